@@ -1,0 +1,295 @@
+//! Every way it can go wrong, and the class each belongs to.
+//!
+//! The command maps a [`Class`] to an exit code and the server to a status; nobody
+//! looks at variants for that. Each message says what happened and where;
+//! [`Error::remedy`] says what to do next.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::{Lease, LeaseId, Mode, Resource, duration};
+
+/// The usual result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What kind of failure it is, for exit codes and statuses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// Bad input or corrupt data.
+    BadInput,
+    /// There is no such thing.
+    NotFound,
+    /// The store cannot be reached or written.
+    Unreachable,
+    /// A mistake in Tenure itself.
+    Internal,
+    /// Held by someone else, or waited too long.
+    Busy,
+    /// The request contradicts what is: order, re-entry, version.
+    Conflict,
+    /// Not the owner, fenced, or the lease is over.
+    NotAllowed,
+    /// The configuration, or a store that cannot lock safely here.
+    Configuration,
+    /// The lock was lost while it was needed.
+    Lost,
+    /// Interrupted while waiting.
+    Interrupted,
+}
+
+impl Class {
+    /// The word in `error.kind` of JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Class::BadInput => "bad_input",
+            Class::NotFound => "not_found",
+            Class::Unreachable => "unreachable",
+            Class::Internal => "internal",
+            Class::Busy => "busy",
+            Class::Conflict => "conflict",
+            Class::NotAllowed => "not_allowed",
+            Class::Configuration => "configuration",
+            Class::Lost => "lost",
+            Class::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// What an error is about: what was asked for, how, and where it lives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// What was asked for.
+    pub resource: Resource,
+    /// How.
+    pub mode: Mode,
+    /// The address of the store.
+    pub store: String,
+    /// Path, table or key in it.
+    pub location: String,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}) at {}", self.resource, self.mode, self.location)
+    }
+}
+
+/// Every way it can go wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Someone else holds it, and the caller did not want to wait.
+    #[error("{place} is held{}", by(holders))]
+    Busy {
+        /// What was asked for.
+        place: Box<Place>,
+        /// Who holds it, as far as is known.
+        holders: Vec<Lease>,
+    },
+    /// Someone else held it for as long as the caller wanted to wait.
+    #[error("{place} was not free within {}{}", duration::show(*limit), by(holders))]
+    Timeout {
+        /// What was asked for.
+        place: Box<Place>,
+        /// How long it was waited for.
+        waited: Duration,
+        /// How long the caller allowed.
+        limit: Duration,
+        /// How often the store was asked.
+        attempts: u32,
+        /// Who holds it, as far as is known.
+        holders: Vec<Lease>,
+    },
+    /// The session asks for what it holds or waits for already.
+    #[error("{place} is held by this session already, as lease {lease}")]
+    Reentry {
+        /// What was asked for.
+        place: Box<Place>,
+        /// The lease in the way.
+        lease: LeaseId,
+    },
+    /// The session holds something that must be taken later.
+    #[error("{asked} must be taken before {held}, which this session holds")]
+    Order {
+        /// What was asked for.
+        asked: Resource,
+        /// What is held and comes later.
+        held: Resource,
+    },
+    /// The lease is not in the state the request needs.
+    #[error("{place}: expected {expected}, but it is {actual}")]
+    Conflict {
+        /// What was asked for.
+        place: Box<Place>,
+        /// What the request needs.
+        expected: String,
+        /// What is.
+        actual: String,
+    },
+    /// The lease is over: released, or taken away.
+    #[error("lease {lease} is over: {reason}")]
+    LeaseOver {
+        /// The lease.
+        lease: LeaseId,
+        /// How it ended.
+        reason: String,
+    },
+    /// The lock no longer protects anything: what proved it is gone.
+    #[error("{place} was lost: {reason}")]
+    Lost {
+        /// What was held.
+        place: Box<Place>,
+        /// What happened to it.
+        reason: String,
+    },
+    /// What came from outside is not what it should be.
+    #[error("{0}")]
+    BadInput(String),
+    /// A file is not what it should be.
+    #[error("{path}: {problem}", path = path.display())]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// There is no such thing.
+    #[error("{0}")]
+    NotFound(String),
+    /// The configuration is wrong, or the store cannot lock safely here.
+    #[error("{problem}")]
+    Configuration {
+        /// What is wrong.
+        problem: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// The system refused a file operation.
+    #[error("cannot {action} {path}: {source}", path = path.display())]
+    Io {
+        /// What was tried, as a verb.
+        action: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Interrupted while waiting.
+    #[error("interrupted while waiting for {resource}")]
+    Interrupted {
+        /// What was waited for.
+        resource: Resource,
+    },
+    /// A mistake in Tenure itself.
+    #[error("internal error: {0}")]
+    Internal(String),
+}
+
+impl Error {
+    /// An I/O error with the path it happened on.
+    pub fn io(
+        action: &'static str,
+        path: impl Into<PathBuf>,
+        source: impl Into<io::Error>,
+    ) -> Self {
+        Error::Io {
+            action,
+            path: path.into(),
+            source: source.into(),
+        }
+    }
+
+    /// What kind of failure it is.
+    pub fn class(&self) -> Class {
+        match self {
+            Error::Busy { .. } | Error::Timeout { .. } => Class::Busy,
+            Error::Reentry { .. } | Error::Order { .. } | Error::Conflict { .. } => Class::Conflict,
+            Error::LeaseOver { .. } => Class::NotAllowed,
+            Error::Lost { .. } => Class::Lost,
+            Error::BadInput(_) | Error::Corrupt { .. } => Class::BadInput,
+            Error::NotFound(_) => Class::NotFound,
+            Error::Configuration { .. } => Class::Configuration,
+            Error::Io { .. } => Class::Unreachable,
+            Error::Interrupted { .. } => Class::Interrupted,
+            Error::Internal(_) => Class::Internal,
+        }
+    }
+
+    /// The resource it is about.
+    pub fn resource(&self) -> Option<&Resource> {
+        match self {
+            Error::Busy { place, .. }
+            | Error::Timeout { place, .. }
+            | Error::Reentry { place, .. }
+            | Error::Conflict { place, .. }
+            | Error::Lost { place, .. } => Some(&place.resource),
+            Error::Order { asked, .. } => Some(asked),
+            Error::Interrupted { resource } => Some(resource),
+            _ => None,
+        }
+    }
+
+    /// Who is in the way.
+    pub fn holders(&self) -> &[Lease] {
+        match self {
+            Error::Busy { holders, .. } | Error::Timeout { holders, .. } => holders,
+            _ => &[],
+        }
+    }
+
+    /// What to do next, in one sentence.
+    pub fn remedy(&self) -> String {
+        match self {
+            Error::Busy { .. } => "wait for it with --wait, or look with: tenure ls".into(),
+            Error::Timeout { .. } => "wait longer with --wait, or look with: tenure ls".into(),
+            Error::Reentry { .. } => "use the lease already held (tenure run --reuse)".into(),
+            Error::Order { asked, held } => {
+                format!("take both in one set, or {asked} first and {held} after it")
+            }
+            Error::Conflict { .. } => "look at its state with: tenure ls".into(),
+            Error::LeaseOver { .. } => "take the lock again, then repeat the work".into(),
+            Error::Lost { .. } => "check the work done since, then take the lock again".into(),
+            Error::BadInput(_) => "correct it and try again; --help shows examples".into(),
+            Error::Corrupt { .. } => "run: tenure doctor".into(),
+            Error::NotFound(_) => "look at what there is with: tenure ls".into(),
+            Error::Configuration { remedy, .. } => remedy.clone(),
+            Error::Io { source, .. } => remedy_for_io(source).into(),
+            Error::Interrupted { .. } => "start it again when it suits".into(),
+            Error::Internal(_) => "please report it, with this message".into(),
+        }
+    }
+
+    /// Whether the same call may succeed a moment later.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Error::Io { source, .. } => matches!(
+                source.kind(),
+                io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock
+            ),
+            _ => false,
+        }
+    }
+}
+
+fn remedy_for_io(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "give this user write access to it, or choose another place with --store"
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some disk space",
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+            "create the directory above it, or choose another place with --store"
+        }
+        _ => "run: tenure doctor",
+    }
+}
+
+fn by(holders: &[Lease]) -> String {
+    match holders {
+        [] => String::new(),
+        [one] => format!(" by {}", one.owner),
+        [one, rest @ ..] => format!(" by {} and {} more", one.owner, rest.len()),
+    }
+}

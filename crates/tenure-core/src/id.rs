@@ -1,0 +1,116 @@
+//! Ids of leases and sessions.
+//!
+//! Both are 1 to 64 bytes of `a-z`, `0-9` and `-`, made by whoever opens the
+//! session or asks for the lease: this crate draws no random numbers.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// Why a text is not an id.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("bad {what} id {text:?}; an id is 1 to 64 of a-z, 0-9 and '-', as shown by tenure ls")]
+pub struct IdError {
+    what: &'static str,
+    text: String,
+}
+
+/// Spells 80 random bits as 16 characters without look-alikes.
+fn spell(random: [u8; 10]) -> String {
+    const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+    let bits = random
+        .iter()
+        .fold(0u128, |bits, byte| bits << 8 | u128::from(*byte));
+    let digit = |place: u32| char::from(ALPHABET[(bits >> (5 * place) & 31) as usize]);
+    (0..16).rev().map(digit).collect()
+}
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident, $what:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(into = "String", try_from = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            /// Checks and takes an id.
+            pub fn parse(text: &str) -> Result<Self, IdError> {
+                let allowed = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
+                if (1..=64).contains(&text.len()) && text.bytes().all(allowed) {
+                    return Ok(Self(text.to_owned()));
+                }
+                let text = text.chars().take(80).collect();
+                Err(IdError { what: $what, text })
+            }
+
+            /// Makes an id of 80 random bits.
+            pub fn from_random(random: [u8; 10]) -> Self {
+                Self(spell(random))
+            }
+
+            /// The id as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = IdError;
+            fn from_str(text: &str) -> Result<Self, IdError> {
+                Self::parse(text)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(id: $name) -> Self {
+                id.0
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = IdError;
+            fn try_from(text: String) -> Result<Self, IdError> {
+                Self::parse(&text)
+            }
+        }
+    };
+}
+
+id!(
+    /// One grant.
+    LeaseId,
+    "lease"
+);
+id!(
+    /// One logical unit of work of an owner.
+    SessionId,
+    "session"
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_bits_are_spelled_without_loss() {
+        assert_eq!(LeaseId::from_random([0; 10]).as_str(), "0000000000000000");
+        assert_eq!(LeaseId::from_random([255; 10]).as_str(), "zzzzzzzzzzzzzzzz");
+        let mut one = [0; 10];
+        one[9] = 1;
+        assert_eq!(LeaseId::from_random(one).as_str(), "0000000000000001");
+    }
+
+    #[test]
+    fn odd_ids_are_refused() {
+        for text in ["", "A", "a b", "a/b", "é", &"x".repeat(65)] {
+            assert!(SessionId::parse(text).is_err(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! The words and rules of Tenure.
+//!
+//! Everything that decides who may hold what is here, and nothing that touches
+//! the world: this crate does no I/O, starts no thread and never reads a clock.
+//! Times, ids and random numbers are passed in.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`resource`], [`owner`], [`id`], [`token`], [`time`] | the words, each a checked type |
+//! | [`mode`] | the three modes and the one conflict matrix |
+//! | [`order`] | the global order and sorted lock sets |
+//! | [`mod@decide`] | the one decision: conflict, queue, upgrade |
+//! | [`lease`], [`request`], [`store`] | what a store is asked and what it answers |
+//! | [`retry`] | how often and how long passing faults are tried again |
+//! | [`error`] | every way it can go wrong, and the class each belongs to |
+//!
+//! # Limitations
+//!
+//! Waiting, waking and durability are promises of a store, not of this crate.
+
+pub mod decide;
+pub mod duration;
+pub mod error;
+pub mod id;
+pub mod lease;
+pub mod mode;
+pub mod order;
+pub mod owner;
+pub mod request;
+pub mod resource;
+pub mod retry;
+pub mod store;
+pub mod time;
+pub mod token;
+
+pub use error::{Class, Error, Place, Result};
+pub use id::{LeaseId, SessionId};
+pub use lease::{Binding, Lease, LeaseState};
+pub use mode::Mode;
+pub use order::{LockSet, Ranking};
+pub use owner::Owner;
+pub use request::{Asker, Request};
+pub use resource::Resource;
+pub use retry::RetryPolicy;
+pub use store::{Capabilities, Listing, Query, Reply, Store};
+pub use time::Timestamp;
+pub use token::Token;

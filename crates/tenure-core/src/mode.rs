@@ -1,0 +1,112 @@
+//! The three modes and the one conflict matrix.
+//!
+//! | held \ asked  | read  | upgradeable | write |
+//! |---|---|---|---|
+//! | read          | share | share       | –     |
+//! | upgradeable   | share | –           | –     |
+//! | write         | –     | –           | –     |
+//!
+//! The matrix is symmetric, so who came first does not matter.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// How a resource is held. Ordered by strength: the stronger mode allows more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Shared with other readers and one upgradeable holder.
+    Read,
+    /// Shares with readers, one at a time, and may become write.
+    Upgradeable,
+    /// Alone.
+    Write,
+}
+
+impl Mode {
+    /// All modes, weakest first.
+    pub const ALL: [Mode; 3] = [Mode::Read, Mode::Upgradeable, Mode::Write];
+
+    /// Whether a holder of one mode keeps out the other. The only conflict matrix there is.
+    pub const fn conflicts_with(self, other: Mode) -> bool {
+        !matches!(
+            (self, other),
+            (Mode::Read, Mode::Read | Mode::Upgradeable) | (Mode::Upgradeable, Mode::Read)
+        )
+    }
+
+    /// Whether a grant of this mode draws a new token.
+    pub const fn is_exclusive(self) -> bool {
+        matches!(self, Mode::Write)
+    }
+
+    /// The word used on the command line, in JSON and in SQL.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Mode::Read => "read",
+            Mode::Upgradeable => "upgradeable",
+            Mode::Write => "write",
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The text is no mode.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("bad mode {0:?}; a mode is read, write or upgradeable")]
+pub struct ModeError(pub String);
+
+impl FromStr for Mode {
+    type Err = ModeError;
+    fn from_str(text: &str) -> Result<Self, ModeError> {
+        let named = |mode: &Mode| mode.as_str() == text;
+        let mode = Mode::ALL.into_iter().find(named);
+        mode.ok_or_else(|| ModeError(text.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Mode::{Read, Upgradeable, Write};
+
+    #[test]
+    fn the_matrix_is_what_the_table_says() {
+        let sharing = [(Read, Read), (Read, Upgradeable), (Upgradeable, Read)];
+        for held in Mode::ALL {
+            for asked in Mode::ALL {
+                let shares = sharing.contains(&(held, asked));
+                assert_eq!(held.conflicts_with(asked), !shares, "{held} {asked}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_matrix_is_symmetric() {
+        for a in Mode::ALL {
+            for b in Mode::ALL {
+                assert_eq!(a.conflicts_with(b), b.conflicts_with(a));
+            }
+        }
+    }
+
+    #[test]
+    fn the_strongest_mode_is_write() {
+        assert!(Read < Upgradeable && Upgradeable < Write);
+    }
+
+    #[test]
+    fn words_round_trip_and_others_are_refused() {
+        for mode in Mode::ALL {
+            assert_eq!(mode.as_str().parse(), Ok(mode));
+        }
+        assert!("exclusive".parse::<Mode>().is_err());
+    }
+}

@@ -1,0 +1,96 @@
+//! Who asks.
+//!
+//! An owner is 1 to 200 bytes of printable text that neither begins nor ends
+//! with a blank, such as `ana@desk`, `agent:42` or `job:7`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// The longest owner, in bytes.
+pub const OWNER_BYTES_MAX: usize = 200;
+
+/// Who asks for a lease.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct Owner(String);
+
+/// Why a text is not an owner.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "bad owner {text:?}: {problem}; an owner is 1 to {OWNER_BYTES_MAX} bytes of printable text, such as agent:42"
+)]
+pub struct OwnerError {
+    text: String,
+    problem: &'static str,
+}
+
+impl Owner {
+    /// Checks and takes an owner.
+    pub fn parse(text: &str) -> Result<Self, OwnerError> {
+        let problem = if text.is_empty() {
+            "it is empty"
+        } else if text.len() > OWNER_BYTES_MAX {
+            "it is too long"
+        } else if text.chars().any(char::is_control) {
+            "it holds a control character"
+        } else if text.trim() != text {
+            "it begins or ends with a blank"
+        } else {
+            return Ok(Self(text.to_owned()));
+        };
+        let text = text.chars().take(80).collect();
+        Err(OwnerError { text, problem })
+    }
+
+    /// The owner as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for Owner {
+    type Err = OwnerError;
+    fn from_str(text: &str) -> Result<Self, OwnerError> {
+        Self::parse(text)
+    }
+}
+
+impl From<Owner> for String {
+    fn from(owner: Owner) -> Self {
+        owner.0
+    }
+}
+
+impl TryFrom<String> for Owner {
+    type Error = OwnerError;
+    fn try_from(text: String) -> Result<Self, OwnerError> {
+        Self::parse(&text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn printable_text_is_an_owner() {
+        for text in ["ana@desk", "agent:42", "Ana Lee", "é"] {
+            assert_eq!(Owner::parse(text).unwrap().as_str(), text);
+        }
+    }
+
+    #[test]
+    fn empty_long_blank_and_control_are_refused() {
+        for text in ["", " a", "a ", "a\nb", "\u{1b}[31m", &"x".repeat(201)] {
+            assert!(Owner::parse(text).is_err(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! What a store is asked for.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::{LeaseId, Mode, Owner, Resource, SessionId, Timestamp};
+
+/// The longest purpose, in bytes.
+pub const PURPOSE_BYTES_MAX: usize = 500;
+/// The longest metadata, in bytes of compact JSON.
+pub const METADATA_BYTES_MAX: usize = 4096;
+/// A longer command line is cut to this many bytes: it is for people.
+pub const COMMAND_BYTES_MAX: usize = 1000;
+
+/// Who asks: the same for all requests of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asker {
+    /// The session that will hold what is granted.
+    pub session: SessionId,
+    /// On whose behalf.
+    pub owner: Owner,
+    /// Process id.
+    pub pid: u32,
+    /// Name of the machine.
+    pub host: String,
+    /// Command line, cut to [`COMMAND_BYTES_MAX`].
+    pub command: String,
+}
+
+/// One lock asked for.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The id the lease will have.
+    pub lease: LeaseId,
+    /// What is asked for.
+    pub resource: Resource,
+    /// How.
+    pub mode: Mode,
+    /// By whom.
+    pub asker: Arc<Asker>,
+    /// Why, for people.
+    pub purpose: Option<String>,
+    /// Whatever the asker wants kept with the lease.
+    pub metadata: Option<Value>,
+    /// When the asker gives up, for people. The keeper enforces it by dropping the wait.
+    pub deadline: Option<Timestamp>,
+}
+
+/// What is wrong with a purpose or metadata from outside.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoteError {
+    /// The purpose is too long or cannot be shown.
+    #[error("bad purpose: {0}; a purpose is at most {PURPOSE_BYTES_MAX} bytes of printable text")]
+    Purpose(&'static str),
+    /// The metadata is too long.
+    #[error(
+        "metadata of {0} bytes is too long; at most {METADATA_BYTES_MAX} bytes of JSON are kept"
+    )]
+    Metadata(usize),
+}
+
+/// Checks what people and programs want kept with a lease.
+pub fn check_notes(purpose: Option<&str>, metadata: Option<&Value>) -> Result<(), NoteError> {
+    if let Some(purpose) = purpose {
+        if purpose.len() > PURPOSE_BYTES_MAX {
+            return Err(NoteError::Purpose("it is too long"));
+        }
+        if purpose.chars().any(char::is_control) {
+            return Err(NoteError::Purpose("it holds a control character"));
+        }
+    }
+    let length = metadata.map_or(0, |metadata| metadata.to_string().len());
+    if length > METADATA_BYTES_MAX {
+        return Err(NoteError::Metadata(length));
+    }
+    Ok(())
+}
+
+/// Cuts a command line to what is kept of it; control characters become blanks.
+pub fn cut_command(command: &str) -> String {
+    let visible = command
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c });
+    let mut cut = String::new();
+    for c in visible {
+        if cut.len() + c.len_utf8() > COMMAND_BYTES_MAX - '…'.len_utf8() {
+            cut.push('…');
+            break;
+        }
+        cut.push(c);
+    }
+    cut
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_or_unprintable_notes_are_refused() {
+        assert!(check_notes(Some("nightly build"), None).is_ok());
+        assert!(check_notes(Some("a\u{1b}[2J"), None).is_err());
+        assert!(check_notes(Some(&"x".repeat(501)), None).is_err());
+        let metadata = Value::String("x".repeat(METADATA_BYTES_MAX));
+        assert!(check_notes(None, Some(&metadata)).is_err());
+    }
+
+    #[test]
+    fn commands_are_cut_between_characters_and_made_visible() {
+        assert_eq!(cut_command("make\n-j2"), "make -j2");
+        let cut = cut_command(&"é".repeat(COMMAND_BYTES_MAX));
+        assert!(cut.len() <= COMMAND_BYTES_MAX && cut.ends_with('…'));
+    }
+}

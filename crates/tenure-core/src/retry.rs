@@ -1,0 +1,90 @@
+//! How passing faults are tried again: bounded, exponential, jittered.
+//!
+//! Only the numbers are here; whoever may sleep runs the loop.
+
+use std::time::Duration;
+
+/// How often and with which pauses an operation is tried.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RetryPolicy {
+    /// Tries in all, the first included; at least one.
+    pub attempts: u32,
+    /// The pause after the first failure.
+    pub first: Duration,
+    /// No pause is longer.
+    pub longest: Duration,
+    /// Each pause is this many times the one before.
+    pub factor: f64,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            attempts: 3,
+            first: Duration::from_millis(50),
+            longest: Duration::from_secs(2),
+            factor: 2.0,
+        }
+    }
+}
+
+impl RetryPolicy {
+    /// The pause after the `failed`-th failure (from 1), or None when that was the last try.
+    ///
+    /// `random`, from 0 to 1, spreads the pause over its upper half, so that those
+    /// who failed together do not come back together.
+    pub fn pause(&self, failed: u32, random: f64) -> Option<Duration> {
+        if failed >= self.attempts.max(1) {
+            return None;
+        }
+        let exponent = i32::try_from(failed.saturating_sub(1)).unwrap_or(i32::MAX);
+        let seconds = self.first.as_secs_f64() * self.factor.max(1.0).powi(exponent);
+        let seconds = seconds.min(self.longest.as_secs_f64());
+        Some(Duration::from_secs_f64(
+            seconds * (0.5 + random.clamp(0.0, 1.0) / 2.0),
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_attempts_have_two_pauses() {
+        let policy = RetryPolicy::default();
+        assert_eq!(policy.pause(1, 1.0), Some(Duration::from_millis(50)));
+        assert_eq!(policy.pause(2, 1.0), Some(Duration::from_millis(100)));
+        assert_eq!(policy.pause(3, 1.0), None);
+    }
+
+    #[test]
+    fn pauses_grow_up_to_the_longest_and_no_further() {
+        let policy = RetryPolicy {
+            attempts: u32::MAX,
+            ..RetryPolicy::default()
+        };
+        let pauses: Vec<_> = (1..100).map(|n| policy.pause(n, 1.0).unwrap()).collect();
+        assert!(pauses.is_sorted());
+        assert_eq!(pauses.last(), Some(&Duration::from_secs(2)));
+    }
+
+    #[test]
+    fn jitter_stays_in_the_upper_half() {
+        let policy = RetryPolicy::default();
+        assert_eq!(policy.pause(1, 0.0), Some(Duration::from_millis(25)));
+        assert_eq!(
+            policy.pause(1, f64::INFINITY),
+            Some(Duration::from_millis(50))
+        );
+    }
+
+    #[test]
+    fn no_attempts_means_one() {
+        let policy = RetryPolicy {
+            attempts: 0,
+            ..RetryPolicy::default()
+        };
+        assert_eq!(policy.pause(1, 1.0), None);
+    }
+}

@@ -1,0 +1,130 @@
+//! What every store does, and what only some can.
+
+use std::future::Future;
+use std::os::fd::OwnedFd;
+use std::pin::Pin;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::{Lease, LeaseId, Mode, Owner, Request, Resource, Result, Timestamp, Token};
+
+/// The answer of a store, to be awaited.
+pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+
+/// What a store can do beyond exclusion, timeouts, cancellation and listing of holders,
+/// which every store can.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Waiters are served strictly in the order they came, across processes too.
+    pub strict_order: bool,
+    /// The queue can be listed.
+    pub lists_waiters: bool,
+    /// Other processes meet in this store.
+    pub cross_process: bool,
+    /// How often a holder makes sure that it still holds, or None where nothing can take it away.
+    pub check_every: Option<Duration>,
+}
+
+/// Which leases to list.
+#[derive(Debug, Clone, Default)]
+pub struct Query {
+    /// Only this resource.
+    pub resource: Option<Resource>,
+    /// Only resources whose canonical spelling begins so.
+    pub prefix: Option<String>,
+    /// Only leases of this owner.
+    pub owner: Option<Owner>,
+    /// At most this many; a store may answer fewer with a cursor.
+    pub limit: Option<usize>,
+    /// Only what comes after this cursor, as an earlier page gave it.
+    pub after: Option<String>,
+}
+
+/// A queued request, as JSON shows it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Waiting {
+    /// The id the lease will have.
+    pub waiter: LeaseId,
+    /// What is waited for.
+    pub resource: Resource,
+    /// How.
+    pub mode: Mode,
+    /// Who waits.
+    pub owner: Owner,
+    /// Since when.
+    pub since: Timestamp,
+    /// Until when.
+    pub deadline: Option<Timestamp>,
+    /// Place in the line, from 1.
+    pub position: usize,
+    /// Why it is not granted now, in words.
+    pub reason: String,
+    /// The leases in its way.
+    pub blocked_by: Vec<LeaseId>,
+}
+
+/// A page of what is held and who waits, as `ls --json` shows it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Listing {
+    /// What is held, sorted by resource.
+    pub held: Vec<Lease>,
+    /// Where the next page of `held` begins.
+    pub next: Option<String>,
+    /// Who waits; None where the store cannot know.
+    pub waiting: Option<Vec<Waiting>>,
+    /// Where the next page of `waiting` begins.
+    pub waiting_next: Option<String>,
+}
+
+/// Where leases live.
+///
+/// A store applies [`decide`](crate::decide::decide) or the kernel's locks to single
+/// resources. Sets, order, re-entry, deadlines and retries are the keeper's.
+///
+/// # Rules for implementations
+///
+/// - Dropping the future of `acquire` or `upgrade` leaves neither a lock nor a waiter:
+///   a grant in the same instant is given back before `drop` returns, or by the store itself.
+/// - `abandon` never blocks for long and never fails: it is called from `Drop`.
+pub trait Store: Send + Sync {
+    /// The address it can be opened with again.
+    fn url(&self) -> &str;
+
+    /// Where a resource lives in it, for messages: a path, table or key.
+    fn place_of(&self, resource: &Resource) -> String;
+
+    /// What it can do.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Takes the lock if that needs no waiting.
+    fn try_acquire<'a>(&'a self, request: &'a Request) -> Reply<'a, Option<Lease>>;
+
+    /// Waits for the lock for as long as the future lives.
+    fn acquire<'a>(&'a self, request: &'a Request) -> Reply<'a, Lease>;
+
+    /// Makes an upgradeable lease exclusive if that needs no waiting; None if it does.
+    fn try_upgrade<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Option<Token>>;
+
+    /// Waits until an upgradeable lease is exclusive; dropped, the lease is as before.
+    fn upgrade<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Token>;
+
+    /// Makes an upgraded lease upgradeable again.
+    fn downgrade<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Mode>;
+
+    /// Proves that the lease is still held and says so to others.
+    fn renew<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, ()>;
+
+    /// Ends the lease.
+    fn release<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, ()>;
+
+    /// Ends the lease from `Drop`, as far as it can.
+    fn abandon(&self, lease: &LeaseId);
+
+    /// Lists what is held and who waits, without making anything seem busy.
+    fn list<'a>(&'a self, query: &'a Query) -> Reply<'a, Listing>;
+
+    /// A descriptor that keeps the lease held for as long as any process has it open,
+    /// where the store has such a thing.
+    fn descriptor(&self, lease: &LeaseId) -> Result<Option<OwnedFd>>;
+}
