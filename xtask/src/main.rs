@@ -1,0 +1,2 @@
+//! Benchmarks and checks.
+fn main() {}
