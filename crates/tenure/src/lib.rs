@@ -1,1 +1,80 @@
-//! tenure
+//! Locks for many processes that share state: the crate programs use.
+//!
+//! A [`Keeper`] opens a store, a [`Session`] asks for locks, and a [`Guard`] holds one
+//! until it is released or dropped. The [`blocking`] front does the same for programs
+//! without a runtime, and for code that must block inside one.
+//!
+//! ```
+//! use tenure::{Keeper, Mode, Options, Owner, Resource, SessionOptions};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let keeper = Keeper::open("memory:").await?;
+//! let session = keeper.session(SessionOptions::new(Owner::parse("ana@desk")?)).await?;
+//! let build = Resource::parse("build")?;
+//!
+//! let guard = session.acquire(&build, Mode::Write, &Options::default()).await?;
+//! assert!(guard.token().get() > 0);
+//! guard.release().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `keeper`, `settings`, `url` | opening a store, and how the rules are set |
+//! | `session` | what a session holds and awaits, the order of locks, the one wait loop |
+//! | `guard`, `watch` | a lock in hand, and how its loss is noticed |
+//! | [`locate`], [`config`] | which store to use and why; settings of files and environment |
+//! | [`memory`] | the store within one process |
+//! | [`blocking`] | the same without `async` |
+//!
+//! # Guarantees
+//!
+//! - A session asking for what it holds or awaits is refused at once; so is one asking for
+//!   something ordered before that. Two sessions simply contend.
+//! - A session waits for one lock or set at a time, whatever its tasks do: it never holds
+//!   something while it awaits what is ordered before it. So no circle of waiters can form.
+//! - Every wait has a deadline. What cannot be had in time leaves neither lock nor waiter,
+//!   also when the lock was granted in the very instant the time ran out.
+//! - Every future can be dropped at any point: a dropped acquire holds nothing and waits for
+//!   nothing, a dropped upgrade leaves the lease as it was, a dropped release still releases.
+//! - A guard that is dropped, by a panic too, releases.
+//! - A set is taken whole or not at all.
+//!
+//! # Limitations
+//!
+//! - The futures need a tokio runtime with time enabled, except in [`blocking`].
+//! - A guard that is leaked (`std::mem::forget`) keeps its lock for as long as the store
+//!   keeps the session alive.
+//! - Order is only kept within one session. Code that holds locks in one session
+//!   while it waits in another can build a circle; the deadline ends it.
+//! - Where a store can lose a lock, the loss is noticed by a task of the runtime in which the
+//!   session's first lock was granted; a runtime that is blocked notices nothing.
+
+pub mod blocking;
+pub mod config;
+mod guard;
+mod keeper;
+pub mod locate;
+pub mod memory;
+mod poison;
+mod random;
+mod retry;
+mod session;
+mod settings;
+mod url;
+mod watch;
+
+pub use guard::{Guard, GuardState, ReleaseError};
+pub use keeper::Keeper;
+pub use session::{Held, Options, Session, SessionOptions};
+pub use settings::Settings;
+
+pub use tenure_core::store::Waiting;
+pub use tenure_core::{
+    Asker, Binding, Capabilities, Class, Error, Lease, LeaseId, LeaseState, Listing, LockSet, Mode,
+    Owner, Place, Query, Ranking, Reply, Request, Resource, Result, RetryPolicy, SessionId, Store,
+    Timestamp, Token,
+};
+pub use tenure_core::{duration, request};

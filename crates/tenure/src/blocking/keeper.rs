@@ -1,0 +1,154 @@
+//! The keeper and its sessions.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tenure_core::{
+    Lease, Listing, LockSet, Mode, Owner, Query, Resource, Result, SessionId, Store,
+};
+
+use super::Guard;
+use super::thread::Thread;
+use crate::{Options, SessionOptions, Settings};
+
+/// An open store. Clones share it and its thread.
+#[derive(Clone)]
+pub struct Keeper {
+    thread: Arc<Thread>,
+    keeper: crate::Keeper,
+}
+
+impl Keeper {
+    /// Opens a store with the default settings.
+    pub fn open(url: &str) -> Result<Keeper> {
+        Self::open_with(url, Settings::default())
+    }
+
+    /// Opens a store by its address; see [`crate::Keeper::open_with`].
+    pub fn open_with(url: &str, settings: Settings) -> Result<Keeper> {
+        let thread = Arc::new(Thread::start()?);
+        let url = url.to_owned();
+        let opened = thread.run(async move { crate::Keeper::open_with(&url, settings).await });
+        let keeper = opened??;
+        Ok(Keeper { thread, keeper })
+    }
+
+    /// Keeps a store that is open already.
+    pub fn from_store(store: Arc<dyn Store>, settings: Settings) -> Result<Keeper> {
+        let thread = Arc::new(Thread::start()?);
+        let keeper = crate::Keeper::from_store(store, settings);
+        Ok(Keeper { thread, keeper })
+    }
+
+    /// Begins a unit of work: what can hold locks.
+    pub fn session(&self, options: SessionOptions) -> Result<Session> {
+        let keeper = self.keeper.clone();
+        let begun = self
+            .thread
+            .run(async move { keeper.session(options).await });
+        Ok(Session {
+            thread: Arc::clone(&self.thread),
+            session: begun??,
+        })
+    }
+
+    /// Lists what is held and who waits, one page of it.
+    pub fn list(&self, query: &Query) -> Result<Listing> {
+        let (keeper, query) = (self.keeper.clone(), query.clone());
+        self.thread.run(async move { keeper.list(&query).await })?
+    }
+
+    /// Everyone who holds a resource now.
+    pub fn holders(&self, resource: &Resource) -> Result<Vec<Lease>> {
+        let (keeper, resource) = (self.keeper.clone(), resource.clone());
+        let holders = async move { keeper.holders(&resource).await };
+        self.thread.run(holders)?
+    }
+
+    /// The store behind it.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        self.keeper.store()
+    }
+
+    /// How the rules are applied.
+    pub fn settings(&self) -> &Settings {
+        self.keeper.settings()
+    }
+}
+
+/// One logical unit of work of an owner. Clones are the same session.
+#[derive(Clone)]
+pub struct Session {
+    thread: Arc<Thread>,
+    session: crate::Session,
+}
+
+impl Session {
+    /// Its id.
+    pub fn id(&self) -> &SessionId {
+        self.session.id()
+    }
+
+    /// On whose behalf it works.
+    pub fn owner(&self) -> &Owner {
+        self.session.owner()
+    }
+
+    /// Takes a lock, waiting for it as long as the options say;
+    /// see [`crate::Session::acquire`].
+    pub fn acquire(&self, resource: &Resource, mode: Mode, options: &Options) -> Result<Guard> {
+        let session = self.session.clone();
+        let (resource, options) = (resource.clone(), options.clone());
+        let acquire = async move { session.acquire(&resource, mode, &options).await };
+        Ok(self.guard(self.thread.run(acquire)??))
+    }
+
+    /// Takes a lock if that needs no waiting; see [`crate::Session::try_acquire`].
+    pub fn try_acquire(
+        &self,
+        resource: &Resource,
+        mode: Mode,
+        options: &Options,
+    ) -> Result<Option<Guard>> {
+        let session = self.session.clone();
+        let (resource, options) = (resource.clone(), options.clone());
+        let acquire = async move { session.try_acquire(&resource, mode, &options).await };
+        let guard = self.thread.run(acquire)??;
+        Ok(guard.map(|guard| self.guard(guard)))
+    }
+
+    /// Takes a set of locks, all or none; see [`crate::Session::acquire_many`].
+    pub fn acquire_many(&self, set: &LockSet, options: &Options) -> Result<Vec<Guard>> {
+        let session = self.session.clone();
+        let (set, options) = (set.clone(), options.clone());
+        let acquire = async move { session.acquire_many(&set, &options).await };
+        let guards = self.thread.run(acquire)??;
+        Ok(guards.into_iter().map(|guard| self.guard(guard)).collect())
+    }
+
+    /// Takes a set of locks if none needs waiting; see [`crate::Session::try_acquire_many`].
+    pub fn try_acquire_many(&self, set: &LockSet, options: &Options) -> Result<Option<Vec<Guard>>> {
+        let session = self.session.clone();
+        let (set, options) = (set.clone(), options.clone());
+        let acquire = async move { session.try_acquire_many(&set, &options).await };
+        let guards = self.thread.run(acquire)??;
+        let wrap = |guards: Vec<_>| guards.into_iter().map(|guard| self.guard(guard)).collect();
+        Ok(guards.map(wrap))
+    }
+
+    fn guard(&self, guard: crate::Guard) -> Guard {
+        Guard::new(Arc::clone(&self.thread), guard)
+    }
+}
+
+impl fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.keeper.fmt(f)
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.session.fmt(f)
+    }
+}

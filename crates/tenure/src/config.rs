@@ -1,0 +1,312 @@
+//! Settings from `tenure.toml` and the environment.
+//!
+//! ```toml
+//! store = "file:.locks"          # relative to the main worktree, else to this file
+//! wait = "5m"                    # how long a lock is waited for
+//! order = ["project", "map"]     # kinds in the order they are taken
+//! trust_flock = false            # "I know that flock works on this file system"
+//!
+//! [retry]
+//! attempts = 3
+//! initial_delay = "50ms"
+//! ```
+//!
+//! Flags beat the environment, the environment beats `tenure.toml`, and that beats
+//! the defaults. A key that is not known is refused, with its line: a misspelled
+//! setting that is silently ignored protects nothing.
+
+use std::fs::OpenOptions;
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, de};
+use tenure_core::{Error, Ranking, Result, RetryPolicy, duration};
+
+use crate::locate::Environment;
+
+/// The name of the file.
+pub const FILE_NAME: &str = "tenure.toml";
+/// A longer file is refused.
+pub const FILE_BYTES_MAX: u64 = 64 * 1024;
+/// More tries than this are refused.
+pub const ATTEMPTS_MAX: u32 = 1000;
+/// A longer first delay is refused.
+pub const INITIAL_DELAY_MAX: Duration = Duration::from_secs(60);
+
+/// What a `tenure.toml` may say. Nothing in it names a command to be run.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The address of the store.
+    pub store: Option<String>,
+    /// How long a lock is waited for.
+    #[serde(default, deserialize_with = "optional_duration")]
+    pub wait: Option<Duration>,
+    /// Kinds in the order they are taken.
+    pub order: Option<Vec<String>>,
+    /// Whether flock is trusted where the file system is not known to be safe.
+    pub trust_flock: Option<bool>,
+    /// How passing faults are tried again.
+    #[serde(default)]
+    pub retry: Retry,
+}
+
+/// How passing faults are tried again.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Retry {
+    /// Tries in all, the first included.
+    #[serde(default, deserialize_with = "optional_attempts")]
+    pub attempts: Option<u32>,
+    /// The pause after the first failure.
+    #[serde(default, deserialize_with = "optional_delay")]
+    pub initial_delay: Option<Duration>,
+}
+
+/// What came of looking for a `tenure.toml` in one directory.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// There is none.
+    Nothing,
+    /// There is one, but it belongs to another user.
+    Foreign(PathBuf, u32),
+    /// There is one.
+    Ours(PathBuf, Config),
+}
+
+impl Config {
+    /// Reads the text of a `tenure.toml`; `path` is for messages.
+    pub fn parse(text: &str, path: &Path) -> Result<Self> {
+        toml::from_str(text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            let line = 1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count();
+            Error::Configuration {
+                problem: format!("{}, line {line}: {}", path.display(), error.message()),
+                remedy: "known keys are store, wait, order, trust_flock, and attempts and \
+                         initial_delay under [retry]"
+                    .into(),
+            }
+        })
+    }
+
+    /// Lays the variables of the environment over this.
+    pub fn with_environment(mut self, environment: &Environment) -> Result<Self> {
+        if let Some(text) = environment.text("TENURE_LOCK_TIMEOUT")? {
+            let allowed = "seconds, or a duration such as 500ms, 30s, 5m or 1h";
+            let wait = duration::parse_or_seconds(text);
+            self.wait = Some(wait.map_err(|_| bad("TENURE_LOCK_TIMEOUT", text, allowed))?);
+        }
+        if let Some(text) = environment.text("TENURE_RETRY_MAX_ATTEMPTS")? {
+            let attempts = text.parse().ok().filter(|n| (1..=ATTEMPTS_MAX).contains(n));
+            let allowed = format!("a whole number from 1 to {ATTEMPTS_MAX}");
+            let fail = || bad("TENURE_RETRY_MAX_ATTEMPTS", text, &allowed);
+            self.retry.attempts = Some(attempts.ok_or_else(fail)?);
+        }
+        if let Some(text) = environment.text("TENURE_RETRY_INITIAL_DELAY_MS")? {
+            let delay = text.parse().ok().map(Duration::from_millis);
+            let delay = delay.filter(|delay| *delay <= INITIAL_DELAY_MAX);
+            let most = INITIAL_DELAY_MAX.as_millis();
+            let allowed = format!("a whole number of milliseconds, at most {most}");
+            let fail = || bad("TENURE_RETRY_INITIAL_DELAY_MS", text, &allowed);
+            self.retry.initial_delay = Some(delay.ok_or_else(fail)?);
+        }
+        if let Some(text) = environment.text("TENURE_TRUST_FLOCK")? {
+            self.trust_flock = Some(match text {
+                "1" => true,
+                "0" => false,
+                _ => return Err(bad("TENURE_TRUST_FLOCK", text, "1 or 0")),
+            });
+        }
+        Ok(self)
+    }
+
+    /// The order of kinds: the one set here, else the default.
+    pub fn ranking(&self) -> Ranking {
+        self.order
+            .clone()
+            .map_or_else(Ranking::default, Ranking::new)
+    }
+
+    /// The retries: what is set here over the defaults.
+    pub fn retry_policy(&self) -> RetryPolicy {
+        let default = RetryPolicy::default();
+        RetryPolicy {
+            attempts: self.retry.attempts.unwrap_or(default.attempts),
+            first: self.retry.initial_delay.unwrap_or(default.first),
+            ..default
+        }
+    }
+}
+
+/// Looks for a `tenure.toml` in one directory.
+///
+/// The owner is asked of the open file, so that it cannot be swapped after the check.
+/// It is opened without blocking: a pipe of that name must not make every command hang.
+pub(crate) fn look(directory: &Path, uid: u32) -> Result<Found> {
+    let path = directory.join(FILE_NAME);
+    let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(nonblocking)
+        .open(&path);
+    let file = match opened {
+        Ok(file) => file,
+        Err(error) if is_absent(&error) => return Ok(Found::Nothing),
+        Err(error) => return Err(Error::io("open", path, error)),
+    };
+    let metadata = file
+        .metadata()
+        .map_err(|error| Error::io("look at", &path, error))?;
+    if metadata.uid() != uid {
+        return Ok(Found::Foreign(path, metadata.uid()));
+    }
+    if !metadata.is_file() || metadata.len() > FILE_BYTES_MAX {
+        return Err(Error::Configuration {
+            problem: format!(
+                "{} is no file of at most {FILE_BYTES_MAX} bytes",
+                path.display()
+            ),
+            remedy: "replace it, or move it away".into(),
+        });
+    }
+    let mut text = String::new();
+    let read = file.take(FILE_BYTES_MAX).read_to_string(&mut text);
+    read.map_err(|error| Error::io("read", &path, error))?;
+    let config = Config::parse(&text, &path)?;
+    Ok(Found::Ours(path, config))
+}
+
+/// Directories above that may not be looked into hold nothing of ours.
+fn is_absent(error: &io::Error) -> bool {
+    use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
+    matches!(error.kind(), NotFound | NotADirectory | PermissionDenied)
+}
+
+fn bad(variable: &str, value: &str, allowed: &str) -> Error {
+    Error::Configuration {
+        problem: format!("bad {variable} {value:?}"),
+        remedy: format!("{variable} is {allowed}"),
+    }
+}
+
+fn optional_duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    let text = String::deserialize(from)?;
+    duration::parse(&text).map(Some).map_err(de::Error::custom)
+}
+
+fn optional_delay<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    let delay = optional_duration(from)?;
+    if delay > Some(INITIAL_DELAY_MAX) {
+        return Err(de::Error::custom("initial_delay is at most 60s"));
+    }
+    Ok(delay)
+}
+
+fn optional_attempts<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    let attempts = u32::deserialize(from)?;
+    if !(1..=ATTEMPTS_MAX).contains(&attempts) {
+        return Err(de::Error::custom(format!(
+            "attempts is 1 to {ATTEMPTS_MAX}"
+        )));
+    }
+    Ok(Some(attempts))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Config> {
+        Config::parse(text, Path::new("tenure.toml"))
+    }
+
+    fn problem(text: &str) -> String {
+        let error = parse(text).unwrap_err();
+        assert_eq!(error.class(), tenure_core::Class::Configuration);
+        error.to_string()
+    }
+
+    #[test]
+    fn every_key_is_read() {
+        let text = "store = 'file:x'\nwait = '5m'\norder = ['b', 'a']\ntrust_flock = true\n\
+                    [retry]\nattempts = 7\ninitial_delay = '20ms'\n";
+        let config = parse(text).unwrap();
+        assert_eq!(config.store.as_deref(), Some("file:x"));
+        assert_eq!(config.wait, Some(Duration::from_secs(300)));
+        assert_eq!(config.trust_flock, Some(true));
+        assert_eq!(config.ranking(), Ranking::new(["b".into(), "a".into()]));
+        assert_eq!(config.retry_policy().attempts, 7);
+        assert_eq!(config.retry_policy().first, Duration::from_millis(20));
+    }
+
+    #[test]
+    fn nothing_set_means_the_defaults() {
+        let config = parse("").unwrap();
+        assert_eq!(config, Config::default());
+        assert_eq!(config.ranking(), Ranking::default());
+        assert_eq!(config.retry_policy(), RetryPolicy::default());
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_with_its_line() {
+        let problem = problem("wait = '5m'\n\nstroe = 'file:x'\n");
+        assert!(
+            problem.contains("line 3") && problem.contains("stroe"),
+            "{problem}"
+        );
+    }
+
+    #[test]
+    fn bad_values_are_refused_with_their_line() {
+        for text in [
+            "wait = 5\n",
+            "wait = '5'\n",
+            "trust_flock = 'yes'\n",
+            "[retry]\nattempts = 0\n",
+            "[retry]\ninitial_delay = '2m'\n",
+            "[retry]\nlongest = '2s'\n",
+            "run = 'make'\n",
+            "= =\n",
+        ] {
+            let problem = problem(text);
+            assert!(
+                problem.contains("tenure.toml, line "),
+                "{text:?}: {problem}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_environment_beats_the_file() {
+        let environment = Environment::new("/", 0)
+            .with("TENURE_LOCK_TIMEOUT", "7")
+            .with("TENURE_RETRY_MAX_ATTEMPTS", "9")
+            .with("TENURE_RETRY_INITIAL_DELAY_MS", "12")
+            .with("TENURE_TRUST_FLOCK", "0");
+        let text = "wait = '5m'\ntrust_flock = true\nretry.attempts = 2";
+        let config = parse(text).unwrap().with_environment(&environment).unwrap();
+        assert_eq!(config.wait, Some(Duration::from_secs(7)));
+        assert_eq!(config.retry.attempts, Some(9));
+        assert_eq!(config.retry.initial_delay, Some(Duration::from_millis(12)));
+        assert_eq!(config.trust_flock, Some(false));
+    }
+
+    #[test]
+    fn a_bad_variable_is_named_with_what_is_allowed() {
+        for (name, value) in [
+            ("TENURE_LOCK_TIMEOUT", "soon"),
+            ("TENURE_RETRY_MAX_ATTEMPTS", "0"),
+            ("TENURE_RETRY_INITIAL_DELAY_MS", "1s"),
+            ("TENURE_TRUST_FLOCK", "yes"),
+        ] {
+            let environment = Environment::new("/", 0).with(name, value);
+            let error = Config::default()
+                .with_environment(&environment)
+                .unwrap_err();
+            assert_eq!(error.class(), tenure_core::Class::Configuration);
+            assert!(error.to_string().contains(name) && error.remedy().contains(name));
+        }
+    }
+}

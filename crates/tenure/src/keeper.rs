@@ -1,0 +1,84 @@
+//! The front door: opens a store and applies the rules to everything that goes in.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tenure_core::{Lease, Listing, Query, Resource, Result, Store};
+
+use crate::retry::retry;
+use crate::{Session, SessionOptions, Settings, url};
+
+/// An open store, and how the rules are applied to it. Clones share it.
+#[derive(Clone)]
+pub struct Keeper {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    store: Arc<dyn Store>,
+    settings: Settings,
+}
+
+impl Keeper {
+    /// Opens a store with the default settings. See [`open_with`](Keeper::open_with).
+    pub async fn open(url: &str) -> Result<Keeper> {
+        Self::open_with(url, Settings::default()).await
+    }
+
+    /// Opens a store by its address: `memory:` for locks within this keeper and its
+    /// clones, `file:DIR` for kernel locks that all processes of the machine share.
+    pub async fn open_with(url: &str, settings: Settings) -> Result<Keeper> {
+        let store = url::open(url, &settings)?;
+        Ok(Self::from_store(store, settings))
+    }
+
+    /// Keeps a store that is open already.
+    pub fn from_store(store: Arc<dyn Store>, settings: Settings) -> Keeper {
+        let shared = Arc::new(Shared { store, settings });
+        Keeper { shared }
+    }
+
+    /// Begins a unit of work: what can hold locks.
+    pub async fn session(&self, options: SessionOptions) -> Result<Session> {
+        Session::begin(self.clone(), options)
+    }
+
+    /// Lists what is held and who waits, one page of it.
+    pub async fn list(&self, query: &Query) -> Result<Listing> {
+        let store = self.store();
+        retry(&self.settings().retry, || store.list(query)).await
+    }
+
+    /// Everyone who holds a resource now.
+    pub async fn holders(&self, resource: &Resource) -> Result<Vec<Lease>> {
+        let mut holders = Vec::new();
+        let mut query = Query {
+            resource: Some(resource.clone()),
+            ..Query::default()
+        };
+        loop {
+            let page = self.list(&query).await?;
+            holders.extend(page.held);
+            if page.next.is_none() {
+                return Ok(holders);
+            }
+            query.after = page.next;
+        }
+    }
+
+    /// The store behind it.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.shared.store
+    }
+
+    /// How the rules are applied.
+    pub fn settings(&self) -> &Settings {
+        &self.shared.settings
+    }
+}
+
+impl fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Keeper({})", self.store().url())
+    }
+}

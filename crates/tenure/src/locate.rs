@@ -1,0 +1,255 @@
+//! Which store to use, and why.
+//!
+//! In this order: the one asked for, `TENURE_STORE`, the nearest `tenure.toml` upwards that
+//! names one, the git repository around the current directory (its common directory, so
+//! that all worktrees meet in one store), the user's state directory.
+//!
+//! Everything the choice depends on comes in an [`Environment`], but for the files themselves.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use tenure_core::{Error, Result};
+
+use crate::config::{self, Config, Found};
+
+mod git;
+
+/// The variables that count here and in [`Config::with_environment`].
+const VARIABLES: [&str; 9] = [
+    "TENURE_STORE",
+    "TENURE_LOCK_TIMEOUT",
+    "TENURE_RETRY_MAX_ATTEMPTS",
+    "TENURE_RETRY_INITIAL_DELAY_MS",
+    "TENURE_TRUST_FLOCK",
+    "GIT_DIR",
+    "GIT_COMMON_DIR",
+    "XDG_STATE_HOME",
+    "HOME",
+];
+
+/// What the choice depends on.
+#[derive(Debug, Clone)]
+pub struct Environment {
+    /// The current directory.
+    pub directory: PathBuf,
+    /// The effective user.
+    pub uid: u32,
+    variables: BTreeMap<&'static str, OsString>,
+}
+
+impl Environment {
+    /// The one of this process.
+    pub fn of_process() -> Result<Self> {
+        let directory = env::current_dir();
+        let directory = directory.map_err(|error| Error::io("find", ".", error))?;
+        let uid = rustix::process::geteuid().as_raw();
+        let mut environment = Self::new(directory, uid);
+        for name in VARIABLES {
+            if let Some(value) = env::var_os(name) {
+                environment.variables.insert(name, value);
+            }
+        }
+        Ok(environment)
+    }
+
+    /// One without any variables.
+    pub fn new(directory: impl Into<PathBuf>, uid: u32) -> Self {
+        Self {
+            directory: directory.into(),
+            uid,
+            variables: BTreeMap::new(),
+        }
+    }
+
+    /// The same with one variable more.
+    pub fn with(mut self, name: &'static str, value: impl Into<OsString>) -> Self {
+        self.variables.insert(name, value.into());
+        self
+    }
+
+    /// A variable; one that is empty counts as not set.
+    fn get(&self, name: &str) -> Option<&OsString> {
+        self.variables.get(name).filter(|value| !value.is_empty())
+    }
+
+    /// A variable that must be text.
+    pub(crate) fn text(&self, name: &str) -> Result<Option<&str>> {
+        let Some(value) = self.get(name) else {
+            return Ok(None);
+        };
+        value
+            .to_str()
+            .map(Some)
+            .ok_or_else(|| Error::Configuration {
+                problem: format!("bad {name} {value:?}: it is not UTF-8"),
+                remedy: format!("set {name} to plain text"),
+            })
+    }
+}
+
+/// Why a store was chosen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Why {
+    /// It was asked for.
+    Asked,
+    /// `TENURE_STORE` names it.
+    Variable,
+    /// This `tenure.toml` names it.
+    File(PathBuf),
+    /// It belongs to the git repository with this common directory.
+    Repository(PathBuf),
+    /// Nothing else applied: the user's state directory.
+    User,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Why::Asked => f.write_str("--store names it"),
+            Why::Variable => f.write_str("TENURE_STORE names it"),
+            Why::File(path) => write!(f, "{} names it", path.display()),
+            Why::Repository(path) => {
+                write!(f, "it belongs to the git repository {}", path.display())
+            }
+            Why::User => f.write_str("the user's state directory, as nothing else names one"),
+        }
+    }
+}
+
+/// A `tenure.toml` that does not count, because another user could change it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ignored {
+    /// The file.
+    pub path: PathBuf,
+    /// Whose it is.
+    pub uid: u32,
+}
+
+impl fmt::Display for Ignored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (path, uid) = (self.path.display(), self.uid);
+        write!(
+            f,
+            "{path} is ignored: it belongs to another user (uid {uid})"
+        )
+    }
+}
+
+/// The store chosen, and the settings found on the way.
+#[derive(Debug, Clone)]
+pub struct Located {
+    /// The address of the store.
+    pub url: String,
+    /// Why this one.
+    pub why: Why,
+    /// The nearest `tenure.toml` with the environment laid over it.
+    pub config: Config,
+    /// Where that `tenure.toml` is.
+    pub config_path: Option<PathBuf>,
+    /// Those that do not count.
+    pub ignored: Vec<Ignored>,
+}
+
+/// Chooses the store; `asked` is what `--store` says.
+pub fn locate(asked: Option<&str>, environment: &Environment) -> Result<Located> {
+    let (file, ignored) = nearest_config(environment)?;
+    let (config_path, config) = file.unzip();
+    let config = config.unwrap_or_default();
+    let (url, why) = choose(asked, environment, config_path.as_deref(), &config)?;
+    Ok(Located {
+        url,
+        why,
+        config: config.with_environment(environment)?,
+        config_path,
+        ignored,
+    })
+}
+
+fn choose(
+    asked: Option<&str>,
+    environment: &Environment,
+    config_path: Option<&Path>,
+    config: &Config,
+) -> Result<(String, Why)> {
+    let here = &environment.directory;
+    if let Some(url) = asked {
+        return Ok((absolute(url, here)?, Why::Asked));
+    }
+    if let Some(url) = environment.text("TENURE_STORE")? {
+        return Ok((absolute(url, here)?, Why::Variable));
+    }
+    if let (Some(url), Some(path)) = (&config.store, config_path) {
+        let own = path.parent().unwrap_or(path);
+        let main = git::around(own).and_then(|repository| repository.main_worktree);
+        let url = absolute(url, main.as_deref().unwrap_or(own))?;
+        return Ok((url, Why::File(path.to_owned())));
+    }
+    if let Some(common) = git::common_directory(environment)? {
+        let url = file_url(&common.join("tenure"))?;
+        return Ok((url, Why::Repository(common)));
+    }
+    Ok((file_url(&state_directory(environment)?)?, Why::User))
+}
+
+type Nearest = (Option<(PathBuf, Config)>, Vec<Ignored>);
+
+fn nearest_config(environment: &Environment) -> Result<Nearest> {
+    let mut ignored = Vec::new();
+    for directory in environment.directory.ancestors() {
+        match config::look(directory, environment.uid)? {
+            Found::Nothing => {}
+            Found::Foreign(path, uid) => ignored.push(Ignored { path, uid }),
+            Found::Ours(path, config) => return Ok((Some((path, config)), ignored)),
+        }
+    }
+    Ok((None, ignored))
+}
+
+/// Where Tenure keeps what belongs to the user: `$XDG_STATE_HOME/tenure` or `~/.local/state/tenure`.
+pub fn state_directory(environment: &Environment) -> Result<PathBuf> {
+    let state = environment.get("XDG_STATE_HOME").map(PathBuf::from);
+    // A relative one is invalid by the XDG rules and ignored.
+    if let Some(state) = state.filter(|state| state.is_absolute()) {
+        return Ok(state.join("tenure"));
+    }
+    match environment.get("HOME") {
+        Some(home) => Ok(Path::new(home).join(".local/state/tenure")),
+        None => Err(Error::Configuration {
+            problem: "no place for a store: HOME is not set".into(),
+            remedy: "set HOME, or name a store with --store or TENURE_STORE".into(),
+        }),
+    }
+}
+
+/// Makes the path in an address absolute, since the command under `run` may go elsewhere.
+fn absolute(url: &str, base: &Path) -> Result<String> {
+    for scheme in ["file:", "sqlite:"] {
+        if let Some(path) = url.strip_prefix(scheme)
+            && !path.is_empty()
+            && !path.starts_with('/')
+        {
+            let path = utf8(&base.join(path))?;
+            return Ok(format!("{scheme}{path}"));
+        }
+    }
+    Ok(url.to_owned())
+}
+
+fn file_url(path: &Path) -> Result<String> {
+    Ok(format!("file:{}", utf8(path)?))
+}
+
+fn utf8(path: &Path) -> Result<String> {
+    let text = path.to_str().map(str::to_owned);
+    text.ok_or_else(|| Error::Configuration {
+        problem: format!("the path of the store is not UTF-8: {}", path.display()),
+        remedy: "name a store in another place with --store or TENURE_STORE".into(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

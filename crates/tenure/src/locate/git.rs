@@ -1,0 +1,122 @@
+//! Finds the git repository around a directory, without running git.
+//!
+//! A work tree has a `.git` directory, or a `.git` file that says `gitdir: PATH`. A git
+//! directory has a `HEAD`; that of a linked worktree also has a file `commondir` with the
+//! way to the directory that all worktrees share.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use tenure_core::{Error, Result};
+
+use super::Environment;
+
+/// Longer `.git` and `commondir` files are none.
+const POINTER_BYTES_MAX: u64 = 8192;
+
+/// A git repository.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Repository {
+    /// What all its worktrees share.
+    pub common: PathBuf,
+    /// The main worktree. None in a bare repository, and where the way to it is not written down.
+    pub main_worktree: Option<PathBuf>,
+}
+
+/// The common directory of the repository that git itself would use here.
+pub(super) fn common_directory(environment: &Environment) -> Result<Option<PathBuf>> {
+    let here = &environment.directory;
+    if let Some(common) = environment.get("GIT_COMMON_DIR") {
+        return Ok(Some(tidy(&here.join(common))));
+    }
+    if let Some(git_dir) = environment.get("GIT_DIR") {
+        let git_dir = tidy(&here.join(git_dir));
+        return match common_of(&git_dir) {
+            Some((common, _)) => Ok(Some(common)),
+            None => Err(Error::Configuration {
+                problem: format!("GIT_DIR is no git directory: {}", git_dir.display()),
+                remedy: "unset GIT_DIR, or name a store with --store or TENURE_STORE".into(),
+            }),
+        };
+    }
+    Ok(around(here).map(|repository| repository.common))
+}
+
+/// The repository a directory is in.
+pub(super) fn around(directory: &Path) -> Option<Repository> {
+    directory.ancestors().find_map(at)
+}
+
+fn at(directory: &Path) -> Option<Repository> {
+    let dot_git = directory.join(".git");
+    let git_dir = match fs::metadata(&dot_git) {
+        Ok(metadata) if metadata.is_dir() => Some(dot_git),
+        Ok(metadata) if metadata.is_file() => pointer(&dot_git, "gitdir:", directory),
+        _ => None,
+    };
+    if let Some((common, linked)) = git_dir.and_then(|git_dir| common_of(&git_dir)) {
+        let main_worktree = match linked {
+            Linked::No => Some(directory.to_owned()),
+            Linked::Yes => worktree_of(&common),
+        };
+        return Some(Repository {
+            common,
+            main_worktree,
+        });
+    }
+    // A bare repository, or the inside of a git directory, where hooks run.
+    let (common, _) = common_of(directory)?;
+    let main_worktree = worktree_of(&common);
+    Some(Repository {
+        common,
+        main_worktree,
+    })
+}
+
+/// Whether a git directory belongs to a linked worktree.
+enum Linked {
+    Yes,
+    No,
+}
+
+/// The common directory of a git directory, if it is one.
+fn common_of(git_dir: &Path) -> Option<(PathBuf, Linked)> {
+    // HEAD may be a dangling symbolic link in old repositories.
+    fs::symlink_metadata(git_dir.join("HEAD")).ok()?;
+    if let Some(common) = pointer(&git_dir.join("commondir"), "", git_dir) {
+        return is_common(&common).then_some((common, Linked::Yes));
+    }
+    is_common(git_dir).then(|| (git_dir.to_owned(), Linked::No))
+}
+
+fn is_common(directory: &Path) -> bool {
+    let has = |name| directory.join(name).is_dir();
+    has("objects") && has("refs")
+}
+
+/// The main worktree of a common directory: around its `.git`.
+fn worktree_of(common: &Path) -> Option<PathBuf> {
+    let named = common.file_name().is_some_and(|name| name == ".git");
+    let parent = common.parent().filter(|_| named)?;
+    Some(parent.to_owned())
+}
+
+/// Reads a file of one line that names a path.
+fn pointer(file: &Path, start: &str, base: &Path) -> Option<PathBuf> {
+    use std::os::unix::ffi::OsStrExt;
+    let mut bytes = Vec::new();
+    let file = fs::File::open(file).ok()?;
+    file.take(POINTER_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+    let path = bytes.strip_prefix(start.as_bytes())?;
+    let path = path.strip_prefix(b" ").unwrap_or(path);
+    let path = path.split(|byte| matches!(byte, b'\n' | b'\r')).next()?;
+    let path = std::ffi::OsStr::from_bytes(path);
+    (!path.is_empty()).then(|| tidy(&base.join(path)))
+}
+
+/// Takes `..` and `.` out where that is safe: git writes `commondir` as `../..` below
+/// directories that it made itself. Worktrees then name their store alike.
+fn tidy(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}

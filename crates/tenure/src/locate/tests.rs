@@ -1,0 +1,256 @@
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use super::*;
+
+struct Place {
+    directory: PathBuf,
+}
+
+impl Place {
+    /// A fresh directory that is no part of a repository, removed at the end.
+    fn new(name: &str) -> Self {
+        let directory =
+            env::temp_dir().join(format!("tenure-locate-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&directory);
+        fs::create_dir_all(&directory).unwrap();
+        let directory = fs::canonicalize(directory).unwrap();
+        Self { directory }
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.directory.join(path)
+    }
+
+    fn directory(&self, path: &str) -> PathBuf {
+        let path = self.path(path);
+        fs::create_dir_all(&path).unwrap();
+        path
+    }
+
+    fn file(&self, path: &str, text: &str) {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// What `git init` makes.
+    fn git_directory(&self, path: &str) {
+        self.file(&format!("{path}/HEAD"), "ref: refs/heads/main\n");
+        self.directory(&format!("{path}/objects"));
+        self.directory(&format!("{path}/refs"));
+    }
+
+    /// What `git worktree add` makes.
+    fn linked_worktree(&self, path: &str, common: &str) {
+        let git_dir = self.path(&format!("{common}/worktrees/wt"));
+        self.file(
+            &format!("{common}/worktrees/wt/HEAD"),
+            "ref: refs/heads/wt\n",
+        );
+        self.file(&format!("{common}/worktrees/wt/commondir"), "../..\n");
+        self.file(
+            &format!("{path}/.git"),
+            &format!("gitdir: {}\n", git_dir.display()),
+        );
+    }
+
+    fn environment(&self, path: &str) -> Environment {
+        let uid = rustix::process::geteuid().as_raw();
+        Environment::new(self.directory(path), uid).with("HOME", "/home/ana")
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("file:{}", self.path(path).display())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn url(environment: &Environment) -> String {
+    locate(None, environment).unwrap().url
+}
+
+#[test]
+fn the_flag_beats_the_variable_beats_the_file_beats_git_beats_the_user() {
+    let place = Place::new("precedence");
+    let environment = place.environment("repo");
+    let user = locate(None, &environment).unwrap();
+    assert_eq!(user.url, "file:/home/ana/.local/state/tenure");
+    assert_eq!(user.why, Why::User);
+
+    place.git_directory("repo/.git");
+    let git = locate(None, &environment).unwrap();
+    assert_eq!(git.url, place.url("repo/.git/tenure"));
+    assert_eq!(git.why, Why::Repository(place.path("repo/.git")));
+
+    place.file("repo/tenure.toml", "store = 'file:locks'");
+    let file = locate(None, &environment).unwrap();
+    assert_eq!(file.url, place.url("repo/locks"));
+    assert_eq!(file.why, Why::File(place.path("repo/tenure.toml")));
+
+    let environment = environment.with("TENURE_STORE", "file:/elsewhere");
+    let variable = locate(None, &environment).unwrap();
+    assert_eq!(
+        (variable.url.as_str(), variable.why),
+        ("file:/elsewhere", Why::Variable)
+    );
+
+    let asked = locate(Some("file:near"), &environment).unwrap();
+    assert_eq!(asked.url, place.url("repo/near"));
+    assert_eq!(asked.why, Why::Asked);
+}
+
+#[test]
+fn the_nearest_file_counts_even_for_a_store_named_elsewhere() {
+    let place = Place::new("nearest");
+    place.file("tenure.toml", "wait = '1s'");
+    place.file("a/tenure.toml", "wait = '2s'");
+    let environment = place.environment("a/b/c").with("TENURE_STORE", "file:/x");
+    let located = locate(None, &environment).unwrap();
+    assert_eq!(located.config.wait, Some(std::time::Duration::from_secs(2)));
+    assert_eq!(located.config_path, Some(place.path("a/tenure.toml")));
+}
+
+#[test]
+fn all_worktrees_share_the_store_of_the_common_directory() {
+    let place = Place::new("worktrees");
+    place.git_directory("repo/.git");
+    place.linked_worktree("linked", "repo/.git");
+    assert_eq!(
+        url(&place.environment("linked/src")),
+        place.url("repo/.git/tenure")
+    );
+    assert_eq!(
+        url(&place.environment("repo/src")),
+        place.url("repo/.git/tenure")
+    );
+}
+
+#[test]
+fn relative_paths_in_a_linked_worktree_count_from_the_main_one() {
+    let place = Place::new("relative");
+    place.git_directory("repo/.git");
+    place.linked_worktree("linked", "repo/.git");
+    place.file("linked/tenure.toml", "store = 'file:.locks'");
+    assert_eq!(url(&place.environment("linked")), place.url("repo/.locks"));
+}
+
+#[test]
+fn relative_paths_in_a_file_above_the_repository_count_from_the_file() {
+    let place = Place::new("above");
+    place.git_directory("repo/.git");
+    place.file("tenure.toml", "store = 'file:.locks'");
+    assert_eq!(url(&place.environment("repo")), place.url(".locks"));
+}
+
+#[test]
+fn a_bare_repository_and_its_worktrees_share_a_store() {
+    let place = Place::new("bare");
+    place.git_directory("bare.git");
+    place.linked_worktree("linked", "bare.git");
+    assert_eq!(
+        url(&place.environment("bare.git/hooks")),
+        place.url("bare.git/tenure")
+    );
+    assert_eq!(
+        url(&place.environment("linked")),
+        place.url("bare.git/tenure")
+    );
+}
+
+#[test]
+fn a_submodule_is_a_repository_of_its_own() {
+    let place = Place::new("submodule");
+    place.git_directory("repo/.git");
+    place.git_directory("repo/.git/modules/sub");
+    place.file("repo/sub/.git", "gitdir: ../.git/modules/sub\n");
+    let expected = place.url("repo/.git/modules/sub/tenure");
+    assert_eq!(url(&place.environment("repo/sub")), expected);
+}
+
+#[test]
+fn the_variables_of_git_are_honoured() {
+    let place = Place::new("variables");
+    place.git_directory("repo/.git");
+    place.git_directory("other/.git");
+    let environment = place.environment("repo");
+    let by_dir = environment.clone().with("GIT_DIR", "../other/.git");
+    assert_eq!(url(&by_dir), place.url("other/.git/tenure"));
+    let common = place.path("other/.git").into_os_string();
+    let by_common = environment.clone().with("GIT_COMMON_DIR", common);
+    assert_eq!(url(&by_common), place.url("other/.git/tenure"));
+    let nowhere = environment.with("GIT_DIR", "nowhere");
+    let error = locate(None, &nowhere).unwrap_err();
+    assert_eq!(error.class(), tenure_core::Class::Configuration);
+}
+
+#[test]
+fn an_empty_dot_git_is_no_repository() {
+    let place = Place::new("empty");
+    place.git_directory("repo/.git");
+    place.directory("repo/inner/.git");
+    assert_eq!(
+        url(&place.environment("repo/inner")),
+        place.url("repo/.git/tenure")
+    );
+}
+
+#[test]
+fn a_file_of_another_user_is_ignored_and_named() {
+    let place = Place::new("foreign");
+    place.file("tenure.toml", "store = 'file:/ours'");
+    place.file("a/tenure.toml", "store = 'file:/foreign'");
+    let mut environment = place.environment("a");
+    environment.uid += 1;
+    let located = locate(None, &environment).unwrap();
+    assert_eq!(located.why, Why::User);
+    let paths: Vec<_> = located
+        .ignored
+        .iter()
+        .map(|ignored| &ignored.path)
+        .collect();
+    assert_eq!(
+        paths,
+        [&place.path("a/tenure.toml"), &place.path("tenure.toml")]
+    );
+}
+
+#[test]
+fn a_link_to_a_file_is_judged_by_what_it_points_to() {
+    let place = Place::new("link");
+    place.directory("a");
+    symlink("/proc/version", place.path("a/tenure.toml")).unwrap();
+    let mut environment = place.environment("a");
+    environment.uid += 1;
+    // /proc/version belongs to root: foreign to whoever this is not.
+    let uid = fs::metadata("/proc/version").map(|m| std::os::unix::fs::MetadataExt::uid(&m));
+    assert_ne!(uid.unwrap(), environment.uid);
+    assert_eq!(locate(None, &environment).unwrap().ignored.len(), 1);
+}
+
+#[test]
+fn the_state_directory_follows_xdg() {
+    let environment = Environment::new("/", 0).with("HOME", "/home/ana");
+    let absolute = environment.clone().with("XDG_STATE_HOME", "/state");
+    assert_eq!(
+        state_directory(&absolute).unwrap(),
+        Path::new("/state/tenure")
+    );
+    let relative = environment.with("XDG_STATE_HOME", "state");
+    let home = Path::new("/home/ana/.local/state/tenure");
+    assert_eq!(state_directory(&relative).unwrap(), home);
+    let error = state_directory(&Environment::new("/", 0)).unwrap_err();
+    assert_eq!(error.class(), tenure_core::Class::Configuration);
+}
+
+#[test]
+fn empty_variables_count_as_not_set() {
+    let place = Place::new("unset");
+    let environment = place.environment("a").with("TENURE_STORE", "");
+    assert_eq!(locate(None, &environment).unwrap().why, Why::User);
+}

@@ -1,0 +1,174 @@
+//! Deciding a request and carrying out the changes, in one step under the mutex.
+//!
+//! Whoever is granted is told after the mutex is free: waking runs code of the waiter's
+//! runtime, which may want the mutex itself.
+
+use std::collections::HashMap;
+use std::time::SystemTime;
+
+use tenure_core::decide::{Ask, Change, Holder, Millis, Outcome, decide};
+use tenure_core::{Binding, Lease, LeaseId, LeaseState, Mode, Request, Resource, Timestamp, Token};
+use tokio::sync::oneshot;
+
+use super::MemoryStore;
+use super::shelf::{Entry, Shelf, Waiter};
+
+/// No request has a deadline here: whoever gives up drops its wait, and that leaves the line.
+pub(super) const NEVER: Millis = Millis::MAX;
+const NOW: Millis = 0;
+
+/// Who is to be told, and what it got.
+type News = (oneshot::Sender<Lease>, Lease);
+
+impl MemoryStore {
+    /// Decides a request on a resource and makes the changes. `newcomer` is what is
+    /// known of who asks, if that may be granted or queued; it is told of a grant.
+    pub(super) fn decide(
+        &self,
+        resource: &Resource,
+        ask: &Ask,
+        newcomer: Option<Waiter>,
+    ) -> Outcome {
+        let (outcome, news) = self.shelf().decide(resource, ask, newcomer);
+        for (waiter, lease) in news {
+            // A waiter that is being dropped does not hear it: its drop finds that it
+            // is no longer in line, and gives the lock back.
+            drop(waiter.send(lease));
+        }
+        outcome
+    }
+}
+
+impl Shelf {
+    fn decide(
+        &mut self,
+        resource: &Resource,
+        ask: &Ask,
+        newcomer: Option<Waiter>,
+    ) -> (Outcome, Vec<News>) {
+        let token = self.token;
+        let entry = self.entries.entry(resource.clone());
+        let entry = entry.or_insert_with(|| Entry::new(token));
+        let decision = decide(&entry.state, ask, NOW);
+        let mut step = Step {
+            token: &mut self.token,
+            entry,
+            newcomer,
+            called: HashMap::new(),
+            news: Vec::new(),
+        };
+        for change in &decision.changes {
+            step.make(change);
+            match change {
+                Change::Grant(holder) => {
+                    let lease = holder.lease.clone();
+                    self.resources.insert(lease, resource.clone());
+                }
+                Change::Remove(lease) => {
+                    self.resources.remove(lease);
+                }
+                _ => {}
+            }
+        }
+        let news = step.news;
+        if step.entry.state.is_empty() {
+            self.entries.remove(resource);
+        }
+        (decision.outcome, news)
+    }
+}
+
+/// The changes of one decision, under way.
+struct Step<'a> {
+    token: &'a mut Token,
+    entry: &'a mut Entry,
+    newcomer: Option<Waiter>,
+    /// Who left the line in this decision; a grant or a mode may follow.
+    called: HashMap<LeaseId, Waiter>,
+    news: Vec<News>,
+}
+
+impl Step<'_> {
+    fn make(&mut self, change: &Change) {
+        self.entry.state.apply(change);
+        match change {
+            Change::Enqueue(waiter) => {
+                let queued = self.newcomer.take().expect("only who asks is queued");
+                self.entry.waiters.insert(waiter.lease.clone(), queued);
+            }
+            Change::Dequeue(lease) => {
+                if let Some(waiter) = self.entry.waiters.remove(lease) {
+                    self.called.insert(lease.clone(), waiter);
+                }
+            }
+            Change::Grant(holder) => self.grant(holder),
+            Change::SetMode { lease, mode, .. } => self.set_mode(lease, *mode),
+            Change::Remove(lease) => {
+                self.entry.leases.remove(lease);
+            }
+        }
+    }
+
+    fn grant(&mut self, holder: &Holder) {
+        let waiter = self.called_or_new(&holder.lease);
+        let waiter = waiter.expect("who is granted asked now or waited");
+        let request = waiter.request.expect("a new lease has a request");
+        if holder.mode.is_exclusive() {
+            self.draw();
+        }
+        let lease = begin(request, self.entry.token);
+        let leases = &mut self.entry.leases;
+        leases.insert(holder.lease.clone(), lease.clone());
+        self.news.push((waiter.wake, lease));
+    }
+
+    fn set_mode(&mut self, lease: &LeaseId, mode: Mode) {
+        if mode.is_exclusive() {
+            self.draw();
+        }
+        let waiter = self.called_or_new(lease);
+        let token = self.entry.token;
+        let held = self.entry.leases.get_mut(lease);
+        let held = held.expect("only a lease that is held changes its mode");
+        held.mode = mode;
+        held.token = token;
+        if let Some(waiter) = waiter {
+            self.news.push((waiter.wake, held.clone()));
+        }
+    }
+
+    fn called_or_new(&mut self, lease: &LeaseId) -> Option<Waiter> {
+        let called = self.called.remove(lease);
+        called.or_else(|| self.newcomer.take())
+    }
+
+    fn draw(&mut self) {
+        let next = self.token.next(0);
+        *self.token = next.expect("2^53 grants do not happen within one process");
+        self.entry.token = *self.token;
+    }
+}
+
+/// The lease of a request, granted now.
+fn begin(request: Request, token: Token) -> Lease {
+    let now = Timestamp::from(SystemTime::now());
+    let asker = &request.asker;
+    Lease {
+        lease: request.lease,
+        resource: request.resource,
+        mode: request.mode,
+        owner: asker.owner.clone(),
+        session: asker.session.clone(),
+        token,
+        acquired_at: now,
+        expires_at: None,
+        heartbeat_at: now,
+        binding: Binding::Session,
+        state: LeaseState::Held,
+        pid: asker.pid,
+        host: asker.host.clone(),
+        command: asker.command.clone(),
+        purpose: request.purpose,
+        metadata: request.metadata,
+    }
+}

@@ -1,0 +1,93 @@
+//! The one retry loop: a call of a store is made again after a passing fault.
+
+use tenure_core::{Error, Reply, Result, RetryPolicy};
+
+use crate::random;
+
+/// How often a store was asked, and what went wrong last.
+#[derive(Default)]
+pub(crate) struct Tries {
+    /// Calls begun so far.
+    pub(crate) made: u32,
+    /// The passing fault of the last call, until the next one begins. Set when a
+    /// loop is dropped in a pause: then the fault is what kept the caller waiting.
+    pub(crate) fault: Option<Error>,
+}
+
+impl Tries {
+    /// Calls until it succeeds, fails for good, or the policy says enough.
+    pub(crate) async fn run<'a, T>(
+        &mut self,
+        policy: &RetryPolicy,
+        mut call: impl FnMut() -> Reply<'a, T>,
+    ) -> Result<T> {
+        let mut failed = 0;
+        loop {
+            self.made = self.made.saturating_add(1);
+            let error = match call().await {
+                Ok(done) => return Ok(done),
+                Err(error) => error,
+            };
+            failed += 1;
+            if !error.is_passing() {
+                return Err(error);
+            }
+            let Some(pause) = policy.pause(failed, random::fraction()) else {
+                return Err(error);
+            };
+            self.fault = Some(error);
+            tokio::time::sleep(pause).await;
+            self.fault = None;
+        }
+    }
+}
+
+/// Calls a store, and again after passing faults as often as the policy allows.
+pub(crate) async fn retry<'a, T>(
+    policy: &RetryPolicy,
+    call: impl FnMut() -> Reply<'a, T>,
+) -> Result<T> {
+    Tries::default().run(policy, call).await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::io;
+
+    use super::*;
+
+    fn fault(kind: io::ErrorKind) -> Error {
+        Error::io("lock", "/x", io::Error::from(kind))
+    }
+
+    async fn calls_until(kind: io::ErrorKind, good: u32) -> (u32, bool) {
+        let calls = Cell::new(0);
+        let policy = RetryPolicy::default();
+        let done = retry(&policy, || {
+            calls.set(calls.get() + 1);
+            let answer = if calls.get() >= good {
+                Ok(())
+            } else {
+                Err(fault(kind))
+            };
+            Box::pin(async { answer })
+        });
+        let done = done.await.is_ok();
+        (calls.get(), done)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn passing_faults_are_tried_three_times() {
+        let kind = io::ErrorKind::WouldBlock;
+        assert_eq!(calls_until(kind, 1).await, (1, true));
+        assert_eq!(calls_until(kind, 3).await, (3, true));
+        assert_eq!(calls_until(kind, 4).await, (3, false));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn other_errors_are_final() {
+        let kind = io::ErrorKind::PermissionDenied;
+        assert_eq!(calls_until(kind, 2).await, (1, false));
+    }
+}

@@ -1,0 +1,153 @@
+//! Taking one lock.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tenure_core::request::check_notes;
+use tenure_core::{Error, Lease, LeaseId, Mode, Request, Resource, Result, Timestamp};
+use tokio::time::timeout;
+
+use super::held::Refusal;
+use super::turn::Turn;
+use super::{Claim, GaveUp, Options, Patience, Shared, wait};
+use crate::{Guard, random};
+
+/// Asking who is in the way takes no longer: the caller has waited enough.
+const HOLDERS_WAIT_MAX: Duration = Duration::from_secs(1);
+
+pub(super) async fn acquire(
+    session: &Arc<Shared>,
+    resource: &Resource,
+    mode: Mode,
+    options: &Options,
+) -> Result<Guard> {
+    check(options)?;
+    let patience = session.patience(options.wait);
+    let entered = session.enter(resource)?;
+    let entered = entered.map_err(|refusal| session.refused(refusal, mode))?;
+    let taken = take_in_turn(session, entered, resource, mode, options, &patience);
+    match taken.await? {
+        Ok(guard) => Ok(guard),
+        Err(gave_up) => Err(session.in_the_way(gave_up, resource, mode, None).await),
+    }
+}
+
+pub(super) async fn try_acquire(
+    session: &Arc<Shared>,
+    resource: &Resource,
+    mode: Mode,
+    options: &Options,
+) -> Result<Option<Guard>> {
+    check(options)?;
+    let patience = Patience::new(Duration::ZERO);
+    let entered = match session.enter(resource)? {
+        Ok(entered) => entered,
+        Err(Refusal::Reentry { .. }) => return Ok(None),
+        Err(refusal) => return Err(session.refused(refusal, mode)),
+    };
+    let taken = take_in_turn(session, entered, resource, mode, options, &patience);
+    Ok(taken.await?.ok())
+}
+
+async fn take_in_turn(
+    session: &Arc<Shared>,
+    (claim, turn): (Claim, Turn),
+    resource: &Resource,
+    mode: Mode,
+    options: &Options,
+    patience: &Patience,
+) -> Result<Result<Guard, GaveUp>> {
+    match turn.come(patience).await {
+        Ok(()) => {
+            let taken = session.take(claim, resource, mode, options, patience);
+            taken.await
+        }
+        Err(gave_up) => Ok(Err(gave_up)),
+    }
+}
+
+/// Refuses notes that no store would keep.
+pub(super) fn check(options: &Options) -> Result<()> {
+    let checked = check_notes(options.purpose.as_deref(), options.metadata.as_ref());
+    checked.map_err(|problem| Error::BadInput(problem.to_string()))
+}
+
+impl Shared {
+    /// How long to wait, from now on.
+    pub(crate) fn patience(&self, wait: Option<Duration>) -> Patience {
+        Patience::new(wait.unwrap_or(self.keeper.settings().wait))
+    }
+
+    fn enter(&self, resource: &Resource) -> Result<Result<(Claim, Turn), Refusal>> {
+        let asked = vec![(random::lease_id()?, resource.clone())];
+        let entered = self.book.enter(asked);
+        Ok(entered.map(|(mut claims, turn)| (claims.remove(0), turn)))
+    }
+
+    /// The error a refused request ends with.
+    pub(crate) fn refused(&self, refusal: Refusal, mode: Mode) -> Error {
+        match refusal {
+            Refusal::Reentry { resource, lease } => Error::Reentry {
+                place: self.place(&resource, mode),
+                lease,
+            },
+            Refusal::Order { asked, held } => Error::Order { asked, held },
+        }
+    }
+
+    /// Asks the store for what was entered, when its turn has come and while it lasts.
+    pub(super) async fn take(
+        self: &Arc<Self>,
+        claim: Claim,
+        resource: &Resource,
+        mode: Mode,
+        options: &Options,
+        patience: &Patience,
+    ) -> Result<Result<Guard, GaveUp>> {
+        let request = self.request(claim.lease.clone(), resource, mode, options, patience);
+        let store = self.keeper.store();
+        let lease = wait(
+            patience,
+            &self.keeper.settings().retry,
+            || store.try_acquire(&request),
+            || store.acquire(&request),
+        );
+        // Nothing is awaited between grant and guard, so no grant is ever without one.
+        let lease = lease.await?;
+        Ok(lease.map(|lease| Guard::new(Arc::clone(self), claim, lease)))
+    }
+
+    fn request(
+        &self,
+        lease: LeaseId,
+        resource: &Resource,
+        mode: Mode,
+        options: &Options,
+        patience: &Patience,
+    ) -> Request {
+        let now = Timestamp::from(SystemTime::now());
+        Request {
+            lease,
+            resource: resource.clone(),
+            mode,
+            asker: Arc::clone(&self.asker),
+            purpose: options.purpose.clone(),
+            metadata: options.metadata.clone(),
+            deadline: patience.waits().then(|| now.after(patience.limit())),
+        }
+    }
+
+    /// The error for a wait that ran out, with who is in the way as far as that is known.
+    pub(crate) async fn in_the_way(
+        &self,
+        gave_up: GaveUp,
+        resource: &Resource,
+        mode: Mode,
+        own: Option<&LeaseId>,
+    ) -> Error {
+        let listed = timeout(HOLDERS_WAIT_MAX, self.keeper.holders(resource)).await;
+        let mut holders: Vec<Lease> = listed.ok().and_then(Result::ok).unwrap_or_default();
+        holders.retain(|holder| Some(&holder.lease) != own);
+        gave_up.into_error(self.place(resource, mode), holders)
+    }
+}

@@ -1,0 +1,29 @@
+//! How a keeper applies the rules.
+
+use std::time::Duration;
+
+use tenure_core::{Ranking, RetryPolicy};
+
+/// How a keeper applies the rules. The defaults are those of the command.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Which kinds are taken before which.
+    pub ranking: Ranking,
+    /// How passing faults are tried again.
+    pub retry: RetryPolicy,
+    /// How long a request waits that says nothing else.
+    pub wait: Duration,
+    /// Trust kernel locks on file systems where they are known to fail.
+    pub trust_flock: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            ranking: Ranking::default(),
+            retry: RetryPolicy::default(),
+            wait: Duration::from_secs(5),
+            trust_flock: false,
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! The keeper as programs use it. The modules mirror `src/`.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod blocking;
+mod guard;
+mod memory;
+mod scene;
+mod session;
+mod shaky;
+mod url;
+mod watch;

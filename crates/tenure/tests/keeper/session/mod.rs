@@ -1,0 +1,4 @@
+mod acquire;
+mod cancel;
+mod held;
+mod many;

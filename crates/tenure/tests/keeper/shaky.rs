@@ -1,0 +1,177 @@
+//! A memory store that fails, dawdles and tells what it was asked, as a test wants it.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tenure::memory::MemoryStore;
+use tenure::{
+    Capabilities, Error, Keeper, Lease, LeaseId, Listing, Mode, Query, Reply, Request, Resource,
+    Result, Settings, Store, Token,
+};
+
+#[derive(Default)]
+pub struct Shaky {
+    inner: MemoryStore,
+    check_every: Option<Duration>,
+    /// How often each call yields before it does anything.
+    yields: usize,
+    /// What the next calls, by name, fail with.
+    faults: Mutex<VecDeque<(&'static str, Error)>>,
+    log: Mutex<Vec<String>>,
+}
+
+pub fn passing() -> Error {
+    Error::io("lock", "/x", io::Error::from(io::ErrorKind::WouldBlock))
+}
+
+pub fn broken() -> Error {
+    let source = io::Error::from(io::ErrorKind::PermissionDenied);
+    Error::io("lock", "/x", source)
+}
+
+pub fn over(reason: &str) -> Error {
+    Error::LeaseOver {
+        lease: LeaseId::parse("x").unwrap(),
+        reason: reason.into(),
+    }
+}
+
+impl Shaky {
+    /// One whose locks can be lost, and are checked this often.
+    pub fn checked(every: Duration) -> Shaky {
+        Shaky {
+            check_every: Some(every),
+            ..Shaky::default()
+        }
+    }
+
+    /// One whose calls have await points.
+    pub fn dawdling() -> Shaky {
+        Shaky {
+            yields: 2,
+            ..Shaky::default()
+        }
+    }
+
+    pub fn fail(&self, call: &'static str, error: Error) {
+        self.faults.lock().unwrap().push_back((call, error));
+    }
+
+    /// Everything asked so far, as `call what`.
+    pub fn log(&self) -> Vec<String> {
+        self.log.lock().unwrap().clone()
+    }
+
+    pub fn count(&self, call: &str) -> usize {
+        let is = |entry: &&String| entry.split(' ').next() == Some(call);
+        self.log().iter().filter(is).count()
+    }
+
+    pub fn keep(self) -> (Arc<Shaky>, Keeper) {
+        self.keep_with(Settings::default())
+    }
+
+    pub fn keep_with(self, settings: Settings) -> (Arc<Shaky>, Keeper) {
+        let store = Arc::new(self);
+        let keeper = Keeper::from_store(store.clone(), settings);
+        (store, keeper)
+    }
+
+    async fn begin(&self, call: &'static str, what: &str) -> Result<()> {
+        self.log.lock().unwrap().push(format!("{call} {what}"));
+        for _ in 0..self.yields {
+            tokio::task::yield_now().await;
+        }
+        let mut faults = self.faults.lock().unwrap();
+        match faults.iter().position(|(of, _)| *of == call) {
+            Some(at) => Err(faults.remove(at).unwrap().1),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Store for Shaky {
+    fn url(&self) -> &str {
+        self.inner.url()
+    }
+
+    fn place_of(&self, resource: &Resource) -> String {
+        self.inner.place_of(resource)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            check_every: self.check_every,
+            ..self.inner.capabilities()
+        }
+    }
+
+    fn try_acquire<'a>(&'a self, request: &'a Request) -> Reply<'a, Option<Lease>> {
+        Box::pin(async move {
+            self.begin("try_acquire", request.resource.as_str()).await?;
+            self.inner.try_acquire(request).await
+        })
+    }
+
+    fn acquire<'a>(&'a self, request: &'a Request) -> Reply<'a, Lease> {
+        Box::pin(async move {
+            self.begin("acquire", request.resource.as_str()).await?;
+            self.inner.acquire(request).await
+        })
+    }
+
+    fn try_upgrade<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Option<Token>> {
+        Box::pin(async move {
+            self.begin("try_upgrade", lease.as_str()).await?;
+            self.inner.try_upgrade(lease).await
+        })
+    }
+
+    fn upgrade<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Token> {
+        Box::pin(async move {
+            self.begin("upgrade", lease.as_str()).await?;
+            self.inner.upgrade(lease).await
+        })
+    }
+
+    fn downgrade<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Mode> {
+        Box::pin(async move {
+            self.begin("downgrade", lease.as_str()).await?;
+            self.inner.downgrade(lease).await
+        })
+    }
+
+    fn renew<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, ()> {
+        Box::pin(async move {
+            self.begin("renew", lease.as_str()).await?;
+            self.inner.renew(lease).await
+        })
+    }
+
+    fn release<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, ()> {
+        Box::pin(async move {
+            self.begin("release", lease.as_str()).await?;
+            self.inner.release(lease).await
+        })
+    }
+
+    fn abandon(&self, lease: &LeaseId) {
+        let abandoned = format!("abandon {lease}");
+        self.log.lock().unwrap().push(abandoned);
+        self.inner.abandon(lease);
+    }
+
+    fn list<'a>(&'a self, query: &'a Query) -> Reply<'a, Listing> {
+        Box::pin(async move {
+            self.begin("list", "").await?;
+            self.inner.list(query).await
+        })
+    }
+
+    fn descriptor(&self, lease: &LeaseId) -> Result<Option<OwnedFd>> {
+        self.inner.descriptor(lease)
+    }
+}

@@ -1,0 +1,52 @@
+//! Addresses of stores.
+
+use tenure::{Class, Keeper, Mode};
+
+use crate::scene::*;
+
+#[tokio::test]
+async fn unknown_stores_are_refused_and_the_known_ones_named() {
+    for url in ["", "memory", "memory:x", "redis://x", "MEMORY:", "file:"] {
+        let error = Keeper::open(url).await.unwrap_err();
+        assert_eq!(error.class(), Class::Configuration, "{url:?}");
+        let message = error.to_string();
+        for known in ["memory:", "file:DIR"] {
+            assert!(message.contains(known), "{url:?}: {message}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_memory_store_is_its_own() {
+    let (one, two) = (keeper().await, keeper().await);
+    let (ana, bo) = (session(&one, "ana").await, session(&two, "bo").await);
+    let _both = (
+        take(&ana, "a", Mode::Write).await,
+        take(&bo, "a", Mode::Write).await,
+    );
+    assert_eq!(one.store().url(), "memory:");
+}
+
+#[tokio::test]
+async fn a_file_store_is_met_by_whoever_opens_the_same_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let url = format!("file:{}", directory.path().display());
+    let (one, two) = (Keeper::open(&url).await, Keeper::open(&url).await);
+    let (one, two) = (one.unwrap(), two.unwrap());
+    let (ana, bo) = (session(&one, "ana").await, session(&two, "bo").await);
+    let guard = take(&ana, "a", Mode::Write).await;
+    let asked = bo.acquire(&resource("a"), Mode::Write, &wait(0)).await;
+    assert_eq!(asked.unwrap_err().holders(), [guard.lease()]);
+    guard.release().await.unwrap();
+    drop(take(&bo, "a", Mode::Write).await);
+}
+
+#[tokio::test]
+async fn the_address_of_a_file_store_is_absolute() {
+    let directory = tempfile::tempdir_in(".").unwrap();
+    let name = directory.path().file_name().unwrap();
+    let url = format!("file:{}", name.display());
+    let keeper = Keeper::open(&url).await.unwrap();
+    let path = keeper.store().url().strip_prefix("file:").unwrap();
+    assert!(std::path::Path::new(path).is_absolute(), "{path}");
+}

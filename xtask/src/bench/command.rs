@@ -1,0 +1,81 @@
+//! The whole command `tenure run x -- true`, against util-linux `flock x true`.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+use super::{Measured, compare, micros};
+
+pub fn measure() -> Result<Vec<Measured>> {
+    let tenure = build()?;
+    let directory = tempfile::tempdir()?;
+    let (store, file) = (directory.path().join("store"), directory.path().join("x"));
+    let command = compare(
+        "tenure run x -- true, the whole command",
+        Some(1.5),
+        400,
+        || {
+            let mut command = Command::new(&tenure);
+            command.env("TENURE_STORE", format!("file:{}", store.display()));
+            run(command.args(["run", "x", "--", "true"]))
+        },
+        || run(Command::new("flock").arg(&file).arg("true")),
+    )?;
+    for (side, mut traced) in [
+        ("tenure run", traced(&tenure, &["run", "x", "--", "true"])),
+        (
+            "flock",
+            traced(
+                Path::new("flock"),
+                &[file.to_string_lossy().as_ref(), "true"],
+            ),
+        ),
+    ] {
+        traced.env("TENURE_STORE", format!("file:{}", store.display()));
+        let output = traced
+            .output()
+            .context("strace is missing; install the package strace")?;
+        let text = String::from_utf8_lossy(&output.stderr);
+        let total = text.lines().rev().find(|line| line.ends_with("total"));
+        let total = total.and_then(|line| line.split_whitespace().next());
+        println!(
+            "  system calls, {side}, without its command: {}",
+            total.unwrap_or("?")
+        );
+    }
+    Ok(vec![command])
+}
+
+fn traced(program: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new("strace");
+    command
+        .args(["-c", "-U", "calls,name"])
+        .arg(program)
+        .args(arguments);
+    command
+}
+
+fn run(command: &mut Command) -> Result<f64> {
+    command.stdin(Stdio::null());
+    let started = Instant::now();
+    let status = command
+        .status()
+        .context("cannot start; util-linux flock is needed, too")?;
+    let took = micros(started.elapsed());
+    if !status.success() {
+        bail!("{command:?} failed: {status}");
+    }
+    Ok(took)
+}
+
+fn build() -> Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
+    let arguments = ["build", "--quiet", "--release", "--package", "tenure-cli"];
+    let status = Command::new(cargo).args(arguments).status()?;
+    if !status.success() {
+        bail!("the command does not build");
+    }
+    Ok(std::env::current_exe()?.with_file_name("tenure"))
+}

@@ -1,0 +1,135 @@
+//! Ratios against the bare limit, measured in one run.
+//!
+//! Machines are shared and noisy, so both sides of a ratio take turns in short rounds, and
+//! the median of the rounds' ratios counts. The system calls of each side are counted by
+//! `strace` in a run of their own.
+
+mod command;
+mod directory;
+mod hand_over;
+mod lock_unlock;
+mod syscalls;
+mod waiters;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+/// One line of the result.
+pub struct Measured {
+    /// What was measured.
+    pub what: String,
+    /// Ours and the other side's, for people.
+    pub sides: String,
+    /// Ours divided by the other side's.
+    pub ratio: f64,
+    /// The most it may be, or None for a figure that is only told.
+    pub limit: Option<f64>,
+}
+
+const BENCHES: [(&str, fn() -> Result<Vec<Measured>>); 5] = [
+    ("lock_unlock", lock_unlock::measure),
+    ("hand_over", hand_over::measure),
+    ("command", command::measure),
+    ("waiters", waiters::measure),
+    ("directory", directory::measure),
+];
+
+/// Runs the named benchmarks, or all. Fails if a limit is exceeded.
+pub fn run(names: &[&str]) -> Result<ExitCode> {
+    for name in names {
+        if !BENCHES.iter().any(|(known, _)| known == name) {
+            let known: Vec<_> = BENCHES.iter().map(|(known, _)| *known).collect();
+            bail!(
+                "no benchmark is called {name:?}; there are {}",
+                known.join(", ")
+            );
+        }
+    }
+    let mut over = 0;
+    for (name, measure) in BENCHES {
+        if !names.is_empty() && !names.contains(&name) {
+            continue;
+        }
+        println!("{name}");
+        for measured in measure()? {
+            let Measured {
+                what,
+                sides,
+                ratio,
+                limit,
+            } = measured;
+            let verdict = match limit {
+                Some(limit) if ratio > limit => {
+                    over += 1;
+                    format!("limit {limit:.2}  OVER")
+                }
+                Some(limit) => format!("limit {limit:.2}  ok"),
+                None => "no limit".to_owned(),
+            };
+            println!("  {what:<58} {ratio:6.2}  {verdict:<16} {sides}");
+        }
+    }
+    if over > 0 {
+        println!("{over} over the limit");
+        return Ok(ExitCode::FAILURE);
+    }
+    println!("all within their limits");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What this program does as a child of itself.
+pub fn role(role: &str, path: &Path, rest: &[&str]) -> Result<ExitCode> {
+    match role {
+        "hand-over" => hand_over::child(path, rest)?,
+        "lock-unlock" => lock_unlock::child(path, rest)?,
+        _ => bail!("no role is called {role:?}"),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The median; of an even number the upper one of the middle.
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// Microseconds, for medians.
+pub fn micros(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e6
+}
+
+/// Compares rounds of ours with rounds of the other side, each in turn.
+pub fn compare(
+    what: &str,
+    limit: Option<f64>,
+    rounds: u32,
+    mut ours: impl FnMut() -> Result<f64>,
+    mut bare: impl FnMut() -> Result<f64>,
+) -> Result<Measured> {
+    // The first round of each warms up.
+    ours()?;
+    bare()?;
+    let (mut all_ours, mut all_bare, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 0..rounds {
+        let (mine, theirs) = if round % 2 == 0 {
+            let mine = ours()?;
+            (mine, bare()?)
+        } else {
+            let theirs = bare()?;
+            (ours()?, theirs)
+        };
+        all_ours.push(mine);
+        all_bare.push(theirs);
+        ratios.push(mine / theirs);
+    }
+    let (ours, bare) = (median(all_ours), median(all_bare));
+    Ok(Measured {
+        what: what.to_owned(),
+        sides: format!("{ours:.1} µs against {bare:.1} µs"),
+        ratio: median(ratios),
+        limit,
+    })
+}
