@@ -1,0 +1,126 @@
+//! Which store, which owner, which settings.
+
+use std::env;
+use std::fs;
+use std::time::Duration;
+
+use tenure::locate::{Environment, Located, locate};
+use tenure::{Error, Keeper, Owner, Result, Settings};
+
+use crate::cli::Global;
+use crate::people::this_host;
+use crate::report::word;
+
+/// How long commands wait unless something says otherwise.
+pub const WAIT_DEFAULT: Duration = Duration::from_secs(5);
+
+/// What every command that needs a store starts with.
+pub struct Context {
+    /// The store chosen, why, and the settings found on the way.
+    pub located: Located,
+}
+
+impl Context {
+    /// Chooses the store. A `tenure.toml` that does not count gets a word on standard error.
+    pub fn new(global: &Global) -> Result<Self> {
+        let located = locate(global.store.as_deref(), &Environment::of_process()?)?;
+        for ignored in &located.ignored {
+            word(&ignored.to_string());
+        }
+        Ok(Self { located })
+    }
+
+    /// The settings with `wait` as the default for waiting.
+    pub fn settings(&self, wait: Duration) -> Settings {
+        let config = &self.located.config;
+        Settings {
+            ranking: config.ranking(),
+            retry: config.retry_policy(),
+            wait: config.wait.unwrap_or(wait),
+            trust_flock: config.trust_flock.unwrap_or(false),
+        }
+    }
+
+    /// Opens the store.
+    pub async fn keeper(&self, wait: Duration) -> Result<Keeper> {
+        let keeper = Keeper::open_with(&self.located.url, self.settings(wait)).await?;
+        if keeper.store().capabilities().cross_process {
+            return Ok(keeper);
+        }
+        Err(Error::Configuration {
+            problem: format!(
+                "{} keeps no one out: other processes cannot see it",
+                self.located.url
+            ),
+            remedy: "name a store that processes share, such as file:DIR".into(),
+        })
+    }
+}
+
+/// On whose behalf: the one asked for, `TENURE_OWNER`, else `user@host`.
+pub fn owner(asked: Option<Owner>) -> Result<Owner> {
+    if let Some(owner) = asked {
+        return Ok(owner);
+    }
+    if let Some(text) = env::var_os("TENURE_OWNER").filter(|text| !text.is_empty()) {
+        let owner = text.to_str().ok_or("it is not UTF-8".to_owned());
+        let owner = owner.and_then(|text| Owner::parse(text).map_err(|error| error.to_string()));
+        return owner.map_err(|problem| Error::Configuration {
+            problem: format!("bad TENURE_OWNER: {problem}"),
+            remedy: "set TENURE_OWNER to text such as agent:42, or use --owner".into(),
+        });
+    }
+    Ok(user_at_host())
+}
+
+/// `user@host`. The name is for people: it comes from the environment, as shells set it, else from
+/// the local list of users, since asking the system can mean asking a server.
+fn user_at_host() -> Owner {
+    let named = |name| env::var(name).ok().filter(|user: &String| !user.is_empty());
+    let number = rustix::process::getuid().as_raw();
+    let uid = || format!("uid{number}");
+    let listed = || name_in(&fs::read_to_string("/etc/passwd").ok()?, number);
+    let host = this_host();
+    let user = named("USER")
+        .or_else(|| named("LOGNAME"))
+        .or_else(listed)
+        .unwrap_or_else(uid);
+    let owner = Owner::parse(&format!("{user}@{host}"));
+    let owner = owner.or_else(|_| Owner::parse(&format!("{}@{host}", uid())));
+    let owner = owner.or_else(|_| Owner::parse(&uid()));
+    owner.expect("uid and a number are printable")
+}
+
+/// The name of a user in a list such as `/etc/passwd`.
+fn name_in(list: &str, uid: u32) -> Option<String> {
+    let uid = uid.to_string();
+    list.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next().filter(|name| !name.is_empty())?;
+        (fields.nth(1) == Some(&uid)).then(|| name.to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_owner_asked_for_wins() {
+        let asked = Owner::parse("agent:42").unwrap();
+        assert_eq!(owner(Some(asked.clone())).unwrap(), asked);
+    }
+
+    #[test]
+    fn the_default_owner_names_user_and_machine() {
+        let owner = user_at_host();
+        assert!(owner.as_str().ends_with(&this_host()), "{owner}");
+    }
+
+    #[test]
+    fn a_user_is_found_by_number() {
+        let list = "root:x:0:0:root:/root:/bin/sh\nana:x:1000:1000::/home/ana:/bin/sh\n";
+        assert_eq!(name_in(list, 1000).as_deref(), Some("ana"));
+        assert_eq!(name_in(list, 7), None);
+    }
+}

@@ -1,0 +1,132 @@
+//! The proof: a child process holds a lock, and this one cannot have it until the child is killed.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use tenure::{Error, Keeper, Mode, Options, Resource, Result, SessionOptions};
+
+use super::Check;
+use crate::cli::Global;
+use crate::context::{Context, WAIT_DEFAULT, owner};
+use crate::report::Failure;
+
+/// One lock for all doctors: lock files are never removed, so each must not make its own.
+const RESOURCE: &str = "doctor:exclusion";
+/// What the child says once it holds the lock.
+const HELD: &str = "held";
+/// Another doctor may be at work.
+const WAIT: Duration = Duration::from_secs(10);
+
+/// Proves that the store excludes, and that the death of a holder frees its lock.
+pub async fn prove(keeper: &Keeper) -> Check {
+    let name = "exclusion";
+    match try_prove(keeper).await {
+        Ok(()) => Check::good(
+            name,
+            "a lock held by another process kept this one out, and was free once that was killed",
+        ),
+        Err(error) => Check::failed(name, &error),
+    }
+}
+
+async fn try_prove(keeper: &Keeper) -> Result<()> {
+    let resource = Resource::parse(RESOURCE).map_err(|e| Error::Internal(e.to_string()))?;
+    let session = keeper.session(SessionOptions::new(owner(None)?)).await?;
+    let mut holder = Holder::start(keeper.store().url())?;
+    let options = Options::default();
+    let taken = session
+        .try_acquire(&resource, Mode::Write, &options)
+        .await?;
+    if taken.is_some() {
+        return Err(Error::Configuration {
+            problem: "two processes held the same lock at the same time".into(),
+            remedy: "do not use this store; choose a local directory with --store".into(),
+        });
+    }
+    holder.kill()?;
+    let options = Options {
+        wait: Some(WAIT),
+        ..options
+    };
+    let guard = session.acquire(&resource, Mode::Write, &options).await?;
+    guard.release().await.map_err(|failed| failed.source)
+}
+
+/// A child process that holds the lock.
+struct Holder {
+    child: Child,
+}
+
+impl Holder {
+    /// Starts it, and waits until it holds.
+    fn start(url: &str) -> Result<Self> {
+        let failed = |error| Error::io("start", "/proc/self/exe", error);
+        let mut command = Command::new("/proc/self/exe");
+        command.args(["--store", url, "__hold", RESOURCE]);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut holder = Self {
+            child: command.spawn().map_err(failed)?,
+        };
+        let mut said = String::new();
+        if let Some(output) = holder.child.stdout.take() {
+            BufReader::new(output)
+                .read_line(&mut said)
+                .map_err(failed)?;
+        }
+        if said.trim_end() == HELD {
+            return Ok(holder);
+        }
+        let mut problem = String::new();
+        if let Some(errors) = holder.child.stderr.take() {
+            errors
+                .take(4096)
+                .read_to_string(&mut problem)
+                .map_err(failed)?;
+        }
+        let problem = problem.trim().trim_start_matches("tenure: ");
+        Err(Error::Internal(format!(
+            "the child could not take the lock: {problem}"
+        )))
+    }
+
+    fn kill(&mut self) -> Result<()> {
+        let killed = self.child.kill().and_then(|()| self.child.wait());
+        killed
+            .map(drop)
+            .map_err(|error| Error::io("kill", "the child", error))
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        // It may be dead already, which is what is wanted.
+        let _ = self.kill();
+    }
+}
+
+/// The other side: takes the lock, says so, and holds it until standard input ends.
+pub fn hold(global: &Global, resource: &Resource) -> Result<ExitCode, Failure> {
+    let context = Context::new(global)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build();
+    let runtime = runtime.map_err(crate::run::unavailable)?;
+    runtime.block_on(async {
+        let keeper = context.keeper(WAIT_DEFAULT).await?;
+        let session = keeper.session(SessionOptions::new(owner(None)?)).await?;
+        let options = Options {
+            wait: Some(WAIT),
+            purpose: Some("tenure doctor proves exclusion".into()),
+            ..Options::default()
+        };
+        let guard = session.acquire(resource, Mode::Write, &options).await?;
+        writeln!(io::stdout(), "{HELD}").map_err(Failure::output)?;
+        io::copy(&mut io::stdin(), &mut io::sink()).map_err(Failure::output)?;
+        guard.release().await.map_err(|failed| failed.source)?;
+        Ok(ExitCode::SUCCESS)
+    })
+}

@@ -1,0 +1,124 @@
+//! `tenure doctor`: which store is used and why, and proof that it locks.
+
+mod checks;
+mod exclusion;
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use serde::Serialize;
+use tenure::Error;
+
+use crate::cli::Global;
+use crate::context::Context;
+use crate::exit;
+use crate::people::visible;
+use crate::report::Failure;
+pub use exclusion::hold;
+
+/// One thing that was looked at.
+#[derive(Debug, Serialize)]
+struct Check {
+    name: &'static str,
+    ok: bool,
+    detail: String,
+    remedy: Option<String>,
+}
+
+impl Check {
+    fn good(name: &'static str, detail: impl Into<String>) -> Self {
+        Self {
+            name,
+            ok: true,
+            detail: detail.into(),
+            remedy: None,
+        }
+    }
+
+    fn bad(name: &'static str, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            name,
+            ok: false,
+            detail: detail.into(),
+            remedy: Some(remedy.into()),
+        }
+    }
+
+    fn failed(name: &'static str, error: &Error) -> Self {
+        Self::bad(name, error.to_string(), error.remedy())
+    }
+}
+
+/// What was found.
+#[derive(Debug, Serialize)]
+struct Diagnosis {
+    store: Option<String>,
+    why: Option<String>,
+    checks: Vec<Check>,
+    problems: usize,
+}
+
+/// Looks at everything, and exits with 1 if something is wrong.
+pub fn doctor(global: &Global) -> Result<ExitCode, Failure> {
+    let diagnosis = diagnose(global);
+    let mut output = io::stdout();
+    let written = match global.json {
+        true => {
+            let document = serde_json::to_string(&diagnosis);
+            let document = document.expect("text and numbers are always serialisable");
+            writeln!(output, "{document}")
+        }
+        false => output.write_all(in_words(&diagnosis).as_bytes()),
+    };
+    written.map_err(Failure::output)?;
+    Ok(ExitCode::from(match diagnosis.problems {
+        0 => exit::DONE,
+        _ => exit::OTHER,
+    }))
+}
+
+fn diagnose(global: &Global) -> Diagnosis {
+    let (store, why, checks) = match Context::new(global) {
+        Err(error) => (None, None, vec![Check::failed("configuration", &error)]),
+        Ok(context) => {
+            let located = &context.located;
+            let (store, why) = (located.url.clone(), located.why.to_string());
+            (Some(store), Some(why), checks::all(&context))
+        }
+    };
+    let problems = checks.iter().filter(|check| !check.ok).count();
+    Diagnosis {
+        store,
+        why,
+        checks,
+        problems,
+    }
+}
+
+fn in_words(diagnosis: &Diagnosis) -> String {
+    let mut text = String::new();
+    let mut line = |line: String| {
+        let _ = writeln!(text, "{line}");
+    };
+    if let (Some(store), Some(why)) = (&diagnosis.store, &diagnosis.why) {
+        line(format!("store {} ({})", visible(store), visible(why)));
+    }
+    for check in &diagnosis.checks {
+        let word = if check.ok { "ok     " } else { "PROBLEM" };
+        line(format!(
+            "{word}  {}: {}",
+            check.name,
+            visible(&check.detail)
+        ));
+        if let Some(remedy) = &check.remedy {
+            line(format!("         {}", visible(remedy)));
+        }
+    }
+    line(match diagnosis.problems {
+        0 => "all is well".into(),
+        1 => "1 problem".into(),
+        problems => format!("{problems} problems"),
+    });
+    text
+}

@@ -1,0 +1,36 @@
+//! The one table of exit codes.
+
+use tenure::Class;
+
+/// All is well.
+pub const DONE: u8 = 0;
+/// Whatever has no code of its own; `doctor` found problems.
+pub const OTHER: u8 = 1;
+/// The command line makes no sense.
+pub const USAGE: u8 = 2;
+/// Held by someone else; `-E` of `run` sets another one.
+pub const BUSY: u8 = 75;
+/// The lock was lost while the command ran.
+pub const LOST: u8 = 79;
+/// The command is there but cannot be executed, as shells say it.
+pub const NOT_EXECUTABLE: u8 = 126;
+/// The command is not there, as shells say it.
+pub const COMMAND_NOT_FOUND: u8 = 127;
+/// Added to the number of the signal that ended the command.
+pub const SIGNAL_BASE: i32 = 128;
+
+/// The code of a class of failures.
+pub const fn code(class: Class) -> u8 {
+    match class {
+        Class::BadInput => 65,
+        Class::NotFound => 66,
+        Class::Unreachable => 69,
+        Class::Internal => 70,
+        Class::Busy => BUSY,
+        Class::Conflict => 76,
+        Class::NotAllowed => 77,
+        Class::Configuration => 78,
+        Class::Lost => LOST,
+        Class::Interrupted => 130,
+    }
+}

@@ -1,0 +1,299 @@
+//! Failures, as people and programs see them.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use serde::Serialize;
+use tenure::{Error, Lease, Resource, duration};
+
+use crate::exit;
+use crate::people::held_by;
+
+/// More holders than this are counted, not named.
+const HOLDERS_SHOWN_MAX: usize = 5;
+
+/// Why a command did not do what it should.
+#[derive(Debug)]
+pub enum Failure {
+    /// The keeper or a store said so.
+    Error(Error),
+    /// The same, and the user wants another exit code for it.
+    BusyAs(Error, u8),
+    /// The command under `run` could not be started.
+    Spawn {
+        /// What was to be started.
+        program: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Our own output could not be written.
+    Output(io::Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::Error(error)
+    }
+}
+
+impl Failure {
+    /// Our own output could not be written.
+    pub fn output(error: io::Error) -> Self {
+        Failure::Output(error)
+    }
+
+    fn code(&self) -> u8 {
+        match self {
+            Failure::Error(error) => exit::code(error.class()),
+            Failure::BusyAs(_, code) => *code,
+            Failure::Spawn { source, .. } => match source.kind() {
+                io::ErrorKind::NotFound => exit::COMMAND_NOT_FOUND,
+                io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory => exit::OTHER,
+                _ => exit::NOT_EXECUTABLE,
+            },
+            Failure::Output(_) => exit::OTHER,
+        }
+    }
+
+    fn body(&self) -> Body<'_> {
+        let (kind, message, error, remedy) = match self {
+            Failure::Error(error) | Failure::BusyAs(error, _) => {
+                let kind = error.class().as_str();
+                (kind, error.to_string(), Some(error), error.remedy())
+            }
+            Failure::Spawn { program, source } => {
+                let kind = match self.code() {
+                    exit::COMMAND_NOT_FOUND => "command_not_found",
+                    exit::NOT_EXECUTABLE => "command_not_executable",
+                    _ => "other",
+                };
+                let message = format!("cannot run {program}: {source}");
+                (kind, message, None, "check the command after --".to_owned())
+            }
+            Failure::Output(source) => {
+                let message = format!("cannot write to standard output: {source}");
+                ("other", message, None, "check where it goes".to_owned())
+            }
+        };
+        Body {
+            kind,
+            message,
+            resource: error.and_then(Error::resource),
+            holders: error.map_or(&[], Error::holders),
+            remedy,
+        }
+    }
+
+    /// The message for people, one or a few lines, without the remedy.
+    fn message(&self) -> String {
+        match self {
+            Failure::Error(error) | Failure::BusyAs(error, _) => busy_message(error),
+            _ => self.body().message,
+        }
+    }
+}
+
+/// Names every holder in full where someone is in the way.
+fn busy_message(error: &Error) -> String {
+    let [first, rest @ ..] = error.holders() else {
+        return error.to_string();
+    };
+    let mut message = match error {
+        Error::Timeout { limit, .. } => {
+            let limit = duration::show(*limit);
+            format!(
+                "{} was not free within {limit}: {}",
+                first.resource,
+                held_by(first)
+            )
+        }
+        _ => format!("{} is {}", first.resource, held_by(first)),
+    };
+    let shown = rest.iter().take(HOLDERS_SHOWN_MAX - 1);
+    for holder in shown {
+        let _ = write!(message, "\n  and {}", held_by(holder));
+    }
+    if rest.len() >= HOLDERS_SHOWN_MAX {
+        let _ = write!(
+            message,
+            "\n  and by {} more",
+            rest.len() + 1 - HOLDERS_SHOWN_MAX
+        );
+    }
+    message
+}
+
+/// `{"error":{…}}`.
+#[derive(Serialize)]
+struct Document<'a> {
+    error: Body<'a>,
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    kind: &'a str,
+    message: String,
+    resource: Option<&'a Resource>,
+    holders: &'a [Lease],
+    remedy: String,
+}
+
+/// Where failures go and in which form.
+#[derive(Debug, Clone, Copy)]
+pub struct Report {
+    json: bool,
+}
+
+impl Report {
+    /// As JSON on standard output, or for people on standard error.
+    pub fn new(json: bool) -> Self {
+        Self { json }
+    }
+
+    /// Shows a failure and says how to exit.
+    pub fn failure(self, failure: &Failure) -> ExitCode {
+        // A reader that went away has seen enough.
+        let broken_pipe =
+            matches!(failure, Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe);
+        if !broken_pipe {
+            if self.json {
+                print_json(&mut io::stdout(), failure.body());
+            } else {
+                self.say(failure);
+            }
+        }
+        ExitCode::from(failure.code())
+    }
+
+    /// Shows a failure that happened after the command under `run` started: standard
+    /// output belongs to the command.
+    pub fn late_failure(self, failure: &Failure) {
+        if self.json {
+            print_json(&mut io::stderr(), failure.body());
+        } else {
+            self.say(failure);
+        }
+    }
+
+    fn say(self, failure: &Failure) {
+        let (message, remedy) = (failure.message(), failure.body().remedy);
+        let _ = writeln!(io::stderr(), "tenure: {message}\n  {remedy}");
+    }
+
+    /// Shows a usage error as JSON and says how to exit.
+    pub fn usage(self, message: &str) -> ExitCode {
+        let body = Body {
+            kind: "usage",
+            message: message.to_owned(),
+            resource: None,
+            holders: &[],
+            remedy: "look at: tenure --help".into(),
+        };
+        print_json(&mut io::stdout(), body);
+        ExitCode::from(exit::USAGE)
+    }
+}
+
+fn print_json(output: &mut dyn Write, error: Body<'_>) {
+    let document = serde_json::to_string(&Document { error });
+    let document = document.expect("text, numbers and JSON values are always serialisable");
+    // There is nowhere left to say that this failed.
+    let _ = writeln!(output, "{document}");
+}
+
+/// What clap has to say, without its ornament.
+pub fn usage_message(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let message = text.split("\n\nUsage:").next().unwrap_or(text);
+    message.trim().to_owned()
+}
+
+/// A word to people that is no failure.
+pub fn word(text: &str) {
+    let _ = writeln!(io::stderr(), "tenure: {text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::people::tests::lease;
+    use tenure::{Class, Mode, Place};
+
+    fn busy(holders: usize) -> Error {
+        let place = Place {
+            resource: Resource::parse("x").unwrap(),
+            mode: Mode::Write,
+            store: "file:/s".into(),
+            location: "/s/x".into(),
+        };
+        Error::Busy {
+            place: Box::new(place),
+            holders: vec![lease("x"); holders],
+        }
+    }
+
+    #[test]
+    fn busy_names_the_holder_in_one_line() {
+        let message = Failure::from(busy(1)).message();
+        assert_eq!(
+            message,
+            "name:x is held (write) by ana@desk for 3m 05s: pid 4242 on desk, \"cargo test\", purpose: nightly"
+        );
+    }
+
+    #[test]
+    fn many_holders_are_named_up_to_a_limit_and_counted_beyond() {
+        let message = Failure::from(busy(9)).message();
+        assert_eq!(message.lines().count(), HOLDERS_SHOWN_MAX + 1);
+        assert!(message.ends_with("and by 4 more"), "{message}");
+        assert_eq!(Failure::from(busy(5)).message().lines().count(), 5);
+    }
+
+    #[test]
+    fn the_error_document_has_all_its_fields() {
+        let failure = Failure::from(busy(1));
+        let document = serde_json::to_value(Document {
+            error: failure.body(),
+        })
+        .unwrap();
+        let error = document["error"].as_object().unwrap();
+        let names: Vec<_> = error.keys().map(String::as_str).collect();
+        assert_eq!(names, ["kind", "message", "resource", "holders", "remedy"]);
+        assert_eq!(
+            (&error["kind"], &error["resource"]),
+            (&"busy".into(), &"name:x".into())
+        );
+        assert_eq!(error["holders"][0]["owner"], "ana@desk");
+    }
+
+    #[test]
+    fn every_class_has_a_code_of_its_own() {
+        let classes = [
+            Class::BadInput,
+            Class::NotFound,
+            Class::Unreachable,
+            Class::Internal,
+            Class::Busy,
+            Class::Conflict,
+            Class::NotAllowed,
+            Class::Configuration,
+            Class::Lost,
+            Class::Interrupted,
+        ];
+        let codes = classes.map(exit::code);
+        assert_eq!(codes, [65, 66, 69, 70, 75, 76, 77, 78, 79, 130]);
+    }
+
+    #[test]
+    fn a_command_that_cannot_start_has_the_code_shells_use() {
+        let code = |kind: io::ErrorKind| {
+            let (program, source) = ("x".into(), kind.into());
+            Failure::Spawn { program, source }.code()
+        };
+        assert_eq!(code(io::ErrorKind::NotFound), 127);
+        assert_eq!(code(io::ErrorKind::PermissionDenied), 126);
+        assert_eq!(code(io::ErrorKind::WouldBlock), 1);
+    }
+}

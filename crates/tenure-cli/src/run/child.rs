@@ -1,0 +1,257 @@
+//! The command under the locks: started, supervised, reaped.
+
+use std::ffi::OsString;
+use std::future::{Future, pending, poll_fn};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::pin::Pin;
+use std::process::Command;
+use std::task::Poll;
+use std::time::Duration;
+
+use rustix::io::FdFlags;
+use rustix::process::{self, Pid, Signal, WaitOptions, WaitStatus};
+use tenure::{Error, Guard};
+use tokio::time::{Instant, sleep_until};
+
+use super::job_control::Terminal;
+use super::signals::{Event, Signals};
+use crate::exit;
+use crate::report::Failure;
+
+/// How long the command has to end by itself once its lock is lost.
+const GRACE: Duration = Duration::from_secs(5);
+/// A stop that has not happened by then was discarded by the kernel.
+const STOP_WITHIN: Duration = Duration::from_millis(100);
+
+/// What to start, and how.
+pub struct Launch<'a> {
+    /// The program and its arguments.
+    pub command: &'a [OsString],
+    /// What is added to its environment.
+    pub environment: &'a [(&'static str, OsString)],
+    /// The locks it runs under.
+    pub guards: &'a [Guard],
+    /// Whether it must not inherit the locks, and dies with us instead.
+    pub close: bool,
+}
+
+/// How the command ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Ended {
+    /// The exit code to pass on.
+    pub code: u8,
+    /// Whether a lock was lost before that.
+    pub lost: bool,
+}
+
+/// The running command. Not reaped before [`supervise`](Child::supervise) says so, so its
+/// process id and group stay its own.
+pub struct Child {
+    pid: Pid,
+    terminal: Option<Terminal>,
+}
+
+impl Child {
+    /// Starts the command in a process group of its own.
+    pub fn spawn(launch: &Launch<'_>) -> Result<Self, Failure> {
+        let [program, arguments @ ..] = launch.command else {
+            return Err(Error::BadInput("there is no command to run".into()).into());
+        };
+        let terminal = Terminal::in_foreground();
+        let inherited = inherited(launch)?;
+        let mut command = Command::new(program);
+        command.args(arguments).process_group(0);
+        command.envs(launch.environment.iter().map(|(name, value)| (name, value)));
+        if let Some(terminal) = terminal {
+            let step = move || terminal.take_for_caller();
+            // SAFETY: only async-signal-safe calls are made between fork and exec.
+            unsafe { command.pre_exec(step) };
+        }
+        if launch.close {
+            die_with_parent(&mut command);
+        }
+        let spawned = command.spawn().or_else(|error| match error.raw_os_error() {
+            // A script without its first line: the fork way of starting runs it by the shell.
+            Some(libc::ENOEXEC) => by_fork(&mut command).spawn(),
+            _ => Err(error),
+        });
+        drop(inherited);
+        let pid = spawned.map(|child| Pid::from_child(&child));
+        let pid = pid.map_err(|source| {
+            if let Some(terminal) = terminal {
+                terminal.recover();
+            }
+            let program = program.to_string_lossy().into_owned();
+            Failure::Spawn { program, source }
+        })?;
+        Ok(Self { pid, terminal })
+    }
+
+    /// Waits for the end of the command. Meanwhile passes signals on, follows the terminal, and
+    /// stops the command if a lock is lost, which `on_loss` is told at once.
+    pub async fn supervise(
+        self,
+        signals: &mut Signals,
+        guards: &[Guard],
+        on_loss: impl Fn(Error),
+    ) -> Ended {
+        let mut loss = first_loss(guards);
+        let mut lost = false;
+        let mut kill_at = None;
+        let mut resume_at = None;
+        loop {
+            tokio::select! {
+                biased;
+                event = signals.next() => match event {
+                    Event::Child => match self.look(lost) {
+                        Look::Running => {}
+                        Look::Stopped(by) => {
+                            if let Some(terminal) = self.terminal {
+                                terminal.stop_with(self.pid, by);
+                                resume_at = Some(Instant::now() + STOP_WITHIN);
+                            }
+                        }
+                        Look::Ended(code) => return Ended { code, lost },
+                    },
+                    Event::End(number) => self.signal_group(number),
+                    Event::Continued => {
+                        self.resume();
+                        resume_at = None;
+                    }
+                },
+                error = &mut loss, if !lost => {
+                    self.signal_group(libc::SIGTERM);
+                    // A stopped command could not follow.
+                    self.signal_group(libc::SIGCONT);
+                    on_loss(error);
+                    lost = true;
+                    kill_at = Some(Instant::now() + GRACE);
+                }
+                () = at(kill_at) => {
+                    self.signal_group(libc::SIGKILL);
+                    kill_at = None;
+                }
+                () = at(resume_at) => {
+                    self.resume();
+                    resume_at = None;
+                }
+            }
+        }
+    }
+
+    fn resume(&self) {
+        if let Some(terminal) = self.terminal {
+            terminal.resume(self.pid);
+        }
+    }
+
+    fn signal_group(&self, number: libc::c_int) {
+        // SAFETY: a plain call. The group exists until the command is reaped, which ends this value.
+        unsafe { libc::kill(-self.pid.as_raw_nonzero().get(), number) };
+    }
+
+    /// Looks what became of the command, and reaps it if it ended.
+    fn look(&self, lock_is_lost: bool) -> Look {
+        if lock_is_lost && self.has_ended() {
+            // Before it is reaped, so that the group is certainly its own. Nobody of it may go on.
+            self.signal_group(libc::SIGKILL);
+        }
+        let mut options = WaitOptions::NOHANG;
+        if self.terminal.is_some() {
+            options |= WaitOptions::UNTRACED;
+        }
+        let Ok(Some((_, status))) = process::waitpid(Some(self.pid), options) else {
+            return Look::Running;
+        };
+        if status.stopped() {
+            return Look::Stopped(status.stopping_signal().unwrap_or(libc::SIGSTOP));
+        }
+        if let Some(terminal) = self.terminal {
+            terminal.take_back(self.pid);
+        }
+        Look::Ended(code(status))
+    }
+
+    fn has_ended(&self) -> bool {
+        use rustix::process::{WaitId, WaitIdOptions};
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        matches!(process::waitid(WaitId::Pid(self.pid), options), Ok(Some(_)))
+    }
+}
+
+enum Look {
+    Running,
+    Stopped(libc::c_int),
+    Ended(u8),
+}
+
+fn code(status: WaitStatus) -> u8 {
+    let code = match status.terminating_signal() {
+        Some(number) => exit::SIGNAL_BASE + number,
+        None => status.exit_status().unwrap_or(exit::OTHER.into()),
+    };
+    u8::try_from(code).unwrap_or(exit::OTHER)
+}
+
+/// Descriptors of the locks that survive the exec. This process has one thread that starts
+/// programs, so nothing else can inherit them in between.
+fn inherited(launch: &Launch<'_>) -> Result<Vec<OwnedFd>, Failure> {
+    if launch.close {
+        return Ok(Vec::new());
+    }
+    let mut inherited = Vec::new();
+    for guard in launch.guards {
+        if let Some(descriptor) = guard.descriptor()? {
+            let kept = rustix::io::fcntl_setfd(&descriptor, FdFlags::empty());
+            kept.map_err(|error| {
+                Error::io("pass on the lock of", guard.resource().as_str(), error)
+            })?;
+            inherited.push(descriptor);
+        }
+    }
+    Ok(inherited)
+}
+
+/// Makes the kernel kill the command when we die.
+fn die_with_parent(command: &mut Command) {
+    let parent = process::getpid();
+    let step = move || {
+        process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        // We may have died before the call; then someone else is the parent by now.
+        match process::getppid() == Some(parent) {
+            true => Ok(()),
+            false => Err(io::ErrorKind::Interrupted.into()),
+        }
+    };
+    // SAFETY: only async-signal-safe calls are made between fork and exec.
+    unsafe { command.pre_exec(step) };
+}
+
+/// The standard library starts a program by fork and exec if there is a step in between, and
+/// only exec knows scripts without a first line.
+fn by_fork(command: &mut Command) -> &mut Command {
+    // SAFETY: nothing is done between fork and exec.
+    unsafe { command.pre_exec(|| Ok(())) }
+}
+
+async fn at(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => sleep_until(instant).await,
+        None => pending().await,
+    }
+}
+
+/// Resolves when the first of the locks is lost.
+fn first_loss(guards: &[Guard]) -> Pin<Box<dyn Future<Output = Error> + '_>> {
+    let mut losses: Vec<_> = guards.iter().map(|guard| Box::pin(guard.lost())).collect();
+    Box::pin(poll_fn(move |context| {
+        for loss in &mut losses {
+            if let Poll::Ready(error) = loss.as_mut().poll(context) {
+                return Poll::Ready(error);
+            }
+        }
+        Poll::Pending
+    }))
+}

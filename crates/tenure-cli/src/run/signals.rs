@@ -1,0 +1,118 @@
+//! Signals to `run`.
+//!
+//! Those that ask a command to end are passed on to its process group. One that was ignored when
+//! `run` started stays ignored, for the command too: `nohup tenure run …` outlives its terminal.
+
+use std::future::poll_fn;
+use std::io;
+use std::mem;
+use std::path::Path;
+use std::ptr;
+use std::task::Poll;
+
+use tenure::{Error, Result};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// What is passed on to the command, and ends a wait.
+const ENDING: [libc::c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+
+/// Something happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// Someone wants the command to end: this signal is for it.
+    End(libc::c_int),
+    /// A child ended or stopped.
+    Child,
+    /// This process goes on after it was stopped, or was put into the foreground.
+    Continued,
+}
+
+/// Everything that is listened to.
+pub struct Signals {
+    streams: Vec<(Event, Signal)>,
+}
+
+impl Signals {
+    /// Starts to listen. From here on no signal is lost: what arrives is remembered.
+    ///
+    /// Meanwhile they are blocked. The library first installs its handler and then what the handler
+    /// does, and a signal in between would be swallowed.
+    pub fn listen() -> Result<Self> {
+        let _blocked = Blocked::all();
+        let mut events = vec![
+            (Event::Child, libc::SIGCHLD),
+            (Event::Continued, libc::SIGCONT),
+        ];
+        let ending = ENDING.into_iter().filter(|number| !is_ignored(*number));
+        events.extend(ending.map(|number| (Event::End(number), number)));
+        let streams = events.into_iter().map(|(event, number)| {
+            let stream = signal(SignalKind::from_raw(number)).map_err(unavailable)?;
+            Ok((event, stream))
+        });
+        let streams = streams.collect::<Result<_>>()?;
+        Ok(Self { streams })
+    }
+
+    /// The next thing that happens.
+    pub async fn next(&mut self) -> Event {
+        poll_fn(|context| {
+            for (event, stream) in &mut self.streams {
+                if let Poll::Ready(Some(())) = stream.poll_recv(context) {
+                    return Poll::Ready(*event);
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// The next signal that asks for the end; whatever children do meanwhile.
+    pub async fn interruption(&mut self) -> libc::c_int {
+        loop {
+            if let Event::End(number) = self.next().await {
+                return number;
+            }
+        }
+    }
+}
+
+/// Signals wait for as long as this lives.
+struct Blocked {
+    before: libc::sigset_t,
+}
+
+impl Blocked {
+    fn all() -> Self {
+        // SAFETY: zero is a valid `sigset_t`, and all pointers are valid for the calls.
+        unsafe {
+            let mut all: libc::sigset_t = mem::zeroed();
+            let mut before: libc::sigset_t = mem::zeroed();
+            libc::sigfillset(&mut all);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+            Self { before }
+        }
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        // SAFETY: `before` was written by the call that made this value.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, ptr::null_mut()) };
+    }
+}
+
+/// The error when the system has no descriptor or handler left for us.
+pub fn unavailable(source: io::Error) -> Error {
+    Error::io("prepare for signals in", Path::new("this process"), source)
+}
+
+fn is_ignored(number: libc::c_int) -> bool {
+    // SAFETY: zero is a valid `sigaction`; with a null pointer for the new action the call
+    // only writes the present one to `action`.
+    let action = unsafe {
+        let mut action: libc::sigaction = mem::zeroed();
+        libc::sigaction(number, ptr::null(), &mut action);
+        action
+    };
+    action.sa_sigaction == libc::SIG_IGN
+}

@@ -1,0 +1,165 @@
+//! `tenure doctor`.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::holder::Holder;
+use crate::world::{World, code, json, text};
+
+fn check<'a>(diagnosis: &'a Value, name: &str) -> &'a Value {
+    let checks = diagnosis["checks"].as_array().unwrap();
+    checks
+        .iter()
+        .find(|check| check["name"] == name)
+        .unwrap_or_else(|| panic!("{name}: {checks:?}"))
+}
+
+fn diagnose(world: &World) -> (i32, Value) {
+    let output = world.tenure().args(["doctor", "--json"]).output().unwrap();
+    (code(&output), json(&output.stdout))
+}
+
+#[test]
+fn a_sound_store_is_proved_to_exclude() {
+    let world = World::new();
+    let (code, diagnosis) = diagnose(&world);
+    assert_eq!(
+        (code, &diagnosis["problems"]),
+        (0, &0.into()),
+        "{diagnosis}"
+    );
+    assert_eq!(diagnosis["store"], world.store());
+    assert!(diagnosis["why"].as_str().unwrap().contains("TENURE_STORE"));
+    assert_eq!(check(&diagnosis, "exclusion")["ok"], true);
+    assert!(
+        check(&diagnosis, "directory")["detail"]
+            .as_str()
+            .unwrap()
+            .contains("mode 0700")
+    );
+    assert!(
+        check(&diagnosis, "file system")["detail"]
+            .as_str()
+            .unwrap()
+            .contains("trusted")
+    );
+}
+
+#[test]
+fn people_are_told_that_all_is_well() {
+    let world = World::new();
+    let output = world.tenure().arg("doctor").output().unwrap();
+    assert_eq!(code(&output), 0);
+    let said = text(&output.stdout);
+    assert!(
+        said.contains(&world.store()) && said.contains("exclusion"),
+        "{said}"
+    );
+    assert!(said.ends_with("all is well\n"), "{said}");
+}
+
+#[test]
+fn two_doctors_at_once_do_not_disturb_each_other() {
+    let world = World::new();
+    let start = || {
+        world
+            .tenure()
+            .arg("doctor")
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap()
+    };
+    let mut doctors: Vec<_> = (0..4).map(|_| start()).collect();
+    assert!(
+        doctors
+            .iter_mut()
+            .all(|doctor| doctor.wait().unwrap().success())
+    );
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_is_a_problem() {
+    let world = World::new();
+    fs::create_dir(world.path("store")).unwrap();
+    for (path, mode) in [("", 0o755), ("store", 0o555)] {
+        fs::set_permissions(world.path(path), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    // Root may write everywhere, so this is done as someone who may not. The command is copied to
+    // where that one can reach it.
+    let copy = world.path("tenure");
+    fs::copy(env!("CARGO_BIN_EXE_tenure"), &copy).unwrap();
+    let mut command = match rustix::process::geteuid().is_root() {
+        true => {
+            let mut command = Command::new("setpriv");
+            command
+                .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+                .arg(&copy);
+            command
+        }
+        false => Command::new(&copy),
+    };
+    world.prepare(&mut command);
+    let output = command.args(["doctor", "--json"]).output().unwrap();
+    assert_eq!(code(&output), 1, "{output:?}");
+    let diagnosis = json(&output.stdout);
+    assert_eq!(check(&diagnosis, "directory")["ok"], false, "{diagnosis}");
+    assert!(
+        check(&diagnosis, "directory")["remedy"]
+            .as_str()
+            .unwrap()
+            .contains("write access")
+    );
+    assert_eq!(check(&diagnosis, "open")["ok"], false);
+}
+
+#[test]
+fn a_bad_file_is_a_problem_and_not_the_end() {
+    let world = World::new();
+    fs::write(world.path("tenure.toml"), "nonsense = 1\n").unwrap();
+    let (code, diagnosis) = diagnose(&world);
+    assert_eq!((code, &diagnosis["problems"]), (1, &1.into()));
+    assert_eq!(check(&diagnosis, "configuration")["ok"], false);
+}
+
+#[test]
+fn foreign_files_among_the_locks_are_a_problem() {
+    let world = World::new();
+    assert!(world.is_free("x"));
+    fs::write(world.path("store/locks/notes.txt"), "").unwrap();
+    let (code, diagnosis) = diagnose(&world);
+    assert_eq!(code, 1, "{diagnosis}");
+    assert!(
+        check(&diagnosis, "leftovers")["detail"]
+            .as_str()
+            .unwrap()
+            .contains("1 of them foreign")
+    );
+}
+
+#[test]
+fn a_directory_everyone_can_write_to_is_a_problem() {
+    let world = World::new();
+    assert!(world.is_free("x"));
+    fs::set_permissions(world.path("store"), fs::Permissions::from_mode(0o777)).unwrap();
+    let (code, diagnosis) = diagnose(&world);
+    assert_eq!(code, 1);
+    assert_eq!(check(&diagnosis, "directory")["ok"], false, "{diagnosis}");
+}
+
+#[test]
+fn commands_that_outlived_their_run_are_counted() {
+    let world = World::new();
+    let mut holder = Holder::start(&world, ["x"]);
+    holder.signal_run(libc::SIGKILL);
+    holder.wait();
+    let (code, diagnosis) = diagnose(&world);
+    assert_eq!(code, 0, "it is no problem: {diagnosis}");
+    let detail = check(&diagnosis, "leftovers")["detail"].as_str().unwrap();
+    assert!(
+        detail.contains("1 leases held, 1 by a command whose run is gone"),
+        "{detail}"
+    );
+}

@@ -1,0 +1,182 @@
+//! Every refusal: its code, its words, its JSON.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use crate::holder::Holder;
+use crate::world::{World, code, json, text};
+
+#[test]
+fn busy_names_holder_command_pid_host_age_and_purpose_in_one_line() {
+    let world = World::new();
+    let holder = Holder::start(&world, ["--owner", "ana@desk", "--purpose", "nightly", "x"]);
+    let output = world.run(["--no-wait", "x", "--", "true"]);
+    assert_eq!(code(&output), 75);
+    assert!(output.stdout.is_empty());
+    let said = text(&output.stderr);
+    let line = said.lines().next().unwrap();
+    let pid = format!("pid {} on ", holder.run.id());
+    for part in [
+        "tenure: name:x is held (write) by ana@desk for ",
+        &pid,
+        "\"sh -c ",
+        "purpose: nightly",
+    ] {
+        assert!(line.contains(part), "{part:?} is not in {line:?}");
+    }
+    assert!(said.lines().nth(1).unwrap().contains("--wait"), "{said}");
+}
+
+#[test]
+fn busy_is_data_with_json() {
+    let world = World::new();
+    let holder = Holder::start(&world, ["--purpose", "nightly", "x"]);
+    let output = world.run(["--json", "--no-wait", "x", "--", "true"]);
+    assert_eq!(code(&output), 75);
+    assert!(output.stderr.is_empty());
+    let error = &json(&output.stdout)["error"];
+    assert_eq!(
+        (&error["kind"], &error["resource"]),
+        (&"busy".into(), &"name:x".into())
+    );
+    let holders = &error["holders"];
+    assert_eq!(holders[0]["pid"], holder.run.id());
+    assert_eq!(holders[0]["purpose"], "nightly");
+    assert_eq!(
+        holders[0]["owner"].as_str().unwrap().split('@').next(),
+        Some("ana")
+    );
+    assert!(error["remedy"].as_str().unwrap().contains("--wait"));
+}
+
+#[test]
+fn the_exit_code_for_busy_can_be_chosen() {
+    let world = World::new();
+    let _holder = Holder::start(&world, ["x"]);
+    for (flag, value) in [("-E", "0"), ("--busy-exit", "200")] {
+        let output = world.run(["--no-wait", flag, value, "x", "--", "true"]);
+        assert_eq!(code(&output).to_string(), value);
+    }
+    let output = world.run(["--wait", "50ms", "-E", "9", "x", "--", "true"]);
+    assert_eq!(code(&output), 9);
+    assert!(
+        text(&output.stderr).contains("was not free within 50ms"),
+        "{output:?}"
+    );
+    let output = world.run(["-E", "256", "x", "--", "true"]);
+    assert_eq!(code(&output), 2);
+}
+
+#[test]
+fn no_wait_and_a_wait_of_nothing_are_the_same() {
+    let world = World::new();
+    let _holder = Holder::start(&world, ["x"]);
+    let output = world.run(["--wait", "0s", "x", "--", "true"]);
+    assert_eq!(code(&output), 75);
+    assert!(
+        text(&output.stderr).contains("name:x is held"),
+        "{output:?}"
+    );
+}
+
+#[test]
+fn what_makes_no_sense_is_a_usage_error() {
+    let world = World::new();
+    let bad: [&[&str]; 12] = [
+        &["--", "true"],
+        &["x"],
+        &["x", "--"],
+        &["a b", "--", "true"],
+        &["x=rw", "--", "true"],
+        &["X:y", "--", "true"],
+        &["--mode", "exclusive", "x", "--", "true"],
+        &["--wait", "5", "x", "--", "true"],
+        &["--owner", "", "x", "--", "true"],
+        &["--purpose", "a\u{1b}b", "x", "--", "true"],
+        &["--meta", "{", "x", "--", "true"],
+        &["--slot", "heavy:2", "--", "true"],
+    ];
+    for arguments in bad {
+        let output = world.run(arguments.iter().copied());
+        assert_eq!(code(&output), 2, "{arguments:?}: {output:?}");
+        assert!(output.stdout.is_empty() && !output.stderr.is_empty());
+        let output = world.run(["--json"].iter().chain(arguments).copied());
+        assert_eq!(code(&output), 2, "{arguments:?}: {output:?}");
+        assert!(output.stderr.is_empty(), "{output:?}");
+        let error = &json(&output.stdout)["error"];
+        assert_eq!(error["kind"], "usage");
+        assert!(
+            !error["message"].as_str().unwrap().contains('\u{1b}'),
+            "{error}"
+        );
+    }
+    assert!(!world.path("store").exists(), "nothing was touched");
+}
+
+#[test]
+fn a_bad_resource_is_shown_with_the_byte_and_what_to_write() {
+    let world = World::new();
+    let output = world.run(["a=b", "--", "true"]);
+    let said = text(&output.stderr);
+    assert!(said.contains("byte 1") && said.contains("%3D"), "{said}");
+    let mut command = world.tenure();
+    command
+        .arg("run")
+        .arg(OsStr::from_bytes(b"a\xff"))
+        .args(["--", "true"]);
+    let output = command.output().unwrap();
+    assert_eq!(code(&output), 2);
+    assert!(text(&output.stderr).contains("%FF"), "{output:?}");
+}
+
+#[test]
+fn bad_variables_are_named_and_exit_78() {
+    let world = World::new();
+    for (name, value) in [
+        ("TENURE_LOCK_TIMEOUT", "soon"),
+        ("TENURE_RETRY_MAX_ATTEMPTS", "none"),
+        ("TENURE_RETRY_INITIAL_DELAY_MS", "-1"),
+        ("TENURE_TRUST_FLOCK", "yes"),
+        ("TENURE_OWNER", " x"),
+        ("TENURE_STORE", "nfs:/x"),
+    ] {
+        let output = world
+            .tenure()
+            .env(name, value)
+            .args(["run", "x", "--", "true"])
+            .output();
+        let output = output.unwrap();
+        assert_eq!(code(&output), 78, "{name}: {output:?}");
+        assert!(text(&output.stderr).contains(if name == "TENURE_STORE" {
+            "nfs:/x"
+        } else {
+            name
+        }));
+    }
+}
+
+#[test]
+fn a_store_no_other_process_can_see_is_refused() {
+    let world = World::new();
+    let output = world.run(["--store", "memory:", "x", "--", "true"]);
+    assert_eq!(code(&output), 78, "{output:?}");
+}
+
+#[test]
+fn a_store_that_cannot_be_made_exits_69_and_says_where() {
+    let world = World::new();
+    std::fs::write(world.path("file"), "").unwrap();
+    let output = world.run(["--store", "file:file/store", "x", "--", "true"]);
+    assert_eq!(code(&output), 69, "{output:?}");
+    assert!(text(&output.stderr).contains("file/store"));
+}
+
+#[test]
+fn a_closed_standard_output_is_no_panic() {
+    let world = World::new();
+    let mut command = std::process::Command::new("sh");
+    world.prepare(&mut command);
+    let script = "\"$TENURE\" ls --json >/dev/full; \"$TENURE\" completions bash >/dev/full; \"$TENURE\" doctor >&-";
+    let output = command.arg("-c").arg(script).output().unwrap();
+    assert!(!text(&output.stderr).contains("panicked"), "{output:?}");
+}

@@ -1,0 +1,151 @@
+//! Which store, and why.
+
+use std::process::Command;
+
+use crate::world::{World, code, json, text};
+
+/// The store chosen in a directory, and why, with nothing said by flag or variable.
+fn chosen(world: &World, directory: &str) -> (String, String) {
+    let directory = world.path(directory);
+    std::fs::create_dir_all(&directory).unwrap();
+    let mut command = world.tenure();
+    command
+        .env_remove("TENURE_STORE")
+        .current_dir(directory)
+        .args(["doctor", "--json"]);
+    let diagnosis = json(&command.output().unwrap().stdout);
+    let field = |name: &str| diagnosis[name].as_str().unwrap().to_owned();
+    (field("store"), field("why"))
+}
+
+fn git(world: &World, arguments: &[&str]) {
+    let mut command = Command::new("git");
+    world.prepare(&mut command);
+    command.args([
+        "-c",
+        "user.name=ana",
+        "-c",
+        "user.email=ana@desk",
+        "-c",
+        "init.defaultBranch=main",
+    ]);
+    let output = command.args(arguments).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+fn file(path: std::path::PathBuf) -> String {
+    format!("file:{}", path.display())
+}
+
+#[test]
+fn outside_of_everything_it_is_the_state_directory_of_the_user() {
+    let world = World::new();
+    let (store, why) = chosen(&world, "somewhere");
+    assert_eq!(store, file(world.path("home/.local/state/tenure")));
+    assert!(why.contains("state directory"), "{why}");
+}
+
+#[test]
+fn worktrees_share_the_store_and_so_the_locks() {
+    let world = World::new();
+    git(&world, &["init", "repo"]);
+    git(
+        &world,
+        &["-C", "repo", "commit", "--allow-empty", "-m", "first"],
+    );
+    git(&world, &["-C", "repo", "worktree", "add", "../linked"]);
+    let expected = file(world.path("repo/.git/tenure"));
+    for directory in ["repo", "repo/src", "linked", "linked/src"] {
+        let (store, why) = chosen(&world, directory);
+        assert_eq!(store, expected, "{directory}");
+        assert!(why.contains("git repository"), "{why}");
+    }
+    let mut command = world.tenure();
+    command
+        .env_remove("TENURE_STORE")
+        .current_dir(world.path("repo"));
+    let inner =
+        "cd ../linked && env -u TENURE_STORE -u TENURE_LEASES \"$TENURE\" run --no-wait x -- true";
+    command.args(["run", "x", "--", "sh", "-c", inner]);
+    assert_eq!(code(&command.output().unwrap()), 75);
+}
+
+#[test]
+fn a_bare_repository_and_its_worktree_share_the_store() {
+    let world = World::new();
+    git(&world, &["init", "repo"]);
+    git(
+        &world,
+        &["-C", "repo", "commit", "--allow-empty", "-m", "first"],
+    );
+    git(&world, &["clone", "--bare", "repo", "bare.git"]);
+    git(&world, &["-C", "bare.git", "worktree", "add", "../linked"]);
+    let expected = file(world.path("bare.git/tenure"));
+    assert_eq!(chosen(&world, "bare.git").0, expected);
+    assert_eq!(chosen(&world, "linked").0, expected);
+}
+
+#[test]
+fn a_file_beats_git_and_counts_from_the_main_worktree() {
+    let world = World::new();
+    git(&world, &["init", "repo"]);
+    std::fs::write(world.path("repo/tenure.toml"), "store = 'file:.locks'\n").unwrap();
+    git(&world, &["-C", "repo", "add", "tenure.toml"]);
+    git(&world, &["-C", "repo", "commit", "-m", "first"]);
+    git(&world, &["-C", "repo", "worktree", "add", "../linked"]);
+    for directory in ["repo", "linked"] {
+        let (store, why) = chosen(&world, directory);
+        assert_eq!(store, file(world.path("repo/.locks")));
+        assert!(why.contains(&format!("{directory}/tenure.toml")), "{why}");
+    }
+}
+
+#[test]
+fn the_flag_beats_the_variable() {
+    let world = World::new();
+    let output = world.run([
+        "--store",
+        "file:mine",
+        "x",
+        "--",
+        "sh",
+        "-c",
+        "echo $TENURE_STORE",
+    ]);
+    assert_eq!(text(&output.stdout).trim(), file(world.path("mine")));
+}
+
+#[test]
+fn a_file_with_a_mistake_is_refused_with_its_line() {
+    let world = World::new();
+    std::fs::write(world.path("tenure.toml"), "wait = '5m'\nwiat = '5m'\n").unwrap();
+    for arguments in [&["run", "x", "--", "true"][..], &["ls"]] {
+        let output = world.tenure().args(arguments).output().unwrap();
+        assert_eq!(code(&output), 78);
+        let said = text(&output.stderr);
+        assert!(
+            said.contains("tenure.toml, line 2") && said.contains("wiat"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn a_file_of_another_user_is_ignored_with_a_word() {
+    let world = World::new();
+    let path = world.path("tenure.toml");
+    std::fs::write(&path, "store = 'file:/nowhere'\n").unwrap();
+    if std::os::unix::fs::chown(&path, Some(12345), None).is_err() {
+        // Only root can give a file away. For anyone else, one of root's is as foreign.
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", &path).unwrap();
+    }
+    let mut command = world.tenure();
+    command.args(["run", "x", "--", "echo", "ran"]);
+    let output = command.output().unwrap();
+    assert_eq!(text(&output.stdout), "ran\n");
+    assert!(
+        text(&output.stderr).contains("tenure.toml is ignored"),
+        "{output:?}"
+    );
+}

@@ -1,0 +1,139 @@
+//! A directory with a store of its own, and the command run in it.
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Nothing here takes longer unless it is broken.
+pub const DEADLINE: Duration = Duration::from_secs(30);
+
+/// A fresh directory and store, removed at the end.
+pub struct World {
+    directory: TempDir,
+}
+
+impl World {
+    pub fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        Self { directory }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        // The system's temporary directory may be a symbolic link.
+        self.directory.path().canonicalize().unwrap().join(name)
+    }
+
+    pub fn store(&self) -> String {
+        format!("file:{}", self.path("store").display())
+    }
+
+    /// The command, in this directory, without anything of the outer environment that counts.
+    pub fn tenure(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));
+        self.prepare(&mut command);
+        command
+    }
+
+    /// Any other program, in the same surroundings.
+    pub fn prepare(&self, command: &mut Command) {
+        command
+            .current_dir(self.directory.path())
+            .stdin(Stdio::null());
+        for (name, _) in std::env::vars_os() {
+            let name = name.to_string_lossy().into_owned();
+            if name.starts_with("TENURE_") || name.starts_with("GIT_") || name.starts_with("XDG_") {
+                command.env_remove(name);
+            }
+        }
+        // Whoever started the tests in the background had them ignore some signals.
+        let listen = || {
+            for number in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT] {
+                // SAFETY: a plain call that is allowed between fork and exec.
+                unsafe { libc::signal(number, libc::SIG_DFL) };
+            }
+            Ok(())
+        };
+        // SAFETY: only async-signal-safe calls are made between fork and exec.
+        unsafe { command.pre_exec(listen) };
+        command.env("TENURE_STORE", self.store());
+        command.env("USER", "ana").env("HOME", self.path("home"));
+        command.env("TENURE", env!("CARGO_BIN_EXE_tenure"));
+    }
+
+    /// `tenure run ARGUMENTS`, to its end.
+    pub fn run<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Output {
+        self.tenure().arg("run").args(arguments).output().unwrap()
+    }
+
+    /// Whether a lock is free, without waiting for it.
+    pub fn is_free(&self, resource: &str) -> bool {
+        let output = self.run(["--no-wait", resource, "--", "true"]);
+        match output.status.code() {
+            Some(0) => true,
+            Some(75) => false,
+            other => panic!("{other:?}: {}", text(&output.stderr)),
+        }
+    }
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+pub fn json(bytes: &[u8]) -> Value {
+    serde_json::from_slice(bytes).unwrap_or_else(|error| panic!("{error}: {}", text(bytes)))
+}
+
+pub fn code(output: &Output) -> i32 {
+    output.status.code().unwrap()
+}
+
+/// Waits for a condition, and fails if it does not come.
+#[track_caller]
+pub fn until(what: &str, condition: impl FnMut() -> bool) {
+    assert!(holds_within(DEADLINE, condition), "not in time: {what}");
+}
+
+pub fn holds_within(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
+    let began = Instant::now();
+    while !condition() {
+        if began.elapsed() > limit {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    true
+}
+
+#[track_caller]
+pub fn until_exists(path: &Path) {
+    until(&path.display().to_string(), || path.exists());
+}
+
+/// The state of a process as the kernel shows it (`R`, `S`, `T`, `Z`…), None if it is gone.
+pub fn state(pid: u32) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit(')').next()?.trim().chars().next()
+}
+
+/// Whether a process runs: there, and no zombie.
+pub fn is_alive(pid: u32) -> bool {
+    !matches!(state(pid), None | Some('Z' | 'X'))
+}
+
+pub fn signal(pid: u32, number: i32) {
+    // SAFETY: a plain call with a process id that belongs to this test.
+    let sent = unsafe { libc::kill(pid.cast_signed(), number) };
+    assert_eq!(sent, 0, "signal {number} to {pid}");
+}
+
+pub fn signal_group(pid: u32, number: i32) {
+    // SAFETY: a plain call with a process group that belongs to this test.
+    let sent = unsafe { libc::kill(-pid.cast_signed(), number) };
+    assert_eq!(sent, 0, "signal {number} to the group of {pid}");
+}

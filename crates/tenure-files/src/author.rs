@@ -1,0 +1,189 @@
+//! Who writes the record of a lease: it knows the request and what names this process.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tenure_core::{
+    Asker, Binding, Error, Lease, LeaseId, LeaseState, Mode, Place, Request, Result, Timestamp,
+    Token,
+};
+
+use crate::lockfile::{Grant, Scribe, holder_line};
+use crate::tokens::Tokens;
+use crate::{clock, platform};
+
+/// What all authors of a store or locker share.
+pub(crate) struct Desk {
+    /// The address of the store, for errors.
+    url: String,
+    /// Where tokens come from; without one, the clock is their only floor.
+    tokens: Option<Tokens>,
+    /// The line about the last asker, as most requests come from the same one.
+    last: Mutex<Option<Known>>,
+}
+
+struct Known {
+    asker: Arc<Asker>,
+    /// A forked child is another process and has a line of its own.
+    generation: u32,
+    line: Arc<str>,
+}
+
+impl Desk {
+    pub(crate) fn new(url: String, tokens: Option<Tokens>) -> Self {
+        Self {
+            url,
+            tokens,
+            last: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    fn holder_line(&self, asker: &Arc<Asker>) -> Result<Arc<str>> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let generation = platform::fork_generation();
+        if let Some(known) = last.as_ref()
+            && Arc::ptr_eq(&known.asker, asker)
+            && known.generation == generation
+        {
+            return Ok(known.line.clone());
+        }
+        let line = holder_line(asker, clock::boot_id()?, clock::process_start())?;
+        *last = Some(Known {
+            asker: asker.clone(),
+            generation,
+            line: line.clone(),
+        });
+        Ok(line)
+    }
+}
+
+/// The author of one lease's record.
+pub(crate) struct Author {
+    desk: Arc<Desk>,
+    asker: Arc<Asker>,
+    holder: Arc<str>,
+    path: Arc<Path>,
+    /// Boxed, as the author is handed around while it waits.
+    grant: Box<Grant>,
+    granted: bool,
+}
+
+impl Author {
+    pub(crate) fn new(desk: &Arc<Desk>, request: Request, path: &Arc<Path>) -> Result<Self> {
+        let unknown = Timestamp::from_millis(0);
+        Ok(Self {
+            desk: desk.clone(),
+            holder: desk.holder_line(&request.asker)?,
+            asker: request.asker,
+            path: path.clone(),
+            grant: Box::new(Grant {
+                lease: request.lease,
+                resource: request.resource,
+                mode: request.mode,
+                token: Token::NONE,
+                since: unknown,
+                heartbeat: unknown,
+                purpose: request.purpose,
+                metadata: request.metadata,
+            }),
+            granted: false,
+        })
+    }
+
+    pub(crate) fn path(&self) -> &Arc<Path> {
+        &self.path
+    }
+
+    /// Becomes the author of another lease of the same asker on the same path.
+    pub(crate) fn begin_again(&mut self, lease: LeaseId) {
+        self.grant.lease = lease;
+        self.granted = false;
+    }
+
+    /// Another author for the same lease.
+    pub(crate) fn another(&self) -> Self {
+        Self {
+            desk: self.desk.clone(),
+            asker: self.asker.clone(),
+            holder: self.holder.clone(),
+            path: self.path.clone(),
+            grant: self.grant.clone(),
+            granted: false,
+        }
+    }
+
+    /// From now on the time of the grant stays what it is.
+    pub(crate) fn granted(&mut self) {
+        self.granted = true;
+    }
+
+    /// The lease as last written.
+    pub(crate) fn lease(&self) -> Lease {
+        let Grant {
+            lease,
+            resource,
+            mode,
+            token,
+            since,
+            heartbeat,
+            purpose,
+            metadata,
+        } = (*self.grant).clone();
+        let asker = &self.asker;
+        Lease {
+            lease,
+            resource,
+            mode,
+            owner: asker.owner.clone(),
+            session: asker.session.clone(),
+            token,
+            acquired_at: since,
+            expires_at: None,
+            heartbeat_at: heartbeat,
+            binding: Binding::Session,
+            state: LeaseState::Held,
+            pid: asker.pid,
+            host: asker.host.clone(),
+            command: asker.command.clone(),
+            purpose,
+            metadata,
+        }
+    }
+}
+
+impl Scribe for Author {
+    fn draw(&mut self, last: Token) -> Result<Token> {
+        let now = clock::now();
+        if let Some(tokens) = &self.desk.tokens {
+            return tokens.draw(last, now);
+        }
+        let clock = u64::try_from(now.as_millis()).unwrap_or(0);
+        let token = last.next(clock);
+        token.ok_or_else(|| Error::Internal("tokens are used up".into()))
+    }
+
+    fn record(&mut self, token: Token, mode: Mode) -> (&Grant, &str) {
+        let now = clock::now();
+        let grant = &mut *self.grant;
+        grant.token = token;
+        grant.mode = mode;
+        grant.heartbeat = now;
+        if !self.granted {
+            grant.since = now;
+        }
+        (grant, &self.holder)
+    }
+
+    fn place(&self, mode: Mode) -> Place {
+        Place {
+            resource: self.grant.resource.clone(),
+            mode,
+            store: self.desk.url.clone(),
+            location: self.path.display().to_string(),
+        }
+    }
+}

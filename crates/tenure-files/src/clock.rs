@@ -1,0 +1,84 @@
+//! The one clock: wall time for people and for tokens, and what names this boot.
+
+use std::fs;
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant, SystemTime};
+
+use tenure_core::duration::DURATION_MAX;
+use tenure_core::{Error, Result, Timestamp};
+
+use crate::platform;
+
+/// The time on the wall.
+pub fn now() -> Timestamp {
+    SystemTime::now().into()
+}
+
+/// A moment later on the clock that only counts up; a year later at most.
+pub(crate) fn after(moment: Instant, wait: Duration) -> Instant {
+    moment + wait.min(DURATION_MAX)
+}
+
+/// What the kernel calls this boot.
+pub fn boot_id() -> Result<&'static str> {
+    static BOOT_ID: OnceLock<String> = OnceLock::new();
+    if let Some(boot_id) = BOOT_ID.get() {
+        return Ok(boot_id);
+    }
+    let path = "/proc/sys/kernel/random/boot_id";
+    let text = fs::read_to_string(path).map_err(|source| Error::io("read", path, source))?;
+    let boot_id = text.trim();
+    let plain = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
+    if boot_id.is_empty() || !boot_id.bytes().all(plain) {
+        let problem = "it does not hold a boot id".to_owned();
+        return Err(Error::Corrupt {
+            path: path.into(),
+            problem,
+        });
+    }
+    Ok(BOOT_ID.get_or_init(|| boot_id.to_owned()))
+}
+
+/// When this process was started, in clock ticks since boot; 0 if the kernel does not say.
+/// With the process id and the boot id it names a process for people.
+pub fn process_start() -> u64 {
+    // Read once, and once more in a forked child, which has a start of its own.
+    static KNOWN: Mutex<Option<(u32, u64)>> = Mutex::new(None);
+    let generation = platform::fork_generation();
+    // Not waited for: in a forked child it may be locked by a thread that is not there.
+    let mut known = KNOWN.try_lock().ok();
+    match known.as_deref() {
+        Some(Some((read_in, start))) if *read_in == generation => return *start,
+        _ => {}
+    }
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let start = start_in(&stat).unwrap_or(0);
+    if let Some(known) = known.as_deref_mut() {
+        *known = Some((generation, start));
+    }
+    start
+}
+
+fn start_in(stat: &str) -> Option<u64> {
+    // The name of the command is in parentheses and may hold anything, parentheses too.
+    let (_, after_name) = stat.rsplit_once(')')?;
+    after_name.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_boot_has_a_name_and_the_process_a_start() {
+        assert!(boot_id().unwrap().len() >= 32);
+        assert!(process_start() > 0);
+    }
+
+    #[test]
+    fn a_command_name_with_parentheses_does_not_hide_the_start() {
+        let fields: Vec<String> = (3..=30).map(|n| n.to_string()).collect();
+        let stat = format!("42 (a ) b (c) {}", fields.join(" "));
+        assert_eq!(start_in(&stat), Some(22));
+    }
+}

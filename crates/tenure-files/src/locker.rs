@@ -1,0 +1,253 @@
+//! Locks on paths of your own choosing, for threads: exclusive, shared and upgradeable.
+//!
+//! ```
+//! # fn main() -> tenure_core::Result<()> {
+//! # let directory = tempfile::tempdir().unwrap();
+//! # let path = directory.path().join(".index.lock");
+//! use std::time::Duration;
+//! let locker = tenure_files::FileLocker::new(Duration::from_secs(5));
+//! let guard = locker.lock_exclusive(&path)?;
+//! assert!(locker.try_lock_shared(&path)?.is_none());
+//! drop(guard);
+//! # Ok(())
+//! # }
+//! ```
+
+use std::borrow::Cow;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tenure_core::request::cut_command;
+use tenure_core::{Asker, Error, Lease, LeaseId, Mode, Owner, Place, Request, Resource, Result};
+use tenure_core::{SessionId, Token};
+
+use crate::author::{Author, Desk};
+use crate::hold::{self, Hold};
+use crate::interrupt::Interrupt;
+use crate::line::{Kept, Lines, Waited};
+use crate::lockfile::{self, Record};
+use crate::{clock, filesystem, platform};
+
+/// Locks files, each wait bounded by one timeout.
+///
+/// The path given is the lock file itself: it is created if missing and never removed, so
+/// it should stand beside the data, not be the data.
+pub struct FileLocker {
+    timeout: Duration,
+    trust: bool,
+    lines: Arc<Lines>,
+    desk: Arc<Desk>,
+    asker: Arc<Asker>,
+}
+
+/// A lock on a file; dropping it releases.
+#[must_use = "dropping the guard releases the lock"]
+pub struct LockGuard {
+    hold: Hold,
+}
+
+impl FileLocker {
+    /// A locker whose waits end after `timeout`, in the name of this process.
+    pub fn new(timeout: Duration) -> Self {
+        let command: Vec<_> = std::env::args_os().collect();
+        let command: Vec<_> = command.iter().map(|arg| arg.to_string_lossy()).collect();
+        let pid = std::process::id();
+        let name = |text: String| Owner::parse(&text);
+        Self::for_asker(
+            timeout,
+            Asker {
+                session: SessionId::from_random(platform::random()),
+                owner: name(format!("pid:{pid}")).expect("digits make an owner"),
+                pid,
+                host: rustix::system::uname()
+                    .nodename()
+                    .to_string_lossy()
+                    .into_owned(),
+                command: cut_command(&command.join(" ")),
+            },
+        )
+    }
+
+    /// A locker in the name of someone, as records and errors will say.
+    pub fn for_asker(timeout: Duration, asker: Asker) -> Self {
+        Self {
+            timeout,
+            trust: false,
+            lines: Arc::default(),
+            desk: Arc::new(Desk::new("file:".into(), None)),
+            asker: Arc::new(asker),
+        }
+    }
+
+    /// Does not ask whether the file system is one where locks hold.
+    pub fn trusting_the_file_system(mut self) -> Self {
+        self.trust = true;
+        self
+    }
+
+    /// Waits for the exclusive lock.
+    pub fn lock_exclusive(&self, path: &Path) -> Result<LockGuard> {
+        self.lock(path, Mode::Write)
+    }
+
+    /// Waits for a shared lock.
+    pub fn lock_shared(&self, path: &Path) -> Result<LockGuard> {
+        self.lock(path, Mode::Read)
+    }
+
+    /// Waits for the upgradeable lock.
+    pub fn lock_upgradeable(&self, path: &Path) -> Result<LockGuard> {
+        self.lock(path, Mode::Upgradeable)
+    }
+
+    /// Takes the exclusive lock if that needs no waiting.
+    pub fn try_lock_exclusive(&self, path: &Path) -> Result<Option<LockGuard>> {
+        self.try_lock(path, Mode::Write)
+    }
+
+    /// Takes a shared lock if that needs no waiting.
+    pub fn try_lock_shared(&self, path: &Path) -> Result<Option<LockGuard>> {
+        self.try_lock(path, Mode::Read)
+    }
+
+    /// Takes the upgradeable lock if that needs no waiting.
+    pub fn try_lock_upgradeable(&self, path: &Path) -> Result<Option<LockGuard>> {
+        self.try_lock(path, Mode::Upgradeable)
+    }
+
+    /// Waits for the lock in any mode.
+    pub fn lock(&self, path: &Path, mode: Mode) -> Result<LockGuard> {
+        let started = Instant::now();
+        let path = absolute(path)?;
+        let author = match self.try_hold(&path, mode)? {
+            Ok(hold) => return Ok(LockGuard { hold }),
+            Err(author) => author,
+        };
+        let deadline = clock::after(started, self.timeout);
+        if let Some(hold) = hold::hold_until(&self.lines, mode, author, deadline)? {
+            return Ok(LockGuard { hold });
+        }
+        Err(Error::Timeout {
+            place: Box::new(Place {
+                resource: resource_of(&path),
+                mode,
+                store: self.desk.url().to_owned(),
+                location: path.display().to_string(),
+            }),
+            waited: started.elapsed(),
+            limit: self.timeout,
+            attempts: 1,
+            holders: holders(&path)?,
+        })
+    }
+
+    /// Takes the lock in any mode if that needs no waiting.
+    pub fn try_lock(&self, path: &Path, mode: Mode) -> Result<Option<LockGuard>> {
+        let hold = self.try_hold(&absolute(path)?, mode)?;
+        Ok(hold.ok().map(|hold| LockGuard { hold }))
+    }
+
+    fn try_hold(&self, path: &Path, mode: Mode) -> Result<Result<Hold, Author>> {
+        match self.lines.enter(path) {
+            Ok(Some(Kept { file, mut author })) => {
+                author.begin_again(LeaseId::from_random(platform::random()));
+                hold::try_hold(&self.lines, Some(file), mode, author)
+            }
+            Ok(None) => hold::try_hold(&self.lines, None, mode, self.author(path, mode)?),
+            Err(Waited) => Ok(Err(self.author(path, mode)?)),
+        }
+    }
+
+    /// Asked once for each path, as long as its file is kept open.
+    fn author(&self, path: &Path, mode: Mode) -> Result<Author> {
+        if !self.trust {
+            filesystem::require_trusted(path.parent().unwrap_or(Path::new("/")))?;
+        }
+        let request = Request {
+            lease: LeaseId::from_random(platform::random()),
+            resource: resource_of(path),
+            mode,
+            asker: self.asker.clone(),
+            purpose: None,
+            metadata: None,
+            deadline: None,
+        };
+        Author::new(&self.desk, request, &Arc::from(path))
+    }
+}
+
+impl LockGuard {
+    /// The lock file.
+    pub fn path(&self) -> &Path {
+        self.hold.path()
+    }
+
+    /// The lease as its record says.
+    pub fn lease(&self) -> Lease {
+        self.hold.lease()
+    }
+
+    /// The fencing number.
+    pub fn token(&self) -> Token {
+        self.hold.token()
+    }
+
+    /// How it is held.
+    pub fn mode(&self) -> Mode {
+        self.hold.mode()
+    }
+
+    /// Fails if the lock file was replaced or removed: then the lock protects nothing.
+    pub fn check(&self) -> Result<()> {
+        self.hold.check()
+    }
+
+    /// Makes an upgradeable lock exclusive if no reader is there; None if one is.
+    pub fn try_upgrade(&mut self) -> Result<Option<Token>> {
+        self.hold.try_upgrade()
+    }
+
+    /// Makes an upgradeable lock exclusive; None if readers stay until `wait` is over, and
+    /// the lock is as before.
+    pub fn upgrade(&mut self, wait: Duration) -> Result<Option<Token>> {
+        let mut interrupt = Interrupt::at(clock::after(Instant::now(), wait));
+        self.hold.wait_upgrade(&mut interrupt)
+    }
+
+    /// Makes an upgraded lock upgradeable again.
+    pub fn downgrade(&mut self) -> Result<Mode> {
+        self.hold.downgrade()
+    }
+
+    /// Releases and says whether that worked; dropping does the same and does not say.
+    pub fn release(mut self) -> Result<()> {
+        self.hold.release()
+    }
+}
+
+/// Who holds a lock file, without touching it.
+pub fn holders(path: &Path) -> Result<Vec<Lease>> {
+    let look = lockfile::look(path)?.unwrap_or_default();
+    let lease = |record: Record| record.lease;
+    Ok(look.holders.into_iter().map(lease).collect())
+}
+
+fn absolute(path: &Path) -> Result<Cow<'_, Path>> {
+    if path.is_absolute() {
+        return Ok(path.into());
+    }
+    let path = std::path::absolute(path).map_err(|source| Error::io("find", path, source))?;
+    Ok(path.into())
+}
+
+/// The name a path goes by in records and errors: `file:` and the path, or its end if it is long.
+fn resource_of(path: &Path) -> Resource {
+    use std::os::unix::ffi::OsStrExt;
+    let bytes = path.as_os_str().as_bytes();
+    let whole = Resource::new("file", bytes);
+    // In the longest spelling a byte takes three.
+    let end = &bytes[bytes.len().saturating_sub(300)..];
+    let cut = whole.or_else(|_| Resource::new("file", end));
+    cut.expect("300 bytes that are not empty make a resource")
+}

@@ -1,0 +1,118 @@
+//! What lies where in a lock file.
+//!
+//! Contents, as text, so that `cat` shows it:
+//!
+//! | offset | what |
+//! |---|---|
+//! | 0 | the mark: `1` if the line was used since it was last cleared |
+//! | 8 | the token cell and the record of a writer that did not wait |
+//! | 16384 | the token cell and the record of a writer that came through the line |
+//! | 32768 | the record of the upgradeable holder |
+//! | 49152 + 16384 i | the record of reader i |
+//!
+//! Bytes far behind the contents, never written, only locked:
+
+use std::ops::Range;
+
+use tenure_core::Token;
+
+/// Where the mark is.
+pub(super) const MARK_AT: u64 = 0;
+/// How long the mark is, with what fills it up.
+pub(super) const MARK_BYTES: usize = 8;
+/// How long a token cell is.
+pub(super) const CELL_BYTES: usize = 56;
+/// The room for one record with its cell.
+const SLOT_BYTES: u64 = 16384;
+/// The room for a record alone: the same in every slot, so that a lease can change its mode.
+pub(super) const RECORD_BYTES_MAX: usize = SLOT_BYTES as usize - MARK_BYTES - CELL_BYTES;
+/// More readers at once are refused.
+pub(super) const READERS_MAX: u64 = 4096;
+
+const BASE: u64 = 1 << 62;
+const READERS_AT: u64 = 16;
+
+const fn byte(place: u64) -> Range<u64> {
+    BASE + place..BASE + place + 1
+}
+
+/// Held by the upgradeable holder, and by the first in line if it wants to write or upgrade.
+pub(super) const INTENT: Range<u64> = byte(0);
+/// Proves the record of the upgradeable holder.
+const UPGRADER: Range<u64> = byte(4);
+/// Held by the first in line: the kernel's queue for it is the line.
+pub(super) const TURNSTILE: Range<u64> = byte(8);
+/// Held by a waiting upgrade; a reader that comes through the turnstile shares it on its way in.
+pub(super) const GATE: Range<u64> = byte(9);
+/// Shared by everyone in line, and by a waiting upgrade: who comes new must not overtake.
+pub(super) const QUEUE: Range<u64> = byte(10);
+/// The last three, which are given up together.
+pub(super) const LINE: Range<u64> = BASE + 8..BASE + 11;
+/// All bytes of readers.
+pub(super) const READERS: Range<u64> = BASE + READERS_AT..BASE + READERS_AT + 2 * READERS_MAX;
+/// Everything one open file can hold.
+pub(super) const EVERYTHING: Range<u64> = BASE..u64::MAX;
+
+/// Where the bytes of tokens begin: behind those of the readers.
+const TOKENS_AT: u64 = 1 << 32;
+
+/// The byte that proves the record of a writer with this token, and no other.
+pub(super) const fn of_token(token: Token) -> Range<u64> {
+    byte(TOKENS_AT + token.get())
+}
+
+/// The bytes of all higher tokens. Who holds them keeps others from being granted one.
+pub(super) const fn of_tokens_above(token: Token) -> Range<u64> {
+    of_token(token).end..u64::MAX
+}
+
+/// Where a record lies, and which byte proves it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Slot {
+    DirectWriter,
+    LineWriter,
+    Upgrader,
+    Reader(u64),
+}
+
+impl Slot {
+    /// Offset of the token cell, in the slots that have one.
+    pub(super) const fn cell_offset(self) -> u64 {
+        match self {
+            Slot::LineWriter => SLOT_BYTES,
+            _ => MARK_BYTES as u64,
+        }
+    }
+
+    /// Offset of the record.
+    pub(super) const fn offset(self) -> u64 {
+        match self {
+            Slot::DirectWriter | Slot::LineWriter => self.cell_offset() + CELL_BYTES as u64,
+            Slot::Upgrader => 2 * SLOT_BYTES,
+            Slot::Reader(reader) => (3 + reader) * SLOT_BYTES,
+        }
+    }
+
+    /// The byte that is locked for as long as a record with this token is true.
+    pub(super) const fn proof(self, token: Token) -> Range<u64> {
+        match self {
+            Slot::DirectWriter | Slot::LineWriter => of_token(token),
+            Slot::Upgrader => UPGRADER,
+            Slot::Reader(reader) => byte(READERS_AT + 2 * reader + 1),
+        }
+    }
+
+    /// The byte that reserves the slot of a reader before its record is written.
+    pub(super) const fn reserved(reader: u64) -> Range<u64> {
+        byte(READERS_AT + 2 * reader)
+    }
+
+    /// The slots a file of this length can have a record in.
+    pub(super) fn all_within(length: u64) -> impl Iterator<Item = Slot> {
+        let readers = length.div_ceil(SLOT_BYTES).saturating_sub(3);
+        let readers = (0..readers.min(READERS_MAX)).map(Slot::Reader);
+        [Slot::DirectWriter, Slot::LineWriter, Slot::Upgrader]
+            .into_iter()
+            .chain(readers)
+    }
+}

@@ -1,0 +1,303 @@
+//! From M to a lease: the line, the token, the record, and its proof.
+
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+
+use tenure_core::{Error, Mode, Result, Token};
+
+use super::cell::{self, HEAD_BYTES, Head};
+use super::layout::{CELL_BYTES, INTENT, MARK_AT, QUEUE, READERS_MAX, Slot, of_tokens_above};
+use super::{Grip, LockFile, Scribe, record};
+use crate::interrupt::{Ended, Interrupt};
+use crate::platform::{self, Share};
+
+impl LockFile {
+    /// With M held and the path looked up, makes the lease; None if someone is before us.
+    pub(super) fn settle_directly(
+        &mut self,
+        mode: Mode,
+        scribe: &mut dyn Scribe,
+    ) -> Result<Option<Grip>> {
+        let head = self.read_head()?;
+        self.line_expected = head.marked;
+        if mode == Mode::Write {
+            let last = if head.marked {
+                self.clear_mark(head)?
+            } else {
+                Some(head.token)
+            };
+            return match last {
+                Some(last) => self.write_directly(last, scribe),
+                None => Ok(None),
+            };
+        }
+        if !head.marked {
+            return self.settle_shared(mode, head.token, scribe);
+        }
+        if self.someone_is_in_line()? {
+            return Ok(None);
+        }
+        let last = self.last_token()?;
+        self.settle_shared(mode, last, scribe)
+    }
+
+    /// Clears a mark that is old and answers the last token; None if someone is in line.
+    ///
+    /// With M exclusive nobody else does this. With QUEUE exclusive nobody joins the line
+    /// between the question and the write, so the mark of a waiter is never wiped out.
+    fn clear_mark(&mut self, head: Head) -> Result<Option<Token>> {
+        if !self.try_bytes(QUEUE, Share::Exclusive)? {
+            return Ok(None);
+        }
+        let last = head.token.max(self.line_token()?);
+        // In one write: the first cell is never behind the second while the mark is clear.
+        self.write(&cell::encode_unmarked_head(last), MARK_AT)?;
+        self.unlock_bytes(QUEUE)?;
+        self.line_expected = false;
+        Ok(Some(last))
+    }
+
+    /// Writes the next token and the record, and proves them. None if the first in line has
+    /// drawn its token in this instant; then the last token is put back.
+    fn write_directly(&self, last: Token, scribe: &mut dyn Scribe) -> Result<Option<Grip>> {
+        let slot = Slot::DirectWriter;
+        let token = scribe.draw(last)?;
+        self.write_token_and_record(token, slot, scribe)?;
+        if self.try_bytes(slot.proof(token), Share::Exclusive)? {
+            return Ok(Some(Grip {
+                mode: Mode::Write,
+                token,
+                upgraded: false,
+                slot,
+            }));
+        }
+        self.put_back_token(slot, last)?;
+        Ok(None)
+    }
+
+    /// First in line, with INTENT: draws the token, writes the record, proves it. Answers
+    /// the token that stood in the cell before, too.
+    pub(super) fn prepare_to_write(&self, scribe: &mut dyn Scribe) -> Result<(Grip, Token)> {
+        let slot = Slot::LineWriter;
+        let before = self.line_token()?;
+        let last = self.close_tokens_above_the_last(before, scribe)?;
+        let token = scribe.draw(last)?;
+        self.write_token_and_record(token, slot, scribe)?;
+        let grip = Grip {
+            mode: Mode::Write,
+            token,
+            upgraded: false,
+            slot,
+        };
+        Ok((grip, before))
+    }
+
+    /// Finds the last token and keeps everyone else from being granted a higher one.
+    ///
+    /// A writer that did not wait may be on its way in, having looked before the mark was
+    /// set. It writes its token before it locks the byte of it. So either these bytes are
+    /// free, and it will not get its own; or it has it, and its token is in the cell by now.
+    fn close_tokens_above_the_last(&self, before: Token, scribe: &mut dyn Scribe) -> Result<Token> {
+        let mut last = self.read_head()?.token.max(before);
+        let mut step = 1;
+        while !self.try_bytes(of_tokens_above(last), Share::Exclusive)? {
+            let found = self.read_head()?.token;
+            last = if found > last {
+                found
+            } else {
+                // The cell does not say what its holder was granted, so it was destroyed.
+                // Larger and larger steps lead past that token.
+                step *= 2;
+                scribe.draw(Token::new(last.get() + step).unwrap_or(last))?
+            };
+        }
+        Ok(last)
+    }
+
+    /// Puts back the token a cell had before one was drawn that nobody got.
+    pub(super) fn put_back_token(&self, slot: Slot, before: Token) -> Result<()> {
+        self.write(&cell::encode(before), slot.cell_offset())
+    }
+
+    /// With M exclusive after an upgrade: the token, the record, its proof.
+    pub(super) fn write_upgraded(&self, scribe: &mut dyn Scribe) -> Result<Grip> {
+        let last = self.last_token()?;
+        let Some(grip) = self.write_directly(last, scribe)? else {
+            let problem = "an upgradeable lock has lost its intent lock".to_owned();
+            return Err(Error::Internal(problem));
+        };
+        Ok(Grip {
+            upgraded: true,
+            ..grip
+        })
+    }
+
+    /// With M shared: the record and its proof. None if another upgradeable is there.
+    pub(super) fn settle_shared(
+        &mut self,
+        mode: Mode,
+        token: Token,
+        scribe: &mut dyn Scribe,
+    ) -> Result<Option<Grip>> {
+        let slot = if mode == Mode::Upgradeable {
+            if !self.try_bytes(INTENT, Share::Exclusive)? {
+                return Ok(None);
+            }
+            Slot::Upgrader
+        } else {
+            self.reserve_reader()?
+        };
+        self.write_record(token, mode, slot, scribe)?;
+        self.prove(slot, token)?;
+        Ok(Some(Grip {
+            mode,
+            token,
+            upgraded: false,
+            slot,
+        }))
+    }
+
+    fn reserve_reader(&mut self) -> Result<Slot> {
+        // Low slots are preferred: the file stays short and looking at it cheap.
+        let candidates = std::iter::once(self.reader_hint).chain(0..READERS_MAX);
+        for reader in candidates {
+            if self.try_bytes(Slot::reserved(reader), Share::Exclusive)? {
+                self.reader_hint = reader;
+                return Ok(Slot::Reader(reader));
+            }
+        }
+        let problem = format!(
+            "{} has {READERS_MAX} readers, which is the limit",
+            self.path.display()
+        );
+        Err(Error::Configuration {
+            problem,
+            remedy: "wait until some have gone".into(),
+        })
+    }
+
+    /// Locks the byte of a record. Whoever may write the slot is the only one to lock it.
+    pub(super) fn prove(&self, slot: Slot, token: Token) -> Result<()> {
+        if self.try_bytes(slot.proof(token), Share::Exclusive)? {
+            return Ok(());
+        }
+        let problem = format!("the record of {} is another's", self.path.display());
+        Err(Error::Internal(problem))
+    }
+
+    /// Joins the queue first and sets the mark after, so that a mark is never wiped out
+    /// while its waiter is there.
+    pub(super) fn join_queue(&self, interrupt: &mut Interrupt) -> Result<Result<(), Ended>> {
+        // Waits for the moment it takes to clear an old mark, at most.
+        let joined = self.wait_bytes(QUEUE, Share::Shared, interrupt)?;
+        if joined.is_ok() {
+            self.mark_line()?;
+        }
+        Ok(joined)
+    }
+
+    /// Says that someone is in line; QUEUE is locked already.
+    pub(super) fn mark_line(&self) -> Result<()> {
+        self.write(b"1", MARK_AT)
+    }
+
+    pub(super) fn someone_is_in_line(&self) -> Result<bool> {
+        let locked = platform::bytes_are_locked(&self.file, QUEUE);
+        locked.map_err(|source| self.failed("look at", source))
+    }
+
+    /// The last token drawn, with or without waiting.
+    pub(super) fn last_token(&self) -> Result<Token> {
+        Ok(self.read_head()?.token.max(self.line_token()?))
+    }
+
+    pub(super) fn read_head(&self) -> Result<Head> {
+        let mut bytes = [0; HEAD_BYTES];
+        let filled = self.read(&mut bytes, 0)?;
+        Ok(cell::decode_head(&bytes[..filled]))
+    }
+
+    fn line_token(&self) -> Result<Token> {
+        let mut bytes = [0; CELL_BYTES];
+        let filled = self.read(&mut bytes, Slot::LineWriter.cell_offset())?;
+        Ok(cell::decode(&bytes[..filled]))
+    }
+
+    fn write_token_and_record(
+        &self,
+        token: Token,
+        slot: Slot,
+        scribe: &mut dyn Scribe,
+    ) -> Result<()> {
+        let mut out = Vec::with_capacity(1024);
+        out.extend_from_slice(&cell::encode(token));
+        let (grant, holder) = scribe.record(token, Mode::Write);
+        record::encode(grant, holder, &mut out)?;
+        self.write(&out, slot.cell_offset())
+    }
+
+    pub(super) fn write_record(
+        &self,
+        token: Token,
+        mode: Mode,
+        slot: Slot,
+        scribe: &mut dyn Scribe,
+    ) -> Result<()> {
+        let mut out = Vec::with_capacity(1024);
+        let (grant, holder) = scribe.record(token, mode);
+        record::encode(grant, holder, &mut out)?;
+        self.write(&out, slot.offset())
+    }
+
+    /// Writes the record again, for example with a new heartbeat.
+    pub(crate) fn rewrite_record(&self, grip: Grip, scribe: &mut dyn Scribe) -> Result<()> {
+        self.write_record(grip.token, grip.mode, grip.slot, scribe)
+    }
+
+    pub(super) fn write(&self, bytes: &[u8], at: u64) -> Result<()> {
+        let written = self.file.write_all_at(bytes, at);
+        written.map_err(|source| self.failed("write", source))
+    }
+
+    /// Reads as much as there is.
+    fn read(&self, bytes: &mut [u8], at: u64) -> Result<usize> {
+        let read = read_at_most(&self.file, bytes, at);
+        read.map_err(|source| self.failed("read", source))
+    }
+
+    pub(super) fn try_bytes(&self, bytes: Range<u64>, how: Share) -> Result<bool> {
+        let locked = platform::try_lock_bytes(&self.file, bytes, how);
+        locked.map_err(|source| self.failed("lock", source))
+    }
+
+    pub(super) fn wait_bytes(
+        &self,
+        bytes: Range<u64>,
+        how: Share,
+        interrupt: &mut Interrupt,
+    ) -> Result<Result<(), Ended>> {
+        let wait = || platform::wait_lock_bytes(&self.file, bytes.clone(), how);
+        let waited = interrupt.wait(wait);
+        waited.map_err(|source| self.failed("lock", source))
+    }
+
+    pub(super) fn unlock_bytes(&self, bytes: Range<u64>) -> Result<()> {
+        let unlocked = platform::unlock_bytes(&self.file, bytes);
+        unlocked.map_err(|source| self.failed("unlock", source))
+    }
+}
+
+/// Reads until the buffer is full or the file ends.
+pub(super) fn read_at_most(file: &std::fs::File, bytes: &mut [u8], at: u64) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match file.read_at(&mut bytes[filled..], at + filled as u64) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}

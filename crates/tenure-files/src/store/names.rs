@@ -1,0 +1,100 @@
+//! File names of resources, and back.
+//!
+//! The canonical spelling of a resource has no `,` and no `#`, so `/` becomes `,`, and a
+//! name too long for a file is cut, with `#` and a hash of the whole. Cut names cannot be
+//! read back; the records inside tell.
+
+use std::fmt::Write;
+
+use sha2::{Digest, Sha256};
+use tenure_core::Resource;
+
+/// Longer names are cut; with ending and hash they stay below the 255 bytes of a file name.
+const NAME_BYTES_MAX: usize = 200;
+const ENDING: &str = ".lock";
+
+/// The name of the lock file of a resource.
+pub(super) fn file_name(resource: &Resource) -> String {
+    let mut name = resource.as_str().replace('/', ",");
+    if name.len() > NAME_BYTES_MAX {
+        let hash = Sha256::digest(resource.as_str().as_bytes());
+        name.truncate(name.floor_char_boundary(100));
+        name.push('#');
+        for byte in &hash[..16] {
+            write!(name, "{byte:02x}").expect("writing to a String cannot fail");
+        }
+    }
+    name.push_str(ENDING);
+    name
+}
+
+/// What a file name says of its resource.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Named {
+    /// This resource.
+    Resource(Resource),
+    /// A resource whose spelling begins so.
+    Cut(String),
+}
+
+/// Reads a file name; None if it is not of a lock file.
+pub(super) fn read(name: &str) -> Option<Named> {
+    let name = name.strip_suffix(ENDING)?;
+    if let Some((beginning, _)) = name.split_once('#') {
+        return Some(Named::Cut(beginning.replace(',', "/")));
+    }
+    let resource = Resource::parse(&name.replace(',', "/")).ok()?;
+    // A bare name is nobody's: this store writes the kind.
+    (file_name(&resource).strip_suffix(ENDING) == Some(name)).then_some(Named::Resource(resource))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_read_back() {
+        for text in [
+            "build",
+            "map:atlas/m3",
+            "file:/a/b c".replace(' ', "%20").as_str(),
+            "name:é",
+        ] {
+            let resource = Resource::parse(text).unwrap();
+            assert_eq!(read(&file_name(&resource)), Some(Named::Resource(resource)));
+        }
+    }
+
+    #[test]
+    fn every_raw_byte_makes_a_name_without_separators() {
+        for byte in 0..=255u8 {
+            let resource = Resource::new("name", [byte]).unwrap();
+            let name = file_name(&resource);
+            assert!(!name.contains(['/', '\0']) && name.len() < 256, "{name}");
+            assert_eq!(read(&name), Some(Named::Resource(resource)));
+        }
+    }
+
+    #[test]
+    fn long_names_differ_by_their_hash_and_fit() {
+        let long = |last: char| Resource::parse(&format!("{}{last}", "é".repeat(400))).unwrap();
+        let (a, b) = (file_name(&long('a')), file_name(&long('b')));
+        assert_ne!(a, b);
+        assert!(a.len() < 256);
+        assert!(matches!(read(&a), Some(Named::Cut(beginning)) if beginning.starts_with("name:é")));
+    }
+
+    #[test]
+    fn foreign_files_are_not_lock_files() {
+        for name in [
+            "tokens",
+            "build.lock",
+            "name:a b.lock",
+            "name:a.lock.tmp",
+            ".x.lock",
+            ".lock",
+        ] {
+            assert_eq!(read(name), None, "{name}");
+        }
+    }
+}
