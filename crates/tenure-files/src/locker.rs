@@ -14,8 +14,8 @@
 //! ```
 
 use std::borrow::Cow;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tenure_core::request::cut_command;
@@ -36,6 +36,8 @@ use crate::{clock, filesystem, platform};
 pub struct FileLocker {
     timeout: Duration,
     trust: bool,
+    /// The directory last found to be trusted.
+    trusted: Mutex<PathBuf>,
     lines: Arc<Lines>,
     desk: Arc<Desk>,
     asker: Arc<Asker>,
@@ -74,6 +76,7 @@ impl FileLocker {
         Self {
             timeout,
             trust: false,
+            trusted: Mutex::default(),
             lines: Arc::default(),
             desk: Arc::new(Desk::new("file:".into(), None)),
             asker: Arc::new(asker),
@@ -159,11 +162,19 @@ impl FileLocker {
         }
     }
 
-    /// Asked once for each path, as long as its file is kept open.
-    fn author(&self, path: &Path, mode: Mode) -> Result<Author> {
-        if !self.trust {
-            filesystem::require_trusted(path.parent().unwrap_or(Path::new("/")))?;
+    /// Asks about a directory once, as long as no other one comes between.
+    fn require_trusted(&self, directory: &Path) -> Result<()> {
+        let mut trusted = self.trusted.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.trust || trusted.as_os_str() == directory.as_os_str() {
+            return Ok(());
         }
+        filesystem::require_trusted(directory)?;
+        directory.clone_into(&mut trusted);
+        Ok(())
+    }
+
+    fn author(&self, path: &Path, mode: Mode) -> Result<Author> {
+        self.require_trusted(path.parent().unwrap_or(Path::new("/")))?;
         let request = Request {
             lease: LeaseId::from_random(platform::random()),
             resource: resource_of(path),

@@ -1,1 +1,92 @@
-//! tenure-testkit
+//! What every store must do, as tests that every store runs.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `conformance` | the suite: areas, each a file of cases whose names are claims |
+//! | [`histories`] | random histories, compared step by step with a model that knows no store |
+//! | [`agent`] | whoever takes locks in a test: a child process, or a thread of this one |
+//! | [`stage`] | a fresh store, its agents, and proof that someone waits |
+//! | [`fixture`] | what a store's crate provides to be tested |
+//!
+//! # How a store is tested
+//!
+//! Its crate has an integration test `conformance` with, at the root, [`agent!`] once and
+//! [`conformance!`] in a module for each store. That makes one test for each area and one for
+//! the histories, so that a failure names the area.
+//!
+//! # How the suite grows
+//!
+//! A case is a function in the file of its area and a line in that file's `CASES`. An area is
+//! a file, a variant of [`Area`] and a line in [`conformance!`]; the compiler asks for the rest.
+//! Cases are added and never weakened.
+//!
+//! # Rules
+//!
+//! - Nothing sleeps and hopes. That someone waits is proved by the store's own list of
+//!   waiters or by the kernel's.
+//! - A case that a store cannot do is skipped by [`Capabilities`](tenure::Capabilities) only,
+//!   and the skip is printed. Exclusion, timeouts, cancellation, re-entry, crash and listing
+//!   are never skipped; asking for it panics.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "this is test code: it fails by panicking"
+)]
+
+pub mod agent;
+mod conformance;
+pub mod fixture;
+pub mod histories;
+pub mod kernel_locks;
+pub mod stage;
+
+pub use conformance::{Area, conformance};
+pub use fixture::{Fixture, Fresh};
+
+/// Makes a test of each area, and one of random histories, for the store of a fixture.
+/// [`agent!`] must be at the root of the same test binary.
+#[macro_export]
+macro_rules! conformance {
+    ($fixture:expr) => {
+        $crate::conformance!(@areas $fixture;
+            exclusion Exclusion,
+            sharing Sharing,
+            fairness Fairness,
+            upgrade Upgrade,
+            timeouts Timeouts,
+            cancellation Cancellation,
+            reentry Reentry,
+            order Order,
+            tokens Tokens,
+            crash Crash,
+            listing Listing,
+        );
+
+        #[test]
+        fn random_histories_agree_with_the_model() {
+            $crate::histories::run(&$fixture);
+        }
+    };
+    (@areas $fixture:expr; $($test:ident $area:ident,)*) => {
+        // An area without a line above would never run.
+        const _: () = assert!($crate::Area::ALL.len() == [$(stringify!($area)),*].len());
+        $(
+            #[test]
+            fn $test() {
+                $crate::conformance(&$fixture, $crate::Area::$area);
+            }
+        )*
+    };
+}
+
+/// Makes the test that child processes run as; see [`agent::process`].
+#[macro_export]
+macro_rules! agent {
+    () => {
+        /// Run as a test it starts itself as a child and checks what that answers.
+        #[test]
+        fn an_agent_obeys_and_ends_with_its_input() {
+            $crate::agent::process::play_or_prove();
+        }
+    };
+}

@@ -29,7 +29,9 @@ pub struct Measured {
     pub limit: Option<f64>,
 }
 
-const BENCHES: [(&str, fn() -> Result<Vec<Measured>>); 5] = [
+type Bench = fn() -> Result<Vec<Measured>>;
+
+const BENCHES: [(&str, Bench); 5] = [
     ("lock_unlock", lock_unlock::measure),
     ("hand_over", hand_over::measure),
     ("command", command::measure),

@@ -4,12 +4,10 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use tenure_files::FileLocker;
 
 use super::{Measured, compare, micros};
-
-const HAND_OVERS: u32 = 1600;
 
 pub fn measure() -> Result<Vec<Measured>> {
     let mut all = Vec::new();
@@ -17,7 +15,7 @@ pub fn measure() -> Result<Vec<Measured>> {
         all.push(compare(
             &format!("{waiters} in-process waiters against 2, cost of a hand-over"),
             Some(2.0),
-            15,
+            60,
             || hand_overs(waiters),
             || hand_overs(2),
         )?);
@@ -25,29 +23,51 @@ pub fn measure() -> Result<Vec<Measured>> {
     Ok(all)
 }
 
-/// Threads that take and release the same lock in turns; microseconds for each time.
+/// The lock is held until all threads wait for it; then it goes from one to the next.
+/// Microseconds for each hand-over.
 fn hand_overs(threads: u32) -> Result<f64> {
     let directory = tempfile::tempdir()?;
     let path = directory.path().join("x.lock");
     let locker = FileLocker::new(Duration::from_secs(60));
     let start = Barrier::new(threads as usize + 1);
-    let mut took = Duration::ZERO;
-    thread::scope(|scope| -> Result<()> {
-        let work = || -> Result<()> {
+    let held = locker.lock_exclusive(&path)?;
+    thread::scope(|scope| -> Result<f64> {
+        let wait = || -> Result<Instant> {
             start.wait();
-            for _ in 0..HAND_OVERS / threads {
-                locker.lock_exclusive(&path)?.release()?;
-            }
-            Ok(())
+            let guard = locker.lock_exclusive(&path)?;
+            guard.release()?;
+            Ok(Instant::now())
         };
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let waiters: Vec<_> = (0..threads).map(|_| scope.spawn(wait)).collect();
         start.wait();
-        let started = Instant::now();
-        for worker in workers {
-            worker.join().expect("a worker does not panic")?;
+        wait_until_asleep(threads)?;
+        let released = Instant::now();
+        held.release()?;
+        let mut last = released;
+        for waiter in waiters {
+            last = last.max(waiter.join().expect("a waiter does not panic")?);
         }
-        took = started.elapsed();
-        Ok(())
-    })?;
-    Ok(micros(took) / f64::from(HAND_OVERS))
+        Ok(micros(last - released) / f64::from(threads))
+    })
+}
+
+/// All threads but this one sleep, so they wait in the kernel or in line.
+fn wait_until_asleep(threads: u32) -> Result<()> {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let own = rustix::thread::gettid().as_raw_nonzero().get().to_string();
+    while Instant::now() < deadline {
+        let mut asleep = 0;
+        for task in std::fs::read_dir("/proc/self/task")? {
+            let task = task?;
+            // A thread of the round before may end while it is looked at.
+            let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            let (_, state) = stat.rsplit_once(") ").unwrap_or_default();
+            let sleeps = state.starts_with('S') && task.file_name().to_str() != Some(&own);
+            asleep += u32::from(sleeps);
+        }
+        if asleep >= threads {
+            return Ok(());
+        }
+    }
+    bail!("the waiters do not go to sleep")
 }

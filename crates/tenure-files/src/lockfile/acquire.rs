@@ -86,6 +86,7 @@ impl LockFile {
         }
         let granted = platform::try_flock(&self.file, share(mode));
         if !granted.map_err(|source| self.failed("lock", source))? {
+            self.line_expected = true;
             return Ok(Attempted::Busy);
         }
         self.or_leave(|file| {

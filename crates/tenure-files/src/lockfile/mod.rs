@@ -130,7 +130,7 @@ pub(crate) struct LockFile {
     generation: u32,
     /// Where the last reader record was, to look there first.
     reader_hint: u64,
-    /// Whether the last attempt met a line, or nothing is known yet.
+    /// Whether the last attempt met a line.
     line_expected: bool,
 }
 
@@ -159,7 +159,7 @@ impl LockFile {
             identity,
             generation: platform::fork_generation(),
             reader_hint: 0,
-            line_expected: true,
+            line_expected: false,
         })
     }
 

@@ -1,0 +1,220 @@
+//! Names, pages and leases of the store.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use tenure_core::{Class, LeaseId, Mode, Query, Request, Resource, Store};
+use tenure_files::FileStore;
+
+use crate::stage::Stage;
+use crate::task::{open, request, run};
+
+fn numbered(number: usize, resource: Resource) -> Request {
+    Request {
+        lease: LeaseId::parse(&format!("l{number}")).unwrap(),
+        resource,
+        ..request("l", "name:x", Mode::Write)
+    }
+}
+
+#[test]
+fn names_with_every_kind_of_odd_byte_are_locked_apart_and_listed_as_they_are() {
+    let stage = Stage::new();
+    let (one, two) = (open(&stage), open(&stage));
+    let mut names: Vec<Vec<u8>> = (0..=255).map(|byte| vec![byte]).collect();
+    let odd: [&[u8]; 12] = [
+        b"..",
+        b"../../etc/passwd",
+        b"a/b",
+        b"a/./b",
+        b"a,b",
+        b"a#b",
+        b"a%2fb",
+        b"-rf",
+        b"a\nb\0c",
+        b"\xff\xfe",
+        "é→🔒".as_bytes(),
+        b" ",
+    ];
+    names.extend(odd[..11].iter().map(|name| name.to_vec()));
+    names.push(vec![b'x'; 1019]);
+    names.push([vec![b'x'; 1018], vec![b'y']].concat());
+    names.push(vec![0xff; 339]);
+    let resources: BTreeSet<_> = names
+        .iter()
+        .map(|n| Resource::new("name", n).unwrap())
+        .collect();
+    assert_eq!(resources.len(), names.len());
+    for (number, resource) in resources.iter().enumerate() {
+        let request = numbered(number, resource.clone());
+        assert!(
+            run(one.try_acquire(&request)).unwrap().is_some(),
+            "{resource}"
+        );
+        assert!(
+            run(two.try_acquire(&request)).unwrap().is_none(),
+            "{resource}"
+        );
+        let path = one.path_of(resource);
+        assert_eq!(path.parent(), Some(one.locks_directory()), "{resource}");
+        assert!(path.symlink_metadata().unwrap().is_file());
+    }
+    let listed = run(two.list(&Query::default())).unwrap();
+    let listed: BTreeSet<_> = listed
+        .held
+        .into_iter()
+        .map(|lease| lease.resource)
+        .collect();
+    assert_eq!(listed, resources);
+    let files = fs::read_dir(one.locks_directory()).unwrap().count();
+    assert_eq!(files, names.len());
+}
+
+#[test]
+fn pages_hold_everything_once_in_order() {
+    let stage = Stage::new();
+    let store = open(&stage);
+    let long = "long".repeat(60);
+    let names = [
+        "a",
+        "a/b",
+        "a-b",
+        "a.b",
+        "b",
+        "c",
+        &long,
+        &format!("{long}x"),
+        "é",
+    ];
+    let mut held = BTreeSet::new();
+    for (number, name) in names.iter().enumerate() {
+        for mode in [Mode::Read, Mode::Upgradeable] {
+            let mut request = numbered(
+                2 * number + mode as usize % 2,
+                Resource::parse(name).unwrap(),
+            );
+            request.mode = mode;
+            held.insert((request.resource.clone(), request.lease.clone()));
+            run(store.acquire(&request)).unwrap();
+        }
+    }
+    for limit in 1..=held.len() + 1 {
+        let mut seen = Vec::new();
+        let mut query = Query {
+            limit: Some(limit),
+            ..Query::default()
+        };
+        loop {
+            let page = run(store.list(&query)).unwrap();
+            assert!(page.held.len() <= limit);
+            seen.extend(
+                page.held
+                    .into_iter()
+                    .map(|lease| (lease.resource, lease.lease)),
+            );
+            query.after = page.next;
+            if query.after.is_none() {
+                break;
+            }
+        }
+        let once: BTreeSet<_> = seen.iter().cloned().collect();
+        assert_eq!((once.len(), &once), (seen.len(), &held), "pages of {limit}");
+    }
+}
+
+#[test]
+fn a_query_for_a_resource_a_prefix_or_an_owner_finds_just_that() {
+    let stage = Stage::new();
+    let store = open(&stage);
+    for (number, name) in ["map:atlas/m1", "map:atlas/m2", "map:b", "build"]
+        .iter()
+        .enumerate()
+    {
+        run(store.acquire(&numbered(number, Resource::parse(name).unwrap()))).unwrap();
+    }
+    let count = |query: Query| run(store.list(&query)).unwrap().held.len();
+    let resource = Some(Resource::parse("build").unwrap());
+    assert_eq!(
+        count(Query {
+            resource,
+            ..Query::default()
+        }),
+        1
+    );
+    let prefix = Some("map:atlas/".into());
+    assert_eq!(
+        count(Query {
+            prefix,
+            ..Query::default()
+        }),
+        2
+    );
+    let owner = Some("ana@desk".parse().unwrap());
+    assert_eq!(
+        count(Query {
+            owner,
+            ..Query::default()
+        }),
+        4
+    );
+    let owner = Some("bob@desk".parse().unwrap());
+    assert_eq!(
+        count(Query {
+            owner,
+            ..Query::default()
+        }),
+        0
+    );
+}
+
+#[test]
+fn a_lease_this_store_does_not_hold_is_over() {
+    let stage = Stage::new();
+    let (one, two) = (open(&stage), open(&stage));
+    let held = run(one.acquire(&request("l1", "build", Mode::Upgradeable)))
+        .unwrap()
+        .lease;
+    for error in [
+        run(two.renew(&held)).err().unwrap(),
+        run(two.release(&held)).err().unwrap(),
+        run(two.upgrade(&held)).err().unwrap(),
+        run(two.try_upgrade(&held)).err().unwrap(),
+        run(two.downgrade(&held)).err().unwrap(),
+        two.descriptor(&held).err().unwrap(),
+    ] {
+        assert_eq!(error.class(), Class::NotAllowed, "{error}");
+    }
+    two.abandon(&held);
+    run(one.renew(&held)).unwrap();
+}
+
+#[test]
+fn a_store_opened_by_another_spelling_of_its_path_is_the_same() {
+    let stage = Stage::new();
+    let one = open(&stage);
+    fs::create_dir(stage.at("beside")).unwrap();
+    let roundabout = stage.at("beside").join("../store/.");
+    let two = FileStore::open(&roundabout, false).unwrap();
+    run(one.acquire(&request("l1", "build", Mode::Write))).unwrap();
+    assert!(
+        run(two.try_acquire(&request("l2", "build", Mode::Read)))
+            .unwrap()
+            .is_none()
+    );
+}
+
+#[test]
+fn a_renewed_lease_shows_a_later_heartbeat_and_the_same_grant() {
+    let stage = Stage::new();
+    let store = open(&stage);
+    let granted = run(store.acquire(&request("l1", "build", Mode::Write))).unwrap();
+    crate::stage::until("a later heartbeat", || {
+        run(store.renew(&granted.lease)).unwrap();
+        let listed = run(store.list(&Query::default())).unwrap().held.remove(0);
+        assert_eq!(
+            (listed.acquired_at, listed.token),
+            (granted.acquired_at, granted.token)
+        );
+        listed.heartbeat_at > granted.heartbeat_at
+    });
+}

@@ -1,0 +1,379 @@
+//! The store as tasks use it, and futures that are dropped.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::Instant;
+
+use tenure_core::{Asker, LeaseId, Mode, Owner, Query, Request, Resource, SessionId, Store};
+use tenure_files::{FileStore, holders};
+
+use crate::process::alone;
+use crate::stage::{Belongings, LONG, Spread, Stage, spin, until_waiting};
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Runs a future on this thread, for as long as a test may take.
+pub fn run<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let deadline = Instant::now() + LONG;
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(answer) => return answer,
+            Poll::Pending => {
+                let left = deadline.saturating_duration_since(Instant::now());
+                assert!(!left.is_zero(), "a future that is never ready");
+                thread::park_timeout(left);
+            }
+        }
+    }
+}
+
+/// Polls once; nobody is woken afterwards.
+pub fn poll<T>(future: &mut (impl Future<Output = T> + Unpin)) -> Poll<T> {
+    pin!(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+pub fn asker() -> Arc<Asker> {
+    Arc::new(Asker {
+        session: SessionId::parse("the-session").unwrap(),
+        owner: Owner::parse("ana@desk").unwrap(),
+        pid: std::process::id(),
+        host: "desk".into(),
+        command: "make all".into(),
+    })
+}
+
+pub fn request(lease: &str, resource: &str, mode: Mode) -> Request {
+    Request {
+        lease: LeaseId::parse(lease).unwrap(),
+        resource: Resource::parse(resource).unwrap(),
+        mode,
+        asker: asker(),
+        purpose: Some("a test".into()),
+        metadata: None,
+        deadline: None,
+    }
+}
+
+pub fn open(stage: &Stage) -> FileStore {
+    FileStore::open(&stage.at("store"), false).unwrap()
+}
+
+fn id(lease: &str) -> LeaseId {
+    LeaseId::parse(lease).unwrap()
+}
+
+#[test]
+fn a_task_waits_until_the_lock_is_free() {
+    let stage = Stage::new();
+    let (one, two) = (open(&stage), open(&stage));
+    let (first, second) = (
+        request("l1", "build", Mode::Write),
+        request("l2", "build", Mode::Write),
+    );
+    let path = one.path_of(&first.resource);
+    let held = run(one.acquire(&first)).unwrap();
+    assert_eq!(run(two.try_acquire(&second)).unwrap(), None);
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| run(two.acquire(&second)).unwrap());
+        until_waiting(&path, 1);
+        run(one.release(&held.lease)).unwrap();
+        assert!(waiting.join().unwrap().token > held.token);
+    });
+    assert!(run(two.release(&id("l2"))).is_ok());
+    assert!(run(two.release(&id("l2"))).is_err(), "it is over");
+}
+
+#[test]
+fn a_dropped_acquire_leaves_no_lock_and_no_thread() {
+    alone(|| {
+        let stage = Stage::new();
+        let (one, two) = (open(&stage), open(&stage));
+        let path = one.path_of(&Resource::parse("build").unwrap());
+        for mode in [Mode::Write, Mode::Read, Mode::Upgradeable] {
+            run(one.acquire(&request("l1", "build", Mode::Write))).unwrap();
+            let (second, third) = (request("l2", "build", mode), request("l3", "build", mode));
+            assert_eq!(run(two.try_acquire(&second)).unwrap(), None);
+            let before = Belongings::count();
+            let mut first_in_line = two.acquire(&second);
+            let mut behind = two.acquire(&third);
+            assert!(poll(&mut first_in_line).is_pending());
+            assert!(poll(&mut behind).is_pending());
+            until_waiting(&path, 1);
+            drop(behind);
+            drop(first_in_line);
+            before.until_as_before();
+            run(one.release(&id("l1"))).unwrap();
+            assert_eq!(holders(&path).unwrap(), []);
+            assert!(
+                run(one.try_acquire(&request("l4", "build", Mode::Write)))
+                    .unwrap()
+                    .is_some()
+            );
+            run(one.release(&id("l4"))).unwrap();
+        }
+    });
+}
+
+#[test]
+fn when_the_first_task_in_line_is_dropped_the_next_moves_up() {
+    let stage = Stage::new();
+    let (one, two) = (open(&stage), open(&stage));
+    let requests = ["l2", "l3"].map(|lease| request(lease, "build", Mode::Write));
+    let path = one.path_of(&requests[0].resource);
+    run(one.acquire(&request("l1", "build", Mode::Write))).unwrap();
+    let mut first = two.acquire(&requests[0]);
+    assert!(poll(&mut first).is_pending());
+    until_waiting(&path, 1);
+    thread::scope(|scope| {
+        let second = scope.spawn(|| run(two.acquire(&requests[1])).unwrap());
+        drop(first);
+        until_waiting(&path, 1);
+        run(one.release(&id("l1"))).unwrap();
+        assert_eq!(second.join().unwrap().lease, id("l3"));
+    });
+}
+
+#[test]
+fn an_acquire_that_is_never_polled_does_nothing() {
+    let stage = Stage::new();
+    let store = open(&stage);
+    let request = request("l1", "build", Mode::Write);
+    drop(store.acquire(&request));
+    assert!(!store.path_of(&request.resource).exists());
+}
+
+#[test]
+fn a_dropped_upgrade_leaves_the_lease_as_before() {
+    alone(|| {
+        let stage = Stage::new();
+        let (one, two) = (open(&stage), open(&stage));
+        let reader = request("reader", "build", Mode::Read);
+        let path = one.path_of(&reader.resource);
+        run(two.acquire(&reader)).unwrap();
+        run(one.acquire(&request("l1", "build", Mode::Upgradeable))).unwrap();
+        let before = Belongings::count();
+        let lease = id("l1");
+        let mut upgrade = one.upgrade(&lease);
+        assert!(poll(&mut upgrade).is_pending());
+        until_waiting(&path, 1);
+        assert!(
+            run(one.renew(&lease)).is_ok(),
+            "it is held while its upgrade waits"
+        );
+        drop(upgrade);
+        before.until_as_before();
+        run(one.renew(&lease)).unwrap();
+        let modes = holders(&path)
+            .unwrap()
+            .iter()
+            .map(|held| held.mode)
+            .collect::<Vec<_>>();
+        assert_eq!(modes, [Mode::Upgradeable, Mode::Read]);
+        run(two.release(&reader.lease)).unwrap();
+        assert!(
+            run(two.try_acquire(&request("w", "build", Mode::Write)))
+                .unwrap()
+                .is_none()
+        );
+        assert!(
+            run(two.try_acquire(&request("r", "build", Mode::Read)))
+                .unwrap()
+                .is_some()
+        );
+        run(two.release(&id("r"))).unwrap();
+        assert!(run(one.upgrade(&lease)).is_ok());
+        run(one.release(&lease)).unwrap();
+        assert_eq!(holders(&path).unwrap(), []);
+    });
+}
+
+#[test]
+fn an_acquire_dropped_in_the_instant_of_the_grant_leaves_nothing() {
+    alone(|| {
+        let stage = Stage::new();
+        let (one, two) = (open(&stage), open(&stage));
+        let (first, second) = (
+            request("l1", "build", Mode::Write),
+            request("l2", "build", Mode::Write),
+        );
+        let path = one.path_of(&first.resource);
+        run(one.acquire(&first)).unwrap();
+        assert_eq!(run(two.try_acquire(&second)).unwrap(), None);
+        run(one.release(&first.lease)).unwrap();
+        let before = Belongings::count();
+        let mut spread = Spread::new();
+        let mut granted = 0;
+        for _ in 0..400 {
+            run(one.acquire(&first)).unwrap();
+            let mut waiting = two.acquire(&second);
+            let mut answer = poll(&mut waiting);
+            let (held, wait) = (spread.micros_below(150), spread.micros_below(150));
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    spin(held);
+                    run(one.release(&first.lease)).unwrap();
+                });
+                spin(wait);
+                if answer.is_pending() {
+                    answer = poll(&mut waiting);
+                }
+                drop(waiting);
+            });
+            if answer.is_ready() {
+                granted += 1;
+                run(two.release(&second.lease)).unwrap();
+            }
+            assert_eq!(holders(&path).unwrap(), [], "a phantom");
+            let free = run(one.try_acquire(&first)).unwrap();
+            assert!(free.is_some(), "a phantom holds it or waits for it");
+            run(one.release(&first.lease)).unwrap();
+        }
+        assert!(granted < 400, "none was dropped");
+        before.until_as_before();
+    });
+}
+
+#[test]
+fn an_upgrade_dropped_in_the_instant_of_the_grant_leaves_it_upgradeable() {
+    alone(|| {
+        let stage = Stage::new();
+        let (one, two) = (open(&stage), open(&stage));
+        let (upgradeable, reader) = (
+            request("l1", "build", Mode::Upgradeable),
+            request("r", "build", Mode::Read),
+        );
+        let path = one.path_of(&reader.resource);
+        run(one.acquire(&upgradeable)).unwrap();
+        run(two.acquire(&reader)).unwrap();
+        run(two.release(&reader.lease)).unwrap();
+        let before = Belongings::count();
+        let mut spread = Spread::new();
+        for _ in 0..400 {
+            run(two.acquire(&reader)).unwrap();
+            let mut upgrade = one.upgrade(&upgradeable.lease);
+            assert!(poll(&mut upgrade).is_pending());
+            let (held, wait) = (spread.micros_below(150), spread.micros_below(150));
+            let mut upgraded = false;
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    spin(held);
+                    run(two.release(&reader.lease)).unwrap();
+                });
+                spin(wait);
+                if let Poll::Ready(answer) = poll(&mut upgrade) {
+                    answer.unwrap();
+                    upgraded = true;
+                }
+                drop(upgrade);
+            });
+            if upgraded {
+                run(one.downgrade(&upgradeable.lease)).unwrap();
+            }
+            let held = holders(&path).unwrap();
+            assert_eq!(held.len(), 1);
+            assert_eq!(held[0].mode, Mode::Upgradeable);
+            assert_eq!(
+                run(two.try_acquire(&request("w", "build", Mode::Write))).unwrap(),
+                None
+            );
+        }
+        before.until_as_before();
+    });
+}
+
+#[test]
+fn a_lease_abandoned_while_its_upgrade_waits_is_over() {
+    let stage = Stage::new();
+    let (one, two) = (open(&stage), open(&stage));
+    let reader = request("r", "build", Mode::Read);
+    run(two.acquire(&reader)).unwrap();
+    let lease = id("l1");
+    run(one.acquire(&request("l1", "build", Mode::Upgradeable))).unwrap();
+    let mut upgrade = one.upgrade(&lease);
+    assert!(poll(&mut upgrade).is_pending());
+    one.abandon(&lease);
+    drop(upgrade);
+    run(two.release(&reader.lease)).unwrap();
+    let free = run(two.try_acquire(&request("w", "build", Mode::Write))).unwrap();
+    assert!(free.is_some(), "nobody can end it any more");
+}
+
+#[test]
+fn an_upgrade_that_cannot_start_leaves_the_lease_as_before() {
+    alone(|| {
+        let stage = Stage::new();
+        let _nobody = crate::trouble::Nobody::who_may_use(&stage);
+        let (one, two) = (open(&stage), open(&stage));
+        // The bounds of the tokens are known before, as they may have to be waited for.
+        run(two.acquire(&request("w", "build", Mode::Write))).unwrap();
+        run(two.release(&id("w"))).unwrap();
+        run(two.acquire(&request("r", "build", Mode::Read))).unwrap();
+        let lease = id("l1");
+        run(one.acquire(&request("l1", "build", Mode::Upgradeable))).unwrap();
+        crate::trouble::forbid_new_threads();
+        let failed = run(one.upgrade(&lease));
+        assert!(failed.is_err(), "a wait without a thread");
+        run(one.renew(&lease)).unwrap();
+        assert_eq!(
+            run(two.try_acquire(&request("u", "build", Mode::Upgradeable))).unwrap(),
+            None
+        );
+        run(one.release(&lease)).unwrap();
+        run(two.release(&id("r"))).unwrap();
+        assert!(
+            run(two.try_acquire(&request("w", "build", Mode::Write)))
+                .unwrap()
+                .is_some()
+        );
+    });
+}
+
+#[test]
+fn an_abandoned_lease_is_free_at_once_and_so_is_a_dropped_store() {
+    let stage = Stage::new();
+    let (one, two) = (open(&stage), open(&stage));
+    let (first, second) = (
+        request("l1", "build", Mode::Write),
+        request("l2", "build", Mode::Write),
+    );
+    run(one.acquire(&first)).unwrap();
+    one.abandon(&first.lease);
+    run(two.try_acquire(&second)).unwrap().unwrap();
+    drop(two);
+    assert!(run(one.try_acquire(&first)).unwrap().is_some());
+    let listed = run(one.list(&Query::default())).unwrap();
+    assert_eq!(listed.held.len(), 1);
+}
+
+#[test]
+fn a_descriptor_keeps_the_lock_until_it_is_released() {
+    let stage = Stage::new();
+    let (one, two) = (open(&stage), open(&stage));
+    let (first, second) = (
+        request("l1", "build", Mode::Write),
+        request("l2", "build", Mode::Write),
+    );
+    let tries = || run(two.try_acquire(&second)).unwrap().is_some();
+    run(one.acquire(&first)).unwrap();
+    let descriptor = one.descriptor(&first.lease).unwrap().unwrap();
+    run(one.release(&first.lease)).unwrap();
+    assert!(tries(), "an explicit release frees it, whoever has it open");
+    run(two.release(&second.lease)).unwrap();
+    // The open file that was given away is not used for a later lock.
+    run(one.acquire(&first)).unwrap();
+    one.abandon(&first.lease);
+    assert!(tries());
+    assert_eq!(run(one.list(&Query::default())).unwrap().held.len(), 1);
+    drop(descriptor);
+    assert_eq!(run(one.list(&Query::default())).unwrap().held.len(), 1);
+}

@@ -1,0 +1,315 @@
+//! Whoever takes locks in a test.
+//!
+//! An agent has one session and obeys commands. It is a process of its own, or a thread of
+//! this one with a runtime of its own; a test need not know which. It can crash
+//! (SIGKILL, or a panic that unwinds it) and be stopped (SIGSTOP, or a thread that does
+//! nothing at all).
+
+mod gate;
+mod obey;
+pub mod process;
+mod thread;
+pub mod words;
+
+use std::collections::HashMap;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use tenure::{Keeper, Lease, Mode, Resource, SessionId, Token};
+
+use process::Process;
+use thread::Thread;
+use words::{Answer, Command, Failure, Notes, Order, Reply};
+
+/// Whatever a test waits for happens within this time, or the test fails.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Reads a resource.
+pub fn resource(text: &str) -> Resource {
+    Resource::parse(text).unwrap()
+}
+
+/// A command under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[must_use = "its answer is to be looked at"]
+pub struct Pending(u64);
+
+/// One session in a process or thread of its own.
+pub struct Agent {
+    owner: String,
+    session: Option<SessionId>,
+    pid: u32,
+    seat: Seat,
+    answered: Receiver<Reply>,
+    early: HashMap<u64, Answer>,
+    orders: u64,
+}
+
+enum Seat {
+    Process(Process),
+    Thread(Thread),
+}
+
+impl Agent {
+    /// An agent in a child process.
+    pub fn process(command: std::process::Command, owner: &str) -> Agent {
+        let (process, answered) = Process::start(command);
+        Self::seated(Seat::Process(process), answered, owner)
+    }
+
+    /// An agent in a thread of this process.
+    pub fn thread(keeper: Keeper, owner: &str) -> Agent {
+        let (thread, answered) = Thread::start(keeper);
+        Self::seated(Seat::Thread(thread), answered, owner)
+    }
+
+    fn seated(seat: Seat, answered: Receiver<Reply>, owner: &str) -> Agent {
+        let mut agent = Agent {
+            owner: owner.into(),
+            session: None,
+            pid: 0,
+            seat,
+            answered,
+            early: HashMap::new(),
+            orders: 0,
+        };
+        match agent.answer(Pending(0)) {
+            Answer::Ready { pid } => agent.pid = pid,
+            other => panic!("{owner} began with {other:?}"),
+        }
+        agent.reopen();
+        agent
+    }
+
+    /// Ends its session, with all it holds and awaits, and begins a new one.
+    pub fn reopen(&mut self) {
+        let owner = self.owner.clone();
+        match self.ask(Command::Open { owner }) {
+            Answer::Opened { session } => self.session = Some(session),
+            other => panic!("{} did not open: {other:?}", self.owner),
+        }
+    }
+
+    /// On whose behalf it works.
+    pub fn owner(&self) -> &str {
+        &self.owner
+    }
+
+    /// Its session.
+    pub fn session(&self) -> &SessionId {
+        self.session.as_ref().expect("a session is opened at once")
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Sends a command and does not wait for the answer.
+    pub fn send(&mut self, command: Command) -> Pending {
+        self.orders += 1;
+        let id = self.orders;
+        let order = Order { id, command };
+        match &mut self.seat {
+            Seat::Process(process) => process.send(&order),
+            Seat::Thread(thread) => thread.send(order),
+        }
+        Pending(id)
+    }
+
+    /// The answer, if it is there.
+    pub fn answered(&mut self, pending: Pending) -> Option<Answer> {
+        while let Ok(Reply { id, answer }) = self.answered.try_recv() {
+            self.early.insert(id, answer);
+        }
+        self.early.remove(&pending.0)
+    }
+
+    /// Waits for the answer.
+    pub fn answer(&mut self, pending: Pending) -> Answer {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(answer) = self.early.remove(&pending.0) {
+                return answer;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.answered.recv_timeout(left) {
+                Ok(Reply { id, answer }) => {
+                    self.early.insert(id, answer);
+                }
+                Err(RecvTimeoutError::Timeout) => panic!("{} does not answer", self.owner),
+                Err(RecvTimeoutError::Disconnected) => panic!("{} has ended", self.owner),
+            }
+        }
+    }
+
+    /// Sends a command and waits for the answer.
+    pub fn ask(&mut self, command: Command) -> Answer {
+        let pending = self.send(command);
+        self.answer(pending)
+    }
+
+    /// Crashes it; when this returns, nothing of it is left. It can do nothing more.
+    pub fn crash(&mut self) {
+        match &mut self.seat {
+            Seat::Process(process) => process.kill(),
+            Seat::Thread(_) => {
+                let _ = self.send(Command::Crash);
+                let Seat::Thread(thread) = &mut self.seat else {
+                    unreachable!("a seat stays what it is")
+                };
+                thread.end();
+            }
+        }
+    }
+
+    /// Stops it; when this returns, it does nothing until it is resumed.
+    pub fn stop(&mut self) {
+        match &mut self.seat {
+            Seat::Process(process) => process.stop(),
+            Seat::Thread(_) => {
+                let answer = self.ask(Command::Stop);
+                assert!(matches!(answer, Answer::Done), "{answer:?}");
+            }
+        }
+    }
+
+    /// Lets it go on.
+    pub fn resume(&mut self) {
+        match &mut self.seat {
+            Seat::Process(process) => process.resume(),
+            Seat::Thread(thread) => thread.resume(),
+        }
+    }
+
+    /// Ends the process without releasing anything. A thread cannot do that and crashes.
+    pub fn exit(&mut self) {
+        match &mut self.seat {
+            Seat::Process(_) => {
+                let _ = self.send(Command::Exit);
+                let Seat::Process(process) = &mut self.seat else {
+                    unreachable!("a seat stays what it is")
+                };
+                assert!(process.end_of_input().success());
+            }
+            Seat::Thread(_) => self.crash(),
+        }
+    }
+
+    /// Lets a process end for want of commands.
+    pub fn end_of_input(&mut self) -> std::process::ExitStatus {
+        match &mut self.seat {
+            Seat::Process(process) => process.end_of_input(),
+            Seat::Thread(_) => panic!("a thread has no input"),
+        }
+    }
+}
+
+/// Short forms, which fail the test if the answer is another.
+impl Agent {
+    /// Takes a lock that is free.
+    pub fn take(&mut self, name: &str, mode: Mode) -> Lease {
+        let owner = self.owner.clone();
+        let taken = self.try_take(name, mode);
+        taken.unwrap_or_else(|| panic!("{name} is not free for {owner} to {mode}"))
+    }
+
+    /// Tries to take a lock.
+    pub fn try_take(&mut self, name: &str, mode: Mode) -> Option<Lease> {
+        let resource = resource(name);
+        match self.ask(Command::Try { resource, mode }) {
+            Answer::Granted { mut leases } => leases.pop(),
+            Answer::NotAcquired => None,
+            other => panic!("{} tried {name} ({mode}): {other:?}", self.owner),
+        }
+    }
+
+    /// Asks for a lock, patiently, without waiting here.
+    pub fn want(&mut self, name: &str, mode: Mode) -> Pending {
+        self.want_for(name, mode, PATIENCE)
+    }
+
+    /// Asks for a lock for a while, without waiting here.
+    pub fn want_for(&mut self, name: &str, mode: Mode, wait: Duration) -> Pending {
+        self.send(Command::Acquire {
+            resource: resource(name),
+            mode,
+            wait,
+            notes: Notes::default(),
+        })
+    }
+
+    /// Waits for the lock that was asked for.
+    pub fn granted(&mut self, pending: Pending) -> Lease {
+        match self.answer(pending) {
+            Answer::Granted { mut leases } => leases.pop().unwrap(),
+            other => panic!("{} was not granted: {other:?}", self.owner),
+        }
+    }
+
+    /// Waits for the failure of what was asked for.
+    pub fn failed(&mut self, pending: Pending) -> Failure {
+        match self.answer(pending) {
+            Answer::Failed(failure) => failure,
+            other => panic!("{} did not fail: {other:?}", self.owner),
+        }
+    }
+
+    /// Drops a command under way; true if it was not done before.
+    pub fn cancel(&mut self, pending: Pending) -> bool {
+        let _ = self.send(Command::Cancel { order: pending.0 });
+        matches!(self.answer(pending), Answer::Cancelled)
+    }
+
+    /// Releases a lock.
+    pub fn release(&mut self, name: &str) {
+        let resource = resource(name);
+        let answer = self.ask(Command::Release { resource });
+        assert!(
+            matches!(answer, Answer::Done),
+            "{} did not release {name}: {answer:?}",
+            self.owner
+        );
+    }
+
+    /// Upgrades without waiting here.
+    pub fn want_upgrade(&mut self, name: &str, wait: Duration) -> Pending {
+        let resource = resource(name);
+        self.send(Command::Upgrade { resource, wait })
+    }
+
+    /// Waits for the upgrade that was asked for.
+    pub fn upgraded(&mut self, pending: Pending) -> Token {
+        match self.answer(pending) {
+            Answer::Upgraded { token } => token,
+            other => panic!("{} was not upgraded: {other:?}", self.owner),
+        }
+    }
+
+    /// Upgrades if that needs no waiting.
+    pub fn try_upgrade(&mut self, name: &str) -> Option<Token> {
+        let resource = resource(name);
+        match self.ask(Command::TryUpgrade { resource }) {
+            Answer::Upgraded { token } => Some(token),
+            Answer::NotAcquired => None,
+            other => panic!("{} tried to upgrade {name}: {other:?}", self.owner),
+        }
+    }
+
+    /// Goes back to upgradeable.
+    pub fn downgrade(&mut self, name: &str) -> Lease {
+        let resource = resource(name);
+        match self.ask(Command::Downgrade { resource }) {
+            Answer::Downgraded { lease } => *lease,
+            other => panic!("{} did not downgrade {name}: {other:?}", self.owner),
+        }
+    }
+
+    /// Lists what is held by anyone.
+    pub fn list(&mut self) -> Vec<Lease> {
+        match self.ask(Command::List) {
+            Answer::Listed { leases } => leases,
+            other => panic!("{} did not list: {other:?}", self.owner),
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! What an agent is told and what it answers: one JSON object a line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tenure::{Error, Lease, Mode, Resource, SessionId, Token};
+
+/// One command, with the number its answer will carry.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Order {
+    /// The number.
+    pub id: u64,
+    /// The command.
+    pub command: Command,
+}
+
+/// One answer, with the number of its command.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Reply {
+    /// The number of the command, or 0 for what nobody asked for.
+    pub id: u64,
+    /// The answer.
+    pub answer: Answer,
+}
+
+/// How a lock is asked for.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Notes {
+    /// Why.
+    pub purpose: Option<String>,
+    /// Whatever is to be kept with it.
+    pub metadata: Option<Value>,
+}
+
+/// What an agent can be told. A lock is named by its resource: a session has it once.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Command {
+    /// Begin a session; the one before it ends with everything it holds and awaits.
+    Open {
+        /// On whose behalf.
+        owner: String,
+    },
+    /// Take a lock, waiting for it.
+    Acquire {
+        /// What.
+        resource: Resource,
+        /// How.
+        mode: Mode,
+        /// How long to wait.
+        wait: Duration,
+        /// Purpose and metadata.
+        notes: Notes,
+    },
+    /// Take a lock if that needs no waiting.
+    Try {
+        /// What.
+        resource: Resource,
+        /// How.
+        mode: Mode,
+    },
+    /// Take a set, waiting for it.
+    AcquireMany {
+        /// What, and how.
+        items: Vec<(Resource, Mode)>,
+        /// How long to wait for all of it.
+        wait: Duration,
+    },
+    /// Take a set if that needs no waiting.
+    TryMany {
+        /// What, and how.
+        items: Vec<(Resource, Mode)>,
+    },
+    /// Upgrade, waiting for it.
+    Upgrade {
+        /// What.
+        resource: Resource,
+        /// How long to wait.
+        wait: Duration,
+    },
+    /// Upgrade if that needs no waiting.
+    TryUpgrade {
+        /// What.
+        resource: Resource,
+    },
+    /// Go back to upgradeable.
+    Downgrade {
+        /// What.
+        resource: Resource,
+    },
+    /// Release a lock.
+    Release {
+        /// What.
+        resource: Resource,
+    },
+    /// List what is held.
+    List,
+    /// Again and again under the write lock: read a number from a file and write it plus one.
+    Count {
+        /// The lock.
+        resource: Resource,
+        /// The file.
+        file: PathBuf,
+        /// How often.
+        times: u32,
+    },
+    /// Drop a command that is under way. It answers, the cancellation does not.
+    Cancel {
+        /// The number of the command.
+        order: u64,
+    },
+    /// Panic in a task that holds every lock of the session. The agent lives on.
+    Panic,
+    /// Do nothing at all until the gate opens. Threads only; a process is stopped by a signal.
+    Stop,
+    /// Unwind the agent itself. Threads only; a process is killed by a signal.
+    Crash,
+    /// End the process at once, releasing nothing.
+    Exit,
+}
+
+/// What an agent answers.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// It is there and waits for commands.
+    Ready {
+        /// Its process.
+        pid: u32,
+    },
+    /// The session has begun.
+    Opened {
+        /// Its id.
+        session: SessionId,
+    },
+    /// The locks are held.
+    Granted {
+        /// As these leases.
+        leases: Vec<Lease>,
+    },
+    /// It would have to wait, or the session holds it already.
+    NotAcquired,
+    /// The lock is exclusive now.
+    Upgraded {
+        /// Its new token.
+        token: Token,
+    },
+    /// The lock is upgradeable again.
+    Downgraded {
+        /// The lease as it is now.
+        lease: Box<Lease>,
+    },
+    /// What is held.
+    Listed {
+        /// By anyone.
+        leases: Vec<Lease>,
+    },
+    /// It is done.
+    Done,
+    /// The command was dropped before it was done.
+    Cancelled,
+    /// It went wrong.
+    Failed(Failure),
+}
+
+/// An error, as far as it matters to a test.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// Which.
+    pub kind: Kind,
+    /// Its message.
+    pub message: String,
+    /// What it names: the resource asked for, then the one in the way.
+    pub names: Vec<Resource>,
+}
+
+/// The errors that tests tell apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Held, and not waited for.
+    Busy,
+    /// Held for as long as was waited.
+    Timeout,
+    /// Held or awaited by the session itself.
+    Reentry,
+    /// Something later is held or awaited.
+    Order,
+    /// The lease is not in the state that is needed.
+    Conflict,
+    /// Anything else.
+    Other,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let kind = match &error {
+            Error::Busy { .. } => Kind::Busy,
+            Error::Timeout { .. } => Kind::Timeout,
+            Error::Reentry { .. } => Kind::Reentry,
+            Error::Order { .. } => Kind::Order,
+            Error::Conflict { .. } => Kind::Conflict,
+            _ => Kind::Other,
+        };
+        let mut names: Vec<Resource> = error.resource().cloned().into_iter().collect();
+        if let Error::Order { held, .. } = &error {
+            names.push(held.clone());
+        }
+        Failure {
+            kind,
+            message: error.to_string(),
+            names,
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Waits that run out.
+
+use std::time::{Duration, Instant};
+
+use tenure::{Error, Keeper, Mode, Options, Settings};
+
+use super::case::{Case, case};
+use crate::agent::resource;
+use crate::agent::words::{Answer, Kind};
+use crate::stage::{Stage, patient, set, wait};
+
+pub(super) const CASES: &[Case] = &[
+    case!(a_timeout_says_what_was_waited_for_how_long_and_who_holds_it),
+    case!(a_wait_of_zero_is_busy_and_says_who_holds_it),
+    case!(a_wait_that_ran_out_leaves_neither_lock_nor_waiter),
+    case!(a_timeout_in_the_instant_of_the_grant_leaves_no_phantom),
+    case!(a_set_has_one_deadline),
+    case!(a_request_that_does_not_say_how_long_waits_as_the_settings_say),
+];
+
+const SHORT: Duration = Duration::from_millis(30);
+
+fn a_timeout_says_what_was_waited_for_how_long_and_who_holds_it(stage: &Stage<'_>) {
+    let [mut ana] = stage.cast(stage.apart(), ["ana"]);
+    let bo = stage.session("bo");
+    let a = resource("a");
+    for (held, asked) in [(Mode::Write, Mode::Read), (Mode::Read, Mode::Write)] {
+        let lease = ana.take("a", held);
+        let began = Instant::now();
+        let error = stage.block_on(bo.acquire(&a, asked, &wait(SHORT)));
+        let took = began.elapsed();
+        let error = error.unwrap_err();
+        let Error::Timeout {
+            place,
+            waited,
+            limit,
+            attempts,
+            holders,
+        } = &error
+        else {
+            panic!("{error:?}");
+        };
+        assert_eq!((&place.resource, place.mode), (&a, asked));
+        assert_eq!(place.store, stage.keeper().store().url());
+        assert_eq!(place.location, stage.keeper().store().place_of(&a));
+        assert_eq!(*limit, SHORT);
+        assert!(
+            SHORT <= *waited && *waited <= took,
+            "{waited:?} of {took:?}"
+        );
+        assert!(*attempts >= 1);
+        let ids: Vec<_> = holders.iter().map(|holder| &holder.lease).collect();
+        assert_eq!(ids, [&lease.lease]);
+        assert_eq!(holders[0].pid, ana.pid());
+        let message = error.to_string();
+        assert!(
+            message.contains("name:a") && message.contains("ana"),
+            "{message}"
+        );
+        ana.release("a");
+    }
+}
+
+fn a_wait_of_zero_is_busy_and_says_who_holds_it(stage: &Stage<'_>) {
+    let [mut ana] = stage.cast(stage.apart(), ["ana"]);
+    let bo = stage.session("bo");
+    let a = resource("a");
+    let lease = ana.take("a", Mode::Write);
+    let error = stage.block_on(bo.acquire(&a, Mode::Write, &wait(Duration::ZERO)));
+    let error = error.unwrap_err();
+    let Error::Busy { place, holders } = &error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(place.resource, a);
+    let ids: Vec<_> = holders.iter().map(|holder| &holder.lease).collect();
+    assert_eq!(ids, [&lease.lease]);
+    ana.release("a");
+    drop(
+        stage
+            .block_on(bo.acquire(&a, Mode::Write, &wait(Duration::ZERO)))
+            .unwrap(),
+    );
+}
+
+fn a_wait_that_ran_out_leaves_neither_lock_nor_waiter(stage: &Stage<'_>) {
+    for seating in stage.seatings() {
+        let [mut ana, mut bo, mut cy] = stage.cast(*seating, ["ana", "bo", "cy"]);
+        for asked in Mode::ALL {
+            ana.take("a", Mode::Write);
+            let wanted = bo.want_for("a", asked, SHORT);
+            assert_eq!(bo.failed(wanted).kind, Kind::Timeout, "{seating:?}");
+            assert_eq!(stage.waiting("a"), 0);
+            assert_eq!(stage.shown(), ["ana name:a write"]);
+            ana.release("a");
+            // Nobody is before cy in any line, nor does bo come to hold it later.
+            cy.take("a", Mode::Write);
+            assert_eq!(stage.shown(), ["cy name:a write"]);
+            cy.release("a");
+            bo.take("a", asked);
+            bo.release("a");
+        }
+    }
+}
+
+/// The release comes before, at and after the deadline of who waits: at the ends of the
+/// sweep the outcome is certain, in the middle both happen in one instant.
+fn a_timeout_in_the_instant_of_the_grant_leaves_no_phantom(stage: &Stage<'_>) {
+    const ROUNDS: u32 = 120;
+    const WAIT: Duration = Duration::from_millis(2);
+    for seating in stage.seatings() {
+        let [mut ana, mut bo, mut cy] = stage.cast(*seating, ["ana", "bo", "cy"]);
+        let (mut granted, mut timed_out) = (0, 0);
+        for round in 0..ROUNDS {
+            ana.take("a", Mode::Write);
+            let asked = [Mode::Write, Mode::Read][round as usize % 2];
+            let began = Instant::now();
+            let wanted = bo.want_for("a", asked, WAIT);
+            let release_after = WAIT * 2 * round / ROUNDS;
+            while began.elapsed() < release_after {
+                std::hint::spin_loop();
+            }
+            if round == ROUNDS - 1 {
+                // The one round whose end is waited for, so that it is a timeout on any machine.
+                assert_eq!(bo.failed(wanted).kind, Kind::Timeout);
+                ana.release("a");
+                timed_out += 1;
+                continue;
+            }
+            ana.release("a");
+            match bo.answer(wanted) {
+                Answer::Granted { .. } => {
+                    granted += 1;
+                    assert!(cy.try_take("a", Mode::Write).is_none(), "{seating:?}");
+                    assert_eq!(stage.shown(), [format!("bo name:a {asked}")]);
+                    bo.release("a");
+                }
+                Answer::Failed(failure) => {
+                    timed_out += 1;
+                    assert_eq!(failure.kind, Kind::Timeout, "{failure:?}");
+                }
+                other => panic!("{other:?}"),
+            }
+            cy.take("a", Mode::Write);
+            cy.release("a");
+        }
+        assert!(granted > 0 && timed_out > 0, "{granted} {timed_out}");
+    }
+}
+
+fn a_set_has_one_deadline(stage: &Stage<'_>) {
+    const LIMIT: Duration = Duration::from_millis(400);
+    let [mut ana, mut cy] = stage.cast(stage.apart(), ["ana", "cy"]);
+    let bo = stage.session("bo");
+    ana.take("b", Mode::Write);
+    cy.take("c", Mode::Write);
+    let wanted = set(&[("a", Mode::Write), ("b", Mode::Write), ("c", Mode::Write)]);
+    let began = Instant::now();
+    let asking = stage.runtime().spawn({
+        let bo = bo.clone();
+        async move { bo.acquire_many(&wanted, &wait(LIMIT)).await }
+    });
+    // Half of the time goes to b, so only the other half is left for c.
+    stage.until_waiting("b", 1);
+    while began.elapsed() < LIMIT / 2 {
+        std::thread::yield_now();
+    }
+    ana.release("b");
+    let error = stage.block_on(asking).unwrap().unwrap_err();
+    let took = began.elapsed();
+    let Error::Timeout { place, limit, .. } = &error else {
+        panic!("{error:?}");
+    };
+    assert_eq!((&place.resource, *limit), (&resource("c"), LIMIT));
+    assert!(took >= LIMIT && took < LIMIT * 3 / 2, "{took:?}");
+    assert_eq!(stage.shown(), ["cy name:c write"]);
+}
+
+fn a_request_that_does_not_say_how_long_waits_as_the_settings_say(stage: &Stage<'_>) {
+    let [mut ana] = stage.cast(stage.apart(), ["ana"]);
+    let settings = Settings {
+        wait: SHORT,
+        ..Settings::default()
+    };
+    let keeper = Keeper::from_store(stage.keeper().store().clone(), settings);
+    let options = tenure::SessionOptions::new(tenure::Owner::parse("bo").unwrap());
+    let bo = stage.block_on(keeper.session(options)).unwrap();
+    let a = resource("a");
+    ana.take("a", Mode::Write);
+    let error = stage.block_on(bo.acquire(&a, Mode::Write, &Options::default()));
+    let error = error.unwrap_err();
+    assert!(
+        matches!(&error, Error::Timeout { limit, .. } if *limit == SHORT),
+        "{error:?}"
+    );
+    ana.release("a");
+    drop(
+        stage
+            .block_on(bo.acquire(&a, Mode::Write, &patient()))
+            .unwrap(),
+    );
+}

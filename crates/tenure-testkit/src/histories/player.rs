@@ -1,0 +1,287 @@
+//! Plays a history on a store and compares every answer with the model.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tenure::{Lease, Mode, Token};
+
+use super::model::{Model, Outcome, RESOURCES, SESSIONS, Waiter, Want};
+use super::step::{Step, What, Who};
+use super::tally::Tally;
+use crate::Fixture;
+use crate::agent::words::{Answer, Command, Failure, Kind, Notes};
+use crate::agent::{Agent, PATIENCE, Pending, resource};
+use crate::stage::{Seating, Stage};
+
+/// How long is waited for what cannot be had.
+const MOMENT: Duration = Duration::from_millis(2);
+
+type Played = Result<(), String>;
+
+/// A store and the agents that play on it, for many histories.
+pub(super) struct Troupe<'a> {
+    // Before the stage, so that they end before the store does.
+    agents: Vec<Agent>,
+    /// What the session of an agent waits for.
+    pending: Vec<Option<Pending>>,
+    /// The highest token seen of each resource.
+    tokens: [Token; RESOURCES.len()],
+    stage: Stage<'a>,
+}
+
+impl<'a> Troupe<'a> {
+    pub(super) fn new(fixture: &'a dyn Fixture) -> Self {
+        let stage = Stage::new(fixture);
+        Self {
+            agents: (0..SESSIONS).map(|who| agent(&stage, who)).collect(),
+            pending: vec![None; SESSIONS],
+            tokens: [Token::NONE; RESOURCES.len()],
+            stage,
+        }
+    }
+
+    /// Plays a whole history; afterwards nothing is held.
+    pub(super) fn play(
+        &mut self,
+        mut model: Model,
+        steps: &[Step],
+        seen: Option<&AtomicUsize>,
+        tally: &mut Tally,
+    ) -> Played {
+        for (number, step) in steps.iter().enumerate() {
+            if let Some(seen) = seen {
+                seen.fetch_add(1, Ordering::SeqCst);
+            }
+            let before = model.clone();
+            model = model.after(step);
+            let played = self.step(step, &model).and_then(|()| self.others(&model));
+            played.map_err(|problem| {
+                format!("step {number}, {step:?}: {problem}\nbefore: {before:?}\nafter: {model:?}")
+            })?;
+            tally.count(&before, step, &model);
+        }
+        self.compare_list(&model)?;
+        for agent in &mut self.agents {
+            agent.reopen();
+        }
+        self.pending.fill(None);
+        self.stage.assert_idle();
+        tally.history();
+        Ok(())
+    }
+
+    fn step(&mut self, step: &Step, model: &Model) -> Played {
+        // Patience where it is granted, a moment where it is not.
+        let wait = match model.outcome {
+            Outcome::TimesOut => MOMENT,
+            _ => PATIENCE,
+        };
+        let name = |what: What| resource(RESOURCES[what]);
+        match step {
+            Step::Try(who, what, mode) => {
+                let (resource, mode) = (name(*what), *mode);
+                self.ask(
+                    *who,
+                    Command::Try { resource, mode },
+                    &[(*what, mode)],
+                    model,
+                )
+            }
+            Step::TryMany(who, items) => {
+                let named = items
+                    .iter()
+                    .map(|(what, mode)| (name(*what), *mode))
+                    .collect();
+                self.ask(*who, Command::TryMany { items: named }, items, model)
+            }
+            Step::Acquire(who, what, mode) => {
+                let command = acquire(*what, *mode, wait);
+                self.ask(*who, command, &[(*what, *mode)], model)
+            }
+            Step::Wait(who, what, mode) => {
+                let pending = self.agents[*who].send(acquire(*what, *mode, PATIENCE));
+                self.pending[*who] = Some(pending);
+                Ok(())
+            }
+            Step::TryUpgrade(who, what) => {
+                let resource = name(*what);
+                let items = [(*what, Mode::Write)];
+                self.ask(*who, Command::TryUpgrade { resource }, &items, model)
+            }
+            Step::Upgrade(who, what) => {
+                let resource = name(*what);
+                let items = [(*what, Mode::Write)];
+                self.ask(*who, Command::Upgrade { resource, wait }, &items, model)
+            }
+            Step::WaitUpgrade(who, what) => {
+                let (resource, wait) = (name(*what), PATIENCE);
+                let pending = self.agents[*who].send(Command::Upgrade { resource, wait });
+                self.pending[*who] = Some(pending);
+                Ok(())
+            }
+            Step::Downgrade(who, what) => {
+                let resource = name(*what);
+                let items = [(*what, Mode::Upgradeable)];
+                self.ask(*who, Command::Downgrade { resource }, &items, model)
+            }
+            Step::Release(who, what) => {
+                let resource = name(*what);
+                self.ask(*who, Command::Release { resource }, &[], model)
+            }
+            Step::Cancel(who) => {
+                let pending = self.pending[*who].take().expect("it waits");
+                let cancelled = self.agents[*who].cancel(pending);
+                require(cancelled, || "it was done before it was dropped".into())
+            }
+            Step::Crash(who) => {
+                self.agents[*who].crash();
+                self.pending[*who] = None;
+                self.agents[*who] = agent(&self.stage, *who);
+                Ok(())
+            }
+            Step::List => self.compare_list(model),
+        }
+    }
+
+    fn ask(&mut self, who: Who, command: Command, items: &[(What, Mode)], model: &Model) -> Played {
+        let answer = self.agents[who].ask(command);
+        let named = |failure: &Failure, kind: Kind, what: What| {
+            failure.kind == kind && failure.names.first() == Some(&resource(RESOURCES[what]))
+        };
+        let as_expected = match (&answer, &model.outcome) {
+            (Answer::Granted { leases }, Outcome::Granted) => {
+                return self.check_leases(who, leases, items);
+            }
+            (Answer::Upgraded { token }, Outcome::Granted) => {
+                return self.check_token(items[0].0, Mode::Write, *token);
+            }
+            (Answer::Downgraded { lease }, Outcome::Done) => {
+                return self.check_leases(who, std::slice::from_ref(&**lease), items);
+            }
+            (Answer::NotAcquired, Outcome::NotAcquired) | (Answer::Done, Outcome::Done) => true,
+            (Answer::Failed(failure), Outcome::TimesOut) => {
+                named(failure, Kind::Timeout, items[0].0)
+            }
+            (Answer::Failed(failure), Outcome::Reentry(what)) => {
+                named(failure, Kind::Reentry, *what)
+            }
+            (Answer::Failed(failure), Outcome::Order(what, later)) => {
+                let mut later = later.iter().map(|later| resource(RESOURCES[*later]));
+                let held = failure.names.get(1);
+                named(failure, Kind::Order, *what) && later.any(|later| held == Some(&later))
+            }
+            (Answer::Failed(failure), Outcome::Conflict) => failure.kind == Kind::Conflict,
+            _ => false,
+        };
+        require(as_expected, || {
+            format!("answered {answer:?}, expected {:?}", model.outcome)
+        })
+    }
+
+    /// Who was called has it, and who is not still waits.
+    fn others(&mut self, model: &Model) -> Played {
+        for Waiter { who, what, want } in &model.called {
+            let pending = self.pending[*who].take().expect("who is called waited");
+            match (want, self.agents[*who].answer(pending)) {
+                (Want::Lease(mode), Answer::Granted { leases }) => {
+                    self.check_leases(*who, &leases, &[(*what, *mode)])?;
+                }
+                (Want::Upgrade, Answer::Upgraded { token }) => {
+                    self.check_token(*what, Mode::Write, token)?;
+                }
+                (_, answer) => return Err(format!("{who} was to be called: {answer:?}")),
+            }
+        }
+        for (what, name) in RESOURCES.iter().enumerate() {
+            let count = model.line(what).count();
+            if count > 0 {
+                self.stage.until_waiting(name, count);
+            }
+        }
+        for Waiter { who, .. } in &model.waiting {
+            let pending = self.pending[*who].expect("who waits asked");
+            let early = self.agents[*who].answered(pending);
+            require(early.is_none(), || {
+                format!("{who} was to wait on: {early:?}")
+            })?;
+        }
+        Ok(())
+    }
+
+    fn check_leases(&mut self, who: Who, leases: &[Lease], items: &[(What, Mode)]) -> Played {
+        let same = leases.len() == items.len();
+        require(same, || format!("{} leases", leases.len()))?;
+        for (lease, (what, mode)) in leases.iter().zip(items) {
+            let right = lease.resource.as_str() == RESOURCES[*what]
+                && lease.mode == *mode
+                && lease.session == *self.agents[who].session();
+            require(right, || format!("not what was asked for: {lease:?}"))?;
+            self.check_token(*what, *mode, lease.token)?;
+        }
+        Ok(())
+    }
+
+    /// An exclusive grant has a higher token than all before, any other the current one.
+    /// That may be above the last one drawn for the resource, never below.
+    fn check_token(&mut self, what: What, mode: Mode, token: Token) -> Played {
+        let last = self.tokens[what];
+        let right = if mode == Mode::Write {
+            token > last
+        } else {
+            token >= last
+        };
+        self.tokens[what] = token.max(last);
+        require(right, || format!("token {token} of {mode} after {last}"))
+    }
+
+    fn compare_list(&self, model: &Model) -> Played {
+        let name = |lease: Lease| {
+            let of = self
+                .agents
+                .iter()
+                .position(|agent| *agent.session() == lease.session);
+            let pid = of.map(|of| self.agents[of].pid() == lease.pid);
+            (lease.resource.to_string(), of, lease.mode, pid)
+        };
+        let mut listed: Vec<_> = self.stage.held().into_iter().map(name).collect();
+        let expected = model.held.iter();
+        let expected = expected.map(|h| {
+            (
+                RESOURCES[h.what].to_owned(),
+                Some(h.who),
+                h.mode,
+                Some(true),
+            )
+        });
+        let mut expected: Vec<_> = expected.collect();
+        listed.sort();
+        expected.sort();
+        require(listed == expected, || {
+            format!("listed {listed:?}, expected {expected:?}")
+        })
+    }
+}
+
+/// Where processes meet all but the last are processes; the last shares this one.
+fn agent(stage: &Stage<'_>, who: Who) -> Agent {
+    let seating = if who + 1 < SESSIONS {
+        stage.apart()
+    } else {
+        Seating::Together
+    };
+    let [agent] = stage.cast(seating, [["ana", "bo", "cy", "di"][who]]);
+    agent
+}
+
+fn acquire(what: What, mode: Mode, wait: Duration) -> Command {
+    Command::Acquire {
+        resource: resource(RESOURCES[what]),
+        mode,
+        wait,
+        notes: Notes::default(),
+    }
+}
+
+fn require(holds: bool, problem: impl FnOnce() -> String) -> Played {
+    if holds { Ok(()) } else { Err(problem()) }
+}

@@ -1,0 +1,203 @@
+//! A fresh store, its agents, and proof that someone waits.
+
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use tenure::{
+    Capabilities, Keeper, Lease, LockSet, Mode, Options, Owner, Query, Ranking, Session,
+    SessionOptions,
+};
+use tokio::runtime::Runtime;
+
+use crate::agent::{Agent, PATIENCE, resource};
+use crate::{Fixture, Fresh};
+
+/// Where the agents of a case are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seating {
+    /// All in this process, on one keeper.
+    Together,
+    /// Each in a process of its own.
+    Apart,
+    /// The first in this process, the second in one of its own, and so on.
+    Mixed,
+}
+
+/// A fresh store and a front door to it.
+pub struct Stage<'a> {
+    fixture: &'a dyn Fixture,
+    keeper: Keeper,
+    runtime: Runtime,
+    fresh: Fresh,
+}
+
+impl<'a> Stage<'a> {
+    /// Makes a store and opens it.
+    pub fn new(fixture: &'a dyn Fixture) -> Self {
+        let fresh = fixture.fresh();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
+        let keeper = runtime.block_on(Keeper::open(&fresh.url)).unwrap();
+        Self {
+            fixture,
+            keeper,
+            runtime,
+            fresh,
+        }
+    }
+
+    /// What the store can do.
+    pub fn capabilities(&self) -> Capabilities {
+        self.keeper.store().capabilities()
+    }
+
+    /// The front door of this process.
+    pub fn keeper(&self) -> &Keeper {
+        &self.keeper
+    }
+
+    /// The address of the store.
+    pub fn url(&self) -> &str {
+        &self.fresh.url
+    }
+
+    /// Runs a future, for as long as a test waits for anything.
+    pub fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
+        let work = async { tokio::time::timeout(2 * PATIENCE, work).await };
+        self.runtime.block_on(work).expect("it ends in time")
+    }
+
+    /// The runtime that [`block_on`](Stage::block_on) uses.
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    /// A session of this process.
+    pub fn session(&self, owner: &str) -> Session {
+        let options = SessionOptions::new(Owner::parse(owner).unwrap());
+        self.block_on(self.keeper.session(options)).unwrap()
+    }
+
+    /// Where agents can be with this store.
+    pub fn seatings(&self) -> &'static [Seating] {
+        if self.capabilities().cross_process {
+            &[Seating::Together, Seating::Apart, Seating::Mixed]
+        } else {
+            &[Seating::Together]
+        }
+    }
+
+    /// Where agents are when any number of them is to be seen waiting. Without a list, the
+    /// kernel shows one waiter of each process.
+    pub fn seen_waiting(&self) -> Seating {
+        if self.capabilities().lists_waiters {
+            Seating::Together
+        } else {
+            Seating::Apart
+        }
+    }
+
+    /// As far apart as the store allows.
+    pub fn apart(&self) -> Seating {
+        if self.capabilities().cross_process {
+            Seating::Apart
+        } else {
+            Seating::Together
+        }
+    }
+
+    /// Agents with these owners.
+    pub fn cast<const N: usize>(&self, seating: Seating, owners: [&str; N]) -> [Agent; N] {
+        let mut place = 0;
+        owners.map(|owner| {
+            place += 1;
+            let together = match seating {
+                Seating::Together => true,
+                Seating::Apart => false,
+                Seating::Mixed => place % 2 == 1,
+            };
+            self.agent(together, owner)
+        })
+    }
+
+    fn agent(&self, together: bool, owner: &str) -> Agent {
+        if together {
+            return Agent::thread(self.keeper.clone(), owner);
+        }
+        Agent::process(self.fixture.child(self.url()), owner)
+    }
+
+    /// How many wait for a resource.
+    pub fn waiting(&self, name: &str) -> usize {
+        let resource = resource(name);
+        if !self.capabilities().lists_waiters {
+            return self.fixture.waiters(&self.keeper, &resource);
+        }
+        let query = Query {
+            resource: Some(resource),
+            ..Query::default()
+        };
+        let listing = self.block_on(self.keeper.list(&query)).unwrap();
+        listing.waiting.unwrap().len()
+    }
+
+    /// Returns when so many wait for a resource.
+    pub fn until_waiting(&self, name: &str, count: usize) {
+        let what = format!("{count} wait for {name}");
+        until(&what, || self.waiting(name) == count);
+    }
+
+    /// Everything that is held.
+    pub fn held(&self) -> Vec<Lease> {
+        let listing = self.block_on(self.keeper.list(&Query::default()));
+        listing.unwrap().held
+    }
+
+    /// Everything that is held, as `owner resource mode`, sorted.
+    pub fn shown(&self) -> Vec<String> {
+        let show = |lease: Lease| format!("{} {} {}", lease.owner, lease.resource, lease.mode);
+        let mut shown: Vec<String> = self.held().into_iter().map(show).collect();
+        shown.sort();
+        shown
+    }
+
+    /// Nobody holds anything, and nobody waits as far as the store knows.
+    pub fn assert_idle(&self) {
+        let listing = self.block_on(self.keeper.list(&Query::default())).unwrap();
+        assert_eq!(listing.held, []);
+        assert_eq!(listing.waiting.unwrap_or_default(), []);
+    }
+}
+
+/// Waits until a condition holds, looking again and again.
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    let mut pause = Duration::from_micros(10);
+    while !holds() {
+        assert!(began.elapsed() < PATIENCE, "in vain: {what}");
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(1));
+    }
+}
+
+/// A set of locks, sorted as the keeper does.
+pub fn set(items: &[(&str, Mode)]) -> LockSet {
+    let items = items.iter().map(|(name, mode)| (resource(name), *mode));
+    LockSet::new(&Ranking::default(), items)
+}
+
+/// Asks for a lock for that long.
+pub fn wait(wait: Duration) -> Options {
+    Options {
+        wait: Some(wait),
+        ..Options::default()
+    }
+}
+
+/// Asks for a lock for longer than anything takes.
+pub fn patient() -> Options {
+    wait(PATIENCE)
+}
