@@ -1,5 +1,6 @@
 //! What a store is asked for.
 
+use std::ffi::OsStr;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -77,6 +78,23 @@ pub fn check_notes(purpose: Option<&str>, metadata: Option<&Value>) -> Result<()
     Ok(())
 }
 
+/// A command as a person would type it, quoted where a shell needs it.
+pub fn command_line(words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> String {
+    let words = words.into_iter();
+    let words: Vec<_> = words
+        .map(|word| quoted(&word.as_ref().to_string_lossy()))
+        .collect();
+    words.join(" ")
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "_-+=./:,@%^".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
 /// Cuts a command line to what is kept of it; control characters become blanks.
 pub fn cut_command(command: &str) -> String {
     let visible = command
@@ -104,6 +122,17 @@ mod tests {
         assert!(check_notes(Some(&"x".repeat(501)), None).is_err());
         let metadata = Value::String("x".repeat(METADATA_BYTES_MAX));
         assert!(check_notes(None, Some(&metadata)).is_err());
+    }
+
+    #[test]
+    fn commands_are_shown_as_they_are_typed() {
+        assert_eq!(command_line(["cargo", "test", "-j2"]), "cargo test -j2");
+        assert_eq!(command_line(["--wait=5s", ""]), "--wait=5s ''");
+        assert_eq!(
+            command_line(["sh", "-c", "echo it's"]),
+            r"sh -c 'echo it'\''s'"
+        );
+        assert_eq!(command_line(["$(x)"]), "'$(x)'");
     }
 
     #[test]

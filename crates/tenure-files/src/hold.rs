@@ -19,6 +19,8 @@ pub(crate) struct Hold {
     held: Option<(LockFile, Author)>,
     lines: Arc<Lines>,
     grip: Grip,
+    /// M was lost during an upgrade.
+    lost: bool,
     /// A descriptor was given away: someone else may keep this open file open.
     shared: bool,
 }
@@ -97,6 +99,7 @@ fn conclude(
         held: Some((file, author)),
         lines: lines.clone(),
         grip,
+        lost: false,
         shared: false,
     }))
 }
@@ -119,14 +122,19 @@ impl Hold {
         self.grip.token
     }
 
-    /// Fails if the path means another file by now: then the lock protects nothing.
+    /// Fails if the lock protects nothing any more: its path means another file by now, or
+    /// another program took it.
     pub(crate) fn check(&self) -> Result<()> {
-        if self.file().is_current()? {
+        let reason = if self.lost {
+            "another program took its lock file during an upgrade"
+        } else if !self.file().is_current()? {
+            "its lock file was replaced or removed"
+        } else {
             return Ok(());
-        }
+        };
         Err(Error::Lost {
             place: Box::new(self.author().place(self.grip.mode)),
-            reason: "its lock file was replaced or removed".into(),
+            reason: reason.into(),
         })
     }
 
@@ -143,8 +151,8 @@ impl Hold {
         self.require_upgradeable()?;
         let grip = self.grip;
         let (file, author) = self.parts();
-        let upgraded = file.try_upgrade(grip, author)?;
-        Ok(self.upgraded(upgraded))
+        let upgraded = file.try_upgrade(grip, author);
+        self.conclude_upgrade(upgraded)
     }
 
     /// Waits until no reader is left; None if interrupted, and all is as before.
@@ -152,8 +160,8 @@ impl Hold {
         self.require_upgradeable()?;
         let grip = self.grip;
         let (file, author) = self.parts();
-        let upgraded = file.wait_upgrade(grip, author, interrupt)?;
-        Ok(self.upgraded(upgraded))
+        let upgraded = file.wait_upgrade(grip, author, interrupt);
+        self.conclude_upgrade(upgraded)
     }
 
     /// Makes an upgraded lock upgradeable again.
@@ -203,13 +211,21 @@ impl Hold {
         left
     }
 
-    fn upgraded(&mut self, grip: Option<Grip>) -> Option<Token> {
-        let grip = grip?;
+    fn conclude_upgrade(&mut self, upgraded: Result<Option<Grip>>) -> Result<Option<Token>> {
+        if let Err(Error::Lost { .. }) = upgraded {
+            self.lost = true;
+            // What is left of it would only keep others out.
+            let _ = self.file().leave();
+        }
+        let Some(grip) = upgraded? else {
+            return Ok(None);
+        };
         self.grip = grip;
-        Some(grip.token)
+        Ok(Some(grip.token))
     }
 
     fn require_upgradeable(&self) -> Result<()> {
+        self.check()?;
         if self.grip.mode == Mode::Upgradeable {
             return Ok(());
         }

@@ -234,6 +234,7 @@ impl Watch {
     }
 
     fn run(&self) {
+        platform::block_signals();
         let mut list = self.list();
         let mut idle_since = None;
         loop {

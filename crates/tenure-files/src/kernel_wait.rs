@@ -43,6 +43,7 @@ impl<T: Send + 'static> KernelWait<T> {
             let cancel = cancel.clone();
             let finish = Finish(shared.clone());
             move || {
+                platform::block_signals();
                 let result = work(&mut Interrupt::by(&cancel));
                 drop(finish);
                 result

@@ -21,6 +21,7 @@ use std::time::Instant;
 
 use crate::author::Author;
 use crate::lockfile::LockFile;
+use crate::platform;
 
 /// How many lock files stay open unused.
 const KEPT_MAX: usize = 64;
@@ -36,6 +37,7 @@ struct Inner {
     paths: HashMap<Key, AtPath>,
     kept: usize,
     next_ticket: u64,
+    generation: u32,
 }
 
 #[derive(Default)]
@@ -135,7 +137,17 @@ impl Lines {
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
         // No step below can panic half-way, so a poisoned map is still whole.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let generation = platform::fork_generation();
+        if inner.generation != generation {
+            // A forked child: the threads in line are not here, and the kept files are the
+            // parent's, too.
+            *inner = Inner {
+                generation,
+                ..Inner::default()
+            };
+        }
+        inner
     }
 }
 
@@ -197,8 +209,10 @@ impl Ticket {
 
     fn poll_first(&self, waker: &Waker) -> Poll<()> {
         let mut inner = self.lines.inner();
-        let at = inner.paths.get_mut(bytes(&self.path));
-        let at = at.expect("a path is not forgotten while someone is in its line");
+        let Some(at) = inner.paths.get_mut(bytes(&self.path)) else {
+            // A ticket of the parent, in a forked child: nobody is before it.
+            return Poll::Ready(());
+        };
         let first = at.line.front().map(|waiting| waiting.ticket);
         if first == Some(self.ticket) {
             return Poll::Ready(());

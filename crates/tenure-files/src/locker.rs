@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tenure_core::request::cut_command;
+use tenure_core::request::{command_line, cut_command};
 use tenure_core::{Asker, Error, Lease, LeaseId, Mode, Owner, Place, Request, Resource, Result};
 use tenure_core::{SessionId, Token};
 
@@ -52,8 +52,6 @@ pub struct LockGuard {
 impl FileLocker {
     /// A locker whose waits end after `timeout`, in the name of this process.
     pub fn new(timeout: Duration) -> Self {
-        let command: Vec<_> = std::env::args_os().collect();
-        let command: Vec<_> = command.iter().map(|arg| arg.to_string_lossy()).collect();
         let pid = std::process::id();
         let name = |text: String| Owner::parse(&text);
         Self::for_asker(
@@ -66,7 +64,7 @@ impl FileLocker {
                     .nodename()
                     .to_string_lossy()
                     .into_owned(),
-                command: cut_command(&command.join(" ")),
+                command: cut_command(&command_line(std::env::args_os())),
             },
         )
     }

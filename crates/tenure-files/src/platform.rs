@@ -173,11 +173,63 @@ pub(crate) fn unlock_bytes(file: &File, bytes: Range<u64>) -> io::Result<()> {
     byte_lock_call(file, libc::F_OFD_SETLK, &mut lock)
 }
 
-/// Whether another open file has any of these bytes locked. Takes nothing.
-pub(crate) fn bytes_are_locked(file: &File, bytes: Range<u64>) -> io::Result<bool> {
+/// How far a lock on bytes reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Over one byte, or some.
+    Limited,
+    /// To the end of all offsets.
+    Endless,
+}
+
+/// Whether another open file has any of these bytes locked, and how far one such lock
+/// reaches. Takes nothing.
+pub(crate) fn lock_on_bytes(file: &File, bytes: Range<u64>) -> io::Result<Option<Reach>> {
     let mut lock = byte_lock(libc::F_WRLCK, &bytes);
     byte_lock_call(file, libc::F_OFD_GETLK, &mut lock)?;
-    Ok(libc::c_int::from(lock.l_type) != libc::F_UNLCK)
+    if libc::c_int::from(lock.l_type) == libc::F_UNLCK {
+        return Ok(None);
+    }
+    Ok(Some(match lock.l_len {
+        0 => Reach::Endless,
+        _ => Reach::Limited,
+    }))
+}
+
+/// Whether another open file has any of these bytes locked. Takes nothing.
+pub(crate) fn bytes_are_locked(file: &File, bytes: Range<u64>) -> io::Result<bool> {
+    Ok(lock_on_bytes(file, bytes)?.is_some())
+}
+
+/// Which processes have `flock`ed the file, by the kernel's list. Takes nothing.
+pub(crate) fn flock_holders(file: &File) -> io::Result<Vec<(u32, Share)>> {
+    let Some(identity) = identity_of_regular(file)? else {
+        return Ok(Vec::new());
+    };
+    let list = std::fs::read_to_string("/proc/locks")?;
+    Ok(list
+        .lines()
+        .filter_map(|line| flock_in(line, identity))
+        .collect())
+}
+
+/// A line is like `7: FLOCK  ADVISORY  WRITE 4242 fd:01:131077 0 EOF`; those who wait have
+/// `->` before the kind.
+fn flock_in(line: &str, wanted: Identity) -> Option<(u32, Share)> {
+    let mut fields = line.split_ascii_whitespace().skip(1);
+    if fields.next()? != "FLOCK" {
+        return None;
+    }
+    let share = match fields.nth(1)? {
+        "WRITE" => Share::Exclusive,
+        _ => Share::Shared,
+    };
+    let pid = fields.next()?.parse().ok()?;
+    let mut file = fields.next()?.split(':');
+    let mut device = || u32::from_str_radix(file.next()?, 16).ok();
+    let device = (device()?, device()?);
+    let inode = file.next()?.parse().ok()?;
+    (Identity { device, inode } == wanted).then_some((pid, share))
 }
 
 /// The magic number of the file system a path is on.
@@ -226,6 +278,17 @@ impl ThreadToInterrupt {
         let (process, thread) = (self.process.as_raw_pid(), self.thread.as_raw_pid());
         // SAFETY: a system call with three integers. It fails only if there is no such thread.
         unsafe { libc::syscall(libc::SYS_tgkill, process, thread, INTERRUPT) };
+    }
+}
+
+/// Keeps the signals of the program away from a thread of ours: its handlers expect the
+/// stacks of its own threads.
+pub(crate) fn block_signals() {
+    // SAFETY: zero is a valid `sigset_t`, filled before use; all pointers are valid.
+    unsafe {
+        let mut signals: libc::sigset_t = mem::zeroed();
+        libc::sigfillset(&mut signals);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &signals, ptr::null_mut());
     }
 }
 
@@ -295,4 +358,38 @@ pub(crate) fn random() -> [u8; 10] {
         store.used += 10;
         random
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_list_of_locks_is_read() {
+        let wanted = Identity {
+            device: (0xfd, 1),
+            inode: 131_077,
+        };
+        let of = |line: &str| flock_in(line, wanted);
+        let write = "7: FLOCK  ADVISORY  WRITE 4242 fd:01:131077 0 EOF";
+        assert_eq!(of(write), Some((4242, Share::Exclusive)));
+        assert_eq!(
+            of(&write.replace("WRITE", "READ ")),
+            Some((4242, Share::Shared))
+        );
+        assert_eq!(of(&write.replace("FLOCK", "-> FLOCK")), None);
+        assert_eq!(of(&write.replace("FLOCK", "OFDLCK")), None);
+        assert_eq!(of(&write.replace("131077", "131078")), None);
+        assert_eq!(of("garbage"), None);
+    }
+
+    #[test]
+    fn a_lock_is_in_the_kernels_list_while_it_is_held() {
+        let file = tempfile::tempfile().unwrap();
+        assert!(try_flock(&file, Share::Exclusive).unwrap());
+        let own = (std::process::id(), Share::Exclusive);
+        assert_eq!(flock_holders(&file).unwrap(), [own]);
+        unflock(&file).unwrap();
+        assert_eq!(flock_holders(&file).unwrap(), []);
+    }
 }

@@ -4,9 +4,11 @@
 //!
 //! - one more than the last token of this lock file, which a power loss may set back;
 //! - one more than the *floor*: no token of an earlier boot was above it;
-//! - the clock in milliseconds, for lock files that were deleted or restored.
+//! - if the lock file does not know its last token, because it is new, was deleted or holds
+//!   garbage: one more than the *reach*: no token of this boot was above it;
+//! - the clock in milliseconds, for lock files and directories that were restored.
 //!
-//! The file `tokens` holds the boot, the floor and a *ceiling*, and no token above the
+//! The file `tokens` holds the boot, the floor, the reach and a *ceiling*, and no token above the
 //! ceiling is drawn before a higher ceiling is synced to disk. After a power loss the new
 //! boot makes the old ceiling its floor. So the clock may be wrong, and the un-synced tail
 //! of every lock file may be lost, and still the next token is higher.
@@ -24,7 +26,10 @@
 //!    has a fixed width and is shorter than a sector, so it is never half one and half the
 //!    other.
 //!
-//! A process that remembers a lower ceiling only reads the file once more than needed.
+//! The reach is raised a second of milliseconds ahead, in place and under the same lock, and
+//! need not be durable: a power loss ends the boot it is for.
+//!
+//! A process that remembers lower bounds only reads the file once more than needed.
 
 use std::fs;
 use std::io;
@@ -41,6 +46,8 @@ use crate::{clock, replace};
 
 /// How far above a token the ceiling is set.
 const HEADROOM: u64 = 3_600_000;
+/// How far above a token the reach is set.
+const STEP: u64 = 1000;
 /// How long the lock of the ceiling is waited for.
 const LOCK_MAX: Duration = Duration::from_secs(10);
 
@@ -55,6 +62,8 @@ struct Bounds {
     boot_id: String,
     /// No token of an earlier boot was above it.
     floor: u64,
+    /// No token of this boot was above it.
+    reach: u64,
     /// Tokens up to it may be drawn.
     ceiling: u64,
     /// A higher ceiling that may not be on disk yet.
@@ -79,44 +88,49 @@ impl Tokens {
             Some(bounds) => bounds,
             None => self.raise(0, now)?,
         };
-        let above_floor = Token::new(last.get().max(bounds.floor)).unwrap_or(last);
-        let token = above_floor.next(millis(now)).ok_or_else(used_up)?;
-        if token.get() > bounds.ceiling {
+        let mut token = bounds.next(last, now)?;
+        if token.get() > bounds.reach {
             bounds = self.raise(token.get(), now)?;
+            // Others may have drawn meanwhile: who relies on the reach takes the new one.
+            token = bounds.next(last, now)?;
+            if token.get() > bounds.reach {
+                bounds = self.raise(token.get(), now)?;
+            }
         }
         *known = Some(bounds);
         Ok(token)
     }
 
-    /// Makes a durable ceiling that covers `needed`, for this boot.
+    /// Makes bounds that cover `needed`, for this boot, the ceiling durably.
     fn raise(&self, needed: u64, now: Timestamp) -> Result<Bounds> {
         let _lock = self.lock()?;
         let boot_id = clock::boot_id()?;
-        let bounds = match self.read()? {
-            Some(bounds) if bounds.boot_id == boot_id && bounds.ceiling >= needed => {
-                return Ok(bounds);
-            }
-            // Same boot: the floor stays, a higher ceiling is needed.
-            Some(bounds) if bounds.boot_id == boot_id => Bounds {
-                pending: higher(needed.max(bounds.ceiling)),
-                ..bounds
-            },
+        let old = self.read()?;
+        let mut bounds = match old {
+            // Same boot: the floor stays.
+            Some(bounds) if bounds.boot_id == boot_id => bounds,
             // A new boot: whatever was drawn before is at most the old ceiling.
             old => {
                 let floor = old.map_or(0, |bounds| bounds.ceiling.max(bounds.pending));
                 Bounds {
                     boot_id: boot_id.to_owned(),
                     floor,
+                    reach: floor,
                     ceiling: floor,
-                    pending: higher(floor.max(millis(now)).max(needed)),
+                    pending: floor,
                 }
             }
         };
-        replace::replace(&self.path, bounds.encode().as_bytes())?;
-        let bounds = Bounds {
-            ceiling: bounds.pending,
-            ..bounds
-        };
+        bounds.reach = bounds.reach.max(higher(needed, STEP));
+        if bounds.reach > bounds.ceiling {
+            bounds.pending = higher(bounds.reach.max(millis(now)), HEADROOM);
+            let not_yet = Bounds {
+                reach: bounds.ceiling,
+                ..bounds.clone()
+            };
+            replace::replace(&self.path, not_yet.encode().as_bytes())?;
+            bounds.ceiling = bounds.pending;
+        }
         self.write_over(&bounds)?;
         Ok(bounds)
     }
@@ -170,24 +184,34 @@ fn millis(now: Timestamp) -> u64 {
     u64::try_from(now.as_millis()).unwrap_or(0)
 }
 
-fn higher(ceiling: u64) -> u64 {
-    ceiling.saturating_add(HEADROOM).min(Token::MAX.get())
-}
-
-fn used_up() -> Error {
-    Error::Internal("tokens are used up".into())
+fn higher(number: u64, by: u64) -> u64 {
+    number.saturating_add(by).min(Token::MAX.get())
 }
 
 impl Bounds {
+    /// The token that follows, whether or not it is within the bounds.
+    fn next(&self, last: Token, now: Timestamp) -> Result<Token> {
+        let known = if last == Token::NONE {
+            self.reach
+        } else {
+            last.get().max(self.floor)
+        };
+        let known = Token::new(known).unwrap_or(last);
+        let next = known.next(millis(now));
+        next.ok_or_else(|| Error::Internal("tokens are used up".into()))
+    }
+
     fn encode(&self) -> String {
         let Bounds {
             boot_id,
             floor,
+            reach,
             ceiling,
             pending,
         } = self;
         format!(
-            "tenure tokens 1\nboot {boot_id}\nfloor {floor:016}\nceiling {ceiling:016}\npending {pending:016}\n"
+            "tenure tokens 1\nboot {boot_id}\nfloor {floor:016}\nreach {reach:016}\n\
+             ceiling {ceiling:016}\npending {pending:016}\n"
         )
     }
 
@@ -198,11 +222,13 @@ impl Bounds {
         let bounds = Bounds {
             boot_id: field("boot")?.to_owned(),
             floor: field("floor")?.parse().ok()?,
+            reach: field("reach")?.parse().ok()?,
             ceiling: field("ceiling")?.parse().ok()?,
             pending: field("pending")?.parse().ok()?,
         };
         let steps = [
             bounds.floor,
+            bounds.reach,
             bounds.ceiling,
             bounds.pending,
             Token::MAX.get(),
@@ -278,6 +304,7 @@ mod tests {
         let crashed = Bounds {
             boot_id: clock::boot_id().unwrap().to_owned(),
             floor: 0,
+            reach: clock - 1,
             ceiling: clock - 1,
             pending: clock + 5 * HEADROOM,
         };
@@ -297,12 +324,26 @@ mod tests {
     }
 
     #[test]
+    fn a_lock_file_that_knows_nothing_continues_above_all_tokens_of_this_boot() {
+        let directory = tempfile::tempdir().unwrap();
+        let tokens = Tokens::in_directory(directory.path());
+        let mut last = tokens.draw(Token::NONE, at(NOON)).unwrap();
+        for _ in 0..5000 {
+            last = tokens.draw(last, at(NOON)).unwrap();
+        }
+        // Another process, and a clock that is an hour behind.
+        let tokens = Tokens::in_directory(directory.path());
+        let next = tokens.draw(Token::NONE, at(NOON - 3_600_000)).unwrap();
+        assert!(next > last, "{next} is not above {last}");
+    }
+
+    #[test]
     fn garbage_is_refused_and_says_what_to_do() {
         let directory = tempfile::tempdir().unwrap();
         for garbage in [
             "",
             "tenure tokens 2\n",
-            "tenure tokens 1\nboot x\nfloor 9\nceiling 3\npending 9\n",
+            "tenure tokens 1\nboot x\nfloor 9\nreach 9\nceiling 3\npending 9\n",
         ] {
             fs::write(directory.path().join("tokens"), garbage).unwrap();
             let tokens = Tokens::in_directory(directory.path());

@@ -4,8 +4,9 @@
 //! |---|---|
 //! | `conformance` | the suite: areas, each a file of cases whose names are claims |
 //! | [`histories`] | random histories, compared step by step with a model that knows no store |
-//! | [`agent`] | whoever takes locks in a test: a child process, or a thread of this one |
+//! | [`mod@agent`] | whoever takes locks in a test: a child process, or a thread of this one |
 //! | [`stage`] | a fresh store, its agents, and proof that someone waits |
+//! | `budget` | how long a test waits before it fails |
 //! | [`fixture`] | what a store's crate provides to be tested |
 //!
 //! # How a store is tested
@@ -34,6 +35,7 @@
 )]
 
 pub mod agent;
+mod budget;
 mod conformance;
 pub mod fixture;
 pub mod histories;

@@ -1,6 +1,7 @@
 //! A fresh store, its agents, and proof that someone waits.
 
 use std::future::Future;
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use tenure::{
@@ -10,6 +11,7 @@ use tenure::{
 use tokio::runtime::Runtime;
 
 use crate::agent::{Agent, PATIENCE, resource};
+use crate::budget::Budget;
 use crate::{Fixture, Fresh};
 
 /// Where the agents of a case are.
@@ -64,10 +66,18 @@ impl<'a> Stage<'a> {
         &self.fresh.url
     }
 
-    /// Runs a future, for as long as a test waits for anything.
+    /// Runs a future; the test fails if it does not end.
     pub fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
-        let work = async { tokio::time::timeout(2 * PATIENCE, work).await };
-        self.runtime.block_on(work).expect("it ends in time")
+        self.runtime.block_on(async {
+            let mut work = pin!(work);
+            let mut budget = Budget::default();
+            loop {
+                match tokio::time::timeout(Budget::SLICE, &mut work).await {
+                    Ok(done) => return done,
+                    Err(_) => budget.spend(|| "it does not end".into()),
+                }
+            }
+        })
     }
 
     /// The runtime that [`block_on`](Stage::block_on) uses.
@@ -174,10 +184,14 @@ impl<'a> Stage<'a> {
 
 /// Waits until a condition holds, looking again and again.
 pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let began = Instant::now();
+    let mut budget = Budget::default();
+    let mut looked = Instant::now();
     let mut pause = Duration::from_micros(10);
     while !holds() {
-        assert!(began.elapsed() < PATIENCE, "in vain: {what}");
+        if looked.elapsed() >= Budget::SLICE {
+            budget.spend(|| format!("in vain: {what}"));
+            looked = Instant::now();
+        }
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(1));
     }

@@ -71,35 +71,10 @@ fn leases(leases: Vec<Outer>) -> String {
     shorter.to_json()
 }
 
-/// A command as a person would type it.
-pub fn command_line(command: &[OsString]) -> String {
-    let words = command.iter().map(|word| quoted(&word.to_string_lossy()));
-    words.collect::<Vec<_>>().join(" ")
-}
-
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "-_=+./:,@%^".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::people::tests::lease;
-
-    #[test]
-    fn commands_are_shown_as_they_are_typed() {
-        let line = |words: &[&str]| {
-            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-            command_line(&words)
-        };
-        assert_eq!(line(&["cargo", "test", "-j2"]), "cargo test -j2");
-        assert_eq!(line(&["sh", "-c", "echo it's"]), r"sh -c 'echo it'\''s'");
-        assert_eq!(line(&["x", ""]), "x ''");
-    }
 
     #[test]
     fn leases_stay_below_what_the_kernel_takes() {

@@ -19,6 +19,7 @@ mod waiting;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use tenure::request::command_line;
 use tenure::{Guard, LockSet, Options, SessionOptions};
 
 use crate::cli::{self, Global};
@@ -62,7 +63,7 @@ async fn under_locks(
     };
     let session = keeper.session(SessionOptions {
         owner: owner(options.owner)?,
-        command: Some(environment::command_line(&options.command)),
+        command: Some(command_line(&options.command)),
         ancestors: ancestors.held(),
     });
     let session = session.await?;

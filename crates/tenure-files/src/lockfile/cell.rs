@@ -37,6 +37,11 @@ pub(super) fn encode_unmarked_head(token: Token) -> [u8; HEAD_BYTES] {
     head
 }
 
+/// Whether a cell can be read, or nothing was ever written to it.
+pub(super) fn is_whole_or_unused(cell: &[u8]) -> bool {
+    decode_whole(cell).is_some() || cell.iter().all(|byte| *byte == 0)
+}
+
 /// Reads a cell.
 pub(super) fn decode(cell: &[u8]) -> Token {
     decode_whole(cell).unwrap_or(Token::NONE)
@@ -81,6 +86,18 @@ mod tests {
             bad[at] ^= 1;
             assert_eq!(decode(&bad), Token::NONE, "byte {at}");
             assert_eq!(decode(&good[..at]), Token::NONE);
+        }
+    }
+
+    #[test]
+    fn a_torn_cell_is_neither_whole_nor_unused() {
+        let (old, new) = (Token::new(1999).unwrap(), Token::new(2000).unwrap());
+        let (old, new) = (encode(old), encode(new));
+        assert!(is_whole_or_unused(&old) && is_whole_or_unused(&[0; CELL_BYTES]));
+        for written in 1..CELL_BYTES {
+            let mut torn = old;
+            torn[..written].copy_from_slice(&new[..written]);
+            assert!(torn == old || torn == new || !is_whole_or_unused(&torn));
         }
     }
 

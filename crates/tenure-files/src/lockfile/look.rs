@@ -5,7 +5,8 @@
 //!
 //! A look takes many steps while others go on. Only what is seen twice in a row is
 //! believed: the same proofs, the same records, the same tokens. A lock that changes hands
-//! faster than it can be looked at twice is shown as it was seen last.
+//! faster than it can be looked at twice is shown as it was seen last. Where proofs alone do
+//! not tell (someone was stopped in the middle of a release), the kernel's list does.
 
 use std::fs::File;
 use std::io;
@@ -14,10 +15,10 @@ use std::path::Path;
 use tenure_core::{Error, Result, Token};
 
 use super::cell;
-use super::layout::{RECORD_BYTES_MAX, Slot};
+use super::layout::{CELL_BYTES, RECORD_BYTES_MAX, Slot, of_tokens_above};
 use super::record::{self, Record};
 use super::settle::read_at_most;
-use crate::platform;
+use crate::platform::{self, Reach, Share};
 
 /// What was seen of one lock file.
 #[derive(Debug, Default, PartialEq)]
@@ -48,65 +49,147 @@ pub fn look(path: &Path) -> Result<Option<Look>> {
 }
 
 fn look_until_sure(file: &File) -> io::Result<Look> {
-    let mut last = look_once(file)?;
-    for _ in 0..LOOKS_MAX {
-        let again = look_once(file)?;
-        if again == last && again.unreadable == 0 {
-            return Ok(again);
-        }
+    let mut last = Proved::see(file)?;
+    for looks in 0.. {
+        let again = Proved::see(file)?;
+        let sure = again == last;
         last = again;
-    }
-    Ok(last)
-}
-
-fn look_once(file: &File) -> io::Result<Look> {
-    let head = cell::decode_head(&read(file, 0, cell::HEAD_BYTES)?);
-    let line = read(
-        file,
-        Slot::LineWriter.cell_offset(),
-        super::layout::CELL_BYTES,
-    )?;
-    let mut look = Look {
-        token: head.token.max(cell::decode(&line)),
-        ..Look::default()
-    };
-    let mut in_line = None;
-    for slot in Slot::all_within(file.metadata()?.len()) {
-        let record = read_record(file, slot)?;
-        let token = record
-            .as_ref()
-            .map_or(Token::NONE, |record| record.lease.token);
-        let live = platform::bytes_are_locked(file, slot.proof(token))?;
-        match (live, record) {
-            (true, Some(record)) if slot == Slot::LineWriter => in_line = Some(record),
-            (true, Some(record)) => look.add(record),
-            (true, None) => look.unreadable += 1,
-            (false, Some(_)) => look.left_over += 1,
-            (false, None) => {}
+        if sure && last.unreadable == 0 && !last.is_ambiguous() {
+            break;
+        }
+        if looks == LOOKS_MAX {
+            if !sure {
+                // It was being written all the time, which is not the same as destroyed.
+                last.unreadable = 0;
+            }
+            break;
         }
     }
-    // The first in line proves its record before it is granted: it holds the lock if nobody
-    // else does.
-    if let Some(record) = in_line
-        && look.holders.is_empty()
-    {
-        look.add(record);
-    }
-    // The current token is that of whoever holds it: a higher one is not granted yet.
-    if let Some(holder) = look.holders.first() {
-        look.token = holder.lease.token;
-    }
-    Ok(look)
+    last.conclude(file)
 }
 
-impl Look {
-    fn add(&mut self, record: Record) {
-        // While a lock changes its mode both its records are true for a moment.
-        let known = |other: &Record| other.lease.lease == record.lease.lease;
-        if !self.holders.iter().any(known) {
-            self.holders.push(record);
+/// The records that are proved, which may be more than the holders: the first in line proves
+/// its record before it is granted, and a holder that leaves gives up M before its proofs.
+#[derive(Debug, Default, PartialEq)]
+struct Proved {
+    direct_writer: Option<Record>,
+    line_writer: Option<Record>,
+    sharing: Vec<Record>,
+    unreadable: usize,
+    left_over: usize,
+    token: Token,
+}
+
+impl Proved {
+    fn see(file: &File) -> io::Result<Self> {
+        let head = cell::decode_head(&read(file, 0, cell::HEAD_BYTES)?);
+        let line = read(file, Slot::LineWriter.cell_offset(), CELL_BYTES)?;
+        let mut proved = Proved {
+            token: head.token.max(cell::decode(&line)),
+            ..Proved::default()
+        };
+        for slot in Slot::all_within(file.metadata()?.len()) {
+            let record = read_record(file, slot)?;
+            let token = record
+                .as_ref()
+                .map_or(Token::NONE, |record| record.lease.token);
+            let lock = platform::lock_on_bytes(file, slot.proof(token))?;
+            // A writer from the line holds the bytes of all higher tokens, which prove
+            // nothing but its own record.
+            let live = match slot {
+                Slot::DirectWriter => lock == Some(Reach::Limited),
+                Slot::LineWriter => lock == Some(Reach::Endless),
+                Slot::Upgrader | Slot::Reader(_) => lock.is_some(),
+            };
+            match (live, record) {
+                (true, Some(record)) => proved.add(slot, record),
+                (true, None) => proved.unreadable += 1,
+                (false, Some(_)) => proved.left_over += 1,
+                (false, None) => {}
+            }
+        }
+        let a_writer = proved.direct_writer.is_some() || proved.line_writer.is_some();
+        let any_token = of_tokens_above(Token::NONE);
+        if !a_writer && platform::bytes_are_locked(file, any_token)? {
+            // A writer is there, and what it wrote was destroyed.
+            proved.unreadable += 1;
+        }
+        Ok(proved)
+    }
+
+    fn add(&mut self, slot: Slot, record: Record) {
+        match slot {
+            Slot::DirectWriter => self.direct_writer = Some(record),
+            Slot::LineWriter => self.line_writer = Some(record),
+            Slot::Upgrader | Slot::Reader(_) => self.sharing.push(record),
         }
     }
+
+    /// Whether the proofs alone do not say who holds the lock.
+    fn is_ambiguous(&self) -> bool {
+        let upgrades = |writer: &Record| {
+            // While a lock changes its mode both its records are true for a moment.
+            self.sharing
+                .iter()
+                .any(|record| record.lease.lease == writer.lease.lease)
+        };
+        match (&self.direct_writer, &self.line_writer) {
+            (Some(_), Some(_)) => true,
+            (Some(writer), None) => !self.sharing.is_empty() && !upgrades(writer),
+            (None, _) => false,
+        }
+    }
+
+    fn conclude(self, file: &File) -> io::Result<Look> {
+        let writer = match (&self.direct_writer, &self.line_writer) {
+            _ if self.is_ambiguous() => self.writer_by_kernel(file)?,
+            (Some(writer), _) => Some(writer.clone()),
+            (None, Some(writer)) if self.sharing.is_empty() => {
+                is_granted(file, writer)?.then(|| writer.clone())
+            }
+            _ => None,
+        };
+        let holders = match writer {
+            Some(writer) => vec![writer],
+            None => self.sharing,
+        };
+        // The current token is that of whoever holds it: a higher one is not granted yet.
+        let token = holders
+            .first()
+            .map_or(self.token, |holder| holder.lease.token);
+        Ok(Look {
+            holders,
+            unreadable: self.unreadable,
+            left_over: self.left_over,
+            token,
+        })
+    }
+
+    /// Asks the kernel's list who has M, and whether exclusively.
+    fn writer_by_kernel(&self, file: &File) -> io::Result<Option<Record>> {
+        let holders = platform::flock_holders(file)?;
+        let shared = holders.iter().any(|(_, share)| *share == Share::Shared);
+        if shared && !self.sharing.is_empty() {
+            return Ok(None);
+        }
+        let holds = |record: &&Record| holders.iter().any(|(pid, _)| *pid == record.lease.pid);
+        let writers = self.direct_writer.iter().chain(&self.line_writer);
+        // Nobody is found by its number in another namespace; then the one that did not
+        // wait is the likelier.
+        let found = writers
+            .clone()
+            .find(holds)
+            .or_else(|| writers.clone().next());
+        Ok(found.cloned())
+    }
+}
+
+/// Whether the first in line has been granted: not while a program that leaves no record
+/// holds M. A process of another namespace has the number 0 in the kernel's list.
+fn is_granted(file: &File, writer: &Record) -> io::Result<bool> {
+    let holders = platform::flock_holders(file)?;
+    let may_be_it = |(pid, _): &(u32, Share)| *pid == writer.lease.pid || *pid == 0;
+    Ok(holders.is_empty() || holders.iter().any(may_be_it))
 }
 
 fn read_record(file: &File, slot: Slot) -> io::Result<Option<Record>> {

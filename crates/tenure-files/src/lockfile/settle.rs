@@ -7,10 +7,15 @@ use std::os::unix::fs::FileExt;
 use tenure_core::{Error, Mode, Result, Token};
 
 use super::cell::{self, HEAD_BYTES, Head};
-use super::layout::{CELL_BYTES, INTENT, MARK_AT, QUEUE, READERS_MAX, Slot, of_tokens_above};
+use super::layout::{
+    CELL_BYTES, INTENT, MARK_AT, MARK_BYTES, QUEUE, READERS_MAX, Slot, TURNSTILE, of_tokens_above,
+};
 use super::{Grip, LockFile, Scribe, record};
 use crate::interrupt::{Ended, Interrupt};
 use crate::platform::{self, Share};
+
+/// A cell is written in a moment; one that is torn this often was destroyed.
+const TORN_READS_MAX: u32 = 50;
 
 impl LockFile {
     /// With M held and the path looked up, makes the lease; None if someone is before us.
@@ -35,10 +40,13 @@ impl LockFile {
         if !head.marked {
             return self.settle_shared(mode, head.token, scribe);
         }
-        if self.someone_is_in_line()? {
+        // The first in line writes its token before it is granted, so it must not be there
+        // while the last one granted is read. Nobody can be first while TURNSTILE is shared.
+        if self.someone_is_in_line()? || !self.try_bytes(TURNSTILE, Share::Shared)? {
             return Ok(None);
         }
         let last = self.last_token()?;
+        self.unlock_bytes(TURNSTILE)?;
         self.settle_shared(mode, last, scribe)
     }
 
@@ -96,8 +104,9 @@ impl LockFile {
     /// Finds the last token and keeps everyone else from being granted a higher one.
     ///
     /// A writer that did not wait may be on its way in, having looked before the mark was
-    /// set. It writes its token before it locks the byte of it. So either these bytes are
-    /// free, and it will not get its own; or it has it, and its token is in the cell by now.
+    /// set; there is at most one. It writes its token before it locks the byte of it. So
+    /// once the bytes are ours, either it was granted before, and its token is in the cell
+    /// for good; or it is not granted, and it does not matter whether its token is seen.
     fn close_tokens_above_the_last(&self, before: Token, scribe: &mut dyn Scribe) -> Result<Token> {
         let mut last = self.read_head()?.token.max(before);
         let mut step = 1;
@@ -112,7 +121,7 @@ impl LockFile {
                 scribe.draw(Token::new(last.get() + step).unwrap_or(last))?
             };
         }
-        Ok(last)
+        Ok(self.read_head()?.token.max(last))
     }
 
     /// Puts back the token a cell had before one was drawn that nobody got.
@@ -214,14 +223,29 @@ impl LockFile {
 
     pub(super) fn read_head(&self) -> Result<Head> {
         let mut bytes = [0; HEAD_BYTES];
-        let filled = self.read(&mut bytes, 0)?;
-        Ok(cell::decode_head(&bytes[..filled]))
+        self.read_cell(&mut bytes, 0, MARK_BYTES)?;
+        Ok(cell::decode_head(&bytes))
     }
 
     fn line_token(&self) -> Result<Token> {
         let mut bytes = [0; CELL_BYTES];
-        let filled = self.read(&mut bytes, Slot::LineWriter.cell_offset())?;
-        Ok(cell::decode(&bytes[..filled]))
+        self.read_cell(&mut bytes, Slot::LineWriter.cell_offset(), 0)?;
+        Ok(cell::decode(&bytes))
+    }
+
+    /// Reads bytes that end with a token cell. A cell that is being written is read again:
+    /// half of one must not count as none. One that stays unreadable was destroyed.
+    fn read_cell(&self, bytes: &mut [u8], at: u64, cell_at: usize) -> Result<()> {
+        for _ in 0..TORN_READS_MAX {
+            bytes.fill(0);
+            let read = read_at_most(&self.file, bytes, at);
+            read.map_err(|source| self.failed("read", source))?;
+            if cell::is_whole_or_unused(&bytes[cell_at..]) {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        Ok(())
     }
 
     fn write_token_and_record(
@@ -258,12 +282,6 @@ impl LockFile {
     pub(super) fn write(&self, bytes: &[u8], at: u64) -> Result<()> {
         let written = self.file.write_all_at(bytes, at);
         written.map_err(|source| self.failed("write", source))
-    }
-
-    /// Reads as much as there is.
-    fn read(&self, bytes: &mut [u8], at: u64) -> Result<usize> {
-        let read = read_at_most(&self.file, bytes, at);
-        read.map_err(|source| self.failed("read", source))
     }
 
     pub(super) fn try_bytes(&self, bytes: Range<u64>, how: Share) -> Result<bool> {

@@ -10,7 +10,7 @@ use crate::interrupt::{Ended, Interrupt};
 use crate::platform::{self, Share};
 
 /// How long M may stay with whoever took it for a moment while it was being converted.
-const RESTORE_MAX: Duration = Duration::from_secs(5);
+const RESTORE_MAX: Duration = Duration::from_secs(1);
 
 impl LockFile {
     /// Makes an upgradeable lock exclusive if no reader is there; None if one is.
@@ -106,7 +106,11 @@ impl LockFile {
         self.write_record(grip.token, Mode::Upgradeable, Slot::Upgrader, scribe)?;
         self.prove(Slot::Upgrader, grip.token)?;
         self.unlock_bytes(grip.slot.proof(grip.token))?;
-        self.restore_shared(scribe)?;
+        // Nobody promises that the conversion is one step; whoever slips in finds the line
+        // and goes away. QUEUE is free, as M is exclusively ours.
+        self.try_bytes(QUEUE, Share::Shared)?;
+        let restored = self.mark_line().and_then(|()| self.restore_shared(scribe));
+        restored.and(self.unlock_bytes(LINE))?;
         Ok(Grip {
             mode: Mode::Upgradeable,
             token: grip.token,
@@ -133,8 +137,8 @@ impl LockFile {
         Ok(grip)
     }
 
-    /// Makes M shared. Whoever of ours has it for a moment gives it back, since INTENT is
-    /// locked; only a foreign program can keep it.
+    /// Makes M shared. Whoever of ours has it for a moment gives it back, since the line is
+    /// taken; only a foreign program can keep it, or one of ours that was stopped just then.
     fn restore_shared(&self, scribe: &mut dyn Scribe) -> Result<()> {
         let shared = platform::try_flock(&self.file, Share::Shared);
         if shared.map_err(|source| self.failed("lock", source))? {
@@ -146,7 +150,7 @@ impl LockFile {
             Ok(()) => Ok(()),
             Err(Ended::Early) => Err(Error::Lost {
                 place: Box::new(scribe.place(Mode::Upgradeable)),
-                reason: "a program that only knows flock took it during an upgrade".into(),
+                reason: "another program took its lock file during an upgrade and keeps it".into(),
             }),
         }
     }

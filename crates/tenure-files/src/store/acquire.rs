@@ -1,11 +1,12 @@
 //! Taking locks, and upgrading them, as a task.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tenure_core::{Error, Lease, LeaseId, Request, Result, Token};
 
-use super::FileStore;
+use super::{FileStore, Held, over, upgrading};
 use crate::author::Author;
 use crate::hold::{self, Hold};
 use crate::interrupt::Interrupt;
@@ -40,8 +41,8 @@ impl FileStore {
 
     fn keep(&self, hold: Hold) -> Lease {
         let lease = hold.lease();
-        let hold = Arc::new(Mutex::new(hold));
-        self.held().insert(lease.lease.clone(), hold);
+        let held = Arc::new(Held::new(hold));
+        self.held().insert(lease.lease.clone(), held);
         lease
     }
 
@@ -49,39 +50,45 @@ impl FileStore {
         if let Some(token) = self.with_hold(lease, Hold::try_upgrade)? {
             return Ok(token);
         }
-        let hold = self.hold_of(lease)?;
-        let before = lock(&hold).token();
-        let waiting = hold.clone();
-        let work = move |interrupt: &mut Interrupt| lock(&waiting).wait_upgrade(interrupt);
-        let mut upgrading = Upgrading {
-            wait: KernelWait::start(work)?,
-            hold,
+        let held = self.held_as(lease)?;
+        let before = self.with_hold(lease, |hold| Ok(hold.token()))?;
+        if held.upgrading.swap(true, Ordering::SeqCst) {
+            return Err(upgrading(lease));
+        }
+        let mut waiting = Upgrading {
+            held: held.clone(),
             before,
+            wait: None,
         };
-        let upgraded = (&mut upgrading.wait).await??;
+        let gone = over(lease);
+        let work = move |interrupt: &mut Interrupt| match held.hold().as_mut() {
+            Some(hold) => hold.wait_upgrade(interrupt),
+            None => Err(gone),
+        };
+        let wait = waiting.wait.insert(KernelWait::start(work)?);
+        let upgraded = wait.await??;
         let ended = || Error::Internal("a wait without a deadline ended without a lock".into());
         upgraded.ok_or_else(ended)
     }
 }
 
-fn lock(hold: &Mutex<Hold>) -> MutexGuard<'_, Hold> {
-    // A hold knows what it holds at every step, whoever panicked.
-    hold.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Leaves all as before when the wait for an upgrade is given up.
 struct Upgrading {
-    wait: KernelWait<Result<Option<Token>>>,
-    hold: Arc<Mutex<Hold>>,
+    held: Arc<Held>,
     before: Token,
+    wait: Option<KernelWait<Result<Option<Token>>>>,
 }
 
 impl Drop for Upgrading {
     fn drop(&mut self) {
-        if let Some(Ok(Ok(Some(_)))) = self.wait.stop() {
+        let given_up = self.wait.as_mut().and_then(KernelWait::stop);
+        if let Some(Ok(Ok(Some(_)))) = given_up
+            && let Some(hold) = self.held.hold().as_mut()
+        {
             // Granted in the instant it was given up. If undoing fails, the lease is
             // stronger than its owner knows, which hurts nobody.
-            let _ = lock(&self.hold).undo_upgrade(self.before);
+            let _ = hold.undo_upgrade(self.before);
         }
+        self.held.upgrading.store(false, Ordering::SeqCst);
     }
 }

@@ -12,16 +12,27 @@ use crate::lockfile::{self, Record};
 /// The size of a page if none is asked for.
 const PAGE: usize = 1000;
 
+/// A lock file that may hold what is asked for.
+enum Found {
+    /// Not looked at yet.
+    Name(String),
+    /// Its name is cut, so its records had to tell what it is.
+    Seen(Vec<Lease>),
+}
+
 impl FileStore {
     pub(super) fn list_now(&self, query: &Query) -> Result<Listing> {
         let limit = query.limit.unwrap_or(PAGE).max(1);
         let mut held: Vec<Lease> = Vec::new();
         let mut next = None;
-        for name in self.names(query)? {
-            let mut leases = self.look_at(&name, query)?;
+        for (_, found) in self.find(query)? {
+            let mut leases = match found {
+                Found::Name(name) => self.look_at(&name, query)?,
+                Found::Seen(leases) => leases,
+            };
             leases.sort_by_key(cursor);
             held.extend(leases);
-            // The names are sorted like the cursors, so a full page is complete.
+            // Files are sorted like the cursors, so a full page is complete.
             if held.len() > limit {
                 held.truncate(limit);
                 next = held.last().map(cursor);
@@ -37,55 +48,55 @@ impl FileStore {
     }
 
     fn look_at(&self, name: &str, query: &Query) -> Result<Vec<Lease>> {
-        let look = lockfile::look(&self.locks.join(name))?.unwrap_or_default();
+        let look = match lockfile::look(&self.locks.join(name)) {
+            Ok(look) => look.unwrap_or_default(),
+            // A link or a directory that is called like a lock holds none. Who asks for it
+            // by name is told.
+            Err(Error::Corrupt { .. }) if query.resource.is_none() => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
         let lease = |record: Record| record.lease;
         let leases = look.holders.into_iter().map(lease);
         Ok(leases.filter(|lease| asked_for(lease, query)).collect())
     }
 
-    /// The names of the lock files that may hold what is asked for, in the order of their resources.
-    fn names(&self, query: &Query) -> Result<Vec<String>> {
+    /// The lock files that may hold what is asked for, in the order of their resources.
+    fn find(&self, query: &Query) -> Result<Vec<(String, Found)>> {
         if let Some(resource) = &query.resource {
-            return Ok(vec![names::file_name(resource)]);
+            let name = names::file_name(resource);
+            return Ok(vec![(resource.to_string(), Found::Name(name))]);
         }
-        let after = query.after.as_deref().map(resource_in);
+        let prefix = query.prefix.as_deref().unwrap_or("");
+        let after = query.after.as_deref().map_or("", resource_in);
         let entries = match fs::read_dir(&self.locks) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(source) => return Err(Error::io("list", &self.locks, source)),
         };
-        let mut found: Vec<(String, String)> = Vec::new();
+        let mut found = Vec::new();
         for entry in entries {
             let entry = entry.map_err(|source| Error::io("list", &self.locks, source))?;
             let Some(name) = entry.file_name().to_str().map(str::to_owned) else {
                 continue;
             };
-            let (key, prefixed) = match names::read(&name) {
+            match names::read(&name) {
                 Some(Named::Resource(resource)) => {
-                    let prefix = query.prefix.as_deref().unwrap_or("");
-                    let prefixed = resource.as_str().starts_with(prefix);
-                    (String::from(resource), prefixed)
+                    let key = String::from(resource);
+                    if key.starts_with(prefix) && key.as_str() >= after {
+                        found.push((key, Found::Name(name)));
+                    }
                 }
-                // Its record tells what it is.
-                Some(Named::Cut(beginning)) => (beginning, true),
-                None => continue,
-            };
-            if prefixed && after.is_none_or(|after| key.as_str() >= cut_like(&key, after)) {
-                found.push((key, name));
+                Some(Named::Cut) => {
+                    let leases = self.look_at(&name, query)?;
+                    if let Some(first) = leases.first() {
+                        found.push((first.resource.to_string(), Found::Seen(leases)));
+                    }
+                }
+                None => {}
             }
         }
-        found.sort();
-        Ok(found.into_iter().map(|(_, name)| name).collect())
-    }
-}
-
-/// A name that was cut sorts by its beginning; it is compared with as much of the cursor.
-fn cut_like<'a>(key: &str, after: &'a str) -> &'a str {
-    let end = after.floor_char_boundary(key.len());
-    if after.starts_with(key) {
-        &after[..end]
-    } else {
-        after
+        found.sort_by(|a, b| a.0.cmp(&b.0));
+        Ok(found)
     }
 }
 

@@ -32,7 +32,8 @@ use std::fs::DirBuilder;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tenure_core::{
@@ -55,9 +56,34 @@ pub struct FileStore {
     locks: PathBuf,
     lines: Arc<Lines>,
     desk: Arc<Desk>,
-    /// Each hold has a mutex of its own: who waits for its upgrade keeps it locked.
-    held: Mutex<HashMap<LeaseId, Arc<Mutex<Hold>>>>,
+    held: Mutex<HashMap<LeaseId, Arc<Held>>>,
     generation: u32,
+}
+
+/// A lease of this process.
+struct Held {
+    /// None once it is released. Locked for moments, or by whoever waits for its upgrade.
+    hold: Mutex<Option<Hold>>,
+    /// Set for as long as the mutex is locked to wait for the upgrade.
+    upgrading: AtomicBool,
+}
+
+impl Held {
+    fn new(hold: Hold) -> Self {
+        Self {
+            hold: Mutex::new(Some(hold)),
+            upgrading: AtomicBool::new(false),
+        }
+    }
+
+    fn hold(&self) -> MutexGuard<'_, Option<Hold>> {
+        // A hold knows what it holds at every step, whoever panicked.
+        self.hold.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_upgrading(&self) -> bool {
+        self.upgrading.load(Ordering::SeqCst)
+    }
 }
 
 impl FileStore {
@@ -96,32 +122,41 @@ impl FileStore {
         &self.locks
     }
 
-    fn held(&self) -> MutexGuard<'_, HashMap<LeaseId, Arc<Mutex<Hold>>>> {
+    fn held(&self) -> MutexGuard<'_, HashMap<LeaseId, Arc<Held>>> {
         // Nothing in here panics while the map is half changed.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn hold_of(&self, lease: &LeaseId) -> Result<Arc<Mutex<Hold>>> {
+    fn held_as(&self, lease: &LeaseId) -> Result<Arc<Held>> {
         self.held().get(lease).cloned().ok_or_else(|| over(lease))
     }
 
     /// Does something with a hold, unless it is waiting for its upgrade.
     fn with_hold<T>(&self, lease: &LeaseId, act: impl FnOnce(&mut Hold) -> Result<T>) -> Result<T> {
-        match self.hold_of(lease)?.try_lock() {
-            Ok(mut hold) => act(&mut hold),
-            Err(TryLockError::Poisoned(hold)) => act(&mut hold.into_inner()),
-            Err(TryLockError::WouldBlock) => Err(Error::Internal(format!(
-                "lease {lease} is waiting for its upgrade"
-            ))),
+        let held = self.held_as(lease)?;
+        if held.is_upgrading() {
+            return Err(upgrading(lease));
         }
+        let mut hold = held.hold();
+        act(hold.as_mut().ok_or_else(|| over(lease))?)
+    }
+
+    fn renew_now(&self, lease: &LeaseId) -> Result<()> {
+        if self.held_as(lease)?.is_upgrading() {
+            // Whoever waits for the upgrade finds out by itself.
+            return Ok(());
+        }
+        self.with_hold(lease, Hold::renew)
     }
 
     fn release_now(&self, lease: &LeaseId) -> Result<()> {
-        let released = self.with_hold(lease, Hold::release);
-        if released.is_ok() {
-            self.held().remove(lease);
+        let held = self.held_as(lease)?;
+        if held.is_upgrading() {
+            return Err(upgrading(lease));
         }
-        released
+        let hold = held.hold().take();
+        self.held().remove(lease);
+        hold.ok_or_else(|| over(lease))?.release()
     }
 }
 
@@ -130,6 +165,10 @@ fn over(lease: &LeaseId) -> Error {
         lease: lease.clone(),
         reason: "this process does not hold it".into(),
     }
+}
+
+fn upgrading(lease: &LeaseId) -> Error {
+    Error::Internal(format!("lease {lease} is waiting for its upgrade"))
 }
 
 impl Store for FileStore {
@@ -171,15 +210,7 @@ impl Store for FileStore {
     }
 
     fn renew<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, ()> {
-        Box::pin(async move {
-            let hold = self.hold_of(lease)?;
-            match hold.try_lock() {
-                Ok(mut hold) => hold.renew(),
-                Err(TryLockError::Poisoned(hold)) => hold.into_inner().renew(),
-                // Someone is at it, for example to upgrade it, and finds out by itself.
-                Err(TryLockError::WouldBlock) => Ok(()),
-            }
-        })
+        Box::pin(async move { self.renew_now(lease) })
     }
 
     fn release<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, ()> {
@@ -187,19 +218,19 @@ impl Store for FileStore {
     }
 
     fn abandon(&self, lease: &LeaseId) {
-        let mut held = if self.generation == platform::fork_generation() {
-            self.held()
-        } else {
-            // In a forked child the mutex may be locked for ever, by a thread that is not
-            // here. Then the descriptor stays open until the child ends or executes.
-            match self.held.try_lock() {
-                Ok(held) => held,
-                Err(_) => return,
+        if self.generation == platform::fork_generation() {
+            let held = self.held().remove(lease);
+            // Where its upgrade is waited for, it is released when that is over.
+            if let Some(held) = held.filter(|held| !held.is_upgrading()) {
+                drop(held.hold().take());
             }
-        };
-        let removed = held.remove(lease);
-        drop(held);
-        drop(removed);
+            return;
+        }
+        // In a forked child a mutex may be locked for ever, by a thread that is not here.
+        // Then the descriptor stays open until the child ends or executes.
+        if let Ok(mut held) = self.held.try_lock() {
+            drop(held.remove(lease));
+        }
     }
 
     fn list<'a>(&'a self, query: &'a Query) -> Reply<'a, Listing> {

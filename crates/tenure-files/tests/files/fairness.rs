@@ -13,7 +13,7 @@ use tenure_core::Mode;
 use tenure_files::FileLocker;
 
 use crate::process::{Child, Puppet, hear, say};
-use crate::stage::{Spread, Stage, patient, spin, until, until_waiting};
+use crate::stage::{Spread, Stage, StopWhenDropped, patient, spin, until, until_waiting};
 
 const STREAM: usize = 4;
 const WAITS: usize = 25;
@@ -26,6 +26,7 @@ pub fn play(arguments: &[&str]) {
     let stop = AtomicBool::new(false);
     let granted = AtomicU64::new(0);
     thread::scope(|scope| {
+        let stopping = StopWhenDropped(&stop);
         scope.spawn(|| {
             flow(
                 &patient(),
@@ -40,7 +41,7 @@ pub fn play(arguments: &[&str]) {
         while hear().is_some() {
             say(granted.load(Ordering::SeqCst));
         }
-        stop.store(true, Ordering::SeqCst);
+        drop(stopping);
     });
 }
 
@@ -68,6 +69,7 @@ fn one_among_threads(one: Mode, stream: Mode) {
     let (granted, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let mut counts = Vec::new();
     thread::scope(|scope| {
+        let stopping = StopWhenDropped(&stop);
         for _ in 0..STREAM {
             scope.spawn(|| flow(&locker, stream, &path, &granted, &stop));
         }
@@ -78,7 +80,7 @@ fn one_among_threads(one: Mode, stream: Mode) {
             counts.push(granted.load(Ordering::SeqCst) - before);
             drop(waited);
         }
-        stop.store(true, Ordering::SeqCst);
+        drop(stopping);
     });
     assert_eq!(counts.len(), WAITS);
     let median = median(counts);
@@ -196,6 +198,7 @@ fn a_writer_is_not_held_up_by_many_who_try_to_read_all_the_time() {
     let path = stage.lock();
     let (stop, tries) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
+        let stopping = StopWhenDropped(&stop);
         for _ in 0..6 {
             scope.spawn(|| {
                 let locker = patient();
@@ -215,7 +218,7 @@ fn a_writer_is_not_held_up_by_many_who_try_to_read_all_the_time() {
                 break;
             }
         }
-        stop.store(true, Ordering::SeqCst);
+        drop(stopping);
         // A thread that is not scheduled for a moment sees thousands, one that is kept out
         // sees a hundred thousand.
         let most = counts.iter().max().unwrap();

@@ -8,7 +8,7 @@ use tenure_core::{Binding, LeaseState, Mode, Query, Store};
 use tenure_files::{FileStore, clock, holders, look};
 
 use crate::process::{Child, Puppet, hear, say};
-use crate::stage::{Stage, patient, until_waiting};
+use crate::stage::{Stage, StopWhenDropped, patient, until_waiting};
 use crate::task::{open, request, run};
 
 /// Looks at a lock file and lists a store until its input ends.
@@ -19,6 +19,7 @@ pub fn play(arguments: &[&str]) {
     let store = FileStore::open(Path::new(store), false).unwrap();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
+        let stopping = StopWhenDropped(&stop);
         scope.spawn(|| {
             while !stop.load(Ordering::SeqCst) {
                 look(Path::new(path)).unwrap();
@@ -27,7 +28,7 @@ pub fn play(arguments: &[&str]) {
         });
         say("looking");
         hear();
-        stop.store(true, Ordering::SeqCst);
+        drop(stopping);
     });
 }
 
@@ -43,6 +44,7 @@ fn no_try_ever_fails_because_someone_looks() {
     let locker = patient();
     let (stop, looks) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
+        let stopping = StopWhenDropped(&stop);
         scope.spawn(|| {
             while !stop.load(Ordering::SeqCst) {
                 holders(&path).unwrap();
@@ -63,7 +65,7 @@ fn no_try_ever_fails_because_someone_looks() {
             run(store.release(&wanted.lease)).unwrap();
             rounds += 1;
         }
-        stop.store(true, Ordering::SeqCst);
+        drop(stopping);
     });
     child.finish();
 }
@@ -142,6 +144,7 @@ fn a_holder_is_seen_whole_while_it_renews() {
     let granted = run(store.acquire(&wanted)).unwrap();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
+        let stopping = StopWhenDropped(&stop);
         scope.spawn(|| {
             while !stop.load(Ordering::SeqCst) {
                 run(store.renew(&granted.lease)).unwrap();
@@ -156,7 +159,7 @@ fn a_holder_is_seen_whole_while_it_renews() {
             assert_eq!(seen.holders[0].lease.lease, granted.lease);
             assert_eq!(seen.token, granted.token);
         }
-        stop.store(true, Ordering::SeqCst);
+        drop(stopping);
     });
 }
 
@@ -168,6 +171,7 @@ fn a_holder_is_seen_once_while_it_upgrades_and_downgrades() {
     let lease = guard.lease().lease.clone();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
+        let stopping = StopWhenDropped(&stop);
         let turning = scope.spawn(|| {
             while !stop.load(Ordering::SeqCst) {
                 assert!(
@@ -188,32 +192,38 @@ fn a_holder_is_seen_once_while_it_upgrades_and_downgrades() {
                     .all(|record| record.lease.lease == lease)
             );
         }
-        stop.store(true, Ordering::SeqCst);
+        drop(stopping);
         turning.join().unwrap();
     });
 }
 
 #[test]
-fn a_writer_that_let_go_is_not_listed_beside_a_reader() {
+fn a_writer_that_let_go_is_not_listed_beside_the_next_reader() {
+    only_the_next_is_listed(Mode::Read);
+}
+
+#[test]
+fn a_writer_that_let_go_is_not_listed_in_the_place_of_the_next() {
+    only_the_next_is_listed(Mode::Write);
+}
+
+/// Who was granted the lock looks at once: whoever had it before is gone.
+fn only_the_next_is_listed(mode: Mode) {
     let stage = Stage::new();
     let path = stage.lock();
     let (one, other) = (patient(), patient());
     for _ in 0..300 {
         let writer = one.lock_exclusive(&path).unwrap();
         thread::scope(|scope| {
-            let reading = scope.spawn(|| {
-                let _reader = other.lock_shared(&path).unwrap();
-                holders(&path).unwrap()
+            let next = scope.spawn(|| {
+                let next = other.lock(&path, mode).unwrap();
+                let listed = holders(&path).unwrap();
+                let listed: Vec<_> = listed.into_iter().map(|held| held.lease).collect();
+                assert_eq!(listed, [next.lease().lease]);
             });
             until_waiting(&path, 1);
             drop(writer);
-            let modes = reading
-                .join()
-                .unwrap()
-                .iter()
-                .map(|held| held.mode)
-                .collect::<Vec<_>>();
-            assert_eq!(modes, [Mode::Read]);
+            next.join().unwrap();
         });
     }
 }

@@ -6,6 +6,7 @@ use std::fs;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tenure_files::FileLocker;
@@ -105,10 +106,15 @@ impl Belongings {
         }
     }
 
-    /// Fails if there is more than before. A thread that was joined may be seen for a
-    /// moment longer, so this is a condition to wait for.
-    pub fn until_as_before(self) {
-        until(&format!("{self:?} as before"), || Self::count() == self);
+    /// Fails if more is left than there was before. A thread that was joined may be seen for
+    /// a moment longer, and the one that watches deadlines stays for a while, so this is a
+    /// condition to wait for.
+    pub fn until_no_more_than_before(self) {
+        let what = format!("no more than {self:?}");
+        until(&what, || {
+            let now = Self::count();
+            now.threads <= self.threads && now.descriptors <= self.descriptors
+        });
     }
 }
 
@@ -139,5 +145,14 @@ pub fn spin(time: Duration) {
     let end = Instant::now() + time;
     while Instant::now() < end {
         std::hint::spin_loop();
+    }
+}
+
+/// Tells threads to stop, also when the test fails: their scope waits for them.
+pub struct StopWhenDropped<'a>(pub &'a AtomicBool);
+
+impl Drop for StopWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
     }
 }

@@ -111,7 +111,7 @@ fn a_dropped_acquire_leaves_no_lock_and_no_thread() {
             until_waiting(&path, 1);
             drop(behind);
             drop(first_in_line);
-            before.until_as_before();
+            before.until_no_more_than_before();
             run(one.release(&id("l1"))).unwrap();
             assert_eq!(holders(&path).unwrap(), []);
             assert!(
@@ -171,7 +171,7 @@ fn a_dropped_upgrade_leaves_the_lease_as_before() {
             "it is held while its upgrade waits"
         );
         drop(upgrade);
-        before.until_as_before();
+        before.until_no_more_than_before();
         run(one.renew(&lease)).unwrap();
         let modes = holders(&path)
             .unwrap()
@@ -239,7 +239,7 @@ fn an_acquire_dropped_in_the_instant_of_the_grant_leaves_nothing() {
             run(one.release(&first.lease)).unwrap();
         }
         assert!(granted < 400, "none was dropped");
-        before.until_as_before();
+        before.until_no_more_than_before();
     });
 }
 
@@ -287,7 +287,7 @@ fn an_upgrade_dropped_in_the_instant_of_the_grant_leaves_it_upgradeable() {
                 None
             );
         }
-        before.until_as_before();
+        before.until_no_more_than_before();
     });
 }
 

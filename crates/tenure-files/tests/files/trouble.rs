@@ -232,7 +232,7 @@ fn a_full_disk_is_refused_and_leaves_nothing_held() {
             assert_eq!(kind_of(&error), ErrorKind::StorageFull, "{error}");
         }
         assert_eq!(holders(&path).unwrap(), []);
-        before.until_as_before();
+        before.until_no_more_than_before();
         held.check().unwrap();
         assert!(patient().try_lock_exclusive(&held_path).unwrap().is_none());
         held.release().unwrap();

@@ -10,7 +10,7 @@ use tenure_files::{FileLocker, holders, look};
 
 use crate::crowd::Twins;
 use crate::process::{Child, Puppet, hear, say};
-use crate::stage::{LONG, Spread, Stage, patient, until_waiting, waits_in_kernel};
+use crate::stage::{LONG, Spread, Stage, StopWhenDropped, patient, until_waiting, waits_in_kernel};
 
 const SHORT: Duration = Duration::from_millis(30);
 
@@ -238,6 +238,7 @@ fn no_writer_gets_in_while_a_lock_is_upgraded_and_downgraded_again_and_again() {
     let mut guard = patient().lock_upgradeable(&path).unwrap();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let stopping = StopWhenDropped(&stop);
         let tries = |mode: Mode| {
             let (path, stop) = (&path, &stop);
             move || {
@@ -260,7 +261,7 @@ fn no_writer_gets_in_while_a_lock_is_upgraded_and_downgraded_again_and_again() {
                 guard.downgrade().unwrap();
             }
         }));
-        stop.store(true, Ordering::SeqCst);
+        drop(stopping);
         for rival in rivals {
             rival.join().unwrap();
         }

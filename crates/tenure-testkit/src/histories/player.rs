@@ -11,7 +11,7 @@ use super::tally::Tally;
 use crate::Fixture;
 use crate::agent::words::{Answer, Command, Failure, Kind, Notes};
 use crate::agent::{Agent, PATIENCE, Pending, resource};
-use crate::stage::{Seating, Stage};
+use crate::stage::{Seating, Stage, until};
 
 /// How long is waited for what cannot be had.
 const MOMENT: Duration = Duration::from_millis(2);
@@ -192,20 +192,29 @@ impl<'a> Troupe<'a> {
                 (_, answer) => return Err(format!("{who} was to be called: {answer:?}")),
             }
         }
+        self.waits_on(model)
+    }
+
+    /// Those who must wait are seen waiting, and none of them is answered.
+    fn waits_on(&mut self, model: &Model) -> Played {
+        let mut early = None;
         for (what, name) in RESOURCES.iter().enumerate() {
-            let count = model.line(what).count();
-            if count > 0 {
-                self.stage.until_waiting(name, count);
+            let line: Vec<Who> = model.line(what).map(|waiter| waiter.who).collect();
+            if line.is_empty() {
+                continue;
             }
+            until("who must wait is seen waiting", || {
+                let seen = self.stage.waiting(name) == line.len();
+                // Asked after the look, so that a grant in between is not missed.
+                for who in &line {
+                    let pending = self.pending[*who].expect("who waits asked");
+                    let answer = self.agents[*who].answered(pending);
+                    early = early.take().or(answer.map(|answer| (*who, answer)));
+                }
+                seen || early.is_some()
+            });
         }
-        for Waiter { who, .. } in &model.waiting {
-            let pending = self.pending[*who].expect("who waits asked");
-            let early = self.agents[*who].answered(pending);
-            require(early.is_none(), || {
-                format!("{who} was to wait on: {early:?}")
-            })?;
-        }
-        Ok(())
+        require(early.is_none(), || format!("it was to wait on: {early:?}"))
     }
 
     fn check_leases(&mut self, who: Who, leases: &[Lease], items: &[(What, Mode)]) -> Played {
