@@ -6,14 +6,14 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// The longest owner, in bytes.
 pub const OWNER_BYTES_MAX: usize = 200;
 
 /// Who asks for a lease.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Owner(String);
 
 /// Why a text is not an owner.
@@ -60,6 +60,12 @@ impl FromStr for Owner {
     type Err = OwnerError;
     fn from_str(text: &str) -> Result<Self, OwnerError> {
         Self::parse(text)
+    }
+}
+
+impl Serialize for Owner {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
     }
 }
 

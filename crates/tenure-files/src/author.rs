@@ -70,6 +70,8 @@ pub(crate) struct Author {
     /// Boxed, as the author is handed around while it waits.
     grant: Box<Grant>,
     granted: bool,
+    /// When the last token was drawn; its record is written in the same moment.
+    drawn: Option<Timestamp>,
 }
 
 impl Author {
@@ -91,6 +93,7 @@ impl Author {
                 metadata: request.metadata,
             }),
             granted: false,
+            drawn: None,
         })
     }
 
@@ -113,6 +116,7 @@ impl Author {
             path: self.path.clone(),
             grant: self.grant.clone(),
             granted: false,
+            drawn: None,
         }
     }
 
@@ -158,6 +162,7 @@ impl Author {
 impl Scribe for Author {
     fn draw(&mut self, last: Token) -> Result<Token> {
         let now = clock::now();
+        self.drawn = Some(now);
         if let Some(tokens) = &self.desk.tokens {
             return tokens.draw(last, now);
         }
@@ -167,7 +172,7 @@ impl Scribe for Author {
     }
 
     fn record(&mut self, token: Token, mode: Mode) -> (&Grant, &str) {
-        let now = clock::now();
+        let now = self.drawn.take().unwrap_or_else(clock::now);
         let grant = &mut *self.grant;
         grant.token = token;
         grant.mode = mode;

@@ -119,12 +119,12 @@ impl FileLocker {
 
     /// Waits for the lock in any mode.
     pub fn lock(&self, path: &Path, mode: Mode) -> Result<LockGuard> {
-        let started = Instant::now();
         let path = absolute(path)?;
         let author = match self.try_hold(&path, mode)? {
             Ok(hold) => return Ok(LockGuard { hold }),
             Err(author) => author,
         };
+        let started = Instant::now();
         let deadline = clock::after(started, self.timeout);
         if let Some(hold) = hold::hold_until(&self.lines, mode, author, deadline)? {
             return Ok(LockGuard { hold });

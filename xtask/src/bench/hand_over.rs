@@ -1,4 +1,9 @@
 //! Hand-over between two processes: from the release in one to the grant in the other.
+//!
+//! A holder works for a millisecond, as holders do; the scheduler puts the two where it likes.
+//! Then the same with each on a core of its own and the waiter's core still awake: the
+//! shortest hand-over there is, in which every system call after the grant shows. That
+//! figure is only told.
 
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::Path;
@@ -11,38 +16,76 @@ use tenure_files::FileLocker;
 use super::lock_unlock::open;
 use super::{Measured, compare, median};
 
-const ROUNDS: u32 = 300;
+const ROUNDS: u32 = 400;
 
 pub fn measure() -> Result<Vec<Measured>> {
     let directory = tempfile::tempdir()?;
     let (ours, bare) = (directory.path().join("ours"), directory.path().join("bare"));
+    let what = "hand-over between processes, with a timeout in force";
+    let usual = hand_overs(what, Some(1.5), [&ours, &bare], Cores::Any)?;
+    let what = "the same, cores pinned and awake";
+    let shortest = hand_overs(what, None, [&ours, &bare], Cores::Own)?;
+    Ok(vec![usual, shortest, killed_holder(&ours)?])
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Cores {
+    Any,
+    Own,
+}
+
+fn hand_overs(
+    what: &str,
+    limit: Option<f64>,
+    [ours, bare]: [&Path; 2],
+    cores: Cores,
+) -> Result<Measured> {
     let locker = FileLocker::new(Duration::from_secs(60));
-    let mut our_peer = Peer::start(&ours, "ours")?;
-    let mut bare_peer = Peer::start(&bare, "bare")?;
-    let hand_over = compare(
-        "hand-over between processes, with a timeout in force",
-        Some(1.5),
+    let mut our_peer = Peer::start(ours, "ours")?;
+    let mut bare_peer = Peer::start(bare, "bare")?;
+    let mut work = Duration::from_millis(1);
+    if cores == Cores::Own {
+        stay_on_core(None, 0)?;
+        stay_on_core(Some(&our_peer.child), 1)?;
+        stay_on_core(Some(&bare_peer.child), 1)?;
+        work = Duration::ZERO;
+    }
+    compare(
+        what,
+        limit,
         ROUNDS,
         || {
-            let guard = locker.lock_exclusive(&ours)?;
-            our_peer.round(|| Ok(guard.release()?))
+            let guard = locker.lock_exclusive(ours)?;
+            our_peer.round(work, || Ok(guard.release()?))
         },
         || {
-            let file = open(&bare)?;
+            let file = open(bare)?;
             file.lock()?;
-            bare_peer.round(|| Ok(file.unlock()?))
+            bare_peer.round(work, || Ok(file.unlock()?))
         },
-    )?;
-    Ok(vec![hand_over, killed_holder(&ours, &mut our_peer)?])
+    )
+}
+
+/// Keeps a child, or this process, on one core, where there are several.
+fn stay_on_core(child: Option<&Child>, core: usize) -> Result<()> {
+    let pid = child.map(rustix::process::Pid::from_child);
+    let mut cores = rustix::thread::CpuSet::new();
+    if rustix::thread::sched_getaffinity(None)?.is_set(core) || child.is_some() {
+        cores.set(core);
+        // A machine with one core has no second: then both stay where they are.
+        let _ = rustix::thread::sched_setaffinity(pid, &cores);
+    }
+    Ok(())
 }
 
 /// How soon the next waiter has the lock of a holder that was killed; only told.
-fn killed_holder(path: &Path, waiter: &mut Peer) -> Result<Measured> {
+fn killed_holder(path: &Path) -> Result<Measured> {
+    let mut waiter = Peer::start(path, "ours")?;
     let mut times = Vec::new();
     for _ in 0..30 {
         let mut holder = Peer::start(path, "hold")?;
         holder.expect("held")?;
-        times.push(waiter.round(|| Ok(holder.child.kill()?))?);
+        times.push(waiter.round(Duration::ZERO, || Ok(holder.child.kill()?))?);
     }
     let micros = median(times);
     Ok(Measured {
@@ -84,10 +127,14 @@ impl Peer {
     }
 
     /// Makes the peer wait, releases, and tells the time in between, in microseconds.
-    fn round(&mut self, release: impl FnOnce() -> Result<()>) -> Result<f64> {
+    fn round(&mut self, work: Duration, release: impl FnOnce() -> Result<()>) -> Result<f64> {
         writeln!(self.orders, "go")?;
         self.expect("waiting")?;
         self.wait_until_asleep()?;
+        let working = Instant::now();
+        while working.elapsed() < work {
+            std::hint::spin_loop();
+        }
         let released = now();
         release()?;
         let granted: u64 = self

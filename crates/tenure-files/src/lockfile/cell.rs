@@ -50,8 +50,13 @@ pub(super) fn decode(cell: &[u8]) -> Token {
 fn decode_whole(cell: &[u8]) -> Option<Token> {
     let text = std::str::from_utf8(cell.get(..CELL_BYTES)?).ok()?;
     let number = text.strip_prefix("tenure 1 token ")?.get(..16)?;
-    let token: Token = number.parse().ok()?;
-    (text.as_bytes() == encode(token)).then_some(token)
+    let mut sum = [0; 16];
+    digits(&mut sum, checksum(&cell[..31]), 16);
+    // What follows the checksum only fills up the line.
+    if cell[32..48] != sum || &cell[48..CELL_BYTES] != b"       \n" || cell[31] != b' ' {
+        return None;
+    }
+    number.parse().ok()
 }
 
 /// Writes a cell.

@@ -5,8 +5,9 @@
 //!
 //! A look takes many steps while others go on. Only what is seen twice in a row is
 //! believed: the same proofs, the same records, the same tokens. A lock that changes hands
-//! faster than it can be looked at twice is shown as it was seen last. Where proofs alone do
-//! not tell (someone was stopped in the middle of a release), the kernel's list does.
+//! faster than it can be looked at twice is shown as it was seen last. Whether the first in
+//! line has been granted, or waits for a program that leaves no record, the kernel's list of
+//! locks tells.
 
 use std::fs::File;
 use std::io;
@@ -54,7 +55,7 @@ fn look_until_sure(file: &File) -> io::Result<Look> {
         let again = Proved::see(file)?;
         let sure = again == last;
         last = again;
-        if sure && last.unreadable == 0 && !last.is_ambiguous() {
+        if sure && last.unreadable == 0 && !last.is_contradictory() {
             break;
         }
         if looks == LOOKS_MAX {
@@ -68,8 +69,8 @@ fn look_until_sure(file: &File) -> io::Result<Look> {
     last.conclude(file)
 }
 
-/// The records that are proved, which may be more than the holders: the first in line proves
-/// its record before it is granted, and a holder that leaves gives up M before its proofs.
+/// The records that are proved, which may be one more than the holders: the first in line
+/// proves its record before it is granted.
 #[derive(Debug, Default, PartialEq)]
 struct Proved {
     direct_writer: Option<Record>,
@@ -125,24 +126,18 @@ impl Proved {
         }
     }
 
-    /// Whether the proofs alone do not say who holds the lock.
-    fn is_ambiguous(&self) -> bool {
-        let upgrades = |writer: &Record| {
-            // While a lock changes its mode both its records are true for a moment.
-            self.sharing
-                .iter()
-                .any(|record| record.lease.lease == writer.lease.lease)
+    /// Whether these cannot all hold the lock, so that it changed hands during the look.
+    fn is_contradictory(&self) -> bool {
+        let Some(writer) = &self.direct_writer else {
+            return false;
         };
-        match (&self.direct_writer, &self.line_writer) {
-            (Some(_), Some(_)) => true,
-            (Some(writer), None) => !self.sharing.is_empty() && !upgrades(writer),
-            (None, _) => false,
-        }
+        // While a lock changes its mode both its records are true for a moment.
+        let same = |record: &Record| record.lease.lease == writer.lease.lease;
+        !self.sharing.iter().all(same)
     }
 
     fn conclude(self, file: &File) -> io::Result<Look> {
         let writer = match (&self.direct_writer, &self.line_writer) {
-            _ if self.is_ambiguous() => self.writer_by_kernel(file)?,
             (Some(writer), _) => Some(writer.clone()),
             (None, Some(writer)) if self.sharing.is_empty() => {
                 is_granted(file, writer)?.then(|| writer.clone())
@@ -163,24 +158,6 @@ impl Proved {
             left_over: self.left_over,
             token,
         })
-    }
-
-    /// Asks the kernel's list who has M, and whether exclusively.
-    fn writer_by_kernel(&self, file: &File) -> io::Result<Option<Record>> {
-        let holders = platform::flock_holders(file)?;
-        let shared = holders.iter().any(|(_, share)| *share == Share::Shared);
-        if shared && !self.sharing.is_empty() {
-            return Ok(None);
-        }
-        let holds = |record: &&Record| holders.iter().any(|(pid, _)| *pid == record.lease.pid);
-        let writers = self.direct_writer.iter().chain(&self.line_writer);
-        // Nobody is found by its number in another namespace; then the one that did not
-        // wait is the likelier.
-        let found = writers
-            .clone()
-            .find(holds)
-            .or_else(|| writers.clone().next());
-        Ok(found.cloned())
     }
 }
 

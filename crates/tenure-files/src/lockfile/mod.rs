@@ -56,7 +56,8 @@
 //!
 //! # Release
 //!
-//! M first, then all bytes.
+//! All bytes first, then M, which is also the order in which the kernel ends them when a
+//! process dies.
 //!
 //! # Crashes
 //!

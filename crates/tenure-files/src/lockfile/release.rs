@@ -9,11 +9,11 @@ use crate::platform;
 impl LockFile {
     /// Gives up everything this open file holds, for every process that has it open.
     ///
-    /// M first: the next in line runs while the bytes are unlocked. Whoever meets those
-    /// bytes in between is told "busy" by a release that has not returned.
+    /// The bytes first, then M: whoever is granted M finds no proof of the last holder, and
+    /// a proof that is seen belongs to someone who still has M.
     pub(crate) fn leave(&self) -> Result<()> {
+        let unlocked = self.unlock_bytes(EVERYTHING);
         let unflocked = platform::unflock(&self.file);
-        let unflocked = unflocked.map_err(|source| self.failed("unlock", source));
-        unflocked.and(self.unlock_bytes(EVERYTHING))
+        unlocked.and(unflocked.map_err(|source| self.failed("unlock", source)))
     }
 }
