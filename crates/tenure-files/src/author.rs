@@ -76,7 +76,6 @@ pub(crate) struct Author {
 
 impl Author {
     pub(crate) fn new(desk: &Arc<Desk>, request: Request, path: &Arc<Path>) -> Result<Self> {
-        let unknown = Timestamp::from_millis(0);
         Ok(Self {
             desk: desk.clone(),
             holder: desk.holder_line(&request.asker)?,
@@ -87,8 +86,8 @@ impl Author {
                 resource: request.resource,
                 mode: request.mode,
                 token: Token::NONE,
-                since: unknown,
-                heartbeat: unknown,
+                since: Timestamp::from_millis(0),
+                heartbeat: None,
                 purpose: request.purpose,
                 metadata: request.metadata,
             }),
@@ -147,7 +146,7 @@ impl Author {
             token,
             acquired_at: since,
             expires_at: None,
-            heartbeat_at: heartbeat,
+            heartbeat_at: heartbeat.unwrap_or(since),
             binding: Binding::Session,
             state: LeaseState::Held,
             pid: asker.pid,
@@ -176,9 +175,11 @@ impl Scribe for Author {
         let grant = &mut *self.grant;
         grant.token = token;
         grant.mode = mode;
-        grant.heartbeat = now;
-        if !self.granted {
+        if self.granted {
+            grant.heartbeat = Some(now);
+        } else {
             grant.since = now;
+            grant.heartbeat = None;
         }
         (grant, &self.holder)
     }

@@ -7,7 +7,7 @@
 //! | `lockfile` | one lock file: the protocol, step by step |
 //! | `line` | the line inside a process, and kept descriptors |
 //! | `interrupt`, `kernel_wait` | waits in the kernel that can be ended |
-//! | `tokens`, [`replace`](mod@replace) | numbers that never go back; the one atomic replace |
+//! | `tokens`, `replace` | numbers that never go back; the one atomic replace |
 //! | [`filesystem`], [`clock`] | where locks can be trusted; the one clock |
 //! | `platform` | every call to the kernel |
 //!

@@ -71,7 +71,7 @@
 //! 1. The first cell is written only with M exclusive, the second only with TURNSTILE.
 //! 2. While the mark is clear, the first cell is not behind the second.
 //! 3. The record of a writer in line is proved before its grant. It is a holder only if
-//!    nobody else is: [`look`] knows that.
+//!    nobody else is: [`look`](mod@look) knows that.
 //!
 //! # Races, and what prevents them
 //!

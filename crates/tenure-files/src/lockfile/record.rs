@@ -37,8 +37,12 @@ pub(crate) struct Grant {
     pub(crate) mode: Mode,
     pub(crate) token: Token,
     pub(crate) since: Timestamp,
-    pub(crate) heartbeat: Timestamp,
+    /// Not before the first renewal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) heartbeat: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) purpose: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) metadata: Option<Value>,
 }
 
@@ -116,7 +120,7 @@ pub(super) fn decode(slot: &[u8]) -> Option<Record> {
             token: grant.token,
             acquired_at: grant.since,
             expires_at: None,
-            heartbeat_at: grant.heartbeat,
+            heartbeat_at: grant.heartbeat.unwrap_or(grant.since),
             binding: Binding::Session,
             state: LeaseState::Held,
             pid: holder.pid,
@@ -168,7 +172,7 @@ mod tests {
             mode: Mode::Write,
             token: Token::new(7).unwrap(),
             since: Timestamp::from_millis(1),
-            heartbeat: Timestamp::from_millis(2),
+            heartbeat: Some(Timestamp::from_millis(2)),
             purpose: Some(purpose.into()),
             metadata: None,
         }
