@@ -41,6 +41,7 @@ pub mod fixture;
 pub mod histories;
 pub mod kernel_locks;
 pub mod stage;
+mod tell;
 
 pub use conformance::{Area, conformance};
 pub use fixture::{Fixture, Fresh};

@@ -19,6 +19,7 @@ use case::Case;
 
 use crate::Fixture;
 use crate::stage::Stage;
+use crate::tell::tell;
 
 /// What a case is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,12 +119,8 @@ pub fn conformance(fixture: &dyn Fixture, area: Area) {
             assert!(area.may_skip(), "{} may never skip {name}", area.name());
             let stage = Stage::new(fixture);
             if !need.is_met(&stage.capabilities()) {
-                println!(
-                    "skip: {}: {name}: {} {}",
-                    area.name(),
-                    fixture.name(),
-                    need.why()
-                );
+                let (area, store) = (area.name(), fixture.name());
+                tell(format!("skip: {area}: {name}: {store} {}", need.why()));
                 continue;
             }
         }

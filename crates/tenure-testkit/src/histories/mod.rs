@@ -19,6 +19,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRu
 use proptest_state_machine::ReferenceStateMachine;
 
 use crate::Fixture;
+use crate::tell::tell;
 use model::{Model, Rules};
 use player::Troupe;
 use tally::Tally;
@@ -36,10 +37,8 @@ pub fn run(fixture: &dyn Fixture) {
     });
     let seed = number("TENURE_HISTORIES_SEED");
     let seed = seed.unwrap_or_else(|| RandomState::new().hash_one("seed"));
-    println!(
-        "histories: {}: {histories} with seed {seed}",
-        fixture.name()
-    );
+    let name = fixture.name();
+    tell(format!("histories: {name}: {histories} with seed {seed}"));
     let config = Config {
         cases: histories,
         failure_persistence: None,
@@ -66,11 +65,10 @@ pub fn run(fixture: &dyn Fixture) {
         Ok(())
     });
     if let Err(failure) = outcome {
-        let name = fixture.name();
         panic!("{name} differs from the model; TENURE_HISTORIES_SEED={seed} repeats it\n{failure}");
     }
     let tally = tally.into_inner();
-    print!("{tally}");
+    tell(format!("histories: {name}:\n{tally}"));
     tally.assert_complete();
 }
 
