@@ -22,8 +22,6 @@ use crate::report::Failure;
 
 /// How long the command has to end by itself once its lock is lost.
 const GRACE: Duration = Duration::from_secs(5);
-/// A stop that has not happened by then was discarded by the kernel.
-const STOP_WITHIN: Duration = Duration::from_millis(100);
 
 /// What to start, and how.
 pub struct Launch<'a> {
@@ -44,13 +42,15 @@ pub struct Ended {
     pub code: u8,
     /// Whether a lock was lost before that.
     pub lost: bool,
+    /// The signal from the keyboard that ended it, and whether it had the terminal then.
+    pub keyboard: Option<(libc::c_int, bool)>,
 }
 
 /// The running command. Not reaped before [`supervise`](Child::supervise) says so, so its
 /// process id and group stay its own.
 pub struct Child {
     pid: Pid,
-    terminal: Option<Terminal>,
+    terminal: Terminal,
 }
 
 impl Child {
@@ -59,16 +59,10 @@ impl Child {
         let [program, arguments @ ..] = launch.command else {
             return Err(Error::BadInput("there is no command to run".into()).into());
         };
-        let terminal = Terminal::in_foreground();
         let inherited = inherited(launch)?;
         let mut command = Command::new(program);
         command.args(arguments).process_group(0);
         command.envs(launch.environment.iter().map(|(name, value)| (name, value)));
-        if let Some(terminal) = terminal {
-            let step = move || terminal.take_for_caller();
-            // SAFETY: only async-signal-safe calls are made between fork and exec.
-            unsafe { command.pre_exec(step) };
-        }
         if launch.close {
             die_with_parent(&mut command);
         }
@@ -80,19 +74,17 @@ impl Child {
         drop(inherited);
         let pid = spawned.map(|child| Pid::from_child(&child));
         let pid = pid.map_err(|source| {
-            if let Some(terminal) = terminal {
-                terminal.recover();
-            }
             let program = program.to_string_lossy().into_owned();
             Failure::Spawn { program, source }
         })?;
+        let terminal = Terminal::for_command(pid);
         Ok(Self { pid, terminal })
     }
 
     /// Waits for the end of the command. Meanwhile passes signals on, follows the terminal, and
     /// stops the command if a lock is lost, which `on_loss` is told at once.
     pub async fn supervise(
-        self,
+        &mut self,
         signals: &mut Signals,
         guards: &[Guard],
         on_loss: impl Fn(Error),
@@ -100,30 +92,25 @@ impl Child {
         let mut loss = first_loss(guards);
         let mut lost = false;
         let mut kill_at = None;
-        let mut resume_at = None;
         loop {
             tokio::select! {
                 biased;
                 event = signals.next() => match event {
                     Event::Child => match self.look(lost) {
                         Look::Running => {}
-                        Look::Stopped(by) => {
-                            if let Some(terminal) = self.terminal {
-                                terminal.stop_with(self.pid, by);
-                                resume_at = Some(Instant::now() + STOP_WITHIN);
-                            }
-                        }
-                        Look::Ended(code) => return Ended { code, lost },
+                        Look::Stopped(by) => self.terminal.command_stopped(by),
+                        Look::Ended(status) => return self.ended(status, lost),
                     },
-                    Event::End(number) => self.signal_group(number),
-                    Event::Continued => {
-                        self.resume();
-                        resume_at = None;
+                    Event::End(number) => {
+                        self.signal_group(number);
+                        // A stopped command could not follow.
+                        self.signal_group(libc::SIGCONT);
                     }
+                    Event::Suspend => self.signal_group(libc::SIGTSTP),
+                    Event::Continued => self.terminal.resume(),
                 },
                 error = &mut loss, if !lost => {
                     self.signal_group(libc::SIGTERM);
-                    // A stopped command could not follow.
                     self.signal_group(libc::SIGCONT);
                     on_loss(error);
                     lost = true;
@@ -133,17 +120,26 @@ impl Child {
                     self.signal_group(libc::SIGKILL);
                     kill_at = None;
                 }
-                () = at(resume_at) => {
-                    self.resume();
-                    resume_at = None;
-                }
             }
         }
     }
 
-    fn resume(&self) {
-        if let Some(terminal) = self.terminal {
-            terminal.resume(self.pid);
+    /// Ends this process as the command ended, if that was by the keyboard.
+    pub fn follow(&self, ended: Ended) {
+        if let Some((number, had_terminal)) = ended.keyboard {
+            self.terminal.die_of(number, had_terminal);
+        }
+    }
+
+    fn ended(&mut self, status: WaitStatus, lost: bool) -> Ended {
+        let had_terminal = self.terminal.is_lent();
+        self.terminal.take_back();
+        let by = status.terminating_signal();
+        let by_keyboard = by.filter(|by| matches!(*by, libc::SIGINT | libc::SIGQUIT));
+        Ended {
+            code: code(status),
+            lost,
+            keyboard: by_keyboard.map(|number| (number, had_terminal)),
         }
     }
 
@@ -158,20 +154,14 @@ impl Child {
             // Before it is reaped, so that the group is certainly its own. Nobody of it may go on.
             self.signal_group(libc::SIGKILL);
         }
-        let mut options = WaitOptions::NOHANG;
-        if self.terminal.is_some() {
-            options |= WaitOptions::UNTRACED;
-        }
+        let options = WaitOptions::NOHANG | WaitOptions::UNTRACED;
         let Ok(Some((_, status))) = process::waitpid(Some(self.pid), options) else {
             return Look::Running;
         };
         if status.stopped() {
             return Look::Stopped(status.stopping_signal().unwrap_or(libc::SIGSTOP));
         }
-        if let Some(terminal) = self.terminal {
-            terminal.take_back(self.pid);
-        }
-        Look::Ended(code(status))
+        Look::Ended(status)
     }
 
     fn has_ended(&self) -> bool {
@@ -184,7 +174,7 @@ impl Child {
 enum Look {
     Running,
     Stopped(libc::c_int),
-    Ended(u8),
+    Ended(WaitStatus),
 }
 
 fn code(status: WaitStatus) -> u8 {

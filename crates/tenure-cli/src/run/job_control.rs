@@ -1,102 +1,156 @@
 //! The terminal, while the command has a process group of its own.
 //!
-//! A process group in the background may not read from its terminal, and Ctrl-C and Ctrl-Z only
-//! reach the one in the foreground. So `run` does what a shell does: it puts the command into the
-//! foreground, takes the terminal back when the command stops or ends, and stops itself along with it.
+//! A group in the background may write to its terminal, but is stopped when it reads from it
+//! or changes it. And Ctrl-C and Ctrl-Z reach only the group in the foreground, which others
+//! share with `run`: the rest of a pipeline, a script around it. So the terminal stays where
+//! it is until the command needs it:
+//!
+//! 1. The command starts in the background. `run` passes on Ctrl-C and Ctrl-Z.
+//! 2. The command reads and is stopped for it: `run` lends it the terminal, if it is in the
+//!    foreground itself, and lets it go on. In the background, the whole job stops, as any
+//!    job would.
+//! 3. The command stops for another reason: `run` takes the terminal back and stops, with its
+//!    group if only the command had Ctrl-Z. Continued, it lets the command go on.
+//! 4. The command ends: `run` takes the terminal back.
 
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::mem;
+use std::os::unix::fs::OpenOptionsExt;
+use std::ptr;
 
 use rustix::process::{Pid, Signal};
 
-/// The terminal that `run` was in the foreground of when it started.
-#[derive(Debug, Clone, Copy)]
+/// The terminal of this process and of the command, if there is one.
+#[derive(Debug)]
 pub struct Terminal {
-    descriptor: RawFd,
+    tty: Option<File>,
     own: Pid,
+    command: Pid,
+    lent: bool,
 }
 
 impl Terminal {
-    /// The terminal behind standard input or standard error, if we are in its foreground.
-    pub fn in_foreground() -> Option<Self> {
-        let own = rustix::process::getpgrp();
-        let on = |descriptor: BorrowedFd<'_>| rustix::termios::tcgetpgrp(descriptor) == Ok(own);
-        // SAFETY: 0 and 2 are never closed by this process; if its parent closed them, or put
-        // other files there, the calls on them fail, which means that there is no terminal.
-        let candidates = unsafe { [BorrowedFd::borrow_raw(0), BorrowedFd::borrow_raw(2)] };
-        let found = candidates.into_iter().find(|descriptor| on(*descriptor))?;
-        Some(Self {
-            descriptor: found.as_raw_fd(),
-            own,
-        })
-    }
-
-    /// Puts the calling process into the foreground. For the command, between fork and exec, so that
-    /// it never runs in the background for a moment: it would be stopped by its first read.
-    ///
-    /// Only async-signal-safe calls are made.
-    pub fn take_for_caller(self) -> io::Result<()> {
-        self.set_foreground(rustix::process::getpid())
-    }
-
-    /// Takes the terminal back from the command; leaves it alone if someone else has it by now.
-    pub fn take_back(self, group: Pid) {
-        if self.foreground() == Some(group) {
-            // A terminal that is gone needs nobody in its foreground.
-            let _ = self.set_foreground(self.own);
+    /// The controlling terminal, whatever standard input and output are.
+    pub fn for_command(command: Pid) -> Self {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).custom_flags(libc::O_NOCTTY);
+        Self {
+            tty: options.open("/dev/tty").ok(),
+            own: rustix::process::getpgrp(),
+            command,
+            lent: false,
         }
     }
 
-    /// Takes the terminal back from a command that did not start, and whose group is unknown.
-    pub fn recover(self) {
-        if self.foreground() != Some(self.own) {
-            let _ = self.set_foreground(self.own);
+    /// The command was stopped by a signal. Comes back when it goes on.
+    pub fn command_stopped(&mut self, by: libc::c_int) {
+        let wants_terminal = matches!(by, libc::SIGTTIN | libc::SIGTTOU);
+        if self.tty.is_none() {
+            // Nobody can continue us who could not continue the command.
+            return;
         }
-    }
-
-    /// The command has stopped: hands the terminal to whoever had us in the foreground, and stops
-    /// the whole job. Others in our group belong to it: a script that called us, or a pipeline.
-    pub fn stop_with(self, group: Pid, stopped_by: libc::c_int) {
-        self.take_back(group);
-        let signal = match stopped_by {
-            libc::SIGSTOP => Signal::STOP,
-            // SIGTSTP does nothing where no shell could continue us, which is as it should be.
-            _ => Signal::TSTP,
-        };
-        let _ = rustix::process::kill_current_process_group(signal);
-    }
-
-    /// We go on: so does the command, in the foreground if that is where we are.
-    pub fn resume(self, group: Pid) {
-        if self.foreground() == Some(self.own) {
-            let _ = self.set_foreground(group);
+        if !(wants_terminal && self.in_foreground()) {
+            let had_it = self.lent;
+            self.take_back();
+            match by {
+                // The whole job stops as if it had asked for the terminal itself.
+                libc::SIGTTIN => stop_group(Signal::TTIN),
+                libc::SIGTTOU => stop_group(Signal::TTOU),
+                _ if had_it => stop_group(Signal::TSTP),
+                // Ctrl-Z reached all of the group, and was passed on to the command.
+                _ => stop_self(),
+            }
+            self.lent = had_it || wants_terminal;
+        } else {
+            self.lent = true;
         }
-        let _ = rustix::process::kill_process_group(group, Signal::CONT);
+        self.resume();
     }
 
-    fn foreground(self) -> Option<Pid> {
-        rustix::termios::tcgetpgrp(self.borrow()).ok()
+    /// Lets the command go on, with the terminal if it had it and we are in the foreground.
+    pub fn resume(&self) {
+        if self.lent && self.in_foreground() {
+            self.set_foreground(self.command);
+        }
+        let _ = rustix::process::kill_process_group(self.command, Signal::CONT);
+    }
+
+    /// The command is over.
+    pub fn take_back(&mut self) {
+        let tty = self.tty.as_ref();
+        let holder = tty.and_then(|tty| rustix::termios::tcgetpgrp(tty).ok());
+        if self.lent && holder == Some(self.command) {
+            self.set_foreground(self.own);
+        }
+        self.lent = false;
+    }
+
+    /// Ends as the command did, which was killed from the keyboard: a shell around us asks how
+    /// we died to know whether to go on with its script. Comes back without a terminal.
+    pub fn die_of(&self, number: libc::c_int, had_terminal: bool) {
+        if !self.in_foreground() {
+            return;
+        }
+        set_default(number);
+        // SAFETY: plain calls. Those of our group that had not seen Ctrl-C see it now.
+        unsafe { libc::kill(if had_terminal { 0 } else { libc::getpid() }, number) };
+    }
+
+    /// Whether the command has the terminal.
+    pub fn is_lent(&self) -> bool {
+        self.lent
+    }
+
+    fn in_foreground(&self) -> bool {
+        let foreground = |tty: &File| rustix::termios::tcgetpgrp(tty) == Ok(self.own);
+        self.tty.as_ref().is_some_and(foreground)
     }
 
     /// Blocks SIGTTOU meanwhile: a process in the background is stopped for trying otherwise.
-    fn set_foreground(self, group: Pid) -> io::Result<()> {
-        let mut before = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-        // SAFETY: the sets are initialised by `sigemptyset` and `pthread_sigmask` before they
-        // are read, and all pointers are valid for the calls, which are async-signal-safe.
+    fn set_foreground(&self, group: Pid) {
+        let Some(tty) = &self.tty else {
+            return;
+        };
+        // SAFETY: zero is a valid `sigset_t`, and all pointers are valid for the calls.
         unsafe {
-            let mut blocked = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-            libc::sigemptyset(blocked.as_mut_ptr());
-            libc::sigaddset(blocked.as_mut_ptr(), libc::SIGTTOU);
-            libc::pthread_sigmask(libc::SIG_BLOCK, blocked.as_ptr(), before.as_mut_ptr());
+            let mut blocked: libc::sigset_t = mem::zeroed();
+            let mut before: libc::sigset_t = mem::zeroed();
+            libc::sigaddset(&mut blocked, libc::SIGTTOU);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &blocked, &mut before);
+            // A terminal that is gone needs nobody in its foreground.
+            let _: io::Result<()> = rustix::termios::tcsetpgrp(tty, group).map_err(Into::into);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &before, ptr::null_mut());
         }
-        let set = rustix::termios::tcsetpgrp(self.borrow(), group);
-        // SAFETY: `before` was written by the call above.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
-        Ok(set?)
     }
+}
 
-    fn borrow(&self) -> BorrowedFd<'_> {
-        // SAFETY: it is 0 or 2, which this process never closes.
-        unsafe { BorrowedFd::borrow_raw(self.descriptor) }
+/// Stops this process, as Ctrl-Z does to those who do not listen to it.
+pub fn stop_self() {
+    let listening = set_default(libc::SIGTSTP);
+    // SAFETY: a plain call. It comes back when we are continued, or at once if nobody could.
+    unsafe { libc::kill(libc::getpid(), libc::SIGTSTP) };
+    restore(libc::SIGTSTP, &listening);
+}
+
+/// Stops this process and all of its group.
+fn stop_group(signal: Signal) {
+    let listening = set_default(libc::SIGTSTP);
+    let _ = rustix::process::kill_current_process_group(signal);
+    restore(libc::SIGTSTP, &listening);
+}
+
+fn set_default(number: libc::c_int) -> libc::sigaction {
+    // SAFETY: zero is a valid `sigaction`, the default one; all pointers are valid.
+    unsafe {
+        let default: libc::sigaction = mem::zeroed();
+        let mut before: libc::sigaction = mem::zeroed();
+        libc::sigaction(number, &default, &mut before);
+        before
     }
+}
+
+fn restore(number: libc::c_int, action: &libc::sigaction) {
+    // SAFETY: `action` was written by the system.
+    unsafe { libc::sigaction(number, action, ptr::null_mut()) };
 }

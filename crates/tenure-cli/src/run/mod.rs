@@ -39,6 +39,7 @@ const WAIT_DEFAULT: Duration = Duration::from_secs(600);
 /// One thread: the command is a child of this very thread, as `--close` needs it.
 pub fn run(global: &Global, options: cli::Run, report: Report) -> Result<ExitCode, Failure> {
     let context = Context::new(global)?;
+    signals::require_descriptors()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
@@ -88,7 +89,7 @@ async fn under_locks(
         guards: &guards,
         close: options.close,
     });
-    let child = match child {
+    let mut child = match child {
         Ok(child) => child,
         Err(failure) => {
             release(guards).await;
@@ -102,11 +103,11 @@ async fn under_locks(
         on_loss(error);
         return Ok(ExitCode::from(exit::LOST));
     }
-    Ok(ExitCode::from(if ended.lost {
-        exit::LOST
-    } else {
-        ended.code
-    }))
+    if ended.lost {
+        return Ok(ExitCode::from(exit::LOST));
+    }
+    child.follow(ended);
+    Ok(ExitCode::from(ended.code))
 }
 
 /// Releases in reverse order, and says whether a lock turned out to be lost.

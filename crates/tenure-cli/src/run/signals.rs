@@ -6,12 +6,15 @@
 use std::future::poll_fn;
 use std::io;
 use std::mem;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::ptr;
 use std::task::Poll;
 
 use tenure::{Error, Result};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::job_control::stop_self;
 
 /// What is passed on to the command, and ends a wait.
 const ENDING: [libc::c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
@@ -25,6 +28,8 @@ pub enum Event {
     Child,
     /// This process goes on after it was stopped, or was put into the foreground.
     Continued,
+    /// Ctrl-Z: the command is to stop.
+    Suspend,
 }
 
 /// Everything that is listened to.
@@ -45,6 +50,9 @@ impl Signals {
         ];
         let ending = ENDING.into_iter().filter(|number| !is_ignored(*number));
         events.extend(ending.map(|number| (Event::End(number), number)));
+        if !is_ignored(libc::SIGTSTP) {
+            events.push((Event::Suspend, libc::SIGTSTP));
+        }
         let streams = events.into_iter().map(|(event, number)| {
             let stream = signal(SignalKind::from_raw(number)).map_err(unavailable)?;
             Ok((event, stream))
@@ -69,11 +77,22 @@ impl Signals {
     /// The next signal that asks for the end; whatever children do meanwhile.
     pub async fn interruption(&mut self) -> libc::c_int {
         loop {
-            if let Event::End(number) = self.next().await {
-                return number;
+            match self.next().await {
+                Event::End(number) => return number,
+                Event::Suspend => stop_self(),
+                Event::Child | Event::Continued => {}
             }
         }
     }
+}
+
+/// The runtime panics where it finds no descriptors for itself; it needs five.
+pub fn require_descriptors() -> Result<()> {
+    let spare = [UnixStream::pair(), UnixStream::pair(), UnixStream::pair()];
+    for pair in spare {
+        pair.map_err(unavailable)?;
+    }
+    Ok(())
 }
 
 /// Signals wait for as long as this lives.

@@ -117,18 +117,83 @@ fn open_master() -> OwnedFd {
 fn the_command_reads_from_the_terminal_and_ctrl_c_reaches_it() {
     let world = World::new();
     let mut terminal = Terminal::open(&world);
-    terminal.press(
-        "\"$TENURE\" run x -- sh -c 'read line; echo \"got <$line>\"; sleep 300'; echo code=$?.\n",
-    );
+    terminal.press("\"$TENURE\" run x -- sh -c 'read line; echo \"got <$line>\"; sleep 300'\n");
     until("it is held", || !world.is_free("x"));
     terminal.press("hello\n");
     terminal.expect("got <hello>");
     terminal.press("\x03");
+    until("it is free", || world.is_free("x"));
+    terminal.press("echo code=$?.\n");
     terminal.expect("code=130.");
-    assert!(world.is_free("x"));
     // The shell has the terminal again.
     terminal.press("echo still $((40+2))\n");
     terminal.expect("still 42");
+}
+
+#[test]
+fn a_command_asks_on_the_terminal_though_its_input_and_output_are_elsewhere() {
+    let world = World::new();
+    let mut terminal = Terminal::open(&world);
+    terminal.press(
+        "\"$TENURE\" run x -- sh -c 'read a </dev/tty; echo \"got <$a>\" >/dev/tty' \
+         </dev/null >/dev/null 2>&1\n",
+    );
+    until("it is held", || !world.is_free("x"));
+    terminal.press("hello\n");
+    terminal.expect("got <hello>");
+    until("it is free", || world.is_free("x"));
+}
+
+#[test]
+fn the_rest_of_a_pipeline_keeps_the_terminal() {
+    let world = World::new();
+    let mut terminal = Terminal::open(&world);
+    let gate = world.path("gate");
+    // What comes last reads from the terminal, as a pager does.
+    terminal.press(&format!(
+        "\"$TENURE\" run x -- sh -c 'echo out; until [ -e {} ]; do sleep 0.02; done' | \
+         {{ read a; read b </dev/tty; echo \"<$a> <$b>\"; }}\n",
+        gate.display()
+    ));
+    until("it is held", || !world.is_free("x"));
+    terminal.press("key\n");
+    terminal.expect("<out> <key>");
+    std::fs::write(&gate, "").unwrap();
+    until("it is free", || world.is_free("x"));
+}
+
+#[test]
+fn ctrl_c_ends_the_loop_around_it() {
+    let world = World::new();
+    let mut terminal = Terminal::open(&world);
+    terminal.press("for i in 1 2 3; do \"$TENURE\" run x -- sleep 300; echo round $i over; done\n");
+    until("it is held", || !world.is_free("x"));
+    terminal.press("\x03");
+    until("it is free", || world.is_free("x"));
+    terminal.press("echo after $((40+2))\n");
+    terminal.expect("after 42");
+    assert!(
+        !terminal.screen().contains("round 1 over\r"),
+        "{}",
+        terminal.screen()
+    );
+    assert!(world.is_free("x"));
+}
+
+#[test]
+fn a_background_job_that_reads_is_stopped_and_goes_on_in_the_foreground() {
+    let world = World::new();
+    let mut terminal = Terminal::open(&world);
+    terminal.press("\"$TENURE\" run x -- sh -c 'read a; echo \"got <$a>\"' &\n");
+    until("it is held", || !world.is_free("x"));
+    until("the job is stopped", || {
+        terminal.press("jobs\n");
+        terminal.screen().contains("Stopped")
+    });
+    terminal.press("fg\n");
+    terminal.press("hello\n");
+    terminal.expect("got <hello>");
+    until("it is free", || world.is_free("x"));
 }
 
 #[test]
