@@ -44,6 +44,11 @@ pub fn look(path: &Path) -> Result<Option<Look>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(super::explain(path, source)),
     };
+    let regular = platform::identity_of_regular(&file);
+    let regular = regular.map_err(|source| Error::io("look at", path, source))?;
+    if regular.is_none() {
+        return Err(super::not_a_lock_file(path, "it is not a regular file"));
+    }
     let seen = look_until_sure(&file);
     seen.map(Some)
         .map_err(|source| Error::io("look at", path, source))

@@ -123,6 +123,26 @@ fn pages_hold_everything_once_in_order() {
 }
 
 #[test]
+fn odd_entries_among_the_lock_files_hide_nobody() {
+    let stage = Stage::new();
+    let store = open(&stage);
+    let request = numbered(1, Resource::parse("held").unwrap());
+    run(store.acquire(&request)).unwrap();
+    let locks = store.locks_directory();
+    fs::create_dir(locks.join("name:directory.lock")).unwrap();
+    std::os::unix::fs::symlink("nowhere", locks.join("name:link.lock")).unwrap();
+    rustix::fs::mkfifoat(
+        rustix::fs::CWD,
+        locks.join("name:pipe.lock"),
+        rustix::fs::Mode::RUSR,
+    )
+    .unwrap();
+    let listed = run(store.list(&Query::default())).unwrap().held;
+    let listed: Vec<_> = listed.into_iter().map(|lease| lease.lease).collect();
+    assert_eq!(listed, [request.lease]);
+}
+
+#[test]
 fn a_query_for_a_resource_a_prefix_or_an_owner_finds_just_that() {
     let stage = Stage::new();
     let store = open(&stage);
