@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde_json::Value;
@@ -13,6 +13,13 @@ use tenure::{Mode, Owner, Resource, duration};
 
 use crate::help;
 use crate::report::{self, Report};
+
+/// The word before a command that is none of the user's: the other side of `doctor`.
+pub const HOLD: &str = "__hold";
+/// More resources than this are refused: the command could not be told of them.
+pub const RESOURCES_MAX: usize = 256;
+/// Longer names in all are refused, for the same reason.
+pub const NAMES_BYTES_MAX: usize = 32 * 1024;
 
 /// Locks for many processes: who holds it, since when, and why.
 #[derive(Debug, Parser)]
@@ -54,21 +61,28 @@ pub enum Command {
         shell: clap_complete::Shell,
     },
     /// Holds a lock until standard input ends: the other side of `doctor`
-    #[command(hide = true, name = "__hold")]
-    Hold {
-        /// What to hold
-        #[arg(value_parser = parse_resource())]
-        resource: Resource,
-    },
+    #[command(skip)]
+    Hold { resource: Resource },
+}
+
+/// The command line of [`HOLD`]. It is a definition of its own so that neither help nor
+/// completions nor suggestions know of it.
+#[derive(Debug, Parser)]
+struct Hold {
+    #[command(flatten)]
+    global: Global,
+    /// What to hold
+    #[arg(value_parser = parse_resource())]
+    resource: Resource,
 }
 
 #[derive(Debug, Args)]
 pub struct Run {
     /// How resources without =MODE are locked: read, write or upgradeable
-    #[arg(long, value_name = "MODE", default_value = "write")]
+    #[arg(long, value_name = "MODE", default_value = "write", value_parser = parse_mode(), hide_possible_values = true)]
     pub mode: Mode,
     /// How long to wait, such as 500ms, 30s, 5m or 1h (default: 10m)
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse, conflicts_with = "no_wait")]
+    #[arg(long, value_name = "DURATION", value_parser = parse_wait, conflicts_with = "no_wait")]
     pub wait: Option<Duration>,
     /// Do not wait: exit 75 at once if it is held
     #[arg(long)]
@@ -82,10 +96,11 @@ pub struct Run {
     /// Kept with the lease, as JSON
     #[arg(long, value_name = "JSON", value_parser = parse_meta)]
     pub meta: Option<Value>,
-    /// Run under a lock that an outer run holds already
+    /// Run under a lock that an outer run holds already; one that none holds is simply taken
     #[arg(long)]
     pub reuse: bool,
-    /// Do not pass the lock's descriptor on; if run is killed, so is the command
+    /// Do not pass the lock's descriptor on. If run is killed, so is the command itself, but
+    /// not the processes it started in turn
     #[arg(short = 'o', long)]
     pub close: bool,
     /// The exit code for busy or timed out
@@ -110,7 +125,7 @@ pub struct Ls {
     #[arg(long, value_name = "N", value_parser = parse_limit)]
     pub limit: Option<usize>,
     /// Only what comes after, as `next` of an earlier page says
-    #[arg(long, value_name = "CURSOR")]
+    #[arg(long, value_name = "CURSOR", value_parser = parse_cursor)]
     pub after: Option<String>,
 }
 
@@ -130,8 +145,34 @@ impl Wanted {
             (Some(_), Some(cut)) => &text[..cut],
             _ => text,
         };
+        if let (None, Some(cut)) = (mode, cut) {
+            let word = String::from_utf8_lossy(&text[cut + 1..]);
+            return Err(format!(
+                "there is no mode {word:?}; modes are read, write and upgradeable. \
+                 A `=` in a name is written %3D"
+            ));
+        }
         let resource = Resource::parse_bytes(name).map_err(|error| error.to_string())?;
         Ok(Self { resource, mode })
+    }
+}
+
+fn parse_mode() -> impl TypedValueParser<Value = Mode> {
+    PossibleValuesParser::new(Mode::ALL.map(Mode::as_str)).try_map(|text| text.parse::<Mode>())
+}
+
+fn parse_wait(text: &str) -> Result<Duration, String> {
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(format!("the unit is missing; write {text}s for seconds"));
+    }
+    duration::parse(text).map_err(|error| error.to_string())
+}
+
+/// A cursor of a store has a blank in it; one that begins the second list ends with a dot.
+fn parse_cursor(text: &str) -> Result<String, String> {
+    match text.contains(' ') || text == "1." {
+        true => Ok(text.to_owned()),
+        false => Err("take it from `next` of the page before, and quote it".into()),
     }
 }
 
@@ -168,9 +209,18 @@ fn parse_limit(text: &str) -> Result<usize, String> {
 pub struct Refusal {
     error: clap::Error,
     json: bool,
+    /// The command it is about, if there is one.
+    command: Option<String>,
 }
 
 impl Refusal {
+    fn message(&self) -> String {
+        match self.error.kind() {
+            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "a command is missing".into(),
+            _ => report::usage_message(&self.error),
+        }
+    }
+
     /// Shows it and says how to exit.
     pub fn show(&self) -> ExitCode {
         let asked_for = matches!(
@@ -178,7 +228,11 @@ impl Refusal {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
         );
         if self.json && !asked_for {
-            return Report::new(true).usage(&report::usage_message(&self.error));
+            let remedy = match &self.command {
+                Some(command) => format!("look at: tenure {command} --help"),
+                None => "look at: tenure --help".into(),
+            };
+            return Report::new(true).usage(&self.message(), remedy);
         }
         // It goes to standard output if it was asked for. A closed pipe there is no failure.
         let _ = self.error.print();
@@ -191,12 +245,46 @@ impl Refusal {
 
 /// Reads the command line.
 pub fn parse(arguments: Vec<OsString>) -> Result<Cli, Refusal> {
-    let matches = Cli::command().try_get_matches_from(&arguments);
-    let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match arguments.get(1).is_some_and(|word| word == HOLD) {
+        true => Hold::try_parse_from(&arguments[1..]).map(|Hold { global, resource }| Cli {
+            global,
+            command: Command::Hold { resource },
+        }),
+        false => parse_known(&arguments),
+    };
     cli.map_err(|error| Refusal {
         error,
         json: wants_json(&arguments),
+        command: command_in(&arguments),
     })
+}
+
+fn parse_known(arguments: &[OsString]) -> Result<Cli, clap::Error> {
+    let mut definition = Cli::command();
+    let matches = definition.try_get_matches_from_mut(arguments)?;
+    let cli = Cli::from_arg_matches(&matches)?;
+    if let Command::Run(run) = &cli.command {
+        let names = run.resources.iter().map(|wanted| wanted.resource.as_str());
+        let bytes: usize = names.map(str::len).sum();
+        if run.resources.len() > RESOURCES_MAX || bytes > NAMES_BYTES_MAX {
+            let problem = format!(
+                "one run takes at most {RESOURCES_MAX} resources, with names of at most \
+                 {NAMES_BYTES_MAX} bytes together; these are {} with {bytes} bytes",
+                run.resources.len()
+            );
+            return Err(definition.error(ErrorKind::TooManyValues, problem));
+        }
+    }
+    Ok(cli)
+}
+
+/// Which command is meant, for a command line that could not be read.
+fn command_in(arguments: &[OsString]) -> Option<String> {
+    let definition = Cli::command();
+    let own = arguments.iter().skip(1).take_while(|word| *word != "--");
+    let mut words = own.filter_map(|word| word.to_str());
+    let known = |word: &&str| definition.find_subcommand(word).is_some();
+    words.find(known).map(str::to_owned)
 }
 
 /// Whether errors are wanted as JSON, for a command line that could not be read.
@@ -277,7 +365,7 @@ mod tests {
         );
         assert_eq!(
             kind("tenure run --mode rw x -- true"),
-            ErrorKind::ValueValidation
+            ErrorKind::InvalidValue
         );
         assert_eq!(
             kind("tenure run -E 256 x -- true"),
@@ -291,6 +379,45 @@ mod tests {
             kind("tenure run --wait 1s --no-wait x -- true"),
             ErrorKind::ArgumentConflict
         );
+    }
+
+    #[test]
+    fn a_word_that_is_no_mode_is_called_so() {
+        for text in ["x=Write", "x=bad", "x="] {
+            let problem = Wanted::parse(text.as_bytes()).unwrap_err();
+            assert!(problem.starts_with("there is no mode"), "{problem}");
+            assert!(problem.contains("read, write and upgradeable"), "{problem}");
+            assert!(problem.contains("%3D"), "{problem}");
+        }
+    }
+
+    #[test]
+    fn a_wait_without_a_unit_is_told_which_to_write() {
+        assert!(parse_wait("5").unwrap_err().contains("5s"));
+        assert_eq!(parse_wait("5s"), Ok(Duration::from_secs(5)));
+    }
+
+    #[test]
+    fn more_resources_than_can_be_passed_on_are_refused() {
+        let line = |number: usize, name: &str| {
+            let names: Vec<String> = (0..number).map(|i| format!("{name}{i}")).collect();
+            format!("tenure run {} -- true", names.join(" "))
+        };
+        assert_eq!(
+            run(&line(RESOURCES_MAX, "x")).resources.len(),
+            RESOURCES_MAX
+        );
+        assert_eq!(
+            kind(&line(RESOURCES_MAX + 1, "x")),
+            ErrorKind::TooManyValues
+        );
+        assert_eq!(kind(&line(40, &"x".repeat(900))), ErrorKind::TooManyValues);
+    }
+
+    #[test]
+    fn a_cursor_is_told_from_a_name() {
+        assert!(parse_cursor("name:x l1").is_ok() && parse_cursor("1.").is_ok());
+        assert!(parse_cursor("name:x").is_err() && parse_cursor("").is_err());
     }
 
     #[test]

@@ -11,8 +11,29 @@ use crate::report::Failure;
 
 /// Prints the completions for a shell.
 pub fn completions(shell: Shell) -> Result<ExitCode, Failure> {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "tenure", &mut script);
+    let script = script(shell);
     io::stdout().write_all(&script).map_err(Failure::output)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn script(shell: Shell) -> Vec<u8> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "tenure", &mut script);
+    script
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_are_completed_and_what_is_not_for_people_is_not() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let script = String::from_utf8(script(shell)).unwrap();
+            assert!(!script.contains(crate::cli::HOLD), "{shell}");
+            for mode in tenure::Mode::ALL {
+                assert!(script.contains(mode.as_str()), "{shell}: {mode}");
+            }
+        }
+    }
 }

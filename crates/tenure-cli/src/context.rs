@@ -43,6 +43,7 @@ impl Context {
 
     /// Opens the store.
     pub async fn keeper(&self, wait: Duration) -> Result<Keeper> {
+        self.check_scheme()?;
         let keeper = Keeper::open_with(&self.located.url, self.settings(wait)).await?;
         if keeper.store().capabilities().cross_process {
             return Ok(keeper);
@@ -53,6 +54,23 @@ impl Context {
                 self.located.url
             ),
             remedy: "name a store that processes share, such as file:DIR".into(),
+        })
+    }
+}
+
+impl Context {
+    /// Refuses what no command can use, without naming the stores that only a library can.
+    fn check_scheme(&self) -> Result<()> {
+        let url = &self.located.url;
+        let problem = match url.split_once(':') {
+            Some(("file", "")) => "the directory is missing",
+            Some(("file" | "memory", _)) => return Ok(()),
+            _ => "no store is known by this name",
+        };
+        let shown: String = url.chars().take(200).collect();
+        Err(Error::Configuration {
+            problem: format!("bad store {shown:?}: {problem}; known is file:DIR (kernel locks)"),
+            remedy: "name a store with --store or TENURE_STORE, such as file:/var/lib/locks".into(),
         })
     }
 }

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use tenure::{Error, Keeper, Lease, Listing, Query, Resource, Result, Waiting, duration};
+use tenure::{Error, Keeper, Lease, LeaseId, Listing, Query, Resource, Result, Waiting, duration};
 
 use crate::cli::{self, Global};
 use crate::context::{Context, WAIT_DEFAULT};
-use crate::people::{age, columns, cut, holder_is_gone, this_host, visible};
+use crate::people::{OUTLIVED, age, columns, cut, outlived, this_host, visible};
 use crate::report::{Failure, word};
 
 const HEADINGS: [&str; 7] = [
@@ -26,13 +26,23 @@ pub fn ls(global: &Global, options: &cli::Ls) -> Result<ExitCode, Failure> {
         .enable_time()
         .build();
     let runtime = runtime.map_err(crate::run::unavailable)?;
-    let listing = runtime.block_on(async {
+    let (listing, outlived) = runtime.block_on(async {
         let keeper = context.keeper(WAIT_DEFAULT).await?;
-        list(&keeper, options).await
+        let listing = list(&keeper, options).await?;
+        let outlived = match global.json {
+            true => Vec::new(),
+            false => outlived(&keeper, &listing.held).await,
+        };
+        Ok::<_, Error>((listing, outlived))
     })?;
+    let nothing = match options.prefix.is_some() || options.owner.is_some() {
+        true => "nothing that matches is held",
+        false if options.after.is_some() => "nothing more is held",
+        false => "nothing is held",
+    };
     match global.json {
         true => print_json(&listing)?,
-        false => print_table(&listing)?,
+        false => print_table(&listing, &outlived, nothing)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -119,10 +129,10 @@ fn split_cursor(cursor: &str, beginnings: usize) -> Result<(usize, Option<String
     }
 }
 
-fn print_table(listing: &Listing) -> Result<(), Failure> {
+fn print_table(listing: &Listing, outlived: &[LeaseId], nothing: &str) -> Result<(), Failure> {
     let waiting = listing.waiting.as_deref().unwrap_or_default();
     if listing.held.is_empty() && waiting.is_empty() {
-        word("nothing is held");
+        word(nothing);
         return Ok(());
     }
     let size = rustix::termios::tcgetwinsize(io::stdout());
@@ -130,7 +140,7 @@ fn print_table(listing: &Listing) -> Result<(), Failure> {
         .ok()
         .map(|size| usize::from(size.ws_col))
         .filter(|width| *width > 0);
-    let mut text = table(&listing.held, width);
+    let mut text = table(&listing.held, outlived, width);
     for waiter in waiting {
         text.push_str(&waiting_line(waiter, width));
     }
@@ -155,13 +165,13 @@ fn waiting_line(waiter: &Waiting, width: Option<usize>) -> String {
     cut(&line, width.unwrap_or(usize::MAX)) + "\n"
 }
 
-fn cells(lease: &Lease, host: &str) -> [String; 7] {
+fn cells(lease: &Lease, outlived: &[LeaseId], host: &str) -> [String; 7] {
     let pid = match lease.host == host {
         true => lease.pid.to_string(),
         false => format!("{}@{}", lease.pid, visible(&lease.host)),
     };
-    let command = match holder_is_gone(lease) {
-        true => format!("{} (run is gone; its command goes on)", lease.command),
+    let command = match outlived.contains(&lease.lease) {
+        true => format!("{} {OUTLIVED}", lease.command),
         false => lease.command.clone(),
     };
     [
@@ -177,13 +187,13 @@ fn cells(lease: &Lease, host: &str) -> [String; 7] {
 }
 
 /// The table, as wide as its contents, and no wider than the terminal if there is one.
-fn table(held: &[Lease], width: Option<usize>) -> String {
+fn table(held: &[Lease], outlived: &[LeaseId], width: Option<usize>) -> String {
     if held.is_empty() {
         return String::new();
     }
     let host = this_host();
     let mut rows = vec![HEADINGS.map(str::to_owned)];
-    rows.extend(held.iter().map(|lease| cells(lease, &host)));
+    rows.extend(held.iter().map(|lease| cells(lease, outlived, &host)));
     let mut widths = [0; HEADINGS.len()];
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
@@ -236,10 +246,10 @@ mod tests {
         long.command = "make ".repeat(50);
         long.purpose = Some("because ".repeat(10));
         let held = [long, lease("map:atlas/m3")];
-        let narrow = table(&held, Some(90));
+        let narrow = table(&held, &[], Some(90));
         assert!(narrow.lines().all(|line| columns(line) <= 90), "{narrow}");
         assert!(narrow.contains('…'));
-        let whole = table(&held, None);
+        let whole = table(&held, &[], None);
         assert!(!whole.contains('…') && whole.contains(&"make ".repeat(40)));
         assert!(whole.starts_with("RESOURCE"));
     }

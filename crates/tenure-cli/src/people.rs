@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use tenure::{Lease, Timestamp, duration};
+use tenure::{Keeper, Lease, LeaseId, Timestamp, duration};
 
 /// The name of this machine.
 pub fn this_host() -> String {
@@ -17,11 +17,30 @@ pub fn age(lease: &Lease) -> Duration {
     Timestamp::from(SystemTime::now()).since(lease.acquired_at)
 }
 
-/// Whether the process that took the lease is gone although the lease is held: `run` was
-/// killed and its command, which inherited the lock, goes on.
+/// What is said of a lease in [`outlived`].
+pub const OUTLIVED: &str = "(run is gone; its command goes on)";
+
+/// The leases whose process is gone although they are still held: `run` was killed and its
+/// command, which inherited the lock, goes on.
+///
+/// A `run` that just ended is gone too, and so is its lease. So each of them is looked up
+/// again after its process was seen to be gone, and counts only if it is still there.
+pub async fn outlived(keeper: &Keeper, leases: &[Lease]) -> Vec<LeaseId> {
+    let mut outlived = Vec::new();
+    for lease in leases.iter().filter(|lease| process_is_gone(lease)) {
+        // Where it cannot be looked up, nothing is said.
+        let held = keeper.holders(&lease.resource).await.unwrap_or_default();
+        if held.iter().any(|held| held.lease == lease.lease) {
+            outlived.push(lease.lease.clone());
+        }
+    }
+    outlived
+}
+
+/// Whether the process that took the lease is gone.
 ///
 /// Only for people. A process id proves nothing, since it may be in use again.
-pub fn holder_is_gone(lease: &Lease) -> bool {
+pub fn process_is_gone(lease: &Lease) -> bool {
     let pid = i32::try_from(lease.pid)
         .ok()
         .and_then(rustix::process::Pid::from_raw);
@@ -33,7 +52,9 @@ pub fn holder_is_gone(lease: &Lease) -> bool {
 }
 
 /// `held (write) by ana@desk for 3m 05s: pid 4242 on desk, "cargo test", purpose: nightly`.
-pub fn held_by(lease: &Lease) -> String {
+///
+/// `outlived` are the leases of which [`OUTLIVED`] is said.
+pub fn held_by(lease: &Lease, outlived: &[LeaseId]) -> String {
     let mut text = format!(
         "held ({}) by {} for {}: pid {} on {}, \"{}\"",
         lease.mode,
@@ -47,8 +68,9 @@ pub fn held_by(lease: &Lease) -> String {
         text.push_str(", purpose: ");
         text.push_str(&visible(purpose));
     }
-    if holder_is_gone(lease) {
-        text.push_str(" (run is gone; its command goes on)");
+    if outlived.contains(&lease.lease) {
+        text.push(' ');
+        text.push_str(OUTLIVED);
     }
     text
 }
@@ -110,7 +132,9 @@ pub fn cut(text: &str, columns_max: usize) -> String {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use tenure::{Binding, LeaseId, LeaseState, Mode, Owner, Resource, SessionId, Token};
+    use tenure::{
+        Binding, LeaseState, Mode, Options, Owner, Resource, SessionId, SessionOptions, Token,
+    };
 
     /// A lease of someone else, taken 185 s ago by a process that never existed.
     pub fn lease(resource: &str) -> Lease {
@@ -138,19 +162,32 @@ pub mod tests {
     #[test]
     fn a_holder_is_named_with_everything_a_person_needs() {
         assert_eq!(
-            held_by(&lease("x")),
+            held_by(&lease("x"), &[]),
             "held (write) by ana@desk for 3m 05s: pid 4242 on desk, \"cargo test\", purpose: nightly"
         );
     }
 
-    #[test]
-    fn a_holder_whose_process_is_gone_is_told_apart() {
-        let mut gone = lease("x");
-        gone.host = this_host();
-        gone.pid = i32::MAX.cast_unsigned();
-        assert!(held_by(&gone).ends_with("(run is gone; its command goes on)"));
-        gone.pid = std::process::id();
-        assert!(!holder_is_gone(&gone));
+    #[tokio::test]
+    async fn only_a_lease_that_is_still_held_without_its_process_outlived_it() {
+        let keeper = Keeper::open("memory:").await.unwrap();
+        let owner = SessionOptions::new(Owner::parse("ana").unwrap());
+        let session = keeper.session(owner).await.unwrap();
+        let resource = Resource::parse("x").unwrap();
+        let options = Options::default();
+        let guard = session.acquire(&resource, Mode::Write, &options).await;
+        let guard = guard.unwrap();
+        let mut held = guard.lease();
+        assert!(outlived(&keeper, &[held.clone()]).await.is_empty());
+        held.host = this_host();
+        held.pid = i32::MAX.cast_unsigned();
+        let found = outlived(&keeper, &[held.clone()]).await;
+        assert_eq!(found, [held.lease.clone()]);
+        assert!(held_by(&held, &found).ends_with(OUTLIVED));
+        guard.release().await.unwrap();
+        assert!(
+            outlived(&keeper, &[held]).await.is_empty(),
+            "its run ended, and the lease with it"
+        );
     }
 
     #[test]
@@ -158,7 +195,7 @@ pub mod tests {
         let mut elsewhere = lease("x");
         elsewhere.pid = i32::MAX.cast_unsigned();
         elsewhere.host = format!("not-{}", this_host());
-        assert!(!holder_is_gone(&elsewhere));
+        assert!(!process_is_gone(&elsewhere));
     }
 
     #[test]

@@ -5,10 +5,10 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use serde::Serialize;
-use tenure::{Error, Lease, Resource, duration};
+use tenure::{Error, Lease, LeaseId, Resource, Settings, blocking, duration};
 
 use crate::exit;
-use crate::people::held_by;
+use crate::people::{held_by, process_is_gone};
 
 /// More holders than this are counted, not named.
 const HOLDERS_SHOWN_MAX: usize = 5;
@@ -99,6 +99,8 @@ fn busy_message(error: &Error) -> String {
     let [first, rest @ ..] = error.holders() else {
         return error.to_string();
     };
+    let outlived = outlived(error);
+    let held_by = |lease: &Lease| held_by(lease, &outlived);
     let mut message = match error {
         Error::Timeout { limit, .. } => {
             let limit = duration::show(*limit);
@@ -122,6 +124,30 @@ fn busy_message(error: &Error) -> String {
         );
     }
     message
+}
+
+/// The holders whose `run` is gone while the lease is still held, which is looked up anew: a
+/// `run` that ended since the error arose is gone as well.
+fn outlived(error: &Error) -> Vec<LeaseId> {
+    let (Error::Busy { place, holders } | Error::Timeout { place, holders, .. }) = error else {
+        return Vec::new();
+    };
+    if !holders.iter().any(process_is_gone) {
+        return Vec::new();
+    }
+    let settings = Settings {
+        // Only looked at, never locked.
+        trust_flock: true,
+        ..Settings::default()
+    };
+    let keeper = blocking::Keeper::open_with(&place.store, settings);
+    let held = keeper.and_then(|keeper| keeper.holders(&place.resource));
+    // Where it cannot be looked up, nothing is said.
+    let held = held.unwrap_or_default();
+    let gone = holders.iter().filter(|lease| process_is_gone(lease));
+    gone.map(|lease| lease.lease.clone())
+        .filter(|gone| held.iter().any(|held| held.lease == *gone))
+        .collect()
 }
 
 /// `{"error":{…}}`.
@@ -182,13 +208,13 @@ impl Report {
     }
 
     /// Shows a usage error as JSON and says how to exit.
-    pub fn usage(self, message: &str) -> ExitCode {
+    pub fn usage(self, message: &str, remedy: String) -> ExitCode {
         let body = Body {
             kind: "usage",
             message: message.to_owned(),
             resource: None,
             holders: &[],
-            remedy: "look at: tenure --help".into(),
+            remedy,
         };
         print_json(&mut io::stdout(), body);
         ExitCode::from(exit::USAGE)
@@ -202,11 +228,11 @@ fn print_json(output: &mut dyn Write, error: Body<'_>) {
     let _ = writeln!(output, "{document}");
 }
 
-/// What clap has to say, without its ornament.
+/// What clap has to say: its first paragraph, without tips and usage.
 pub fn usage_message(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
-    let message = text.split("\n\nUsage:").next().unwrap_or(text);
+    let message = text.split("\n\n").next().unwrap_or(text);
     message.trim().to_owned()
 }
 

@@ -70,6 +70,25 @@ pub struct Place {
     pub location: String,
 }
 
+impl Place {
+    /// The command that shows who has the lock file open, for a lock whose holder only knows
+    /// flock and left no record. None where locks are no files.
+    pub fn without_record(&self) -> Option<String> {
+        self.store
+            .starts_with("file:")
+            .then(|| format!("fuser {}", for_shell(&self.location)))
+    }
+}
+
+/// Quotes a path so that it can be pasted into a shell.
+fn for_shell(path: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "/._-+:@%,".contains(c);
+    match !path.is_empty() && path.chars().all(plain) {
+        true => path.to_owned(),
+        false => format!("'{}'", path.replace('\'', "'\\''")),
+    }
+}
+
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({}) at {}", self.resource, self.mode, self.location)
@@ -81,7 +100,7 @@ impl fmt::Display for Place {
 #[non_exhaustive]
 pub enum Error {
     /// Someone else holds it, and the caller did not want to wait.
-    #[error("{place} is held{}", by(holders))]
+    #[error("{place} is held{}", by(place, holders))]
     Busy {
         /// What was asked for.
         place: Box<Place>,
@@ -89,7 +108,10 @@ pub enum Error {
         holders: Vec<Lease>,
     },
     /// Someone else held it for as long as the caller wanted to wait.
-    #[error("{place} was not free within {}{}", duration::show(*limit), by(holders))]
+    #[error(
+        "{place} was not free within {}; held{}",
+        duration::show(*limit), by(place, holders)
+    )]
     Timeout {
         /// What was asked for.
         place: Box<Place>,
@@ -117,6 +139,14 @@ pub enum Error {
         asked: Resource,
         /// What is held and comes later.
         held: Resource,
+    },
+    /// What an outer `run` holds is too weak to work under.
+    #[error("the outer run holds {} for {held}, which is too weak for {}", place.resource, place.mode)]
+    TooWeak {
+        /// What was asked for.
+        place: Box<Place>,
+        /// How the outer `run` holds it.
+        held: Mode,
     },
     /// The lease is not in the state the request needs.
     #[error("{place}: expected {expected}, but it is {actual}")]
@@ -205,7 +235,10 @@ impl Error {
     pub fn class(&self) -> Class {
         match self {
             Error::Busy { .. } | Error::Timeout { .. } => Class::Busy,
-            Error::Reentry { .. } | Error::Order { .. } | Error::Conflict { .. } => Class::Conflict,
+            Error::Reentry { .. }
+            | Error::Order { .. }
+            | Error::TooWeak { .. }
+            | Error::Conflict { .. } => Class::Conflict,
             Error::LeaseOver { .. } => Class::NotAllowed,
             Error::Lost { .. } => Class::Lost,
             Error::BadInput(_) | Error::Corrupt { .. } => Class::BadInput,
@@ -223,6 +256,7 @@ impl Error {
             Error::Busy { place, .. }
             | Error::Timeout { place, .. }
             | Error::Reentry { place, .. }
+            | Error::TooWeak { place, .. }
             | Error::Conflict { place, .. }
             | Error::Lost { place, .. } => Some(&place.resource),
             Error::Order { asked, .. } => Some(asked),
@@ -242,8 +276,15 @@ impl Error {
     /// What to do next, in one sentence.
     pub fn remedy(&self) -> String {
         match self {
-            Error::Busy { .. } => "wait for it with --wait, or look with: tenure ls".into(),
-            Error::Timeout { .. } => "wait longer with --wait, or look with: tenure ls".into(),
+            Error::Busy { place, holders } => {
+                format!("wait for it with --wait, or {}", look(place, holders))
+            }
+            Error::Timeout { place, holders, .. } => {
+                format!("wait longer with --wait, or {}", look(place, holders))
+            }
+            Error::TooWeak { place, .. } => {
+                format!("start the outer run with {}={}", place.resource, place.mode)
+            }
             Error::Reentry { .. } => "use the lease already held (tenure run --reuse)".into(),
             Error::Order { asked, held } => {
                 format!("take both in one set, or {asked} first and {held} after it")
@@ -286,10 +327,78 @@ fn remedy_for_io(source: &io::Error) -> &'static str {
     }
 }
 
-fn by(holders: &[Lease]) -> String {
+/// How to see who is in the way.
+fn look(place: &Place, holders: &[Lease]) -> String {
+    match place.without_record() {
+        Some(see) if holders.is_empty() => format!("look with: {see}"),
+        _ => "look with: tenure ls".into(),
+    }
+}
+
+fn by(place: &Place, holders: &[Lease]) -> String {
     match holders {
+        [] if place.without_record().is_some() => " by a program that leaves no record".into(),
         [] => String::new(),
         [one] => format!(" by {}", one.owner),
         [one, rest @ ..] => format!(" by {} and {} more", one.owner, rest.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(store: &str, location: &str) -> Box<Place> {
+        Box::new(Place {
+            resource: Resource::new("name", "x").unwrap(),
+            mode: Mode::Write,
+            store: store.into(),
+            location: location.into(),
+        })
+    }
+
+    fn timeout(place: Box<Place>) -> Error {
+        Error::Timeout {
+            place,
+            waited: Duration::from_millis(301),
+            limit: Duration::from_millis(300),
+            attempts: 1,
+            holders: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_holder_without_a_record_is_looked_for_by_its_file() {
+        let error = timeout(place("file:/s", "/s/locks/x.lock"));
+        assert_eq!(
+            error.to_string(),
+            "name:x (write) at /s/locks/x.lock was not free within 300ms; \
+             held by a program that leaves no record"
+        );
+        assert!(error.remedy().ends_with("look with: fuser /s/locks/x.lock"));
+        let elsewhere = timeout(place("memory:", "name:x"));
+        assert!(elsewhere.to_string().ends_with("within 300ms; held"));
+        assert!(elsewhere.remedy().ends_with("look with: tenure ls"));
+    }
+
+    #[test]
+    fn a_path_can_be_pasted_into_a_shell() {
+        assert_eq!(for_shell("/s/name:x%2F.lock"), "/s/name:x%2F.lock");
+        assert_eq!(for_shell("/my locks/it's"), "'/my locks/it'\\''s'");
+    }
+
+    #[test]
+    fn a_lease_too_weak_to_reuse_says_how_to_start_the_outer_run() {
+        let error = Error::TooWeak {
+            place: place("file:/s", "/s/x"),
+            held: Mode::Read,
+        };
+        assert_eq!(error.class(), Class::Conflict);
+        assert!(
+            error
+                .to_string()
+                .starts_with("the outer run holds name:x for read")
+        );
+        assert_eq!(error.remedy(), "start the outer run with name:x=write");
     }
 }

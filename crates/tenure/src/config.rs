@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, de};
-use tenure_core::{Error, Ranking, Result, RetryPolicy, duration};
+use tenure_core::{Error, Ranking, Resource, Result, RetryPolicy, duration};
 
 use crate::locate::Environment;
 
@@ -45,6 +45,7 @@ pub struct Config {
     #[serde(default, deserialize_with = "optional_duration")]
     pub wait: Option<Duration>,
     /// Kinds in the order they are taken.
+    #[serde(default, deserialize_with = "optional_order")]
     pub order: Option<Vec<String>>,
     /// Whether flock is trusted where the file system is not known to be safe.
     pub trust_flock: Option<bool>,
@@ -196,6 +197,21 @@ fn optional_duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Durati
     duration::parse(&text).map(Some).map_err(de::Error::custom)
 }
 
+/// A kind that cannot be, or that stands there twice, is a misspelling of another one, which
+/// would then be taken in an order nobody wanted.
+fn optional_order<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<String>>, D::Error> {
+    let order = Vec::<String>::deserialize(from)?;
+    for (index, kind) in order.iter().enumerate() {
+        if Resource::new(kind, "x").is_err() {
+            return Err(de::Error::custom(format!("order: {kind:?} is no kind")));
+        }
+        if order[..index].contains(kind) {
+            return Err(de::Error::custom(format!("order: {kind:?} stands twice")));
+        }
+    }
+    Ok(Some(order))
+}
+
 fn optional_delay<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
     let delay = optional_duration(from)?;
     if delay > Some(INITIAL_DELAY_MAX) {
@@ -267,6 +283,10 @@ mod tests {
             "[retry]\nattempts = 0\n",
             "[retry]\ninitial_delay = '2m'\n",
             "[retry]\nlongest = '2s'\n",
+            "order = ['map', 'Map']\n",
+            "order = ['']\n",
+            "order = ['map:']\n",
+            "order = ['map', 'name', 'map']\n",
             "run = 'make'\n",
             "= =\n",
         ] {
@@ -276,6 +296,12 @@ mod tests {
                 "{text:?}: {problem}"
             );
         }
+    }
+
+    #[test]
+    fn a_kind_that_cannot_be_ordered_is_named() {
+        assert!(problem("order = ['a', 'B b']\n").contains("\"B b\" is no kind"));
+        assert!(problem("order = ['a', 'b', 'a']\n").contains("\"a\" stands twice"));
     }
 
     #[test]

@@ -184,7 +184,12 @@ fn choose(
     }
     if let (Some(url), Some(path)) = (&config.store, config_path) {
         let own = path.parent().unwrap_or(path);
-        let main = git::around(own).and_then(|repository| repository.main_worktree);
+        // Without a need for it, a broken repository does no harm.
+        let repository = match relative(url) {
+            Some(_) => git::around(own)?,
+            None => None,
+        };
+        let main = repository.and_then(|repository| repository.main_worktree);
         let url = absolute(url, main.as_deref().unwrap_or(own))?;
         return Ok((url, Why::File(path.to_owned())));
     }
@@ -227,16 +232,18 @@ pub fn state_directory(environment: &Environment) -> Result<PathBuf> {
 
 /// Makes the path in an address absolute, since the command under `run` may go elsewhere.
 fn absolute(url: &str, base: &Path) -> Result<String> {
-    for scheme in ["file:", "sqlite:"] {
-        if let Some(path) = url.strip_prefix(scheme)
-            && !path.is_empty()
-            && !path.starts_with('/')
-        {
-            let path = utf8(&base.join(path))?;
-            return Ok(format!("{scheme}{path}"));
-        }
+    match relative(url) {
+        Some((scheme, path)) => Ok(format!("{scheme}{}", utf8(&base.join(path))?)),
+        None => Ok(url.to_owned()),
     }
-    Ok(url.to_owned())
+}
+
+/// The scheme and the path of an address whose path is relative.
+fn relative(url: &str) -> Option<(&'static str, &str)> {
+    ["file:", "sqlite:"].into_iter().find_map(|scheme| {
+        let path = url.strip_prefix(scheme)?;
+        (!path.is_empty() && !path.starts_with('/')).then_some((scheme, path))
+    })
 }
 
 fn file_url(path: &Path) -> Result<String> {

@@ -7,9 +7,9 @@ use std::path::Path;
 use tenure::{Error, Keeper, Query, Result, duration};
 use tenure_files::filesystem;
 
-use super::{Check, exclusion};
+use super::{Check, exclusion, remedy};
 use crate::context::{Context, WAIT_DEFAULT};
-use crate::people::holder_is_gone;
+use crate::people::outlived;
 
 /// More lock files than this make listings slow.
 const LOCK_FILES_MANY: usize = 100_000;
@@ -45,7 +45,10 @@ fn settings(context: &Context) -> Vec<Check> {
     let settings = context.settings(WAIT_DEFAULT);
     let source = match &context.located.config_path {
         Some(path) => format!("from {} and the environment", path.display()),
-        None => "from the environment and the defaults; there is no tenure.toml".into(),
+        None if context.located.ignored.is_empty() => {
+            "from the environment and the defaults; there is no tenure.toml".into()
+        }
+        None => "from the environment and the defaults".into(),
     };
     let wait = match context.located.config.wait {
         Some(wait) => duration::show(wait),
@@ -80,7 +83,7 @@ fn of_directory(directory: &Path) -> Check {
     let flags = rustix::fs::AtFlags::EACCESS;
     if let Err(error) = rustix::fs::accessat(rustix::fs::CWD, place, access, flags) {
         let error = Error::io("write to", place, error);
-        return Check::bad(name, format!("{detail}: {error}"), error.remedy());
+        return Check::bad(name, format!("{detail}: {error}"), remedy(&error));
     }
     if mode & 0o002 != 0 && mode & 0o1000 == 0 {
         let remedy = format!("chmod o-w {}", directory.display());
@@ -129,8 +132,10 @@ async fn leftovers(keeper: &Keeper, url: &str) -> Check {
         (Err(error), _) | (_, Err(error)) => return Check::failed(name, &error),
     };
     let detail = format!(
-        "{} lock files ({} of them foreign), {held} leases held, {orphans} by a command whose run is gone",
-        files.all, files.foreign
+        "{} ({} of them foreign), {} held, {orphans} by a command whose run is gone",
+        counted(files.all, "lock file"),
+        files.foreign,
+        counted(held, "lease"),
     );
     if files.all > LOCK_FILES_MANY {
         let remedy = "use fewer names; when nothing is held, the directory may be removed whole";
@@ -141,6 +146,12 @@ async fn leftovers(keeper: &Keeper, url: &str) -> Check {
         return Check::bad(name, detail, remedy);
     }
     Check::good(name, detail)
+}
+
+/// `1 lease`, `2 leases`.
+fn counted(number: usize, what: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{ending}")
 }
 
 #[derive(Default)]
@@ -172,11 +183,7 @@ async fn count_held(keeper: &Keeper) -> Result<(usize, usize)> {
     loop {
         let page = keeper.list(&query).await?;
         held += page.held.len();
-        orphans += page
-            .held
-            .iter()
-            .filter(|lease| holder_is_gone(lease))
-            .count();
+        orphans += outlived(keeper, &page.held).await.len();
         if page.next.is_none() {
             return Ok((held, orphans));
         }

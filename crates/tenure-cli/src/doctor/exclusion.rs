@@ -1,13 +1,14 @@
 //! The proof: a child process holds a lock, and this one cannot have it until the child is killed.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
+use serde_json::Value;
 use tenure::{Error, Keeper, Mode, Options, Resource, Result, SessionOptions};
 
 use super::Check;
-use crate::cli::Global;
+use crate::cli::{Global, HOLD};
 use crate::context::{Context, WAIT_DEFAULT, owner};
 use crate::report::Failure;
 
@@ -63,11 +64,11 @@ impl Holder {
     fn start(url: &str) -> Result<Self> {
         let failed = |error| Error::io("start", "/proc/self/exe", error);
         let mut command = Command::new("/proc/self/exe");
-        command.args(["--store", url, "__hold", RESOURCE]);
+        command.args([HOLD, "--json", "--store", url, RESOURCE]);
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+            .stderr(Stdio::null());
         let mut holder = Self {
             child: command.spawn().map_err(failed)?,
         };
@@ -80,17 +81,7 @@ impl Holder {
         if said.trim_end() == HELD {
             return Ok(holder);
         }
-        let mut problem = String::new();
-        if let Some(errors) = holder.child.stderr.take() {
-            errors
-                .take(4096)
-                .read_to_string(&mut problem)
-                .map_err(failed)?;
-        }
-        let problem = problem.trim().trim_start_matches("tenure: ");
-        Err(Error::Internal(format!(
-            "the child could not take the lock: {problem}"
-        )))
+        Err(not_taken(&said))
     }
 
     fn kill(&mut self) -> Result<()> {
@@ -98,6 +89,19 @@ impl Holder {
         killed
             .map(drop)
             .map_err(|error| Error::io("kill", "the child", error))
+    }
+}
+
+/// Why the child could not take the lock: what it says itself, as JSON.
+fn not_taken(said: &str) -> Error {
+    let document: Value = serde_json::from_str(said).unwrap_or_default();
+    let field = |name: &str| document["error"][name].as_str().map(str::to_owned);
+    match (field("message"), field("remedy")) {
+        (Some(problem), Some(remedy)) => Error::Configuration {
+            problem: format!("another process could not take the lock: {problem}"),
+            remedy,
+        },
+        _ => Error::Internal("another process that was to take the lock said nothing".into()),
     }
 }
 
@@ -129,4 +133,18 @@ pub fn hold(global: &Global, resource: &Resource) -> Result<ExitCode, Failure> {
         guard.release().await.map_err(|failed| failed.source)?;
         Ok(ExitCode::SUCCESS)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_child_is_quoted_with_its_remedy() {
+        let said = r#"{"error":{"message":"the disk is full","remedy":"free some disk space"}}"#;
+        let error = not_taken(said);
+        assert!(error.to_string().ends_with("lock: the disk is full"));
+        assert_eq!(error.remedy(), "free some disk space");
+        assert_eq!(not_taken("").class(), tenure::Class::Internal);
+    }
 }

@@ -46,7 +46,25 @@ impl Check {
     }
 
     fn failed(name: &'static str, error: &Error) -> Self {
-        Self::bad(name, error.to_string(), error.remedy())
+        Self::bad(name, error.to_string(), remedy(error))
+    }
+}
+
+/// What to do about an error met here. The usual advice sends to this very command, or names
+/// options it does not have.
+fn remedy(error: &Error) -> String {
+    match error {
+        Error::Corrupt { path, .. } => {
+            format!("when nothing is held, move {} away", path.display())
+        }
+        Error::Busy { .. } | Error::Timeout { .. } => "try again a little later".into(),
+        Error::Io { .. } | Error::Configuration { .. } => match error.remedy() {
+            usual if usual.contains("tenure doctor") => {
+                "look at the disk, and at the log of the system (dmesg)".into()
+            }
+            usual => usual,
+        },
+        _ => error.remedy(),
     }
 }
 

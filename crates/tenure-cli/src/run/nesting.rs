@@ -7,37 +7,14 @@
 use std::env;
 use std::fs;
 
-use serde::{Deserialize, Serialize};
 use tenure::{Error, Held, Keeper, Lease, LockSet, Place, Result};
 
-/// A lease of an outer `run`, and the store it is in.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Outer {
-    /// The lease.
-    #[serde(flatten)]
-    pub lease: Lease,
-    /// The address of its store.
-    pub store: String,
-}
+mod passed_on;
 
-/// What `TENURE_LEASES` holds: `{"leases":[…]}`.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Outers {
-    /// The innermost first.
-    pub leases: Vec<Outer>,
-}
+pub use passed_on::{Outer, Outers};
 
-impl Outers {
-    /// As `TENURE_LEASES` has it.
-    pub fn to_json(&self) -> String {
-        serde_json::to_string(self).expect("leases are always serialisable")
-    }
-
-    /// Reads what [`to_json`](Self::to_json) wrote.
-    pub fn from_json(text: &[u8]) -> serde_json::Result<Self> {
-        serde_json::from_slice(text)
-    }
-}
+/// More than this of outer `run`s cannot be passed on beside what one `run` takes itself.
+const OUTER_BYTES_MAX: usize = 60 * 1024;
 
 /// What the outer `run`s hold.
 #[derive(Debug, Default)]
@@ -78,7 +55,22 @@ impl Ancestors {
             problem: format!("bad TENURE_LEASES: {error}"),
             remedy: "unset TENURE_LEASES; only tenure run sets it".into(),
         })?;
-        Self::proved(outers, keeper).await
+        let ancestors = Self::proved(outers, keeper).await?;
+        ancestors.check_size()?;
+        Ok(ancestors)
+    }
+
+    /// Refuses before any lock is taken what could not be passed on to the command after it.
+    fn check_size(&self) -> Result<()> {
+        let leases: Vec<Outer> = self.all().cloned().collect();
+        let number = leases.len();
+        if (Outers { leases }).shortest().len() <= OUTER_BYTES_MAX {
+            return Ok(());
+        }
+        Err(Error::Configuration {
+            problem: format!("the outer runs hold {number} locks, too many to pass on"),
+            remedy: "nest fewer runs, or take fewer locks with shorter names".into(),
+        })
     }
 
     async fn proved(outers: Outers, keeper: &Keeper) -> Result<Self> {
@@ -132,15 +124,14 @@ impl Ancestors {
                 None => missing.push((resource.clone(), *mode)),
                 Some(lease) if lease.mode >= *mode => reused.push(lease.clone()),
                 Some(lease) => {
-                    return Err(Error::Conflict {
+                    return Err(Error::TooWeak {
                         place: Box::new(Place {
                             resource: resource.clone(),
                             mode: *mode,
                             store: keeper.store().url().to_owned(),
                             location: keeper.store().place_of(resource),
                         }),
-                        expected: format!("a lease of an outer run for {mode} to reuse"),
-                        actual: format!("held for {}", lease.mode),
+                        held: lease.mode,
                     });
                 }
             }
@@ -176,19 +167,6 @@ mod tests {
             .iter()
             .map(|(text, mode)| (Resource::parse(text).unwrap(), *mode));
         LockSet::new(&Ranking::default(), items)
-    }
-
-    #[test]
-    fn leases_round_trip_with_their_store() {
-        let outers = Outers {
-            leases: vec![outer(lease("x"), "file:/s")],
-        };
-        let json = outers.to_json();
-        let value: serde_json::Value = serde_json::from_str(&json).unwrap();
-        assert_eq!(value["leases"][0]["store"], "file:/s");
-        assert_eq!(value["leases"][0]["resource"], "name:x");
-        let read = Outers::from_json(json.as_bytes()).unwrap();
-        assert_eq!(read.leases[0].lease, outers.leases[0].lease);
     }
 
     #[tokio::test]

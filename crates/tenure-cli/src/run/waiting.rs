@@ -1,4 +1,5 @@
-//! What a person sees while `run` waits: one live line on a terminal, sparse lines elsewhere.
+//! What a person sees while `run` waits. On a terminal: who is in the way, once, and below it
+//! one live line. Elsewhere: sparse lines that say both.
 
 use std::convert::Infallible;
 use std::env;
@@ -6,11 +7,12 @@ use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
 use tenure::{
-    Keeper, Lease, LockSet, Mode, Query, Resource, Session, Timestamp, Waiting, duration,
+    Keeper, Lease, LeaseId, LockSet, Mode, Place, Query, Resource, Session, Timestamp, Waiting,
+    duration,
 };
 use tokio::time::{Instant, sleep_until};
 
-use crate::people::{cut, ends, held_by};
+use crate::people::{cut, ends, held_by, outlived};
 
 /// Shorter waits are not worth a flicker.
 const LIVE_AFTER: Duration = Duration::from_millis(300);
@@ -37,7 +39,7 @@ pub async fn tell(session: &Session, set: &LockSet, limit: Duration) -> Infallib
         sleep_until(began + screen.when(told)).await;
         told += 1;
         let blocked = what_blocks(session, set, since).await;
-        screen.show(&in_words(&blocked, began.elapsed(), limit));
+        screen.show(blocked.as_ref(), began.elapsed(), limit);
     }
 }
 
@@ -47,8 +49,52 @@ struct Blocked {
     resource: Resource,
     mode: Mode,
     holders: Vec<Lease>,
+    /// Those of the holders whose `run` is gone.
+    outlived: Vec<LeaseId>,
+    /// How to see a holder that left no record, where that can be.
+    see: Option<String>,
     /// Our place in the queue, where the store knows it.
     position: Option<usize>,
+}
+
+impl Blocked {
+    /// Who is in the way: `held (write) by …`. None if nobody is.
+    fn by(&self) -> Option<String> {
+        match (&self.holders[..], &self.see) {
+            ([], Some(see)) => Some(format!(
+                "held by a program that leaves no record; see: {see}"
+            )),
+            ([], None) => None,
+            ([one, rest @ ..], _) => {
+                let more = match rest.len() {
+                    0 => String::new(),
+                    more => format!(", and {more} more"),
+                };
+                Some(held_by(one, &self.outlived) + &more)
+            }
+        }
+    }
+
+    /// What tells one holder from the next.
+    fn key(&self) -> (Resource, Option<LeaseId>) {
+        let first = self.holders.first();
+        (
+            self.resource.clone(),
+            first.map(|lease| lease.lease.clone()),
+        )
+    }
+
+    /// `, until it is released; place 2 in the queue`.
+    fn until(&self) -> String {
+        let mut text = String::new();
+        if let Some(holder) = self.holders.first() {
+            text = format!(", {}", ends(holder));
+        }
+        if let Some(position) = self.position {
+            text.push_str(&format!("; place {position} in the queue"));
+        }
+        text
+    }
 }
 
 /// Finds what is waited for: the first of the set that is not ours and that someone keeps from us.
@@ -63,10 +109,20 @@ async fn what_blocks(session: &Session, set: &LockSet, since: Timestamp) -> Opti
         let conflicting = held
             .into_iter()
             .filter(|lease| lease.mode.conflicts_with(*mode));
+        let holders: Vec<Lease> = conflicting.collect();
+        let store = session.keeper().store();
+        let place = Place {
+            resource: resource.clone(),
+            mode: *mode,
+            store: store.url().to_owned(),
+            location: store.place_of(resource),
+        };
         let blocked = Blocked {
             resource: resource.clone(),
             mode: *mode,
-            holders: conflicting.collect(),
+            outlived: outlived(session.keeper(), &holders).await,
+            holders,
+            see: place.without_record(),
             position: own_position(session, &waiting, *mode, since),
         };
         if !blocked.holders.is_empty() || blocked.position.is_some() {
@@ -101,35 +157,43 @@ fn own_position(
     ours.min_by_key(distance).map(|entry| entry.position)
 }
 
-fn in_words(blocked: &Option<Blocked>, waited: Duration, limit: Duration) -> String {
+/// `waiting for name:x (write), 12s of 10m 00s`.
+fn waiting_for(blocked: Option<&Blocked>, waited: Duration, limit: Duration) -> String {
     let time = format!("{} of {}", duration::show(waited), duration::show(limit));
-    let Some(blocked) = blocked else {
-        return format!("waiting for a lock, {time}");
-    };
-    let what = format!(
-        "waiting for {} ({}), {time}",
-        blocked.resource, blocked.mode
-    );
-    let place = match blocked.position {
-        Some(position) => format!("; place {position} in the queue"),
-        None => String::new(),
-    };
-    match &blocked.holders[..] {
-        [] => format!("{what}{place}"),
-        [one, rest @ ..] => {
-            let more = match rest.len() {
-                0 => String::new(),
-                more => format!(", and {more} more"),
-            };
-            format!("{what}: {}{more}, {}{place}", held_by(one), ends(one))
-        }
+    match blocked {
+        None => format!("waiting for a lock, {time}"),
+        Some(Blocked { resource, mode, .. }) => format!("waiting for {resource} ({mode}), {time}"),
     }
+}
+
+/// Everything in one line.
+fn in_words(blocked: Option<&Blocked>, waited: Duration, limit: Duration) -> String {
+    let mut text = waiting_for(blocked, waited, limit);
+    if let Some(blocked) = blocked {
+        if let Some(by) = blocked.by() {
+            text.push_str(": ");
+            text.push_str(&by);
+        }
+        text.push_str(&blocked.until());
+    }
+    text
+}
+
+/// What changes from second to second, short enough for most terminals.
+fn in_few_words(blocked: Option<&Blocked>, waited: Duration, limit: Duration) -> String {
+    let until = blocked.map(Blocked::until).unwrap_or_default();
+    waiting_for(blocked, waited, limit) + &until
 }
 
 /// Where it is shown.
 enum Screen {
-    /// One line, drawn again and again.
-    Live { colour: bool, drawn: bool },
+    /// Each holder once, and below one line that is drawn again and again.
+    Live {
+        colour: bool,
+        drawn: bool,
+        /// The holder named last.
+        named: Option<(Resource, Option<LeaseId>)>,
+    },
     /// One line after the other.
     Lines,
 }
@@ -144,6 +208,7 @@ impl Screen {
             true => Screen::Live {
                 colour: !is_set("NO_COLOR"),
                 drawn: false,
+                named: None,
             },
             false => Screen::Lines,
         }
@@ -160,20 +225,43 @@ impl Screen {
         }
     }
 
-    fn show(&mut self, text: &str) {
-        let mut output = io::stderr();
+    fn show(&mut self, blocked: Option<&Blocked>, waited: Duration, limit: Duration) {
+        let text = self.text(blocked, waited, limit, width());
         // Nobody can be told that telling failed.
-        let _ = match self {
-            Screen::Lines => writeln!(output, "tenure: {text}"),
-            Screen::Live { colour, drawn } => {
-                *drawn = true;
-                let line = cut(&format!("tenure: {text}"), width() - 1);
-                match colour {
-                    true => write!(output, "\r\x1b[K\x1b[33m{line}\x1b[0m"),
-                    false => write!(output, "\r\x1b[K{line}"),
-                }
-            }
+        let _ = io::stderr().write_all(text.as_bytes());
+    }
+
+    /// What is to be written.
+    fn text(
+        &mut self,
+        blocked: Option<&Blocked>,
+        waited: Duration,
+        limit: Duration,
+        width: usize,
+    ) -> String {
+        let Screen::Live {
+            colour,
+            drawn,
+            named,
+        } = self
+        else {
+            return format!("tenure: {}\n", in_words(blocked, waited, limit));
         };
+        *drawn = true;
+        let mut text = "\r\x1b[K".to_owned();
+        let key = blocked.map(Blocked::key);
+        if let Some(blocked) = blocked.filter(|_| *named != key)
+            && let Some(by) = blocked.by()
+        {
+            text.push_str(&format!("tenure: {} is {by}\r\n", blocked.resource));
+            *named = key;
+        }
+        let line = in_few_words(blocked, waited, limit);
+        let line = cut(&format!("tenure: {line}"), width - 1);
+        match colour {
+            true => text + "\x1b[33m" + &line + "\x1b[0m",
+            false => text + &line,
+        }
     }
 }
 
@@ -196,19 +284,21 @@ mod tests {
     use super::*;
     use crate::people::tests::lease;
 
-    fn blocked(holders: Vec<Lease>, position: Option<usize>) -> Option<Blocked> {
-        Some(Blocked {
+    fn blocked(holders: Vec<Lease>, position: Option<usize>) -> Blocked {
+        Blocked {
             resource: Resource::parse("x").unwrap(),
             mode: Mode::Write,
             holders,
+            outlived: Vec::new(),
+            see: None,
             position,
-        })
+        }
     }
 
     #[test]
     fn a_wait_tells_what_who_until_when_and_how_long() {
         let words = in_words(
-            &blocked(vec![lease("x")], Some(2)),
+            Some(&blocked(vec![lease("x")], Some(2))),
             Duration::from_secs(12),
             Duration::from_secs(600),
         );
@@ -223,11 +313,53 @@ mod tests {
     #[test]
     fn a_wait_nobody_is_seen_to_cause_still_tells_the_time() {
         let words = in_words(
-            &blocked(vec![], None),
+            Some(&blocked(vec![], None)),
             Duration::from_secs(1),
             Duration::from_secs(5),
         );
         assert_eq!(words, "waiting for name:x (write), 1.0s of 5.0s");
+    }
+
+    #[test]
+    fn a_holder_without_a_record_is_looked_for_by_its_file() {
+        let mut blocked = blocked(vec![], None);
+        blocked.see = Some("fuser /s/x".into());
+        let words = in_words(
+            Some(&blocked),
+            Duration::from_secs(1),
+            Duration::from_secs(5),
+        );
+        assert!(
+            words.ends_with(": held by a program that leaves no record; see: fuser /s/x"),
+            "{words}"
+        );
+    }
+
+    #[test]
+    fn the_live_line_is_short_and_each_holder_is_named_once_above_it() {
+        let mut live = Screen::Live {
+            colour: false,
+            drawn: false,
+            named: None,
+        };
+        let mut blocked = blocked(vec![lease("x")], None);
+        let (waited, limit) = (Duration::from_millis(1300), Duration::from_secs(30));
+        let mut shown = |blocked: &Blocked| live.text(Some(blocked), waited, limit, 80);
+        let short = "\r\x1b[Ktenure: waiting for name:x (write), 1.3s of 30s, until it is released";
+        let first = shown(&blocked);
+        assert!(
+            first.starts_with("\r\x1b[Ktenure: name:x is held (write) by ana@desk for "),
+            "{first:?}"
+        );
+        assert!(first.contains("purpose: nightly\r\ntenure: waiting for name:x (write), 1.3s"));
+        assert_eq!(shown(&blocked), short);
+        blocked.holders[0].lease = LeaseId::parse("l2").unwrap();
+        assert!(
+            shown(&blocked).contains("is held (write)"),
+            "the next holder"
+        );
+        assert_eq!(shown(&blocked), short);
+        std::mem::forget(live);
     }
 
     #[test]
@@ -243,6 +375,7 @@ mod tests {
         let live = Screen::Live {
             colour: false,
             drawn: false,
+            named: None,
         };
         assert_eq!(live.when(0), Duration::from_millis(300));
         assert_eq!(live.when(3), Duration::from_millis(3300));

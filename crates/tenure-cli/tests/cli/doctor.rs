@@ -140,6 +140,28 @@ fn foreign_files_among_the_locks_are_a_problem() {
 }
 
 #[test]
+fn the_failure_of_the_other_process_is_told_in_its_own_words() {
+    let world = World::new();
+    assert!(world.is_free("doctor:exclusion"));
+    let mut files = fs::read_dir(world.path("store/locks")).unwrap();
+    let lock = files.next().unwrap().unwrap().path();
+    fs::remove_file(&lock).unwrap();
+    fs::create_dir(&lock).unwrap();
+    let (code, diagnosis) = diagnose(&world);
+    assert_eq!(code, 1, "{diagnosis}");
+    let check = check(&diagnosis, "exclusion");
+    let detail = check["detail"].as_str().unwrap();
+    assert!(
+        detail.contains("another process could not take the lock: "),
+        "{detail}"
+    );
+    assert!(detail.contains(lock.to_str().unwrap()), "{detail}");
+    for word in ["internal", "please report", "run: tenure doctor"] {
+        assert!(!diagnosis.to_string().contains(word), "{diagnosis}");
+    }
+}
+
+#[test]
 fn a_directory_everyone_can_write_to_is_a_problem() {
     let world = World::new();
     assert!(world.is_free("x"));
@@ -159,7 +181,7 @@ fn commands_that_outlived_their_run_are_counted() {
     assert_eq!(code, 0, "it is no problem: {diagnosis}");
     let detail = check(&diagnosis, "leftovers")["detail"].as_str().unwrap();
     assert!(
-        detail.contains("1 leases held, 1 by a command whose run is gone"),
+        detail.contains("1 lease held, 1 by a command whose run is gone"),
         "{detail}"
     );
 }

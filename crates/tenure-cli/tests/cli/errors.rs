@@ -1,6 +1,7 @@
 //! Every refusal: its code, its words, its JSON.
 
 use std::ffi::OsStr;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 
 use crate::holder::Holder;
@@ -47,6 +48,84 @@ fn busy_is_data_with_json() {
         Some("ana")
     );
     assert!(error["remedy"].as_str().unwrap().contains("--wait"));
+}
+
+#[test]
+fn a_timeout_says_in_json_who_holds_it() {
+    let world = World::new();
+    let _holder = Holder::start(&world, ["--owner", "ana@desk", "x"]);
+    let output = world.run(["--json", "--wait", "30ms", "x", "--", "true"]);
+    let error = &json(&output.stdout)["error"];
+    let message = error["message"].as_str().unwrap();
+    assert!(
+        message.ends_with("was not free within 30ms; held by ana@desk"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_holder_that_only_knows_flock_is_looked_for_by_its_file() {
+    let world = World::new();
+    assert!(world.is_free("x"));
+    let mut files = std::fs::read_dir(world.path("store/locks")).unwrap();
+    let path = files.next().unwrap().unwrap().path();
+    let file = std::fs::File::open(&path).unwrap();
+    // SAFETY: a plain call with a descriptor that is open.
+    let locked = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) };
+    assert_eq!(locked, 0);
+    let see = format!("fuser {}", path.display());
+    for wait in [&["--no-wait"][..], &["--wait", "30ms"]] {
+        let arguments = || wait.iter().copied().chain(["x", "--", "true"]);
+        let said = text(&world.run(arguments()).stderr);
+        assert!(
+            said.contains("held by a program that leaves no record"),
+            "{said}"
+        );
+        assert!(said.contains(&see) && !said.contains("tenure ls"), "{said}");
+        let output = world.run(["--json"].into_iter().chain(arguments()));
+        let error = &json(&output.stdout)["error"];
+        assert!(error["remedy"].as_str().unwrap().contains(&see), "{error}");
+    }
+}
+
+#[test]
+fn usage_errors_in_json_are_one_paragraph_and_name_the_help() {
+    let world = World::new();
+    for arguments in [
+        &["run", "--json", "--wiat", "5s", "x", "--", "true"][..],
+        &["run", "--json", "--mode", "rw", "x", "--", "true"],
+        &["run", "--json", "x=Write", "--", "true"],
+        &["run", "--json"],
+    ] {
+        let output = world.tenure().args(arguments).output().unwrap();
+        assert_eq!(code(&output), 2);
+        let error = &json(&output.stdout)["error"];
+        let message = error["message"].as_str().unwrap();
+        for part in ["For more information", "tip:", "Usage:", "__hold", "\n\n"] {
+            assert!(!message.contains(part), "{message}");
+        }
+        assert_eq!(error["remedy"], "look at: tenure run --help");
+    }
+    let output = world.tenure().args(["--json", "__hol"]).output().unwrap();
+    let error = &json(&output.stdout)["error"];
+    assert!(!error.to_string().contains("__hold"), "{error}");
+    assert_eq!(error["remedy"], "look at: tenure --help");
+}
+
+#[test]
+fn more_resources_than_the_command_can_be_told_of_are_refused_before_any_is_taken() {
+    let world = World::new();
+    let names: Vec<String> = (0..257).map(|number| format!("x{number}")).collect();
+    let with = |number: usize| {
+        let names = names[..number].iter().map(String::as_str);
+        names.chain(["--", "sh", "-c", "\"$TENURE\" run --reuse x7 -- true"])
+    };
+    let output = world.run(with(257));
+    assert_eq!(code(&output), 2, "{output:?}");
+    assert!(text(&output.stderr).contains("at most 256"), "{output:?}");
+    assert!(!world.path("store").exists());
+    let output = world.run(with(256));
+    assert_eq!(code(&output), 0, "{output:?}");
 }
 
 #[test]
@@ -118,7 +197,13 @@ fn a_bad_resource_is_shown_with_the_byte_and_what_to_write() {
     let world = World::new();
     let output = world.run(["a=b", "--", "true"]);
     let said = text(&output.stderr);
-    assert!(said.contains("byte 1") && said.contains("%3D"), "{said}");
+    assert!(
+        said.contains("there is no mode \"b\"") && said.contains("%3D"),
+        "{said}"
+    );
+    let output = world.run(["a b", "--", "true"]);
+    let said = text(&output.stderr);
+    assert!(said.contains("byte 1") && said.contains("%20"), "{said}");
     let mut command = world.tenure();
     command
         .arg("run")
@@ -160,6 +245,11 @@ fn a_store_no_other_process_can_see_is_refused() {
     let world = World::new();
     let output = world.run(["--store", "memory:", "x", "--", "true"]);
     assert_eq!(code(&output), 78, "{output:?}");
+    for unknown in ["nfs:/x", "file:"] {
+        let output = world.run(["--store", unknown, "x", "--", "true"]);
+        assert_eq!(code(&output), 78, "{output:?}");
+        assert!(!text(&output.stderr).contains("memory"), "{output:?}");
+    }
 }
 
 #[test]

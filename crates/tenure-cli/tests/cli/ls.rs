@@ -48,6 +48,37 @@ fn nothing_held_is_said_to_people_and_an_empty_list_to_programs() {
 }
 
 #[test]
+fn a_filter_that_matches_nothing_is_no_claim_about_the_rest() {
+    let world = World::new();
+    let _holder = Holder::start(&world, ["x"]);
+    for filter in [&["y"][..], &["--owner", "nobody"]] {
+        let output = world.tenure().arg("ls").args(filter).output().unwrap();
+        assert_eq!(
+            text(&output.stderr),
+            "tenure: nothing that matches is held\n"
+        );
+    }
+    let output = world.tenure().args(["ls", "--after", "x"]).output();
+    assert_eq!(code(&output.unwrap()), 2, "that is no cursor");
+}
+
+#[test]
+fn a_command_that_outlived_its_run_is_told_apart() {
+    let world = World::new();
+    let mut holder = Holder::start(&world, ["x"]);
+    let outlived = || {
+        let listed = world.tenure().arg("ls").output().unwrap();
+        let refused = world.run(["--no-wait", "x", "--", "true"]);
+        [text(&listed.stdout), text(&refused.stderr)]
+            .map(|said| said.contains("(run is gone; its command goes on)"))
+    };
+    assert_eq!(outlived(), [false, false]);
+    holder.signal_run(libc::SIGKILL);
+    holder.wait();
+    assert_eq!(outlived(), [true, true]);
+}
+
+#[test]
 fn people_see_a_table() {
     let world = World::new();
     let holder = Holder::start(

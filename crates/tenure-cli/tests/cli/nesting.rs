@@ -48,6 +48,15 @@ fn reuse_needs_a_lease_that_is_strong_enough() {
     let world = World::new();
     let weak = nested(&world, &["x=read"], "\"$TENURE\" run --reuse x -- true");
     assert_eq!(code(&weak), 76, "{weak:?}");
+    let said = text(&weak.stderr);
+    assert!(
+        said.contains("the outer run holds name:x for read"),
+        "{said}"
+    );
+    assert!(
+        said.contains("start the outer run with name:x=write"),
+        "{said}"
+    );
     let strong = nested(
         &world,
         &["x=write"],

@@ -131,6 +131,23 @@ fn a_file_with_a_mistake_is_refused_with_its_line() {
 }
 
 #[test]
+fn a_worktree_whose_repository_is_gone_is_refused() {
+    let world = World::new();
+    std::fs::create_dir(world.path("linked")).unwrap();
+    std::fs::write(world.path("linked/.git"), "gitdir: /nowhere/at/all\n").unwrap();
+    let mut command = world.tenure();
+    command
+        .env_remove("TENURE_STORE")
+        .current_dir(world.path("linked"));
+    let output = command.args(["run", "x", "--", "true"]).output().unwrap();
+    assert_eq!(code(&output), 78, "{output:?}");
+    assert!(
+        text(&output.stderr).contains("git worktree repair"),
+        "{output:?}"
+    );
+}
+
+#[test]
 fn a_file_of_another_user_is_ignored_with_a_word() {
     let world = World::new();
     let path = world.path("tenure.toml");

@@ -40,38 +40,58 @@ pub(super) fn common_directory(environment: &Environment) -> Result<Option<PathB
             }),
         };
     }
-    Ok(around(here).map(|repository| repository.common))
+    Ok(around(here)?.map(|repository| repository.common))
 }
 
 /// The repository a directory is in.
-pub(super) fn around(directory: &Path) -> Option<Repository> {
-    directory.ancestors().find_map(at)
+///
+/// A `.git` file that leads nowhere is refused, as git does: whoever went on without it would
+/// lock in another store than the other worktrees, and exclude nobody.
+pub(super) fn around(directory: &Path) -> Result<Option<Repository>> {
+    let found = directory
+        .ancestors()
+        .find_map(|above| at(above).transpose());
+    found.transpose()
 }
 
-fn at(directory: &Path) -> Option<Repository> {
+fn at(directory: &Path) -> Result<Option<Repository>> {
     let dot_git = directory.join(".git");
-    let git_dir = match fs::metadata(&dot_git) {
-        Ok(metadata) if metadata.is_dir() => Some(dot_git),
-        Ok(metadata) if metadata.is_file() => pointer(&dot_git, "gitdir:", directory),
+    let found = match fs::metadata(&dot_git) {
+        Ok(metadata) if metadata.is_dir() => common_of(&dot_git),
+        Ok(metadata) if metadata.is_file() => {
+            let git_dir = pointer(&dot_git, "gitdir:", directory);
+            let found = git_dir.as_deref().and_then(common_of);
+            Some(found.ok_or_else(|| leads_nowhere(&dot_git, git_dir.as_deref()))?)
+        }
         _ => None,
     };
-    if let Some((common, linked)) = git_dir.and_then(|git_dir| common_of(&git_dir)) {
+    if let Some((common, linked)) = found {
         let main_worktree = match linked {
             Linked::No => Some(directory.to_owned()),
             Linked::Yes => worktree_of(&common),
         };
-        return Some(Repository {
+        return Ok(Some(Repository {
             common,
             main_worktree,
-        });
+        }));
     }
     // A bare repository, or the inside of a git directory, where hooks run.
-    let (common, _) = common_of(directory)?;
-    let main_worktree = worktree_of(&common);
-    Some(Repository {
+    let bare = common_of(directory);
+    Ok(bare.map(|(common, _)| Repository {
+        main_worktree: worktree_of(&common),
         common,
-        main_worktree,
-    })
+    }))
+}
+
+fn leads_nowhere(dot_git: &Path, git_dir: Option<&Path>) -> Error {
+    let dot_git = dot_git.display();
+    Error::Configuration {
+        problem: match git_dir {
+            Some(to) => format!("{dot_git} points to {}, no git directory", to.display()),
+            None => format!("{dot_git} does not say where the git directory is"),
+        },
+        remedy: "repair the worktree (git worktree repair), or name a store with --store".into(),
+    }
 }
 
 /// Whether a git directory belongs to a linked worktree.

@@ -190,6 +190,25 @@ fn the_variables_of_git_are_honoured() {
 }
 
 #[test]
+fn a_dot_git_file_that_leads_nowhere_is_refused_unless_a_store_is_named() {
+    let place = Place::new("broken");
+    place.git_directory(".git");
+    for text in ["gitdir: /nowhere/at/all\n", "nonsense\n", ""] {
+        place.file("linked/.git", text);
+        let environment = place.environment("linked/src");
+        let error = locate(None, &environment).unwrap_err();
+        assert_eq!(error.class(), tenure_core::Class::Configuration);
+        assert!(error.to_string().contains("linked/.git"), "{error}");
+        assert!(error.remedy().contains("git worktree repair"));
+        assert!(locate(Some("file:/x"), &environment).is_ok());
+    }
+    place.file("linked/tenure.toml", "store = 'file:.locks'");
+    assert!(locate(None, &place.environment("linked")).is_err());
+    place.file("linked/tenure.toml", "store = 'file:/x'");
+    assert_eq!(url(&place.environment("linked")), "file:/x");
+}
+
+#[test]
 fn an_empty_dot_git_is_no_repository() {
     let place = Place::new("empty");
     place.git_directory("repo/.git");
