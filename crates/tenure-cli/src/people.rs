@@ -1,8 +1,8 @@
 //! Leases in words: who holds what, since when, and whether that process is still there.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use tenure::{Keeper, Lease, LeaseId, Timestamp, duration};
+use tenure::{Keeper, Lease, LeaseId, clock, duration};
 
 /// The name of this machine.
 pub fn this_host() -> String {
@@ -14,7 +14,7 @@ pub fn this_host() -> String {
 
 /// How long a lease has been held.
 pub fn age(lease: &Lease) -> Duration {
-    Timestamp::from(SystemTime::now()).since(lease.acquired_at)
+    clock::now().since(lease.acquired_at)
 }
 
 /// What is said of a lease in [`outlived`].
@@ -77,7 +77,7 @@ pub fn held_by(lease: &Lease, outlived: &[LeaseId]) -> String {
 
 /// When a lease ends.
 pub fn ends(lease: &Lease) -> String {
-    let now = Timestamp::from(SystemTime::now());
+    let now = clock::now();
     match lease.expires_at {
         None => "until it is released".into(),
         Some(at) => format!("at most {} more", duration::show(at.since(now))),
@@ -133,12 +133,13 @@ pub fn cut(text: &str, columns_max: usize) -> String {
 pub mod tests {
     use super::*;
     use tenure::{
-        Binding, LeaseState, Mode, Options, Owner, Resource, SessionId, SessionOptions, Token,
+        Binding, LeaseState, Mode, Options, Owner, Resource, SessionId, SessionOptions, Timestamp,
+        Token,
     };
 
     /// A lease of someone else, taken 185 s ago by a process that never existed.
     pub fn lease(resource: &str) -> Lease {
-        let now = Timestamp::from(SystemTime::now());
+        let now = clock::now();
         Lease {
             lease: LeaseId::parse("l1").unwrap(),
             resource: Resource::parse(resource).unwrap(),

@@ -78,3 +78,4 @@ pub use tenure_core::{
     Timestamp, Token,
 };
 pub use tenure_core::{duration, request};
+pub use tenure_files::clock;

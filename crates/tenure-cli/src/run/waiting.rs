@@ -4,11 +4,11 @@
 use std::convert::Infallible;
 use std::env;
 use std::io::{self, Write};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tenure::{
     Keeper, Lease, LeaseId, LockSet, Mode, Place, Query, Resource, Session, Timestamp, Waiting,
-    duration,
+    clock, duration,
 };
 use tokio::time::{Instant, sleep_until};
 
@@ -32,7 +32,7 @@ const WIDTH_DEFAULT: usize = 80;
 /// Tells about the wait until it is dropped, which also removes the live line.
 pub async fn tell(session: &Session, set: &LockSet, limit: Duration) -> Infallible {
     let began = Instant::now();
-    let since = Timestamp::from(SystemTime::now());
+    let since = clock::now();
     let mut screen = Screen::of_process();
     let mut told = 0;
     loop {

@@ -6,9 +6,9 @@
 //! - Nothing here keeps the lock: that is the guard's alone.
 
 use std::sync::{Arc, Mutex};
-use std::time::SystemTime;
 
-use tenure_core::{Error, Lease, LeaseId, Place, Resource, Result, RetryPolicy, Store, Timestamp};
+use tenure_core::{Error, Lease, LeaseId, Place, Resource, Result, RetryPolicy, Store};
+use tenure_files::clock;
 use tokio::sync::watch;
 
 use super::GuardState;
@@ -102,7 +102,7 @@ impl Hold {
     pub(crate) fn note(&self, problem: Option<&Error>) {
         match problem {
             None => {
-                lock(&self.lease).heartbeat_at = Timestamp::from(SystemTime::now());
+                lock(&self.lease).heartbeat_at = clock::now();
                 self.stand(Standing::Held);
             }
             Some(error) => {

@@ -1,9 +1,8 @@
 //! A new lease.
 
-use std::time::SystemTime;
-
 use tenure_core::decide::{Ask, Outcome, Wait};
-use tenure_core::{Error, Lease, LeaseId, Request, Resource, Result, Timestamp};
+use tenure_core::{Error, Lease, LeaseId, Request, Resource, Result};
+use tenure_files::clock;
 use tokio::sync::oneshot;
 
 use super::MemoryStore;
@@ -50,7 +49,7 @@ impl MemoryStore {
         };
         let (wake, granted) = oneshot::channel();
         let newcomer = Waiter {
-            since: Timestamp::from(SystemTime::now()),
+            since: clock::now(),
             request: Some(request.clone()),
             wake,
         };

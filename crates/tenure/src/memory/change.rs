@@ -4,10 +4,10 @@
 //! runtime, which may want the mutex itself.
 
 use std::collections::HashMap;
-use std::time::SystemTime;
 
 use tenure_core::decide::{Ask, Change, Holder, Millis, Outcome, decide};
-use tenure_core::{Binding, Lease, LeaseId, LeaseState, Mode, Request, Resource, Timestamp, Token};
+use tenure_core::{Binding, Lease, LeaseId, LeaseState, Mode, Request, Resource, Token};
+use tenure_files::clock;
 use tokio::sync::oneshot;
 
 use super::MemoryStore;
@@ -151,7 +151,7 @@ impl Step<'_> {
 
 /// The lease of a request, granted now.
 fn begin(request: Request, token: Token) -> Lease {
-    let now = Timestamp::from(SystemTime::now());
+    let now = clock::now();
     let asker = &request.asker;
     Lease {
         lease: request.lease,

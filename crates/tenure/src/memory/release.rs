@@ -1,9 +1,8 @@
 //! The end of a lease, and the proof that it is none.
 
-use std::time::SystemTime;
-
 use tenure_core::decide::{Ask, Outcome};
-use tenure_core::{LeaseId, Resource, Result, Timestamp};
+use tenure_core::{LeaseId, Resource, Result};
+use tenure_files::clock;
 
 use super::MemoryStore;
 use super::store::over;
@@ -27,7 +26,7 @@ impl MemoryStore {
         let entry = resource.and_then(|resource| shelf.entries.get_mut(resource));
         let held = entry.and_then(|entry| entry.leases.get_mut(lease));
         let held = held.ok_or_else(|| over(lease))?;
-        held.heartbeat_at = Timestamp::from(SystemTime::now());
+        held.heartbeat_at = clock::now();
         Ok(())
     }
 

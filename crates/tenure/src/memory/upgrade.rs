@@ -1,9 +1,8 @@
 //! Upgradeable to write, and back.
 
-use std::time::SystemTime;
-
 use tenure_core::decide::{Ask, Outcome, Refusal, Wait};
-use tenure_core::{Error, Lease, LeaseId, Mode, Resource, Result, Timestamp, Token};
+use tenure_core::{Error, Lease, LeaseId, Mode, Resource, Result, Token};
+use tenure_files::clock;
 use tokio::sync::oneshot;
 
 use super::MemoryStore;
@@ -63,7 +62,7 @@ impl MemoryStore {
         };
         let (wake, granted) = oneshot::channel();
         let newcomer = Waiter {
-            since: Timestamp::from(SystemTime::now()),
+            since: clock::now(),
             request: None,
             wake,
         };

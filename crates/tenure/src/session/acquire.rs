@@ -1,10 +1,11 @@
 //! Taking one lock.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tenure_core::request::check_notes;
-use tenure_core::{Error, Lease, LeaseId, Mode, Request, Resource, Result, Timestamp};
+use tenure_core::{Error, Lease, LeaseId, Mode, Request, Resource, Result};
+use tenure_files::clock;
 use tokio::time::timeout;
 
 use super::held::Refusal;
@@ -125,7 +126,7 @@ impl Shared {
         options: &Options,
         patience: &Patience,
     ) -> Request {
-        let now = Timestamp::from(SystemTime::now());
+        let now = clock::now();
         Request {
             lease,
             resource: resource.clone(),
