@@ -174,6 +174,22 @@ pub enum Error {
         /// What happened to it.
         reason: String,
     },
+    /// The caller may not do this: another's lease, or one that only its session can end.
+    #[error("{problem}")]
+    NotAllowed {
+        /// What was refused, and why.
+        problem: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// More than a store steps over in one go.
+    #[error("{what} is more than {limit} at once, which is not read in one go")]
+    TooMany {
+        /// What there is too much of.
+        what: String,
+        /// How many are read at most.
+        limit: usize,
+    },
     /// What came from outside is not what it should be.
     #[error("{0}")]
     BadInput(String),
@@ -234,12 +250,12 @@ impl Error {
     /// What kind of failure it is.
     pub fn class(&self) -> Class {
         match self {
-            Error::Busy { .. } | Error::Timeout { .. } => Class::Busy,
+            Error::Busy { .. } | Error::Timeout { .. } | Error::TooMany { .. } => Class::Busy,
             Error::Reentry { .. }
             | Error::Order { .. }
             | Error::TooWeak { .. }
             | Error::Conflict { .. } => Class::Conflict,
-            Error::LeaseOver { .. } => Class::NotAllowed,
+            Error::LeaseOver { .. } | Error::NotAllowed { .. } => Class::NotAllowed,
             Error::Lost { .. } => Class::Lost,
             Error::BadInput(_) | Error::Corrupt { .. } => Class::BadInput,
             Error::NotFound(_) => Class::NotFound,
@@ -295,7 +311,10 @@ impl Error {
             Error::BadInput(_) => "correct it and try again; --help shows examples".into(),
             Error::Corrupt { .. } => "run: tenure doctor".into(),
             Error::NotFound(_) => "look at what there is with: tenure ls".into(),
-            Error::Configuration { remedy, .. } => remedy.clone(),
+            Error::Configuration { remedy, .. } | Error::NotAllowed { remedy, .. } => {
+                remedy.clone()
+            }
+            Error::TooMany { .. } => "wait until some of them end; tenure ls shows them".into(),
             Error::Io { source, .. } => remedy_for_io(source).into(),
             Error::Interrupted { .. } => "start it again when it suits".into(),
             Error::Internal(_) => "please report it, with this message".into(),

@@ -100,6 +100,50 @@ id!(
     "session"
 );
 
+/// A caller's own name for a request, so that asking again is no second request.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct IdempotenceKey(String);
+
+/// The text is no key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("bad key {text:?}; a key is 1 to 200 bytes of printable text")]
+pub struct KeyError {
+    text: String,
+}
+
+impl IdempotenceKey {
+    /// The longest key, in bytes.
+    pub const BYTES_MAX: usize = 200;
+
+    /// Checks and takes a key.
+    pub fn parse(text: &str) -> Result<Self, KeyError> {
+        let fits = (1..=Self::BYTES_MAX).contains(&text.len());
+        if fits && !text.chars().any(char::is_control) {
+            return Ok(Self(text.to_owned()));
+        }
+        let text = text.chars().take(80).collect();
+        Err(KeyError { text })
+    }
+
+    /// The key as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for IdempotenceKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for IdempotenceKey {
+    type Err = KeyError;
+    fn from_str(text: &str) -> Result<Self, KeyError> {
+        Self::parse(text)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -21,6 +21,14 @@ pub enum Binding {
 pub enum LeaseState {
     /// Granted and in force.
     Held,
+    /// Granted to a waiter that has not yet taken it up.
+    Offered,
+    /// Being taken away by a person: nobody else is granted until the holder confirms its stop.
+    Revoking,
+    /// Its time is over, and nobody has taken over: it may still be renewed.
+    Expired,
+    /// Nothing proves its session alive or dead. Only break ends it.
+    Unknown,
 }
 
 /// One grant. The field names are the contract of `--json`: only ever added to.

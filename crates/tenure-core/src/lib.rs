@@ -10,7 +10,8 @@
 //! | [`mode`] | the three modes and the one conflict matrix |
 //! | [`order`] | the global order and sorted lock sets |
 //! | [`mod@decide`] | the one decision: conflict, queue, upgrade |
-//! | [`lease`], [`request`], [`store`] | what a store is asked and what it answers |
+//! | [`lease`], [`request`], [`store`], [`leases`] | what a store is asked and what it answers |
+//! | [`audit`] | the record of who did what to a lock |
 //! | [`retry`] | how often and how long passing faults are tried again |
 //! | [`error`] | every way it can go wrong, and the class each belongs to |
 //!
@@ -18,11 +19,13 @@
 //!
 //! Waiting, waking and durability are promises of a store, not of this crate.
 
+pub mod audit;
 pub mod decide;
 pub mod duration;
 pub mod error;
 pub mod id;
 pub mod lease;
+pub mod leases;
 pub mod mode;
 pub mod order;
 pub mod owner;
@@ -34,12 +37,13 @@ pub mod time;
 pub mod token;
 
 pub use error::{Class, Error, Place, Result};
-pub use id::{LeaseId, SessionId};
+pub use id::{IdempotenceKey, LeaseId, SessionId};
 pub use lease::{Binding, Lease, LeaseState};
+pub use leases::LeaseStore;
 pub use mode::Mode;
 pub use order::{LockSet, Ranking};
 pub use owner::Owner;
-pub use request::{Asker, Request};
+pub use request::{Asker, Request, UpgradeRequest};
 pub use resource::Resource;
 pub use retry::RetryPolicy;
 pub use store::{Capabilities, Listing, Query, Reply, Store};

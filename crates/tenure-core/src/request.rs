@@ -44,7 +44,21 @@ pub struct Request {
     pub purpose: Option<String>,
     /// Whatever the asker wants kept with the lease.
     pub metadata: Option<Value>,
-    /// When the asker gives up, for people. The keeper enforces it by dropping the wait.
+    /// When the asker gives up. The keeper enforces it by dropping the wait; a store grants
+    /// nothing after it to one that sleeps.
+    pub deadline: Option<Timestamp>,
+    /// How many may hold it at once, as this asker sees it; None is up to the modes.
+    pub capacity: Option<u32>,
+}
+
+/// An upgrade that may have to wait.
+#[derive(Debug, Clone)]
+pub struct UpgradeRequest {
+    /// The lease to become exclusive.
+    pub lease: LeaseId,
+    /// Who waits for it: not always the session that took the lease.
+    pub asker: Arc<Asker>,
+    /// When the asker gives up.
     pub deadline: Option<Timestamp>,
 }
 

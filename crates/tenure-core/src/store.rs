@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::{Lease, LeaseId, Mode, Owner, Request, Resource, Result, Timestamp, Token};
+use crate::{
+    Lease, LeaseId, LeaseStore, Mode, Owner, Request, Resource, Result, SessionId, Timestamp,
+    Token, UpgradeRequest,
+};
 
 /// The answer of a store, to be awaited.
 pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
@@ -24,6 +27,8 @@ pub struct Capabilities {
     pub cross_process: bool,
     /// How often a holder makes sure that it still holds, or None where nothing can take it away.
     pub check_every: Option<Duration>,
+    /// A request may say how many can hold a resource at once.
+    pub slots: bool,
 }
 
 /// Which leases to list.
@@ -107,7 +112,7 @@ pub trait Store: Send + Sync {
     fn try_upgrade<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Option<Token>>;
 
     /// Waits until an upgradeable lease is exclusive; dropped, the lease is as before.
-    fn upgrade<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Token>;
+    fn upgrade<'a>(&'a self, request: &'a UpgradeRequest) -> Reply<'a, Token>;
 
     /// Makes an upgraded lease upgradeable again.
     fn downgrade<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Mode>;
@@ -123,6 +128,18 @@ pub trait Store: Send + Sync {
 
     /// Lists what is held and who waits, without making anything seem busy.
     fn list<'a>(&'a self, query: &'a Query) -> Reply<'a, Listing>;
+
+    /// The current token of a resource: that of its last exclusive grant, zero if there was none.
+    fn token<'a>(&'a self, resource: &'a Resource) -> Reply<'a, Token>;
+
+    /// Ends a session that holds nothing any more, as far as it can.
+    fn end_session(&self, _session: &SessionId) {}
+
+    /// The same store with what only leases of their own need; None where every lease ends with
+    /// its session.
+    fn leases(&self) -> Option<&dyn LeaseStore> {
+        None
+    }
 
     /// A descriptor that keeps the lease held for as long as any process has it open,
     /// where the store has such a thing.

@@ -1,22 +1,14 @@
 //! How the line moves.
 
-use super::state::{Holder, Plan, Waiter, Want};
-use super::{Change, Millis};
+use super::acquire::{begin, fits};
+use super::state::{Plan, Standing};
+use super::sweep::sweep;
+use super::{Ask, Change, Millis, OFFER_MS};
 use crate::{LeaseId, Mode};
 
-/// Takes out who ran out of time, then grants from the front for as long as it fits.
-pub(super) fn move_up(plan: &mut Plan, now: Millis) {
-    let late = |waiter: &&Waiter| waiter.deadline <= now;
-    let late: Vec<LeaseId> = plan
-        .state
-        .waiters
-        .iter()
-        .filter(late)
-        .map(|w| w.lease.clone())
-        .collect();
-    for lease in late {
-        plan.make(Change::Dequeue(lease));
-    }
+/// Takes out who is gone or late, then grants from the front for as long as it fits.
+pub(super) fn move_up(plan: &mut Plan, ask: &Ask, now: Millis) {
+    sweep(plan, ask, now);
     if let Some(upgrade) = plan.state.waiting_upgrade() {
         let lease = upgrade.lease.clone();
         if !only_holder(plan, &lease) {
@@ -24,22 +16,16 @@ pub(super) fn move_up(plan: &mut Plan, now: Millis) {
             return;
         }
         plan.make(Change::Dequeue(lease.clone()));
+        // This is no offer: its holder has the lease already, and may lose nothing by sleeping.
         become_write(plan, &lease);
     }
     while let Some(first) = plan.state.waiters.first().cloned() {
-        let Want::Lease(mode) = first.want else {
-            unreachable!("a waiting upgrade was granted above or ended the move");
-        };
-        if !plan.state.fits(mode) {
+        if !fits(plan, &first) {
             return;
         }
         plan.make(Change::Dequeue(first.lease.clone()));
-        plan.make(Change::Grant(Holder {
-            lease: first.lease,
-            session: first.session,
-            mode,
-            upgraded: false,
-        }));
+        let until = now.saturating_add(OFFER_MS).min(first.deadline);
+        plan.make(Change::Grant(begin(first, Standing::Offered { until })));
     }
 }
 
@@ -56,4 +42,43 @@ pub(super) fn become_write(plan: &mut Plan, lease: &LeaseId) {
         mode: Mode::Write,
         upgraded: true,
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::decide::*;
+    use crate::{LeaseId, Mode, SessionId};
+
+    fn acquire(name: &str, wait: Wait) -> Ask {
+        Ask::Acquire {
+            lease: LeaseId::parse(name).unwrap(),
+            session: SessionId::parse(name).unwrap(),
+            mode: Mode::Write,
+            capacity: None,
+            wait,
+        }
+    }
+
+    /// How long an offer made at 100 stands for a waiter with this deadline.
+    fn offered_until(deadline: Millis) -> Standing {
+        let mut state = State::default();
+        let release = Ask::Release {
+            lease: LeaseId::parse("first").unwrap(),
+        };
+        let next = acquire("next", Wait::Until(deadline));
+        for ask in [acquire("first", Wait::No), next, release] {
+            for change in decide(&state, &ask, 100).changes {
+                state.apply(&change);
+            }
+        }
+        state.holders[0].standing
+    }
+
+    #[test]
+    fn an_offer_stands_for_five_seconds_but_never_beyond_the_deadline_of_who_waited() {
+        let until = 5_100;
+        assert_eq!(offered_until(Millis::MAX), Standing::Offered { until });
+        let until = 900;
+        assert_eq!(offered_until(900), Standing::Offered { until });
+    }
 }

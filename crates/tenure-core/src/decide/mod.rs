@@ -6,187 +6,140 @@
 //!
 //! # The table
 //!
-//! "Fits" means: no holder conflicts ([`Mode::conflicts_with`]). "Line" is the queue of
-//! waiters whose deadline has not passed; a waiting upgrade stands before all of it.
+//! "Fits" means: no holder conflicts ([`Mode::conflicts_with`](crate::Mode::conflicts_with)), or, where the request states
+//! a capacity N, fewer than N hold the resource. "Line" is the queue of waiters; a waiting
+//! upgrade stands before all of it.
 //!
 //! | request | when | outcome | changes |
 //! |---|---|---|---|
 //! | acquire | the session holds or waits for the resource | refused: re-entry | – |
-//! | acquire | fits, line empty | granted | grant |
-//! | acquire, not waiting | otherwise | busy | – |
+//! | acquire | fits, line empty | granted | grant (held) |
+//! | acquire, not waiting or out of time | otherwise | busy | – |
 //! | acquire, waiting | otherwise | queued at the end | enqueue |
+//! | accept | lease on offer | done | standing: held |
+//! | accept | lease held | done | – |
+//! | accept | otherwise | refused: not held, or revoked | – |
+//! | bind | lease held or on offer | done | standing: held; binding: its time begins |
+//! | bind | otherwise | refused: not held, or revoked | – |
+//! | renew | lease-bound, expired or not | done | binding: its time begins anew |
+//! | renew | otherwise | refused: not held, revoked, or not lease-bound | – |
 //! | upgrade | lease unknown | refused: not held | – |
+//! | upgrade | lease is being broken | refused: revoked | – |
+//! | upgrade | lease has expired | refused: expired | – |
 //! | upgrade | lease is read | refused: not upgradeable | – |
 //! | upgrade | lease is write already | refused: write already | – |
 //! | upgrade | it is waiting already | refused: re-entry | – |
 //! | upgrade | the only holder | granted | mode |
-//! | upgrade, not waiting | otherwise | busy | – |
+//! | upgrade, not waiting or out of time | otherwise | busy | – |
 //! | upgrade, waiting | otherwise | queued before the line | enqueue |
 //! | downgrade | lease was upgraded | done | mode, then the line moves |
 //! | downgrade | otherwise | refused: not held, or never upgraded | – |
-//! | release | lease held | done | remove (its waiting upgrade too), then the line moves |
+//! | release | lease there, in whatever standing | done | remove (its waiting upgrade too), then the line moves |
 //! | release | otherwise | refused: not held | – |
 //! | withdraw | waiter in line | done | dequeue, then the line moves |
 //! | withdraw | otherwise | refused: not waiting | – |
+//! | break | lease held or on offer | done | standing: revoking for [`BREAK_MS`] |
+//! | break | lease is being broken | done | – |
+//! | break | otherwise | refused: not held | – |
+//! | look | – | done | – |
 //!
-//! "The line moves": first those whose deadline has passed are dequeued. A waiting upgrade
-//! is granted if its lease is the only holder, and while it waits nobody else is granted.
-//! Then the first in line is granted while it fits; the first that does not fit stops all
-//! behind it. So a run of readers enters together, and no reader overtakes a writer.
+//! Bind and upgrade are asked only by who has the lease, so they take up an offer.
+//!
+//! # The sweep, and how the line moves
+//!
+//! Before every request and again after it, what is over is taken out, in this order:
+//!
+//! 1. Session-bound leases of a session proved dead, whatever their standing.
+//! 2. Offers not taken up in time, and broken leases whose holder's time to stop is over.
+//! 3. Waiters that are dead or out of time, and waits for the upgrade of a lease that is
+//!    gone, expired or being broken.
+//! 4. Stale leases: expired, the heartbeat older than its grace, claimed by no job, and not
+//!    being broken. Only if someone wants the resource: the request is an acquire, an upgrade
+//!    or a look, or the line is not empty. Never the lease the request is about: whoever
+//!    asks about an expired lease that nobody took over still has it.
+//!
+//! Then a waiting upgrade is granted if its lease is the only holder, and while it waits
+//! nobody else is granted. Then the first in line is granted while it fits; the first that
+//! does not fit stops all behind it. So a run of readers enters together, and no reader
+//! overtakes a writer. Of slots, the capacity of the first in line counts, whatever
+//! capacity others stated.
+//!
+//! A grant from the line is an offer for [`OFFER_MS`], or until the waiter's own deadline
+//! if that is sooner: a waiter that was stopped or ran out of time keeps nobody waiting. A
+//! waiting upgrade is granted outright, for its holder has the lease already.
 //!
 //! # Invariants (proved by enumeration in the tests)
 //!
-//! 1. No two holders conflict.
+//! 1. No two holders conflict; with slots, nobody was granted beside as many as its capacity.
 //! 2. After every decision, nobody who could be granted is left waiting.
 //! 3. Nobody is granted before someone who came earlier and still waits, except an upgrade.
 //! 4. Exactly the grants of write, and upgrades, draw a new token.
 //! 5. A session holds or awaits a resource at most once, an upgrade of its own lease aside.
+//! 6. Nobody loses a lease that it did not release while it is alive, not expired, and not
+//!    being broken; an offer, not before its time.
+//! 7. A lease that is being broken keeps others out until its holder releases it, is
+//!    proved dead, or has had its time to stop.
 
 mod acquire;
+mod ask;
+mod binding;
+mod breaking;
+mod change;
+mod explain;
 mod line;
 mod release;
 mod state;
+mod sweep;
 mod upgrade;
 
 #[cfg(test)]
 mod enumeration;
 
-pub use state::{Holder, State, Waiter, Want};
+pub use ask::{Ask, Outcome, Refusal, Wait};
+pub use change::{Change, Decision, End};
+pub use explain::{Explained, explain};
+pub use state::{Bound, Holder, Life, Standing, State, Waiter, Want};
+pub use sweep::next_look;
 
-use crate::{LeaseId, Mode, SessionId};
-
-/// A point in time on the clock the store decides by, in milliseconds.
+/// A point in time on the clock the store decides by, in milliseconds, or a span of it.
 pub type Millis = u64;
 
-/// Whether a request waits, and until when.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Wait {
-    /// Answer busy at once.
-    No,
-    /// Wait, at most until then.
-    Until(Millis),
-}
-
-/// What is asked of one resource.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ask {
-    /// A new lease.
-    Acquire {
-        /// The id it will have; until granted, the id of the waiter.
-        lease: LeaseId,
-        /// For whom.
-        session: SessionId,
-        /// How.
-        mode: Mode,
-        /// Whether to wait.
-        wait: Wait,
-    },
-    /// An upgradeable lease is to become write.
-    Upgrade {
-        /// Which.
-        lease: LeaseId,
-        /// Whether to wait.
-        wait: Wait,
-    },
-    /// An upgraded lease is to become upgradeable again.
-    Downgrade {
-        /// Which.
-        lease: LeaseId,
-    },
-    /// A lease ends.
-    Release {
-        /// Which.
-        lease: LeaseId,
-    },
-    /// A waiter gives up.
-    Withdraw {
-        /// The id of its lease to be, or of the lease to be upgraded.
-        lease: LeaseId,
-    },
-}
-
-/// How a request ends.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// The lease is held as asked.
-    Granted,
-    /// The request waits in line.
-    Queued,
-    /// It would have to wait.
-    Busy,
-    /// The request had its effect.
-    Done,
-    /// The request makes no sense here.
-    Refused(Refusal),
-}
-
-/// Why a request makes no sense.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
-    /// The session holds or waits for the resource already.
-    Reentry,
-    /// There is no such lease.
-    NotHeld,
-    /// The lease is read; only an upgradeable one can be upgraded.
-    NotUpgradeable,
-    /// The lease is write already.
-    AlreadyWrite,
-    /// The lease was never upgraded, so there is nothing to go back to.
-    NeverUpgraded,
-    /// There is no such waiter.
-    NotWaiting,
-}
-
-/// What a store has to write, in this order.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
-    /// A lease begins. Draw a token if the mode is exclusive; wake its waiter if it has one.
-    Grant(Holder),
-    /// A lease changes its mode. Draw a token if it is exclusive now; wake its waiter if it has one.
-    SetMode {
-        /// Which.
-        lease: LeaseId,
-        /// What it is from now on.
-        mode: Mode,
-        /// Whether it was upgraded.
-        upgraded: bool,
-    },
-    /// A lease ends.
-    Remove(LeaseId),
-    /// A waiter joins the line.
-    Enqueue(Waiter),
-    /// A waiter leaves the line: granted, withdrawn or out of time.
-    Dequeue(LeaseId),
-}
-
-/// The outcome and what to write for it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Decision {
-    /// How the request ends.
-    pub outcome: Outcome,
-    /// What to write.
-    pub changes: Vec<Change>,
-}
+/// How long a grant from the line stays on offer before it passes on.
+pub const OFFER_MS: Millis = 5_000;
+/// How long the holder of a broken lease has to stop.
+pub const BREAK_MS: Millis = 10_000;
 
 /// Decides a request on one resource. See the [table](self).
 pub fn decide(state: &State, ask: &Ask, now: Millis) -> Decision {
-    // The line is moved first, so that a request meets a state in which
-    // nobody is left waiting who ran out of time or could be granted.
+    // The line is moved first, so that a request meets a state in which nobody holds who
+    // is gone, and nobody is left waiting who ran out of time or could be granted.
     let mut plan = state::Plan::new(state);
-    line::move_up(&mut plan, now);
+    line::move_up(&mut plan, ask, now);
     let outcome = match ask {
         Ask::Acquire {
             lease,
             session,
             mode,
+            capacity,
             wait,
-        } => acquire::acquire(&mut plan, lease, session, *mode, *wait),
-        Ask::Upgrade { lease, wait } => upgrade::upgrade(&mut plan, lease, *wait),
+        } => {
+            let want = Want::Lease {
+                mode: *mode,
+                capacity: *capacity,
+            };
+            acquire::acquire(&mut plan, lease, session, want, wait.deadline(now))
+        }
+        Ask::Accept { lease } => acquire::accept(&mut plan, lease),
+        Ask::Bind { lease, ttl, grace } => binding::bind(&mut plan, lease, *ttl, *grace, now),
+        Ask::Renew { lease, ttl, grace } => binding::renew(&mut plan, lease, *ttl, *grace, now),
+        Ask::Upgrade { lease, wait } => upgrade::upgrade(&mut plan, lease, wait.deadline(now), now),
         Ask::Downgrade { lease } => upgrade::downgrade(&mut plan, lease),
         Ask::Release { lease } => release::release(&mut plan, lease),
         Ask::Withdraw { lease } => release::withdraw(&mut plan, lease),
+        Ask::Break { lease } => breaking::break_lease(&mut plan, lease, now),
+        Ask::Look => Outcome::Done,
     };
-    line::move_up(&mut plan, now);
+    line::move_up(&mut plan, ask, now);
     Decision {
         outcome,
         changes: plan.into_changes(),

@@ -1,17 +1,14 @@
 //! The end of a lease, and of a wait.
 
 use super::state::Plan;
-use super::{Change, Outcome, Refusal};
+use super::{Change, End, Outcome, Refusal};
 use crate::LeaseId;
 
 pub(super) fn release(plan: &mut Plan, lease: &LeaseId) -> Outcome {
     if plan.state.holder(lease).is_none() {
         return Outcome::Refused(Refusal::NotHeld);
     }
-    if plan.state.waiter(lease).is_some() {
-        plan.make(Change::Dequeue(lease.clone()));
-    }
-    plan.make(Change::Remove(lease.clone()));
+    end(plan, lease, End::Released);
     Outcome::Done
 }
 
@@ -21,4 +18,15 @@ pub(super) fn withdraw(plan: &mut Plan, lease: &LeaseId) -> Outcome {
     }
     plan.make(Change::Dequeue(lease.clone()));
     Outcome::Done
+}
+
+/// Ends a lease, and with it the wait for its upgrade.
+pub(super) fn end(plan: &mut Plan, lease: &LeaseId, end: End) {
+    if plan.state.waiter(lease).is_some() {
+        plan.make(Change::Dequeue(lease.clone()));
+    }
+    plan.make(Change::Remove {
+        lease: lease.clone(),
+        end,
+    });
 }

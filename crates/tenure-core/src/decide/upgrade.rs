@@ -1,13 +1,24 @@
 //! Upgradeable to write, and back.
 
-use super::state::{Plan, Waiter, Want};
-use super::{Change, Outcome, Refusal, Wait, line};
+use super::acquire::take_up;
+use super::state::{Bound, Life, Plan, Waiter, Want};
+use super::{Change, Millis, Outcome, Refusal, line};
 use crate::{LeaseId, Mode};
 
-pub(super) fn upgrade(plan: &mut Plan, lease: &LeaseId, wait: Wait) -> Outcome {
-    let Some(holder) = plan.state.holder(lease) else {
-        return Outcome::Refused(Refusal::NotHeld);
+/// Makes the lease write if it is the only one; else queues until the deadline, if there is one.
+pub(super) fn upgrade(
+    plan: &mut Plan,
+    lease: &LeaseId,
+    deadline: Option<Millis>,
+    now: Millis,
+) -> Outcome {
+    let holder = match take_up(plan, lease) {
+        Ok(holder) => holder,
+        Err(refusal) => return Outcome::Refused(refusal),
     };
+    if has_expired(holder.binding, now) {
+        return Outcome::Refused(Refusal::Expired);
+    }
     match holder.mode {
         Mode::Read => return Outcome::Refused(Refusal::NotUpgradeable),
         Mode::Write => return Outcome::Refused(Refusal::AlreadyWrite),
@@ -20,15 +31,15 @@ pub(super) fn upgrade(plan: &mut Plan, lease: &LeaseId, wait: Wait) -> Outcome {
         line::become_write(plan, lease);
         return Outcome::Granted;
     }
-    let Wait::Until(deadline) = wait else {
+    let Some(deadline) = deadline else {
         return Outcome::Busy;
     };
-    let session = holder.session.clone();
     plan.make(Change::Enqueue(Waiter {
         lease: lease.clone(),
-        session,
+        session: holder.session,
         want: Want::Upgrade,
         deadline,
+        life: Life::Alive,
     }));
     Outcome::Queued
 }
@@ -46,4 +57,9 @@ pub(super) fn downgrade(plan: &mut Plan, lease: &LeaseId) -> Outcome {
             Outcome::Done
         }
     }
+}
+
+/// Whether the time of a lease is over.
+pub(super) fn has_expired(binding: Bound, now: Millis) -> bool {
+    matches!(binding, Bound::Lease { expires, .. } if expires <= now)
 }
