@@ -1,4 +1,5 @@
-//! The one clock: wall time for people and for tokens, and what names this boot.
+//! The one clock: wall time for people and for tokens, time since boot for what must not
+//! depend on the wall, and what names this boot.
 
 use std::fs;
 use std::sync::{Mutex, OnceLock};
@@ -12,6 +13,16 @@ use crate::platform;
 /// The time on the wall.
 pub fn now() -> Timestamp {
     SystemTime::now().into()
+}
+
+/// Milliseconds since boot, those asleep included: what expiry on one machine is decided by. It
+/// means something only together with the [`boot_id`].
+pub fn boot_now() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    // The clock starts at zero with the boot and only counts up.
+    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+    let nanoseconds = u64::try_from(now.tv_nsec).unwrap_or(0);
+    seconds * 1000 + nanoseconds / 1_000_000
 }
 
 /// A moment later on the clock that only counts up; a year later at most.
@@ -73,6 +84,12 @@ mod tests {
     fn the_boot_has_a_name_and_the_process_a_start() {
         assert!(boot_id().unwrap().len() >= 32);
         assert!(process_start() > 0);
+    }
+
+    #[test]
+    fn time_since_boot_only_counts_up() {
+        let before = boot_now();
+        assert!(before > 0 && boot_now() >= before);
     }
 
     #[test]

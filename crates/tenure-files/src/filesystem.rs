@@ -73,7 +73,7 @@ fn by_magic(magic: i64) -> FileSystem {
 }
 
 /// Refuses a place where `flock` cannot be trusted.
-pub(crate) fn require_trusted(path: &Path) -> Result<()> {
+pub fn require_trusted(path: &Path) -> Result<()> {
     let file_system = of(path)?;
     if file_system.trusted {
         return Ok(());

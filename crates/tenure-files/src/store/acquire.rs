@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tenure_core::{Error, Lease, LeaseId, Request, Result, Token};
+use tenure_core::{Error, Lease, LeaseId, Request, Resource, Result, Token};
 
 use super::{FileStore, Held, over, upgrading};
 use crate::author::Author;
@@ -28,6 +28,9 @@ impl FileStore {
     }
 
     fn try_hold(&self, request: &Request) -> Result<Result<Hold, Author>> {
+        if request.capacity.is_some() {
+            return Err(self.cannot_count(&request.resource));
+        }
         let path: Arc<Path> = self.path_of(&request.resource).into();
         let author = Author::new(&self.desk, request.clone(), &path)?;
         match self.lines.enter(&path) {
@@ -36,6 +39,16 @@ impl FileStore {
                 hold::try_hold(&self.lines, file, request.mode, author)
             }
             Err(Waited) => Ok(Err(author)),
+        }
+    }
+
+    fn cannot_count(&self, resource: &Resource) -> Error {
+        Error::Configuration {
+            problem: format!(
+                "{} cannot hold {resource} for several at once: the kernel counts no holders",
+                self.desk.url()
+            ),
+            remedy: "use a store that can count, such as --store sqlite:PATH".into(),
         }
     }
 

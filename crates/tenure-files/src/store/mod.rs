@@ -16,6 +16,7 @@
 //!
 //! # Limitations
 //!
+//! - No leases of their own, and no capacities: the kernel counts no holders.
 //! - Local file systems only; others are refused.
 //! - The order among processes is the kernel's, and waiters cannot be listed.
 //! - A waiter that is stopped (SIGSTOP) while it is first in line holds up those behind it.
@@ -38,13 +39,14 @@ use std::time::Duration;
 
 use tenure_core::{
     Capabilities, Error, Lease, LeaseId, Listing, Mode, Query, Reply, Request, Resource, Result,
-    Store, Token,
+    Store, Token, UpgradeRequest,
 };
 
 use crate::author::Desk;
 use crate::filesystem;
 use crate::hold::Hold;
 use crate::line::Lines;
+use crate::lockfile;
 use crate::platform;
 use crate::tokens::Tokens;
 
@@ -149,6 +151,12 @@ impl FileStore {
         self.with_hold(lease, Hold::renew)
     }
 
+    /// Looks without taking the lock, so that nobody waits because someone checks a token.
+    fn token_now(&self, resource: &Resource) -> Result<Token> {
+        let look = lockfile::look(&self.path_of(resource))?;
+        Ok(look.map_or(Token::NONE, |look| look.token))
+    }
+
     fn release_now(&self, lease: &LeaseId) -> Result<()> {
         let held = self.held_as(lease)?;
         if held.is_upgrading() {
@@ -186,6 +194,7 @@ impl Store for FileStore {
             lists_waiters: false,
             cross_process: true,
             check_every: Some(CHECK_EVERY),
+            slots: false,
         }
     }
 
@@ -201,8 +210,8 @@ impl Store for FileStore {
         Box::pin(async move { self.with_hold(lease, Hold::try_upgrade) })
     }
 
-    fn upgrade<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Token> {
-        Box::pin(self.upgrade_as_task(lease))
+    fn upgrade<'a>(&'a self, request: &'a UpgradeRequest) -> Reply<'a, Token> {
+        Box::pin(self.upgrade_as_task(&request.lease))
     }
 
     fn downgrade<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Mode> {
@@ -235,6 +244,10 @@ impl Store for FileStore {
 
     fn list<'a>(&'a self, query: &'a Query) -> Reply<'a, Listing> {
         Box::pin(async move { self.list_now(query) })
+    }
+
+    fn token<'a>(&'a self, resource: &'a Resource) -> Reply<'a, Token> {
+        Box::pin(async move { self.token_now(resource) })
     }
 
     fn descriptor(&self, lease: &LeaseId) -> Result<Option<OwnedFd>> {

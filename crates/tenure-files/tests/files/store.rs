@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use tenure_core::{Class, LeaseId, Mode, Query, Request, Resource, Store};
+use tenure_core::{Class, LeaseId, Mode, Query, Request, Resource, Store, Token};
 use tenure_files::FileStore;
 
 use crate::stage::Stage;
-use crate::task::{open, request, run};
+use crate::task::{open, request, run, upgrade_of};
 
 fn numbered(number: usize, resource: Resource) -> Request {
     Request {
@@ -197,7 +197,7 @@ fn a_lease_this_store_does_not_hold_is_over() {
     for error in [
         run(two.renew(&held)).err().unwrap(),
         run(two.release(&held)).err().unwrap(),
-        run(two.upgrade(&held)).err().unwrap(),
+        run(two.upgrade(&upgrade_of(&held))).err().unwrap(),
         run(two.try_upgrade(&held)).err().unwrap(),
         run(two.downgrade(&held)).err().unwrap(),
         two.descriptor(&held).err().unwrap(),
@@ -237,4 +237,39 @@ fn a_renewed_lease_shows_a_later_heartbeat_and_the_same_grant() {
         );
         listed.heartbeat_at > granted.heartbeat_at
     });
+}
+
+#[test]
+fn the_current_token_is_read_while_others_hold_the_lock() {
+    let stage = Stage::new();
+    let (one, two) = (open(&stage), open(&stage));
+    let first = request("l1", "build", Mode::Write);
+    assert_eq!(run(two.token(&first.resource)).unwrap(), Token::NONE);
+    let held = run(one.acquire(&first)).unwrap();
+    assert_eq!(run(two.token(&first.resource)).unwrap(), held.token);
+    run(one.release(&held.lease)).unwrap();
+    assert_eq!(run(two.token(&first.resource)).unwrap(), held.token);
+    let reader = run(one.acquire(&request("l2", "build", Mode::Read))).unwrap();
+    assert_eq!(run(two.token(&first.resource)).unwrap(), held.token);
+    run(one.release(&reader.lease)).unwrap();
+    let later = run(one.acquire(&request("l3", "build", Mode::Write))).unwrap();
+    assert!(later.token > held.token);
+    assert_eq!(run(two.token(&first.resource)).unwrap(), later.token);
+}
+
+#[test]
+fn a_capacity_is_refused_and_the_store_named() {
+    let stage = Stage::new();
+    let store = open(&stage);
+    let counted = Request {
+        capacity: Some(2),
+        ..request("l1", "slot:build", Mode::Write)
+    };
+    for error in [
+        run(store.try_acquire(&counted)).err().unwrap(),
+        run(store.acquire(&counted)).err().unwrap(),
+    ] {
+        assert_eq!(error.class(), Class::Configuration, "{error}");
+        assert!(error.to_string().contains(store.url()), "{error}");
+    }
 }

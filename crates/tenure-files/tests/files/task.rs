@@ -6,7 +6,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Instant;
 
-use tenure_core::{Asker, LeaseId, Mode, Owner, Query, Request, Resource, SessionId, Store};
+use tenure_core::{
+    Asker, LeaseId, Mode, Owner, Query, Request, Resource, SessionId, Store, UpgradeRequest,
+};
 use tenure_files::{FileStore, holders};
 
 use crate::process::alone;
@@ -60,6 +62,15 @@ pub fn request(lease: &str, resource: &str, mode: Mode) -> Request {
         asker: asker(),
         purpose: Some("a test".into()),
         metadata: None,
+        deadline: None,
+        capacity: None,
+    }
+}
+
+pub fn upgrade_of(lease: &LeaseId) -> UpgradeRequest {
+    UpgradeRequest {
+        lease: lease.clone(),
+        asker: asker(),
         deadline: None,
     }
 }
@@ -163,7 +174,8 @@ fn a_dropped_upgrade_leaves_the_lease_as_before() {
         run(one.acquire(&request("l1", "build", Mode::Upgradeable))).unwrap();
         let before = Belongings::count();
         let lease = id("l1");
-        let mut upgrade = one.upgrade(&lease);
+        let wanted = upgrade_of(&lease);
+        let mut upgrade = one.upgrade(&wanted);
         assert!(poll(&mut upgrade).is_pending());
         until_waiting(&path, 1);
         assert!(
@@ -191,7 +203,7 @@ fn a_dropped_upgrade_leaves_the_lease_as_before() {
                 .is_some()
         );
         run(two.release(&id("r"))).unwrap();
-        assert!(run(one.upgrade(&lease)).is_ok());
+        assert!(run(one.upgrade(&upgrade_of(&lease))).is_ok());
         run(one.release(&lease)).unwrap();
         assert_eq!(holders(&path).unwrap(), []);
     });
@@ -260,7 +272,8 @@ fn an_upgrade_dropped_in_the_instant_of_the_grant_leaves_it_upgradeable() {
         let mut spread = Spread::new();
         for _ in 0..400 {
             run(two.acquire(&reader)).unwrap();
-            let mut upgrade = one.upgrade(&upgradeable.lease);
+            let wanted = upgrade_of(&upgradeable.lease);
+            let mut upgrade = one.upgrade(&wanted);
             assert!(poll(&mut upgrade).is_pending());
             let (held, wait) = (spread.micros_below(150), spread.micros_below(150));
             let mut upgraded = false;
@@ -299,7 +312,8 @@ fn a_lease_abandoned_while_its_upgrade_waits_is_over() {
     run(two.acquire(&reader)).unwrap();
     let lease = id("l1");
     run(one.acquire(&request("l1", "build", Mode::Upgradeable))).unwrap();
-    let mut upgrade = one.upgrade(&lease);
+    let wanted = upgrade_of(&lease);
+    let mut upgrade = one.upgrade(&wanted);
     assert!(poll(&mut upgrade).is_pending());
     one.abandon(&lease);
     drop(upgrade);
@@ -321,7 +335,7 @@ fn an_upgrade_that_cannot_start_leaves_the_lease_as_before() {
         let lease = id("l1");
         run(one.acquire(&request("l1", "build", Mode::Upgradeable))).unwrap();
         crate::trouble::forbid_new_threads();
-        let failed = run(one.upgrade(&lease));
+        let failed = run(one.upgrade(&upgrade_of(&lease)));
         assert!(failed.is_err(), "a wait without a thread");
         run(one.renew(&lease)).unwrap();
         assert_eq!(

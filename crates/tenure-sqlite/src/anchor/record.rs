@@ -1,0 +1,219 @@
+//! What is written in the anchor: small records with a checksum, each in a sector of its own,
+//! so that a power loss tears at most the one that is being written.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use crate::platform::Identity;
+
+const SECTOR_BYTES: u64 = 512;
+const WORDS: usize = 6;
+/// Magic, words and checksum.
+const RECORD_BYTES: usize = 8 + WORDS * 8 + 8;
+const VERSION: u8 = 1;
+
+/// Where a record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Slot(u64);
+
+impl Slot {
+    pub(super) const NAMED: Slot = Slot(0);
+    pub(super) const CEILINGS: [Slot; 2] = [Slot(1), Slot(2)];
+    pub(super) const LAST: Slot = Slot(3);
+
+    /// Reads a record: None if there is none or it is damaged, `Err` with the version of a
+    /// newer one.
+    pub(super) fn read<R: Record>(self, file: &File) -> io::Result<Result<Option<R>, u8>> {
+        let mut bytes = [0; RECORD_BYTES];
+        let read = loop {
+            match file.read_at(&mut bytes, self.0 * SECTOR_BYTES) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => break read?,
+            }
+        };
+        if read < RECORD_BYTES {
+            return Ok(Ok(None));
+        }
+        Ok(decode::<R>(&bytes))
+    }
+
+    pub(super) fn write<R: Record>(self, file: &File, record: &R) -> io::Result<()> {
+        file.write_all_at(&encode(record), self.0 * SECTOR_BYTES)
+    }
+}
+
+/// Something that fits into a slot.
+pub(super) trait Record: Sized {
+    /// Tells records apart.
+    const KIND: u8;
+    fn words(&self) -> [u64; WORDS];
+    fn from_words(words: [u64; WORDS]) -> Self;
+}
+
+/// Which file the database is, and what names the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Named {
+    pub(super) store: u128,
+    pub(super) database: Identity,
+}
+
+/// No token above it was drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ceiling(pub(super) u64);
+
+/// The last token of a boot, and the ceiling that is on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Last {
+    pub(super) boot: u128,
+    pub(super) token: u64,
+    pub(super) ceiling: u64,
+}
+
+impl Record for Named {
+    const KIND: u8 = b'n';
+    fn words(&self) -> [u64; WORDS] {
+        let [low, high] = split(self.store);
+        [low, high, self.database.device, self.database.inode, 0, 0]
+    }
+    fn from_words([low, high, device, inode, ..]: [u64; WORDS]) -> Self {
+        Named {
+            store: join(low, high),
+            database: Identity { device, inode },
+        }
+    }
+}
+
+impl Record for Ceiling {
+    const KIND: u8 = b'c';
+    fn words(&self) -> [u64; WORDS] {
+        [self.0, 0, 0, 0, 0, 0]
+    }
+    fn from_words([ceiling, ..]: [u64; WORDS]) -> Self {
+        Ceiling(ceiling)
+    }
+}
+
+impl Record for Last {
+    const KIND: u8 = b'l';
+    fn words(&self) -> [u64; WORDS] {
+        let [low, high] = split(self.boot);
+        [low, high, self.token, self.ceiling, 0, 0]
+    }
+    fn from_words([low, high, token, ceiling, ..]: [u64; WORDS]) -> Self {
+        Last {
+            boot: join(low, high),
+            token,
+            ceiling,
+        }
+    }
+}
+
+fn split(number: u128) -> [u64; 2] {
+    [number as u64, (number >> 64) as u64]
+}
+
+fn join(low: u64, high: u64) -> u128 {
+    u128::from(high) << 64 | u128::from(low)
+}
+
+/// The name of a store as text.
+pub(super) fn spell(store: u128) -> String {
+    format!("{store:032x}")
+}
+
+/// The name of a store, if the text is one.
+pub(super) fn read_name(text: &str) -> Option<u128> {
+    u128::from_str_radix(text, 16)
+        .ok()
+        .filter(|_| text.len() == 32)
+}
+
+fn magic(kind: u8, version: u8) -> [u8; 8] {
+    [b't', b'e', b'n', b'u', b'r', b'e', kind, version]
+}
+
+fn encode<R: Record>(record: &R) -> [u8; RECORD_BYTES] {
+    let mut bytes = [0; RECORD_BYTES];
+    bytes[..8].copy_from_slice(&magic(R::KIND, VERSION));
+    for (place, word) in bytes[8..].chunks_exact_mut(8).zip(record.words()) {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+    let sum = checksum(&bytes[..RECORD_BYTES - 8]);
+    bytes[RECORD_BYTES - 8..].copy_from_slice(&sum.to_le_bytes());
+    bytes
+}
+
+fn decode<R: Record>(bytes: &[u8; RECORD_BYTES]) -> Result<Option<R>, u8> {
+    let mut numbers = bytes.chunks_exact(8).map(|chunk| {
+        let mut number = [0; 8];
+        number.copy_from_slice(chunk);
+        number
+    });
+    let found = numbers.next().unwrap_or_default();
+    let words: [u64; WORDS] =
+        std::array::from_fn(|_| u64::from_le_bytes(numbers.next().unwrap_or_default()));
+    let sum = u64::from_le_bytes(numbers.next().unwrap_or_default());
+    let version = found[7];
+    let whole = sum == checksum(&bytes[..RECORD_BYTES - 8]);
+    if !whole || found != magic(R::KIND, version) {
+        return Ok(None);
+    }
+    if version > VERSION {
+        return Err(version);
+    }
+    Ok(Some(R::from_words(words)))
+}
+
+/// FNV-1a: it is torn writes that are to be found out, not forgeries.
+fn checksum(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
+        (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LAST: Last = Last {
+        boot: 7 << 90 | 3,
+        token: 42,
+        ceiling: 99,
+    };
+
+    #[test]
+    fn a_record_is_read_as_it_was_written() {
+        let file = tempfile::tempfile().unwrap();
+        assert_eq!(Slot::LAST.read::<Last>(&file).unwrap(), Ok(None));
+        Slot::LAST.write(&file, &LAST).unwrap();
+        assert_eq!(Slot::LAST.read(&file).unwrap(), Ok(Some(LAST)));
+        assert_eq!(Slot::LAST.read::<Ceiling>(&file).unwrap(), Ok(None));
+    }
+
+    #[test]
+    fn a_record_with_any_bit_wrong_is_none() {
+        let whole = encode(&LAST);
+        for bit in 0..RECORD_BYTES * 8 {
+            let mut damaged = whole;
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(decode::<Last>(&damaged), Ok(None), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_record_of_a_newer_version_is_told_and_not_taken_for_damage() {
+        let mut newer = encode(&LAST);
+        newer[7] = VERSION + 1;
+        let sum = checksum(&newer[..RECORD_BYTES - 8]);
+        newer[RECORD_BYTES - 8..].copy_from_slice(&sum.to_le_bytes());
+        assert_eq!(decode::<Last>(&newer), Err(VERSION + 1));
+    }
+
+    #[test]
+    fn the_name_of_a_store_is_read_as_it_is_spelled() {
+        let name = 0x0123_4567_89ab_cdef;
+        assert_eq!(read_name(&spell(name)), Some(name));
+        assert_eq!(read_name("12"), None);
+    }
+}

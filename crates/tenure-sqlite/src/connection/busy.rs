@@ -1,0 +1,165 @@
+//! The one loop for a database that is busy.
+//!
+//! SQLite's own waiting blocks the thread and sleeps for long. Transactions here last some
+//! tens of microseconds, so the first tries follow each other closely; only then does the task
+//! sleep, and leaves its thread to others. There is no last try: whoever asks has a deadline, and
+//! drops the future.
+
+use std::cell::Cell;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tenure_core::{Error, Result};
+
+/// Tries made one after the other, each after a short pause.
+const QUICK_TRIES: u32 = 24;
+/// The pause between quick tries: together less than a millisecond or so, with what the kernel
+/// adds to each.
+const QUICK_PAUSE: Duration = Duration::from_micros(20);
+/// The pauses after those.
+const PAUSES_MS: [u64; 4] = [1, 2, 4, 5];
+
+/// Tries until the database is not busy.
+pub(crate) async fn retry_busy<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+    let mut pauses = Pauses::default();
+    loop {
+        match attempt() {
+            Err(error) if is_busy(&error) => {}
+            done => return done,
+        }
+        match pauses.next() {
+            Pause::Quick(pause) => thread::sleep(pause),
+            Pause::Long(pause) => tokio::time::sleep(pause).await,
+        }
+    }
+}
+
+/// The same where nothing can be awaited, for at most `limit`: then the database stays busy.
+pub(crate) fn retry_busy_blocking<T>(
+    limit: Duration,
+    mut attempt: impl FnMut() -> Result<T>,
+) -> Result<T> {
+    let begun = Instant::now();
+    let mut pauses = Pauses::default();
+    loop {
+        match attempt() {
+            Err(error) if is_busy(&error) && begun.elapsed() < limit => {}
+            done => return done,
+        }
+        let (Pause::Quick(pause) | Pause::Long(pause)) = pauses.next();
+        thread::sleep(pause);
+    }
+}
+
+/// Another connection is in the way, for the moment.
+#[derive(Debug, thiserror::Error)]
+#[error("the database is busy")]
+struct Busy;
+
+/// Another connection or process is in the way at `path`.
+pub(crate) fn busy(path: &Path) -> Error {
+    let source = io::Error::new(io::ErrorKind::WouldBlock, Busy);
+    Error::io("lock", path, source)
+}
+
+/// Whether it failed only because another connection was in the way.
+pub(crate) fn is_busy(error: &Error) -> bool {
+    let Error::Io { source, .. } = error else {
+        return false;
+    };
+    source.get_ref().is_some_and(|inner| inner.is::<Busy>())
+}
+
+enum Pause {
+    Quick(Duration),
+    Long(Duration),
+}
+
+#[derive(Default)]
+struct Pauses {
+    tried: u32,
+}
+
+impl Pauses {
+    fn next(&mut self) -> Pause {
+        self.tried = self.tried.saturating_add(1);
+        let Some(long) = self.tried.checked_sub(QUICK_TRIES + 1) else {
+            return Pause::Quick(jittered(QUICK_PAUSE));
+        };
+        let last = PAUSES_MS.len() - 1;
+        let millis = PAUSES_MS[(long as usize).min(last)];
+        Pause::Long(jittered(Duration::from_millis(millis)))
+    }
+}
+
+/// Between half and all of it, so that those who met once do not meet again.
+fn jittered(pause: Duration) -> Duration {
+    thread_local! {
+        static STATE: Cell<u64> = Cell::new(RandomState::new().hash_one(()) | 1);
+    }
+    let random = STATE.with(|state| {
+        // xorshift64: spread is all that is wanted.
+        let mut x = state.get();
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        state.set(x);
+        x >> 40
+    });
+    pause.mul_f64(0.5 + random as f64 / (1u64 << 25) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn busy() -> Error {
+        super::busy(Path::new("/db"))
+    }
+
+    #[tokio::test]
+    async fn a_busy_database_is_asked_until_it_is_free() {
+        let mut left = 60;
+        let answer = retry_busy(|| {
+            left -= 1;
+            if left > 0 { Err(busy()) } else { Ok(7) }
+        });
+        assert_eq!(answer.await.unwrap(), 7);
+    }
+
+    #[tokio::test]
+    async fn any_other_failure_is_told_at_once() {
+        let mut tried = 0;
+        let answer = retry_busy(|| {
+            tried += 1;
+            Err::<(), _>(Error::io(
+                "open",
+                "/db",
+                io::Error::from(io::ErrorKind::WouldBlock),
+            ))
+        });
+        assert!(answer.await.is_err());
+        assert_eq!(tried, 1);
+    }
+
+    #[test]
+    fn a_caller_that_cannot_wait_gives_up_in_time() {
+        let begun = Instant::now();
+        let limit = Duration::from_millis(30);
+        let answer = retry_busy_blocking(limit, || Err::<(), _>(busy()));
+        assert!(is_busy(&answer.unwrap_err()));
+        assert!(begun.elapsed() >= limit && begun.elapsed() < Duration::from_secs(5));
+    }
+
+    #[test]
+    fn pauses_are_spread_between_half_and_all() {
+        let whole = Duration::from_millis(4);
+        for _ in 0..1000 {
+            let pause = jittered(whole);
+            assert!(pause >= whole / 2 && pause <= whole, "{pause:?}");
+        }
+    }
+}

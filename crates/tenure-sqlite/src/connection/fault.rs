@@ -1,0 +1,73 @@
+//! What SQLite's errors mean to the rest.
+
+use std::io;
+use std::path::Path;
+
+use rusqlite::ffi;
+use tenure_core::Error;
+
+use super::budget::ROWS_MAX;
+use super::busy::busy;
+use crate::platform;
+
+/// An error of the database at `path`; `what` is the statement or the action, for a mistake of ours.
+pub(crate) fn from_sqlite(path: &Path, what: &str, error: rusqlite::Error) -> Error {
+    let (code, message) = match &error {
+        rusqlite::Error::SqliteFailure(failure, message) => {
+            let message = message.clone().unwrap_or_else(|| failure.to_string());
+            (failure.extended_code, message)
+        }
+        // A column holds what no column of ours ever held.
+        rusqlite::Error::FromSqlConversionFailure(..)
+        | rusqlite::Error::InvalidColumnType(..)
+        | rusqlite::Error::IntegralValueOutOfRange(..)
+        | rusqlite::Error::Utf8Error(..) => return corrupt(path, &error.to_string()),
+        _ => return Error::Internal(format!("{error}, in: {what}")),
+    };
+    let io = |action, source: io::Error| Error::io(action, path, source);
+    match (code, code & 0xff) {
+        (_, ffi::SQLITE_BUSY | ffi::SQLITE_LOCKED) => busy(path),
+        // The index of the log could not grow.
+        (_, ffi::SQLITE_FULL) | (ffi::SQLITE_IOERR_SHMSIZE, _) => {
+            io("write", io::ErrorKind::StorageFull.into())
+        }
+        (_, ffi::SQLITE_CORRUPT | ffi::SQLITE_NOTADB) | (ffi::SQLITE_IOERR_SHORT_READ, _) => {
+            corrupt(path, &message)
+        }
+        (_, ffi::SQLITE_READONLY | ffi::SQLITE_PERM) => {
+            io("write", platform::why_not_writable(path))
+        }
+        (_, ffi::SQLITE_CANTOPEN) => io("open", cannot_open(path)),
+        (_, ffi::SQLITE_IOERR) => io("use", io::Error::other(message)),
+        (_, ffi::SQLITE_NOMEM) => io("use", io::ErrorKind::OutOfMemory.into()),
+        _ => Error::Internal(format!("{message} ({code}), in: {what}")),
+    }
+}
+
+/// A statement that was stopped because it stepped over too many rows.
+pub(crate) fn too_many(what: &str) -> Error {
+    let table = ["FROM ", "UPDATE ", "INTO "].iter().find_map(|word| {
+        let (_, after) = what.split_once(word)?;
+        after.split_whitespace().next()
+    });
+    Error::TooMany {
+        what: format!("what is read of {}", table.unwrap_or("the database")),
+        limit: ROWS_MAX,
+    }
+}
+
+fn corrupt(path: &Path, problem: &str) -> Error {
+    Error::Corrupt {
+        path: path.into(),
+        problem: problem.into(),
+    }
+}
+
+/// SQLite does not say why: the file itself does, or its log.
+fn cannot_open(path: &Path) -> io::Error {
+    match platform::standing_at(path) {
+        Ok(None) => io::ErrorKind::NotFound.into(),
+        Ok(Some(_)) => platform::why_not_writable(path),
+        Err(error) => error,
+    }
+}

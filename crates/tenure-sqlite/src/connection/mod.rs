@@ -1,0 +1,207 @@
+//! One connection of this process to the database, and all that is done with it.
+//!
+//! # Invariants
+//!
+//! - A write is one `BEGIN IMMEDIATE` transaction: nobody else writes from its first statement
+//!   on, so what it reads is what it changes. A step gets [`Sql`], which cannot begin another.
+//! - Reads run outside transactions, unless a snapshot is asked for.
+//! - The connection is never waited for by SQLite: a busy database is told at once, and
+//!   [`retry_busy`] is the one loop that waits.
+//! - Nothing else in this process opens the database file: closing it would drop SQLite's
+//!   locks, which belong to the process and not to the descriptor.
+//!
+//! # Crashes
+//!
+//! A process killed in a transaction leaves nothing of it: the next writer finds the log without
+//! a commit at its end. Its locks end with it. One killed while it opens leaves a directory, an
+//! empty file, an older schema or an anchor without an identity; the next to open goes on from
+//! there (`open`).
+
+mod budget;
+mod busy;
+mod fault;
+mod log;
+mod open;
+mod sql;
+#[cfg(test)]
+mod tests;
+
+use std::mem::ManuallyDrop;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rusqlite::{Connection, FileControl};
+use tenure_core::{Error, Result};
+
+pub(crate) use budget::ROWS_MAX;
+pub(crate) use busy::{busy, is_busy, retry_busy, retry_busy_blocking};
+pub(crate) use sql::{Rows, Sql};
+
+use crate::anchor::Anchor;
+use crate::schema;
+use budget::Budget;
+use log::Log;
+
+/// What a committed write outlives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// The death of this and every other process.
+    Crash,
+    /// The loss of power, too: on disk before it is acknowledged.
+    PowerLoss,
+}
+
+/// One connection of this process.
+pub(crate) struct Db {
+    /// Left open in a forked child: closing it there would end what the parent has begun.
+    connection: ManuallyDrop<Connection>,
+    path: PathBuf,
+    anchor: Arc<Anchor>,
+    budget: Arc<Budget>,
+    log: Arc<Log>,
+    /// What the next commit outlives, as SQLite was last told.
+    durability: Durability,
+    process: u32,
+}
+
+impl Db {
+    /// Opens the database at `path`, making it and what is beside it where that is missing.
+    /// `trust` takes a file system for local that is not known to be.
+    ///
+    /// Waits up to half a minute for others that are making or repairing it.
+    pub(crate) fn open(path: &Path, trust: bool) -> Result<Db> {
+        open::open(path, trust)
+    }
+
+    /// The database, without links in its directory.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What tokens are drawn from.
+    pub(crate) fn anchor(&self) -> &Arc<Anchor> {
+        &self.anchor
+    }
+
+    /// Reads, each statement for itself: between two of them others may write.
+    pub(crate) fn read<T>(&self, work: impl FnOnce(&Sql<'_>) -> Result<T>) -> Result<T> {
+        self.check_process()?;
+        work(&Sql::new(self))
+    }
+
+    /// Reads everything as it is at one moment.
+    pub(crate) fn snapshot<T>(&mut self, work: impl FnOnce(&Sql<'_>) -> Result<T>) -> Result<T> {
+        self.check_process()?;
+        self.run("BEGIN DEFERRED")?;
+        self.finish(|db| work(&Sql::new(db)))
+    }
+
+    /// Reads without a budget, for whoever checks and repairs the database.
+    pub(crate) fn unlimited<T>(&self, work: impl FnOnce(&Sql<'_>) -> Result<T>) -> Result<T> {
+        self.check_process()?;
+        work(&Sql::unlimited(self))
+    }
+
+    /// Makes one step: all of it, or, if `work` fails, nothing.
+    ///
+    /// A busy database fails at once with what [`is_busy`] tells.
+    pub(crate) fn write<T>(
+        &mut self,
+        durability: Durability,
+        work: impl FnOnce(&Sql<'_>) -> Result<T>,
+    ) -> Result<T> {
+        self.check_process()?;
+        self.set_durability(durability)?;
+        self.run("BEGIN IMMEDIATE")?;
+        self.finish(|db| {
+            db.check_version()?;
+            work(&Sql::new(db))
+        })
+    }
+
+    /// Whether the file at the path is no longer the one that is open: it was deleted or
+    /// replaced. What is written then reaches nobody; the store is to be opened again.
+    pub(crate) fn has_moved(&self) -> bool {
+        let mut moved = 0;
+        let asked =
+            (self.connection).file_control(Some(c"main"), FileControl::HasMoved(&mut moved));
+        asked.is_err() || moved != 0
+    }
+
+    /// Commits if `work` succeeds, else rolls back.
+    fn finish<T>(&self, work: impl FnOnce(&Db) -> Result<T>) -> Result<T> {
+        // A panic in a step must not leave its transaction open for the next one.
+        let _rollback = RollBack(self);
+        let done = work(self)?;
+        self.run("COMMIT")?;
+        Ok(done)
+    }
+
+    fn run(&self, sql: &str) -> Result<()> {
+        let statement = self.connection.prepare_cached(sql);
+        let done = statement.and_then(|mut statement| statement.execute([]));
+        done.map(drop)
+            .map_err(|error| fault::from_sqlite(&self.path, sql, error))
+    }
+
+    /// A newer Tenure may have changed the tables since this one opened them.
+    fn check_version(&self) -> Result<()> {
+        const VERSION: &str = "PRAGMA user_version";
+        let version = self.connection.prepare_cached(VERSION);
+        let version = version.and_then(|mut statement| statement.query_row([], |row| row.get(0)));
+        match version.map_err(|error| fault::from_sqlite(&self.path, VERSION, error))? {
+            schema::VERSION => Ok(()),
+            newer if newer > schema::VERSION => Err(schema::newer(&self.path, newer)),
+            _ => Err(Error::Corrupt {
+                path: self.path.clone(),
+                problem: "its tables are gone: it was written over while it was in use".into(),
+            }),
+        }
+    }
+
+    fn set_durability(&mut self, durability: Durability) -> Result<()> {
+        if self.durability == durability {
+            return Ok(());
+        }
+        let sql = match durability {
+            Durability::Crash => "PRAGMA synchronous = NORMAL",
+            Durability::PowerLoss => "PRAGMA synchronous = FULL",
+        };
+        // Takes effect while it is prepared, so it must not come from the cache.
+        let done = self.connection.execute_batch(sql);
+        done.map_err(|error| fault::from_sqlite(&self.path, sql, error))?;
+        self.durability = durability;
+        Ok(())
+    }
+
+    /// SQLite's locks belong to the process that took them.
+    fn check_process(&self) -> Result<()> {
+        if self.process == std::process::id() {
+            return Ok(());
+        }
+        let problem = "the store was opened before a fork; open it again in the child";
+        Err(Error::Internal(problem.into()))
+    }
+}
+
+impl Drop for Db {
+    fn drop(&mut self) {
+        if self.process == std::process::id() {
+            self.log.shorten(&self.connection);
+            // SAFETY: dropped once, here, and not used after.
+            unsafe { ManuallyDrop::drop(&mut self.connection) };
+        }
+    }
+}
+
+struct RollBack<'a>(&'a Db);
+
+impl Drop for RollBack<'_> {
+    fn drop(&mut self) {
+        // SQLite itself rolls back after some faults, a full disk for one.
+        if !self.0.connection.is_autocommit() {
+            // If even this fails, the next transaction cannot begin and says why.
+            let _ = self.0.run("ROLLBACK");
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Opening, from nothing or from whatever a crash left.
+//!
+//! # The way
+//!
+//! 1. The directory is made if it is missing; its file system must be one where locks hold.
+//! 2. The anchor is opened. If it names the file at the path, that file is opened, and a short
+//!    look at its version is all there is to do.
+//! 3. Else the file is new, replaced, or was never finished. Then the anchor's opening lock is
+//!    taken first, so that of two hundred processes that come at once, one makes the database and
+//!    the others wait in line instead of in each other's way.
+//! 4. Under it: make the file, make the tables, record the file in the anchor.
+//!
+//! A crash anywhere in between leaves an anchor that does not name the file, and the next to
+//! open does what is left. An older schema is brought up to date in a transaction of its own.
+//!
+//! # A database that took the place of another
+//!
+//! Its making and its recording are refused while a session is alive that may hold leases in
+//! the one before: see [`anchor`](crate::anchor).
+
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, FileControl, OpenFlags};
+use rustix::fs::FileType;
+use tenure_core::{Error, Result};
+use tenure_files::{clock, filesystem};
+
+use super::budget::Budget;
+use super::busy::{busy, retry_busy_blocking};
+use super::log::Log;
+use super::{Db, Durability, fault};
+use crate::anchor::{Anchor, Opening};
+use crate::platform::{self, Identity};
+use crate::schema::{self, Found};
+
+/// How long others that make or repair the database are waited for.
+const OPEN_MAX: Duration = Duration::from_secs(30);
+
+/// Small pages make a short log: a step changes a few rows in a few places, and writes whole
+/// pages of it.
+const PAGE_SIZE: &str = "PRAGMA page_size = 2048";
+
+/// Statements kept ready.
+const STATEMENTS_MAX: usize = 128;
+
+pub(super) fn open(path: &Path, trust: bool) -> Result<Db> {
+    let path = settle(path, trust)?;
+    retry_busy_blocking(OPEN_MAX, || open_once(&path))
+}
+
+/// Makes the directory and takes the links out of its path. The file itself must not be one.
+fn settle(path: &Path, trust: bool) -> Result<PathBuf> {
+    let absolute = std::path::absolute(path);
+    let absolute = absolute.map_err(|source| Error::io("find", path, source))?;
+    let (Some(directory), Some(name)) = (absolute.parent(), absolute.file_name()) else {
+        return Err(not_a_database(path, "it is a directory"));
+    };
+    let real = match directory.canonicalize() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let made = DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(directory);
+            made.map_err(|source| Error::io("make", directory, source))?;
+            directory.canonicalize()
+        }
+        found => found,
+    };
+    let real = real.map_err(|source| Error::io("find", directory, source))?;
+    if !trust {
+        filesystem::require_trusted(&real)?;
+    }
+    Ok(real.join(name))
+}
+
+fn open_once(path: &Path) -> Result<Db> {
+    let anchor = &Arc::new(Anchor::open(path)?);
+    if let Some(identity) = database_at(path)?
+        && anchor.names(identity)?
+    {
+        let db = connect(path, anchor)?;
+        let found = schema::look(&db.connection);
+        match found.map_err(|error| fault::from_sqlite(path, "look", error))? {
+            // Cut to nothing in place: as new, and to be made like one.
+            Found::Empty => drop(db),
+            found => {
+                if schema::needs_work(path, found)? {
+                    bring_up_to_date(&db, None)?;
+                }
+                return Ok(db);
+            }
+        }
+    }
+    let opening = anchor.begin_opening()?;
+    make(path, anchor, &opening)
+}
+
+/// Makes the database, or what is left of it, and records which file it is.
+fn make(path: &Path, anchor: &Arc<Anchor>, opening: &Opening<'_>) -> Result<Db> {
+    if database_at(path)?.is_none() {
+        // Nobody in this process has it open yet: see `OPENING`.
+        let _opening = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
+        let created = platform::create_new(path);
+        created.map_err(|source| Error::io("create", path, source))?;
+    }
+    let db = connect(path, anchor)?;
+    let identity = database_at(path)?;
+    let Some(identity) = identity.filter(|_| !db.has_moved()) else {
+        return Err(busy(path));
+    };
+    let found = schema::look(&db.connection);
+    let found = found.map_err(|error| fault::from_sqlite(path, "look", error))?;
+    let needs_work = schema::needs_work(path, found)?;
+    use_log(&db)?;
+    if needs_work {
+        bring_up_to_date(&db, Some(opening))?;
+    }
+    let name = db.unlimited(|sql| {
+        sql.one("SELECT id FROM store", [], |row| {
+            let name = row.get::<_, String>(0);
+            name.map_err(|error| fault::from_sqlite(path, "store", error))
+        })
+    })?;
+    opening.adopt(identity, name.as_deref().unwrap_or_default())?;
+    Ok(db)
+}
+
+/// Which file the database is; None if there is none. A link or a directory is refused.
+fn database_at(path: &Path) -> Result<Option<Identity>> {
+    let standing = platform::standing_at(path);
+    let standing = standing.map_err(|source| Error::io("look at", path, source))?;
+    match standing {
+        None => Ok(None),
+        Some(standing) => match standing.kind {
+            FileType::RegularFile => Ok(Some(standing.identity)),
+            FileType::Directory => Err(not_a_database(
+                path,
+                "it is a directory; name the file in it, as in DIR/tenure.db",
+            )),
+            FileType::Symlink => Err(not_a_database(path, "it is a symbolic link")),
+            _ => Err(not_a_database(path, "it is not a regular file")),
+        },
+    }
+}
+
+fn not_a_database(path: &Path, problem: &str) -> Error {
+    Error::Configuration {
+        problem: format!("{} cannot be the database: {problem}", path.display()),
+        remedy: "choose another place with --store".into(),
+    }
+}
+
+/// Held while a database file is created and while one is opened. Creating it closes a
+/// descriptor of it, which drops all locks this process has on the file: none may be there.
+static OPENING: Mutex<()> = Mutex::new(());
+
+fn connect(path: &Path, anchor: &Arc<Anchor>) -> Result<Db> {
+    let _opening = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
+    // Not created here: it would not be for its owner only.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let failed = |error| match fault::from_sqlite(path, "open", error) {
+        // Deleted between the look at it and now.
+        Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => busy(path),
+        error => error,
+    };
+    let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
+    let budget = configure(&mut connection).map_err(failed)?;
+    let log = Log::watch(&connection);
+    let read_only = connection.is_readonly(c"main").map_err(failed)?;
+    if read_only {
+        let why = platform::why_not_writable(path);
+        return Err(Error::io("write", path, why));
+    }
+    Ok(Db {
+        connection: std::mem::ManuallyDrop::new(connection),
+        path: path.to_owned(),
+        anchor: Arc::clone(anchor),
+        budget,
+        log,
+        durability: Durability::Crash,
+        process: std::process::id(),
+    })
+}
+
+/// Settings of the connection, none of which reads the file.
+fn configure(connection: &mut Connection) -> rusqlite::Result<Arc<Budget>> {
+    use DbConfig::*;
+    connection.busy_timeout(Duration::ZERO)?;
+    for (setting, on) in [
+        (SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true),
+        (SQLITE_DBCONFIG_DEFENSIVE, true),
+        (SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
+        (SQLITE_DBCONFIG_ENABLE_FKEY, false),
+        (SQLITE_DBCONFIG_DQS_DML, false),
+        (SQLITE_DBCONFIG_DQS_DDL, false),
+    ] {
+        connection.set_db_config(setting, on)?;
+    }
+    // The log stays when the last connection closes: making it anew costs more than reading it.
+    connection.file_control(Some(c"main"), FileControl::PersistWal(&mut 1))?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    connection.execute_batch("PRAGMA synchronous = NORMAL")?;
+    Budget::install(connection)
+}
+
+/// Sets the page size of a database that is empty, and turns the log on. Both stay in the file.
+fn use_log(db: &Db) -> Result<()> {
+    let pages = db.connection.execute_batch(PAGE_SIZE);
+    pages.map_err(|error| fault::from_sqlite(&db.path, PAGE_SIZE, error))?;
+    let sql = "PRAGMA journal_mode = WAL";
+    let mode = db
+        .connection
+        .query_row(sql, [], |row| row.get::<_, String>(0));
+    let mode = mode.map_err(|error| fault::from_sqlite(&db.path, sql, error))?;
+    match mode.as_str() {
+        "wal" => Ok(()),
+        // Where it cannot be turned on for a reader in the way, SQLite says so by the old mode.
+        _ => Err(busy(&db.path)),
+    }
+}
+
+/// Makes the missing steps in one transaction, unless someone else was quicker. A database
+/// is only made from nothing with the right to it.
+fn bring_up_to_date(db: &Db, opening: Option<&Opening<'_>>) -> Result<()> {
+    let failed = |what: &'static str| move |error| fault::from_sqlite(&db.path, what, error);
+    db.run("BEGIN IMMEDIATE")?;
+    db.finish(|db| {
+        let found = schema::look(&db.connection).map_err(failed("look"))?;
+        match (found, opening) {
+            (Found::Current, _) => Ok(()),
+            (Found::Older(version), _) => {
+                schema::migrate(&db.connection, version).map_err(failed("migrate"))
+            }
+            (Found::Empty, Some(opening)) => {
+                opening.check_nobody_lives()?;
+                schema::migrate(&db.connection, 0).map_err(failed("migrate"))?;
+                let sql = "INSERT INTO store (id, made_at) VALUES (?1, ?2)";
+                let row = (opening.name_for_new(), clock::now().to_string());
+                db.connection
+                    .execute(sql, row)
+                    .map(drop)
+                    .map_err(failed(sql))
+            }
+            (Found::Empty, None) => Err(busy(&db.path)),
+            (found, _) => schema::needs_work(&db.path, found).map(drop),
+        }
+    })
+}

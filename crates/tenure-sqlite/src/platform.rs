@@ -1,0 +1,238 @@
+//! The calls to the Linux kernel, all of them, and nothing else.
+
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "tenure-sqlite needs Linux: its proofs of life rest on flock, its clock on BOOTTIME"
+);
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{Access, AtFlags, FileType, FlockOperation, Mode, OFlags, StatxFlags};
+use rustix::io::Errno;
+
+/// Which file a path or descriptor means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// The device it is on.
+    pub(crate) device: u64,
+    /// Its number there.
+    pub(crate) inode: u64,
+}
+
+/// What stands at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Standing {
+    pub(crate) identity: Identity,
+    pub(crate) kind: FileType,
+}
+
+const OWNER_ONLY: Mode = Mode::RUSR.union(Mode::WUSR);
+
+/// Makes a directory that only its owner enters. One that is there already is left as it is.
+pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
+    match rustix::fs::mkdir(path, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Creates a regular file for its owner only; None if something is there already.
+pub(crate) fn create_new(path: &Path) -> io::Result<Option<File>> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match rustix::fs::open(path, flags, OWNER_ONLY) {
+        Ok(fd) => Ok(Some(File::from(fd))),
+        Err(Errno::EXIST) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Opens a regular file for reading and writing, creating it, never following a link.
+pub(crate) fn open_or_create(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(File::from(rustix::fs::open(
+        path,
+        flags | OFlags::NONBLOCK,
+        OWNER_ONLY,
+    )?))
+}
+
+/// Opens a file for looking only; None if nothing is there, or something that is no file.
+pub(crate) fn open_to_look(path: &Path) -> io::Result<Option<File>> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(fd) => Ok(Some(File::from(fd))),
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NXIO) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Another descriptor of the same open file; it closes on exec.
+pub(crate) fn duplicate(file: &File) -> io::Result<OwnedFd> {
+    Ok(rustix::io::fcntl_dupfd_cloexec(file, 3)?)
+}
+
+/// What stands at a path, links not followed, or None if nothing does.
+pub(crate) fn standing_at(path: &Path) -> io::Result<Option<Standing>> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW;
+    let wanted = StatxFlags::INO | StatxFlags::TYPE;
+    match rustix::fs::statx(rustix::fs::CWD, path, flags, wanted) {
+        Ok(stat) => Ok(Some(standing(&stat))),
+        Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What an open file is.
+pub(crate) fn standing_of(file: &File) -> io::Result<Standing> {
+    let wanted = StatxFlags::INO | StatxFlags::TYPE;
+    let stat = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, wanted)?;
+    Ok(standing(&stat))
+}
+
+fn standing(stat: &rustix::fs::Statx) -> Standing {
+    Standing {
+        identity: Identity {
+            device: rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor),
+            inode: stat.stx_ino,
+        },
+        kind: FileType::from_raw_mode(u32::from(stat.stx_mode)),
+    }
+}
+
+/// Removes a file; one that is gone already is no error.
+pub(crate) fn unlink(path: &Path) -> io::Result<()> {
+    match rustix::fs::unlink(path) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// How a file is locked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Share {
+    Shared,
+    Exclusive,
+}
+
+/// `flock` without waiting; false if someone else is in the way.
+pub(crate) fn try_flock(file: &File, share: Share) -> io::Result<bool> {
+    let operation = match share {
+        Share::Shared => FlockOperation::NonBlockingLockShared,
+        Share::Exclusive => FlockOperation::NonBlockingLockExclusive,
+    };
+    loop {
+        match rustix::fs::flock(file, operation) {
+            Ok(()) => return Ok(true),
+            Err(Errno::WOULDBLOCK) => return Ok(false),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn byte_lock_call(file: &File, kind: libc::c_int, byte: u64) -> io::Result<()> {
+    // SAFETY: `flock` is a plain C struct of integers, for which zero is a valid value.
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    lock.l_type = kind as libc::c_short;
+    lock.l_whence = libc::SEEK_SET as libc::c_short;
+    lock.l_start = byte as libc::off_t;
+    lock.l_len = 1;
+    // SAFETY: the descriptor is open for as long as `file` is borrowed, and `lock` is a
+    // valid `flock` that the kernel reads.
+    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw mut lock) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+/// Locks one byte for this open file without waiting; false if another open file has it.
+pub(crate) fn try_lock_byte(file: &File, byte: u64) -> io::Result<bool> {
+    match byte_lock_call(file, libc::F_WRLCK, byte) {
+        Ok(()) => Ok(true),
+        Err(error) => match error.raw_os_error() {
+            Some(libc::EAGAIN | libc::EACCES) => Ok(false),
+            _ => Err(error),
+        },
+    }
+}
+
+/// Unlocks one byte.
+pub(crate) fn unlock_byte(file: &File, byte: u64) -> io::Result<()> {
+    byte_lock_call(file, libc::F_UNLCK, byte)
+}
+
+/// Puts what was written to a file on the disk.
+pub(crate) fn sync_data(file: &File) -> io::Result<()> {
+    Ok(rustix::fs::fdatasync(file)?)
+}
+
+/// Puts the names in a directory on the disk.
+pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = rustix::fs::open(path, flags, Mode::empty())?;
+    Ok(rustix::fs::fsync(directory)?)
+}
+
+/// Why a file cannot be written: what the system says, or that it may not be.
+pub(crate) fn why_not_writable(path: &Path) -> io::Error {
+    match rustix::fs::access(path, Access::WRITE_OK) {
+        Ok(()) => io::ErrorKind::PermissionDenied.into(),
+        Err(error) => error.into(),
+    }
+}
+
+/// Makes a FIFO for its owner only. One that is there already is left as it is.
+pub(crate) fn make_fifo(path: &Path) -> io::Result<()> {
+    match rustix::fs::mknodat(rustix::fs::CWD, path, FileType::Fifo, OWNER_ONLY, 0) {
+        Ok(()) | Err(Errno::EXIST) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Opens a FIFO for both ends, so that neither opening nor writing waits for anyone, and no
+/// write raises SIGPIPE; None if no FIFO is there.
+pub(crate) fn open_fifo(path: &Path) -> io::Result<Option<File>> {
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let file = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(fd) => File::from(fd),
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let is_fifo = standing_of(&file)?.kind == FileType::Fifo;
+    Ok(is_fifo.then_some(file))
+}
+
+/// A descriptor that becomes readable when the process ends.
+pub(crate) fn open_process(pid: u32) -> io::Result<OwnedFd> {
+    let pid = i32::try_from(pid)
+        .ok()
+        .and_then(rustix::process::Pid::from_raw)
+        .ok_or(io::ErrorKind::InvalidInput)?;
+    let flags = rustix::process::PidfdFlags::NONBLOCK;
+    Ok(rustix::process::pidfd_open(pid, flags)?)
+}
+
+/// Whether no process has this number. A number proves nothing, since it may be in use again, or
+/// mean another process elsewhere: only a reason to look for proof.
+pub(crate) fn is_gone(pid: u32) -> bool {
+    let pid = i32::try_from(pid)
+        .ok()
+        .and_then(rustix::process::Pid::from_raw);
+    let answer = pid.map(rustix::process::test_kill_process);
+    answer == Some(Err(rustix::io::Errno::SRCH))
+}
+
+/// Sixteen random bytes.
+pub(crate) fn random() -> [u8; 16] {
+    let mut bytes = [0; 16];
+    let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+    assert_eq!(
+        filled,
+        Ok(16),
+        "the kernel gives a few random bytes at once"
+    );
+    bytes
+}

@@ -1,0 +1,169 @@
+//! The tables, and how older databases become newer ones.
+//!
+//! Each file in `schema/` is one step. `user_version` counts the steps a database has been
+//! through, and `application_id` says that it is ours. All missing steps are made in one
+//! transaction: a crash in between leaves the older database.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+use tenure_core::{Error, Result};
+
+/// The steps, oldest first. A step that was released is never changed.
+const STEPS: [&str; 2] = [
+    include_str!("schema/0001.sql"),
+    include_str!("schema/0002.sql"),
+];
+
+/// The version this Tenure writes.
+pub(crate) const VERSION: i64 = STEPS.len() as i64;
+
+/// "Tenu".
+pub(crate) const APPLICATION_ID: i64 = 0x5465_6e75;
+
+/// What kind of database a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// Nothing is in it.
+    Empty,
+    /// Ours, and older than this Tenure.
+    Older(i64),
+    /// Ours, and as new as this Tenure.
+    Current,
+    /// Ours, and newer than this Tenure.
+    Newer(i64),
+    /// Of another program.
+    Foreign,
+}
+
+/// Says what kind of database it is.
+pub(crate) fn look(connection: &Connection) -> rusqlite::Result<Found> {
+    let number = |sql| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
+    let version = number("PRAGMA user_version")?;
+    let application_id = number("PRAGMA application_id")?;
+    if application_id == APPLICATION_ID {
+        return Ok(match version {
+            VERSION => Found::Current,
+            newer if newer > VERSION => Found::Newer(newer),
+            older => Found::Older(older),
+        });
+    }
+    let objects = number("SELECT count(*) FROM sqlite_schema")?;
+    Ok(match (application_id, version, objects) {
+        (0, 0, 0) => Found::Empty,
+        _ => Found::Foreign,
+    })
+}
+
+/// Makes the steps after `version`. To be called inside a transaction.
+pub(crate) fn migrate(connection: &Connection, version: i64) -> rusqlite::Result<()> {
+    let done = usize::try_from(version).unwrap_or(0);
+    for step in STEPS.iter().skip(done) {
+        connection.execute_batch(step)?;
+    }
+    connection.execute_batch(&format!(
+        "PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION}"
+    ))
+}
+
+/// A database that a newer Tenure made.
+pub(crate) fn newer(path: &Path, version: i64) -> Error {
+    Error::Configuration {
+        problem: format!(
+            "{} was made by a newer tenure: it has schema {version}, this one knows {VERSION}",
+            path.display()
+        ),
+        remedy: "upgrade tenure, or choose another place with --store".into(),
+    }
+}
+
+/// A database of another program.
+fn foreign(path: &Path) -> Error {
+    Error::Configuration {
+        problem: format!("{} is a database of another program", path.display()),
+        remedy: "choose another place with --store".into(),
+    }
+}
+
+/// Refuses what this Tenure cannot work with, and says whether steps are missing.
+pub(crate) fn needs_work(path: &Path, found: Found) -> Result<bool> {
+    match found {
+        Found::Current => Ok(false),
+        Found::Empty | Found::Older(_) => Ok(true),
+        Found::Newer(version) => Err(newer(path, version)),
+        Found::Foreign => Err(foreign(path)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fresh() -> Connection {
+        let connection = Connection::open_in_memory().unwrap();
+        assert_eq!(look(&connection).unwrap(), Found::Empty);
+        migrate(&connection, 0).unwrap();
+        connection
+    }
+
+    #[test]
+    fn an_empty_database_becomes_a_current_one() {
+        assert_eq!(look(&fresh()).unwrap(), Found::Current);
+    }
+
+    #[test]
+    fn an_older_database_gets_the_steps_it_lacks() {
+        let connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch(STEPS[0]).unwrap();
+        let old = format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 1");
+        connection.execute_batch(&old).unwrap();
+        assert_eq!(look(&connection).unwrap(), Found::Older(1));
+        migrate(&connection, 1).unwrap();
+        assert_eq!(look(&connection).unwrap(), Found::Current);
+        let keys = "SELECT count(*) FROM keys";
+        assert_eq!(connection.query_row(keys, [], |row| row.get(0)), Ok(0));
+    }
+
+    #[test]
+    fn a_database_of_another_program_is_told_apart() {
+        for sql in [
+            "CREATE TABLE notes (text)",
+            "PRAGMA user_version = 1",
+            "PRAGMA application_id = 7",
+        ] {
+            let connection = Connection::open_in_memory().unwrap();
+            connection.execute_batch(sql).unwrap();
+            assert_eq!(look(&connection).unwrap(), Found::Foreign, "{sql}");
+        }
+    }
+
+    #[test]
+    fn the_audit_is_only_ever_added_to() {
+        let connection = fresh();
+        const ENTRY: &str = "INTO audit (at, action, resource, lock_id, token, owner, actor) \
+                             VALUES ('t', 'acquire', 'name:x', 'a', 1, 'o', 'o')";
+        for _ in 0..2 {
+            connection.execute(&format!("INSERT {ENTRY}"), []).unwrap();
+        }
+        let numbered = "INSERT OR REPLACE INTO audit \
+                        SELECT seq, at, 'release', resource, lock_id, token, owner, actor, reason, \
+                        ends FROM audit WHERE seq = 1";
+        for tampering in [
+            "UPDATE audit SET owner = 'x' WHERE seq = 1",
+            "DELETE FROM audit",
+            "DELETE FROM audit WHERE seq = 2",
+            numbered,
+            "INSERT INTO audit (seq, at, action, resource, lock_id, token, owner, actor) \
+             VALUES (99, 't', 'acquire', 'name:x', 'a', 1, 'o', 'o')",
+            "INSERT OR REPLACE INTO audit (seq, at, action, resource, lock_id, token, owner, \
+             actor) VALUES (-1, 't', 'acquire', 'name:x', 'a', 1, 'o', 'o')",
+        ] {
+            let refused = connection.execute(tampering, []);
+            assert!(refused.is_err(), "{tampering}");
+        }
+        let left = "SELECT count(*), min(action), max(seq) FROM audit";
+        let left =
+            connection.query_row(left, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+        assert_eq!(left, Ok((2, "acquire".to_owned(), 2)));
+    }
+}

@@ -1,0 +1,267 @@
+//! Proof of life: one file for each session, locked by the kernel for as long as anyone who
+//! inherited it lives.
+//!
+//! # Invariants
+//!
+//! - A session's file is locked before its row is written, and is unlinked, still locked, after its
+//!   row was deleted.
+//! - A path is believed only if, after the lock was granted, it still leads to the same inode.
+//! - Whoever only looks locks shared: two who look do not take each other for alive.
+//!
+//! # Races
+//!
+//! Between its creation and its lock a file looks dead, and may be removed by whoever clears
+//! up. The session then finds another inode, or none, at its path, and begins again. A lock
+//! that is in the way then is that of someone who looks, for some microseconds.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use rustix::fs::FileType;
+use tenure_core::{Error, Result, SessionId};
+use tenure_files::clock;
+
+use crate::platform::{self, Identity, Share};
+
+/// How often those who look are waited out, and for how long each time.
+const TRIES: u32 = 5000;
+const PAUSE: Duration = Duration::from_micros(100);
+
+/// More live sessions than this are not counted.
+const COUNT_MAX: usize = 1000;
+
+/// The locked file of a session of this process.
+#[derive(Debug)]
+#[must_use = "the session is proved dead as soon as this is dropped"]
+pub(crate) struct SessionFile {
+    file: File,
+    path: PathBuf,
+    identity: Identity,
+    process: u32,
+}
+
+/// What the kernel says of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Proof {
+    /// Someone has its file locked.
+    Alive,
+    /// Nobody has, or it is of another boot.
+    Dead,
+    /// Its file is gone, or is another: nothing can be proved. Only break ends what it holds.
+    Unknown,
+}
+
+impl SessionFile {
+    /// Makes and locks the file of a new session.
+    pub(crate) fn begin(directory: &Path, session: &SessionId) -> Result<SessionFile> {
+        let path = directory.join(session.as_str());
+        for _ in 0..TRIES {
+            let Some(file) = create(directory, &path)? else {
+                if !bury(directory, session)? {
+                    let problem = format!("session {session} is in use by another process");
+                    return Err(Error::Internal(problem));
+                }
+                continue;
+            };
+            if let Some(identity) = lock(&file, &path)? {
+                return Ok(SessionFile {
+                    file,
+                    path,
+                    identity,
+                    process: std::process::id(),
+                });
+            }
+        }
+        let source = io::Error::from(io::ErrorKind::WouldBlock);
+        Err(Error::io("lock", path, source))
+    }
+
+    /// The device its file is on.
+    pub(crate) fn device(&self) -> u64 {
+        self.identity.device
+    }
+
+    /// The number of its file there.
+    pub(crate) fn inode(&self) -> u64 {
+        self.identity.inode
+    }
+
+    /// Whether its path still leads to it. If not, nobody can prove the session alive any more.
+    pub(crate) fn is_in_place(&self) -> bool {
+        let here = platform::standing_at(&self.path);
+        matches!(here, Ok(Some(here)) if here.identity == self.identity)
+    }
+
+    /// A descriptor that keeps the session alive in whoever inherits it; it closes on exec.
+    pub(crate) fn descriptor(&self) -> Result<OwnedFd> {
+        let copy = platform::duplicate(&self.file);
+        copy.map_err(|source| Error::io("duplicate", &self.path, source))
+    }
+
+    /// Removes the file, still locked. To be called when the row is gone. What cannot be
+    /// removed is left to whoever clears up.
+    pub(crate) fn end(&self) {
+        // A forked child does not end the session of its parent.
+        if self.process == std::process::id() && self.is_in_place() {
+            let _ = platform::unlink(&self.path);
+        }
+    }
+}
+
+/// Makes the file, and its directory where that is missing; None if the file is there.
+fn create(directory: &Path, path: &Path) -> Result<Option<File>> {
+    let created = match platform::create_new(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let made = platform::make_directory(directory);
+            made.map_err(|source| Error::io("make", directory, source))?;
+            platform::create_new(path)
+        }
+        created => created,
+    };
+    created.map_err(|source| Error::io("create", path, source))
+}
+
+/// Locks a new file; None if it was removed meanwhile.
+fn lock(file: &File, path: &Path) -> Result<Option<Identity>> {
+    for _ in 0..TRIES {
+        let locked = platform::try_flock(file, Share::Exclusive);
+        if !locked.map_err(|source| Error::io("lock", path, source))? {
+            thread::sleep(PAUSE);
+            continue;
+        }
+        let failed = |source| Error::io("look at", path, source);
+        let own = platform::standing_of(file).map_err(failed)?;
+        let here = platform::standing_at(path).map_err(failed)?;
+        return Ok((Some(own) == here).then_some(own.identity));
+    }
+    Ok(None)
+}
+
+/// What the kernel says of a session, by what its row says of its file.
+pub(crate) fn prove(
+    directory: &Path,
+    session: &SessionId,
+    device: u64,
+    inode: u64,
+    boot_id: &str,
+) -> Result<Proof> {
+    if boot_id != clock::boot_id()? {
+        return Ok(Proof::Dead);
+    }
+    let recorded = Identity { device, inode };
+    let path = directory.join(session.as_str());
+    Ok(match look(&path)? {
+        Seen::Locked(identity) if identity == recorded => Proof::Alive,
+        Seen::Free(identity, _file) if identity == recorded => Proof::Dead,
+        _ => Proof::Unknown,
+    })
+}
+
+/// Removes the file of a dead session; false if it is alive. One without a file is buried.
+///
+/// Two may do it at once: a session's id is never used again, so there is nothing else that the
+/// second could remove.
+pub(crate) fn bury(directory: &Path, session: &SessionId) -> Result<bool> {
+    let path = directory.join(session.as_str());
+    match look(&path)? {
+        Seen::Locked(_) => Ok(false),
+        // The shared lock lasts until it is removed.
+        Seen::Free(_, _file) => {
+            let removed = platform::unlink(&path);
+            removed.map_err(|source| Error::io("remove", &path, source))?;
+            Ok(true)
+        }
+        Seen::Nothing => Ok(true),
+        Seen::Other => Ok(false),
+    }
+}
+
+/// How many sessions have their file locked; at most a thousand are counted.
+pub(crate) fn count_alive(directory: &Path) -> Result<usize> {
+    let alive = |path: &PathBuf| Ok(matches!(look(path)?, Seen::Locked(_)));
+    let paths = files(directory)?;
+    let mut count = 0;
+    for path in paths {
+        if alive(&path?)? {
+            count += 1;
+        }
+        if count == COUNT_MAX {
+            break;
+        }
+    }
+    Ok(count)
+}
+
+/// The sessions whose file nobody has locked, some at a time: candidates for being buried.
+pub(crate) fn dead(directory: &Path, limit: usize) -> Result<Vec<SessionId>> {
+    let mut dead = Vec::new();
+    for path in files(directory)? {
+        let path = path?;
+        let name = path.file_name().and_then(|name| name.to_str());
+        let Some(session) = name.and_then(|name| SessionId::parse(name).ok()) else {
+            continue;
+        };
+        if matches!(look(&path)?, Seen::Free(..)) {
+            dead.push(session);
+        }
+        if dead.len() == limit {
+            break;
+        }
+    }
+    Ok(dead)
+}
+
+fn files(directory: &Path) -> Result<impl Iterator<Item = Result<PathBuf>>> {
+    let failed = move |source| Error::io("list", directory, source);
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => Some(entries),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(failed(error)),
+    };
+    let entries = entries.into_iter().flatten();
+    Ok(entries.map(move |entry| entry.map(|entry| entry.path()).map_err(failed)))
+}
+
+/// What a look at a session's file found.
+enum Seen {
+    /// Someone has it locked.
+    Locked(Identity),
+    /// Nobody has: it is locked shared for as long as this lives.
+    Free(
+        Identity,
+        #[allow(dead_code, reason = "it holds the lock")] File,
+    ),
+    /// No file is there.
+    Nothing,
+    /// Something that cannot be looked at, or was replaced meanwhile.
+    Other,
+}
+
+fn look(path: &Path) -> Result<Seen> {
+    let failed = |source| Error::io("look at", path, source);
+    let file = match platform::open_to_look(path) {
+        Ok(Some(file)) => file,
+        Ok(None) => return Ok(Seen::Nothing),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(Seen::Other),
+        Err(error) => return Err(failed(error)),
+    };
+    let own = platform::standing_of(&file).map_err(failed)?;
+    if own.kind != FileType::RegularFile {
+        return Ok(Seen::Other);
+    }
+    if !platform::try_flock(&file, Share::Shared).map_err(failed)? {
+        return Ok(Seen::Locked(own.identity));
+    }
+    match platform::standing_at(path).map_err(failed)? {
+        None => Ok(Seen::Nothing),
+        Some(here) if here.identity == own.identity => Ok(Seen::Free(own.identity, file)),
+        Some(_) => Ok(Seen::Other),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,69 @@
+//! A set is complete: its leases get a time of their own.
+//!
+//! Until this step they are bound to the session that asks, so they neither run out while the
+//! rest of the set is awaited, nor outlive an asker that dies half-way. It is one durable
+//! transaction for all of them, with the key they were asked under: after a crash either
+//! all are there and the key names them, or none is.
+
+use std::time::Duration;
+
+use tenure_core::decide::{Ask, Outcome};
+use tenure_core::leases::{Keyed, grace};
+use tenure_core::{Lease, LeaseId, Result};
+
+use super::SqliteStore;
+use super::keys;
+use super::load::{Loaded, load_lease};
+use super::row::millis;
+use super::step::{Newcomer, Step};
+
+impl SqliteStore {
+    pub(super) async fn bind_all(
+        &self,
+        leases: &[LeaseId],
+        ttl: Duration,
+        keyed: Option<&Keyed>,
+    ) -> Result<Vec<Lease>> {
+        let bound = self.write(|step| {
+            step.durable();
+            let mut bound = Vec::with_capacity(leases.len());
+            for lease in leases {
+                bound.push(bind_one(step, lease, ttl)?);
+            }
+            if let Some(keyed) = keyed {
+                keys::complete(step, keyed, leases)?;
+            }
+            Ok(bound)
+        });
+        let bound = bound.await?;
+        for lease in leases {
+            self.sessions.no_longer_holds(lease);
+        }
+        Ok(bound)
+    }
+}
+
+fn bind_one(step: &mut Step<'_>, lease: &LeaseId, ttl: Duration) -> Result<Lease> {
+    let row = load_lease(step.sql, lease, &step.moment)?;
+    let row = row.ok_or_else(|| step.store.over(lease))?;
+    let bind = Ask::Bind {
+        lease: lease.clone(),
+        ttl: millis(ttl),
+        grace: millis(grace(ttl)),
+    };
+    // Nobody else has a say in it: its own row is enough.
+    let alone = Loaded::alone(&row);
+    let decision = step.decide_alone(&alone, &bind);
+    if decision.outcome != Outcome::Done {
+        return Err(step.store.over(lease));
+    }
+    step.write(
+        &row.lease.resource,
+        &alone,
+        &decision.changes,
+        Newcomer::None,
+    )?;
+    let bound = load_lease(step.sql, lease, &step.moment)?;
+    let bound = bound.ok_or_else(|| step.store.over(lease))?;
+    Ok(bound.lease)
+}

@@ -1,0 +1,66 @@
+//! A person takes a lease away.
+//!
+//! The lease becomes revoking: nobody else is granted until its holder confirms its stop
+//! by releasing it, or ten seconds have passed. A holder that is alive finds out when it next
+//! proves its lease, within about a second.
+
+use rusqlite::params;
+use tenure_core::audit::Action;
+use tenure_core::decide::{Ask, Outcome};
+use tenure_core::{Lease, LeaseId, Owner, Result};
+
+use super::SqliteStore;
+use super::load::{Line, load_lease};
+use super::step::{Newcomer, Step};
+
+impl SqliteStore {
+    pub(super) async fn revoke(
+        &self,
+        lease: &LeaseId,
+        actor: &Owner,
+        reason: &str,
+    ) -> Result<Lease> {
+        let resource = self.resource_of(lease).await?;
+        let found = self.read(|sql| {
+            let moment = super::moment::Moment::now()?;
+            let row = load_lease(sql, lease, &moment)?;
+            let session = row.map(|row| row.lease.session);
+            self.sessions.dead(sql, session.as_ref())
+        });
+        let dead = found.await?;
+        let broken = self.write(|step| {
+            step.durable();
+            step.actor = Some(actor.clone());
+            let ask = Ask::Break {
+                lease: lease.clone(),
+            };
+            let (loaded, decision) = step.decide(&resource, Line::Front, &ask, &dead)?;
+            step.write(&resource, &loaded, &decision.changes, Newcomer::None)?;
+            if decision.outcome != Outcome::Done {
+                return Ok(None);
+            }
+            note(step, lease, actor, reason)
+        });
+        match broken.await? {
+            Some(lease) => Ok(lease),
+            None => Err(self.gone(lease).await),
+        }
+    }
+}
+
+/// Writes who broke it and why: into the audit, and for the holder to read.
+fn note(
+    step: &mut Step<'_>,
+    lease: &LeaseId,
+    actor: &Owner,
+    reason: &str,
+) -> Result<Option<Lease>> {
+    const UPDATE: &str = "UPDATE dal_locks SET note = coalesce(note, ?2) WHERE lock_id = ?1";
+    let Some(row) = load_lease(step.sql, lease, &step.moment)? else {
+        return Ok(None);
+    };
+    let note = format!("broken by {actor}: {reason}");
+    step.sql.execute(UPDATE, params![lease.as_str(), note])?;
+    step.audit(Action::Break, &row.lease, Some(reason), false)?;
+    Ok(Some(row.lease))
+}

@@ -1,0 +1,86 @@
+//! Who claims a lease: an active job keeps its lease from being recovered.
+//!
+//! A claim counts only while the session that made it may be alive: a job claims for as
+//! long as its own worker lives. It is proved at the moment someone wants to recover.
+
+use std::sync::Arc;
+
+use rusqlite::params;
+use tenure_core::{Asker, Error, LeaseId, Result};
+
+use super::SqliteStore;
+use super::load::load_lease;
+use super::row::{parsed, text};
+use super::sessions::Sessions;
+use crate::connection::{Rows, Sql};
+use crate::session_file::Proof;
+
+/// More than this may not claim one lease.
+const CLAIMS_MAX: usize = 100;
+/// The longest name of a claimant, in bytes.
+const CLAIMANT_BYTES_MAX: usize = 200;
+
+/// An active claimant of a lease, if it has one.
+pub(super) fn claimant(
+    sql: &Sql<'_>,
+    sessions: &Sessions,
+    lease: &LeaseId,
+) -> Result<Option<String>> {
+    const SELECT: &str = "SELECT claimant, session FROM lease_claims WHERE lock_id = ?1 LIMIT 100";
+    let claims = sql.query(
+        SELECT,
+        params![lease.as_str()],
+        Rows::AtMost(CLAIMS_MAX),
+        |row| Ok((text(row, 0)?, parsed(row, 1)?)),
+    )?;
+    for (claimant, session) in claims {
+        if sessions.prove(sql, &session)? != Proof::Dead {
+            return Ok(Some(claimant));
+        }
+    }
+    Ok(None)
+}
+
+/// Ends all claims of a lease that is over.
+pub(super) fn forget(sql: &Sql<'_>, lease: &LeaseId) -> Result<()> {
+    const DELETE: &str = "DELETE FROM lease_claims WHERE lock_id = ?1";
+    sql.execute(DELETE, params![lease.as_str()]).map(drop)
+}
+
+impl SqliteStore {
+    pub(super) async fn add_claim(
+        &self,
+        lease: &LeaseId,
+        claimant: &str,
+        asker: &Arc<Asker>,
+    ) -> Result<()> {
+        const INSERT: &str = "INSERT INTO lease_claims (lock_id, claimant, session, made_at) \
+            VALUES (?1, ?2, ?3, ?4) \
+            ON CONFLICT (lock_id, claimant) DO UPDATE SET session = ?3, made_at = ?4";
+        if claimant.is_empty() || claimant.len() > CLAIMANT_BYTES_MAX {
+            return Err(Error::BadInput(format!(
+                "a claimant is 1 to {CLAIMANT_BYTES_MAX} bytes long"
+            )));
+        }
+        self.sessions.file(&asker.session)?;
+        self.write(|step| {
+            step.durable();
+            let row = load_lease(step.sql, lease, &step.moment)?;
+            row.ok_or_else(|| self.over(lease))?;
+            step.record(asker)?;
+            let made_at = step.moment.wall.to_string();
+            let row = params![lease.as_str(), claimant, asker.session.as_str(), made_at];
+            step.sql.execute(INSERT, row).map(drop)
+        })
+        .await
+    }
+
+    pub(super) async fn drop_claim(&self, lease: &LeaseId, claimant: &str) -> Result<()> {
+        const DELETE: &str = "DELETE FROM lease_claims WHERE lock_id = ?1 AND claimant = ?2";
+        self.write(|step| {
+            let row = params![lease.as_str(), claimant];
+            step.sql.execute(DELETE, row).map(drop)
+        })
+        .await
+    }
+}

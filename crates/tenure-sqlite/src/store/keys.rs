@@ -1,0 +1,156 @@
+//! Keys: asked again, the same request gets the same leases.
+//!
+//! A key is taken before anything else and is the asker's until its leases are bound, in the
+//! same transaction as that. An asker that dies before leaves a key whose session is proved
+//! dead: the next takes it over.
+
+use rusqlite::params;
+use tenure_core::decide::Millis;
+use tenure_core::leases::{KEY_KEPT, KeyState, Keyed};
+use tenure_core::{Error, LeaseId, Result, SessionId, Timestamp};
+
+use super::SqliteStore;
+use super::load::load_lease;
+use super::row::{millis, number, parsed, text};
+use super::step::Step;
+use crate::session_file::Proof;
+
+struct Row {
+    request: String,
+    session: SessionId,
+    /// What was granted under it; None while it is being asked for.
+    leases: Option<String>,
+    made_at: Timestamp,
+    /// The same on the clock that decides.
+    made: Millis,
+}
+
+impl SqliteStore {
+    pub(super) async fn take_key(&self, keyed: &Keyed) -> Result<KeyState> {
+        self.sessions.file(&keyed.asker.session)?;
+        self.write(|step| take(step, keyed)).await
+    }
+
+    pub(super) async fn drop_key(&self, keyed: &Keyed) -> Result<()> {
+        const DELETE: &str = "DELETE FROM keys \
+            WHERE owner = ?1 AND key = ?2 AND session = ?3 AND leases IS NULL";
+        let row = [
+            keyed.owner.as_str(),
+            keyed.key.as_str(),
+            keyed.asker.session.as_str(),
+        ];
+        self.write(|step| {
+            step.sql
+                .execute(DELETE, rusqlite::params_from_iter(row))
+                .map(drop)
+        })
+        .await
+    }
+}
+
+/// Writes what was granted under a key. It must still be the asker's: if its session was thought
+/// dead, which never happens while it lives, another has it.
+pub(super) fn complete(step: &Step<'_>, keyed: &Keyed, leases: &[LeaseId]) -> Result<()> {
+    const UPDATE: &str = "UPDATE keys SET leases = ?4 \
+        WHERE owner = ?1 AND key = ?2 AND session = ?3 AND leases IS NULL";
+    let ids: Vec<&str> = leases.iter().map(LeaseId::as_str).collect();
+    let ids = serde_json::to_string(&ids).map_err(|error| Error::Internal(error.to_string()))?;
+    let row = params![
+        keyed.owner.as_str(),
+        keyed.key.as_str(),
+        keyed.asker.session.as_str(),
+        ids,
+    ];
+    match step.sql.execute(UPDATE, row)? {
+        1 => Ok(()),
+        _ => Err(Error::Internal(format!(
+            "key {} is not the asker's",
+            keyed.key
+        ))),
+    }
+}
+
+fn take(step: &mut Step<'_>, keyed: &Keyed) -> Result<KeyState> {
+    const UPSERT: &str = "INSERT INTO keys (owner, key, request, session, made_at, made_boot, boot_id) \
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (owner, key) \
+        DO UPDATE SET request = ?3, session = ?4, made_at = ?5, made_boot = ?6, boot_id = ?7, \
+        leases = NULL";
+    if let Some(row) = find(step, keyed)?
+        && step.moment.boot.saturating_sub(row.made) < millis(KEY_KEPT)
+        && let Some(state) = known(step, keyed, &row)?
+    {
+        return Ok(state);
+    }
+    step.record(&keyed.asker)?;
+    let row = params![
+        keyed.owner.as_str(),
+        keyed.key.as_str(),
+        keyed.request,
+        keyed.asker.session.as_str(),
+        step.moment.wall.to_string(),
+        super::row::column(step.moment.boot),
+        step.moment.boot_id,
+    ];
+    step.sql.execute(UPSERT, row)?;
+    forget_old(step)?;
+    Ok(KeyState::Yours)
+}
+
+/// What a key that is known stands for; None if it may be taken over.
+fn known(step: &Step<'_>, keyed: &Keyed, row: &Row) -> Result<Option<KeyState>> {
+    let Some(leases) = &row.leases else {
+        let proof = step.store.sessions.prove(step.sql, &row.session)?;
+        return Ok((proof != Proof::Dead).then(|| KeyState::Taken(row.session.clone())));
+    };
+    if row.request != keyed.request {
+        let problem = format!("it was used for another request at {}", row.made_at);
+        return Ok(Some(KeyState::Conflict(problem)));
+    }
+    let mut held = Vec::new();
+    let leases: Vec<LeaseId> = serde_json::from_str(leases).map_err(|error| Error::Corrupt {
+        path: "keys".into(),
+        problem: error.to_string(),
+    })?;
+    for lease in leases {
+        match load_lease(step.sql, &lease, &step.moment)? {
+            Some(row) => held.push(row.lease),
+            None => {
+                let problem = format!("lease {lease}, which it got at {}, is over", row.made_at);
+                return Ok(Some(KeyState::Conflict(problem)));
+            }
+        }
+    }
+    Ok(Some(KeyState::Done(held)))
+}
+
+fn find(step: &Step<'_>, keyed: &Keyed) -> Result<Option<Row>> {
+    const SELECT: &str = "SELECT request, session, leases, made_at, made_boot, boot_id FROM keys \
+        WHERE owner = ?1 AND key = ?2";
+    let key = params![keyed.owner.as_str(), keyed.key.as_str()];
+    step.sql.one(SELECT, key, |row| {
+        let made_at = parsed(row, 3)?;
+        let made_boot: i64 = number(row, 4)?;
+        let made = match text(row, 5)? == step.moment.boot_id {
+            true => Millis::try_from(made_boot).unwrap_or(0),
+            false => step.moment.boot_time_of(made_at),
+        };
+        Ok(Row {
+            request: text(row, 0)?,
+            session: parsed(row, 1)?,
+            leases: number(row, 2)?,
+            made_at,
+            made,
+        })
+    })
+}
+
+/// Deletes a few keys whose time is over, so that the table does not grow for ever.
+fn forget_old(step: &Step<'_>) -> Result<()> {
+    const DELETE: &str = "DELETE FROM keys WHERE (owner, key) IN \
+        (SELECT owner, key FROM keys WHERE made_at < ?1 ORDER BY made_at LIMIT 10)";
+    let kept = i64::try_from(KEY_KEPT.as_millis()).unwrap_or(i64::MAX);
+    let oldest = Timestamp::from_millis(step.moment.wall.as_millis().saturating_sub(kept));
+    step.sql
+        .execute(DELETE, params![oldest.to_string()])
+        .map(drop)
+}

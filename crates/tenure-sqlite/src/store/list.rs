@@ -1,0 +1,302 @@
+//! Who holds, who waits, and why.
+//!
+//! Pages are cut by (resource, lease id), which an index finds. A page is read without a
+//! transaction: between two statements the world may change, as it may after the listing.
+
+use std::collections::{BTreeSet, HashMap};
+
+use rusqlite::params;
+use tenure_core::decide::explain;
+use tenure_core::store::Waiting;
+use tenure_core::{Lease, LeaseId, LeaseState, Listing, Query, Resource, Result, SessionId};
+
+use super::SqliteStore;
+use super::load::{Dead, Line, Loaded, load};
+use super::moment::Moment;
+use super::row::{LEASE_COLUMNS, LeaseRow, parsed};
+use crate::connection::{ROWS_MAX, Rows, Sql};
+use crate::platform;
+use crate::session_file::Proof;
+
+/// A page has at most this many unless the query says otherwise.
+const LIMIT_DEFAULT: usize = 1000;
+/// So many rows are read by one statement.
+const CHUNK: usize = 1000;
+
+/// Where a page begins: after this lease of this resource.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Cursor {
+    resource: String,
+    lease: String,
+}
+
+impl Cursor {
+    fn of(after: Option<&str>) -> Self {
+        let after = after.unwrap_or_default();
+        let (resource, lease) = after.split_once(' ').unwrap_or((after, ""));
+        Self {
+            resource: resource.to_owned(),
+            lease: lease.to_owned(),
+        }
+    }
+
+    fn at(resource: &Resource, lease: &LeaseId) -> Self {
+        Self {
+            resource: resource.to_string(),
+            lease: lease.to_string(),
+        }
+    }
+
+    fn spelled(&self) -> String {
+        format!("{} {}", self.resource, self.lease)
+    }
+}
+
+/// What a page would show although it is over.
+#[derive(Default)]
+struct Over {
+    resources: BTreeSet<Resource>,
+    dead: Dead,
+}
+
+/// What can be proved of the sessions of a page, each once.
+type Proofs = HashMap<SessionId, Proof>;
+
+impl SqliteStore {
+    pub(super) async fn list_page(&self, query: &Query) -> Result<Listing> {
+        let mut over = Over::default();
+        let (held, next) = self.read(|sql| self.held(sql, query, &mut over)).await?;
+        // What belongs to a dead session is over, and on record as soon as anyone looks. A
+        // store that cannot be written is shown as it would be.
+        for resource in &over.resources {
+            drop(self.move_on(resource, &over.dead).await);
+        }
+        let (waiting, waiting_next) = self.read(|sql| self.waiting(sql, query)).await?;
+        Ok(Listing {
+            held,
+            next,
+            waiting: Some(waiting),
+            waiting_next,
+        })
+    }
+
+    fn held(
+        &self,
+        sql: &Sql<'_>,
+        query: &Query,
+        over: &mut Over,
+    ) -> Result<(Vec<Lease>, Option<String>)> {
+        let moment = Moment::now()?;
+        let limit = query.limit.unwrap_or(LIMIT_DEFAULT).max(1);
+        let mut proofs = Proofs::new();
+        let mut held = Vec::new();
+        let mut cursor = Cursor::of(query.after.as_deref());
+        let mut stepped_over = 0;
+        loop {
+            let chunk = CHUNK.min(limit - held.len() + 1);
+            let rows = chunk_of(sql, query, &cursor, chunk, &moment)?;
+            let last_chunk = rows.len() < chunk;
+            for row in rows {
+                if held.len() == limit {
+                    return Ok((held, Some(cursor.spelled())));
+                }
+                cursor = Cursor::at(&row.lease.resource, &row.lease.lease);
+                stepped_over += 1;
+                if query
+                    .owner
+                    .as_ref()
+                    .is_some_and(|owner| row.lease.owner != *owner)
+                {
+                    continue;
+                }
+                if row.has_run_out(&moment) {
+                    over.resources.insert(row.lease.resource);
+                    continue;
+                }
+                held.extend(self.shown(sql, row, &mut proofs, over)?);
+            }
+            if last_chunk {
+                return Ok((held, None));
+            }
+            if stepped_over >= ROWS_MAX {
+                return Ok((held, Some(cursor.spelled())));
+            }
+        }
+    }
+
+    /// A lease as it is shown; None if its session is dead.
+    fn shown(
+        &self,
+        sql: &Sql<'_>,
+        row: LeaseRow,
+        proofs: &mut Proofs,
+        over: &mut Over,
+    ) -> Result<Option<Lease>> {
+        if !row.ends_with_session() {
+            return Ok(Some(row.lease));
+        }
+        let session = &row.lease.session;
+        let proof = match proofs.get(session) {
+            Some(proof) => *proof,
+            None => self.sessions.prove(sql, session)?,
+        };
+        proofs.insert(session.clone(), proof);
+        let mut lease = row.lease;
+        match proof {
+            Proof::Alive => Ok(Some(lease)),
+            Proof::Unknown => {
+                if lease.state == LeaseState::Held {
+                    lease.state = LeaseState::Unknown;
+                }
+                Ok(Some(lease))
+            }
+            Proof::Dead => {
+                over.dead.insert(lease.session);
+                over.resources.insert(lease.resource);
+                Ok(None)
+            }
+        }
+    }
+
+    fn waiting(&self, sql: &Sql<'_>, query: &Query) -> Result<(Vec<Waiting>, Option<String>)> {
+        let moment = Moment::now()?;
+        let limit = query.limit.unwrap_or(LIMIT_DEFAULT).max(1);
+        let cursor = Cursor::of(query.after.as_deref());
+        let mut waiting: Vec<Waiting> = Vec::new();
+        let mut from = first_resource(query, &cursor);
+        // One more than fits, so that it is known whether there is more.
+        while waiting.len() <= limit {
+            let Some(resource) = awaited_resource(sql, query, &from)? else {
+                break;
+            };
+            let mut loaded = load(sql, &self.sessions, &resource, Line::All, &moment)?;
+            // Whoever waits and is dead is passed over; it is not shown either. Only where the
+            // process is gone is it worth a proof.
+            let gone = loaded.waiters.iter();
+            let gone = gone.filter(|row| platform::is_gone(row.pid));
+            let gone: Vec<SessionId> = gone.map(|row| row.session.clone()).collect();
+            let dead = self.sessions.dead(sql, &gone)?;
+            loaded.waiters.retain(|row| !dead.contains(&row.session));
+            let mut line = explained(&resource, &loaded);
+            line.retain(|waiter| Cursor::at(&resource, &waiter.waiter) > cursor);
+            line.retain(|waiter| query.owner.as_ref().is_none_or(|o| waiter.owner == *o));
+            // Pages are cut by id, which stays, and shown by place, which moves.
+            line.sort_by(|a, b| a.waiter.cmp(&b.waiter));
+            waiting.extend(line);
+            // The first name after this one: no name has a byte below a blank.
+            from = format!("{resource} ");
+        }
+        let more = waiting.len() > limit;
+        waiting.truncate(limit);
+        let last = waiting.last().filter(|_| more);
+        let next = last.map(|last| Cursor::at(&last.resource, &last.waiter).spelled());
+        waiting.sort_by(|a, b| (&a.resource, a.position).cmp(&(&b.resource, b.position)));
+        Ok((waiting, next))
+    }
+
+    /// Ends every lease of sessions that are dead, as far as a bounded look finds them. What is
+    /// not found now ends when somebody meets it.
+    pub(super) async fn end_leases_of(&self, dead: &Dead) -> Result<()> {
+        let mut after = None;
+        for _ in 0..ROWS_MAX / CHUNK {
+            let (rows, next) = self
+                .read(|sql| page(sql, after.as_deref(), CHUNK, &Moment::now()?))
+                .await?;
+            let over = rows.iter();
+            let over =
+                over.filter(|row| row.ends_with_session() && dead.contains(&row.lease.session));
+            for row in over {
+                self.move_on(&row.lease.resource, dead).await?;
+            }
+            if next.is_none() {
+                return Ok(());
+            }
+            after = next;
+        }
+        Ok(())
+    }
+}
+
+/// One page of all leases, by key.
+pub(super) fn page(
+    sql: &Sql<'_>,
+    after: Option<&str>,
+    limit: usize,
+    moment: &Moment,
+) -> Result<(Vec<LeaseRow>, Option<String>)> {
+    let cursor = Cursor::of(after);
+    let rows = chunk_of(sql, &Query::default(), &cursor, limit, moment)?;
+    let last = rows.last().filter(|_| rows.len() == limit);
+    let next = last.map(|row| Cursor::at(&row.lease.resource, &row.lease.lease).spelled());
+    Ok((rows, next))
+}
+
+/// Rows after a cursor, within the names the query asks for.
+fn chunk_of(
+    sql: &Sql<'_>,
+    query: &Query,
+    cursor: &Cursor,
+    limit: usize,
+    moment: &Moment,
+) -> Result<Vec<LeaseRow>> {
+    let select = format!(
+        "SELECT {LEASE_COLUMNS} FROM dal_locks \
+         WHERE (resource, lock_id) > (?1, ?2) AND resource >= ?3 AND resource < ?4 \
+         ORDER BY resource, lock_id LIMIT ?5"
+    );
+    let (from, to) = bounds(query);
+    let limit_column = i64::try_from(limit).unwrap_or(i64::MAX);
+    sql.query(
+        &select,
+        params![cursor.resource, cursor.lease, from, to, limit_column],
+        Rows::AtMost(limit),
+        |row| LeaseRow::read(row, moment),
+    )
+}
+
+/// From which name to before which name a query reaches. Names are compared byte by byte, and none has a byte below a blank.
+fn bounds(query: &Query) -> (String, String) {
+    const LAST: char = char::MAX;
+    let prefix = query.prefix.as_deref().unwrap_or_default();
+    let (from, to) = (prefix.to_owned(), format!("{prefix}{LAST}"));
+    match &query.resource {
+        None => (from, to),
+        Some(resource) => (
+            from.max(resource.to_string()),
+            to.min(format!("{resource} ")),
+        ),
+    }
+}
+
+fn first_resource(query: &Query, cursor: &Cursor) -> String {
+    bounds(query).0.max(cursor.resource.clone())
+}
+
+/// The first resource from a name on that somebody waits for.
+fn awaited_resource(sql: &Sql<'_>, query: &Query, from: &str) -> Result<Option<Resource>> {
+    const SELECT: &str = "SELECT resource FROM waiters \
+        WHERE resource >= ?1 AND resource < ?2 ORDER BY resource LIMIT 1";
+    let (_, to) = bounds(query);
+    sql.one(SELECT, params![from, to], |row| parsed(row, 0))
+}
+
+fn explained(resource: &Resource, loaded: &Loaded) -> Vec<Waiting> {
+    let state = loaded.state();
+    let owner_of = |lease: &LeaseId| loaded.lease(lease).map(|row| &row.lease.owner);
+    let line = explain(&state, owner_of).into_iter();
+    let listed = line.filter_map(|explained| {
+        let row = loaded.waiter(&explained.waiter.lease)?;
+        Some(Waiting {
+            waiter: explained.waiter.lease.clone(),
+            resource: resource.clone(),
+            mode: explained.waiter.want.mode(),
+            owner: row.owner.clone(),
+            since: row.since,
+            deadline: row.deadline,
+            position: explained.position,
+            reason: explained.reason,
+            blocked_by: explained.blocked_by,
+        })
+    });
+    listed.collect()
+}

@@ -1,0 +1,220 @@
+//! Stale leases: which conditions hold, and the end of those for which all do.
+//!
+//! | condition | lease-bound | session-bound |
+//! |---|---|---|
+//! | its time is over | `expires` has passed | its session is proved dead |
+//! | nobody shows up | the heartbeat is older than the grace period | follows from the proof |
+//! | nobody needs it | no active job claims it | – |
+//! | it is on record | written in the same transaction | written in the same transaction |
+
+use tenure_core::decide::{Bound, Millis};
+use tenure_core::leases::{Finding, Findings, Recovery, grace};
+use tenure_core::{Binding, LeaseState, Owner, Result, duration};
+
+use super::SqliteStore;
+use super::claims::claimant;
+use super::list;
+use super::load::{Dead, Line};
+use super::moment::Moment;
+use super::row::LeaseRow;
+use super::sessions;
+use super::step::Newcomer;
+use crate::connection::Sql;
+use crate::session_file::{self, Proof};
+use tenure_core::decide::Ask;
+
+/// So many leases are looked at by one call.
+const PAGE: usize = 1000;
+/// So many sessions are proved by one sweep.
+const SWEEP: usize = 100;
+
+impl SqliteStore {
+    pub(super) async fn recover_page(
+        &self,
+        actor: &Owner,
+        recovery: Recovery,
+        after: Option<&str>,
+    ) -> Result<Findings> {
+        let (mut findings, next) = self
+            .read(|sql| {
+                let moment = Moment::now()?;
+                let (rows, next) = list::page(sql, after, PAGE, &moment)?;
+                let mut findings = Vec::new();
+                for row in rows {
+                    findings.extend(self.examine(sql, row, &moment)?);
+                }
+                Ok((findings, next))
+            })
+            .await?;
+        if recovery == Recovery::Real {
+            for (finding, row) in findings.iter_mut().filter(|(found, _)| found.recoverable) {
+                finding.recovered = self.take_away(actor, row).await?;
+            }
+            if next.is_none() {
+                self.sweep_sessions().await?;
+            }
+        }
+        let leases = findings.into_iter().map(|(finding, _)| finding).collect();
+        Ok(Findings { leases, next })
+    }
+
+    /// Explains a lease that looks stale; None if it does not.
+    fn examine(
+        &self,
+        sql: &Sql<'_>,
+        mut row: LeaseRow,
+        moment: &Moment,
+    ) -> Result<Option<(Finding, LeaseRow)>> {
+        let found = match &row.holder.binding {
+            Bound::Lease { expires, stale, .. } if *expires <= moment.boot => {
+                let by = claimant(sql, &self.sessions, &row.lease.lease)?;
+                stale_lease(&row, *expires, *stale, by, moment)
+            }
+            Bound::Lease { .. } => return Ok(None),
+            Bound::Session => match self.sessions.prove(sql, &row.lease.session)? {
+                Proof::Alive => return Ok(None),
+                Proof::Dead => dead_session(&row),
+                Proof::Unknown => {
+                    row.lease.state = LeaseState::Unknown;
+                    unknown_session(&row)
+                }
+            },
+        };
+        Ok(Some((found, row)))
+    }
+
+    /// Ends a stale lease and lets the line move on. Whether it was there, and still stale.
+    async fn take_away(&self, actor: &Owner, row: &LeaseRow) -> Result<bool> {
+        let dead: Dead = match row.lease.binding {
+            Binding::Session => Dead::from([row.lease.session.clone()]),
+            Binding::Lease => Dead::new(),
+        };
+        let resource = &row.lease.resource;
+        self.write(|step| {
+            step.durable();
+            step.actor = Some(actor.clone());
+            let (loaded, decision) = step.decide(resource, Line::Front, &Ask::Look, &dead)?;
+            step.write(resource, &loaded, &decision.changes, Newcomer::None)?;
+            let ended = |change: &tenure_core::decide::Change| {
+                matches!(change, tenure_core::decide::Change::Remove { lease, .. }
+                    if *lease == row.lease.lease)
+            };
+            Ok(decision.changes.iter().any(ended))
+        })
+        .await
+    }
+
+    /// Deletes the rows and files of all sessions that are proved dead, and what sessions left
+    /// that never had a row.
+    async fn sweep_sessions(&self) -> Result<()> {
+        let mut after = String::new();
+        loop {
+            let sessions = self.read(|sql| sessions::page(sql, &after, SWEEP)).await?;
+            let Some(last) = sessions.last() else {
+                break;
+            };
+            after = last.to_string();
+            self.sweep(&sessions).await?;
+        }
+        // Files that no row names: their session died before it wrote one, or at its end.
+        let unlocked = session_file::dead(self.sessions.directory(), SWEEP)?;
+        for session in unlocked {
+            let named = self
+                .read(|sql| sessions::is_recorded(sql, &session))
+                .await?;
+            if !named {
+                session_file::bury(self.sessions.directory(), &session)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the leases of dead sessions that are met by chance: a few a call, so that whoever
+    /// looks sees no lease of a session that is over. A store that cannot be written
+    /// is shown as it is.
+    pub(super) async fn sweep_some(&self) {
+        let swept = async {
+            let rows = self
+                .read(|sql| {
+                    let sessions = sessions::page(sql, "", SWEEP)?;
+                    self.sessions.dead(sql, &sessions)
+                })
+                .await?;
+            if rows.is_empty() {
+                return Ok(());
+            }
+            self.end_leases_of(&rows).await?;
+            self.sweep(&rows.into_iter().collect::<Vec<_>>()).await
+        };
+        let swept: Result<()> = swept.await;
+        drop(swept);
+    }
+}
+
+fn stale_lease(
+    row: &LeaseRow,
+    expires: Millis,
+    stale: Millis,
+    claimed_by: Option<String>,
+    moment: &Moment,
+) -> Finding {
+    let ago = |at: Millis| {
+        let millis = moment.boot.saturating_sub(at);
+        duration::show(std::time::Duration::from_millis(millis))
+    };
+    let grace = grace(row.ttl.unwrap_or_default());
+    let heartbeat_old = stale <= moment.boot;
+    let heartbeat = stale.saturating_sub(super::row::millis(grace));
+    let age = ago(heartbeat);
+    let grace = duration::show(grace);
+    let revoking = row.lease.state == LeaseState::Revoking;
+    let mut parts = vec![format!("expired {} ago", ago(expires))];
+    parts.push(match heartbeat_old {
+        true => format!("heartbeat {age} ago, older than {grace}"),
+        false => format!("but its heartbeat is {age} old, not yet {grace}"),
+    });
+    parts.push(match &claimed_by {
+        None => "no active job claims it".into(),
+        Some(by) => format!("but {by} claims it, which is alive"),
+    });
+    if revoking {
+        parts.push("it is being broken".into());
+    }
+    Finding {
+        lease: row.lease.clone(),
+        expired: true,
+        heartbeat_old,
+        recoverable: heartbeat_old && claimed_by.is_none(),
+        claimed_by,
+        recovered: false,
+        reason: parts.join("; "),
+    }
+}
+
+fn dead_session(row: &LeaseRow) -> Finding {
+    Finding {
+        lease: row.lease.clone(),
+        expired: true,
+        heartbeat_old: true,
+        claimed_by: None,
+        recoverable: true,
+        recovered: false,
+        reason: format!("its session {} is proved dead", row.lease.session),
+    }
+}
+
+fn unknown_session(row: &LeaseRow) -> Finding {
+    Finding {
+        lease: row.lease.clone(),
+        expired: false,
+        heartbeat_old: false,
+        claimed_by: None,
+        recoverable: false,
+        recovered: false,
+        reason: format!(
+            "the file of its session {} is gone or another: nothing proves it alive or dead, \
+             and only break ends it",
+            row.lease.session
+        ),
+    }
+}

@@ -1,0 +1,96 @@
+//! The end of a lease, and of a wait.
+
+use rusqlite::params;
+use tenure_core::decide::{Ask, End, Outcome};
+use tenure_core::{LeaseId, Resource, Result};
+
+use super::load::{Dead, Line, load_lease};
+use super::row::number;
+use super::step::{Newcomer, Step};
+use super::{Owed, SqliteStore};
+
+impl SqliteStore {
+    pub(super) async fn end(&self, lease: &LeaseId) -> Result<()> {
+        let ended = self.write(|step| end_once(step, lease)).await?;
+        self.sessions.no_longer_holds(lease);
+        match ended {
+            true => Ok(()),
+            false => Err(self.gone(lease).await),
+        }
+    }
+
+    /// Ends a lease from a drop. What cannot be done now is owed, and done with the next step;
+    /// if there is none, the end of the session ends the lease.
+    pub(super) fn let_go(&self, lease: &LeaseId) {
+        match self.write_briefly(|step| end_once(step, lease)) {
+            Ok(_) => self.sessions.no_longer_holds(lease),
+            Err(_) => self.owe(Owed::Lease(lease.clone())),
+        }
+    }
+
+    /// Leaves the line from a drop, and gives back what was granted in that instant. If that
+    /// fails, the grant is an offer that passes on by itself.
+    pub(super) fn withdraw(&self, lease: &LeaseId, resource: &Resource) {
+        let left = self.write_briefly(|step| give_up(step, lease, resource));
+        if left.is_err() {
+            self.owe(Owed::Place(lease.clone(), resource.clone()));
+        }
+    }
+
+    /// Leaves the line from a drop; an upgrade granted in that instant is undone.
+    pub(super) fn withdraw_upgrade(&self, lease: &LeaseId, resource: &Resource) {
+        let left = self.write_briefly(|step| {
+            if leave(step, lease, resource)? {
+                return Ok(());
+            }
+            let downgrade = Ask::Downgrade {
+                lease: lease.clone(),
+            };
+            let (loaded, decision) =
+                step.decide(resource, Line::Front, &downgrade, &Dead::new())?;
+            step.write(resource, &loaded, &decision.changes, Newcomer::None)?;
+            Ok(())
+        });
+        // The lease itself stays; a waiter that cannot be removed runs out of time.
+        drop(left);
+    }
+}
+
+/// Ends a lease in a step. Whether there was one.
+pub(super) fn end_once(step: &mut Step<'_>, lease: &LeaseId) -> Result<bool> {
+    const AWAITED: &str = "SELECT EXISTS (SELECT 1 FROM waiters WHERE resource = ?1)";
+    let Some(row) = load_lease(step.sql, lease, &step.moment)? else {
+        return Ok(false);
+    };
+    let resource = &row.lease.resource;
+    let awaited = step
+        .sql
+        .one(AWAITED, params![resource.as_str()], |row| number(row, 0))?;
+    // The empty case: nobody waits, so nobody is granted anything.
+    if awaited == Some(false) {
+        step.end(&row, End::Released)?;
+        return Ok(true);
+    }
+    let release = Ask::Release {
+        lease: lease.clone(),
+    };
+    let (loaded, decision) = step.decide(resource, Line::Front, &release, &Dead::new())?;
+    step.write(resource, &loaded, &decision.changes, Newcomer::None)?;
+    Ok(decision.outcome == Outcome::Done)
+}
+
+/// Leaves the line in a step, and ends what was granted instead. Whether there was either.
+pub(super) fn give_up(step: &mut Step<'_>, lease: &LeaseId, resource: &Resource) -> Result<bool> {
+    Ok(leave(step, lease, resource)? || end_once(step, lease)?)
+}
+
+/// Leaves the line in a step. Whether it was in line.
+fn leave(step: &mut Step<'_>, lease: &LeaseId, resource: &Resource) -> Result<bool> {
+    let withdraw = Ask::Withdraw {
+        lease: lease.clone(),
+    };
+    let line = Line::FrontAnd(lease);
+    let (loaded, decision) = step.decide(resource, line, &withdraw, &Dead::new())?;
+    step.write(resource, &loaded, &decision.changes, Newcomer::None)?;
+    Ok(decision.outcome == Outcome::Done)
+}

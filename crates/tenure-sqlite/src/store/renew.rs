@@ -1,0 +1,99 @@
+//! Proof that a lease is still held, and new time for a lease of its own.
+
+use std::time::Duration;
+
+use rusqlite::params;
+use tenure_core::decide::{Ask, Outcome, Refusal, Standing};
+use tenure_core::leases::grace;
+use tenure_core::{Error, Lease, LeaseId, Result};
+
+use super::SqliteStore;
+use super::load::{Loaded, load_lease};
+use super::moment::Moment;
+use super::row::{LeaseRow, millis};
+use super::step::Newcomer;
+
+/// How often a holder writes that it is there, for people to see.
+const HEARTBEAT_EVERY: Duration = Duration::from_secs(10);
+
+impl SqliteStore {
+    /// Makes sure that a lease is held. Nearly always a read; now and then a heartbeat.
+    pub(super) async fn show(&self, lease: &LeaseId) -> Result<()> {
+        if self.has_moved() {
+            return Err(self.lost(lease, "the database was deleted or replaced"));
+        }
+        let moment = Moment::now()?;
+        let row = self.read(|sql| load_lease(sql, lease, &moment)).await?;
+        let Some(row) = row else {
+            self.sessions.no_longer_holds(lease);
+            return Err(self.gone(lease).await);
+        };
+        if let Standing::Revoking { .. } = row.holder.standing {
+            let note = row.note.clone();
+            return Err(Error::Lost {
+                place: self.place(&row.lease.resource, row.lease.mode),
+                reason: note.unwrap_or_else(|| "broken".into()),
+            });
+        }
+        if moment.wall.since(row.lease.heartbeat_at) >= HEARTBEAT_EVERY {
+            self.beat(&row).await;
+        }
+        Ok(())
+    }
+
+    /// Writes a heartbeat. It decides nothing for a session-bound lease, so a
+    /// failure to write it is none of the holder.
+    async fn beat(&self, row: &LeaseRow) {
+        const UPDATE: &str = "UPDATE dal_locks SET heartbeat_ts = ?2 \
+            WHERE lock_id = ?1 AND expires_boot IS NULL";
+        let beat = self.write(|step| {
+            let row = params![row.lease.lease.as_str(), step.moment.wall.to_string()];
+            step.sql.execute(UPDATE, row).map(drop)
+        });
+        drop(beat.await);
+    }
+
+    /// Gives a lease-bound lease new time.
+    pub(super) async fn give_time(&self, lease: &LeaseId, ttl: Option<Duration>) -> Result<Lease> {
+        let renewed = self.write(|step| {
+            step.durable();
+            let Some(row) = load_lease(step.sql, lease, &step.moment)? else {
+                return Ok(None);
+            };
+            let ttl = ttl.or(row.ttl).unwrap_or_default();
+            let renew = Ask::Renew {
+                lease: lease.clone(),
+                ttl: millis(ttl),
+                grace: millis(grace(ttl)),
+            };
+            // Nobody else has a say in it: its own row is enough.
+            let alone = Loaded::alone(&row);
+            let decision = step.decide_alone(&alone, &renew);
+            if let Outcome::Refused(refusal) = decision.outcome {
+                return Err(refused(lease, &row, refusal));
+            }
+            let resource = &row.lease.resource;
+            step.write(resource, &alone, &decision.changes, Newcomer::None)?;
+            load_lease(step.sql, lease, &step.moment)
+        });
+        match renewed.await? {
+            Some(row) => Ok(row.lease),
+            None => Err(self.gone(lease).await),
+        }
+    }
+}
+
+fn refused(lease: &LeaseId, row: &LeaseRow, refusal: Refusal) -> Error {
+    let over = |reason: String| Error::LeaseOver {
+        lease: lease.clone(),
+        reason,
+    };
+    match refusal {
+        Refusal::Revoked => over(row.note.clone().unwrap_or_else(|| "broken".into())),
+        Refusal::NotLeaseBound => Error::NotAllowed {
+            problem: format!("lease {lease} is bound to session {}", row.lease.session),
+            remedy: "it lasts for as long as its session; there is nothing to renew".into(),
+        },
+        _ => over("it is not held".into()),
+    }
+}

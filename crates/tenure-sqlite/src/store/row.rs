@@ -1,0 +1,239 @@
+//! Rows as types: what a lease and a waiter look like in the tables.
+//!
+//! Times that decide are milliseconds of BOOTTIME, and count only in the boot they were
+//! written in. After a reboot the ISO columns say how much time is left.
+
+use std::time::Duration;
+
+use rusqlite::Row;
+use serde_json::Value;
+use tenure_core::decide::{Bound, Holder, Life, Millis, Standing, Waiter, Want};
+use tenure_core::leases::grace;
+use tenure_core::{
+    Binding, Error, Lease, LeaseState, Mode, Owner, Result, SessionId, Timestamp, Token,
+};
+
+use super::moment::Moment;
+
+/// The columns of a lease, in the order [`LeaseRow::read`] takes them.
+pub(super) const LEASE_COLUMNS: &str = "lock_id, resource, mode, upgraded, owner, session, token, \
+     acquired_at, lease_expires, heartbeat_ts, binding, state, until_boot, expires_boot, \
+     heartbeat_boot, ttl_ms, boot_id, pid, host, command, purpose, metadata, note";
+
+/// The columns of a waiter, in the order [`WaiterRow::read`] takes them.
+pub(super) const WAITER_COLUMNS: &str = "lock_id, place, want, mode, capacity, session, \
+     holder_session, owner, since, deadline, deadline_boot, pid";
+
+/// One lease in its table.
+#[derive(Debug, Clone)]
+pub(super) struct LeaseRow {
+    /// As people and programs see it.
+    pub(super) lease: Lease,
+    /// As it is decided upon. Its life is what was known when it was read.
+    pub(super) holder: Holder,
+    /// The time to live it was last given; None while it is bound to its session.
+    pub(super) ttl: Option<Duration>,
+    /// Who broke it and why.
+    pub(super) note: Option<String>,
+}
+
+/// One waiter in its table.
+#[derive(Debug, Clone)]
+pub(super) struct WaiterRow {
+    /// Where it stands: whoever came earlier has a lower number.
+    pub(super) place: i64,
+    /// As it is decided upon.
+    pub(super) waiter: Waiter,
+    /// Who waits: the session whose life keeps it in line. For an upgrade it may be
+    /// another than the session that holds the lease.
+    pub(super) session: SessionId,
+    /// On whose behalf.
+    pub(super) owner: Owner,
+    /// Since when.
+    pub(super) since: Timestamp,
+    /// Until when, for people.
+    pub(super) deadline: Option<Timestamp>,
+    /// The process that waits: a hint of where to look for its death.
+    pub(super) pid: u32,
+}
+
+impl LeaseRow {
+    pub(super) fn read(row: &Row<'_>, moment: &Moment) -> Result<Self> {
+        let bound = text(row, 10)? == "lease";
+        let same_boot = text(row, 16)? == moment.boot_id;
+        let on_this_clock = |boot: Option<i64>, wall: Option<Timestamp>| match (boot, wall) {
+            (Some(boot), _) if same_boot => Millis::try_from(boot).unwrap_or(0),
+            (_, Some(wall)) => moment.boot_time_of(wall),
+            _ => 0,
+        };
+        let expires_at = optional(row, 8, |text| text.parse())?;
+        let heartbeat_at: Timestamp = parsed(row, 9)?;
+        let ttl = number::<Option<i64>>(row, 15)?;
+        let ttl = ttl.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
+        let binding = match (bound, ttl) {
+            (true, ttl) => {
+                let heartbeat = on_this_clock(number(row, 14)?, Some(heartbeat_at));
+                let grace = grace(ttl.unwrap_or_default());
+                Bound::Lease {
+                    expires: on_this_clock(number(row, 13)?, expires_at),
+                    stale: heartbeat.saturating_add(millis(grace)),
+                    claimed: false,
+                }
+            }
+            (false, _) => Bound::Session,
+        };
+        let until = on_this_clock(number(row, 12)?, None);
+        let standing = match text(row, 11)?.as_str() {
+            "offered" => Standing::Offered { until },
+            "revoking" => Standing::Revoking { until },
+            _ => Standing::Held,
+        };
+        let state = match (standing, &binding) {
+            (Standing::Offered { .. }, _) => LeaseState::Offered,
+            (Standing::Revoking { .. }, _) => LeaseState::Revoking,
+            (Standing::Held, Bound::Lease { expires, .. }) if *expires <= moment.boot => {
+                LeaseState::Expired
+            }
+            (Standing::Held, _) => LeaseState::Held,
+        };
+        let lease = Lease {
+            lease: parsed(row, 0)?,
+            resource: parsed(row, 1)?,
+            mode: parsed(row, 2)?,
+            owner: owner(row, 4)?,
+            session: parsed(row, 5)?,
+            token: token(row, 6)?,
+            acquired_at: parsed(row, 7)?,
+            expires_at,
+            heartbeat_at,
+            binding: if bound {
+                Binding::Lease
+            } else {
+                Binding::Session
+            },
+            state,
+            pid: number(row, 17)?,
+            host: text(row, 18)?,
+            command: text(row, 19)?,
+            purpose: number(row, 20)?,
+            metadata: optional(row, 21, |text| serde_json::from_str::<Value>(text))?,
+        };
+        let holder = Holder {
+            lease: lease.lease.clone(),
+            session: lease.session.clone(),
+            mode: lease.mode,
+            upgraded: number::<Option<bool>>(row, 3)?.unwrap_or(false),
+            standing,
+            binding,
+            life: Life::Alive,
+        };
+        Ok(Self {
+            lease,
+            holder,
+            ttl,
+            note: number(row, 22)?,
+        })
+    }
+
+    /// Whether the time of an offer or of a break has run out, so that it only waits for
+    /// somebody to take it away.
+    pub(super) fn has_run_out(&self, moment: &Moment) -> bool {
+        match self.holder.standing {
+            Standing::Offered { until } | Standing::Revoking { until } => until <= moment.boot,
+            Standing::Held => false,
+        }
+    }
+
+    /// Whether only its session keeps it: it ends when that is proved dead.
+    pub(super) fn ends_with_session(&self) -> bool {
+        let offered = matches!(self.holder.standing, Standing::Offered { .. });
+        offered || self.holder.binding == Bound::Session
+    }
+}
+
+impl WaiterRow {
+    pub(super) fn read(row: &Row<'_>) -> Result<Self> {
+        let mode: Mode = parsed(row, 3)?;
+        let want = match text(row, 2)?.as_str() {
+            "upgrade" => Want::Upgrade,
+            _ => Want::Lease {
+                mode,
+                capacity: number(row, 4)?,
+            },
+        };
+        let deadline = number::<Option<i64>>(row, 10)?;
+        Ok(Self {
+            place: number(row, 1)?,
+            waiter: Waiter {
+                lease: parsed(row, 0)?,
+                session: parsed(row, 6)?,
+                want,
+                deadline: deadline.map_or(Millis::MAX, |at| Millis::try_from(at).unwrap_or(0)),
+                life: Life::Alive,
+            },
+            session: parsed(row, 5)?,
+            owner: owner(row, 7)?,
+            since: parsed(row, 8)?,
+            deadline: optional(row, 9, |text| text.parse())?,
+            pid: number(row, 11)?,
+        })
+    }
+}
+
+/// A duration on the clock that decides.
+pub(super) fn millis(duration: Duration) -> Millis {
+    Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX)
+}
+
+/// A time on the clock that decides, as a column holds it; None is never.
+pub(super) fn column(at: Millis) -> Option<i64> {
+    i64::try_from(at).ok()
+}
+
+/// What a column holds, where it has a type of SQLite.
+pub(super) fn number<T: rusqlite::types::FromSql>(row: &Row<'_>, index: usize) -> Result<T> {
+    row.get(index).map_err(|error| odd(row, index, &error))
+}
+
+pub(super) fn text(row: &Row<'_>, index: usize) -> Result<String> {
+    number(row, index)
+}
+
+pub(super) fn token(row: &Row<'_>, index: usize) -> Result<Token> {
+    let number: i64 = number(row, index)?;
+    let token = u64::try_from(number).map_err(|error| odd(row, index, &error))?;
+    Token::new(token).map_err(|error| odd(row, index, &error))
+}
+
+pub(super) fn owner(row: &Row<'_>, index: usize) -> Result<Owner> {
+    Owner::parse(&text(row, index)?).map_err(|error| odd(row, index, &error))
+}
+
+/// A column with one of our words in it.
+pub(super) fn parsed<T>(row: &Row<'_>, index: usize) -> Result<T>
+where
+    T: std::str::FromStr,
+    T::Err: std::fmt::Display,
+{
+    let text = text(row, index)?;
+    text.parse().map_err(|error| odd(row, index, &error))
+}
+
+fn optional<T, E: std::fmt::Display>(
+    row: &Row<'_>,
+    index: usize,
+    parse: impl FnOnce(&str) -> Result<T, E>,
+) -> Result<Option<T>> {
+    let text: Option<String> = number(row, index)?;
+    let parsed = text.as_deref().map(parse).transpose();
+    parsed.map_err(|error| odd(row, index, &error))
+}
+
+/// A row that someone else wrote, or a damaged one.
+fn odd(row: &Row<'_>, index: usize, problem: &dyn std::fmt::Display) -> Error {
+    let column = row.as_ref().column_name(index).unwrap_or("?");
+    Error::Corrupt {
+        path: "dal_locks".into(),
+        problem: format!("bad {column}: {problem}"),
+    }
+}

@@ -1,0 +1,144 @@
+//! Waking a waiter in another process, and learning that a process has ended.
+//!
+//! Both are hints. A wake-up that is lost, or comes from nobody, costs a waiter time and never
+//! a lock: after every one it looks in the database, and it looks by itself now and then.
+//!
+//! A session that waits has a FIFO, open at both ends: so it never reads an end of file, and
+//! whoever wakes it never blocks and never gets SIGPIPE. A process that is killed leaves its FIFO,
+//! which nobody reads; it is removed with the session.
+
+use std::future;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use tenure_core::{Error, Result, SessionId};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::net::unix::pipe::Receiver;
+
+use crate::platform;
+
+/// What a session that waits listens to. There is one for a session: two would take each
+/// other's wake-ups.
+#[derive(Debug)]
+pub(crate) struct Wake {
+    fifo: Receiver,
+    path: PathBuf,
+    process: u32,
+}
+
+impl Wake {
+    /// Begins to listen. To be called in a runtime with its I/O driver on.
+    pub(crate) fn listen(directory: &Path, session: &SessionId) -> Result<Wake> {
+        let path = directory.join(session.as_str());
+        let failed = |action| {
+            let path = path.clone();
+            move |source| Error::io(action, path, source)
+        };
+        match platform::make_fifo(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                platform::make_directory(directory).map_err(failed("make the directory of"))?;
+                platform::make_fifo(&path).map_err(failed("make"))?;
+            }
+            made => made.map_err(failed("make"))?,
+        }
+        let fifo = platform::open_fifo(&path).map_err(failed("open"))?;
+        let fifo = fifo.ok_or_else(|| {
+            let source = io::Error::other("it is not a pipe");
+            failed("open")(source)
+        })?;
+        let fifo = Receiver::from_file_unchecked(fifo).map_err(failed("listen to"))?;
+        let process = std::process::id();
+        Ok(Wake {
+            fifo,
+            path,
+            process,
+        })
+    }
+
+    /// Waits to be woken, and takes all wake-ups there are. Dropped before it returns, it has
+    /// taken none.
+    pub(crate) async fn heard(&self) -> Result<()> {
+        let failed = |source| Error::io("listen to", &self.path, source);
+        loop {
+            self.fifo.readable().await.map_err(failed)?;
+            match drain(&self.fifo) {
+                // Nothing was there after all.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                drained => return drained.map_err(failed),
+            }
+        }
+    }
+}
+
+impl Drop for Wake {
+    fn drop(&mut self) {
+        // A forked child does not listen for its parent.
+        if self.process == std::process::id() {
+            let _ = platform::unlink(&self.path);
+        }
+    }
+}
+
+/// Reads everything; `WouldBlock` if there is nothing.
+fn drain(fifo: &Receiver) -> io::Result<()> {
+    let mut bytes = [0; 4096];
+    let mut read = fifo.try_read(&mut bytes)?;
+    // A short read has emptied it.
+    while read == bytes.len() {
+        match fifo.try_read(&mut bytes) {
+            Ok(more) => read = more,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Wakes a session, if it listens.
+pub(crate) fn wake(directory: &Path, session: &SessionId) {
+    // A pipe that is full wakes as well.
+    if let Ok(Some(mut fifo)) = platform::open_fifo(&directory.join(session.as_str())) {
+        let _ = fifo.write(&[1]);
+    }
+}
+
+/// Removes what a dead session left.
+pub(crate) fn bury(directory: &Path, session: &SessionId) {
+    let _ = platform::unlink(&directory.join(session.as_str()));
+}
+
+/// Tells when a process has ended. A process id may be another's by now: this is only a
+/// reason to look.
+#[derive(Debug)]
+pub(crate) struct Death {
+    process: Option<AsyncFd<OwnedFd>>,
+}
+
+impl Death {
+    /// Begins to watch. A process that cannot be watched is one that never ends.
+    pub(crate) fn watch(pid: u32) -> Death {
+        let process = platform::open_process(pid);
+        let watched = process.and_then(|process| {
+            // SAFETY: the descriptor is owned, open, and never given away or changed.
+            Ok(unsafe { AsyncFd::register_with_interest(process, Interest::READABLE) }?)
+        });
+        Death {
+            process: watched.ok(),
+        }
+    }
+
+    /// Waits until it has ended.
+    pub(crate) async fn died(&self) {
+        if let Some(process) = &self.process
+            && process.readable().await.is_ok()
+        {
+            return;
+        }
+        future::pending().await
+    }
+}
+
+#[cfg(test)]
+mod tests;
