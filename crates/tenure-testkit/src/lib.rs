@@ -23,10 +23,13 @@
 //!
 //! # Rules
 //!
+//! - A case that waits for time to pass, a lease's or a person's, is marked slow: the slow
+//!   cases of an area run at once. That something is done in time is claimed of the best of
+//!   three tries, that it is not done before its time of every one.
 //! - Nothing sleeps and hopes. That someone waits is proved by the store's own list of
 //!   waiters or by the kernel's.
-//! - A case that a store cannot do is skipped by [`Capabilities`](tenure::Capabilities) only,
-//!   and the skip is printed. Exclusion, timeouts, cancellation, re-entry, crash and listing
+//! - A case that a store cannot do is skipped by [`Capabilities`](tenure::Capabilities), or
+//!   by what [`Store::leases`](tenure::Store::leases) answers, and the skip is printed. Exclusion, timeouts, cancellation, re-entry, crash and listing
 //!   are never skipped; asking for it panics.
 
 #![allow(
@@ -63,6 +66,13 @@ macro_rules! conformance {
             tokens Tokens,
             crash Crash,
             listing Listing,
+            leases Leases,
+            recovery Recovery,
+            breaking Breaking,
+            audit Audit,
+            keys Keys,
+            offers Offers,
+            slots Slots,
         );
 
         #[test]

@@ -1,5 +1,7 @@
 //! A fresh store, its agents, and proof that someone waits.
 
+mod leases;
+
 use std::future::Future;
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -13,6 +15,8 @@ use tokio::runtime::Runtime;
 use crate::agent::{Agent, PATIENCE, resource};
 use crate::budget::Budget;
 use crate::{Fixture, Fresh};
+
+pub use leases::{TTL_LONG, TTL_SHORT, in_time, throughout};
 
 /// Where the agents of a case are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,18 +144,49 @@ impl<'a> Stage<'a> {
         Agent::process(self.fixture.child(self.url()), owner)
     }
 
+    /// Stops an agent between two of its steps: others can go on. A store with one writer at a
+    /// time is held up by who is stopped in the middle of writing; that moment is tried again.
+    pub fn stop(&self, agent: &mut Agent) {
+        let mut budget = Budget::default();
+        loop {
+            agent.stop();
+            if self.goes_on() {
+                return;
+            }
+            agent.resume();
+            budget.spend(|| format!("nobody can go on while {} is stopped", agent.owner()));
+        }
+    }
+
+    /// Whether this process can take and release a lock that nobody else wants.
+    fn goes_on(&self) -> bool {
+        let session = self.session("stage");
+        self.block_on(async {
+            let (free, options) = (resource("between-two-steps"), Options::default());
+            let taking = session.acquire(&free, Mode::Write, &options);
+            let taken = tokio::time::timeout(Budget::SLICE * 10, taking).await;
+            matches!(taken, Ok(Ok(_)))
+        })
+    }
+
     /// How many wait for a resource.
     pub fn waiting(&self, name: &str) -> usize {
-        let resource = resource(name);
         if !self.capabilities().lists_waiters {
-            return self.fixture.waiters(&self.keeper, &resource);
+            return self.fixture.waiters(&self.keeper, &resource(name));
         }
+        self.queue(name).len()
+    }
+
+    /// The owners of those who wait for a resource, in the order in which they are listed.
+    pub fn queue(&self, name: &str) -> Vec<String> {
         let query = Query {
-            resource: Some(resource),
+            resource: Some(resource(name)),
             ..Query::default()
         };
         let listing = self.block_on(self.keeper.list(&query)).unwrap();
-        listing.waiting.unwrap().len()
+        let waiting = listing.waiting.expect("the store lists its waiters");
+        let owners = waiting.into_iter().map(|waiter| waiter.owner.to_string());
+        owners.collect()
     }
 
     /// Returns when so many wait for a resource.

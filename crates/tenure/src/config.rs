@@ -1,10 +1,11 @@
 //! Settings from `tenure.toml` and the environment.
 //!
 //! ```toml
-//! store = "file:.locks"          # relative to the main worktree, else to this file
-//! wait = "5m"                    # how long a lock is waited for
-//! order = ["project", "map"]     # kinds in the order they are taken
-//! trust_flock = false            # "I know that flock works on this file system"
+//! store = "sqlite:.tenure/locks.db"   # relative to the main worktree, else to this file
+//! wait = "5m"                         # how long a lock is waited for
+//! order = ["project", "map"]          # kinds in the order they are taken
+//! trust_flock = false                 # "I know that flock works on this file system"
+//! automated = ["agent:*", "job:*"]    # owners that may never break a lock
 //!
 //! [retry]
 //! attempts = 3
@@ -24,6 +25,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, de};
 use tenure_core::{Error, Ranking, Resource, Result, RetryPolicy, duration};
 
+use crate::Automated;
 use crate::locate::Environment;
 
 /// The name of the file.
@@ -49,6 +51,9 @@ pub struct Config {
     pub order: Option<Vec<String>>,
     /// Whether flock is trusted where the file system is not known to be safe.
     pub trust_flock: Option<bool>,
+    /// Owners that are no people.
+    #[serde(default, deserialize_with = "optional_automated")]
+    pub automated: Option<Automated>,
     /// How passing faults are tried again.
     #[serde(default)]
     pub retry: Retry,
@@ -85,8 +90,8 @@ impl Config {
             let line = 1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count();
             Error::Configuration {
                 problem: format!("{}, line {line}: {}", path.display(), error.message()),
-                remedy: "known keys are store, wait, order, trust_flock, and attempts and \
-                         initial_delay under [retry]"
+                remedy: "known keys are store, wait, order, trust_flock, automated, and attempts \
+                         and initial_delay under [retry]"
                     .into(),
             }
         })
@@ -128,6 +133,11 @@ impl Config {
         self.order
             .clone()
             .map_or_else(Ranking::default, Ranking::new)
+    }
+
+    /// The owners that are no people: those set here, else the default.
+    pub fn automated(&self) -> Automated {
+        self.automated.clone().unwrap_or_default()
     }
 
     /// The retries: what is set here over the defaults.
@@ -212,6 +222,12 @@ fn optional_order<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<Strin
     Ok(Some(order))
 }
 
+fn optional_automated<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Automated>, D::Error> {
+    let patterns = Vec::<String>::deserialize(from)?;
+    let automated = Automated::new(patterns);
+    automated.map(Some).map_err(de::Error::custom)
+}
+
 fn optional_delay<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
     let delay = optional_duration(from)?;
     if delay > Some(INITIAL_DELAY_MAX) {
@@ -247,11 +263,13 @@ mod tests {
     #[test]
     fn every_key_is_read() {
         let text = "store = 'file:x'\nwait = '5m'\norder = ['b', 'a']\ntrust_flock = true\n\
-                    [retry]\nattempts = 7\ninitial_delay = '20ms'\n";
+                    automated = ['ci:*']\n[retry]\nattempts = 7\ninitial_delay = '20ms'\n";
         let config = parse(text).unwrap();
         assert_eq!(config.store.as_deref(), Some("file:x"));
         assert_eq!(config.wait, Some(Duration::from_secs(300)));
         assert_eq!(config.trust_flock, Some(true));
+        let automated = Automated::new(["ci:*".into()]).unwrap();
+        assert_eq!(config.automated(), automated);
         assert_eq!(config.ranking(), Ranking::new(["b".into(), "a".into()]));
         assert_eq!(config.retry_policy().attempts, 7);
         assert_eq!(config.retry_policy().first, Duration::from_millis(20));
@@ -263,6 +281,7 @@ mod tests {
         assert_eq!(config, Config::default());
         assert_eq!(config.ranking(), Ranking::default());
         assert_eq!(config.retry_policy(), RetryPolicy::default());
+        assert_eq!(config.automated(), Automated::default());
     }
 
     #[test]
@@ -287,6 +306,9 @@ mod tests {
             "order = ['']\n",
             "order = ['map:']\n",
             "order = ['map', 'name', 'map']\n",
+            "automated = 'agent:*'\n",
+            "automated = ['']\n",
+            "automated = [' agent:*']\n",
             "run = 'make'\n",
             "= =\n",
         ] {

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_core::{Error, Lease, Mode, Resource, Result, Token};
+use tenure_core::{Error, Lease, Mode, Resource, Result, Token, UpgradeRequest};
 
 use crate::poison::lock;
 use crate::retry::retry;
@@ -34,7 +34,7 @@ pub struct Guard {
     hold: Arc<Hold>,
     session: Arc<Shared>,
     /// Ends after the lease: while the store holds it, the session counts it as held.
-    _claim: Claim,
+    claim: Option<Claim>,
     released: bool,
 }
 
@@ -56,7 +56,7 @@ impl Guard {
         let guard = Guard {
             hold,
             session,
-            _claim: claim,
+            claim: Some(claim),
             released: false,
         };
         // Only with the guard made: if this panics, for want of a runtime, it releases.
@@ -139,17 +139,23 @@ impl Guard {
             });
         }
         let session = &self.session;
+        session.strike_out_ended().await?;
         let turn = session.book.enter_upgrade(&self.hold.resource);
         let turn = turn.map_err(|refusal| session.refused(refusal, Mode::Write))?;
         if let Err(gave_up) = turn.come(patience).await {
             return Ok(Err(gave_up));
         }
         let (store, id) = (&self.hold.store, &self.hold.id);
+        let request = UpgradeRequest {
+            lease: id.clone(),
+            asker: Arc::clone(&session.asker),
+            deadline: patience.deadline_at(),
+        };
         let token = wait(
             patience,
             &self.hold.retry,
             || store.try_upgrade(id),
-            || store.upgrade(id),
+            || store.upgrade(&request),
         );
         let token = token
             .await
@@ -196,6 +202,15 @@ impl Guard {
                 let guard = self;
                 Err(ReleaseError { guard, source })
             }
+        }
+    }
+
+    /// Leaves the lease in the store, where it goes on without a guard. Only for a lease that
+    /// is bound to nothing here: one bound to the session would be held until that ends.
+    pub(crate) fn leave(mut self) {
+        self.released = true;
+        if let Some(claim) = self.claim.take() {
+            claim.leave();
         }
     }
 

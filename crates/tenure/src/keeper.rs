@@ -26,7 +26,8 @@ impl Keeper {
     }
 
     /// Opens a store by its address: `memory:` for locks within this keeper and its
-    /// clones, `file:DIR` for kernel locks that all processes of the machine share.
+    /// clones, `file:DIR` for kernel locks that all processes of the machine share,
+    /// `sqlite:PATH` for the same with leases of their own, a line of waiters and an audit.
     pub async fn open_with(url: &str, settings: Settings) -> Result<Keeper> {
         let store = url::open(url, &settings)?;
         Ok(Self::from_store(store, settings))

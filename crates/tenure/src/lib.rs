@@ -24,6 +24,7 @@
 //! |---|---|
 //! | `keeper`, `settings`, `url` | opening a store, and how the rules are set |
 //! | `session` | what a session holds and awaits, the order of locks, the one wait loop |
+//! | `leases`, `automated` | leases that outlive their process; recovery, break, audit |
 //! | `guard`, `watch` | a lock in hand, and how its loss is noticed |
 //! | [`locate`], [`config`] | which store to use and why; settings of files and environment |
 //! | [`memory`] | the store within one process |
@@ -40,22 +41,25 @@
 //! - Every future can be dropped at any point: a dropped acquire holds nothing and waits for
 //!   nothing, a dropped upgrade leaves the lease as it was, a dropped release still releases.
 //! - A guard that is dropped, by a panic too, releases.
-//! - A set is taken whole or not at all.
+//! - A set is taken whole or not at all. A set of leases of their own is bound in one step: their
+//!   time runs from when all of them are there.
 //!
 //! # Limitations
 //!
-//! - The futures need a tokio runtime with time enabled, except in [`blocking`].
+//! - The futures need a tokio runtime with time and I/O enabled, except in [`blocking`].
 //! - A guard that is leaked (`std::mem::forget`) keeps its lock for as long as the store
 //!   keeps the session alive.
-//! - Order is only kept within one session. Code that holds locks in one session
+//! - Order is only kept within one session and what it left as leases of their own. Code that holds locks in one session
 //!   while it waits in another can build a circle; the deadline ends it.
 //! - Where a store can lose a lock, the loss is noticed by a task of the runtime in which the
 //!   session's first lock was granted; a runtime that is blocked notices nothing.
 
+mod automated;
 pub mod blocking;
 pub mod config;
 mod guard;
 mod keeper;
+mod leases;
 pub mod locate;
 pub mod memory;
 mod poison;
@@ -66,16 +70,22 @@ mod settings;
 mod url;
 mod watch;
 
+pub use automated::{AUTOMATED_DEFAULT, Automated};
 pub use guard::{Guard, GuardState, ReleaseError};
 pub use keeper::Keeper;
+pub use leases::LeaseTerms;
 pub use session::{Held, Options, Session, SessionOptions};
 pub use settings::Settings;
 
+pub use tenure_core::audit::{Action, AuditPage, AuditQuery, Entry};
+pub use tenure_core::leases::{
+    Finding, Findings, KeyState, Keyed, Recovery, TTL_DEFAULT, TTL_MAX, TTL_MIN,
+};
 pub use tenure_core::store::Waiting;
 pub use tenure_core::{
-    Asker, Binding, Capabilities, Class, Error, Lease, LeaseId, LeaseState, Listing, LockSet, Mode,
-    Owner, Place, Query, Ranking, Reply, Request, Resource, Result, RetryPolicy, SessionId, Store,
-    Timestamp, Token,
+    Asker, Binding, Capabilities, Class, Error, IdempotenceKey, Lease, LeaseId, LeaseState,
+    LeaseStore, Listing, LockSet, Mode, Owner, Place, Query, Ranking, Reply, Request, Resource,
+    Result, RetryPolicy, SessionId, Store, Timestamp, Token, UpgradeRequest,
 };
 pub use tenure_core::{duration, request};
 pub use tenure_files::clock;

@@ -4,6 +4,9 @@
 //! names one, the git repository around the current directory (its common directory, so
 //! that all worktrees meet in one store), the user's state directory.
 //!
+//! Slots are counted per user and machine, so they have a store of their own that none of this
+//! changes ([`slots`]).
+//!
 //! Everything the choice depends on comes in an [`Environment`], but for the files themselves.
 
 use std::collections::BTreeMap;
@@ -13,13 +16,14 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use tenure_core::{Error, Result};
+use tenure_files::filesystem;
 
 use crate::config::{self, Config, Found};
 
 mod git;
 
 /// The variables that count here and in [`Config::with_environment`].
-const VARIABLES: [&str; 9] = [
+const VARIABLES: [&str; 10] = [
     "TENURE_STORE",
     "TENURE_LOCK_TIMEOUT",
     "TENURE_RETRY_MAX_ATTEMPTS",
@@ -28,8 +32,14 @@ const VARIABLES: [&str; 9] = [
     "GIT_DIR",
     "GIT_COMMON_DIR",
     "XDG_STATE_HOME",
+    "XDG_RUNTIME_DIR",
     "HOME",
 ];
+
+/// The database of a store nobody named, in its directory.
+const DATABASE: &str = "tenure.db";
+/// The database of the slots.
+const SLOTS_DATABASE: &str = "slots.db";
 
 /// What the choice depends on.
 #[derive(Debug, Clone)]
@@ -194,10 +204,11 @@ fn choose(
         return Ok((url, Why::File(path.to_owned())));
     }
     if let Some(common) = git::common_directory(environment)? {
-        let url = file_url(&common.join("tenure"))?;
+        let url = sqlite_url(&common.join("tenure").join(DATABASE))?;
         return Ok((url, Why::Repository(common)));
     }
-    Ok((file_url(&state_directory(environment)?)?, Why::User))
+    let database = state_directory(environment)?.join(DATABASE);
+    Ok((sqlite_url(&database)?, Why::User))
 }
 
 type Nearest = (Option<(PathBuf, Config)>, Vec<Ignored>);
@@ -230,6 +241,34 @@ pub fn state_directory(environment: &Environment) -> Result<PathBuf> {
     }
 }
 
+/// The address of the store of the slots: one for each user and machine, whatever store is used
+/// otherwise.
+///
+/// It is in the state directory, or in the runtime directory where the former is on a network
+/// file system: there, other machines would be counted, too, and locks do not hold. Neither
+/// `--store` nor `tenure.toml` nor `TENURE_TRUST_FLOCK` counts: two processes that disagree
+/// about the place would each have all the slots.
+pub fn slots(environment: &Environment) -> Result<String> {
+    let state = state_directory(environment)?;
+    let runtime = environment.get("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let runtime = runtime.filter(|runtime| runtime.is_absolute());
+    let directory = match runtime {
+        Some(runtime) if !is_local(&state)? => runtime.join("tenure"),
+        // Without another place the store says itself why it refuses this one.
+        _ => state,
+    };
+    sqlite_url(&directory.join(SLOTS_DATABASE))
+}
+
+/// Whether locks hold where a directory is or will be: asked of the nearest one that exists.
+fn is_local(directory: &Path) -> Result<bool> {
+    let exists = |above: &&Path| above.exists();
+    match directory.ancestors().find(exists) {
+        Some(above) => Ok(filesystem::of(above)?.trusted),
+        None => Ok(false),
+    }
+}
+
 /// Makes the path in an address absolute, since the command under `run` may go elsewhere.
 fn absolute(url: &str, base: &Path) -> Result<String> {
     match relative(url) {
@@ -246,8 +285,8 @@ fn relative(url: &str) -> Option<(&'static str, &str)> {
     })
 }
 
-fn file_url(path: &Path) -> Result<String> {
-    Ok(format!("file:{}", utf8(path)?))
+fn sqlite_url(path: &Path) -> Result<String> {
+    Ok(format!("sqlite:{}", utf8(path)?))
 }
 
 fn utf8(path: &Path) -> Result<String> {

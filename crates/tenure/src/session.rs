@@ -3,6 +3,7 @@
 //! # Invariants
 //!
 //! - A session holds or awaits a resource at most once ([`held`]).
+//! - What it left in the store on its own counts as held for as long as it is there.
 //! - A session awaits one request at a time, and nothing it awaits is ordered before
 //!   anything it holds ([`held`] refuses, [`turn`] queues).
 
@@ -19,10 +20,12 @@ use std::sync::Arc;
 
 use tenure_core::{Asker, LockSet, Mode, Owner, Place, Resource, Result, SessionId};
 
+use crate::retry::retry;
 use crate::watch::Watch;
 use crate::{Guard, Keeper};
 
 pub(crate) use held::Claim;
+pub(crate) use many::Taken;
 pub use options::{Held, Options, SessionOptions};
 pub(crate) use wait::{GaveUp, Patience, wait};
 
@@ -121,6 +124,16 @@ impl Session {
     ) -> Result<Option<Vec<Guard>>> {
         many::try_acquire(&self.shared, set, options).await
     }
+
+    /// Takes a sorted set within a wait that began earlier.
+    pub(crate) async fn acquire_within(
+        &self,
+        set: &LockSet,
+        options: &Options,
+        patience: &Patience,
+    ) -> Result<Vec<Guard>> {
+        many::acquire_within(&self.shared, set, options, patience).await
+    }
 }
 
 impl Shared {
@@ -133,6 +146,28 @@ impl Shared {
             store: store.url().to_owned(),
             location: store.place_of(resource),
         })
+    }
+
+    /// Strikes out what the session left in the store and what has ended there since, so that
+    /// nothing is refused on account of it. A session that left nothing asks nothing.
+    pub(crate) async fn strike_out_ended(&self) -> Result<()> {
+        let mut ended = self.book.left();
+        let store = self.keeper.store();
+        let Some(leases) = store.leases().filter(|_| !ended.is_empty()) else {
+            return Ok(());
+        };
+        let policy = &self.keeper.settings().retry;
+        let held = retry(policy, || leases.of_session(&self.asker.session)).await?;
+        ended.retain(|left| held.iter().all(|held| held.lease != *left));
+        self.book.strike_out(&ended);
+        Ok(())
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // The last clone and the last guard are gone: nothing is held through it any more.
+        self.keeper.store().end_session(&self.asker.session);
     }
 }
 

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use tenure_core::{Ranking, RetryPolicy};
 
+use crate::Automated;
+
 /// How a keeper applies the rules. The defaults are those of the command.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
@@ -15,6 +17,8 @@ pub struct Settings {
     pub wait: Duration,
     /// Trust kernel locks on file systems where they are known to fail.
     pub trust_flock: bool,
+    /// Owners that are no people: they may never break a lock.
+    pub automated: Automated,
 }
 
 impl Default for Settings {
@@ -24,6 +28,7 @@ impl Default for Settings {
             retry: RetryPolicy::default(),
             wait: Duration::from_secs(5),
             trust_flock: false,
+            automated: Automated::default(),
         }
     }
 }

@@ -1,17 +1,19 @@
 //! From the address of a store to the store.
 
-use std::path::absolute;
+use std::path::{Path, PathBuf, absolute};
 use std::sync::Arc;
 
 use tenure_core::{Error, Result, Store};
 use tenure_files::FileStore;
+use tenure_sqlite::SqliteStore;
 
 use crate::Settings;
 use crate::memory::MemoryStore;
 
-const KNOWN: &str = "known are memory: (this process only) and file:DIR (kernel locks)";
+const KNOWN: &str = "known are sqlite:PATH (a database), file:DIR (kernel locks) and memory: \
+                     (this process only)";
 
-/// Opens the store an address names. A relative directory counts from the current one,
+/// Opens the store an address names. A relative path counts from the current one,
 /// and is made absolute at once: the process may go elsewhere later.
 pub(crate) fn open(url: &str, settings: &Settings) -> Result<Arc<dyn Store>> {
     match url.split_once(':') {
@@ -19,18 +21,34 @@ pub(crate) fn open(url: &str, settings: &Settings) -> Result<Arc<dyn Store>> {
         Some(("memory", _)) => Err(bad(url, "nothing may follow memory:")),
         Some(("file", "")) => Err(bad(url, "the directory is missing")),
         Some(("file", directory)) => {
-            let path = absolute(directory);
-            let path = path.map_err(|error| Error::io("find", directory, error))?;
+            let path = from_here(directory)?;
             Ok(Arc::new(FileStore::open(&path, settings.trust_flock)?))
+        }
+        Some(("sqlite", "")) => Err(bad(url, "the path of the database is missing")),
+        Some(("sqlite", database)) => {
+            let path = from_here(database)?;
+            if database.ends_with('/') || path.is_dir() {
+                let problem = format!(
+                    "it is a directory; name the database in it, such as sqlite:{}",
+                    path.join("tenure.db").display()
+                );
+                return Err(bad(url, &problem));
+            }
+            Ok(Arc::new(SqliteStore::open(&path, settings.trust_flock)?))
         }
         _ => Err(bad(url, "no store is known by this name")),
     }
+}
+
+fn from_here(path: &str) -> Result<PathBuf> {
+    absolute(path).map_err(|error| Error::io("find", Path::new(path), error))
 }
 
 fn bad(url: &str, problem: &str) -> Error {
     let shown: String = url.chars().take(200).collect();
     Error::Configuration {
         problem: format!("bad store {shown:?}: {problem}; {KNOWN}"),
-        remedy: "name a store with --store or TENURE_STORE, such as file:/var/lib/locks".into(),
+        remedy: "name a store with --store or TENURE_STORE, such as sqlite:/var/lib/locks.db"
+            .into(),
     }
 }

@@ -6,8 +6,11 @@
 //! nothing at all).
 
 mod gate;
+pub mod lease_words;
+mod leases;
 mod obey;
 pub mod process;
+mod tend;
 mod thread;
 pub mod words;
 

@@ -17,6 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use super::gate::Gate;
+use super::tend::tend;
 use super::words::{Answer, Command, Failure, Notes, Order, Reply};
 
 /// Where answers go.
@@ -129,11 +130,12 @@ async fn unless<T>(
     }
 }
 
-fn options(wait: Duration, notes: Notes) -> Options {
+pub(super) fn options(wait: Duration, notes: Notes) -> Options {
     Options {
         wait: Some(wait),
         purpose: notes.purpose,
         metadata: notes.metadata,
+        capacity: notes.capacity,
     }
 }
 
@@ -213,6 +215,18 @@ impl Seat {
             } => {
                 let work = self.count(&resource, &file, times);
                 unless(cancelled, work, |()| Answer::Done).await
+            }
+            Command::Watch { resource } => {
+                let guard = self.guard(&resource);
+                let lost = async { Ok(guard.lost().await) };
+                let say = |error| Answer::Lost(Failure::from(error));
+                let answer = unless(cancelled, lost, say).await;
+                self.bring_back(guard);
+                answer
+            }
+            Command::OnLease(command) => {
+                let work = tend(&self.session, command);
+                unless(cancelled, work, |answer| answer).await
             }
             Command::Panic => {
                 let held = std::mem::take(&mut *self.guards.lock().unwrap());

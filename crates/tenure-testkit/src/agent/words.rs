@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tenure::{Error, Lease, Mode, Resource, SessionId, Token};
 
+use super::lease_words::LeaseCommand;
+
 /// One command, with the number its answer will carry.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Order {
@@ -32,6 +34,8 @@ pub struct Notes {
     pub purpose: Option<String>,
     /// Whatever is to be kept with it.
     pub metadata: Option<Value>,
+    /// How many may hold it at once.
+    pub capacity: Option<u32>,
 }
 
 /// What an agent can be told. A lock is named by its resource: a session has it once.
@@ -51,7 +55,7 @@ pub enum Command {
         mode: Mode,
         /// How long to wait.
         wait: Duration,
-        /// Purpose and metadata.
+        /// Purpose, metadata and capacity.
         notes: Notes,
     },
     /// Take a lock if that needs no waiting.
@@ -106,6 +110,13 @@ pub enum Command {
         /// How often.
         times: u32,
     },
+    /// Watch a lock; answered when it is lost.
+    Watch {
+        /// What.
+        resource: Resource,
+    },
+    /// Do something about leases of their own.
+    OnLease(LeaseCommand),
     /// Drop a command that is under way. It answers, the cancellation does not.
     Cancel {
         /// The number of the command.
@@ -152,6 +163,18 @@ pub enum Answer {
         /// The lease as it is now.
         lease: Box<Lease>,
     },
+    /// A lease of its own was looked up or changed.
+    Changed {
+        /// The lease as it is now.
+        lease: Box<Lease>,
+    },
+    /// What was read, as `--json` shows it.
+    Told {
+        /// The list.
+        list: Value,
+    },
+    /// The lock that was watched is lost.
+    Lost(Failure),
     /// What is held.
     Listed {
         /// By anyone.
@@ -190,6 +213,16 @@ pub enum Kind {
     Order,
     /// The lease is not in the state that is needed.
     Conflict,
+    /// The lease is over.
+    LeaseOver,
+    /// Another's lease, one that only its session ends, or a token that is fenced.
+    NotAllowed,
+    /// There is no such lease.
+    NotFound,
+    /// What was asked makes no sense.
+    BadInput,
+    /// The lock was taken away.
+    Lost,
     /// Anything else.
     Other,
 }
@@ -202,6 +235,11 @@ impl From<Error> for Failure {
             Error::Reentry { .. } => Kind::Reentry,
             Error::Order { .. } => Kind::Order,
             Error::Conflict { .. } => Kind::Conflict,
+            Error::LeaseOver { .. } => Kind::LeaseOver,
+            Error::NotAllowed { .. } => Kind::NotAllowed,
+            Error::NotFound(_) => Kind::NotFound,
+            Error::BadInput(_) => Kind::BadInput,
+            Error::Lost { .. } => Kind::Lost,
             _ => Kind::Other,
         };
         let mut names: Vec<Resource> = error.resource().cloned().into_iter().collect();

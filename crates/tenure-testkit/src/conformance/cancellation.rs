@@ -23,11 +23,14 @@ pub(super) const CASES: &[Case] = &[
 
 /// More polls than a request makes progress by; what happens after the last await point
 /// is the same as at it.
-const POLLS_MAX: usize = 8;
+pub(super) const POLLS_MAX: usize = 8;
 
 /// Polls a future so often, then hands the rest back. Between polls other tasks run, and the
 /// waker is that of this task, so it goes on exactly as it would without us.
-async fn poll_times<F: Future>(future: &mut Pin<Box<F>>, times: usize) -> Option<F::Output> {
+pub(super) async fn poll_times<F: Future>(
+    future: &mut Pin<Box<F>>,
+    times: usize,
+) -> Option<F::Output> {
     for _ in 0..times {
         let once = poll_fn(|context| Poll::Ready(future.as_mut().poll(context)));
         if let Poll::Ready(done) = once.await {

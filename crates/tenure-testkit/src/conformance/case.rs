@@ -1,7 +1,5 @@
 //! One claim, and what a store must be able to do for it.
 
-use tenure::Capabilities;
-
 use crate::stage::Stage;
 
 /// One claim about a store.
@@ -10,6 +8,8 @@ pub(super) struct Case {
     pub(super) name: &'static str,
     /// What a store needs to be asked at all.
     pub(super) need: Option<Need>,
+    /// It waits for real time to pass, so it runs beside the others of its area.
+    pub(super) slow: bool,
     /// Fails if the claim is wrong.
     pub(super) run: fn(&Stage<'_>),
 }
@@ -21,13 +21,26 @@ pub(super) enum Need {
     StrictOrder,
     /// Other processes meet in the store, so it outlives them.
     CrossProcess,
+    /// Leases can outlive who took them.
+    Leases,
+    /// A request may say how many can hold a resource at once.
+    Slots,
 }
 
 impl Need {
-    pub(super) fn is_met(self, capabilities: &Capabilities) -> bool {
+    pub(super) const ALL: [Need; 4] = [
+        Need::StrictOrder,
+        Need::CrossProcess,
+        Need::Leases,
+        Need::Slots,
+    ];
+
+    pub(super) fn is_met(self, stage: &Stage<'_>) -> bool {
         match self {
-            Need::StrictOrder => capabilities.strict_order,
-            Need::CrossProcess => capabilities.cross_process,
+            Need::StrictOrder => stage.capabilities().strict_order,
+            Need::CrossProcess => stage.capabilities().cross_process,
+            Need::Leases => stage.keeper().store().leases().is_some(),
+            Need::Slots => stage.capabilities().slots,
         }
     }
 
@@ -35,6 +48,8 @@ impl Need {
         match self {
             Need::StrictOrder => "does not promise a strict order of waiters",
             Need::CrossProcess => "ends with its process",
+            Need::Leases => "has no leases of their own",
+            Need::Slots => "counts no slots",
         }
     }
 }
@@ -42,16 +57,23 @@ impl Need {
 /// A case named after its function, with what it needs of a store.
 macro_rules! case {
     ($name:ident) => {
-        $crate::conformance::case::Case {
-            name: stringify!($name),
-            need: None,
-            run: $name,
-        }
+        $crate::conformance::case::case!(@ $name, None, false)
     };
     ($name:ident, $need:ident) => {
+        $crate::conformance::case::case!(
+            @ $name, Some($crate::conformance::case::Need::$need), false
+        )
+    };
+    (slow $name:ident, $need:ident) => {
+        $crate::conformance::case::case!(
+            @ $name, Some($crate::conformance::case::Need::$need), true
+        )
+    };
+    (@ $name:ident, $need:expr, $slow:literal) => {
         $crate::conformance::case::Case {
             name: stringify!($name),
-            need: Some($crate::conformance::case::Need::$need),
+            need: $need,
+            slow: $slow,
             run: $name,
         }
     };

@@ -132,7 +132,7 @@ fn a_stopped_holder_keeps_its_lock(stage: &Stage<'_>) {
     for held in Mode::ALL {
         let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
         ana.take("a", held);
-        ana.stop();
+        stage.stop(&mut ana);
         assert!(bo.try_take("a", Mode::Write).is_none(), "{held}");
         let wanted = bo.want("a", Mode::Write);
         stage.until_waiting("a", 1);
@@ -147,7 +147,7 @@ fn a_stopped_holder_keeps_its_lock(stage: &Stage<'_>) {
 fn a_stopped_holder_whose_waiters_gave_up_still_has_it(stage: &Stage<'_>) {
     let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
     let lease = ana.take("a", Mode::Write);
-    ana.stop();
+    stage.stop(&mut ana);
     // Longer than a holder is checked for: silence alone takes nothing away.
     let check = stage.capabilities().check_every.unwrap_or_default();
     let wanted = bo.want_for("a", Mode::Read, check + Duration::from_millis(50));

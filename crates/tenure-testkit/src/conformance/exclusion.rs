@@ -20,7 +20,7 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 /// The matrix, written out once more: the suite does not trust what it tests.
-fn shares(held: Mode, asked: Mode) -> bool {
+pub(super) fn shares(held: Mode, asked: Mode) -> bool {
     match (held, asked) {
         (Mode::Read, Mode::Read) => true,
         (Mode::Read, Mode::Upgradeable) => true,

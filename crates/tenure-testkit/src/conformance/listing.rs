@@ -44,6 +44,7 @@ fn every_field_of_a_holder_is_listed(stage: &Stage<'_>) {
             let notes = Notes {
                 purpose: Some(format!("to {mode} – \"quoted\"")),
                 metadata: Some(json!({"n": 1, "nested": ["é", null]})),
+                ..Notes::default()
             };
             let before = Timestamp::from(SystemTime::now());
             let wanted = ana.send(Command::Acquire {

@@ -1,21 +1,28 @@
 //! The suite. One file for each area; in it, one function for each case.
 
+mod audit;
+mod breaking;
 mod cancellation;
 mod case;
 mod crash;
 mod exclusion;
 mod fairness;
+mod keys;
+mod leases;
 mod listing;
+mod offers;
 mod order;
+mod recovery;
 mod reentry;
 mod sharing;
+mod slots;
 mod timeouts;
 mod tokens;
 mod upgrade;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use case::Case;
+use case::{Case, Need};
 
 use crate::Fixture;
 use crate::stage::Stage;
@@ -46,11 +53,25 @@ pub enum Area {
     Crash,
     /// Who holds, who waits.
     Listing,
+    /// Leases that outlive who took them.
+    Leases,
+    /// Leases that are stale.
+    Recovery,
+    /// Leases that a person takes away.
+    Breaking,
+    /// Who did what.
+    Audit,
+    /// Requests that are made again.
+    Keys,
+    /// Grants to waiters that do not take them up.
+    Offers,
+    /// How many at once.
+    Slots,
 }
 
 impl Area {
     /// All areas.
-    pub const ALL: [Area; 11] = [
+    pub const ALL: [Area; 18] = [
         Area::Exclusion,
         Area::Sharing,
         Area::Fairness,
@@ -62,6 +83,13 @@ impl Area {
         Area::Tokens,
         Area::Crash,
         Area::Listing,
+        Area::Leases,
+        Area::Recovery,
+        Area::Breaking,
+        Area::Audit,
+        Area::Keys,
+        Area::Offers,
+        Area::Slots,
     ];
 
     fn name(self) -> &'static str {
@@ -77,6 +105,13 @@ impl Area {
             Area::Tokens => "tokens",
             Area::Crash => "crash",
             Area::Listing => "listing",
+            Area::Leases => "leases",
+            Area::Recovery => "recovery",
+            Area::Breaking => "breaking",
+            Area::Audit => "audit",
+            Area::Keys => "keys",
+            Area::Offers => "offers",
+            Area::Slots => "slots",
         }
     }
 
@@ -93,6 +128,13 @@ impl Area {
             Area::Tokens => tokens::CASES,
             Area::Crash => crash::CASES,
             Area::Listing => listing::CASES,
+            Area::Leases => leases::CASES,
+            Area::Recovery => recovery::CASES,
+            Area::Breaking => breaking::CASES,
+            Area::Audit => audit::CASES,
+            Area::Keys => keys::CASES,
+            Area::Offers => offers::CASES,
+            Area::Slots => slots::CASES,
         }
     }
 
@@ -106,35 +148,38 @@ impl Area {
             | Area::Crash
             | Area::Listing => false,
             Area::Sharing | Area::Fairness | Area::Upgrade | Area::Order | Area::Tokens => true,
+            // What only some stores have at all.
+            Area::Leases
+            | Area::Recovery
+            | Area::Breaking
+            | Area::Audit
+            | Area::Keys
+            | Area::Offers
+            | Area::Slots => true,
         }
     }
 }
 
-/// Runs all cases of an area, each on a fresh store, and fails if any fails.
+/// Runs all cases of an area, each on a fresh store, and fails if any fails. Cases that wait
+/// for time to pass do so at once, beside the others.
 pub fn conformance(fixture: &dyn Fixture, area: Area) {
-    let mut failed = Vec::new();
-    for case in area.cases() {
-        if let Some(need) = case.need {
-            let name = case.name;
-            assert!(area.may_skip(), "{} may never skip {name}", area.name());
-            let stage = Stage::new(fixture);
-            if !need.is_met(&stage.capabilities()) {
-                let (area, store) = (area.name(), fixture.name());
-                tell(format!("skip: {area}: {name}: {store} {}", need.why()));
-                continue;
-            }
-        }
-        let run = || {
-            let stage = Stage::new(fixture);
-            (case.run)(&stage);
-            // Whatever a case is about, it leaves nothing behind.
-            stage.assert_idle();
-        };
-        if catch_unwind(AssertUnwindSafe(run)).is_err() {
-            eprintln!("failed: {}: {}", area.name(), case.name);
-            failed.push(case.name);
-        }
-    }
+    let (slow, quick): (Vec<_>, Vec<_>) = possible(fixture, area)
+        .into_iter()
+        .partition(|case| case.slow);
+    let mut failed = std::thread::scope(|scope| {
+        let waiting: Vec<_> = slow
+            .into_iter()
+            .map(|case| scope.spawn(move || fails(fixture, area, case)))
+            .collect();
+        let quick = quick.into_iter();
+        let mut failed: Vec<_> = quick
+            .filter_map(|case| fails(fixture, area, case))
+            .collect();
+        let waiting = waiting.into_iter();
+        failed.extend(waiting.filter_map(|case| case.join().unwrap()));
+        failed
+    });
+    failed.sort_unstable();
     assert!(
         failed.is_empty(),
         "{} on {}: not so: {}",
@@ -142,6 +187,44 @@ pub fn conformance(fixture: &dyn Fixture, area: Area) {
         fixture.name(),
         failed.join(", ")
     );
+}
+
+/// The cases that a store can do. What is skipped is told, with the reason.
+fn possible(fixture: &dyn Fixture, area: Area) -> Vec<&'static Case> {
+    let stage = Stage::new(fixture);
+    let is_met = |need: Need| need.is_met(&stage);
+    let (possible, skipped): (Vec<_>, Vec<_>) = area
+        .cases()
+        .iter()
+        .partition(|case| case.need.is_none_or(is_met));
+    for need in Need::ALL {
+        let names: Vec<_> = skipped
+            .iter()
+            .filter(|case| case.need == Some(need))
+            .map(|case| case.name)
+            .collect();
+        if !names.is_empty() {
+            let (area_name, names) = (area.name(), names.join(", "));
+            assert!(area.may_skip(), "{area_name} may never skip {names}");
+            let (store, why) = (fixture.name(), need.why());
+            tell(format!("skip: {area_name}: {store} {why}: {names}"));
+        }
+    }
+    possible
+}
+
+/// The name of a case if it fails.
+fn fails(fixture: &dyn Fixture, area: Area, case: &Case) -> Option<&'static str> {
+    let run = || {
+        let stage = Stage::new(fixture);
+        (case.run)(&stage);
+        // Whatever a case is about, it leaves nothing behind.
+        stage.assert_idle();
+    };
+    catch_unwind(AssertUnwindSafe(run)).err().map(|_| {
+        eprintln!("failed: {}: {}", area.name(), case.name);
+        case.name
+    })
 }
 
 #[cfg(test)]

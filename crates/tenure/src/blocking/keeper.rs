@@ -14,8 +14,8 @@ use crate::{Options, SessionOptions, Settings};
 /// An open store. Clones share it and its thread.
 #[derive(Clone)]
 pub struct Keeper {
-    thread: Arc<Thread>,
-    keeper: crate::Keeper,
+    pub(super) thread: Arc<Thread>,
+    pub(super) keeper: crate::Keeper,
 }
 
 impl Keeper {
@@ -80,7 +80,7 @@ impl Keeper {
 #[derive(Clone)]
 pub struct Session {
     thread: Arc<Thread>,
-    session: crate::Session,
+    pub(super) session: crate::Session,
 }
 
 impl Session {

@@ -29,6 +29,7 @@
 
 mod guard;
 mod keeper;
+mod leases;
 mod thread;
 
 pub use guard::{Guard, ReleaseError};

@@ -21,7 +21,7 @@ pub(super) struct Thread {
 
 impl Thread {
     pub(super) fn start() -> Result<Thread> {
-        let runtime = Builder::new_current_thread().enable_time().build();
+        let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| failed("runtime", &error))?;
         let (calls, inbox) = mpsc::unbounded_channel();
         let thread = thread::Builder::new().name("tenure".into());

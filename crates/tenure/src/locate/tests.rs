@@ -63,6 +63,12 @@ impl Place {
     fn url(&self, path: &str) -> String {
         format!("file:{}", self.path(path).display())
     }
+
+    /// The store of the repository with this common directory.
+    fn repository_url(&self, common: &str) -> String {
+        let common = self.path(common);
+        format!("sqlite:{}/tenure/tenure.db", common.display())
+    }
 }
 
 impl Drop for Place {
@@ -80,12 +86,12 @@ fn the_flag_beats_the_variable_beats_the_file_beats_git_beats_the_user() {
     let place = Place::new("precedence");
     let environment = place.environment("repo");
     let user = locate(None, &environment).unwrap();
-    assert_eq!(user.url, "file:/home/ana/.local/state/tenure");
+    assert_eq!(user.url, "sqlite:/home/ana/.local/state/tenure/tenure.db");
     assert_eq!(user.why, Why::User);
 
     place.git_directory("repo/.git");
     let git = locate(None, &environment).unwrap();
-    assert_eq!(git.url, place.url("repo/.git/tenure"));
+    assert_eq!(git.url, place.repository_url("repo/.git"));
     assert_eq!(git.why, Why::Repository(place.path("repo/.git")));
 
     place.file("repo/tenure.toml", "store = 'file:locks'");
@@ -123,11 +129,11 @@ fn all_worktrees_share_the_store_of_the_common_directory() {
     place.linked_worktree("linked", "repo/.git");
     assert_eq!(
         url(&place.environment("linked/src")),
-        place.url("repo/.git/tenure")
+        place.repository_url("repo/.git")
     );
     assert_eq!(
         url(&place.environment("repo/src")),
-        place.url("repo/.git/tenure")
+        place.repository_url("repo/.git")
     );
 }
 
@@ -138,6 +144,16 @@ fn relative_paths_in_a_linked_worktree_count_from_the_main_one() {
     place.linked_worktree("linked", "repo/.git");
     place.file("linked/tenure.toml", "store = 'file:.locks'");
     assert_eq!(url(&place.environment("linked")), place.url("repo/.locks"));
+}
+
+#[test]
+fn a_database_named_by_a_relative_path_is_shared_by_all_worktrees() {
+    let place = Place::new("database");
+    place.git_directory("repo/.git");
+    place.linked_worktree("linked", "repo/.git");
+    place.file("linked/tenure.toml", "store = 'sqlite:.locks/l.db'");
+    let expected = format!("sqlite:{}", place.path("repo/.locks/l.db").display());
+    assert_eq!(url(&place.environment("linked")), expected);
 }
 
 #[test]
@@ -155,11 +171,11 @@ fn a_bare_repository_and_its_worktrees_share_a_store() {
     place.linked_worktree("linked", "bare.git");
     assert_eq!(
         url(&place.environment("bare.git/hooks")),
-        place.url("bare.git/tenure")
+        place.repository_url("bare.git")
     );
     assert_eq!(
         url(&place.environment("linked")),
-        place.url("bare.git/tenure")
+        place.repository_url("bare.git")
     );
 }
 
@@ -169,7 +185,7 @@ fn a_submodule_is_a_repository_of_its_own() {
     place.git_directory("repo/.git");
     place.git_directory("repo/.git/modules/sub");
     place.file("repo/sub/.git", "gitdir: ../.git/modules/sub\n");
-    let expected = place.url("repo/.git/modules/sub/tenure");
+    let expected = place.repository_url("repo/.git/modules/sub");
     assert_eq!(url(&place.environment("repo/sub")), expected);
 }
 
@@ -180,10 +196,10 @@ fn the_variables_of_git_are_honoured() {
     place.git_directory("other/.git");
     let environment = place.environment("repo");
     let by_dir = environment.clone().with("GIT_DIR", "../other/.git");
-    assert_eq!(url(&by_dir), place.url("other/.git/tenure"));
+    assert_eq!(url(&by_dir), place.repository_url("other/.git"));
     let common = place.path("other/.git").into_os_string();
     let by_common = environment.clone().with("GIT_COMMON_DIR", common);
-    assert_eq!(url(&by_common), place.url("other/.git/tenure"));
+    assert_eq!(url(&by_common), place.repository_url("other/.git"));
     let nowhere = environment.with("GIT_DIR", "nowhere");
     let error = locate(None, &nowhere).unwrap_err();
     assert_eq!(error.class(), tenure_core::Class::Configuration);
@@ -215,7 +231,7 @@ fn an_empty_dot_git_is_no_repository() {
     place.directory("repo/inner/.git");
     assert_eq!(
         url(&place.environment("repo/inner")),
-        place.url("repo/.git/tenure")
+        place.repository_url("repo/.git")
     );
 }
 
@@ -272,4 +288,38 @@ fn empty_variables_count_as_not_set() {
     let place = Place::new("unset");
     let environment = place.environment("a").with("TENURE_STORE", "");
     assert_eq!(locate(None, &environment).unwrap().why, Why::User);
+}
+
+#[test]
+fn slots_are_in_the_state_directory_whatever_the_store() {
+    let place = Place::new("slots");
+    place.git_directory("repo/.git");
+    place.file(
+        "repo/tenure.toml",
+        "store = 'file:locks'\ntrust_flock = true",
+    );
+    let state = place.path("not/there/yet");
+    let environment = place
+        .environment("repo")
+        .with("XDG_STATE_HOME", &state)
+        .with("XDG_RUNTIME_DIR", "/run/user/7")
+        .with("TENURE_STORE", "file:/elsewhere")
+        .with("TENURE_TRUST_FLOCK", "1");
+    let expected = format!("sqlite:{}/tenure/slots.db", state.display());
+    assert_eq!(slots(&environment).unwrap(), expected);
+}
+
+#[test]
+fn slots_are_in_the_runtime_directory_where_locks_do_not_hold_in_the_state_directory() {
+    // The file system of /proc is not one where locks are known to hold.
+    assert!(!filesystem::of(Path::new("/proc")).unwrap().trusted);
+    let environment = Environment::new("/", 0).with("XDG_STATE_HOME", "/proc/state");
+    let with = |runtime: &str| {
+        let environment = environment.clone().with("XDG_RUNTIME_DIR", runtime);
+        slots(&environment).unwrap()
+    };
+    assert_eq!(with("/run/user/7"), "sqlite:/run/user/7/tenure/slots.db");
+    for none in ["", "run"] {
+        assert_eq!(with(none), "sqlite:/proc/state/tenure/slots.db", "{none:?}");
+    }
 }

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use super::MemoryStore;
 use super::change::NEVER;
-use super::shelf::Waiter;
+use super::shelf::{Asked, Waiter};
 use super::store::place;
 
 /// Hears of the grant.
@@ -45,12 +45,13 @@ impl MemoryStore {
             lease: request.lease.clone(),
             session: request.asker.session.clone(),
             mode: request.mode,
+            capacity: request.capacity,
             wait,
         };
         let (wake, granted) = oneshot::channel();
         let newcomer = Waiter {
             since: clock::now(),
-            request: Some(request.clone()),
+            asked: Asked::Lease(request.clone()),
             wake,
         };
         let outcome = self.decide(&request.resource, &ask, Some(newcomer));

@@ -5,13 +5,13 @@
 
 use std::collections::HashMap;
 
-use tenure_core::decide::{Ask, Change, Holder, Millis, Outcome, decide};
+use tenure_core::decide::{Ask, Change, Holder, Millis, Outcome, Standing, decide};
 use tenure_core::{Binding, Lease, LeaseId, LeaseState, Mode, Request, Resource, Token};
 use tenure_files::clock;
 use tokio::sync::oneshot;
 
 use super::MemoryStore;
-use super::shelf::{Entry, Shelf, Waiter};
+use super::shelf::{Asked, Entry, Shelf, Waiter};
 
 /// No request has a deadline here: whoever gives up drops its wait, and that leaves the line.
 pub(super) const NEVER: Millis = Millis::MAX;
@@ -57,15 +57,15 @@ impl Shelf {
             called: HashMap::new(),
             news: Vec::new(),
         };
-        for change in &decision.changes {
-            step.make(change);
+        for change in decision.changes {
+            let change = taken_up(change);
+            step.make(&change);
             match change {
                 Change::Grant(holder) => {
-                    let lease = holder.lease.clone();
-                    self.resources.insert(lease, resource.clone());
+                    self.resources.insert(holder.lease, resource.clone());
                 }
-                Change::Remove(lease) => {
-                    self.resources.remove(lease);
+                Change::Remove { lease, .. } => {
+                    self.resources.remove(&lease);
                 }
                 _ => {}
             }
@@ -75,6 +75,18 @@ impl Shelf {
             self.entries.remove(resource);
         }
         (decision.outcome, news)
+    }
+}
+
+/// An offer counts as taken up in the instant it is made: who waits in this very process
+/// either hears of it or is dropped, and its drop gives the lock back.
+fn taken_up(change: Change) -> Change {
+    match change {
+        Change::Grant(holder) => Change::Grant(Holder {
+            standing: Standing::Held,
+            ..holder
+        }),
+        other => other,
     }
 }
 
@@ -103,16 +115,20 @@ impl Step<'_> {
             }
             Change::Grant(holder) => self.grant(holder),
             Change::SetMode { lease, mode, .. } => self.set_mode(lease, *mode),
-            Change::Remove(lease) => {
+            Change::Remove { lease, .. } => {
                 self.entry.leases.remove(lease);
             }
+            // No lease here has time of its own, or can be broken.
+            Change::SetStanding { .. } | Change::SetBinding { .. } => {}
         }
     }
 
     fn grant(&mut self, holder: &Holder) {
         let waiter = self.called_or_new(&holder.lease);
         let waiter = waiter.expect("who is granted asked now or waited");
-        let request = waiter.request.expect("a new lease has a request");
+        let Asked::Lease(request) = waiter.asked else {
+            unreachable!("a new lease is only granted to who asked for one");
+        };
         if holder.mode.is_exclusive() {
             self.draw();
         }

@@ -1,8 +1,8 @@
 //! Who holds, who waits, and why.
 
-use tenure_core::decide::{self, State, Want};
+use tenure_core::decide::explain;
 use tenure_core::store::Waiting;
-use tenure_core::{Lease, LeaseId, Listing, Mode, Query, Resource};
+use tenure_core::{Lease, LeaseId, Listing, Query, Resource};
 
 use super::shelf::{Entry, Shelf};
 
@@ -65,81 +65,23 @@ fn page<T>(
 }
 
 fn waiters(resource: &Resource, entry: &Entry) -> Vec<Waiting> {
-    let mut line: Vec<&decide::Waiter> = entry.state.waiters.iter().collect();
-    // The sort is stable: an upgrade comes first, all others as they came.
-    line.sort_by_key(|waiter| waiter.want != Want::Upgrade);
-    let mut listed = Vec::new();
-    for (index, waiter) in line.iter().enumerate() {
-        let Some(known) = entry.waiters.get(&waiter.lease) else {
-            continue;
-        };
-        let before = index.checked_sub(1).map(|before| line[before]);
-        let in_the_way = in_the_way(&entry.state, waiter);
-        let request = known.request.as_ref();
-        let held = entry.leases.get(&waiter.lease);
-        let owner = request.map(|r| &r.asker.owner).or(held.map(|h| &h.owner));
-        let Some(owner) = owner.cloned() else {
-            continue;
-        };
-        listed.push(Waiting {
+    let owner_of = |lease: &LeaseId| entry.leases.get(lease).map(|lease| &lease.owner);
+    let line = explain(&entry.state, owner_of).into_iter();
+    let listed = line.filter_map(|explained| {
+        let waiter = explained.waiter;
+        let known = entry.waiters.get(&waiter.lease)?;
+        let (asker, deadline) = known.asked.by()?;
+        Some(Waiting {
             waiter: waiter.lease.clone(),
             resource: resource.clone(),
-            mode: mode_of(waiter.want),
-            owner,
+            mode: waiter.want.mode(),
+            owner: asker.owner.clone(),
             since: known.since,
-            deadline: request.and_then(|request| request.deadline),
-            position: index + 1,
-            reason: reason(entry, index, before, &in_the_way),
-            blocked_by: in_the_way
-                .iter()
-                .chain(before.map(|before| &before.lease).iter())
-                .map(|lease| (*lease).clone())
-                .collect(),
-        });
-    }
-    listed
-}
-
-fn mode_of(want: Want) -> Mode {
-    match want {
-        Want::Lease(mode) => mode,
-        Want::Upgrade => Mode::Write,
-    }
-}
-
-/// The leases that conflict with what a waiter wants, its own aside.
-fn in_the_way<'a>(state: &'a State, waiter: &decide::Waiter) -> Vec<&'a LeaseId> {
-    let mode = mode_of(waiter.want);
-    let others = state.holders.iter().filter(|h| h.lease != waiter.lease);
-    let conflicting = others.filter(|holder| holder.mode.conflicts_with(mode));
-    conflicting.map(|holder| &holder.lease).collect()
-}
-
-fn reason(
-    entry: &Entry,
-    ahead: usize,
-    before: Option<&decide::Waiter>,
-    in_the_way: &[&LeaseId],
-) -> String {
-    match before {
-        Some(before) if before.want == Want::Upgrade => "an upgrade is waiting".into(),
-        Some(_) => format!("behind {ahead} {}", others(ahead)),
-        None => {
-            let holders = in_the_way.iter().filter_map(|id| entry.leases.get(id));
-            let mut holders = holders.map(|lease| (lease.mode, &lease.owner));
-            let Some((mode, owner)) = holders.next() else {
-                return "next in line".into();
-            };
-            let more = holders.count();
-            let and = match more {
-                0 => String::new(),
-                more => format!(" and {more} {}", others(more)),
-            };
-            format!("held for {mode} by {owner}{and}")
-        }
-    }
-}
-
-fn others(count: usize) -> &'static str {
-    if count == 1 { "other" } else { "others" }
+            deadline,
+            position: explained.position,
+            reason: explained.reason,
+            blocked_by: explained.blocked_by,
+        })
+    });
+    listed.collect()
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use tenure_core::decide::State;
-use tenure_core::{Lease, LeaseId, Request, Resource, Timestamp, Token};
+use tenure_core::{Asker, Lease, LeaseId, Request, Resource, Timestamp, Token, UpgradeRequest};
 use tokio::sync::oneshot;
 
 /// All resources that someone holds or awaits.
@@ -32,10 +32,39 @@ pub(super) struct Entry {
 /// Someone in line.
 pub(super) struct Waiter {
     pub(super) since: Timestamp,
-    /// The request for a new lease; None for an upgrade.
-    pub(super) request: Option<Request>,
+    pub(super) asked: Asked,
     /// Tells the waiter what it got.
     pub(super) wake: oneshot::Sender<Lease>,
+}
+
+/// What someone asks for.
+pub(super) enum Asked {
+    /// A new lease.
+    Lease(Request),
+    /// An upgrade, and to wait for it.
+    Upgrade(UpgradeRequest),
+    /// An upgrade at once or not at all: this one never stands in line.
+    UpgradeNow,
+}
+
+impl Asked {
+    /// Who asks, and when it gives up, if it can stand in line.
+    pub(super) fn by(&self) -> Option<(&Asker, Option<Timestamp>)> {
+        match self {
+            Asked::Lease(request) => Some((&request.asker, request.deadline)),
+            Asked::Upgrade(request) => Some((&request.asker, request.deadline)),
+            Asked::UpgradeNow => None,
+        }
+    }
+}
+
+impl Shelf {
+    /// The current token of a resource. Of one that nobody holds or awaits nothing is kept but
+    /// that its last token is at most the store's.
+    pub(super) fn token_of(&self, resource: &Resource) -> Token {
+        let entry = self.entries.get(resource);
+        entry.map_or(self.token, |entry| entry.token)
+    }
 }
 
 impl Entry {

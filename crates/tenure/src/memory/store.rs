@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use tenure_core::{
     Capabilities, Error, Lease, LeaseId, Listing, Mode, Place, Query, Reply, Request, Resource,
-    Result, Store, Token,
+    Result, Store, Token, UpgradeRequest,
 };
 
 use super::list;
@@ -47,6 +47,7 @@ impl Store for MemoryStore {
             lists_waiters: true,
             cross_process: false,
             check_every: None,
+            slots: true,
         }
     }
 
@@ -62,8 +63,8 @@ impl Store for MemoryStore {
         Box::pin(async { self.try_become_write(lease) })
     }
 
-    fn upgrade<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Token> {
-        Box::pin(self.become_write(lease))
+    fn upgrade<'a>(&'a self, request: &'a UpgradeRequest) -> Reply<'a, Token> {
+        Box::pin(self.become_write(request))
     }
 
     fn downgrade<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Mode> {
@@ -85,6 +86,10 @@ impl Store for MemoryStore {
 
     fn list<'a>(&'a self, query: &'a Query) -> Reply<'a, Listing> {
         Box::pin(async { Ok(list::list(&self.shelf(), query)) })
+    }
+
+    fn token<'a>(&'a self, resource: &'a Resource) -> Reply<'a, Token> {
+        Box::pin(async { Ok(self.shelf().token_of(resource)) })
     }
 
     fn descriptor(&self, _lease: &LeaseId) -> Result<Option<OwnedFd>> {
@@ -115,8 +120,9 @@ pub(super) fn over(lease: &LeaseId) -> Error {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::task::Poll;
 
-    use tenure_core::{Asker, Owner, SessionId};
+    use tenure_core::{Asker, LeaseState, Owner, SessionId};
 
     use super::*;
 
@@ -136,7 +142,13 @@ mod tests {
             purpose: None,
             metadata: None,
             deadline: None,
+            capacity: None,
         }
+    }
+
+    /// Asks once. Whether that has to wait.
+    async fn asks<T>(reply: &mut Reply<'_, T>) -> bool {
+        std::future::poll_fn(|context| Poll::Ready(reply.as_mut().poll(context).is_pending())).await
     }
 
     #[test]
@@ -163,6 +175,48 @@ mod tests {
         assert!(over(store.become_upgradeable(&lease).unwrap_err()));
         store.abandon(&lease);
         assert!(store.shelf().entries.is_empty());
+    }
+
+    #[tokio::test]
+    async fn the_token_of_what_is_held_is_its_own_and_of_a_free_resource_never_lower() {
+        let store = MemoryStore::new();
+        let first = request("s1", "l1", Mode::Write);
+        let resource = &first.resource;
+        assert_eq!(store.token(resource).await.unwrap(), Token::NONE);
+        let lease = store.try_take(&first).unwrap().unwrap();
+        let elsewhere = Request {
+            resource: Resource::parse("b").unwrap(),
+            ..request("s1", "l2", Mode::Write)
+        };
+        store.try_take(&elsewhere).unwrap().unwrap();
+        assert_eq!(store.token(resource).await.unwrap(), lease.token);
+        store.end(&lease.lease).unwrap();
+        assert!(store.token(resource).await.unwrap() >= lease.token);
+    }
+
+    #[tokio::test]
+    async fn a_slot_that_is_free_again_goes_to_the_first_in_line_and_is_held_at_once() {
+        let store = MemoryStore::new();
+        let slot = |name: &str, slots| Request {
+            capacity: Some(slots),
+            ..request(name, name, Mode::Write)
+        };
+        let first = store.try_take(&slot("a", 2)).unwrap().unwrap();
+        let second = store.try_take(&slot("b", 2)).unwrap().unwrap();
+        assert!(second.token > first.token);
+        assert!(store.try_take(&slot("c", 2)).unwrap().is_none());
+        let third = slot("d", 2);
+        let mut third = store.acquire(&third);
+        assert!(asks(&mut third).await, "a third has one of two slots");
+        let listing = store.list(&Query::default()).await.unwrap();
+        let waiting = listing.waiting.unwrap();
+        assert_eq!(waiting[0].reason, "all 2 slots are taken");
+        // Another counts three slots, but does not overtake who came before.
+        assert!(store.try_take(&slot("e", 3)).unwrap().is_none());
+        store.end(&first.lease).unwrap();
+        let lease = third.await.unwrap();
+        assert_eq!(lease.state, LeaseState::Held);
+        assert!(store.try_take(&slot("e", 3)).unwrap().is_some());
     }
 
     #[test]

@@ -1,19 +1,19 @@
 //! Upgradeable to write, and back.
 
 use tenure_core::decide::{Ask, Outcome, Refusal, Wait};
-use tenure_core::{Error, Lease, LeaseId, Mode, Resource, Result, Token};
+use tenure_core::{Error, Lease, LeaseId, Mode, Resource, Result, Token, UpgradeRequest};
 use tenure_files::clock;
 use tokio::sync::oneshot;
 
 use super::MemoryStore;
 use super::acquire::received;
 use super::change::NEVER;
-use super::shelf::Waiter;
+use super::shelf::{Asked, Waiter};
 use super::store::{over, place};
 
 impl MemoryStore {
     pub(super) fn try_become_write(&self, lease: &LeaseId) -> Result<Option<Token>> {
-        let (outcome, _, granted) = self.ask_upgrade(lease, Wait::No)?;
+        let (outcome, _, granted) = self.ask_upgrade(lease, Asked::UpgradeNow, Wait::No)?;
         match outcome {
             Outcome::Granted => received(granted).map(|lease| Some(lease.token)),
             Outcome::Busy => Ok(None),
@@ -21,8 +21,10 @@ impl MemoryStore {
         }
     }
 
-    pub(super) async fn become_write(&self, lease: &LeaseId) -> Result<Token> {
-        let (outcome, resource, granted) = self.ask_upgrade(lease, Wait::Until(NEVER))?;
+    pub(super) async fn become_write(&self, request: &UpgradeRequest) -> Result<Token> {
+        let lease = &request.lease;
+        let asked = Asked::Upgrade(request.clone());
+        let (outcome, resource, granted) = self.ask_upgrade(lease, asked, Wait::Until(NEVER))?;
         match outcome {
             Outcome::Granted => received(granted).map(|lease| lease.token),
             Outcome::Queued => {
@@ -53,6 +55,7 @@ impl MemoryStore {
     fn ask_upgrade(
         &self,
         lease: &LeaseId,
+        asked: Asked,
         wait: Wait,
     ) -> Result<(Outcome, Resource, oneshot::Receiver<Lease>)> {
         let resource = self.resource_of(lease)?;
@@ -63,7 +66,7 @@ impl MemoryStore {
         let (wake, granted) = oneshot::channel();
         let newcomer = Waiter {
             since: clock::now(),
-            request: None,
+            asked,
             wake,
         };
         let outcome = self.decide(&resource, &upgrade, Some(newcomer));

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use tenure_core::request::check_notes;
 use tenure_core::{Error, Lease, LeaseId, Mode, Request, Resource, Result};
-use tenure_files::clock;
 use tokio::time::timeout;
 
 use super::held::Refusal;
@@ -24,6 +23,7 @@ pub(super) async fn acquire(
 ) -> Result<Guard> {
     check(options)?;
     let patience = session.patience(options.wait);
+    session.strike_out_ended().await?;
     let entered = session.enter(resource)?;
     let entered = entered.map_err(|refusal| session.refused(refusal, mode))?;
     let taken = take_in_turn(session, entered, resource, mode, options, &patience);
@@ -41,6 +41,7 @@ pub(super) async fn try_acquire(
 ) -> Result<Option<Guard>> {
     check(options)?;
     let patience = Patience::new(Duration::ZERO);
+    session.strike_out_ended().await?;
     let entered = match session.enter(resource)? {
         Ok(entered) => entered,
         Err(Refusal::Reentry { .. }) => return Ok(None),
@@ -67,8 +68,11 @@ async fn take_in_turn(
     }
 }
 
-/// Refuses notes that no store would keep.
+/// Refuses notes that no store would keep, and a count that nobody could ever be within.
 pub(super) fn check(options: &Options) -> Result<()> {
+    if options.capacity == Some(0) {
+        return Err(Error::BadInput("bad capacity 0: it is at least 1".into()));
+    }
     let checked = check_notes(options.purpose.as_deref(), options.metadata.as_ref());
     checked.map_err(|problem| Error::BadInput(problem.to_string()))
 }
@@ -126,7 +130,6 @@ impl Shared {
         options: &Options,
         patience: &Patience,
     ) -> Request {
-        let now = clock::now();
         Request {
             lease,
             resource: resource.clone(),
@@ -134,7 +137,8 @@ impl Shared {
             asker: Arc::clone(&self.asker),
             purpose: options.purpose.clone(),
             metadata: options.metadata.clone(),
-            deadline: patience.waits().then(|| now.after(patience.limit())),
+            deadline: patience.deadline_at(),
+            capacity: options.capacity,
         }
     }
 

@@ -34,6 +34,16 @@ pub(crate) struct Book {
 struct Entry {
     lease: LeaseId,
     resource: Resource,
+    keeps: Keeps,
+}
+
+/// What keeps an entry in the book.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keeps {
+    /// Its claim.
+    Claim,
+    /// The store: the lease is left there on its own, and may end at any time.
+    Store,
 }
 
 /// One resource held or awaited, until dropped.
@@ -71,6 +81,7 @@ impl Book {
             entries.push(Entry {
                 lease: lease.clone(),
                 resource,
+                keeps: Keeps::Claim,
             });
             Claim {
                 book: Arc::clone(self),
@@ -87,6 +98,18 @@ impl Book {
         let entries = lock(&self.entries);
         self.check_order(&entries, resource)?;
         Ok(Turn::join(&self.line))
+    }
+
+    /// What was left in the store on its own.
+    pub(super) fn left(&self) -> Vec<LeaseId> {
+        let entries = lock(&self.entries);
+        let left = entries.iter().filter(|entry| entry.keeps == Keeps::Store);
+        left.map(|entry| entry.lease.clone()).collect()
+    }
+
+    /// Strikes out leases that ended without the session.
+    pub(super) fn strike_out(&self, ended: &[LeaseId]) {
+        lock(&self.entries).retain(|entry| !ended.contains(&entry.lease));
     }
 
     fn check_reentry(&self, entries: &[Entry], asked: &Resource) -> Result<(), Refusal> {
@@ -118,8 +141,19 @@ impl Book {
     }
 }
 
+impl Claim {
+    /// The lease goes on without its guard, and still counts as held by the session.
+    pub(crate) fn leave(self) {
+        let mut entries = lock(&self.book.entries);
+        for entry in entries.iter_mut().filter(|entry| entry.lease == self.lease) {
+            entry.keeps = Keeps::Store;
+        }
+    }
+}
+
 impl Drop for Claim {
     fn drop(&mut self) {
-        lock(&self.book.entries).retain(|entry| entry.lease != self.lease);
+        let mut entries = lock(&self.book.entries);
+        entries.retain(|entry| entry.lease != self.lease || entry.keeps == Keeps::Store);
     }
 }

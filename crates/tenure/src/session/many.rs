@@ -23,12 +23,22 @@ pub(super) async fn acquire(
     set: &LockSet,
     options: &Options,
 ) -> Result<Vec<Guard>> {
-    check(options)?;
     let patience = session.patience(options.wait);
-    let set = session.sorted(set);
-    let entered = session.enter_set(&set)?;
-    let entered = entered.map_err(|refusal| refused(session, &set, refusal))?;
-    match take_all(session, &set, entered, options, &patience).await? {
+    acquire_within(session, &session.sorted(set), options, &patience).await
+}
+
+/// The same for a sorted set, within a wait that began earlier.
+pub(super) async fn acquire_within(
+    session: &Arc<Shared>,
+    set: &LockSet,
+    options: &Options,
+    patience: &Patience,
+) -> Result<Vec<Guard>> {
+    check(options)?;
+    session.strike_out_ended().await?;
+    let entered = session.enter_set(set)?;
+    let entered = entered.map_err(|refusal| refused(session, set, refusal))?;
+    match take_all(session, set, entered, options, patience).await? {
         Ok(guards) => Ok(guards),
         Err(Missing {
             gave_up,
@@ -46,6 +56,7 @@ pub(super) async fn try_acquire(
     check(options)?;
     let patience = Patience::new(Duration::ZERO);
     let set = session.sorted(set);
+    session.strike_out_ended().await?;
     let entered = match session.enter_set(&set)? {
         Ok(entered) => entered,
         Err(Refusal::Reentry { .. }) => return Ok(None),
@@ -58,7 +69,18 @@ pub(super) async fn try_acquire(
 /// The guards taken so far. Dropped half-way, they go in reverse order: whoever
 /// waits for the first of the set would only meet the rest of it otherwise.
 #[derive(Default)]
-struct Taken(Vec<Guard>);
+pub(crate) struct Taken(pub(crate) Vec<Guard>);
+
+impl Taken {
+    /// Releases, last first, and waits for it: when the caller hears of the failure,
+    /// nothing of the set is held any more.
+    pub(crate) async fn give_back(&mut self) {
+        while let Some(last) = self.0.pop() {
+            // A failed release hands the guard back, and dropping that gives it up.
+            drop(last.release().await);
+        }
+    }
+}
 
 impl Drop for Taken {
     fn drop(&mut self) {
@@ -94,25 +116,16 @@ async fn take_all(
         match guard {
             Ok(Ok(guard)) => taken.0.push(guard),
             Ok(Err(gave_up)) => {
-                give_back(&mut taken).await;
+                taken.give_back().await;
                 return Ok(Err(missing(gave_up, resource, *mode)));
             }
             Err(error) => {
-                give_back(&mut taken).await;
+                taken.give_back().await;
                 return Err(error);
             }
         }
     }
     Ok(Ok(std::mem::take(&mut taken.0)))
-}
-
-/// Releases, last first, and waits for it: when the caller hears of the failure,
-/// nothing of the set is held any more.
-async fn give_back(taken: &mut Taken) {
-    while let Some(last) = taken.0.pop() {
-        // A failed release hands the guard back, and dropping that gives it up.
-        drop(last.release().await);
-    }
 }
 
 fn refused(session: &Shared, set: &LockSet, refusal: Refusal) -> Error {
@@ -127,7 +140,7 @@ fn refused(session: &Shared, set: &LockSet, refusal: Refusal) -> Error {
 
 impl Shared {
     /// The set in the order of this keeper, whichever ranking it was made with.
-    fn sorted(&self, set: &LockSet) -> LockSet {
+    pub(crate) fn sorted(&self, set: &LockSet) -> LockSet {
         LockSet::new(&self.keeper.settings().ranking, set.iter().cloned())
     }
 

@@ -50,4 +50,7 @@ pub struct Options {
     pub purpose: Option<String>,
     /// Whatever is to be kept with the lease.
     pub metadata: Option<Value>,
+    /// How many may hold it at once, as this request sees it; None is up to the modes.
+    /// It goes for every lock of a set. Not all stores can count.
+    pub capacity: Option<u32>,
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tenure_core::{Error, Lease, Place, Reply, Result, RetryPolicy};
+use tenure_core::{Error, Lease, Place, Reply, Result, RetryPolicy, Timestamp};
+use tenure_files::clock;
 use tokio::time::{Instant, timeout_at};
 
 use crate::retry::Tries;
@@ -35,16 +36,18 @@ impl Patience {
         }
     }
 
-    pub(crate) fn limit(&self) -> Duration {
-        self.limit
-    }
-
     pub(crate) fn waits(&self) -> bool {
         !self.limit.is_zero()
     }
 
     pub(crate) fn deadline(&self) -> Instant {
         self.began + self.limit.min(TIMER_MAX)
+    }
+
+    /// When the waiting ends by the clock on the wall, for the store; None without any waiting.
+    pub(crate) fn deadline_at(&self) -> Option<Timestamp> {
+        let left = self.limit.saturating_sub(self.began.elapsed());
+        self.waits().then(|| clock::now().after(left))
     }
 
     pub(crate) fn gave_up(&self, attempts: u32) -> GaveUp {

@@ -2,5 +2,6 @@
 
 mod file;
 mod memory;
+mod sqlite;
 
 tenure_testkit::agent!();

@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tenure::blocking::{Keeper, Session};
-use tenure::{Class, Error, GuardState, Mode, Options, Owner, SessionOptions, Settings};
+use tenure::{
+    Action, AuditQuery, Class, Error, GuardState, LeaseState, LeaseTerms, Mode, Options, Owner,
+    Recovery, SessionOptions, Settings,
+};
 
 use crate::scene::{resource, set, wait};
 use crate::shaky::{Shaky, broken, over};
@@ -140,4 +143,40 @@ fn a_guard_outlives_its_keeper_and_session() {
     drop(guard);
     assert_eq!(Arc::strong_count(&store), 1, "nothing is left behind");
     assert_eq!(store.count("release"), 1);
+}
+
+#[test]
+fn leases_of_their_own_are_taken_changed_and_ended_without_a_runtime() {
+    let directory = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}/tenure.db", directory.path().display());
+    let keeper = Keeper::open(&url).unwrap();
+    let (ana, bo) = (session(&keeper, "ana"), Owner::parse("bo").unwrap());
+    let wanted = set(&[("a", Mode::Upgradeable)]);
+    let (terms, options) = (LeaseTerms::default(), Options::default());
+    let lease = keeper
+        .lock(&ana, &wanted, &terms, &options)
+        .unwrap()
+        .remove(0);
+    let id = &lease.lease;
+    assert_eq!(keeper.find(id).unwrap(), lease);
+    let longer = Some(Duration::from_secs(3600));
+    let renewed = keeper.renew(id, longer, Some(ana.owner())).unwrap();
+    assert!(renewed.expires_at > lease.expires_at);
+    let error = keeper.release(id, Some(&bo)).unwrap_err();
+    assert_eq!(error.class(), Class::NotAllowed, "{error}");
+    let upgraded = keeper.upgrade(&ana, id, None, None).unwrap();
+    keeper.check(&resource("a"), upgraded.token).unwrap();
+    let error = keeper.check(&resource("a"), lease.token).unwrap_err();
+    assert_eq!(error.class(), Class::NotAllowed, "{error}");
+    assert_eq!(keeper.downgrade(id, None).unwrap().mode, Mode::Upgradeable);
+
+    let mut pages = 0;
+    let found = keeper.recover(&bo, Recovery::DryRun, |_| pages += 1);
+    assert_eq!((found.unwrap(), pages > 0), (vec![], true));
+    let broken = keeper.break_lease(id, &bo, "for a test").unwrap();
+    assert_eq!(broken.state, LeaseState::Revoking);
+    assert_eq!(keeper.release(id, None).unwrap().lease, lease.lease);
+    let entries = keeper.audit(&AuditQuery::default()).unwrap().entries;
+    assert_eq!(entries.last().unwrap().action, Action::Release);
+    assert!(keeper.holders(&resource("a")).unwrap().is_empty());
 }

@@ -4,6 +4,7 @@
 
 mod blocking;
 mod guard;
+mod leases;
 mod memory;
 mod scene;
 mod session;

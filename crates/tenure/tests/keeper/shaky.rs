@@ -1,4 +1,6 @@
-//! A memory store that fails, dawdles and tells what it was asked, as a test wants it.
+//! A store that fails, dawdles and tells what it was asked, as a test wants it.
+
+mod leases;
 
 use std::collections::VecDeque;
 use std::io;
@@ -8,13 +10,13 @@ use std::time::Duration;
 
 use tenure::memory::MemoryStore;
 use tenure::{
-    Capabilities, Error, Keeper, Lease, LeaseId, Listing, Mode, Query, Reply, Request, Resource,
-    Result, Settings, Store, Token,
+    Capabilities, Error, Keeper, Lease, LeaseId, LeaseStore, Listing, Mode, Query, Reply, Request,
+    Resource, Result, SessionId, Settings, Store, Token, UpgradeRequest,
 };
 
-#[derive(Default)]
 pub struct Shaky {
-    inner: MemoryStore,
+    /// What does the work; a memory store unless said otherwise.
+    inner: Arc<dyn Store>,
     check_every: Option<Duration>,
     /// How often each call yields before it does anything.
     yields: usize,
@@ -39,7 +41,24 @@ pub fn over(reason: &str) -> Error {
     }
 }
 
+impl Default for Shaky {
+    fn default() -> Self {
+        Shaky::over(Arc::new(MemoryStore::new()))
+    }
+}
+
 impl Shaky {
+    /// One in front of another store.
+    pub fn over(inner: Arc<dyn Store>) -> Shaky {
+        Shaky {
+            inner,
+            check_every: None,
+            yields: 0,
+            faults: Mutex::default(),
+            log: Mutex::default(),
+        }
+    }
+
     /// One whose locks can be lost, and are checked this often.
     pub fn checked(every: Duration) -> Shaky {
         Shaky {
@@ -50,10 +69,12 @@ impl Shaky {
 
     /// One whose calls have await points.
     pub fn dawdling() -> Shaky {
-        Shaky {
-            yields: 2,
-            ..Shaky::default()
-        }
+        Shaky::default().dawdle()
+    }
+
+    /// The same with await points in its calls.
+    pub fn dawdle(self) -> Shaky {
+        Shaky { yields: 2, ..self }
     }
 
     pub fn fail(&self, call: &'static str, error: Error) {
@@ -130,10 +151,10 @@ impl Store for Shaky {
         })
     }
 
-    fn upgrade<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Token> {
+    fn upgrade<'a>(&'a self, request: &'a UpgradeRequest) -> Reply<'a, Token> {
         Box::pin(async move {
-            self.begin("upgrade", lease.as_str()).await?;
-            self.inner.upgrade(lease).await
+            self.begin("upgrade", request.lease.as_str()).await?;
+            self.inner.upgrade(request).await
         })
     }
 
@@ -169,6 +190,23 @@ impl Store for Shaky {
             self.begin("list", "").await?;
             self.inner.list(query).await
         })
+    }
+
+    fn token<'a>(&'a self, resource: &'a Resource) -> Reply<'a, Token> {
+        Box::pin(async move {
+            self.begin("token", resource.as_str()).await?;
+            self.inner.token(resource).await
+        })
+    }
+
+    fn end_session(&self, session: &SessionId) {
+        let ended = format!("end_session {session}");
+        self.log.lock().unwrap().push(ended);
+        self.inner.end_session(session);
+    }
+
+    fn leases(&self) -> Option<&dyn LeaseStore> {
+        self.inner.leases().map(|_| self as &dyn LeaseStore)
     }
 
     fn descriptor(&self, lease: &LeaseId) -> Result<Option<OwnedFd>> {

@@ -6,11 +6,20 @@ use crate::scene::*;
 
 #[tokio::test]
 async fn unknown_stores_are_refused_and_the_known_ones_named() {
-    for url in ["", "memory", "memory:x", "redis://x", "MEMORY:", "file:"] {
+    for url in [
+        "",
+        "memory",
+        "memory:x",
+        "redis://x",
+        "MEMORY:",
+        "file:",
+        "sqlite:",
+        "sqlite",
+    ] {
         let error = Keeper::open(url).await.unwrap_err();
         assert_eq!(error.class(), Class::Configuration, "{url:?}");
         let message = error.to_string();
-        for known in ["memory:", "file:DIR"] {
+        for known in ["memory:", "file:DIR", "sqlite:PATH"] {
             assert!(message.contains(known), "{url:?}: {message}");
         }
     }
@@ -49,4 +58,34 @@ async fn the_address_of_a_file_store_is_absolute() {
     let keeper = Keeper::open(&url).await.unwrap();
     let path = keeper.store().url().strip_prefix("file:").unwrap();
     assert!(std::path::Path::new(path).is_absolute(), "{path}");
+}
+
+#[tokio::test]
+async fn a_directory_is_no_database_and_the_error_says_what_to_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().display();
+    for url in [format!("sqlite:{path}"), format!("sqlite:{path}/new/")] {
+        let error = Keeper::open(&url).await.unwrap_err();
+        assert_eq!(error.class(), Class::Configuration, "{error}");
+        let message = error.to_string();
+        assert!(message.contains("tenure.db"), "{message}");
+    }
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_database_is_met_by_whoever_opens_the_same_path() {
+    let directory = tempfile::tempdir_in(".").unwrap();
+    let name = directory.path().file_name().unwrap();
+    let relative = format!("sqlite:{}/new/tenure.db", name.display());
+    let one = Keeper::open(&relative).await.unwrap();
+    let url = one.store().url().to_owned();
+    assert!(url.starts_with("sqlite:/"), "{url}");
+    let two = Keeper::open(&url).await.unwrap();
+    let (ana, bo) = (session(&one, "ana").await, session(&two, "bo").await);
+    let guard = take(&ana, "a", Mode::Write).await;
+    let asked = bo.acquire(&resource("a"), Mode::Write, &wait(0)).await;
+    assert_eq!(asked.unwrap_err().holders(), [guard.lease()]);
+    guard.release().await.unwrap();
+    drop(take(&bo, "a", Mode::Write).await);
 }

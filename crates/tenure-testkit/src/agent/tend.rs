@@ -1,0 +1,117 @@
+//! The agent's side of leases of their own.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Value;
+use tenure::{Asker, Error, IdempotenceKey, Keeper, Lease, LeaseTerms, LockSet, Owner, Session};
+use tenure_core::LeaseStore;
+use tenure_core::audit::AuditQuery;
+use tenure_core::leases::Recovery;
+
+use super::lease_words::LeaseCommand;
+use super::obey::options;
+use super::words::{Answer, Notes};
+
+/// Does what is asked about leases.
+pub(super) async fn tend(session: &Session, command: LeaseCommand) -> tenure::Result<Answer> {
+    let keeper = session.keeper();
+    match command {
+        LeaseCommand::Lock {
+            items,
+            ttl,
+            wait,
+            key,
+        } => {
+            let set = LockSet::new(&keeper.settings().ranking, items);
+            let key = key.map(|key| IdempotenceKey::parse(&key).unwrap());
+            let terms = LeaseTerms { ttl, key };
+            let options = options(wait, Notes::default());
+            let leases = keeper.lock(session, &set, &terms, &options).await?;
+            Ok(Answer::Granted { leases })
+        }
+        LeaseCommand::Find { lease } => keeper.find(&lease).await.map(changed),
+        LeaseCommand::Renew { lease, ttl, by } => {
+            let by = owner(by);
+            let renewed = keeper.renew(&lease, ttl, by.as_ref()).await;
+            renewed.map(changed)
+        }
+        LeaseCommand::Release { lease, by } => {
+            let by = owner(by);
+            keeper.release(&lease, by.as_ref()).await?;
+            Ok(Answer::Done)
+        }
+        LeaseCommand::Upgrade { lease, wait, by } => {
+            let by = owner(by);
+            let upgraded = keeper.upgrade(session, &lease, Some(wait), by.as_ref());
+            upgraded.await.map(changed)
+        }
+        LeaseCommand::Downgrade { lease, by } => {
+            let by = owner(by);
+            let downgraded = keeper.downgrade(&lease, by.as_ref()).await;
+            downgraded.map(changed)
+        }
+        LeaseCommand::Check { resource, token } => {
+            keeper.check(&resource, token).await?;
+            Ok(Answer::Done)
+        }
+        LeaseCommand::Break { lease, reason } => {
+            let broken = keeper.break_lease(&lease, session.owner(), &reason);
+            broken.await.map(changed)
+        }
+        LeaseCommand::Recover => {
+            let found = keeper.recover(session.owner(), Recovery::Real, |_| ());
+            Ok(told(found.await?))
+        }
+        LeaseCommand::Audit { resource } => {
+            let query = AuditQuery {
+                resource: Some(resource),
+                ..AuditQuery::default()
+            };
+            Ok(told(keeper.audit(&query).await?.entries))
+        }
+        LeaseCommand::Claim { lease, claimant } => {
+            let asker = asker(session);
+            leases(keeper)?.claim(&lease, &claimant, &asker).await?;
+            Ok(Answer::Done)
+        }
+        LeaseCommand::Unclaim { lease, claimant } => {
+            leases(keeper)?.unclaim(&lease, &claimant).await?;
+            Ok(Answer::Done)
+        }
+    }
+}
+
+fn changed(lease: Lease) -> Answer {
+    Answer::Changed {
+        lease: Box::new(lease),
+    }
+}
+
+fn told(list: impl Serialize) -> Answer {
+    let list: Value = serde_json::to_value(list).unwrap();
+    Answer::Told { list }
+}
+
+fn owner(text: Option<String>) -> Option<Owner> {
+    text.map(|text| Owner::parse(&text).unwrap())
+}
+
+fn leases(keeper: &Keeper) -> tenure::Result<&dyn LeaseStore> {
+    let none = || Error::Internal("this store has no leases of their own".into());
+    keeper.store().leases().ok_or_else(none)
+}
+
+/// Who claims: the session of the agent, as the keeper would put it.
+fn asker(session: &Session) -> Arc<Asker> {
+    Arc::new(Asker {
+        session: session.id().clone(),
+        owner: session.owner().clone(),
+        pid: std::process::id(),
+        host: rustix::system::uname()
+            .nodename()
+            .to_string_lossy()
+            .into_owned(),
+        command: "agent".into(),
+    })
+}

@@ -1,0 +1,138 @@
+//! Grants to waiters that do not take them up.
+//!
+//! A release grants to the next in line. If that one is stopped, what was granted to it is an
+//! offer: nobody else has it for five seconds, and then the one behind it has.
+
+use std::time::{Duration, Instant};
+
+use tenure::{LeaseState, Mode};
+use tenure_core::audit::Action;
+
+use super::case::{Case, case};
+use crate::agent::words::Kind;
+use crate::agent::{Agent, PATIENCE, Pending};
+use crate::stage::{Stage, in_time, until};
+
+pub(super) const CASES: &[Case] = &[
+    case!(slow an_offer_that_is_not_taken_up_passes_on_after_five_seconds, Leases),
+    case!(slow a_waiter_resumed_in_time_takes_up_its_offer, Leases),
+    case!(slow an_offer_passes_on_at_once_when_its_waiter_dies, Leases),
+    case!(slow an_offer_passes_on_when_its_waiter_runs_out_of_time, Leases),
+    case!(slow nothing_is_offered_to_a_waiter_whose_time_is_over, Leases),
+];
+
+/// Rule 6.
+const OFFER: Duration = Duration::from_secs(5);
+/// Far less than [`OFFER`]: what happens before this has not waited for it.
+const AT_ONCE: Duration = Duration::from_secs(3);
+
+/// `ana` holds, `bo` waits for so long and is stopped, `cy` waits behind it.
+fn line(stage: &Stage<'_>, agents: [&mut Agent; 3], bo_waits: Duration) -> [Pending; 2] {
+    let [ana, bo, cy] = agents;
+    ana.take("a", Mode::Write);
+    let wanted = bo.want_for("a", Mode::Write, bo_waits);
+    stage.until_waiting("a", 1);
+    stage.stop(bo);
+    let behind = cy.want("a", Mode::Write);
+    // Not by their number: the time of `bo` may be over by now.
+    until("cy waits", || stage.queue("a").contains(&"cy".to_owned()));
+    [wanted, behind]
+}
+
+fn an_offer_that_is_not_taken_up_passes_on_after_five_seconds(stage: &Stage<'_>) {
+    let [mut ana, mut bo, mut cy] = stage.cast(stage.apart(), ["ana", "bo", "cy"]);
+    let [wanted, behind] = line(stage, [&mut ana, &mut bo, &mut cy], PATIENCE);
+    let before = Instant::now();
+    ana.release("a");
+    let after = Instant::now();
+    let offered = stage.held();
+    assert_eq!(offered.len(), 1);
+    assert_eq!(offered[0].owner.as_str(), "bo");
+    assert_eq!(offered[0].state, LeaseState::Offered);
+    assert!(ana.try_take("a", Mode::Read).is_none());
+    cy.granted(behind);
+    assert!(before.elapsed() >= OFFER, "{:?}", before.elapsed());
+    assert!(after.elapsed() < OFFER + AT_ONCE, "{:?}", after.elapsed());
+    let entries = stage.audit_of("a");
+    let lapsed = entries.iter().find(|entry| entry.action == Action::Expire);
+    let lapsed = lapsed.unwrap_or_else(|| panic!("no offer expired in {entries:?}"));
+    assert_eq!(lapsed.lease, offered[0].lease);
+    // It asked for longer than that, so it waits on, behind who has it.
+    bo.resume();
+    stage.until_waiting("a", 1);
+    assert!(bo.answered(wanted).is_none());
+    assert_eq!(stage.shown(), ["cy name:a write"]);
+    cy.release("a");
+    bo.granted(wanted);
+}
+
+fn a_waiter_resumed_in_time_takes_up_its_offer(stage: &Stage<'_>) {
+    let [mut ana, mut bo, mut cy] = stage.cast(stage.apart(), ["ana", "bo", "cy"]);
+    let [wanted, behind] = line(stage, [&mut ana, &mut bo, &mut cy], PATIENCE);
+    let began = Instant::now();
+    ana.release("a");
+    bo.resume();
+    let lease = bo.granted(wanted);
+    assert_eq!(lease.owner.as_str(), "bo");
+    // Long after an offer would have passed on, it has it.
+    while began.elapsed() < OFFER + Duration::from_secs(1) {
+        assert!(cy.answered(behind).is_none());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let listed = stage.listed(&lease.lease).unwrap();
+    assert_eq!(listed.state, LeaseState::Held);
+    bo.release("a");
+    cy.granted(behind);
+}
+
+fn an_offer_passes_on_at_once_when_its_waiter_dies(stage: &Stage<'_>) {
+    in_time("passing on what a dead waiter was offered", AT_ONCE, || {
+        let [mut ana, mut bo, mut cy] = stage.cast(stage.apart(), ["ana", "bo", "cy"]);
+        let [_, behind] = line(stage, [&mut ana, &mut bo, &mut cy], PATIENCE);
+        ana.release("a");
+        let died = Instant::now();
+        bo.crash();
+        cy.granted(behind);
+        assert_eq!(stage.shown(), ["cy name:a write"]);
+        died.elapsed()
+    });
+}
+
+fn an_offer_passes_on_when_its_waiter_runs_out_of_time(stage: &Stage<'_>) {
+    const WAIT: Duration = Duration::from_millis(1500);
+    in_time("passing on what a late waiter was offered", AT_ONCE, || {
+        let [mut ana, mut bo, mut cy] = stage.cast(stage.apart(), ["ana", "bo", "cy"]);
+        let began = Instant::now();
+        let [wanted, behind] = line(stage, [&mut ana, &mut bo, &mut cy], WAIT);
+        ana.release("a");
+        cy.granted(behind);
+        let took = began.elapsed();
+        bo.resume();
+        assert_eq!(bo.failed(wanted).kind, Kind::Timeout);
+        assert_eq!(stage.shown(), ["cy name:a write"]);
+        took
+    });
+}
+
+fn nothing_is_offered_to_a_waiter_whose_time_is_over(stage: &Stage<'_>) {
+    const WAIT: Duration = Duration::from_millis(500);
+    in_time("passing over a waiter whose time is over", AT_ONCE, || {
+        let [mut ana, mut bo, mut cy] = stage.cast(stage.apart(), ["ana", "bo", "cy"]);
+        let [wanted, behind] = line(stage, [&mut ana, &mut bo, &mut cy], WAIT);
+        let stopped = Instant::now();
+        until("its time is over", || stopped.elapsed() > WAIT);
+        let began = Instant::now();
+        ana.release("a");
+        cy.granted(behind);
+        let took = began.elapsed();
+        assert_eq!(stage.shown(), ["cy name:a write"]);
+        let record = stage.recorded("a");
+        assert!(
+            !record.iter().any(|entry| entry.contains("bo")),
+            "{record:?}"
+        );
+        bo.resume();
+        assert_eq!(bo.failed(wanted).kind, Kind::Timeout);
+        took
+    });
+}

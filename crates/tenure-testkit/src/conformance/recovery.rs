@@ -1,0 +1,278 @@
+//! Leases that are stale: who may take over, when, and what is said about it.
+
+use std::time::{Duration, Instant};
+
+use tenure::{Binding, LeaseState, Mode};
+use tenure_core::audit::Action;
+use tenure_core::leases::Recovery;
+
+use super::case::{Case, case};
+use crate::agent::lease_words::LeaseCommand;
+use crate::agent::words::Answer;
+use crate::agent::{Agent, PATIENCE};
+use crate::stage::{Stage, TTL_LONG, TTL_SHORT, in_time, throughout, until};
+
+pub(super) const CASES: &[Case] = &[
+    case!(slow a_waiter_takes_over_a_stale_lease_within_a_second_and_not_before, Leases),
+    case!(slow a_stale_lease_gives_way_to_who_tries, Leases),
+    case!(slow a_stale_reader_gives_way_to_an_upgrade, Leases),
+    case!(slow a_lease_that_is_renewed_is_not_taken_over, Leases),
+    case!(slow a_claimed_lease_is_taken_over_when_its_claimant_dies, Leases),
+    case!(slow a_claimed_lease_is_taken_over_when_the_claim_ends, Leases),
+    case!(slow recovery_says_what_it_would_do_and_then_does_it, Leases),
+    case!(slow recovery_says_who_claims_a_lease, Leases),
+    case!(a_lease_in_its_time_is_not_recovered, Leases),
+    case!(slow a_recovery_is_in_the_audit, Leases),
+    case!(slow the_lock_of_a_stopped_session_is_not_recovered, Leases),
+    case!(the_lock_of_a_dead_session_is_ended_and_audited, Leases),
+];
+
+/// Rule 9: all of it within a second of the moment at which it is allowed.
+const TAKEOVER_MAX: Duration = Duration::from_secs(1);
+
+fn a_waiter_takes_over_a_stale_lease_within_a_second_and_not_before(stage: &Stage<'_>) {
+    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    in_time("taking over", TAKEOVER_MAX, || {
+        let before = Instant::now();
+        let lease = ana.lock("a", Mode::Write, TTL_SHORT);
+        let after = Instant::now();
+        let taken = {
+            let wanted = bo.want("a", Mode::Write);
+            bo.granted(wanted)
+        };
+        assert!(before.elapsed() >= TTL_SHORT, "{:?}", before.elapsed());
+        let late = after.elapsed().saturating_sub(TTL_SHORT);
+        assert!(taken.token > lease.token);
+        assert_eq!(stage.shown(), ["bo name:a write"]);
+        bo.release("a");
+        late
+    });
+}
+
+fn a_stale_lease_gives_way_to_who_tries(stage: &Stage<'_>) {
+    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    for (held, asked) in [(Mode::Write, Mode::Read), (Mode::Read, Mode::Write)] {
+        let before = Instant::now();
+        let lease = ana.lock("a", held, TTL_SHORT);
+        until("it is taken over", || bo.try_take("a", asked).is_some());
+        assert!(before.elapsed() >= TTL_SHORT, "{:?}", before.elapsed());
+        assert_eq!(stage.shown(), [format!("bo name:a {asked}")]);
+        assert!(stage.listed(&lease.lease).is_none());
+        bo.release("a");
+    }
+}
+
+fn a_stale_reader_gives_way_to_an_upgrade(stage: &Stage<'_>) {
+    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let before = Instant::now();
+    ana.lock("a", Mode::Read, TTL_SHORT);
+    bo.take("a", Mode::Upgradeable);
+    let upgrade = bo.want_upgrade("a", PATIENCE);
+    bo.upgraded(upgrade);
+    assert!(before.elapsed() >= TTL_SHORT, "{:?}", before.elapsed());
+    assert_eq!(stage.shown(), ["bo name:a write"]);
+}
+
+fn a_lease_that_is_renewed_is_not_taken_over(stage: &Stage<'_>) {
+    let [mut ana, mut bo, mut cy] = stage.cast(stage.apart(), ["ana", "bo", "cy"]);
+    // Long enough that a machine that stands still for a moment does not make it stale.
+    let ttl = TTL_SHORT * 2;
+    let lease = ana.lock("a", Mode::Write, ttl);
+    let wanted = bo.want("a", Mode::Write);
+    stage.until_waiting("a", 1);
+    throughout(ttl * 2, || {
+        assert_eq!(ana.renew(&lease.lease).token, lease.token);
+        assert!(cy.try_take("a", Mode::Read).is_none());
+        assert!(bo.answered(wanted).is_none());
+    });
+    ana.release_lease(&lease.lease);
+    bo.granted(wanted);
+}
+
+/// A stale lease that a claim protects, whom it protects it from, and who claims it.
+fn claimed(stage: &Stage<'_>, [ana, bo, job]: [&mut Agent; 3]) -> tenure::Lease {
+    let lease = ana.lock("a", Mode::Write, TTL_SHORT);
+    job.claim(&lease.lease, "job:7");
+    stage.until_expired(&lease.lease);
+    // The grace period is over, too.
+    throughout(TTL_SHORT, || {
+        assert!(bo.try_take("a", Mode::Read).is_none());
+    });
+    assert_eq!(
+        stage.listed(&lease.lease).unwrap().state,
+        LeaseState::Expired
+    );
+    lease
+}
+
+fn a_claimed_lease_is_taken_over_when_its_claimant_dies(stage: &Stage<'_>) {
+    let [mut ana, mut bo, mut job] = stage.cast(stage.apart(), ["ana", "bo", "job:7"]);
+    let lease = claimed(stage, [&mut ana, &mut bo, &mut job]);
+    let wanted = bo.want("a", Mode::Write);
+    stage.until_waiting("a", 1);
+    assert!(bo.answered(wanted).is_none());
+    job.crash();
+    assert!(bo.granted(wanted).token > lease.token);
+}
+
+fn a_claimed_lease_is_taken_over_when_the_claim_ends(stage: &Stage<'_>) {
+    let [mut ana, mut bo, mut job] = stage.cast(stage.apart(), ["ana", "bo", "job:7"]);
+    let lease = claimed(stage, [&mut ana, &mut bo, &mut job]);
+    let wanted = bo.want("a", Mode::Write);
+    stage.until_waiting("a", 1);
+    job.do_on_lease(LeaseCommand::Unclaim {
+        lease: lease.lease,
+        claimant: "job:7".into(),
+    });
+    bo.granted(wanted);
+}
+
+fn recovery_says_what_it_would_do_and_then_does_it(stage: &Stage<'_>) {
+    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let stale = ana.lock("a", Mode::Write, TTL_SHORT);
+    let good = ana.lock("b", Mode::Write, TTL_LONG);
+    until("it may be recovered", || {
+        let found = stage.recover_one(Recovery::DryRun, &stale.lease);
+        found.is_some_and(|found| found.recoverable)
+    });
+    for _ in 0..2 {
+        let found = stage.recover_one(Recovery::DryRun, &stale.lease).unwrap();
+        assert!(found.expired && found.heartbeat_old && found.recoverable);
+        assert_eq!((found.claimed_by.as_ref(), found.recovered), (None, false));
+        assert!(!found.reason.is_empty());
+        assert_eq!(stage.shown(), ["ana name:a write", "ana name:b write"]);
+    }
+    let Answer::Told { list } = bo.on_lease(LeaseCommand::Recover) else {
+        panic!("it recovers");
+    };
+    let list = list.as_array().unwrap();
+    let found = list
+        .iter()
+        .find(|found| found["lease"] == stale.lease.as_str());
+    let found = found.expect("it is told of");
+    assert_eq!(
+        (&found["recoverable"], &found["recovered"]),
+        (&true.into(), &true.into())
+    );
+    assert_eq!(stage.shown(), ["ana name:b write"]);
+    let again = stage.recover(Recovery::Real);
+    assert!(again.iter().all(|found| !found.recovered), "{again:?}");
+    ana.release_lease(&good.lease);
+}
+
+fn recovery_says_who_claims_a_lease(stage: &Stage<'_>) {
+    let [mut ana, mut bo, mut job] = stage.cast(stage.apart(), ["ana", "bo", "job:7"]);
+    let lease = claimed(stage, [&mut ana, &mut bo, &mut job]);
+    for recovery in [Recovery::DryRun, Recovery::Real] {
+        let found = stage.recover_one(recovery, &lease.lease).unwrap();
+        assert!(found.expired && found.heartbeat_old, "{found:?}");
+        assert_eq!(found.claimed_by.as_deref(), Some("job:7"));
+        assert!(!found.recoverable && !found.recovered, "{found:?}");
+        assert!(found.reason.contains("job:7"), "{}", found.reason);
+        assert!(stage.listed(&lease.lease).is_some());
+    }
+    job.crash();
+    until("its claimant is proved dead", || {
+        let found = stage.recover_one(Recovery::Real, &lease.lease);
+        found.is_some_and(|found| found.recovered && found.claimed_by.is_none())
+    });
+    bo.take("a", Mode::Write);
+}
+
+fn a_lease_in_its_time_is_not_recovered(stage: &Stage<'_>) {
+    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let lease = ana.lock("a", Mode::Write, TTL_LONG);
+    bo.take("b", Mode::Write);
+    for recovery in [Recovery::DryRun, Recovery::Real] {
+        let found = stage.recover(recovery);
+        let taken = found
+            .iter()
+            .find(|found| found.recoverable || found.recovered);
+        assert!(taken.is_none(), "{taken:?}");
+        assert_eq!(stage.shown(), ["ana name:a write", "bo name:b write"]);
+    }
+    ana.release_lease(&lease.lease);
+}
+
+/// By whoever takes over, and by whoever only recovers.
+fn a_recovery_is_in_the_audit(stage: &Stage<'_>) {
+    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let taken_over = ana.lock("a", Mode::Write, TTL_SHORT);
+    let recovered = ana.lock("b", Mode::Write, TTL_SHORT);
+    let wanted = bo.want("a", Mode::Write);
+    let taken = bo.granted(wanted);
+    until("it is recovered", || {
+        let found = stage.recover_one(Recovery::Real, &recovered.lease);
+        found.is_some_and(|found| found.recovered)
+    });
+    for (name, lease, next) in [("a", &taken_over, Some(&taken)), ("b", &recovered, None)] {
+        let entries = stage.audit_of(name);
+        let at = entries
+            .iter()
+            .position(|entry| entry.action == Action::Recover);
+        let at = at.unwrap_or_else(|| panic!("{name}: no recovery in {entries:?}"));
+        let entry = &entries[at];
+        assert_eq!((&entry.lease, entry.token), (&lease.lease, lease.token));
+        assert_eq!(entry.owner.as_str(), "ana");
+        assert!(entry.reason.as_ref().is_some_and(|why| !why.is_empty()));
+        // It is written before anybody has what was recovered.
+        let granted = entries[at + 1..]
+            .iter()
+            .map(|entry| (entry.action, &entry.lease));
+        let granted: Vec<_> = granted
+            .filter(|(action, _)| *action == Action::Acquire)
+            .collect();
+        let expected: Vec<_> = next
+            .iter()
+            .map(|next| (Action::Acquire, &next.lease))
+            .collect();
+        assert_eq!(granted, expected, "{name}");
+    }
+    let by_admin = &stage.audit_of("b")[1];
+    assert_eq!(by_admin.actor.as_str(), "admin");
+}
+
+fn the_lock_of_a_stopped_session_is_not_recovered(stage: &Stage<'_>) {
+    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let lease = ana.take("a", Mode::Write);
+    stage.stop(&mut ana);
+    let wanted = bo.want("a", Mode::Write);
+    stage.until_waiting("a", 1);
+    let check = stage.capabilities().check_every.unwrap_or_default();
+    throughout(check * 3, || {
+        let found = stage.recover_one(Recovery::Real, &lease.lease);
+        assert!(found.is_none_or(|found| !found.recoverable && !found.recovered));
+        assert!(bo.answered(wanted).is_none());
+    });
+    let listed = stage.listed(&lease.lease).unwrap();
+    assert_eq!(
+        (listed.binding, listed.state),
+        (Binding::Session, LeaseState::Held)
+    );
+    ana.resume();
+    ana.release("a");
+    bo.granted(wanted);
+}
+
+fn the_lock_of_a_dead_session_is_ended_and_audited(stage: &Stage<'_>) {
+    let [mut ana, mut bo, mut cy] = stage.cast(stage.apart(), ["ana", "bo", "cy"]);
+    let (waited_for, left) = (ana.take("a", Mode::Write), ana.take("b", Mode::Write));
+    let wanted = bo.want("a", Mode::Write);
+    stage.until_waiting("a", 1);
+    ana.crash();
+    bo.granted(wanted);
+    // Nobody waits for the other: recovery ends it, as does whoever comes.
+    stage.recover(Recovery::Real);
+    cy.take("b", Mode::Write);
+    for (name, lease) in [("a", &waited_for), ("b", &left)] {
+        let next = if name == "a" {
+            "acquire bo"
+        } else {
+            "acquire cy"
+        };
+        let expected = ["acquire ana", "session_ended ana", next];
+        assert_eq!(stage.recorded(name), expected);
+        let ended = &stage.audit_of(name)[1];
+        assert_eq!((&ended.lease, ended.token), (&lease.lease, lease.token));
+    }
+}

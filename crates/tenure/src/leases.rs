@@ -1,0 +1,216 @@
+//! Leases of their own: locks that outlive the process that took them.
+//!
+//! [`Keeper::lock`] takes a set as any session would and then makes it lease-bound, all of
+//! it in one step. From then on it belongs to no guard: whoever knows the id of a lease may
+//! renew it, release it, upgrade it and downgrade it, unless they say that they are somebody else.
+//!
+//! Who may do what is decided here, before the store is asked: neither the owner nor the
+//! binding of a bound lease ever changes, so nothing can come between the check and the act.
+//!
+//! | step | file |
+//! |---|---|
+//! | take a set and bind it; ask again under a key | `lock`, `key` |
+//! | who may act on a lease, and is it there | `permit` |
+//! | upgrade by id | `upgrade` |
+//! | recover what is stale, break what is not | `recover` |
+//!
+//! # Limitations
+//!
+//! Only stores with leases of their own can do this; others answer `Configuration`,
+//! naming themselves.
+
+mod key;
+mod lock;
+mod permit;
+mod recover;
+mod upgrade;
+
+use std::time::Duration;
+
+use tenure_core::audit::{AuditPage, AuditQuery};
+use tenure_core::leases::{Finding, Findings, Recovery, TTL_DEFAULT, TTL_MAX, TTL_MIN};
+use tenure_core::{
+    Error, IdempotenceKey, Lease, LeaseId, LockSet, Owner, Resource, Result, Token, duration,
+};
+
+pub(crate) use recover::page as recover_page;
+
+use crate::retry::retry;
+use crate::{Keeper, Options, Session};
+
+/// For how long a lease is taken, and under which key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseTerms {
+    /// How long it lasts unless renewed: 1 s to 24 h.
+    pub ttl: Duration,
+    /// The caller's name for the request: asked again under it, the same leases come back.
+    pub key: Option<IdempotenceKey>,
+}
+
+impl Default for LeaseTerms {
+    fn default() -> Self {
+        let ttl = TTL_DEFAULT;
+        Self { ttl, key: None }
+    }
+}
+
+impl Keeper {
+    /// Takes a set of locks, all or none, that stay when this process ends. Their time begins
+    /// to run when the whole set is there. They come in the order they were taken.
+    ///
+    /// With a key, asking again answers the same leases for as long as all of them are held.
+    /// Of two that ask at the same time one takes the locks and the other waits for it.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropped before it is done, it holds nothing, and the key is free again. A process
+    /// that is killed in the instant in which the leases are bound may leave them behind
+    /// without ever knowing their ids: under a key, asking again answers them; without one they
+    /// last for their time to live.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::acquire_many`]; `BadInput` for a time to live out of bounds and for an empty
+    /// set; `Conflict` where the key stands for another request or for leases that are over.
+    pub async fn lock(
+        &self,
+        session: &Session,
+        set: &LockSet,
+        terms: &LeaseTerms,
+        options: &Options,
+    ) -> Result<Vec<Lease>> {
+        lock::lock(self, session, set, terms, options).await
+    }
+
+    /// Looks a lease up, whatever it is bound to.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` for an id that never was a lease of its own, `LeaseOver` for one that ended.
+    pub async fn find(&self, lease: &LeaseId) -> Result<Lease> {
+        permit::find(self, lease, "find").await
+    }
+
+    /// Gives a lease new time, counted from now: `ttl`, or what it had before. An expired
+    /// one too, as long as nobody took over. The token stays.
+    ///
+    /// # Errors
+    ///
+    /// As [`find`](Keeper::find); `NotAllowed` if `by` is not its owner, or if it is bound to a session.
+    pub async fn renew(
+        &self,
+        lease: &LeaseId,
+        ttl: Option<Duration>,
+        by: Option<&Owner>,
+    ) -> Result<Lease> {
+        if let Some(ttl) = ttl {
+            check_ttl(ttl)?;
+        }
+        permit::permit(self, lease, "renew", by).await?;
+        let leases = permit::leases(self, "renew")?;
+        retry(&self.settings().retry, || leases.extend(lease, ttl)).await
+    }
+
+    /// Ends a lease, and answers it as it was.
+    ///
+    /// # Errors
+    ///
+    /// As [`renew`](Keeper::renew).
+    pub async fn release(&self, lease: &LeaseId, by: Option<&Owner>) -> Result<Lease> {
+        let before = permit::permit(self, lease, "release", by).await?;
+        let store = self.store();
+        retry(&self.settings().retry, || store.release(lease)).await?;
+        Ok(before)
+    }
+
+    /// Makes an upgradeable lease exclusive, waiting for the readers to leave; the session
+    /// is who waits, not who holds. On failure the lease is as before.
+    ///
+    /// # Errors
+    ///
+    /// As [`renew`](Keeper::renew); `Conflict` if it is not upgradeable; `Order` if
+    /// anything is held that is ordered later, by the session that took the lease or the one that waits.
+    pub async fn upgrade(
+        &self,
+        session: &Session,
+        lease: &LeaseId,
+        wait: Option<Duration>,
+        by: Option<&Owner>,
+    ) -> Result<Lease> {
+        upgrade::upgrade(self, session, lease, wait, by).await
+    }
+
+    /// Makes an upgraded lease upgradeable again.
+    ///
+    /// # Errors
+    ///
+    /// As [`renew`](Keeper::renew); `Conflict` if it was never upgraded.
+    pub async fn downgrade(&self, lease: &LeaseId, by: Option<&Owner>) -> Result<Lease> {
+        let mut after = permit::permit(self, lease, "downgrade", by).await?;
+        let store = self.store();
+        after.mode = retry(&self.settings().retry, || store.downgrade(lease)).await?;
+        Ok(after)
+    }
+
+    /// Whether a token is still good: no later exclusive grant exists. Every store can tell.
+    ///
+    /// # Errors
+    ///
+    /// `NotAllowed` if the token is fenced.
+    pub async fn check(&self, resource: &Resource, token: Token) -> Result<()> {
+        let store = self.store();
+        let current = retry(&self.settings().retry, || store.token(resource)).await?;
+        if current <= token {
+            return Ok(());
+        }
+        Err(Error::NotAllowed {
+            problem: format!(
+                "token {token} of {resource} is fenced: a later grant has token {current}"
+            ),
+            remedy: "write nothing more under it; take the lock again, then repeat the work".into(),
+        })
+    }
+
+    /// Takes away every lease that is stale, or only says which could be. Always safe.
+    /// `progress` is told of every page as it comes.
+    pub async fn recover(
+        &self,
+        actor: &Owner,
+        recovery: Recovery,
+        progress: impl FnMut(&Findings),
+    ) -> Result<Vec<Finding>> {
+        recover::recover(self, actor, recovery, progress).await
+    }
+
+    /// Begins to take a lease away from its holder, whatever it is bound to: it is revoking
+    /// until the holder confirms its stop, or ten seconds.
+    ///
+    /// # Errors
+    ///
+    /// `NotAllowed` for an automated actor; `BadInput` for a reason that is missing or cannot be
+    /// kept; `NotFound` and `LeaseOver` as [`find`](Keeper::find).
+    pub async fn break_lease(&self, lease: &LeaseId, actor: &Owner, reason: &str) -> Result<Lease> {
+        recover::break_lease(self, lease, actor, reason).await
+    }
+
+    /// Reads the record of what was done, oldest first, one page of it.
+    pub async fn audit(&self, query: &AuditQuery) -> Result<AuditPage> {
+        let leases = permit::leases(self, "audit")?;
+        retry(&self.settings().retry, || leases.audit(query)).await
+    }
+}
+
+/// Refuses a time to live that is too short to be renewed or too long to be waited for.
+fn check_ttl(ttl: Duration) -> Result<()> {
+    if (TTL_MIN..=TTL_MAX).contains(&ttl) {
+        return Ok(());
+    }
+    let (asked, least, most) = (
+        duration::show(ttl),
+        duration::show(TTL_MIN),
+        duration::show(TTL_MAX),
+    );
+    Err(Error::BadInput(format!(
+        "bad time to live {asked}: a lease lasts from {least} to {most}"
+    )))
+}

@@ -1,0 +1,90 @@
+//! Taking a set and making it lease-bound.
+//!
+//! While the set is not complete its parts are bound to the session: however long the wait
+//! for the last takes, none of them expires, and if the process dies all of them end. Only
+//! then does their time begin, for all of them in one step.
+
+use std::sync::Arc;
+
+use tenure_core::{Error, Lease, LeaseId, LockSet, Result};
+
+use super::key::{self, Asking, Begun};
+use super::{LeaseTerms, check_ttl, permit};
+use crate::retry::retry;
+use crate::session::{Patience, Taken};
+use crate::{Keeper, Options, Session};
+
+pub(super) async fn lock(
+    keeper: &Keeper,
+    session: &Session,
+    set: &LockSet,
+    terms: &LeaseTerms,
+    options: &Options,
+) -> Result<Vec<Lease>> {
+    permit::leases(keeper, "lock")?;
+    check_ttl(terms.ttl)?;
+    if set.is_empty() {
+        return Err(empty());
+    }
+    if !Arc::ptr_eq(keeper.store(), session.keeper().store()) {
+        let problem = "the session belongs to another keeper than the one that is asked";
+        return Err(Error::BadInput(problem.into()));
+    }
+    let shared = &session.shared;
+    let (set, patience) = (shared.sorted(set), shared.patience(options.wait));
+    let Some(key) = &terms.key else {
+        return take_and_bind(keeper, session, &set, terms, options, &patience, None).await;
+    };
+    let begun = key::begin(keeper, shared, &set, terms.ttl, key, &patience);
+    let asking = match begun.await? {
+        Begun::Ours(asking) => asking,
+        Begun::Answered(leases) => return Ok(leases),
+    };
+    let keyed = Some(&asking);
+    match take_and_bind(keeper, session, &set, terms, options, &patience, keyed).await {
+        Ok(leases) => {
+            asking.bound();
+            Ok(leases)
+        }
+        Err(error) => {
+            asking.give_up().await;
+            Err(error)
+        }
+    }
+}
+
+/// Within one deadline, so that the wait for the key counts.
+async fn take_and_bind(
+    keeper: &Keeper,
+    session: &Session,
+    set: &LockSet,
+    terms: &LeaseTerms,
+    options: &Options,
+    patience: &Patience,
+    asking: Option<&Asking>,
+) -> Result<Vec<Lease>> {
+    let guards = session.acquire_within(set, options, patience).await?;
+    let mut taken = Taken(guards);
+    let ids: Vec<LeaseId> = taken.0.iter().map(|guard| guard.lease().lease).collect();
+    let keyed = asking.map(|asking| &*asking.keyed);
+    let leases = permit::leases(keeper, "lock")?;
+    let policy = &keeper.settings().retry;
+    match retry(policy, || leases.bind(&ids, terms.ttl, keyed)).await {
+        Ok(leases) => {
+            // Nothing is awaited between the answer and this, so that no guard releases
+            // what is bound.
+            for guard in taken.0.drain(..) {
+                guard.leave();
+            }
+            Ok(leases)
+        }
+        Err(error) => {
+            taken.give_back().await;
+            Err(error)
+        }
+    }
+}
+
+pub(super) fn empty() -> Error {
+    Error::BadInput("nothing to lock: name at least one resource".into())
+}

@@ -1,0 +1,75 @@
+//! Who may act on a lease, and whether it is there at all.
+
+use tenure_core::{Binding, Error, Lease, LeaseId, LeaseStore, Owner, Result};
+
+use crate::Keeper;
+use crate::retry::retry;
+
+/// What the store can do with leases of their own; `act` is the command that needs it.
+pub(super) fn leases<'a>(keeper: &'a Keeper, act: &str) -> Result<&'a dyn LeaseStore> {
+    let store = keeper.store();
+    store.leases().ok_or_else(|| Error::Configuration {
+        problem: format!(
+            "{} keeps no leases of their own, which `{act}` needs: every lock in it ends with its \
+             session",
+            store.url()
+        ),
+        remedy: "use a store that has them, such as --store sqlite:PATH, or hold the lock with: \
+                 tenure run"
+            .into(),
+    })
+}
+
+/// Looks a lease up. An id that means nothing is told apart from a lease that is over: who
+/// mistypes one and who comes too late must do different things.
+pub(super) async fn find(keeper: &Keeper, lease: &LeaseId, act: &str) -> Result<Lease> {
+    let leases = leases(keeper, act)?;
+    let policy = &keeper.settings().retry;
+    if let Some(found) = retry(policy, || leases.find(lease)).await? {
+        return Ok(found);
+    }
+    match retry(policy, || leases.ended(lease)).await? {
+        Some(reason) => {
+            let lease = lease.clone();
+            Err(Error::LeaseOver { lease, reason })
+        }
+        None => Err(Error::NotFound(format!(
+            "there is no lease {lease} in {}",
+            keeper.store().url()
+        ))),
+    }
+}
+
+/// Looks up a lease that is to be changed by its id. With no owner given the id suffices.
+pub(super) async fn permit(
+    keeper: &Keeper,
+    lease: &LeaseId,
+    act: &str,
+    by: Option<&Owner>,
+) -> Result<Lease> {
+    let found = find(keeper, lease, act).await?;
+    let refuse = |why: String, remedy: String| Error::NotAllowed {
+        problem: format!("cannot {act} lease {lease} on {}: {why}", found.resource),
+        remedy,
+    };
+    if let Some(by) = by.filter(|by| **by != found.owner) {
+        let why = format!("it belongs to {}, not to {by}", found.owner);
+        let remedy = format!(
+            "ask {}; a person may end it with: tenure break {lease}",
+            found.owner
+        );
+        return Err(refuse(why, remedy));
+    }
+    match found.binding {
+        Binding::Lease => Ok(found),
+        Binding::Session => {
+            let why = format!("it is bound to session {}", found.session);
+            let remedy = format!(
+                "it ends with its session (pid {} on {}), or a person ends it with: \
+                 tenure break {lease}",
+                found.pid, found.host
+            );
+            Err(refuse(why, remedy))
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Recovering what is stale, and breaking what is not.
+//!
+//! Recovery is always safe and never asks. Breaking is for people: it takes a lock from a holder
+//! that may be alive.
+
+use tenure_core::audit::REASON_BYTES_MAX;
+use tenure_core::leases::{Finding, Findings, Recovery};
+use tenure_core::{Error, Lease, LeaseId, Owner, Result};
+
+use super::permit;
+use crate::Keeper;
+use crate::retry::retry;
+
+/// All pages, one after the other.
+pub(super) async fn recover(
+    keeper: &Keeper,
+    actor: &Owner,
+    recovery: Recovery,
+    mut progress: impl FnMut(&Findings),
+) -> Result<Vec<Finding>> {
+    let mut found = Vec::new();
+    let mut after = None;
+    loop {
+        let page = page(keeper, actor, recovery, after.as_deref()).await?;
+        progress(&page);
+        found.extend(page.leases);
+        after = page.next;
+        if after.is_none() {
+            return Ok(found);
+        }
+    }
+}
+
+/// One page.
+pub(crate) async fn page(
+    keeper: &Keeper,
+    actor: &Owner,
+    recovery: Recovery,
+    after: Option<&str>,
+) -> Result<Findings> {
+    let leases = permit::leases(keeper, "recover")?;
+    let policy = &keeper.settings().retry;
+    retry(policy, || leases.recover(actor, recovery, after)).await
+}
+
+pub(super) async fn break_lease(
+    keeper: &Keeper,
+    lease: &LeaseId,
+    actor: &Owner,
+    reason: &str,
+) -> Result<Lease> {
+    let leases = permit::leases(keeper, "break")?;
+    if keeper.settings().automated.covers(actor) {
+        return Err(Error::NotAllowed {
+            problem: format!("{actor} may not break lease {lease}: it is automated"),
+            remedy: "breaking a lock is for people: ask one, or wait for it".into(),
+        });
+    }
+    let reason = check_reason(reason)?;
+    permit::find(keeper, lease, "break").await?;
+    let policy = &keeper.settings().retry;
+    retry(policy, || leases.break_lease(lease, actor, reason)).await
+}
+
+fn check_reason(reason: &str) -> Result<&str> {
+    let reason = reason.trim();
+    let problem = if reason.is_empty() {
+        "it is empty"
+    } else if reason.len() > REASON_BYTES_MAX {
+        "it is too long"
+    } else if reason.chars().any(char::is_control) {
+        "it holds a control character"
+    } else {
+        return Ok(reason);
+    };
+    Err(Error::BadInput(format!(
+        "bad reason: {problem}; a reason is 1 to {REASON_BYTES_MAX} bytes of printable text"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_printable_text_of_a_length_people_read() {
+        assert_eq!(check_reason(" host is gone ").unwrap(), "host is gone");
+        for reason in [
+            "",
+            "  ",
+            "a\nb",
+            "\u{1b}[2J",
+            &"x".repeat(REASON_BYTES_MAX + 1),
+        ] {
+            assert!(matches!(check_reason(reason), Err(Error::BadInput(_))));
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Upgrading a lease by its id.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure_core::{Error, Lease, LeaseId, Mode, Owner, Result, UpgradeRequest};
+
+use super::permit;
+use crate::retry::retry;
+use crate::session::wait as wait_for;
+use crate::{Keeper, Session};
+
+pub(super) async fn upgrade(
+    keeper: &Keeper,
+    session: &Session,
+    lease: &LeaseId,
+    wait: Option<Duration>,
+    by: Option<&Owner>,
+) -> Result<Lease> {
+    let shared = &session.shared;
+    let patience = shared.patience(wait);
+    let before = permit::permit(keeper, lease, "upgrade", by).await?;
+    if before.mode != Mode::Upgradeable {
+        return Err(Error::Conflict {
+            place: shared.place(&before.resource, Mode::Write),
+            expected: "an upgradeable lease".into(),
+            actual: before.mode.to_string(),
+        });
+    }
+    check_order(keeper, &before).await?;
+    shared.strike_out_ended().await?;
+    let (resource, refused) = (&before.resource, |refusal| {
+        shared.refused(refusal, Mode::Write)
+    });
+    // What the waiting session holds can close a circle, too.
+    let turn = shared.book.enter_upgrade(resource).map_err(refused)?;
+    let store = keeper.store();
+    let request = UpgradeRequest {
+        lease: lease.clone(),
+        asker: Arc::clone(&shared.asker),
+        deadline: patience.deadline_at(),
+    };
+    let upgraded = match turn.come(&patience).await {
+        Ok(()) => {
+            let (try_now, until) = (|| store.try_upgrade(lease), || store.upgrade(&request));
+            wait_for(&patience, &keeper.settings().retry, try_now, until).await?
+        }
+        Err(gave_up) => Err(gave_up),
+    };
+    let token = match upgraded {
+        Ok(token) => token,
+        Err(gave_up) => {
+            let error = shared.in_the_way(gave_up, resource, Mode::Write, Some(lease));
+            return Err(error.await);
+        }
+    };
+    // It may have been renewed during the wait. If it cannot be looked up again, it is
+    // upgraded all the same.
+    let now = permit::find(keeper, lease, "upgrade").await;
+    Ok(now.unwrap_or(Lease {
+        mode: Mode::Write,
+        token,
+        ..before
+    }))
+}
+
+/// Refuses an upgrade while the session that took the lease holds anything ordered later:
+/// two that each hold what the other one waits for would wait in a circle.
+async fn check_order(keeper: &Keeper, lease: &Lease) -> Result<()> {
+    let leases = permit::leases(keeper, "upgrade")?;
+    let policy = &keeper.settings().retry;
+    let held = retry(policy, || leases.of_session(&lease.session)).await?;
+    let ranking = &keeper.settings().ranking;
+    let later = |held: &Lease| {
+        let order = ranking.compare(&lease.resource, &held.resource);
+        held.lease != lease.lease && order == Ordering::Less
+    };
+    match held.into_iter().find(later) {
+        None => Ok(()),
+        Some(held) => Err(Error::Order {
+            asked: lease.resource.clone(),
+            held: held.resource,
+        }),
+    }
+}
