@@ -2,9 +2,11 @@
 
 use std::env;
 use std::fs;
+use std::iter;
 use std::time::Duration;
 
-use tenure::locate::{Environment, Located, locate};
+use tenure::locate::{self, Environment, Located, locate};
+use tenure::request::command_line;
 use tenure::{Error, Keeper, Owner, Result, Settings};
 
 use crate::cli::Global;
@@ -18,16 +20,21 @@ pub const WAIT_DEFAULT: Duration = Duration::from_secs(5);
 pub struct Context {
     /// The store chosen, why, and the settings found on the way.
     pub located: Located,
+    environment: Environment,
 }
 
 impl Context {
     /// Chooses the store. A `tenure.toml` that does not count gets a word on standard error.
     pub fn new(global: &Global) -> Result<Self> {
-        let located = locate(global.store.as_deref(), &Environment::of_process()?)?;
+        let environment = Environment::of_process()?;
+        let located = locate(global.store.as_deref(), &environment)?;
         for ignored in &located.ignored {
             word(&ignored.to_string());
         }
-        Ok(Self { located })
+        Ok(Self {
+            located,
+            environment,
+        })
     }
 
     /// The settings with `wait` as the default for waiting.
@@ -38,6 +45,7 @@ impl Context {
             retry: config.retry_policy(),
             wait: config.wait.unwrap_or(wait),
             trust_flock: config.trust_flock.unwrap_or(false),
+            automated: config.automated(),
         }
     }
 
@@ -53,42 +61,72 @@ impl Context {
                 "{} keeps no one out: other processes cannot see it",
                 self.located.url
             ),
-            remedy: "name a store that processes share, such as file:DIR".into(),
+            remedy: "name a store that processes share, such as sqlite:PATH".into(),
         })
     }
-}
 
-impl Context {
+    /// Where the slots are.
+    pub fn slots_url(&self) -> Result<String> {
+        locate::slots(&self.environment)
+    }
+
+    /// Opens the store of the slots: the same for this user in all directories.
+    pub async fn slots(&self, wait: Duration) -> Result<Keeper> {
+        let url = self.slots_url()?;
+        let settings = Settings {
+            // What one directory trusts must not count for all.
+            trust_flock: false,
+            ..self.settings(wait)
+        };
+        Keeper::open_with(&url, settings).await
+    }
+
     /// Refuses what no command can use, without naming the stores that only a library can.
     fn check_scheme(&self) -> Result<()> {
         let url = &self.located.url;
         let problem = match url.split_once(':') {
             Some(("file", "")) => "the directory is missing",
-            Some(("file" | "memory", _)) => return Ok(()),
+            Some(("sqlite", "")) => "the path of the database is missing",
+            Some(("sqlite" | "file" | "memory", _)) => return Ok(()),
             _ => "no store is known by this name",
         };
         let shown: String = url.chars().take(200).collect();
         Err(Error::Configuration {
-            problem: format!("bad store {shown:?}: {problem}; known is file:DIR (kernel locks)"),
-            remedy: "name a store with --store or TENURE_STORE, such as file:/var/lib/locks".into(),
+            problem: format!(
+                "bad store {shown:?}: {problem}; known are sqlite:PATH (a database) and file:DIR \
+                 (kernel locks)"
+            ),
+            remedy: "name a store with --store or TENURE_STORE, such as sqlite:/srv/tenure.db"
+                .into(),
         })
     }
 }
 
+/// This command as a person would type it, for those who look at what it holds or awaits.
+pub fn own_command() -> String {
+    let words = env::args_os().skip(1);
+    command_line(iter::once("tenure".into()).chain(words))
+}
+
 /// On whose behalf: the one asked for, `TENURE_OWNER`, else `user@host`.
 pub fn owner(asked: Option<Owner>) -> Result<Owner> {
-    if let Some(owner) = asked {
-        return Ok(owner);
+    Ok(owner_given(asked)?.unwrap_or_else(user_at_host))
+}
+
+/// Whom the caller says to be: the one asked for, else `TENURE_OWNER`.
+pub fn owner_given(asked: Option<Owner>) -> Result<Option<Owner>> {
+    if asked.is_some() {
+        return Ok(asked);
     }
-    if let Some(text) = env::var_os("TENURE_OWNER").filter(|text| !text.is_empty()) {
-        let owner = text.to_str().ok_or("it is not UTF-8".to_owned());
-        let owner = owner.and_then(|text| Owner::parse(text).map_err(|error| error.to_string()));
-        return owner.map_err(|problem| Error::Configuration {
-            problem: format!("bad TENURE_OWNER: {problem}"),
-            remedy: "set TENURE_OWNER to text such as agent:42, or use --owner".into(),
-        });
-    }
-    Ok(user_at_host())
+    let Some(text) = env::var_os("TENURE_OWNER").filter(|text| !text.is_empty()) else {
+        return Ok(None);
+    };
+    let owner = text.to_str().ok_or("it is not UTF-8".to_owned());
+    let owner = owner.and_then(|text| Owner::parse(text).map_err(|error| error.to_string()));
+    owner.map(Some).map_err(|problem| Error::Configuration {
+        problem: format!("bad TENURE_OWNER: {problem}"),
+        remedy: "set TENURE_OWNER to text such as agent:42, or use --owner".into(),
+    })
 }
 
 /// `user@host`. The name is for people: it comes from the environment, as shells set it, else from

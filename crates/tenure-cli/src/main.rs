@@ -2,23 +2,44 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `cli`, `help` | the words of the command line |
+//! | `cli/`, `help/` | the words of the command line |
 //! | `context` | which store, which owner, which settings |
-//! | `people` | leases in words |
-//! | `exit`, `report` | the one table of exit codes; failures as people and programs see them |
+//! | `runtime`, `signals` | the one runtime; what others ask of this process |
+//! | `people/`, `table`, `output` | leases in words; tables; standard output |
+//! | `exit`, `report/` | the one table of exit codes; failures as people and programs see them |
+//! | `waiting/` | waits, and tells people who is in the way |
+//! | `nesting` | what the `run`s around this command hold |
 //! | `run/` | takes locks, runs a command under them, releases them |
-//! | `ls`, `doctor/`, `completions` | the other commands, one each |
+//! | `lock`, `renew`, `release`, `upgrade`, `check` | leases of their own, one command each |
+//! | `several` | one thing done to several leases |
+//! | `ls/`, `audit`, `recover`, `break_lease` | for people who look and mend |
+//! | `doctor/`, `completions` | the other commands, one each |
 
+mod audit;
+mod break_lease;
+mod check;
 mod cli;
 mod completions;
 mod context;
 mod doctor;
 mod exit;
 mod help;
+mod lock;
 mod ls;
+mod nesting;
+mod output;
 mod people;
+mod recover;
+mod release;
+mod renew;
 mod report;
 mod run;
+mod runtime;
+mod several;
+mod signals;
+mod table;
+mod upgrade;
+mod waiting;
 
 use std::process::ExitCode;
 
@@ -34,7 +55,16 @@ fn main() -> ExitCode {
     let report = Report::new(global.json);
     let outcome = match command {
         Command::Run(options) => run::run(&global, *options, report),
+        Command::Lock(options) => lock::lock(&global, *options),
+        Command::Renew(options) => renew::renew(&global, options),
+        Command::Release(options) => release::release(&global, options),
+        Command::Upgrade(options) => upgrade::upgrade(&global, options),
+        Command::Downgrade(options) => upgrade::downgrade(&global, options),
+        Command::Check(options) => check::check(&global, &options),
         Command::Ls(options) => ls::ls(&global, &options),
+        Command::Recover(options) => recover::recover(&global, &options),
+        Command::Break(options) => break_lease::break_lease(&global, &options),
+        Command::Audit(options) => audit::audit(&global, options),
         Command::Doctor => doctor::doctor(&global),
         Command::Completions { shell } => completions::completions(shell),
         Command::Hold { resource } => doctor::hold(&global, &resource),

@@ -9,16 +9,24 @@ use anyhow::{Context, Result, bail};
 use super::{Measured, compare, micros};
 
 pub fn measure() -> Result<Vec<Measured>> {
+    let directory = tempfile::tempdir()?;
+    let store = format!("file:{}", directory.path().join("store").display());
+    let what = "tenure run x -- true, the whole command";
+    Ok(vec![against_flock(what, &store, 1.5)?])
+}
+
+/// The command with a store, against util-linux.
+pub fn against_flock(what: &str, store: &str, limit: f64) -> Result<Measured> {
     let tenure = build()?;
     let directory = tempfile::tempdir()?;
-    let (store, file) = (directory.path().join("store"), directory.path().join("x"));
+    let file = directory.path().join("x");
     let command = compare(
-        "tenure run x -- true, the whole command",
-        Some(1.5),
+        what,
+        Some(limit),
         400,
         || {
             let mut command = Command::new(&tenure);
-            command.env("TENURE_STORE", format!("file:{}", store.display()));
+            command.env("TENURE_STORE", store);
             run(command.args(["run", "x", "--", "true"]))
         },
         || run(Command::new("flock").arg(&file).arg("true")),
@@ -33,7 +41,7 @@ pub fn measure() -> Result<Vec<Measured>> {
             ),
         ),
     ] {
-        traced.env("TENURE_STORE", format!("file:{}", store.display()));
+        traced.env("TENURE_STORE", store);
         let output = traced
             .output()
             .context("strace is missing; install the package strace")?;
@@ -45,7 +53,7 @@ pub fn measure() -> Result<Vec<Measured>> {
             total.unwrap_or("?")
         );
     }
-    Ok(vec![command])
+    Ok(command)
 }
 
 fn traced(program: &Path, arguments: &[&str]) -> Command {

@@ -8,6 +8,7 @@ mod command;
 mod directory;
 mod hand_over;
 mod lock_unlock;
+mod sqlite;
 mod syscalls;
 mod waiters;
 
@@ -31,12 +32,13 @@ pub struct Measured {
 
 type Bench = fn() -> Result<Vec<Measured>>;
 
-const BENCHES: [(&str, Bench); 5] = [
+const BENCHES: [(&str, Bench); 6] = [
     ("lock_unlock", lock_unlock::measure),
     ("hand_over", hand_over::measure),
     ("command", command::measure),
     ("waiters", waiters::measure),
     ("directory", directory::measure),
+    ("sqlite", sqlite::measure),
 ];
 
 /// Runs the named benchmarks, or all. Fails if a limit is exceeded.
@@ -87,6 +89,7 @@ pub fn role(role: &str, path: &Path, rest: &[&str]) -> Result<ExitCode> {
     match role {
         "hand-over" => hand_over::child(path, rest)?,
         "lock-unlock" => lock_unlock::child(path, rest)?,
+        "sqlite-acquire" => sqlite::child(path, rest)?,
         _ => bail!("no role is called {role:?}"),
     }
     Ok(ExitCode::SUCCESS)

@@ -11,6 +11,7 @@ use super::Check;
 use crate::cli::{Global, HOLD};
 use crate::context::{Context, WAIT_DEFAULT, owner};
 use crate::report::Failure;
+use crate::runtime;
 
 /// One lock for all doctors: lock files are never removed, so each must not make its own.
 const RESOURCE: &str = "doctor:exclusion";
@@ -115,11 +116,7 @@ impl Drop for Holder {
 /// The other side: takes the lock, says so, and holds it until standard input ends.
 pub fn hold(global: &Global, resource: &Resource) -> Result<ExitCode, Failure> {
     let context = Context::new(global)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build();
-    let runtime = runtime.map_err(crate::run::unavailable)?;
-    runtime.block_on(async {
+    runtime::block_on(async {
         let keeper = context.keeper(WAIT_DEFAULT).await?;
         let session = keeper.session(SessionOptions::new(owner(None)?)).await?;
         let options = Options {

@@ -1,7 +1,10 @@
 //! `tenure doctor`: which store is used and why, and proof that it locks.
 
 mod checks;
+mod database;
 mod exclusion;
+mod leftovers;
+mod place;
 
 use std::fmt::Write as _;
 use std::io::{self, Write};

@@ -1,5 +1,7 @@
 //! The command under the locks: started, supervised, reaped.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ffi::OsString;
 use std::future::{Future, pending, poll_fn};
 use std::io;
@@ -16,9 +18,9 @@ use tenure::{Error, Guard};
 use tokio::time::{Instant, sleep_until};
 
 use super::job_control::Terminal;
-use super::signals::{Event, Signals};
 use crate::exit;
 use crate::report::Failure;
+use crate::signals::{Event, Signals};
 
 /// How long the command has to end by itself once its lock is lost.
 const GRACE: Duration = Duration::from_secs(5);
@@ -185,23 +187,26 @@ fn code(status: WaitStatus) -> u8 {
     u8::try_from(code).unwrap_or(exit::OTHER)
 }
 
-/// Descriptors of the locks that survive the exec. This process has one thread that starts
-/// programs, so nothing else can inherit them in between.
+/// Descriptors of the locks that survive the exec, one of each file: all locks of a session may
+/// hang on the same one. This process has one thread that starts programs, so nothing else can
+/// inherit them in between.
 fn inherited(launch: &Launch<'_>) -> Result<Vec<OwnedFd>, Failure> {
     if launch.close {
         return Ok(Vec::new());
     }
-    let mut inherited = Vec::new();
+    let mut inherited = BTreeMap::new();
     for guard in launch.guards {
-        if let Some(descriptor) = guard.descriptor()? {
-            let kept = rustix::io::fcntl_setfd(&descriptor, FdFlags::empty());
-            kept.map_err(|error| {
-                Error::io("pass on the lock of", guard.resource().as_str(), error)
-            })?;
-            inherited.push(descriptor);
+        let Some(descriptor) = guard.descriptor()? else {
+            continue;
+        };
+        let failed = |error| Error::io("pass on the lock of", guard.resource().as_str(), error);
+        let file = rustix::fs::fstat(&descriptor).map_err(failed)?;
+        if let Entry::Vacant(first) = inherited.entry((file.st_dev, file.st_ino)) {
+            rustix::io::fcntl_setfd(&descriptor, FdFlags::empty()).map_err(failed)?;
+            first.insert(descriptor);
         }
     }
-    Ok(inherited)
+    Ok(inherited.into_values().collect())
 }
 
 /// Makes the kernel kill the command when we die.

@@ -2,53 +2,58 @@
 
 use std::ffi::OsString;
 
-use tenure::{Guard, Lease, LockSet, Session};
+use tenure::{Lease, LockSet, Owner, Resource, Session};
 
-use super::nesting::{Ancestors, Outer, Outers};
+use super::taken::Taken;
+use crate::nesting::{Ancestors, Outer, Outers};
 
-/// The variables for the command. Resources, leases and tokens stand in the same order.
-pub fn of_command(
-    session: &Session,
-    wanted: &LockSet,
-    guards: &[Guard],
-    reused: &[Lease],
-    ancestors: &Ancestors,
-) -> Vec<(&'static str, OsString)> {
-    let own: Vec<Lease> = guards.iter().map(Guard::lease).collect();
-    let of = |resource: &tenure::Resource| {
-        let mut leases = own.iter().chain(reused);
+/// What the command runs under.
+pub struct Under<'a> {
+    /// The store that it uses by default.
+    pub store: &'a str,
+    /// On whose behalf.
+    pub owner: &'a Owner,
+    /// The slot.
+    pub slot: &'a Taken,
+    /// The locks.
+    pub locks: &'a Taken,
+    /// The locks in the order they were taken.
+    pub wanted: &'a LockSet,
+    /// What outer `run`s hold.
+    pub ancestors: &'a Ancestors,
+}
+
+/// The variables for the command. Resources, leases and tokens stand in the same order: the slot,
+/// then the locks as they are taken.
+pub fn of_command(under: &Under<'_>) -> Vec<(&'static str, OsString)> {
+    let (slot, locks) = (under.slot.own(), under.locks.own());
+    let known: Vec<&Outer> = locks.iter().chain(&under.locks.under).collect();
+    let of = |resource: &Resource| {
+        let mut leases = known.iter().map(|outer| &outer.lease);
         leases.find(|lease| lease.resource == *resource)
     };
-    let in_order: Vec<&Lease> = wanted
-        .iter()
-        .filter_map(|(resource, _)| of(resource))
+    let in_order = slot.iter().chain(&under.slot.under);
+    let in_order = in_order.map(|outer| &outer.lease);
+    let in_order: Vec<&Lease> = in_order
+        .chain(under.wanted.iter().filter_map(|(resource, _)| of(resource)))
         .collect();
     let list = |field: &dyn Fn(&Lease) -> String| {
         let fields: Vec<String> = in_order.iter().map(|lease| field(lease)).collect();
-        fields.join(",")
+        fields.join(",").into()
     };
-    let store = session.keeper().store().url();
-    let all = own.iter().map(|lease| Outer {
-        lease: lease.clone(),
-        store: store.to_owned(),
-    });
-    let leases = all.chain(ancestors.all().cloned()).collect();
-    vec![
-        ("TENURE_STORE", store.into()),
-        ("TENURE_SESSION", session.id().as_str().into()),
-        ("TENURE_OWNER", session.owner().as_str().into()),
-        (
-            "TENURE_RESOURCE",
-            list(&|lease| lease.resource.to_string()).into(),
-        ),
-        (
-            "TENURE_LEASE",
-            list(&|lease| lease.lease.to_string()).into(),
-        ),
-        (
-            "TENURE_TOKEN",
-            list(&|lease| lease.token.to_string()).into(),
-        ),
+    let own = slot.iter().chain(&locks);
+    let leases = own.chain(under.ancestors.all()).cloned().collect();
+    let mut variables: Vec<(&'static str, OsString)> = vec![
+        ("TENURE_STORE", under.store.into()),
+        ("TENURE_OWNER", under.owner.as_str().into()),
+        ("TENURE_RESOURCE", list(&|lease| lease.resource.to_string())),
+        ("TENURE_LEASE", list(&|lease| lease.lease.to_string())),
+        ("TENURE_TOKEN", list(&|lease| lease.token.to_string())),
         ("TENURE_LEASES", Outers { leases }.to_json().into()),
-    ]
+    ];
+    // Where nothing was taken, the session of the outer run stands.
+    let sessions = [&under.locks.session, &under.slot.session];
+    let session: Option<&Session> = sessions.into_iter().flatten().next();
+    variables.extend(session.map(|session| ("TENURE_SESSION", session.id().as_str().into())));
+    variables
 }

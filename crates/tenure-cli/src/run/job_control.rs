@@ -21,6 +21,8 @@ use std::ptr;
 
 use rustix::process::{Pid, Signal};
 
+use crate::signals::{restore, set_default, stop_self};
+
 /// The terminal of this process and of the command, if there is one.
 #[derive(Debug)]
 pub struct Terminal {
@@ -125,32 +127,9 @@ impl Terminal {
     }
 }
 
-/// Stops this process, as Ctrl-Z does to those who do not listen to it.
-pub fn stop_self() {
-    let listening = set_default(libc::SIGTSTP);
-    // SAFETY: a plain call. It comes back when we are continued, or at once if nobody could.
-    unsafe { libc::kill(libc::getpid(), libc::SIGTSTP) };
-    restore(libc::SIGTSTP, &listening);
-}
-
 /// Stops this process and all of its group.
 fn stop_group(signal: Signal) {
     let listening = set_default(libc::SIGTSTP);
     let _ = rustix::process::kill_current_process_group(signal);
     restore(libc::SIGTSTP, &listening);
-}
-
-fn set_default(number: libc::c_int) -> libc::sigaction {
-    // SAFETY: zero is a valid `sigaction`, the default one; all pointers are valid.
-    unsafe {
-        let default: libc::sigaction = mem::zeroed();
-        let mut before: libc::sigaction = mem::zeroed();
-        libc::sigaction(number, &default, &mut before);
-        before
-    }
-}
-
-fn restore(number: libc::c_int, action: &libc::sigaction) {
-    // SAFETY: `action` was written by the system.
-    unsafe { libc::sigaction(number, action, ptr::null_mut()) };
 }

@@ -7,44 +7,61 @@
 //! - Signals are listened to before the first lock is asked for, so that none is lost between
 //!   the grant and the start of the command.
 //! - Whatever happens after the grant, the locks are released before this process ends.
+//! - A slot is taken before all locks, and given back after them.
 
-mod acquire;
 mod child;
 mod environment;
 mod job_control;
-mod nesting;
-mod signals;
-mod waiting;
+mod slot;
+mod taken;
 
 use std::process::ExitCode;
 use std::time::Duration;
 
 use tenure::request::command_line;
-use tenure::{Guard, LockSet, Options, SessionOptions};
+use tenure::{Class, Error, Guard, Keeper, LockSet, Options, SessionOptions};
 
 use crate::cli::{self, Global};
 use crate::context::{Context, owner};
-use crate::exit;
+use crate::nesting::{self, Ancestors, Outer, Outers, Plan};
 use crate::report::{Failure, Report, word};
+use crate::signals::Signals;
+use crate::{exit, runtime};
 use child::{Child, Launch};
-use nesting::Ancestors;
-use signals::Signals;
-pub use signals::unavailable;
+use environment::Under;
+use taken::{Asked, Limit, Taken};
 
 /// How long `run` waits unless something says otherwise.
 const WAIT_DEFAULT: Duration = Duration::from_secs(600);
 
 /// Runs a command under locks.
-///
-/// One thread: the command is a child of this very thread, as `--close` needs it.
 pub fn run(global: &Global, options: cli::Run, report: Report) -> Result<ExitCode, Failure> {
     let context = Context::new(global)?;
-    signals::require_descriptors()?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let runtime = runtime.map_err(signals::unavailable)?;
-    runtime.block_on(under_locks(&context, options, report))
+    runtime::block_on(under_locks(&context, options, report))
+}
+
+/// The stores that are needed, open.
+struct Stores {
+    /// Of the locks. Not needed for a slot alone.
+    locks: Option<Keeper>,
+    /// Of the slots.
+    slots: Option<Keeper>,
+}
+
+impl Stores {
+    async fn open(context: &Context, options: &cli::Run, outers: &Outers) -> tenure::Result<Self> {
+        let mut stores = Self {
+            locks: None,
+            slots: None,
+        };
+        if !options.resources.is_empty() || outers.has_locks() {
+            stores.locks = Some(context.keeper(WAIT_DEFAULT).await?);
+        }
+        if options.slot.is_some() {
+            stores.slots = Some(context.slots(WAIT_DEFAULT).await?);
+        }
+        Ok(stores)
+    }
 }
 
 async fn under_locks(
@@ -53,36 +70,36 @@ async fn under_locks(
     report: Report,
 ) -> Result<ExitCode, Failure> {
     let mut signals = Signals::listen()?;
-    let keeper = context.keeper(WAIT_DEFAULT).await?;
-    let ancestors = Ancestors::of_process(&keeper).await?;
-    let wanted = options.resources.into_iter();
-    let wanted = wanted.map(|wanted| (wanted.resource, wanted.mode.unwrap_or(options.mode)));
-    let wanted = LockSet::new(&keeper.settings().ranking, wanted);
-    let plan = match options.reuse {
-        true => ancestors.reuse(&wanted, &keeper)?,
-        false => nesting::Plan::take_all(wanted.clone()),
-    };
-    let session = keeper.session(SessionOptions {
-        owner: owner(options.owner)?,
-        command: Some(command_line(&options.command)),
-        ancestors: ancestors.held(),
+    let outers = nesting::outers()?;
+    let stores = Stores::open(context, &options, &outers).await?;
+    let (locks, slots) = (stores.locks.as_ref(), stores.slots.as_ref());
+    let ancestors = Ancestors::proved(outers, locks, slots).await?;
+    let ranking = context.settings(WAIT_DEFAULT).ranking;
+    let wanted = options.resources.iter();
+    let wanted = wanted.map(|w| (w.resource.clone(), w.mode.unwrap_or(options.mode)));
+    let wanted = LockSet::new(&ranking, wanted);
+    let (slot, locks) = take(
+        context,
+        &options,
+        &stores,
+        &wanted,
+        &ancestors,
+        &mut signals,
+    )
+    .await?;
+    let store = stores.locks.as_ref().map(|keeper| keeper.store().url());
+    let environment = environment::of_command(&Under {
+        store: store.unwrap_or(&context.located.url),
+        owner: &owner(options.owner.clone())?,
+        slot: &slot,
+        locks: &locks,
+        wanted: &wanted,
+        ancestors: &ancestors,
     });
-    let session = session.await?;
-    let asked = Options {
-        wait: if options.no_wait {
-            Some(Duration::ZERO)
-        } else {
-            options.wait
-        },
-        purpose: options.purpose,
-        metadata: options.meta,
-    };
-    let guards = acquire::acquire(&session, &plan.missing, &asked, &mut signals).await;
-    let guards = guards.map_err(|error| match error.class() {
-        tenure::Class::Busy => Failure::BusyAs(error, options.busy_exit),
-        _ => Failure::Error(error),
-    })?;
-    let environment = environment::of_command(&session, &wanted, &guards, &plan.reused, &ancestors);
+    // In the order they were taken. The sessions end after all that they hold.
+    let mut guards = slot.guards;
+    guards.extend(locks.guards);
+    let sessions = [slot.session, locks.session];
     let child = Child::spawn(&Launch {
         command: &options.command,
         environment: &environment,
@@ -99,6 +116,8 @@ async fn under_locks(
     let on_loss = |error| report.late_failure(&Failure::Error(error));
     let ended = child.supervise(&mut signals, &guards, on_loss).await;
     let lost_late = release(guards).await;
+    // Before this process may end itself by the signal that ended the command.
+    drop(sessions);
     if let Some(error) = lost_late.filter(|_| !ended.lost) {
         on_loss(error);
         return Ok(ExitCode::from(exit::LOST));
@@ -110,13 +129,96 @@ async fn under_locks(
     Ok(ExitCode::from(ended.code))
 }
 
+/// Takes the slot and then the locks, within one time limit; all or nothing.
+async fn take(
+    context: &Context,
+    options: &cli::Run,
+    stores: &Stores,
+    wanted: &LockSet,
+    ancestors: &Ancestors,
+    signals: &mut Signals,
+) -> Result<(Taken, Taken), Failure> {
+    let busy_exit = options.busy_exit;
+    let limit = match options.no_wait {
+        true => Duration::ZERO,
+        false => options.wait.unwrap_or(context.settings(WAIT_DEFAULT).wait),
+    };
+    let mut asked = Asked {
+        owner: owner(options.owner.clone())?,
+        command: command_line(&options.command),
+        options: Options {
+            wait: Some(limit),
+            purpose: options.purpose.clone(),
+            metadata: options.meta.clone(),
+            capacity: None,
+        },
+    };
+    let limit = Limit::new(limit);
+    let mut slot = Taken::default();
+    if let (Some(wanted), Some(keeper)) = (&options.slot, &stores.slots) {
+        let taken = slot::take(wanted, keeper, ancestors, &asked, signals);
+        slot = taken
+            .await
+            .map_err(|error| slot::failure(error, wanted, keeper, busy_exit))?;
+        asked.options.wait = Some(limit.left());
+    }
+    let Some(keeper) = stores.locks.as_ref().filter(|_| !wanted.is_empty()) else {
+        return Ok((slot, Taken::default()));
+    };
+    match take_locks(keeper, wanted, options, ancestors, &asked, signals).await {
+        Ok(locks) => Ok((slot, locks)),
+        Err(error) => {
+            release(slot.guards).await;
+            Err(busy_as(limit.whole_in(error), busy_exit))
+        }
+    }
+}
+
+/// What is busy has the exit code that the user wants for it.
+fn busy_as(error: Error, busy_exit: u8) -> Failure {
+    let code = (error.class() == Class::Busy).then_some(busy_exit);
+    Failure::Adjusted {
+        error,
+        code,
+        remedy: None,
+    }
+}
+
+/// Takes what is missing of the locks.
+async fn take_locks(
+    keeper: &Keeper,
+    wanted: &LockSet,
+    options: &cli::Run,
+    ancestors: &Ancestors,
+    asked: &Asked,
+    signals: &mut Signals,
+) -> tenure::Result<Taken> {
+    let plan = match options.reuse {
+        true => ancestors.reuse(wanted, keeper)?,
+        false => Plan::take_all(wanted.clone()),
+    };
+    let session = keeper.session(SessionOptions {
+        owner: asked.owner.clone(),
+        command: Some(asked.command.clone()),
+        ancestors: ancestors.held(),
+    });
+    let mut taken = taken::take(session.await?, &plan.missing, &asked.options, signals).await?;
+    let store = keeper.store().url();
+    let reused = plan.reused.into_iter().map(|lease| Outer {
+        lease,
+        store: store.to_owned(),
+    });
+    taken.under = reused.collect();
+    Ok(taken)
+}
+
 /// Releases in reverse order, and says whether a lock turned out to be lost.
-async fn release(guards: Vec<Guard>) -> Option<tenure::Error> {
+async fn release(guards: Vec<Guard>) -> Option<Error> {
     let mut lost = None;
     for guard in guards.into_iter().rev() {
         if let Err(failed) = guard.release().await {
             match failed.source.class() {
-                tenure::Class::Lost | tenure::Class::NotAllowed => lost = Some(failed.source),
+                Class::Lost | Class::NotAllowed => lost = Some(failed.source),
                 // Dropping the guard gives the lock up all the same.
                 _ => word(&failed.to_string()),
             }

@@ -18,7 +18,17 @@ fn every_shell_gets_its_completions() {
         assert_eq!(code(&output), 0);
         let script = text(&output.stdout);
         assert!(script.contains(mark), "{shell}");
-        for word in ["run", "doctor", "busy-exit"] {
+        for word in [
+            "run",
+            "lock",
+            "renew",
+            "recover",
+            "break",
+            "audit",
+            "doctor",
+            "busy-exit",
+            "slot",
+        ] {
             assert!(script.contains(word), "{shell}: {word}");
         }
     }

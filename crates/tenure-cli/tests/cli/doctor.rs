@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::holder::Holder;
-use crate::world::{World, code, json, text};
+use crate::world::{World, code, json, text, until};
 
 fn check<'a>(diagnosis: &'a Value, name: &str) -> &'a Value {
     let checks = diagnosis["checks"].as_array().unwrap();
@@ -24,109 +24,119 @@ fn diagnose(world: &World) -> (i32, Value) {
 
 #[test]
 fn a_sound_store_is_proved_to_exclude() {
-    let world = World::new();
-    let (code, diagnosis) = diagnose(&world);
-    assert_eq!(
-        (code, &diagnosis["problems"]),
-        (0, &0.into()),
-        "{diagnosis}"
-    );
-    assert_eq!(diagnosis["store"], world.store());
-    assert!(diagnosis["why"].as_str().unwrap().contains("TENURE_STORE"));
-    assert_eq!(check(&diagnosis, "exclusion")["ok"], true);
-    assert!(
-        check(&diagnosis, "directory")["detail"]
-            .as_str()
-            .unwrap()
-            .contains("mode 0700")
-    );
-    assert!(
-        check(&diagnosis, "file system")["detail"]
-            .as_str()
-            .unwrap()
-            .contains("trusted")
-    );
+    for world in World::each() {
+        let (code, diagnosis) = diagnose(&world);
+        assert_eq!(
+            (code, &diagnosis["problems"]),
+            (0, &0.into()),
+            "{diagnosis}"
+        );
+        assert_eq!(diagnosis["store"], world.store());
+        assert!(diagnosis["why"].as_str().unwrap().contains("TENURE_STORE"));
+        assert_eq!(check(&diagnosis, "exclusion")["ok"], true);
+        let slots = check(&diagnosis, "slots")["detail"].as_str().unwrap();
+        assert!(
+            slots.contains("home/.local/state/tenure/slots.db"),
+            "{slots}"
+        );
+        assert!(
+            check(&diagnosis, "directory")["detail"]
+                .as_str()
+                .unwrap()
+                .contains("mode 0700")
+        );
+        assert!(
+            check(&diagnosis, "file system")["detail"]
+                .as_str()
+                .unwrap()
+                .contains("trusted")
+        );
+    }
 }
 
 #[test]
 fn people_are_told_that_all_is_well() {
-    let world = World::new();
-    let output = world.tenure().arg("doctor").output().unwrap();
-    assert_eq!(code(&output), 0);
-    let said = text(&output.stdout);
-    assert!(
-        said.contains(&world.store()) && said.contains("exclusion"),
-        "{said}"
-    );
-    assert!(said.ends_with("all is well\n"), "{said}");
+    for world in World::each() {
+        let output = world.tenure().arg("doctor").output().unwrap();
+        assert_eq!(code(&output), 0);
+        let said = text(&output.stdout);
+        assert!(
+            said.contains(&world.store()) && said.contains("exclusion"),
+            "{said}"
+        );
+        assert!(said.ends_with("all is well\n"), "{said}");
+    }
 }
 
 #[test]
 fn two_doctors_at_once_do_not_disturb_each_other() {
-    let world = World::new();
-    let start = || {
-        world
-            .tenure()
-            .arg("doctor")
-            .stdout(std::process::Stdio::null())
-            .spawn()
-            .unwrap()
-    };
-    let mut doctors: Vec<_> = (0..4).map(|_| start()).collect();
-    assert!(
-        doctors
-            .iter_mut()
-            .all(|doctor| doctor.wait().unwrap().success())
-    );
+    for world in World::each() {
+        let start = || {
+            world
+                .tenure()
+                .arg("doctor")
+                .stdout(std::process::Stdio::null())
+                .spawn()
+                .unwrap()
+        };
+        let mut doctors: Vec<_> = (0..4).map(|_| start()).collect();
+        assert!(
+            doctors
+                .iter_mut()
+                .all(|doctor| doctor.wait().unwrap().success())
+        );
+    }
 }
 
 #[test]
 fn a_directory_that_cannot_be_written_is_a_problem() {
-    let world = World::new();
-    fs::create_dir(world.path("store")).unwrap();
-    for (path, mode) in [("", 0o755), ("store", 0o555)] {
-        fs::set_permissions(world.path(path), fs::Permissions::from_mode(mode)).unwrap();
-    }
-    // Root may write everywhere, so this is done as someone who may not. The command is copied to
-    // where that one can reach it.
-    let copy = world.path("tenure");
-    fs::copy(env!("CARGO_BIN_EXE_tenure"), &copy).unwrap();
-    let mut command = match rustix::process::geteuid().is_root() {
-        true => {
-            let mut command = Command::new("setpriv");
-            command
-                .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
-                .arg(&copy);
-            command
+    for world in World::each() {
+        fs::create_dir(world.path("store")).unwrap();
+        for (path, mode) in [("", 0o755), ("store", 0o555)] {
+            fs::set_permissions(world.path(path), fs::Permissions::from_mode(mode)).unwrap();
         }
-        false => Command::new(&copy),
-    };
-    world.prepare(&mut command);
-    let output = command.args(["doctor", "--json"]).output().unwrap();
-    assert_eq!(code(&output), 1, "{output:?}");
-    let diagnosis = json(&output.stdout);
-    assert_eq!(check(&diagnosis, "directory")["ok"], false, "{diagnosis}");
-    assert!(
-        check(&diagnosis, "directory")["remedy"]
-            .as_str()
-            .unwrap()
-            .contains("write access")
-    );
-    assert_eq!(check(&diagnosis, "open")["ok"], false);
+        // Root may write everywhere, so this is done as someone who may not. The command is copied to
+        // where that one can reach it.
+        let copy = world.path("tenure");
+        fs::copy(env!("CARGO_BIN_EXE_tenure"), &copy).unwrap();
+        let mut command = match rustix::process::geteuid().is_root() {
+            true => {
+                let mut command = Command::new("setpriv");
+                command
+                    .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+                    .arg(&copy);
+                command
+            }
+            false => Command::new(&copy),
+        };
+        world.prepare(&mut command);
+        let output = command.args(["doctor", "--json"]).output().unwrap();
+        assert_eq!(code(&output), 1, "{output:?}");
+        let diagnosis = json(&output.stdout);
+        assert_eq!(check(&diagnosis, "directory")["ok"], false, "{diagnosis}");
+        assert!(
+            check(&diagnosis, "directory")["remedy"]
+                .as_str()
+                .unwrap()
+                .contains("write access")
+        );
+        assert_eq!(check(&diagnosis, "open")["ok"], false);
+    }
 }
 
 #[test]
 fn a_bad_file_is_a_problem_and_not_the_end() {
-    let world = World::new();
-    fs::write(world.path("tenure.toml"), "nonsense = 1\n").unwrap();
-    let (code, diagnosis) = diagnose(&world);
-    assert_eq!((code, &diagnosis["problems"]), (1, &1.into()));
-    assert_eq!(check(&diagnosis, "configuration")["ok"], false);
+    for world in World::each() {
+        fs::write(world.path("tenure.toml"), "nonsense = 1\n").unwrap();
+        let (code, diagnosis) = diagnose(&world);
+        assert_eq!((code, &diagnosis["problems"]), (1, &1.into()));
+        assert_eq!(check(&diagnosis, "configuration")["ok"], false);
+    }
 }
 
 #[test]
 fn foreign_files_among_the_locks_are_a_problem() {
-    let world = World::new();
+    let world = World::file();
     assert!(world.is_free("x"));
     fs::write(world.path("store/locks/notes.txt"), "").unwrap();
     let (code, diagnosis) = diagnose(&world);
@@ -141,7 +151,7 @@ fn foreign_files_among_the_locks_are_a_problem() {
 
 #[test]
 fn the_failure_of_the_other_process_is_told_in_its_own_words() {
-    let world = World::new();
+    let world = World::file();
     assert!(world.is_free("doctor:exclusion"));
     let mut files = fs::read_dir(world.path("store/locks")).unwrap();
     let lock = files.next().unwrap().unwrap().path();
@@ -163,25 +173,94 @@ fn the_failure_of_the_other_process_is_told_in_its_own_words() {
 
 #[test]
 fn a_directory_everyone_can_write_to_is_a_problem() {
-    let world = World::new();
-    assert!(world.is_free("x"));
-    fs::set_permissions(world.path("store"), fs::Permissions::from_mode(0o777)).unwrap();
-    let (code, diagnosis) = diagnose(&world);
-    assert_eq!(code, 1);
-    assert_eq!(check(&diagnosis, "directory")["ok"], false, "{diagnosis}");
+    for world in World::each() {
+        assert!(world.is_free("x"));
+        fs::set_permissions(world.path("store"), fs::Permissions::from_mode(0o777)).unwrap();
+        let (code, diagnosis) = diagnose(&world);
+        assert_eq!(code, 1);
+        assert_eq!(check(&diagnosis, "directory")["ok"], false, "{diagnosis}");
+    }
 }
 
 #[test]
 fn commands_that_outlived_their_run_are_counted() {
+    for world in World::each() {
+        let mut holder = Holder::start(&world, ["x"]);
+        holder.signal_run(libc::SIGKILL);
+        holder.wait();
+        let (code, diagnosis) = diagnose(&world);
+        assert_eq!(code, 0, "it is no problem: {diagnosis}");
+        let detail = check(&diagnosis, "leftovers")["detail"].as_str().unwrap();
+        assert!(
+            detail.contains("1 lease held, 1 by a command whose run is gone"),
+            "{detail}"
+        );
+    }
+}
+
+#[test]
+fn a_database_that_others_can_read_or_change_is_a_problem() {
+    let world = World::new();
+    assert!(world.is_free("x"));
+    for name in ["tenure.db", "tenure.db-anchor"] {
+        let path = world.path("store").join(name);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        let (code, diagnosis) = diagnose(&world);
+        assert_eq!(code, 1, "{diagnosis}");
+        let check = check(&diagnosis, "database");
+        assert!(
+            check["detail"].as_str().unwrap().contains("mode 0644"),
+            "{check}"
+        );
+        let remedy = format!("chmod go= {}", path.display());
+        assert_eq!(check["remedy"], remedy.as_str());
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    }
+}
+
+#[test]
+fn leases_waiters_and_what_is_stale_are_counted() {
+    let world = World::new();
+    let _lease = world.lock(["x", "--ttl", "1h"]);
+    let _stale = world.lock(["y", "--ttl", "1s"]);
+    let mut waiter = world.tenure();
+    waiter
+        .args(["run", "x", "--", "true"])
+        .stderr(std::process::Stdio::null());
+    let mut waiter = waiter.spawn().unwrap();
+    world.until_waiting(1, waiter.id());
+    until("one is stale", || {
+        let (_, diagnosis) = diagnose(&world);
+        let detail = check(&diagnosis, "leftovers")["detail"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        assert!(detail.contains("2 leases held, 0 by a command") && detail.contains("1 waiter,"));
+        detail.contains("1 stale lease (tenure recover")
+    });
+    waiter.kill().unwrap();
+    waiter.wait().unwrap();
+}
+
+#[test]
+fn a_lease_whose_session_nobody_can_prove_is_a_problem_that_break_ends() {
     let world = World::new();
     let mut holder = Holder::start(&world, ["x"]);
-    holder.signal_run(libc::SIGKILL);
-    holder.wait();
-    let (code, diagnosis) = diagnose(&world);
-    assert_eq!(code, 0, "it is no problem: {diagnosis}");
-    let detail = check(&diagnosis, "leftovers")["detail"].as_str().unwrap();
+    fs::remove_dir_all(world.path("store/sessions")).unwrap();
+    let (_, diagnosis) = diagnose(&world);
+    let found = check(&diagnosis, "leftovers");
+    assert_eq!(found["ok"], false, "{diagnosis}");
     assert!(
-        detail.contains("1 lease held, 1 by a command whose run is gone"),
-        "{detail}"
+        found["remedy"].as_str().unwrap().contains("tenure break"),
+        "{found}"
     );
+    let listing = world.json(["ls"]);
+    assert_eq!(listing["held"][0]["state"], "unknown", "{listing}");
+    assert!(!world.is_free("x"), "it may be alive");
+    holder.signal_run(libc::SIGKILL);
+    holder.let_go();
+    let lease = listing["held"][0]["lease"].as_str().unwrap();
+    let broken = world.call(["break", lease, "--reason", "its session is gone", "--yes"]);
+    assert_eq!(code(&broken), 0, "{broken:?}");
+    until("it is free", || world.is_free("x"));
 }

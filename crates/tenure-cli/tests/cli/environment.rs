@@ -6,50 +6,51 @@ use crate::world::{World, code, json, text};
 
 #[test]
 fn the_command_is_told_everything_about_its_leases() {
-    let world = World::new();
-    let names = "STORE SESSION OWNER RESOURCE LEASE TOKEN";
-    let script =
-        format!("for n in {names}; do eval echo \\$TENURE_$n; done; printenv TENURE_LEASES");
-    let output = world.run([
-        "--owner",
-        "agent:7",
-        "--purpose",
-        "why",
-        "--meta",
-        "{\"a\":1}",
-        "name:b=read",
-        "project:a",
-        "--",
-        "sh",
-        "-c",
-        &script,
-    ]);
-    let said = text(&output.stdout);
-    let lines: Vec<&str> = said.lines().collect();
-    assert_eq!(lines[0], world.store());
-    assert_eq!(lines[2], "agent:7");
-    assert_eq!(lines[3], "project:a,name:b", "in the order they are taken");
-    let leases = json(lines[6].as_bytes());
-    let leases = leases["leases"].as_array().unwrap();
-    let joined = |field: &str| {
-        let fields = leases
-            .iter()
-            .map(|lease| lease[field].to_string().replace('"', ""));
-        fields.collect::<Vec<_>>().join(",")
-    };
-    assert_eq!(lines[3], joined("resource"));
-    assert_eq!(lines[4], joined("lease"));
-    assert_eq!(lines[5], joined("token"));
-    assert_eq!(joined("mode"), "write,read");
-    for lease in leases {
-        assert_eq!(lease["session"], lines[1]);
-        assert_eq!(lease["purpose"], "why");
-        assert_eq!(lease["metadata"]["a"], 1);
-        assert_eq!(lease["expires_at"], serde_json::Value::Null);
-        assert!(
-            lease["command"].as_str().unwrap().starts_with("sh -c "),
-            "{lease}"
-        );
+    for world in World::each() {
+        let names = "STORE SESSION OWNER RESOURCE LEASE TOKEN";
+        let script =
+            format!("for n in {names}; do eval echo \\$TENURE_$n; done; printenv TENURE_LEASES");
+        let output = world.run([
+            "--owner",
+            "agent:7",
+            "--purpose",
+            "why",
+            "--meta",
+            "{\"a\":1}",
+            "name:b=read",
+            "project:a",
+            "--",
+            "sh",
+            "-c",
+            &script,
+        ]);
+        let said = text(&output.stdout);
+        let lines: Vec<&str> = said.lines().collect();
+        assert_eq!(lines[0], world.store());
+        assert_eq!(lines[2], "agent:7");
+        assert_eq!(lines[3], "project:a,name:b", "in the order they are taken");
+        let leases = json(lines[6].as_bytes());
+        let leases = leases["leases"].as_array().unwrap();
+        let joined = |field: &str| {
+            let fields = leases
+                .iter()
+                .map(|lease| lease[field].to_string().replace('"', ""));
+            fields.collect::<Vec<_>>().join(",")
+        };
+        assert_eq!(lines[3], joined("resource"));
+        assert_eq!(lines[4], joined("lease"));
+        assert_eq!(lines[5], joined("token"));
+        assert_eq!(joined("mode"), "write,read");
+        for lease in leases {
+            assert_eq!(lease["session"], lines[1]);
+            assert_eq!(lease["purpose"], "why");
+            assert_eq!(lease["metadata"]["a"], 1);
+            assert_eq!(lease["expires_at"], serde_json::Value::Null);
+            assert!(
+                lease["command"].as_str().unwrap().starts_with("sh -c "),
+                "{lease}"
+            );
+        }
     }
 }
 
@@ -74,13 +75,14 @@ fn a_resource_named_twice_is_taken_once_in_its_strongest_mode() {
 
 #[test]
 fn tokens_grow_from_run_to_run() {
-    let world = World::new();
-    let token = || {
-        let output = world.run(["x", "--", "sh", "-c", "echo $TENURE_TOKEN"]);
-        text(&output.stdout).trim().parse::<u64>().unwrap()
-    };
-    let (first, second) = (token(), token());
-    assert!(first < second);
+    for world in World::each() {
+        let token = || {
+            let output = world.run(["x", "--", "sh", "-c", "echo $TENURE_TOKEN"]);
+            text(&output.stdout).trim().parse::<u64>().unwrap()
+        };
+        let (first, second) = (token(), token());
+        assert!(first < second);
+    }
 }
 
 #[test]
@@ -94,13 +96,14 @@ fn the_exit_code_of_the_command_is_passed_on() {
 
 #[test]
 fn a_signal_that_ended_the_command_is_passed_on() {
-    let world = World::new();
-    for number in [libc::SIGKILL, libc::SIGSEGV, libc::SIGTERM] {
-        let script = format!("kill -{number} $$");
-        assert_eq!(
-            code(&world.run(["x", "--", "sh", "-c", &script])),
-            128 + number
-        );
+    for world in World::each() {
+        for number in [libc::SIGKILL, libc::SIGSEGV, libc::SIGTERM] {
+            let script = format!("kill -{number} $$");
+            assert_eq!(
+                code(&world.run(["x", "--", "sh", "-c", &script])),
+                128 + number
+            );
+        }
     }
 }
 
@@ -116,31 +119,33 @@ fn standard_output_and_input_belong_to_the_command() {
 
 #[test]
 fn a_command_that_does_not_exist_is_127_and_leaves_the_lock_free() {
-    let world = World::new();
-    let output = world.run(["x", "--", "no-such-command-here"]);
-    assert_eq!(code(&output), 127);
-    assert!(text(&output.stderr).contains("no-such-command-here"));
-    assert!(world.is_free("x"));
-    let output = world.run(["--json", "x", "--", "./no-such-command-here"]);
-    assert_eq!(code(&output), 127);
-    assert_eq!(json(&output.stdout)["error"]["kind"], "command_not_found");
+    for world in World::each() {
+        let output = world.run(["x", "--", "no-such-command-here"]);
+        assert_eq!(code(&output), 127);
+        assert!(text(&output.stderr).contains("no-such-command-here"));
+        assert!(world.is_free("x"));
+        let output = world.run(["--json", "x", "--", "./no-such-command-here"]);
+        assert_eq!(code(&output), 127);
+        assert_eq!(json(&output.stdout)["error"]["kind"], "command_not_found");
+    }
 }
 
 #[test]
 fn a_command_that_is_not_executable_is_126_and_leaves_the_lock_free() {
-    let world = World::new();
-    std::fs::write(world.path("plain"), "text").unwrap();
-    for command in ["./plain", "/"] {
-        let output = world.run(["x", "--", command]);
-        assert_eq!(code(&output), 126, "{output:?}");
-        assert!(world.is_free("x"));
+    for world in World::each() {
+        std::fs::write(world.path("plain"), "text").unwrap();
+        for command in ["./plain", "/"] {
+            let output = world.run(["x", "--", command]);
+            assert_eq!(code(&output), 126, "{output:?}");
+            assert!(world.is_free("x"));
+        }
+        let output = world.run(["--close", "--json", "x", "--", "./plain"]);
+        assert_eq!(code(&output), 126);
+        assert_eq!(
+            json(&output.stdout)["error"]["kind"],
+            "command_not_executable"
+        );
     }
-    let output = world.run(["--close", "--json", "x", "--", "./plain"]);
-    assert_eq!(code(&output), 126);
-    assert_eq!(
-        json(&output.stdout)["error"]["kind"],
-        "command_not_executable"
-    );
 }
 
 #[test]

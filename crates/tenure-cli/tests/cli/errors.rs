@@ -9,63 +9,66 @@ use crate::world::{World, code, json, text};
 
 #[test]
 fn busy_names_holder_command_pid_host_age_and_purpose_in_one_line() {
-    let world = World::new();
-    let holder = Holder::start(&world, ["--owner", "ana@desk", "--purpose", "nightly", "x"]);
-    let output = world.run(["--no-wait", "x", "--", "true"]);
-    assert_eq!(code(&output), 75);
-    assert!(output.stdout.is_empty());
-    let said = text(&output.stderr);
-    let line = said.lines().next().unwrap();
-    let pid = format!("pid {} on ", holder.run.id());
-    for part in [
-        "tenure: name:x is held (write) by ana@desk for ",
-        &pid,
-        "\"sh -c ",
-        "purpose: nightly",
-    ] {
-        assert!(line.contains(part), "{part:?} is not in {line:?}");
+    for world in World::each() {
+        let holder = Holder::start(&world, ["--owner", "ana@desk", "--purpose", "nightly", "x"]);
+        let output = world.run(["--no-wait", "x", "--", "true"]);
+        assert_eq!(code(&output), 75);
+        assert!(output.stdout.is_empty());
+        let said = text(&output.stderr);
+        let line = said.lines().next().unwrap();
+        let pid = format!("pid {} on ", holder.run.id());
+        for part in [
+            "tenure: name:x is held (write) by ana@desk for ",
+            &pid,
+            "\"sh -c ",
+            "purpose: nightly",
+        ] {
+            assert!(line.contains(part), "{part:?} is not in {line:?}");
+        }
+        assert!(said.lines().nth(1).unwrap().contains("--wait"), "{said}");
     }
-    assert!(said.lines().nth(1).unwrap().contains("--wait"), "{said}");
 }
 
 #[test]
 fn busy_is_data_with_json() {
-    let world = World::new();
-    let holder = Holder::start(&world, ["--purpose", "nightly", "x"]);
-    let output = world.run(["--json", "--no-wait", "x", "--", "true"]);
-    assert_eq!(code(&output), 75);
-    assert!(output.stderr.is_empty());
-    let error = &json(&output.stdout)["error"];
-    assert_eq!(
-        (&error["kind"], &error["resource"]),
-        (&"busy".into(), &"name:x".into())
-    );
-    let holders = &error["holders"];
-    assert_eq!(holders[0]["pid"], holder.run.id());
-    assert_eq!(holders[0]["purpose"], "nightly");
-    assert_eq!(
-        holders[0]["owner"].as_str().unwrap().split('@').next(),
-        Some("ana")
-    );
-    assert!(error["remedy"].as_str().unwrap().contains("--wait"));
+    for world in World::each() {
+        let holder = Holder::start(&world, ["--purpose", "nightly", "x"]);
+        let output = world.run(["--json", "--no-wait", "x", "--", "true"]);
+        assert_eq!(code(&output), 75);
+        assert!(output.stderr.is_empty());
+        let error = &json(&output.stdout)["error"];
+        assert_eq!(
+            (&error["kind"], &error["resource"]),
+            (&"busy".into(), &"name:x".into())
+        );
+        let holders = &error["holders"];
+        assert_eq!(holders[0]["pid"], holder.run.id());
+        assert_eq!(holders[0]["purpose"], "nightly");
+        assert_eq!(
+            holders[0]["owner"].as_str().unwrap().split('@').next(),
+            Some("ana")
+        );
+        assert!(error["remedy"].as_str().unwrap().contains("--wait"));
+    }
 }
 
 #[test]
 fn a_timeout_says_in_json_who_holds_it() {
-    let world = World::new();
-    let _holder = Holder::start(&world, ["--owner", "ana@desk", "x"]);
-    let output = world.run(["--json", "--wait", "30ms", "x", "--", "true"]);
-    let error = &json(&output.stdout)["error"];
-    let message = error["message"].as_str().unwrap();
-    assert!(
-        message.ends_with("was not free within 30ms; held by ana@desk"),
-        "{message}"
-    );
+    for world in World::each() {
+        let _holder = Holder::start(&world, ["--owner", "ana@desk", "x"]);
+        let output = world.run(["--json", "--wait", "30ms", "x", "--", "true"]);
+        let error = &json(&output.stdout)["error"];
+        let message = error["message"].as_str().unwrap();
+        assert!(
+            message.ends_with("was not free within 30ms; held by ana@desk"),
+            "{message}"
+        );
+    }
 }
 
 #[test]
 fn a_holder_that_only_knows_flock_is_looked_for_by_its_file() {
-    let world = World::new();
+    let world = World::file();
     assert!(world.is_free("x"));
     let mut files = std::fs::read_dir(world.path("store/locks")).unwrap();
     let path = files.next().unwrap().unwrap().path();
@@ -114,36 +117,38 @@ fn usage_errors_in_json_are_one_paragraph_and_name_the_help() {
 
 #[test]
 fn more_resources_than_the_command_can_be_told_of_are_refused_before_any_is_taken() {
-    let world = World::new();
-    let names: Vec<String> = (0..257).map(|number| format!("x{number}")).collect();
-    let with = |number: usize| {
-        let names = names[..number].iter().map(String::as_str);
-        names.chain(["--", "sh", "-c", "\"$TENURE\" run --reuse x7 -- true"])
-    };
-    let output = world.run(with(257));
-    assert_eq!(code(&output), 2, "{output:?}");
-    assert!(text(&output.stderr).contains("at most 256"), "{output:?}");
-    assert!(!world.path("store").exists());
-    let output = world.run(with(256));
-    assert_eq!(code(&output), 0, "{output:?}");
+    for world in World::each() {
+        let names: Vec<String> = (0..257).map(|number| format!("x{number}")).collect();
+        let with = |number: usize| {
+            let names = names[..number].iter().map(String::as_str);
+            names.chain(["--", "sh", "-c", "\"$TENURE\" run --reuse x7 -- true"])
+        };
+        let output = world.run(with(257));
+        assert_eq!(code(&output), 2, "{output:?}");
+        assert!(text(&output.stderr).contains("at most 256"), "{output:?}");
+        assert!(!world.path("store").exists());
+        let output = world.run(with(256));
+        assert_eq!(code(&output), 0, "{output:?}");
+    }
 }
 
 #[test]
 fn the_exit_code_for_busy_can_be_chosen() {
-    let world = World::new();
-    let _holder = Holder::start(&world, ["x"]);
-    for (flag, value) in [("-E", "0"), ("--busy-exit", "200")] {
-        let output = world.run(["--no-wait", flag, value, "x", "--", "true"]);
-        assert_eq!(code(&output).to_string(), value);
+    for world in World::each() {
+        let _holder = Holder::start(&world, ["x"]);
+        for (flag, value) in [("-E", "0"), ("--busy-exit", "200")] {
+            let output = world.run(["--no-wait", flag, value, "x", "--", "true"]);
+            assert_eq!(code(&output).to_string(), value);
+        }
+        let output = world.run(["--wait", "50ms", "-E", "9", "x", "--", "true"]);
+        assert_eq!(code(&output), 9);
+        assert!(
+            text(&output.stderr).contains("was not free within 50ms"),
+            "{output:?}"
+        );
+        let output = world.run(["-E", "256", "x", "--", "true"]);
+        assert_eq!(code(&output), 2);
     }
-    let output = world.run(["--wait", "50ms", "-E", "9", "x", "--", "true"]);
-    assert_eq!(code(&output), 9);
-    assert!(
-        text(&output.stderr).contains("was not free within 50ms"),
-        "{output:?}"
-    );
-    let output = world.run(["-E", "256", "x", "--", "true"]);
-    assert_eq!(code(&output), 2);
 }
 
 #[test]
@@ -173,7 +178,7 @@ fn what_makes_no_sense_is_a_usage_error() {
         &["--owner", "", "x", "--", "true"],
         &["--purpose", "a\u{1b}b", "x", "--", "true"],
         &["--meta", "{", "x", "--", "true"],
-        &["--slot", "heavy:2", "--", "true"],
+        &["--slot", "heavy", "--", "true"],
     ];
     for arguments in bad {
         let output = world.run(arguments.iter().copied());
@@ -245,7 +250,7 @@ fn a_store_no_other_process_can_see_is_refused() {
     let world = World::new();
     let output = world.run(["--store", "memory:", "x", "--", "true"]);
     assert_eq!(code(&output), 78, "{output:?}");
-    for unknown in ["nfs:/x", "file:"] {
+    for unknown in ["nfs:/x", "file:", "sqlite:"] {
         let output = world.run(["--store", unknown, "x", "--", "true"]);
         assert_eq!(code(&output), 78, "{output:?}");
         assert!(!text(&output.stderr).contains("memory"), "{output:?}");
@@ -256,9 +261,11 @@ fn a_store_no_other_process_can_see_is_refused() {
 fn a_store_that_cannot_be_made_exits_69_and_says_where() {
     let world = World::new();
     std::fs::write(world.path("file"), "").unwrap();
-    let output = world.run(["--store", "file:file/store", "x", "--", "true"]);
-    assert_eq!(code(&output), 69, "{output:?}");
-    assert!(text(&output.stderr).contains("file/store"));
+    for store in ["file:file/store", "sqlite:file/store/tenure.db"] {
+        let output = world.run(["--store", store, "x", "--", "true"]);
+        assert_eq!(code(&output), 69, "{output:?}");
+        assert!(text(&output.stderr).contains("file/store"), "{output:?}");
+    }
 }
 
 #[test]

@@ -3,6 +3,10 @@
 // All of it is test code, helpers included.
 #![allow(clippy::unwrap_used)]
 
+mod audit;
+mod breaking;
+mod check;
+mod clock;
 mod completions;
 mod doctor;
 mod environment;
@@ -11,9 +15,16 @@ mod exclusion;
 mod holder;
 mod job_control;
 mod killed;
+mod lock;
 mod ls;
 mod nesting;
+mod recover;
+mod release;
+mod renew;
 mod signals;
+mod slots;
 mod store_choice;
+mod terminal;
+mod upgrade;
 mod waiting;
 mod world;

@@ -21,85 +21,81 @@ fn waiting(world: &World, extra: &[&str]) -> std::process::Child {
         .unwrap()
 }
 
-/// A thread of its own waits in the kernel.
-fn until_it_waits(pid: u32) {
-    until("run waits in the kernel", || {
-        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).map(|tasks| tasks.count());
-        tasks.unwrap_or(0) > 1
-    });
-}
-
 #[test]
 fn a_signal_while_waiting_ends_with_130_and_leaves_nothing_behind() {
     for number in ENDING {
-        let world = World::new();
-        let mut holder = Holder::start(&world, ["x"]);
-        let waiter = waiting(&world, &[]);
-        until_it_waits(waiter.id());
-        signal(waiter.id(), number);
-        let output = waiter.wait_with_output().unwrap();
-        assert_eq!(code(&output), 130, "{output:?}");
-        assert!(text(&output.stderr).contains("interrupted while waiting for name:x"));
-        holder.let_go();
-        assert_eq!(holder.code(), 0);
-        assert!(world.is_free("x") && !world.path("ran").exists());
+        for world in World::each() {
+            let mut holder = Holder::start(&world, ["x"]);
+            let waiter = waiting(&world, &[]);
+            world.until_waiting(1, waiter.id());
+            signal(waiter.id(), number);
+            let output = waiter.wait_with_output().unwrap();
+            assert_eq!(code(&output), 130, "{output:?}");
+            assert!(text(&output.stderr).contains("interrupted while waiting for name:x"));
+            holder.let_go();
+            assert_eq!(holder.code(), 0);
+            assert!(world.is_free("x") && !world.path("ran").exists());
+        }
     }
 }
 
 #[test]
 fn an_interrupted_wait_is_data_with_json() {
-    let world = World::new();
-    let _holder = Holder::start(&world, ["x"]);
-    let waiter = waiting(&world, &["--json"]);
-    until_it_waits(waiter.id());
-    signal(waiter.id(), libc::SIGTERM);
-    let output = waiter.wait_with_output().unwrap();
-    let error = &json(&output.stdout)["error"];
-    assert_eq!(
-        (&error["kind"], &error["resource"]),
-        (&"interrupted".into(), &"name:x".into())
-    );
+    for world in World::each() {
+        let _holder = Holder::start(&world, ["x"]);
+        let waiter = waiting(&world, &["--json"]);
+        world.until_waiting(1, waiter.id());
+        signal(waiter.id(), libc::SIGTERM);
+        let output = waiter.wait_with_output().unwrap();
+        let error = &json(&output.stdout)["error"];
+        assert_eq!(
+            (&error["kind"], &error["resource"]),
+            (&"interrupted".into(), &"name:x".into())
+        );
+    }
 }
 
 #[test]
 fn a_signal_while_running_reaches_the_command_and_run_ends_as_it_did() {
     for number in ENDING {
-        let world = World::new();
-        let mut holder = Holder::start(&world, ["x"]);
-        holder.signal_run(number);
-        assert_eq!(holder.code(), 128 + number);
-        assert!(world.is_free("x"));
-        assert!(!is_alive(holder.command));
+        for world in World::each() {
+            let mut holder = Holder::start(&world, ["x"]);
+            holder.signal_run(number);
+            assert_eq!(holder.code(), 128 + number);
+            assert!(world.is_free("x"));
+            assert!(!is_alive(holder.command));
+        }
     }
 }
 
 #[test]
 fn a_command_may_take_its_time_after_a_signal_and_is_protected_meanwhile() {
-    let world = World::new();
-    let script =
-        "trap 'touch caught; cat >/dev/null; exit 7' TERM; echo $$; while :; do sleep 0.01; done";
-    let mut command = world.tenure();
-    command.args(["run", "x", "--", "sh", "-c", script]);
-    let mut holder = Holder::from_command(command);
-    holder.signal_run(libc::SIGTERM);
-    until_exists(&world.path("caught"));
-    assert!(!world.is_free("x"));
-    holder.let_go();
-    assert_eq!(holder.code(), 7);
-    assert!(world.is_free("x"));
+    for world in World::each() {
+        let script = "trap 'touch caught; cat >/dev/null; exit 7' TERM; echo $$; while :; do sleep 0.01; done";
+        let mut command = world.tenure();
+        command.args(["run", "x", "--", "sh", "-c", script]);
+        let mut holder = Holder::from_command(command);
+        holder.signal_run(libc::SIGTERM);
+        until_exists(&world.path("caught"));
+        assert!(!world.is_free("x"));
+        holder.let_go();
+        assert_eq!(holder.code(), 7);
+        assert!(world.is_free("x"));
+    }
 }
 
 #[test]
 fn the_whole_process_group_of_the_command_is_signalled() {
-    let world = World::new();
-    let script = "sleep 300 & echo $!; wait; true";
-    let mut command = world.tenure();
-    command.args(["run", "x", "--", "sh", "-c", script]);
-    let mut holder = Holder::from_command(command);
-    let grandchild = holder.command;
-    holder.signal_run(libc::SIGTERM);
-    assert_eq!(holder.code(), 128 + libc::SIGTERM);
-    until("the grandchild is gone", || !is_alive(grandchild));
+    for world in World::each() {
+        let script = "sleep 300 & echo $!; wait; true";
+        let mut command = world.tenure();
+        command.args(["run", "x", "--", "sh", "-c", script]);
+        let mut holder = Holder::from_command(command);
+        let grandchild = holder.command;
+        holder.signal_run(libc::SIGTERM);
+        assert_eq!(holder.code(), 128 + libc::SIGTERM);
+        until("the grandchild is gone", || !is_alive(grandchild));
+    }
 }
 
 #[test]
@@ -113,25 +109,26 @@ fn the_command_has_a_process_group_of_its_own() {
 
 #[test]
 fn a_signal_that_was_ignored_stays_ignored_for_the_command_too() {
-    let world = World::new();
-    let mut command = Command::new("sh");
-    world.prepare(&mut command);
-    let script = format!("trap '' HUP; exec \"$TENURE\" run x -- sh -c '{HOLD}'");
-    command.arg("-c").arg(script);
-    let mut holder = Holder::from_command(command);
-    holder.signal_run(libc::SIGHUP);
-    signal(holder.command, libc::SIGHUP);
-    assert!(!world.is_free("x"));
-    holder.let_go();
-    assert_eq!(holder.code(), 0);
+    for world in World::each() {
+        let mut command = Command::new("sh");
+        world.prepare(&mut command);
+        let script = format!("trap '' HUP; exec \"$TENURE\" run x -- sh -c '{HOLD}'");
+        command.arg("-c").arg(script);
+        let mut holder = Holder::from_command(command);
+        holder.signal_run(libc::SIGHUP);
+        signal(holder.command, libc::SIGHUP);
+        assert!(!world.is_free("x"));
+        holder.let_go();
+        assert_eq!(holder.code(), 0);
+    }
 }
 
 #[test]
 fn signals_between_grant_and_start_are_not_lost() {
     // At random moments of a short life: whatever the moment, run ends by the signal and
     // leaves the lock free, or had ended before.
-    let world = World::new();
-    for round in 0..60u64 {
+    let worlds = World::each();
+    for (world, round) in worlds.iter().flat_map(|w| (0..60u64).map(move |r| (w, r))) {
         let mut run = world.tenure();
         run.args(["run", "x", "--", "sleep", "300"]);
         run.stderr(Stdio::null());
@@ -152,7 +149,7 @@ fn signals_between_grant_and_start_are_not_lost() {
 
 #[test]
 fn a_lost_lock_stops_the_command_and_exits_79() {
-    let world = World::new();
+    let world = World::file();
     let mut command = world.tenure();
     command
         .args(["run", "x", "--", "sh", "-c", HOLD])
@@ -168,7 +165,7 @@ fn a_lost_lock_stops_the_command_and_exits_79() {
 
 #[test]
 fn a_command_that_will_not_stop_is_killed_once_its_lock_is_lost() {
-    let world = World::new();
+    let world = World::file();
     let script = "trap '' TERM; echo $$; while :; do sleep 0.05; done";
     let mut command = world.tenure();
     command

@@ -37,11 +37,18 @@ fn file(path: std::path::PathBuf) -> String {
     format!("file:{}", path.display())
 }
 
+fn sqlite(path: std::path::PathBuf) -> String {
+    format!("sqlite:{}", path.display())
+}
+
 #[test]
 fn outside_of_everything_it_is_the_state_directory_of_the_user() {
     let world = World::new();
     let (store, why) = chosen(&world, "somewhere");
-    assert_eq!(store, file(world.path("home/.local/state/tenure")));
+    assert_eq!(
+        store,
+        sqlite(world.path("home/.local/state/tenure/tenure.db"))
+    );
     assert!(why.contains("state directory"), "{why}");
 }
 
@@ -54,7 +61,7 @@ fn worktrees_share_the_store_and_so_the_locks() {
         &["-C", "repo", "commit", "--allow-empty", "-m", "first"],
     );
     git(&world, &["-C", "repo", "worktree", "add", "../linked"]);
-    let expected = file(world.path("repo/.git/tenure"));
+    let expected = sqlite(world.path("repo/.git/tenure/tenure.db"));
     for directory in ["repo", "repo/src", "linked", "linked/src"] {
         let (store, why) = chosen(&world, directory);
         assert_eq!(store, expected, "{directory}");
@@ -80,7 +87,7 @@ fn a_bare_repository_and_its_worktree_share_the_store() {
     );
     git(&world, &["clone", "--bare", "repo", "bare.git"]);
     git(&world, &["-C", "bare.git", "worktree", "add", "../linked"]);
-    let expected = file(world.path("bare.git/tenure"));
+    let expected = sqlite(world.path("bare.git/tenure/tenure.db"));
     assert_eq!(chosen(&world, "bare.git").0, expected);
     assert_eq!(chosen(&world, "linked").0, expected);
 }
@@ -93,11 +100,19 @@ fn a_file_beats_git_and_counts_from_the_main_worktree() {
     git(&world, &["-C", "repo", "add", "tenure.toml"]);
     git(&world, &["-C", "repo", "commit", "-m", "first"]);
     git(&world, &["-C", "repo", "worktree", "add", "../linked"]);
-    for directory in ["repo", "linked"] {
-        let (store, why) = chosen(&world, directory);
-        assert_eq!(store, file(world.path("repo/.locks")));
-        assert!(why.contains(&format!("{directory}/tenure.toml")), "{why}");
-    }
+    let names = |written: &str, expected: String| {
+        for directory in ["repo", "linked"] {
+            std::fs::write(world.path(directory).join("tenure.toml"), written).unwrap();
+            let (store, why) = chosen(&world, directory);
+            assert_eq!(store, expected);
+            assert!(why.contains(&format!("{directory}/tenure.toml")), "{why}");
+        }
+    };
+    names("store = 'file:.locks'\n", file(world.path("repo/.locks")));
+    names(
+        "store = 'sqlite:.locks/t.db'\n",
+        sqlite(world.path("repo/.locks/t.db")),
+    );
 }
 
 #[test]

@@ -15,12 +15,39 @@ pub const DEADLINE: Duration = Duration::from_secs(30);
 /// A fresh directory and store, removed at the end.
 pub struct World {
     directory: TempDir,
+    kind: Kind,
+}
+
+/// Where the locks are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    File,
+    Sqlite,
 }
 
 impl World {
+    /// One with the store that is used by default.
     pub fn new() -> Self {
+        Self::with(Kind::Sqlite)
+    }
+
+    /// One with kernel locks.
+    pub fn file() -> Self {
+        Self::with(Kind::File)
+    }
+
+    /// One of each kind: what is said of `run` holds whatever the store.
+    pub fn each() -> [Self; 2] {
+        [Kind::File, Kind::Sqlite].map(Self::with)
+    }
+
+    fn with(kind: Kind) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        Self { directory }
+        Self { directory, kind }
+    }
+
+    pub fn is_file(&self) -> bool {
+        self.kind == Kind::File
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -29,7 +56,10 @@ impl World {
     }
 
     pub fn store(&self) -> String {
-        format!("file:{}", self.path("store").display())
+        match self.kind {
+            Kind::File => format!("file:{}", self.path("store").display()),
+            Kind::Sqlite => format!("sqlite:{}", self.path("store/tenure.db").display()),
+        }
     }
 
     /// The command, in this directory, without anything of the outer environment that counts.
@@ -63,6 +93,51 @@ impl World {
         command.env("TENURE_STORE", self.store());
         command.env("USER", "ana").env("HOME", self.path("home"));
         command.env("TENURE", env!("CARGO_BIN_EXE_tenure"));
+    }
+
+    /// `tenure ARGUMENTS`, to its end.
+    pub fn call<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Output {
+        self.tenure().args(arguments).output().unwrap()
+    }
+
+    /// `tenure ARGUMENTS --json`, which must succeed.
+    #[track_caller]
+    pub fn json<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Value {
+        let output = self.tenure().args(arguments).arg("--json").output();
+        let output = output.unwrap();
+        assert_eq!(code(&output), 0, "{output:?}");
+        json(&output.stdout)
+    }
+
+    /// `tenure lock ARGUMENTS`, which must succeed: the id of the one lease.
+    #[track_caller]
+    pub fn lock<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> String {
+        let output = self.tenure().arg("lock").args(arguments).output().unwrap();
+        assert_eq!(code(&output), 0, "{output:?}");
+        text(&output.stdout).trim().to_owned()
+    }
+
+    /// Waits until so many wait in the store. Kernel locks do not tell; there, a thread of `pid`
+    /// waits in the kernel.
+    #[track_caller]
+    pub fn until_waiting(&self, number: usize, pid: u32) {
+        match self.kind {
+            Kind::File => until("it waits in the kernel", || {
+                let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
+                tasks.map(|tasks| tasks.count()).unwrap_or(0) > 1
+            }),
+            Kind::Sqlite => until("it waits in the store", || {
+                let listing = self.json(["ls"]);
+                listing["waiting"].as_array().unwrap().len() == number
+            }),
+        }
+    }
+
+    /// How many sessions the database knows by their files.
+    pub fn sessions(&self) -> usize {
+        std::fs::read_dir(self.path("store/sessions"))
+            .unwrap()
+            .count()
     }
 
     /// `tenure run ARGUMENTS`, to its end.

@@ -1,8 +1,15 @@
 //! Leases in words: who holds what, since when, and whether that process is still there.
 
+mod record;
+mod text;
+
 use std::time::Duration;
 
-use tenure::{Keeper, Lease, LeaseId, clock, duration};
+use tenure::{Binding, Keeper, Lease, LeaseId, LeaseState, clock, duration};
+
+use crate::cli::Slot;
+pub use record::{ago, record};
+pub use text::{columns, cut, visible};
 
 /// The name of this machine.
 pub fn this_host() -> String {
@@ -21,7 +28,7 @@ pub fn age(lease: &Lease) -> Duration {
 pub const OUTLIVED: &str = "(run is gone; its command goes on)";
 
 /// The leases whose process is gone although they are still held: `run` was killed and its
-/// command, which inherited the lock, goes on.
+/// command, which inherited the lock, goes on. A lease of `tenure lock` belongs to no process.
 ///
 /// A `run` that just ended is gone too, and so is its lease. So each of them is looked up
 /// again after its process was seen to be gone, and counts only if it is still there.
@@ -37,10 +44,13 @@ pub async fn outlived(keeper: &Keeper, leases: &[Lease]) -> Vec<LeaseId> {
     outlived
 }
 
-/// Whether the process that took the lease is gone.
+/// Whether the process that holds the lease is gone.
 ///
 /// Only for people. A process id proves nothing, since it may be in use again.
 pub fn process_is_gone(lease: &Lease) -> bool {
+    if lease.binding == Binding::Lease {
+        return false;
+    }
     let pid = i32::try_from(lease.pid)
         .ok()
         .and_then(rustix::process::Pid::from_raw);
@@ -55,13 +65,17 @@ pub fn process_is_gone(lease: &Lease) -> bool {
 ///
 /// `outlived` are the leases of which [`OUTLIVED`] is said.
 pub fn held_by(lease: &Lease, outlived: &[LeaseId]) -> String {
+    let host = visible(&lease.host);
+    let by = match lease.binding {
+        Binding::Session => format!("pid {} on {host}", lease.pid),
+        // The process that took it is gone as a rule; its number would only mislead.
+        Binding::Lease => format!("lease {}, taken on {host}", lease.lease),
+    };
     let mut text = format!(
-        "held ({}) by {} for {}: pid {} on {}, \"{}\"",
-        lease.mode,
+        "{} {} for {}: {by}, \"{}\"",
+        standing(lease),
         lease.owner,
         duration::show(age(lease)),
-        lease.pid,
-        visible(&lease.host),
         visible(&lease.command),
     );
     if let Some(purpose) = &lease.purpose {
@@ -75,67 +89,43 @@ pub fn held_by(lease: &Lease, outlived: &[LeaseId]) -> String {
     text
 }
 
+/// `held (write) by`, or whatever else its state is. Slots have no mode worth telling.
+fn standing(lease: &Lease) -> String {
+    let mode = match lease.resource.kind() {
+        Slot::KIND => String::new(),
+        _ => format!(" ({})", lease.mode),
+    };
+    match lease.state {
+        LeaseState::Held => format!("held{mode} by"),
+        LeaseState::Offered => format!("offered{mode} to"),
+        LeaseState::Revoking => format!("held{mode}, but being broken, by"),
+        LeaseState::Expired => format!("held{mode}, but expired, by"),
+        LeaseState::Unknown => format!("held{mode}, perhaps by nobody any more, by"),
+    }
+}
+
 /// When a lease ends.
 pub fn ends(lease: &Lease) -> String {
     let now = clock::now();
-    match lease.expires_at {
-        None => "until it is released".into(),
-        Some(at) => format!("at most {} more", duration::show(at.since(now))),
-    }
-}
-
-/// Makes text from others safe to show: nothing in it moves the cursor or turns the
-/// direction of writing.
-pub fn visible(text: &str) -> String {
-    let hidden = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    text.chars()
-        .map(|c| if hidden(c) { '?' } else { c })
-        .collect()
-}
-
-/// How many columns a character takes on a terminal; East Asian ones and emoji take two.
-fn columns_of(c: char) -> usize {
-    let wide = matches!(c, '\u{1100}'..='\u{115f}' | '\u{2e80}'..='\u{a4cf}' | '\u{ac00}'..='\u{d7a3}'
-        | '\u{f900}'..='\u{faff}' | '\u{fe30}'..='\u{fe6f}' | '\u{ff00}'..='\u{ff60}'
-        | '\u{1f300}'..='\u{1faff}' | '\u{20000}'..='\u{3fffd}');
-    if wide { 2 } else { 1 }
-}
-
-/// How many columns a text takes.
-pub fn columns(text: &str) -> usize {
-    text.chars().map(columns_of).sum()
-}
-
-/// Cuts a text to a number of columns, with a mark where something is missing.
-pub fn cut(text: &str, columns_max: usize) -> String {
-    if columns(text) <= columns_max {
-        return text.to_owned();
-    }
-    let mut cut = String::new();
-    let mut used = 0;
-    for c in text.chars() {
-        used += columns_of(c);
-        if used >= columns_max {
-            break;
+    match (lease.state, lease.expires_at) {
+        (LeaseState::Revoking, _) => "until it has stopped, for 10s at most".into(),
+        (LeaseState::Unknown, _) => {
+            let id = &lease.lease;
+            format!("until a person ends it with: tenure break {id} --reason TEXT")
         }
-        cut.push(c);
+        (LeaseState::Expired, _) => "its time is over".into(),
+        (_, None) => "until it is released".into(),
+        (_, Some(at)) => {
+            let more = duration::show(at.since(now));
+            format!("at most {more} more unless it is renewed")
+        }
     }
-    if columns_max > 0 {
-        cut.push('…');
-    }
-    cut
 }
 
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use tenure::{
-        Binding, LeaseState, Mode, Options, Owner, Resource, SessionId, SessionOptions, Timestamp,
-        Token,
-    };
+    use tenure::{Mode, Options, Owner, Resource, SessionId, SessionOptions, Timestamp, Token};
 
     /// A lease of someone else, taken 185 s ago by a process that never existed.
     pub fn lease(resource: &str) -> Lease {
@@ -168,6 +158,46 @@ pub mod tests {
         );
     }
 
+    #[test]
+    fn a_lease_of_its_own_is_named_by_its_id_and_says_when_it_ends() {
+        let mut own = lease("x");
+        own.binding = Binding::Lease;
+        own.expires_at = Some(clock::now().after(Duration::from_millis(61_900)));
+        assert_eq!(
+            held_by(&own, &[]),
+            "held (write) by ana@desk for 3m 05s: lease l1, taken on desk, \"cargo test\", \
+             purpose: nightly"
+        );
+        assert_eq!(ends(&own), "at most 1m 01s more unless it is renewed");
+    }
+
+    #[test]
+    fn what_is_not_simply_held_is_said_to_be_so() {
+        for (state, standing, end) in [
+            (LeaseState::Offered, "offered (write) to ana", "released"),
+            (LeaseState::Revoking, "being broken, by ana", "10s"),
+            (LeaseState::Expired, "expired, by ana", "over"),
+            (LeaseState::Unknown, "perhaps by nobody", "tenure break l1"),
+        ] {
+            let mut lease = lease("x");
+            lease.state = state;
+            let words = held_by(&lease, &[]);
+            assert!(words.contains(standing), "{words}");
+            assert!(ends(&lease).contains(end), "{}", ends(&lease));
+        }
+        assert!(held_by(&lease("slot:build"), &[]).starts_with("held by ana@desk"));
+    }
+
+    #[test]
+    fn a_lease_of_its_own_belongs_to_no_process() {
+        let mut own = lease("x");
+        own.host = this_host();
+        own.pid = i32::MAX.cast_unsigned();
+        assert!(process_is_gone(&own));
+        own.binding = Binding::Lease;
+        assert!(!process_is_gone(&own));
+    }
+
     #[tokio::test]
     async fn only_a_lease_that_is_still_held_without_its_process_outlived_it() {
         let keeper = Keeper::open("memory:").await.unwrap();
@@ -197,18 +227,5 @@ pub mod tests {
         elsewhere.pid = i32::MAX.cast_unsigned();
         elsewhere.host = format!("not-{}", this_host());
         assert!(!process_is_gone(&elsewhere));
-    }
-
-    #[test]
-    fn text_from_others_cannot_steer_the_terminal() {
-        assert_eq!(visible("a\u{1b}[2J\u{202e}b\n"), "a?[2J?b?");
-    }
-
-    #[test]
-    fn text_is_cut_by_columns() {
-        assert_eq!(cut("abcdef", 6), "abcdef");
-        assert_eq!(cut("abcdef", 4), "abc…");
-        assert_eq!(cut("漢字漢字", 5), "漢字…");
-        assert_eq!(cut("abc", 0), "");
     }
 }

@@ -1,20 +1,18 @@
-//! Signals to `run`.
+//! Signals to this process.
 //!
-//! Those that ask a command to end are passed on to its process group. One that was ignored when
-//! `run` started stays ignored, for the command too: `nohup tenure run …` outlives its terminal.
+//! Those that ask for the end are passed on by `run` to the process group of its command, and end
+//! a wait. One that was ignored from the start stays ignored, for the command too: `nohup tenure
+//! run …` outlives its terminal.
 
 use std::future::poll_fn;
 use std::io;
 use std::mem;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::ptr;
 use std::task::Poll;
 
 use tenure::{Error, Result};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-
-use super::job_control::stop_self;
 
 /// What is passed on to the command, and ends a wait.
 const ENDING: [libc::c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
@@ -86,15 +84,6 @@ impl Signals {
     }
 }
 
-/// The runtime panics where it finds no descriptors for itself; it needs five.
-pub fn require_descriptors() -> Result<()> {
-    let spare = [UnixStream::pair(), UnixStream::pair(), UnixStream::pair()];
-    for pair in spare {
-        pair.map_err(unavailable)?;
-    }
-    Ok(())
-}
-
 /// Signals wait for as long as this lives.
 struct Blocked {
     before: libc::sigset_t,
@@ -134,4 +123,29 @@ fn is_ignored(number: libc::c_int) -> bool {
         action
     };
     action.sa_sigaction == libc::SIG_IGN
+}
+
+/// Stops this process, as Ctrl-Z does to those who do not listen to it.
+pub fn stop_self() {
+    let listening = set_default(libc::SIGTSTP);
+    // SAFETY: a plain call. It comes back when we are continued, or at once if nobody could.
+    unsafe { libc::kill(libc::getpid(), libc::SIGTSTP) };
+    restore(libc::SIGTSTP, &listening);
+}
+
+/// Makes a signal do what it does by default, and says what it did before.
+pub fn set_default(number: libc::c_int) -> libc::sigaction {
+    // SAFETY: zero is a valid `sigaction`, the default one; all pointers are valid.
+    unsafe {
+        let default: libc::sigaction = mem::zeroed();
+        let mut before: libc::sigaction = mem::zeroed();
+        libc::sigaction(number, &default, &mut before);
+        before
+    }
+}
+
+/// Makes a signal do again what it did before.
+pub fn restore(number: libc::c_int, action: &libc::sigaction) {
+    // SAFETY: `action` was written by the system.
+    unsafe { libc::sigaction(number, action, ptr::null_mut()) };
 }

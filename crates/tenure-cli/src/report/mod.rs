@@ -1,25 +1,38 @@
 //! Failures, as people and programs see them.
 
-use std::fmt::Write as _;
+mod busy;
+
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use serde::Serialize;
-use tenure::{Error, Lease, LeaseId, Resource, Settings, blocking, duration};
+use tenure::{Error, Lease, Resource};
 
 use crate::exit;
-use crate::people::{held_by, process_is_gone};
-
-/// More holders than this are counted, not named.
-const HOLDERS_SHOWN_MAX: usize = 5;
 
 /// Why a command did not do what it should.
 #[derive(Debug)]
 pub enum Failure {
     /// The keeper or a store said so.
     Error(Error),
-    /// The same, and the user wants another exit code for it.
-    BusyAs(Error, u8),
+    /// The same, but not all of it as usual.
+    Adjusted {
+        /// What was said.
+        error: Error,
+        /// The exit code that the user wants for it.
+        code: Option<u8>,
+        /// What to do about it here.
+        remedy: Option<String>,
+    },
+    /// The command line makes sense, but not here.
+    Usage {
+        /// What is wrong.
+        message: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// A person was asked and did not agree.
+    Declined(String),
     /// The command under `run` could not be started.
     Spawn {
         /// What was to be started.
@@ -43,10 +56,13 @@ impl Failure {
         Failure::Output(error)
     }
 
-    fn code(&self) -> u8 {
+    /// The exit code.
+    pub fn code(&self) -> u8 {
         match self {
             Failure::Error(error) => exit::code(error.class()),
-            Failure::BusyAs(_, code) => *code,
+            Failure::Adjusted { error, code, .. } => code.unwrap_or(exit::code(error.class())),
+            Failure::Usage { .. } => exit::USAGE,
+            Failure::Declined(_) => exit::OTHER,
             Failure::Spawn { source, .. } => match source.kind() {
                 io::ErrorKind::NotFound => exit::COMMAND_NOT_FOUND,
                 io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory => exit::OTHER,
@@ -56,11 +72,22 @@ impl Failure {
         }
     }
 
-    fn body(&self) -> Body<'_> {
+    /// The error as JSON shows it.
+    pub fn body(&self) -> Body<'_> {
         let (kind, message, error, remedy) = match self {
-            Failure::Error(error) | Failure::BusyAs(error, _) => {
+            Failure::Error(error) => {
                 let kind = error.class().as_str();
                 (kind, error.to_string(), Some(error), error.remedy())
+            }
+            Failure::Adjusted { error, remedy, .. } => {
+                let kind = error.class().as_str();
+                let remedy = remedy.clone().unwrap_or_else(|| error.remedy());
+                (kind, error.to_string(), Some(error), remedy)
+            }
+            Failure::Usage { message, remedy } => ("usage", message.clone(), None, remedy.clone()),
+            Failure::Declined(message) => {
+                let remedy = "nothing was changed".to_owned();
+                ("declined", message.clone(), None, remedy)
             }
             Failure::Spawn { program, source } => {
                 let kind = match self.code() {
@@ -88,66 +115,10 @@ impl Failure {
     /// The message for people, one or a few lines, without the remedy.
     fn message(&self) -> String {
         match self {
-            Failure::Error(error) | Failure::BusyAs(error, _) => busy_message(error),
+            Failure::Error(error) | Failure::Adjusted { error, .. } => busy::message(error),
             _ => self.body().message,
         }
     }
-}
-
-/// Names every holder in full where someone is in the way.
-fn busy_message(error: &Error) -> String {
-    let [first, rest @ ..] = error.holders() else {
-        return error.to_string();
-    };
-    let outlived = outlived(error);
-    let held_by = |lease: &Lease| held_by(lease, &outlived);
-    let mut message = match error {
-        Error::Timeout { limit, .. } => {
-            let limit = duration::show(*limit);
-            format!(
-                "{} was not free within {limit}: {}",
-                first.resource,
-                held_by(first)
-            )
-        }
-        _ => format!("{} is {}", first.resource, held_by(first)),
-    };
-    let shown = rest.iter().take(HOLDERS_SHOWN_MAX - 1);
-    for holder in shown {
-        let _ = write!(message, "\n  and {}", held_by(holder));
-    }
-    if rest.len() >= HOLDERS_SHOWN_MAX {
-        let _ = write!(
-            message,
-            "\n  and by {} more",
-            rest.len() + 1 - HOLDERS_SHOWN_MAX
-        );
-    }
-    message
-}
-
-/// The holders whose `run` is gone while the lease is still held, which is looked up anew: a
-/// `run` that ended since the error arose is gone as well.
-fn outlived(error: &Error) -> Vec<LeaseId> {
-    let (Error::Busy { place, holders } | Error::Timeout { place, holders, .. }) = error else {
-        return Vec::new();
-    };
-    if !holders.iter().any(process_is_gone) {
-        return Vec::new();
-    }
-    let settings = Settings {
-        // Only looked at, never locked.
-        trust_flock: true,
-        ..Settings::default()
-    };
-    let keeper = blocking::Keeper::open_with(&place.store, settings);
-    let held = keeper.and_then(|keeper| keeper.holders(&place.resource));
-    // Where it cannot be looked up, nothing is said.
-    let held = held.unwrap_or_default();
-    let gone = holders.iter().filter(|lease| process_is_gone(lease));
-    gone.map(|lease| lease.lease.clone())
-        .filter(|gone| held.iter().any(|held| held.lease == *gone))
-        .collect()
 }
 
 /// `{"error":{…}}`.
@@ -156,8 +127,9 @@ struct Document<'a> {
     error: Body<'a>,
 }
 
-#[derive(Serialize)]
-struct Body<'a> {
+/// What is inside of it.
+#[derive(Debug, Serialize)]
+pub struct Body<'a> {
     kind: &'a str,
     message: String,
     resource: Option<&'a Resource>,
@@ -202,7 +174,8 @@ impl Report {
         }
     }
 
-    fn say(self, failure: &Failure) {
+    /// Tells people about a failure.
+    pub fn say(self, failure: &Failure) {
         let (message, remedy) = (failure.message(), failure.body().remedy);
         let _ = writeln!(io::stderr(), "tenure: {message}\n  {remedy}");
     }
@@ -243,39 +216,9 @@ pub fn word(text: &str) {
 
 #[cfg(test)]
 mod tests {
+    use super::busy::tests::busy;
     use super::*;
-    use crate::people::tests::lease;
-    use tenure::{Class, Mode, Place};
-
-    fn busy(holders: usize) -> Error {
-        let place = Place {
-            resource: Resource::parse("x").unwrap(),
-            mode: Mode::Write,
-            store: "file:/s".into(),
-            location: "/s/x".into(),
-        };
-        Error::Busy {
-            place: Box::new(place),
-            holders: vec![lease("x"); holders],
-        }
-    }
-
-    #[test]
-    fn busy_names_the_holder_in_one_line() {
-        let message = Failure::from(busy(1)).message();
-        assert_eq!(
-            message,
-            "name:x is held (write) by ana@desk for 3m 05s: pid 4242 on desk, \"cargo test\", purpose: nightly"
-        );
-    }
-
-    #[test]
-    fn many_holders_are_named_up_to_a_limit_and_counted_beyond() {
-        let message = Failure::from(busy(9)).message();
-        assert_eq!(message.lines().count(), HOLDERS_SHOWN_MAX + 1);
-        assert!(message.ends_with("and by 4 more"), "{message}");
-        assert_eq!(Failure::from(busy(5)).message().lines().count(), 5);
-    }
+    use tenure::Class;
 
     #[test]
     fn the_error_document_has_all_its_fields() {

@@ -1,0 +1,63 @@
+//! `tenure audit`: who did what to a lock, when and why.
+
+use std::process::ExitCode;
+
+use tenure::{AuditPage, AuditQuery};
+
+use crate::cli::{self, Global};
+use crate::context::{Context, WAIT_DEFAULT};
+use crate::report::{Failure, word};
+use crate::table::{self, Table};
+use crate::{output, runtime};
+
+/// Shows one page of the record, oldest first.
+pub fn audit(global: &Global, options: cli::Audit) -> Result<ExitCode, Failure> {
+    let context = Context::new(global)?;
+    let query = AuditQuery {
+        resource: options.resource,
+        since: options.since,
+        limit: options.limit,
+        after: options.after,
+    };
+    runtime::block_on(async {
+        let keeper = context.keeper(WAIT_DEFAULT).await?;
+        let page = keeper.audit(&query).await?;
+        match global.json {
+            true => output::json(&page)?,
+            false => print_table(&page)?,
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+fn print_table(page: &AuditPage) -> Result<(), Failure> {
+    if page.entries.is_empty() {
+        word("nothing is on record");
+    }
+    output::text(&table(page).text(table::width(), &["REASON", "ACTOR", "OWNER"]))?;
+    if let Some(next) = &page.next {
+        word(&format!(
+            "there is more: --after '{next}', or begin later with --since"
+        ));
+    }
+    Ok(())
+}
+
+fn table(page: &AuditPage) -> Table {
+    let mut table = Table::new(vec![
+        "AT", "ACTION", "RESOURCE", "LEASE", "TOKEN", "OWNER", "ACTOR", "REASON",
+    ]);
+    for entry in &page.entries {
+        table.push([
+            entry.at.to_string(),
+            entry.action.as_str().to_owned(),
+            entry.resource.to_string(),
+            entry.lease.to_string(),
+            entry.token.to_string(),
+            entry.owner.to_string(),
+            entry.actor.to_string(),
+            entry.reason.clone().unwrap_or_default(),
+        ]);
+    }
+    table
+}

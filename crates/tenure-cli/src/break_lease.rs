@@ -1,0 +1,111 @@
+//! `tenure break`: a person takes a lease away from its holder.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use tenure::{Error, Keeper, Lease, Owner, clock, duration};
+use tenure_core::decide::BREAK_MS;
+
+use crate::cli::{self, Global};
+use crate::context::{Context, WAIT_DEFAULT, owner};
+use crate::people::{process_is_gone, record};
+use crate::report::Failure;
+use crate::{output, runtime};
+
+/// Shows the lease, asks, and breaks it.
+pub fn break_lease(global: &Global, options: &cli::Break) -> Result<ExitCode, Failure> {
+    if !options.yes && !can_ask() {
+        return Err(Failure::Usage {
+            message: "there is no terminal to ask on, so break needs --yes".into(),
+            remedy: "look at the lease with tenure ls, and add --yes if you are sure".into(),
+        });
+    }
+    let context = Context::new(global)?;
+    let actor = owner(None)?;
+    runtime::block_on(async {
+        let keeper = context.keeper(WAIT_DEFAULT).await?;
+        // A store without leases says itself that it cannot break them.
+        if keeper.store().leases().is_some() {
+            let lease = keeper.find(&options.lease).await?;
+            // Before the question: whoever may not do it is not asked.
+            check_person(&keeper, &actor, &lease)?;
+            show(&lease);
+            if !options.yes && !agreed().map_err(Failure::output)? {
+                let message = format!("lease {} was not broken", lease.lease);
+                return Err(Failure::Declined(message));
+            }
+        }
+        let broken = keeper.break_lease(&options.lease, &actor, &options.reason);
+        let broken = broken.await?;
+        match global.json {
+            true => output::json(&broken)?,
+            false => output::text(&outcome(&broken))?,
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+fn can_ask() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+fn check_person(keeper: &Keeper, actor: &Owner, lease: &Lease) -> tenure::Result<()> {
+    if !keeper.settings().automated.covers(actor) {
+        return Ok(());
+    }
+    Err(Error::NotAllowed {
+        problem: format!(
+            "{actor} may not break {} (lease {}): it is automated",
+            lease.resource, lease.lease
+        ),
+        remedy: "breaking a lock is for people: ask one, or wait for it".into(),
+    })
+}
+
+/// Everything known of the lease. It goes to standard error, where the question is.
+fn show(lease: &Lease) {
+    let gone = match process_is_gone(lease) {
+        true => "  its process is gone; what it started may go on\n",
+        false => "",
+    };
+    let _ = write!(io::stderr(), "{}{gone}", record(lease));
+}
+
+/// Anything but a plain yes is no.
+fn agreed() -> io::Result<bool> {
+    write!(
+        io::stderr(),
+        "Its holder may still be at work. Break it? Type yes: "
+    )?;
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    Ok(answer.trim().eq_ignore_ascii_case("yes"))
+}
+
+fn outcome(lease: &Lease) -> String {
+    let most = Duration::from_millis(BREAK_MS);
+    format!(
+        "{} is revoking: others are granted once its holder confirms that it stopped, \
+         at the latest at {} ({})\n",
+        lease.resource,
+        clock::now().after(most),
+        duration::show(most)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::people::tests::lease;
+
+    #[test]
+    fn the_outcome_says_what_happens_next_and_when() {
+        let said = outcome(&lease("x"));
+        assert!(said.starts_with("name:x is revoking"), "{said}");
+        assert!(
+            said.contains("at the latest at 2") && said.contains("(10s)"),
+            "{said}"
+        );
+    }
+}

@@ -1,0 +1,37 @@
+//! `tenure check`: whether a token is still good.
+
+use std::process::ExitCode;
+
+use serde::Serialize;
+use tenure::{Resource, Token};
+
+use crate::cli::{self, Global};
+use crate::context::{Context, WAIT_DEFAULT};
+use crate::report::Failure;
+use crate::{output, runtime};
+
+#[derive(Serialize)]
+struct Good<'a> {
+    resource: &'a Resource,
+    token: Token,
+    good: bool,
+}
+
+/// Compares a token with that of the last exclusive grant. One that is fenced is a failure.
+pub fn check(global: &Global, options: &cli::Check) -> Result<ExitCode, Failure> {
+    let context = Context::new(global)?;
+    let cli::Check { resource, token } = options;
+    runtime::block_on(async {
+        let keeper = context.keeper(WAIT_DEFAULT).await?;
+        keeper.check(resource, *token).await?;
+        match global.json {
+            true => output::json(&Good {
+                resource,
+                token: *token,
+                good: true,
+            })?,
+            false => output::text(&format!("token {token} of {resource} is good\n"))?,
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}

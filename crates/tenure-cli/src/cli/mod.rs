@@ -1,0 +1,281 @@
+//! The words of the command line.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `run` | the words of `run` |
+//! | `leases` | `lock`, and what is done to its leases |
+//! | `look` | `ls`, `audit`, `recover`, `break` |
+//! | `values` | how single values are read |
+//! | `refusal` | what is said of a command line that cannot be read |
+
+mod leases;
+mod look;
+mod refusal;
+mod run;
+mod values;
+
+use std::ffi::OsString;
+
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use tenure::Resource;
+
+use crate::help;
+pub use leases::{Check, Downgrade, Lock, Release, Renew, Upgrade};
+pub use look::{Audit, Break, Ls, Recover};
+pub use refusal::Refusal;
+pub use run::Run;
+pub use values::{Slot, Wanted};
+
+/// The word before a command that is none of the user's: the other side of `doctor`.
+pub const HOLD: &str = "__hold";
+/// More resources than this are refused: the command could not be told of them.
+pub const RESOURCES_MAX: usize = 256;
+/// Longer names in all are refused, for the same reason.
+pub const NAMES_BYTES_MAX: usize = 32 * 1024;
+
+/// Locks for many processes: who holds it, since when, and why.
+#[derive(Debug, Parser)]
+#[command(name = "tenure", version, help_template = help::OVERVIEW, after_long_help = help::OVERVIEW_LONG)]
+#[command(disable_help_subcommand = false, max_term_width = 100)]
+pub struct Cli {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options of every command.
+#[derive(Debug, Args)]
+pub struct Global {
+    /// The store: sqlite:PATH or file:DIR
+    #[arg(long, global = true, value_name = "URL")]
+    pub store: Option<String>,
+    /// Print one JSON document on standard output, errors included
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Take locks, run a command under them, release them
+    #[command(after_long_help = help::RUN_LONG)]
+    Run(Box<Run>),
+    /// Take locks that outlive this command, and print their leases
+    #[command(after_long_help = help::LOCK_LONG)]
+    Lock(Box<Lock>),
+    /// Give leases new time
+    #[command(after_long_help = help::RENEW_LONG)]
+    Renew(Renew),
+    /// End leases
+    #[command(after_long_help = help::RELEASE_LONG)]
+    Release(Release),
+    /// Make an upgradeable lease exclusive
+    #[command(after_long_help = help::UPGRADE_LONG)]
+    Upgrade(Upgrade),
+    /// Make an upgraded lease upgradeable again
+    #[command(after_long_help = help::DOWNGRADE_LONG)]
+    Downgrade(Downgrade),
+    /// Say whether a token is still good
+    #[command(after_long_help = help::CHECK_LONG)]
+    Check(Check),
+    /// Show what is held and who waits, and why
+    #[command(after_long_help = help::LS_LONG)]
+    Ls(Ls),
+    /// End stale leases; always safe
+    #[command(after_long_help = help::RECOVER_LONG)]
+    Recover(Recover),
+    /// Take a lease away from its holder
+    #[command(after_long_help = help::BREAK_LONG)]
+    Break(Break),
+    /// Show who did what to a lock, when and why
+    #[command(after_long_help = help::AUDIT_LONG)]
+    Audit(Audit),
+    /// Say which store is used and why, and prove that it locks
+    #[command(after_long_help = help::DOCTOR_LONG)]
+    Doctor,
+    /// Print completions for a shell
+    #[command(after_long_help = help::COMPLETIONS_LONG)]
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+    /// Holds a lock until standard input ends: the other side of `doctor`
+    #[command(skip)]
+    Hold { resource: Resource },
+}
+
+/// The command line of [`HOLD`]. It is a definition of its own so that neither help nor
+/// completions nor suggestions know of it.
+#[derive(Debug, Parser)]
+struct Hold {
+    #[command(flatten)]
+    global: Global,
+    /// What to hold
+    #[arg(value_parser = values::parse_resource())]
+    resource: Resource,
+}
+
+/// Reads the command line.
+pub fn parse(arguments: Vec<OsString>) -> Result<Cli, Refusal> {
+    let cli = match arguments.get(1).is_some_and(|word| word == HOLD) {
+        true => Hold::try_parse_from(&arguments[1..]).map(|Hold { global, resource }| Cli {
+            global,
+            command: Command::Hold { resource },
+        }),
+        false => parse_known(&arguments),
+    };
+    cli.map_err(|error| Refusal::new(error, &arguments))
+}
+
+fn parse_known(arguments: &[OsString]) -> Result<Cli, clap::Error> {
+    let mut definition = Cli::command();
+    let matches = definition.try_get_matches_from_mut(arguments)?;
+    let cli = Cli::from_arg_matches(&matches)?;
+    let resources: &[Wanted] = match &cli.command {
+        Command::Run(run) => &run.resources,
+        Command::Lock(lock) => &lock.resources,
+        _ => &[],
+    };
+    let names = resources.iter().map(|wanted| wanted.resource.as_str());
+    let bytes: usize = names.map(str::len).sum();
+    if resources.len() > RESOURCES_MAX || bytes > NAMES_BYTES_MAX {
+        let problem = format!(
+            "one run or lock takes at most {RESOURCES_MAX} resources, with names of at most \
+             {NAMES_BYTES_MAX} bytes together; these are {} with {bytes} bytes",
+            resources.len()
+        );
+        return Err(definition.error(ErrorKind::TooManyValues, problem));
+    }
+    Ok(cli)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn arguments(text: &str) -> Vec<OsString> {
+        text.split(' ').map(OsString::from).collect()
+    }
+
+    fn run(text: &str) -> Run {
+        let cli = parse(arguments(text))
+            .map_err(|refusal| refusal.error)
+            .unwrap();
+        match cli.command {
+            Command::Run(run) => *run,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn kind(text: &str) -> ErrorKind {
+        parse(arguments(text)).map(drop).unwrap_err().error.kind()
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn options_and_command_are_told_apart() {
+        let run = run("tenure run -E 3 --wait 5s a b=read -- make --json -E 9");
+        assert_eq!(run.busy_exit, 3);
+        assert_eq!(run.wait, Some(Duration::from_secs(5)));
+        assert_eq!(run.resources.len(), 2);
+        assert_eq!(run.command, ["make", "--json", "-E", "9"]);
+    }
+
+    #[test]
+    fn a_slot_needs_no_resource_and_there_is_one_at_most() {
+        let run = run("tenure run --slot build:2 -- make");
+        assert_eq!(run.slot.unwrap().capacity, 2);
+        assert!(run.resources.is_empty());
+        assert_eq!(
+            kind("tenure run --slot build:2 --slot test:1 -- make"),
+            ErrorKind::ArgumentConflict
+        );
+    }
+
+    #[test]
+    fn what_is_missing_or_malformed_is_a_usage_error() {
+        for line in [
+            "tenure run -- true",
+            "tenure run x",
+            "tenure run x true",
+            "tenure lock",
+            "tenure renew",
+            "tenure release",
+            "tenure upgrade",
+            "tenure check x",
+            "tenure break l1",
+            "tenure break --reason stuck",
+        ] {
+            assert_eq!(kind(line), ErrorKind::MissingRequiredArgument, "{line}");
+        }
+        for line in [
+            "tenure run X:y -- true",
+            "tenure run --wait 5 x -- true",
+            "tenure run -E 256 x -- true",
+            "tenure run --meta { x -- true",
+            "tenure run --slot build -- true",
+            "tenure lock --ttl 0s x",
+            "tenure renew L1",
+            "tenure check x seven",
+            "tenure audit --since never",
+        ] {
+            assert_eq!(kind(line), ErrorKind::ValueValidation, "{line}");
+        }
+        assert_eq!(
+            kind("tenure run --mode rw x -- true"),
+            ErrorKind::InvalidValue
+        );
+        for line in [
+            "tenure run --wait 1s --no-wait x -- true",
+            "tenure lock --wait 1s --no-wait x",
+            "tenure upgrade --wait 1s --no-wait l1",
+        ] {
+            assert_eq!(kind(line), ErrorKind::ArgumentConflict, "{line}");
+        }
+    }
+
+    #[test]
+    fn more_resources_than_can_be_passed_on_are_refused() {
+        let names = |number: usize, name: &str| {
+            let names: Vec<String> = (0..number).map(|i| format!("{name}{i}")).collect();
+            names.join(" ")
+        };
+        let line = |number, name| format!("tenure run {} -- true", names(number, name));
+        assert_eq!(
+            run(&line(RESOURCES_MAX, "x")).resources.len(),
+            RESOURCES_MAX
+        );
+        assert_eq!(
+            kind(&line(RESOURCES_MAX + 1, "x")),
+            ErrorKind::TooManyValues
+        );
+        assert_eq!(kind(&line(40, &"x".repeat(900))), ErrorKind::TooManyValues);
+        let lock = format!("tenure lock {}", names(RESOURCES_MAX + 1, "x"));
+        assert_eq!(kind(&lock), ErrorKind::TooManyValues);
+    }
+
+    #[test]
+    fn every_command_has_examples_in_its_help() {
+        for command in Cli::command().get_subcommands_mut() {
+            if command.get_name() != "help" && !command.is_hide_set() {
+                let help = command.render_long_help().to_string();
+                assert!(help.contains("Examples:"), "{help}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_overview_names_every_command() {
+        let overview = Cli::command().render_long_help().to_string();
+        for command in Cli::command().get_subcommands() {
+            let line = format!("  {} ", command.get_name());
+            assert_eq!(overview.contains(&line), !command.is_hide_set(), "{line}");
+        }
+    }
+}

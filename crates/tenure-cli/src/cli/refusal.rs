@@ -1,0 +1,93 @@
+//! A command line that is not carried out: help was asked for, or it makes no sense.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::CommandFactory;
+use clap::error::ErrorKind;
+
+use super::Cli;
+use crate::report::{self, Report};
+
+/// Why there is nothing to do.
+pub struct Refusal {
+    pub(super) error: clap::Error,
+    json: bool,
+    /// The command it is about, if there is one.
+    command: Option<String>,
+}
+
+impl Refusal {
+    pub(super) fn new(error: clap::Error, arguments: &[OsString]) -> Self {
+        Self {
+            error,
+            json: wants_json(arguments),
+            command: command_in(arguments),
+        }
+    }
+
+    fn message(&self) -> String {
+        match self.error.kind() {
+            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "a command is missing".into(),
+            _ => report::usage_message(&self.error),
+        }
+    }
+
+    /// Shows it and says how to exit.
+    pub fn show(&self) -> ExitCode {
+        let asked_for = matches!(
+            self.error.kind(),
+            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+        );
+        if self.json && !asked_for {
+            let remedy = match &self.command {
+                Some(command) => format!("look at: tenure {command} --help"),
+                None => "look at: tenure --help".into(),
+            };
+            return Report::new(true).usage(&self.message(), remedy);
+        }
+        // It goes to standard output if it was asked for. A closed pipe there is no failure.
+        let _ = self.error.print();
+        match asked_for {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::from(crate::exit::USAGE),
+        }
+    }
+}
+
+/// Which command is meant, for a command line that could not be read.
+fn command_in(arguments: &[OsString]) -> Option<String> {
+    let definition = Cli::command();
+    let own = arguments.iter().skip(1).take_while(|word| *word != "--");
+    let mut words = own.filter_map(|word| word.to_str());
+    let known = |word: &&str| definition.find_subcommand(word).is_some();
+    words.find(known).map(str::to_owned)
+}
+
+/// Whether errors are wanted as JSON, for a command line that could not be read.
+fn wants_json(arguments: &[OsString]) -> bool {
+    let own = arguments.iter().take_while(|argument| *argument != "--");
+    own.into_iter().any(|argument| argument == "--json")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arguments(text: &str) -> Vec<OsString> {
+        text.split(' ').map(OsString::from).collect()
+    }
+
+    #[test]
+    fn json_is_wanted_only_by_our_own_words() {
+        assert!(wants_json(&arguments("tenure run --json")));
+        assert!(!wants_json(&arguments("tenure run x -- make --json")));
+    }
+
+    #[test]
+    fn the_command_is_known_even_where_the_rest_is_not() {
+        let of = |text: &str| command_in(&arguments(text));
+        assert_eq!(of("tenure break --nonsense").as_deref(), Some("break"));
+        assert_eq!(of("tenure --json nonsense"), None);
+    }
+}

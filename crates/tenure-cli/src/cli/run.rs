@@ -1,0 +1,52 @@
+//! The words of `run`.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::Value;
+use tenure::{Mode, Owner};
+
+use super::values::{Slot, Wanted};
+use super::values::{parse_meta, parse_mode, parse_purpose, parse_slot, parse_wait, parse_wanted};
+
+#[derive(Debug, Args)]
+pub struct Run {
+    /// How resources without =MODE are locked: read, write or upgradeable
+    #[arg(long, value_name = "MODE", default_value = "write", value_parser = parse_mode(), hide_possible_values = true)]
+    pub mode: Mode,
+    /// How long to wait, such as 500ms, 30s, 5m or 1h (default: 10m)
+    #[arg(long, value_name = "DURATION", value_parser = parse_wait, conflicts_with = "no_wait")]
+    pub wait: Option<Duration>,
+    /// Do not wait: exit 75 at once if it is held
+    #[arg(long)]
+    pub no_wait: bool,
+    /// On whose behalf (default: TENURE_OWNER, else user@host)
+    #[arg(long)]
+    pub owner: Option<Owner>,
+    /// Why, for people who look
+    #[arg(long, value_parser = parse_purpose)]
+    pub purpose: Option<String>,
+    /// Kept with the lease, as JSON
+    #[arg(long, value_name = "JSON", value_parser = parse_meta)]
+    pub meta: Option<Value>,
+    /// At most N at a time on this machine, counted for this user; taken before the locks
+    #[arg(long, value_name = "NAME:N", value_parser = parse_slot())]
+    pub slot: Option<Slot>,
+    /// Run under a lock that an outer run holds already; one that none holds is simply taken
+    #[arg(long)]
+    pub reuse: bool,
+    /// Do not pass the lock's descriptor on. If run is killed, so is the command itself, but
+    /// not the processes it started in turn
+    #[arg(short = 'o', long)]
+    pub close: bool,
+    /// The exit code for busy or timed out
+    #[arg(short = 'E', long, value_name = "CODE", default_value_t = crate::exit::BUSY)]
+    pub busy_exit: u8,
+    /// What to lock
+    #[arg(required_unless_present = "slot", value_name = "RESOURCE[=MODE]", value_parser = parse_wanted())]
+    pub resources: Vec<Wanted>,
+    /// The command to run, after `--`
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+}

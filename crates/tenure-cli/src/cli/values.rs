@@ -1,0 +1,250 @@
+//! The values on the command line, one reader each. What is malformed is refused here, before
+//! any store is touched.
+
+use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
+
+use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};
+use serde_json::Value;
+use tenure::{Mode, Resource, TTL_MAX, TTL_MIN, Timestamp, clock, duration};
+use tenure_core::audit::REASON_BYTES_MAX;
+
+/// A resource that is to be locked, with its own mode or without.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    pub resource: Resource,
+    pub mode: Option<Mode>,
+}
+
+impl Wanted {
+    /// Cuts at the last `=` only if a mode follows it.
+    fn parse(text: &[u8]) -> Result<Self, String> {
+        let cut = text.iter().rposition(|byte| *byte == b'=');
+        let mode = cut.and_then(|cut| str::from_utf8(&text[cut + 1..]).ok()?.parse().ok());
+        let name = match (mode, cut) {
+            (Some(_), Some(cut)) => &text[..cut],
+            _ => text,
+        };
+        if let (None, Some(cut)) = (mode, cut) {
+            let word = String::from_utf8_lossy(&text[cut + 1..]);
+            return Err(format!(
+                "there is no mode {word:?}; modes are read, write and upgradeable. \
+                 A `=` in a name is written %3D"
+            ));
+        }
+        let resource = Resource::parse_bytes(name).map_err(|error| error.to_string())?;
+        Ok(Self { resource, mode })
+    }
+}
+
+/// `NAME:N`: one of N places for all who name the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Slot {
+    /// `slot:NAME`.
+    pub resource: Resource,
+    /// How many there are, as this caller sees it.
+    pub capacity: u32,
+}
+
+impl Slot {
+    /// The kind of the resources that stand for slots.
+    pub const KIND: &str = "slot";
+    /// More at once are no limit at all.
+    pub const CAPACITY_MAX: u32 = 1000;
+
+    /// Cuts at the last `:`, so that a name may hold one.
+    fn parse(text: &[u8]) -> Result<Self, String> {
+        let wrong = || "a slot is NAME:N, such as build:2".to_owned();
+        let cut = text.iter().rposition(|byte| *byte == b':');
+        let (name, number) = text.split_at(cut.ok_or_else(wrong)?);
+        let number = str::from_utf8(&number[1..]).ok().map(str::parse);
+        let number = number.and_then(Result::ok);
+        let number = number.filter(|number| (1..=Self::CAPACITY_MAX).contains(number));
+        let capacity = number.ok_or_else(|| {
+            let most = Self::CAPACITY_MAX;
+            format!("{}; N is a whole number from 1 to {most}", wrong())
+        })?;
+        let spelled = [Self::KIND.as_bytes(), b":", name].concat();
+        let resource = Resource::parse_bytes(&spelled).map_err(|error| error.to_string())?;
+        Ok(Self { resource, capacity })
+    }
+}
+
+pub fn parse_wanted() -> impl TypedValueParser<Value = Wanted> {
+    OsStringValueParser::new().try_map(|text| Wanted::parse(text.as_bytes()))
+}
+
+pub fn parse_slot() -> impl TypedValueParser<Value = Slot> {
+    OsStringValueParser::new().try_map(|text| Slot::parse(text.as_bytes()))
+}
+
+pub fn parse_resource() -> impl TypedValueParser<Value = Resource> {
+    OsStringValueParser::new().try_map(|text| Resource::parse_bytes(text.as_bytes()))
+}
+
+pub fn parse_mode() -> impl TypedValueParser<Value = Mode> {
+    PossibleValuesParser::new(Mode::ALL.map(Mode::as_str)).try_map(|text| text.parse::<Mode>())
+}
+
+pub fn parse_wait(text: &str) -> Result<Duration, String> {
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(format!("the unit is missing; write {text}s for seconds"));
+    }
+    duration::parse(text).map_err(|error| error.to_string())
+}
+
+pub fn parse_ttl(text: &str) -> Result<Duration, String> {
+    let ttl = parse_wait(text)?;
+    match (TTL_MIN..=TTL_MAX).contains(&ttl) {
+        true => Ok(ttl),
+        false => Err("a lease lasts from 1s to 24h".into()),
+    }
+}
+
+/// A cursor of `ls` has a blank in it; one that begins the second list ends with a dot.
+pub fn parse_cursor(text: &str) -> Result<String, String> {
+    match text.contains(' ') || text == "1." {
+        true => Ok(text.to_owned()),
+        false => Err("take it from `next` of the page before, and quote it".into()),
+    }
+}
+
+/// A point in time, or how long ago that is.
+pub fn parse_since(text: &str) -> Result<Timestamp, String> {
+    if let Ok(time) = text.parse() {
+        return Ok(time);
+    }
+    let wrong = |_| "a time is like 2026-01-31T12:00:00Z, or how long ago, such as 1h".to_owned();
+    let ago = duration::parse(text).map_err(wrong)?;
+    let ago = i64::try_from(ago.as_millis()).unwrap_or(i64::MAX);
+    let then = clock::now().as_millis().saturating_sub(ago);
+    Ok(Timestamp::from_millis(then))
+}
+
+pub fn parse_purpose(text: &str) -> Result<String, String> {
+    let checked = tenure::request::check_notes(Some(text), None);
+    checked.map_err(|error| error.to_string())?;
+    Ok(text.to_owned())
+}
+
+pub fn parse_meta(text: &str) -> Result<Value, String> {
+    let value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
+    let checked = tenure::request::check_notes(None, Some(&value));
+    checked.map_err(|error| error.to_string())?;
+    Ok(value)
+}
+
+pub fn parse_reason(text: &str) -> Result<String, String> {
+    let most = REASON_BYTES_MAX;
+    if text.trim().is_empty() {
+        return Err("say why, in words that others understand later".into());
+    }
+    if text.len() > most || text.chars().any(char::is_control) {
+        return Err(format!(
+            "a reason is at most {most} bytes of printable text"
+        ));
+    }
+    Ok(text.to_owned())
+}
+
+pub fn parse_limit(text: &str) -> Result<usize, String> {
+    let limit = text
+        .parse()
+        .ok()
+        .filter(|limit| (1..=100_000).contains(limit));
+    limit.ok_or_else(|| "a limit is a whole number from 1 to 100000".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mode_is_cut_at_the_last_equals_sign_only_if_one_follows() {
+        let wanted = |text: &str| Wanted::parse(text.as_bytes());
+        let read = wanted("map:a/b=read").unwrap();
+        assert_eq!(
+            (read.resource.as_str(), read.mode),
+            ("map:a/b", Some(Mode::Read))
+        );
+        assert_eq!(wanted("x").unwrap().mode, None);
+        assert!(wanted("x=y").is_err(), "a bare = is not allowed in an id");
+        assert!(wanted("x=y=read").is_err());
+        assert!(wanted("=read").is_err());
+        assert_eq!(
+            wanted("x%3Dread").unwrap().resource.as_str(),
+            "name:x%3Dread"
+        );
+    }
+
+    #[test]
+    fn a_word_that_is_no_mode_is_called_so() {
+        for text in ["x=Write", "x=bad", "x="] {
+            let problem = Wanted::parse(text.as_bytes()).unwrap_err();
+            assert!(problem.starts_with("there is no mode"), "{problem}");
+            assert!(problem.contains("read, write and upgradeable"), "{problem}");
+            assert!(problem.contains("%3D"), "{problem}");
+        }
+    }
+
+    #[test]
+    fn a_slot_is_a_name_and_a_number() {
+        let slot = |text: &str| Slot::parse(text.as_bytes());
+        let build = slot("build:2").unwrap();
+        assert_eq!((build.resource.as_str(), build.capacity), ("slot:build", 2));
+        assert_eq!(slot("a:b:1000").unwrap().resource.as_str(), "slot:a:b");
+        for text in [
+            "build",
+            "build:",
+            ":2",
+            "build:0",
+            "build:1001",
+            "build:x",
+            "a b:2",
+        ] {
+            assert!(slot(text).is_err(), "{text}");
+        }
+        assert!(slot("build").unwrap_err().contains("build:2"));
+        assert!(slot("build:0").unwrap_err().contains("from 1 to 1000"));
+    }
+
+    #[test]
+    fn a_wait_without_a_unit_is_told_which_to_write() {
+        assert!(parse_wait("5").unwrap_err().contains("5s"));
+        assert_eq!(parse_wait("5s"), Ok(Duration::from_secs(5)));
+    }
+
+    #[test]
+    fn a_lease_lasts_neither_too_short_nor_too_long() {
+        for text in ["1s", "15m", "24h"] {
+            assert!(parse_ttl(text).is_ok(), "{text}");
+        }
+        for text in ["999ms", "0s", "25h"] {
+            assert!(parse_ttl(text).unwrap_err().contains("1s to 24h"), "{text}");
+        }
+    }
+
+    #[test]
+    fn since_is_a_time_or_how_long_ago() {
+        let time = parse_since("2026-01-31T12:00:00Z").unwrap();
+        assert_eq!(time.to_string(), "2026-01-31T12:00:00.000Z");
+        let then = parse_since("1h").unwrap();
+        let ago = clock::now().since(then);
+        assert!((3600..3660).contains(&ago.as_secs()), "{ago:?}");
+        assert!(parse_since("yesterday").unwrap_err().contains("1h"));
+    }
+
+    #[test]
+    fn a_reason_is_words() {
+        assert!(parse_reason("the machine is gone").is_ok());
+        for text in ["", "  ", "a\u{1b}[2J", &"x".repeat(501)] {
+            assert!(parse_reason(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_cursor_is_told_from_a_name() {
+        assert!(parse_cursor("name:x l1").is_ok() && parse_cursor("1.").is_ok());
+        assert!(parse_cursor("name:x").is_err() && parse_cursor("").is_err());
+    }
+}

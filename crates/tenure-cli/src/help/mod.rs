@@ -1,0 +1,61 @@
+//! The texts of `--help` that do not belong to a single option.
+
+mod leases;
+mod look;
+mod operate;
+mod run;
+
+pub use leases::{CHECK_LONG, DOWNGRADE_LONG, LOCK_LONG, RELEASE_LONG, RENEW_LONG, UPGRADE_LONG};
+pub use look::{AUDIT_LONG, BREAK_LONG, LS_LONG, RECOVER_LONG};
+pub use operate::{COMPLETIONS_LONG, DOCTOR_LONG};
+pub use run::RUN_LONG;
+
+/// Commands are grouped as the documentation groups them; clap has no groups of commands.
+pub const OVERVIEW: &str = "\
+{about-with-newline}
+{usage-heading} {usage}
+
+Locks:
+  run          Take locks, run a command under them, release them
+  lock         Take locks that outlive this command, and print their leases
+  renew        Give leases new time
+  release      End leases
+  upgrade      Make an upgradeable lease exclusive
+  downgrade    Make an upgraded lease upgradeable again
+  check        Say whether a token is still good
+  ls           Show what is held and who waits, and why
+  recover      End stale leases; always safe
+  break        Take a lease away from its holder
+  audit        Show who did what to a lock, when and why
+
+Operate:
+  doctor       Say which store is used and why, and prove that it locks
+  completions  Print completions for a shell
+  help         Print help for a command
+
+Options:
+{options}{after-help}";
+
+/// Examples, the choice of the store and the exit codes, after the overview.
+pub const OVERVIEW_LONG: &str = "\
+Examples:
+  tenure run build -- cargo build              one build at a time
+  tenure run --no-wait nightly -- ./nightly    exit 75 if it runs already
+  tenure run map:atlas/m3=read -- ./export     readers share, writers exclude
+  tenure run --slot test:2 -- cargo test       two at a time on this machine
+  tenure lock deploy --ttl 1h                  held until released, or for an hour
+  tenure ls                                    who holds what, and who waits
+
+Store: --store, else TENURE_STORE, else the nearest tenure.toml upwards, else
+  <git common dir>/tenure/tenure.db inside a git repository, so that worktrees
+  share it, else the user's state directory. `tenure doctor` says which, and why.
+
+Exit codes:
+  0    done; `run` passes on the code of its command (128 + signal)
+  1    other                        75   busy, or timed out
+  2    usage                        76   conflict: order, re-entry
+  65   bad input, corrupt data      77   not allowed: fenced, not the owner, over
+  66   not found                    78   bad configuration
+  69   store unreachable            79   the lock was lost while the command ran
+  70   internal                     126  command not executable
+  130  interrupted while waiting    127  command not found";

@@ -1,0 +1,76 @@
+//! `tenure lock`: takes locks that outlive this command.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde::Serialize;
+use tenure::{Lease, LeaseTerms, LockSet, Options, SessionOptions};
+
+use crate::cli::{self, Global};
+use crate::context::{Context, WAIT_DEFAULT, own_command, owner};
+use crate::nesting::{self, Ancestors};
+use crate::report::Failure;
+use crate::signals::Signals;
+use crate::waiting::{Wait, wait};
+use crate::{output, runtime};
+
+/// `{"leases":[…]}`.
+#[derive(Serialize)]
+struct Leases<'a> {
+    leases: &'a [Lease],
+}
+
+/// Takes the locks and prints their leases, in the order they were taken.
+pub fn lock(global: &Global, options: cli::Lock) -> Result<ExitCode, Failure> {
+    let context = Context::new(global)?;
+    runtime::block_on(async {
+        let leases = take(&context, options).await?;
+        let printed = match global.json {
+            true => output::json(&Leases { leases: &leases }),
+            false => {
+                let ids = leases.iter().map(|lease| format!("{}\n", lease.lease));
+                output::text(&ids.collect::<String>())
+            }
+        };
+        printed?;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+async fn take(context: &Context, options: cli::Lock) -> Result<Vec<Lease>, Failure> {
+    let mut signals = Signals::listen()?;
+    let keeper = context.keeper(WAIT_DEFAULT).await?;
+    let ancestors = Ancestors::proved(nesting::outers()?, Some(&keeper), None).await?;
+    let session = keeper.session(SessionOptions {
+        owner: owner(options.owner)?,
+        command: Some(own_command()),
+        ancestors: ancestors.held(),
+    });
+    let session = session.await?;
+    let wanted = options.resources.into_iter();
+    let wanted = wanted.map(|wanted| (wanted.resource, wanted.mode.unwrap_or(options.mode)));
+    let set = LockSet::new(&keeper.settings().ranking, wanted);
+    let terms = LeaseTerms {
+        ttl: options.ttl.unwrap_or(LeaseTerms::default().ttl),
+        key: options.key,
+    };
+    let limit = match options.no_wait {
+        true => Duration::ZERO,
+        false => options.wait.unwrap_or(keeper.settings().wait),
+    };
+    let asked = Options {
+        wait: Some(limit),
+        purpose: options.purpose,
+        metadata: options.meta,
+        capacity: None,
+    };
+    let about = Wait {
+        session: &session,
+        set: &set,
+        limit,
+        slots: None,
+        own: None,
+    };
+    let asking = keeper.lock(&session, &set, &terms, &asked);
+    Ok(wait(asking, about, &mut signals).await?)
+}

@@ -1,0 +1,212 @@
+//! What is held, as a table, and who waits, as lines below it.
+
+use std::time::Duration;
+
+use tenure::{Binding, Lease, LeaseId, LeaseState, Listing, Waiting, clock, duration};
+
+use crate::people::{OUTLIVED, age, ago, cut, this_host, visible};
+use crate::table::Table;
+
+/// What people see of a page, and what only some pages need.
+pub struct View<'a> {
+    pub listing: &'a Listing,
+    /// The leases whose `run` is gone.
+    pub outlived: &'a [LeaseId],
+    /// Whether a lease can be named: where it cannot be broken or released, its id is of no use.
+    pub by_id: bool,
+}
+
+/// The heading of a column and the cell of a lease in it.
+type Column<'a> = (&'static str, Box<dyn Fn(&Lease) -> String + 'a>);
+
+impl View<'_> {
+    /// All of it, no wider than the terminal if there is one.
+    pub fn text(&self, width: Option<usize>) -> String {
+        let columns = self.columns();
+        let mut table = Table::new(columns.iter().map(|(heading, _)| *heading).collect());
+        for lease in &self.listing.held {
+            table.push(columns.iter().map(|(_, cell)| cell(lease)));
+        }
+        let mut text = table.text(width, &["COMMAND", "PURPOSE"]);
+        for waiter in self.listing.waiting.iter().flatten() {
+            let line = waiting_line(waiter);
+            text.push_str(&cut(&line, width.unwrap_or(usize::MAX)));
+            text.push('\n');
+        }
+        text
+    }
+
+    /// The usual columns, and those that have something to say here.
+    fn columns(&self) -> Vec<Column<'_>> {
+        let host = this_host();
+        let held = &self.listing.held;
+        let mut columns: Vec<Column<'_>> = vec![
+            ("RESOURCE", Box::new(|lease| lease.resource.to_string())),
+            ("MODE", Box::new(|lease| lease.mode.to_string())),
+        ];
+        if held.iter().any(|lease| lease.state != LeaseState::Held) {
+            columns.push(("STATE", Box::new(|lease| state(lease).to_owned())));
+        }
+        columns.push(("OWNER", Box::new(|lease| lease.owner.to_string())));
+        if self.by_id {
+            columns.push(("LEASE", Box::new(|lease| lease.lease.to_string())));
+        }
+        columns.push(("PID", Box::new(move |lease| pid(lease, &host))));
+        columns.push(("AGE", Box::new(|lease| duration::show(age(lease)))));
+        if held.iter().any(|lease| !ends(lease).is_empty()) {
+            columns.push(("ENDS", Box::new(ends)));
+        }
+        let purpose = |lease: &Lease| lease.purpose.clone().unwrap_or_default();
+        columns.push(("PURPOSE", Box::new(purpose)));
+        columns.push(("COMMAND", Box::new(|lease| self.command(lease))));
+        columns
+    }
+
+    fn command(&self, lease: &Lease) -> String {
+        match self.outlived.contains(&lease.lease) {
+            true => format!("{} {OUTLIVED}", lease.command),
+            false => lease.command.clone(),
+        }
+    }
+}
+
+fn state(lease: &Lease) -> &'static str {
+    match lease.state {
+        LeaseState::Held => "held",
+        LeaseState::Offered => "offered",
+        LeaseState::Revoking => "revoking",
+        LeaseState::Expired => "expired",
+        LeaseState::Unknown => "unknown",
+    }
+}
+
+/// The process that holds it, and where. A lease of its own belongs to none.
+fn pid(lease: &Lease, host: &str) -> String {
+    match (lease.binding, lease.host == host) {
+        (Binding::Lease, true) => "-".into(),
+        (Binding::Lease, false) => format!("-@{}", lease.host),
+        (Binding::Session, true) => lease.pid.to_string(),
+        (Binding::Session, false) => format!("{}@{}", lease.pid, lease.host),
+    }
+}
+
+/// When its time is over: `in 14m 03s`, `3.0s ago`; nothing where it has no end.
+fn ends(lease: &Lease) -> String {
+    match lease.state {
+        LeaseState::Revoking => "within 10s".into(),
+        _ => lease.expires_at.map(ago).unwrap_or_default(),
+    }
+}
+
+/// `waiting: name:x (write) by ana for 12s of 10m 00s, place 1: held for write by bob (lease l1)`.
+fn waiting_line(waiter: &Waiting) -> String {
+    let waited = clock::now().since(waiter.since);
+    let mut line = format!(
+        "waiting: {} ({}) by {} for {}",
+        waiter.resource,
+        waiter.mode,
+        waiter.owner,
+        duration::show(waited),
+    );
+    if let Some(deadline) = waiter.deadline {
+        // Both were written down a moment apart: a limit is told as it was asked for.
+        let limit = deadline.since(waiter.since) + Duration::from_millis(500);
+        let limit = duration::show(Duration::from_secs(limit.as_secs()));
+        line.push_str(&format!(" of {limit}"));
+    }
+    let reason = visible(&waiter.reason);
+    line.push_str(&format!(", place {}: {reason}", waiter.position));
+    match &waiter.blocked_by[..] {
+        [] => {}
+        [one] => line.push_str(&format!(" (lease {one})")),
+        [one, rest @ ..] => line.push_str(&format!(" (lease {one} and {} more)", rest.len())),
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::people::columns;
+    use crate::people::tests::lease;
+    use tenure::{Mode, Owner, Resource};
+
+    fn listing(held: Vec<Lease>) -> Listing {
+        Listing {
+            held,
+            next: None,
+            waiting: None,
+            waiting_next: None,
+        }
+    }
+
+    fn text(listing: &Listing, by_id: bool, width: Option<usize>) -> String {
+        let view = View {
+            listing,
+            outlived: &[],
+            by_id,
+        };
+        view.text(width)
+    }
+
+    fn headings(text: &str) -> String {
+        let words = text.lines().next().unwrap().split_whitespace();
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn the_table_fits_the_terminal_and_is_whole_elsewhere() {
+        let mut long = lease("x");
+        long.command = "make ".repeat(50);
+        long.purpose = Some("because ".repeat(10));
+        let listing = listing(vec![long, lease("map:atlas/m3")]);
+        let narrow = text(&listing, false, Some(90));
+        assert!(narrow.lines().all(|line| columns(line) <= 90), "{narrow}");
+        assert!(narrow.contains('…'));
+        let whole = text(&listing, false, None);
+        assert!(!whole.contains('…') && whole.contains(&"make ".repeat(40)));
+        assert!(whole.starts_with("RESOURCE"));
+    }
+
+    #[test]
+    fn columns_that_have_nothing_to_say_are_left_out() {
+        let mut page = listing(vec![lease("x")]);
+        assert_eq!(
+            headings(&text(&page, false, None)),
+            "RESOURCE MODE OWNER PID AGE PURPOSE COMMAND"
+        );
+        page.held[0].state = LeaseState::Expired;
+        page.held[0].binding = Binding::Lease;
+        page.held[0].expires_at = Some(clock::now());
+        let full = text(&page, true, None);
+        assert_eq!(
+            headings(&full),
+            "RESOURCE MODE STATE OWNER LEASE PID AGE ENDS PURPOSE COMMAND"
+        );
+        for part in ["expired", "l1", "-@desk", " ago"] {
+            assert!(full.contains(part), "{part} is not in {full}");
+        }
+    }
+
+    #[test]
+    fn a_waiter_is_shown_with_its_place_its_reason_and_who_blocks() {
+        let since = clock::now();
+        let since = tenure::Timestamp::from_millis(since.as_millis() - 12_300);
+        let waiter = Waiting {
+            waiter: LeaseId::parse("w1").unwrap(),
+            resource: Resource::parse("x").unwrap(),
+            mode: Mode::Write,
+            owner: Owner::parse("ana").unwrap(),
+            since,
+            deadline: Some(since.after(Duration::from_secs(600))),
+            position: 1,
+            reason: "held for write by bob".into(),
+            blocked_by: vec![LeaseId::parse("l1").unwrap()],
+        };
+        assert_eq!(
+            waiting_line(&waiter),
+            "waiting: name:x (write) by ana for 12s of 10m 00s, place 1: held for write by bob \
+             (lease l1)"
+        );
+    }
+}

@@ -1,0 +1,306 @@
+//! A command inside `run`: the leases of the outer ones count as held.
+//!
+//! They come in `TENURE_LEASES`. What is said there about a store that is open is checked against
+//! it: a daemon that outlived its `run` still has the variable, but no longer the lock. Leases of
+//! other stores count only for the order of locks. Slots are always taken before locks, whatever
+//! order is set, so they do not count for it at all.
+
+use std::env;
+use std::fs;
+
+use tenure::{Error, Held, Keeper, Lease, LockSet, Place, Resource, Result};
+
+use crate::cli::Slot;
+
+mod passed_on;
+
+pub use passed_on::{Outer, Outers};
+
+/// More than this of outer `run`s cannot be passed on beside what one `run` takes itself.
+const OUTER_BYTES_MAX: usize = 60 * 1024;
+
+/// What the outer `run`s hold.
+#[derive(Debug, Default)]
+pub struct Ancestors {
+    /// In the store of this command, proved to be held.
+    here: Vec<Outer>,
+    /// Slots; proved to be held where their store is open.
+    slots: Vec<Outer>,
+    /// In other stores, as they say.
+    elsewhere: Vec<Outer>,
+}
+
+/// What is left to be taken, and what is held already.
+#[derive(Debug)]
+pub struct Plan {
+    /// To be taken.
+    pub missing: LockSet,
+    /// Held by an outer `run`, and good enough.
+    pub reused: Vec<Lease>,
+}
+
+impl Plan {
+    /// Takes everything itself.
+    pub fn take_all(wanted: LockSet) -> Self {
+        Self {
+            missing: wanted,
+            reused: Vec::new(),
+        }
+    }
+}
+
+/// Reads what the outer `run`s left in the environment.
+pub fn outers() -> Result<Outers> {
+    let Some(text) = env::var_os("TENURE_LEASES").filter(|text| !text.is_empty()) else {
+        return Ok(Outers::default());
+    };
+    let outers = Outers::from_json(text.as_encoded_bytes());
+    outers.map_err(|error| Error::Configuration {
+        problem: format!("bad TENURE_LEASES: {error}"),
+        remedy: "unset TENURE_LEASES; only tenure run sets it".into(),
+    })
+}
+
+impl Outers {
+    /// Whether there is anything but slots among them.
+    pub fn has_locks(&self) -> bool {
+        self.leases.iter().any(|outer| !is_slot(outer))
+    }
+}
+
+fn is_slot(outer: &Outer) -> bool {
+    outer.lease.resource.kind() == Slot::KIND
+}
+
+impl Ancestors {
+    /// Those of this process that still hold what they say, as far as the stores that are open
+    /// can tell: the one of this command, and that of the slots.
+    pub async fn proved(
+        outers: Outers,
+        keeper: Option<&Keeper>,
+        slots: Option<&Keeper>,
+    ) -> Result<Self> {
+        let mut ancestors = Self::default();
+        for outer in outers.leases {
+            let is_in = |keeper: &&Keeper| same_store(&outer.store, keeper.store().url());
+            let (known_by, list) = match keeper.filter(is_in) {
+                Some(keeper) => (Some(keeper), &mut ancestors.here),
+                None if is_slot(&outer) => (slots.filter(is_in), &mut ancestors.slots),
+                None => (None, &mut ancestors.elsewhere),
+            };
+            match known_by {
+                Some(keeper) => list.extend(still_held(&outer, keeper).await?),
+                None => list.push(outer),
+            }
+        }
+        ancestors.check_size()?;
+        Ok(ancestors)
+    }
+
+    /// Refuses before any lock is taken what could not be passed on to the command after it.
+    fn check_size(&self) -> Result<()> {
+        let leases: Vec<Outer> = self.all().cloned().collect();
+        let number = leases.len();
+        if (Outers { leases }).shortest().len() <= OUTER_BYTES_MAX {
+            return Ok(());
+        }
+        Err(Error::Configuration {
+            problem: format!("the outer runs hold {number} locks, too many to pass on"),
+            remedy: "nest fewer runs, or take fewer locks with shorter names".into(),
+        })
+    }
+
+    /// All of them, for the next `run` further in.
+    pub fn all(&self) -> impl Iterator<Item = &Outer> {
+        self.locks().chain(&self.slots)
+    }
+
+    fn locks(&self) -> impl Iterator<Item = &Outer> {
+        self.here.iter().chain(&self.elsewhere)
+    }
+
+    /// What a session counts as held that takes locks.
+    pub fn held(&self) -> Vec<Held> {
+        self.locks().map(held).collect()
+    }
+
+    /// What a session counts as held that takes a slot: slots are ordered among themselves.
+    pub fn held_slots(&self) -> Vec<Held> {
+        self.slots.iter().map(held).collect()
+    }
+
+    /// A lock that is held. No slot may be taken inside of one.
+    pub fn any_lock(&self) -> Option<&Lease> {
+        self.locks().map(|outer| &outer.lease).next()
+    }
+
+    /// The slot, if an outer `run` has it already.
+    pub fn slot(&self, resource: &Resource, keeper: &Keeper) -> Option<&Outer> {
+        let url = keeper.store().url();
+        let same = |outer: &&Outer| outer.lease.resource == *resource && outer.store == url;
+        self.slots.iter().find(same)
+    }
+
+    /// Takes only what is missing, and runs under what is held. It must be held at least
+    /// as strongly as it is wanted.
+    pub fn reuse(&self, wanted: &LockSet, keeper: &Keeper) -> Result<Plan> {
+        let mut missing = Vec::new();
+        let mut reused = Vec::new();
+        for (resource, mode) in wanted.iter() {
+            let held = self.here.iter().map(|outer| &outer.lease);
+            let held = held
+                .filter(|lease| lease.resource == *resource)
+                .max_by_key(|lease| lease.mode);
+            match held {
+                None => missing.push((resource.clone(), *mode)),
+                Some(lease) if lease.mode >= *mode => reused.push(lease.clone()),
+                Some(lease) => {
+                    return Err(Error::TooWeak {
+                        place: Box::new(Place {
+                            resource: resource.clone(),
+                            mode: *mode,
+                            store: keeper.store().url().to_owned(),
+                            location: keeper.store().place_of(resource),
+                        }),
+                        held: lease.mode,
+                    });
+                }
+            }
+        }
+        Ok(Plan {
+            missing: LockSet::new(&keeper.settings().ranking, missing),
+            reused,
+        })
+    }
+}
+
+/// The lease of an outer `run`, if it is still held. The store knows the mode of now, the
+/// variable that of then.
+async fn still_held(outer: &Outer, keeper: &Keeper) -> Result<Option<Outer>> {
+    let holders = keeper.holders(&outer.lease.resource).await?;
+    let mut holders = holders.into_iter();
+    let held = holders.find(|held| held.lease == outer.lease.lease);
+    let store = keeper.store().url().to_owned();
+    Ok(held.map(|lease| Outer { lease, store }))
+}
+
+fn held(outer: &Outer) -> Held {
+    Held {
+        store: outer.store.clone(),
+        resource: outer.lease.resource.clone(),
+        mode: outer.lease.mode,
+        lease: outer.lease.lease.clone(),
+    }
+}
+
+/// Whether two addresses name the same store, spelled differently perhaps.
+fn same_store(a: &str, b: &str) -> bool {
+    let place = |url: &str| {
+        let (scheme, path) = url.split_once(':')?;
+        let place = fs::canonicalize(path).ok()?;
+        matches!(scheme, "file" | "sqlite").then(|| (scheme.to_owned(), place))
+    };
+    a == b || place(a).is_some_and(|a| place(b) == Some(a))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::people::tests::lease;
+    use tenure::{Mode, Options, Owner, Ranking, Resource, SessionOptions};
+
+    fn outer(lease: Lease, store: &str) -> Outer {
+        Outer {
+            lease,
+            store: store.into(),
+        }
+    }
+
+    fn set(items: &[(&str, Mode)]) -> LockSet {
+        let items = items
+            .iter()
+            .map(|(text, mode)| (Resource::parse(text).unwrap(), *mode));
+        LockSet::new(&Ranking::default(), items)
+    }
+
+    #[tokio::test]
+    async fn only_leases_that_are_still_held_count() {
+        let keeper = Keeper::open("memory:").await.unwrap();
+        let store = keeper.store().url().to_owned();
+        let owner = Owner::parse("ana").unwrap();
+        let session = keeper.session(SessionOptions::new(owner)).await.unwrap();
+        let resource = Resource::parse("held").unwrap();
+        let guard = session
+            .acquire(&resource, Mode::Read, &Options::default())
+            .await
+            .unwrap();
+        let leases = vec![
+            outer(guard.lease(), &store),
+            outer(lease("gone"), &store),
+            outer(lease("other"), "file:/other"),
+            outer(lease("slot:build"), "sqlite:/slots.db"),
+        ];
+        let ancestors = Ancestors::proved(Outers { leases }, Some(&keeper), None);
+        let ancestors = ancestors.await.unwrap();
+        let held: Vec<_> = ancestors
+            .held()
+            .into_iter()
+            .map(|held| held.resource.to_string())
+            .collect();
+        assert_eq!(held, ["name:held", "name:other"], "slots are no locks");
+        assert_eq!(ancestors.all().count(), 3, "but are passed on");
+
+        let plan = ancestors
+            .reuse(&set(&[("held", Mode::Read), ("new", Mode::Write)]), &keeper)
+            .unwrap();
+        assert_eq!(plan.reused, [guard.lease()]);
+        assert_eq!(plan.missing, set(&[("new", Mode::Write)]));
+        let error = ancestors
+            .reuse(&set(&[("held", Mode::Write)]), &keeper)
+            .unwrap_err();
+        assert_eq!(error.class(), tenure::Class::Conflict);
+        let plan = ancestors
+            .reuse(&set(&[("other", Mode::Write)]), &keeper)
+            .unwrap();
+        assert!(
+            plan.reused.is_empty(),
+            "the same name in another store is another lock"
+        );
+    }
+
+    #[test]
+    fn one_directory_is_one_store_however_it_is_spelled() {
+        assert!(same_store("memory:", "memory:"));
+        assert!(same_store("file:/usr", "file:/usr/bin/.."));
+        assert!(!same_store("file:/usr", "file:/etc"));
+        assert!(same_store(
+            "sqlite:/etc/passwd",
+            "sqlite:/usr/../etc/passwd"
+        ));
+        assert!(!same_store("sqlite:/usr", "file:/usr"));
+        assert!(!same_store("file:/no-such-a", "file:/no-such-b"));
+    }
+
+    #[tokio::test]
+    async fn a_slot_counts_while_it_is_held_and_only_for_slots() {
+        let slots = Keeper::open("memory:").await.unwrap();
+        let store = slots.store().url().to_owned();
+        let owner = Owner::parse("ana").unwrap();
+        let session = slots.session(SessionOptions::new(owner)).await.unwrap();
+        let build = Resource::parse("slot:build").unwrap();
+        let options = Options::default();
+        let guard = session.acquire(&build, Mode::Write, &options).await;
+        let guard = guard.unwrap();
+        let leases = vec![
+            outer(guard.lease(), &store),
+            outer(lease("slot:gone"), &store),
+        ];
+        let ancestors = Ancestors::proved(Outers { leases }, None, Some(&slots));
+        let ancestors = ancestors.await.unwrap();
+        assert!(ancestors.any_lock().is_none() && ancestors.held().is_empty());
+        assert_eq!(ancestors.held_slots().len(), 1);
+        assert!(ancestors.slot(&build, &slots).is_some());
+        let gone = Resource::parse("slot:gone").unwrap();
+        assert!(ancestors.slot(&gone, &slots).is_none());
+    }
+}

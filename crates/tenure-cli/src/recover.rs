@@ -1,0 +1,130 @@
+//! `tenure recover`: ends what is stale, and says why the rest is not. Always safe: it never asks.
+
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use tenure::{Finding, Findings, Recovery};
+use tokio::time::Instant;
+
+use crate::cli::{self, Global};
+use crate::context::{Context, WAIT_DEFAULT, owner};
+use crate::people::visible;
+use crate::report::{Failure, word};
+use crate::{output, runtime};
+
+/// Shorter work is not worth a flicker.
+const PROGRESS_AFTER: Duration = Duration::from_millis(300);
+
+/// Recovers what can be, or only says so.
+pub fn recover(global: &Global, options: &cli::Recover) -> Result<ExitCode, Failure> {
+    let context = Context::new(global)?;
+    let actor = owner(None)?;
+    let recovery = match options.dry_run {
+        true => Recovery::DryRun,
+        false => Recovery::Real,
+    };
+    runtime::block_on(async {
+        let keeper = context.keeper(WAIT_DEFAULT).await?;
+        let mut progress = Progress::new();
+        let found = keeper.recover(&actor, recovery, |page| progress.show(page));
+        let leases = found.await?;
+        drop(progress);
+        match global.json {
+            true => output::json(&Findings { leases, next: None })?,
+            false => print(&leases)?,
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+fn print(findings: &[Finding]) -> Result<(), Failure> {
+    if findings.is_empty() {
+        word("nothing looks stale");
+    }
+    let lines = findings.iter().map(in_words);
+    output::text(&lines.collect::<String>())
+}
+
+/// `recovered: name:x (write) of ana@desk, lease l1: its time is over …`.
+fn in_words(finding: &Finding) -> String {
+    let what = match (finding.recovered, finding.recoverable) {
+        (true, _) => "recovered",
+        (false, true) => "can be recovered",
+        (false, false) => "kept",
+    };
+    let lease = &finding.lease;
+    format!(
+        "{what}: {} ({}) of {}, lease {}: {}\n",
+        lease.resource,
+        lease.mode,
+        lease.owner,
+        lease.lease,
+        visible(&finding.reason)
+    )
+}
+
+/// One line on a terminal, gone at the end.
+struct Progress {
+    began: Instant,
+    found: usize,
+    drawn: bool,
+}
+
+impl Progress {
+    fn new() -> Self {
+        Self {
+            began: Instant::now(),
+            found: 0,
+            drawn: false,
+        }
+    }
+
+    fn show(&mut self, page: &Findings) {
+        self.found += page.leases.len();
+        if self.began.elapsed() >= PROGRESS_AFTER && io::stderr().is_terminal() {
+            let found = self.found;
+            // Nobody can be told that telling failed.
+            let _ = write!(
+                io::stderr(),
+                "\r\x1b[Ktenure: {found} that look stale so far"
+            );
+            self.drawn = true;
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.drawn {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::people::tests::lease;
+
+    #[test]
+    fn every_finding_says_what_became_of_it_and_why() {
+        let mut finding = Finding {
+            lease: lease("x"),
+            expired: true,
+            heartbeat_old: false,
+            claimed_by: None,
+            recoverable: false,
+            recovered: false,
+            reason: "its heartbeat is only 1s old".into(),
+        };
+        assert_eq!(
+            in_words(&finding),
+            "kept: name:x (write) of ana@desk, lease l1: its heartbeat is only 1s old\n"
+        );
+        finding.recoverable = true;
+        assert!(in_words(&finding).starts_with("can be recovered: name:x"));
+        finding.recovered = true;
+        assert!(in_words(&finding).starts_with("recovered: name:x"));
+    }
+}

@@ -1,0 +1,79 @@
+//! `--slot NAME:N`: one of N places for this user on this machine, taken before every lock.
+//!
+//! A lock held while a slot is awaited would be held for as long as all places are taken, perhaps
+//! by those who wait for the lock. So a slot asked for inside a lock is refused at once.
+
+use tenure::{Error, Keeper, LockSet, Mode, Options, Result, SessionOptions};
+
+use super::taken::{self, Asked, Taken};
+use crate::cli::Slot;
+use crate::nesting::Ancestors;
+use crate::report::Failure;
+use crate::signals::Signals;
+
+/// Takes the slot; inside a `run` that has it already, works under that one's.
+pub async fn take(
+    slot: &Slot,
+    keeper: &Keeper,
+    ancestors: &Ancestors,
+    asked: &Asked,
+    signals: &mut Signals,
+) -> Result<Taken> {
+    if let Some(outer) = ancestors.slot(&slot.resource, keeper) {
+        return Ok(Taken::under(vec![outer.clone()]));
+    }
+    if let Some(lock) = ancestors.any_lock() {
+        return Err(Error::Order {
+            asked: slot.resource.clone(),
+            held: lock.resource.clone(),
+        });
+    }
+    let session = keeper.session(SessionOptions {
+        owner: asked.owner.clone(),
+        command: Some(asked.command.clone()),
+        ancestors: ancestors.held_slots(),
+    });
+    let set = LockSet::new(
+        &keeper.settings().ranking,
+        [(slot.resource.clone(), Mode::Write)],
+    );
+    let options = Options {
+        capacity: Some(slot.capacity),
+        ..asked.options.clone()
+    };
+    taken::take(session.await?, &set, &options, signals).await
+}
+
+/// What is said of a slot that could not be had. It is not in the store that `tenure ls` shows by
+/// itself, and never taken in a set.
+pub fn failure(error: Error, slot: &Slot, keeper: &Keeper, busy_exit: u8) -> Failure {
+    let (name, capacity) = (slot.resource.id(), slot.capacity);
+    let url = keeper.store().url();
+    let (code, remedy) = match &error {
+        Error::Busy { .. } => {
+            let remedy = format!("wait for it with --wait, or look with: tenure ls --store {url}");
+            (Some(busy_exit), Some(remedy))
+        }
+        Error::Timeout { .. } => {
+            let remedy = format!("wait longer with --wait, or look with: tenure ls --store {url}");
+            (Some(busy_exit), Some(remedy))
+        }
+        Error::Order { held, .. } => {
+            let together = match held.kind() {
+                Slot::KIND => "",
+                _ => ", or both in one run",
+            };
+            let remedy = format!(
+                "take the slot first: tenure run --slot {name}:{capacity} … -- CMD around the \
+                 run that holds {held}{together}"
+            );
+            (None, Some(remedy))
+        }
+        _ => (None, None),
+    };
+    Failure::Adjusted {
+        error,
+        code,
+        remedy,
+    }
+}

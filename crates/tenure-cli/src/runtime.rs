@@ -1,0 +1,33 @@
+//! The one runtime of a command.
+
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+
+use crate::report::Failure;
+use crate::signals::unavailable;
+
+/// Runs a command to its end, on this very thread: what `run` starts is a child of it, as
+/// `--close` needs it.
+pub fn block_on(
+    command: impl Future<Output = Result<ExitCode, Failure>>,
+) -> Result<ExitCode, Failure> {
+    start()?.block_on(command)
+}
+
+/// A runtime of one thread, with timers, descriptors and signals.
+pub fn start() -> tenure::Result<tokio::runtime::Runtime> {
+    require_descriptors()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime.map_err(unavailable)
+}
+
+/// The runtime panics where it finds no descriptors for itself; it needs five.
+fn require_descriptors() -> tenure::Result<()> {
+    let spare = [UnixStream::pair(), UnixStream::pair(), UnixStream::pair()];
+    for pair in spare {
+        pair.map_err(unavailable)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! One thing done to several leases: all are tried, and every problem is told.
+
+use std::process::ExitCode;
+
+use serde::Serialize;
+use tenure::{Lease, LeaseId, Result};
+
+use crate::output;
+use crate::report::{Body, Failure, Report};
+
+/// What became of each.
+#[derive(Default)]
+pub struct Several {
+    done: Vec<Lease>,
+    failed: Vec<(LeaseId, Failure)>,
+}
+
+/// `{"leases":[…],"errors":[…]}`.
+#[derive(Serialize)]
+struct Document<'a> {
+    leases: &'a [Lease],
+    errors: Vec<LeaseError<'a>>,
+}
+
+/// An error, and the lease it is about.
+#[derive(Serialize)]
+struct LeaseError<'a> {
+    lease: &'a LeaseId,
+    #[serde(flatten)]
+    error: Body<'a>,
+}
+
+impl Several {
+    /// Notes what became of one.
+    pub fn note(&mut self, lease: &LeaseId, outcome: Result<Lease>) {
+        match outcome {
+            Ok(lease) => self.done.push(lease),
+            Err(error) => self.failed.push((lease.clone(), Failure::Error(error))),
+        }
+    }
+
+    /// Prints what was done, one line each, and what was not. The highest exit code wins. A
+    /// single lease that failed is a failure like any other.
+    pub fn report(
+        mut self,
+        json: bool,
+        in_words: impl Fn(&Lease) -> String,
+    ) -> Result<ExitCode, Failure> {
+        if self.done.is_empty() && self.failed.len() == 1 {
+            let (_, failure) = self.failed.remove(0);
+            return Err(failure);
+        }
+        if json {
+            let errors = self.failed.iter().map(|(lease, failure)| LeaseError {
+                lease,
+                error: failure.body(),
+            });
+            output::json(&Document {
+                leases: &self.done,
+                errors: errors.collect(),
+            })?;
+        } else {
+            let lines = self.done.iter().map(|lease| in_words(lease) + "\n");
+            output::text(&lines.collect::<String>())?;
+            for (_, failure) in &self.failed {
+                Report::new(false).say(failure);
+            }
+        }
+        Ok(ExitCode::from(self.code()))
+    }
+
+    fn code(&self) -> u8 {
+        let codes = self.failed.iter().map(|(_, failure)| failure.code());
+        codes.max().unwrap_or(crate::exit::DONE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::people::tests::lease;
+    use tenure::Error;
+
+    #[test]
+    fn the_highest_exit_code_wins() {
+        let mut several = Several::default();
+        let id = LeaseId::parse("l1").unwrap();
+        several.note(&id, Ok(lease("x")));
+        assert_eq!(several.code(), 0);
+        let over = Error::LeaseOver {
+            lease: id.clone(),
+            reason: "released".into(),
+        };
+        several.note(&id, Err(over));
+        several.note(&id, Err(Error::NotFound("there is none".into())));
+        assert_eq!(several.code(), 77);
+    }
+
+    #[test]
+    fn an_error_in_a_list_names_its_lease() {
+        let id = LeaseId::parse("l1").unwrap();
+        let failure = Failure::Error(Error::NotFound("there is none".into()));
+        let error = LeaseError {
+            lease: &id,
+            error: failure.body(),
+        };
+        let json = serde_json::to_value(&error).unwrap();
+        assert_eq!(
+            (&json["lease"], &json["kind"]),
+            (&"l1".into(), &"not_found".into())
+        );
+    }
+}

@@ -1,0 +1,75 @@
+//! `tenure upgrade` and `tenure downgrade`: make a lease exclusive, and shared again.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use tenure::{LockSet, Mode, SessionOptions};
+
+use crate::cli::{self, Global};
+use crate::context::{Context, WAIT_DEFAULT, own_command, owner, owner_given};
+use crate::report::Failure;
+use crate::signals::Signals;
+use crate::waiting::{Wait, wait};
+use crate::{output, runtime};
+
+/// Makes an upgradeable lease exclusive.
+pub fn upgrade(global: &Global, options: cli::Upgrade) -> Result<ExitCode, Failure> {
+    let context = Context::new(global)?;
+    let by = owner_given(options.by.owner)?;
+    runtime::block_on(async {
+        let mut signals = Signals::listen()?;
+        let keeper = context.keeper(WAIT_DEFAULT).await?;
+        // Looked up first, so that a wait can tell what it is for. A store without leases says
+        // itself that it cannot upgrade them.
+        let before = match keeper.store().leases() {
+            Some(_) => Some(keeper.find(&options.lease).await?),
+            None => None,
+        };
+        let set = before.map(|before| (before.resource, Mode::Write));
+        let set = LockSet::new(&keeper.settings().ranking, set);
+        let session = SessionOptions {
+            command: Some(own_command()),
+            ..SessionOptions::new(owner(by.clone())?)
+        };
+        let session = keeper.session(session).await?;
+        let limit = match options.no_wait {
+            true => Duration::ZERO,
+            false => options.wait.unwrap_or(keeper.settings().wait),
+        };
+        let about = Wait {
+            session: &session,
+            set: &set,
+            limit,
+            slots: None,
+            own: Some(&options.lease),
+        };
+        let asking = keeper.upgrade(&session, &options.lease, Some(limit), by.as_ref());
+        let lease = wait(asking, about, &mut signals).await?;
+        match global.json {
+            true => output::json(&lease)?,
+            false => output::text(&format!(
+                "upgraded {}: {} is held for {}, with the new token {}\n",
+                lease.lease, lease.resource, lease.mode, lease.token
+            ))?,
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// Makes an upgraded lease upgradeable again.
+pub fn downgrade(global: &Global, options: cli::Downgrade) -> Result<ExitCode, Failure> {
+    let context = Context::new(global)?;
+    let by = owner_given(options.by.owner)?;
+    runtime::block_on(async {
+        let keeper = context.keeper(WAIT_DEFAULT).await?;
+        let lease = keeper.downgrade(&options.lease, by.as_ref()).await?;
+        match global.json {
+            true => output::json(&lease)?,
+            false => output::text(&format!(
+                "downgraded {}: {} is held for {} again\n",
+                lease.lease, lease.resource, lease.mode
+            ))?,
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}

@@ -1,0 +1,238 @@
+//! What stands between a request and its grant, found and put into words.
+
+use std::time::Duration;
+
+use tenure::{
+    Keeper, Lease, LeaseId, Mode, Place, Query, Resource, Session, Timestamp, Waiting, duration,
+};
+
+use super::Wait;
+use crate::people::{ends, held_by, outlived};
+
+/// What stands between a request and its grant.
+#[derive(Debug)]
+pub struct Blocked {
+    pub resource: Resource,
+    mode: Mode,
+    /// How many slots there are, where it is one that is waited for.
+    slots: Option<u32>,
+    pub holders: Vec<Lease>,
+    /// Those of the holders whose `run` is gone.
+    outlived: Vec<LeaseId>,
+    /// How to see a holder that left no record, where that can be.
+    see: Option<String>,
+    /// Our place in the queue, where the store knows it.
+    position: Option<usize>,
+}
+
+impl Blocked {
+    /// Who is in the way: `held (write) by …`. None if nobody is.
+    pub fn by(&self) -> Option<String> {
+        match (&self.holders[..], &self.see) {
+            ([], Some(see)) => Some(format!(
+                "held by a program that leaves no record; see: {see}"
+            )),
+            ([], None) => None,
+            ([one, rest @ ..], _) => {
+                let more = match rest.len() {
+                    0 => String::new(),
+                    more => format!(", and {more} more"),
+                };
+                Some(held_by(one, &self.outlived) + &more)
+            }
+        }
+    }
+
+    /// What tells one holder from the next.
+    pub fn key(&self) -> (Resource, Option<LeaseId>) {
+        let first = self.holders.first();
+        (
+            self.resource.clone(),
+            first.map(|lease| lease.lease.clone()),
+        )
+    }
+
+    /// `, until it is released; place 2 in the queue`.
+    fn until(&self) -> String {
+        let mut text = String::new();
+        if let Some(holder) = self.holders.first() {
+            text = format!(", {}", ends(holder));
+        }
+        if let Some(position) = self.position {
+            text.push_str(&format!("; place {position} in the queue"));
+        }
+        text
+    }
+}
+
+/// Finds what is waited for: the first of the set that is not ours and that someone keeps from us.
+/// A listing that fails says nothing; the wait itself will tell.
+pub async fn what_blocks(wait: &Wait<'_>, since: Timestamp) -> Option<Blocked> {
+    let session = wait.session;
+    let mut first_missing = None;
+    for (resource, mode) in wait.set.iter() {
+        let (held, waiting) = look(session.keeper(), resource).await.unwrap_or_default();
+        if held.iter().any(|lease| lease.session == *session.id()) {
+            continue;
+        }
+        let conflicting = held
+            .into_iter()
+            .filter(|lease| lease.mode.conflicts_with(*mode) && Some(&lease.lease) != wait.own);
+        let holders: Vec<Lease> = conflicting.collect();
+        let store = session.keeper().store();
+        let place = Place {
+            resource: resource.clone(),
+            mode: *mode,
+            store: store.url().to_owned(),
+            location: store.place_of(resource),
+        };
+        let blocked = Blocked {
+            resource: resource.clone(),
+            mode: *mode,
+            slots: wait.slots,
+            outlived: outlived(session.keeper(), &holders).await,
+            holders,
+            see: place.without_record(),
+            position: own_position(session, &waiting, *mode, since),
+        };
+        if !blocked.holders.is_empty() || blocked.position.is_some() {
+            return Some(blocked);
+        }
+        // Nobody holds it: it is about to be ours, or someone else is before us.
+        first_missing = first_missing.or(Some(blocked));
+    }
+    first_missing
+}
+
+async fn look(keeper: &Keeper, resource: &Resource) -> tenure::Result<(Vec<Lease>, Vec<Waiting>)> {
+    let query = Query {
+        resource: Some(resource.clone()),
+        ..Query::default()
+    };
+    let listing = keeper.list(&query).await?;
+    Ok((listing.held, listing.waiting.unwrap_or_default()))
+}
+
+/// Our own entry in the queue: the one of our owner and mode that is as old as we are.
+fn own_position(
+    session: &Session,
+    waiting: &[Waiting],
+    mode: Mode,
+    since: Timestamp,
+) -> Option<usize> {
+    let ours = waiting
+        .iter()
+        .filter(|entry| entry.owner == *session.owner() && entry.mode == mode);
+    let distance = |entry: &&Waiting| entry.since.as_millis().abs_diff(since.as_millis());
+    ours.min_by_key(distance).map(|entry| entry.position)
+}
+
+/// `waiting for name:x (write), 12s of 10m 00s`.
+fn waiting_for(blocked: Option<&Blocked>, waited: Duration, limit: Duration) -> String {
+    let time = format!("{} of {}", duration::show(waited), duration::show(limit));
+    match blocked {
+        None => format!("waiting for a lock, {time}"),
+        Some(Blocked {
+            resource,
+            slots: Some(slots),
+            ..
+        }) => format!("waiting for {resource} ({slots} at a time), {time}"),
+        Some(Blocked { resource, mode, .. }) => format!("waiting for {resource} ({mode}), {time}"),
+    }
+}
+
+/// Everything in one line.
+pub fn in_words(blocked: Option<&Blocked>, waited: Duration, limit: Duration) -> String {
+    let mut text = waiting_for(blocked, waited, limit);
+    if let Some(blocked) = blocked {
+        if let Some(by) = blocked.by() {
+            text.push_str(": ");
+            text.push_str(&by);
+        }
+        text.push_str(&blocked.until());
+    }
+    text
+}
+
+/// What changes from second to second, short enough for most terminals.
+pub fn in_few_words(blocked: Option<&Blocked>, waited: Duration, limit: Duration) -> String {
+    let until = blocked.map(Blocked::until).unwrap_or_default();
+    waiting_for(blocked, waited, limit) + &until
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use crate::people::tests::lease;
+
+    pub fn blocked(holders: Vec<Lease>, position: Option<usize>) -> Blocked {
+        Blocked {
+            resource: Resource::parse("x").unwrap(),
+            mode: Mode::Write,
+            slots: None,
+            holders,
+            outlived: Vec::new(),
+            see: None,
+            position,
+        }
+    }
+
+    #[test]
+    fn a_wait_tells_what_who_until_when_and_how_long() {
+        let words = in_words(
+            Some(&blocked(vec![lease("x")], Some(2))),
+            Duration::from_secs(12),
+            Duration::from_secs(600),
+        );
+        assert_eq!(
+            words,
+            "waiting for name:x (write), 12s of 10m 00s: held (write) by ana@desk for 3m 05s: \
+             pid 4242 on desk, \"cargo test\", purpose: nightly, until it is released; \
+             place 2 in the queue"
+        );
+    }
+
+    #[test]
+    fn a_wait_nobody_is_seen_to_cause_still_tells_the_time() {
+        let words = in_words(
+            Some(&blocked(vec![], None)),
+            Duration::from_secs(1),
+            Duration::from_secs(5),
+        );
+        assert_eq!(words, "waiting for name:x (write), 1.0s of 5.0s");
+    }
+
+    #[test]
+    fn a_holder_without_a_record_is_looked_for_by_its_file() {
+        let mut blocked = blocked(vec![], None);
+        blocked.see = Some("fuser /s/x".into());
+        let words = in_words(
+            Some(&blocked),
+            Duration::from_secs(1),
+            Duration::from_secs(5),
+        );
+        assert!(
+            words.ends_with(": held by a program that leaves no record; see: fuser /s/x"),
+            "{words}"
+        );
+    }
+
+    #[test]
+    fn a_wait_for_a_slot_tells_how_many_there_are_and_who_has_them() {
+        let mut blocked = blocked(vec![lease("slot:build"), lease("slot:build")], None);
+        blocked.resource = Resource::parse("slot:build").unwrap();
+        blocked.slots = Some(2);
+        let words = in_words(
+            Some(&blocked),
+            Duration::from_secs(1),
+            Duration::from_secs(5),
+        );
+        assert!(
+            words.starts_with(
+                "waiting for slot:build (2 at a time), 1.0s of 5.0s: held by ana@desk for 3m 05s: "
+            ),
+            "{words}"
+        );
+        assert!(words.contains(", and 1 more"), "{words}");
+    }
+}

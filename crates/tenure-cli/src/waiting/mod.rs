@@ -1,0 +1,72 @@
+//! Waiting, as a person sees it. On a terminal: who is in the way, once, and below it one live
+//! line. Elsewhere: sparse lines that say both.
+
+mod blocked;
+mod screen;
+
+use std::convert::Infallible;
+use std::pin::pin;
+use std::time::Duration;
+
+use tenure::{Error, LeaseId, LockSet, Result, Session, clock};
+use tokio::time::{Instant, sleep_until};
+
+use crate::signals::Signals;
+use screen::Screen;
+
+/// What is waited for.
+#[derive(Debug, Clone, Copy)]
+pub struct Wait<'a> {
+    /// Who waits.
+    pub session: &'a Session,
+    /// For what.
+    pub set: &'a LockSet,
+    /// For how long at most.
+    pub limit: Duration,
+    /// How many slots there are, where it is one that is waited for.
+    pub slots: Option<u32>,
+    /// The lease that is to become exclusive: not in its own way.
+    pub own: Option<&'a LeaseId>,
+}
+
+/// Waits for what is asked, tells people meanwhile, and gives up when interrupted.
+///
+/// A signal drops what is asked, which leaves neither lock nor waiter behind.
+pub async fn wait<T>(
+    asking: impl Future<Output = Result<T>>,
+    wait: Wait<'_>,
+    signals: &mut Signals,
+) -> Result<T> {
+    let asking = pin!(asking);
+    let telling = pin!(tell(wait));
+    // In this order, so that a lock that is free costs neither timer nor listing.
+    tokio::select! {
+        biased;
+        answer = asking => answer,
+        _ = signals.interruption() => Err(interrupted(wait.set)),
+        never = telling => match never {},
+    }
+}
+
+fn interrupted(set: &LockSet) -> Error {
+    match set.iter().next() {
+        Some((first, _)) => Error::Interrupted {
+            resource: first.clone(),
+        },
+        None => Error::Internal("a wait for nothing was interrupted".into()),
+    }
+}
+
+/// Tells about the wait until it is dropped, which also removes the live line.
+async fn tell(wait: Wait<'_>) -> Infallible {
+    let began = Instant::now();
+    let since = clock::now();
+    let mut screen = Screen::of_process();
+    let mut told = 0;
+    loop {
+        sleep_until(began + screen.when(told)).await;
+        told += 1;
+        let blocked = blocked::what_blocks(&wait, since).await;
+        screen.show(blocked.as_ref(), began.elapsed(), wait.limit);
+    }
+}

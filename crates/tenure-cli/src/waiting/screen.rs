@@ -1,0 +1,174 @@
+//! Where a wait is shown: on a terminal one live line, elsewhere sparse lines.
+
+use std::env;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use tenure::{LeaseId, Resource};
+
+use super::blocked::{Blocked, in_few_words, in_words};
+use crate::people::cut;
+
+/// Shorter waits are not worth a flicker.
+const LIVE_AFTER: Duration = Duration::from_millis(300);
+/// How often the live line is drawn.
+const LIVE_EVERY: Duration = Duration::from_secs(1);
+/// When lines are written where nothing can be redrawn; after the last, one each of [`LINE_EVERY`].
+const LINES_AT: [Duration; 4] = [
+    Duration::from_secs(1),
+    Duration::from_secs(10),
+    Duration::from_secs(30),
+    Duration::from_secs(60),
+];
+const LINE_EVERY: Duration = Duration::from_secs(60);
+/// A terminal that does not tell its width has this one.
+const WIDTH_DEFAULT: usize = 80;
+
+/// Where it is shown.
+pub enum Screen {
+    /// Each holder once, and below one line that is drawn again and again.
+    Live {
+        colour: bool,
+        drawn: bool,
+        /// The holder named last.
+        named: Option<(Resource, Option<LeaseId>)>,
+    },
+    /// One line after the other.
+    Lines,
+}
+
+impl Screen {
+    /// The standard error of this process.
+    pub fn of_process() -> Self {
+        let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
+        let dumb = env::var_os("TERM").is_none_or(|term| term == "dumb");
+        // A job in the background must not paint over what the person does meanwhile.
+        let foreground = rustix::termios::tcgetpgrp(io::stderr());
+        match !dumb && foreground == Ok(rustix::process::getpgrp()) {
+            true => Screen::Live {
+                colour: !is_set("NO_COLOR"),
+                drawn: false,
+                named: None,
+            },
+            false => Screen::Lines,
+        }
+    }
+
+    /// When to tell for the `told`-th time (from 0), counted from the beginning of the wait.
+    pub fn when(&self, told: u32) -> Duration {
+        match self {
+            Screen::Live { .. } => LIVE_AFTER + LIVE_EVERY * told,
+            Screen::Lines => match LINES_AT.get(told as usize) {
+                Some(at) => *at,
+                None => LINE_EVERY * (told + 2 - LINES_AT.len() as u32),
+            },
+        }
+    }
+
+    /// Says where the wait stands.
+    pub fn show(&mut self, blocked: Option<&Blocked>, waited: Duration, limit: Duration) {
+        let text = self.text(blocked, waited, limit, width());
+        // Nobody can be told that telling failed.
+        let _ = io::stderr().write_all(text.as_bytes());
+    }
+
+    /// What is to be written.
+    fn text(
+        &mut self,
+        blocked: Option<&Blocked>,
+        waited: Duration,
+        limit: Duration,
+        width: usize,
+    ) -> String {
+        let Screen::Live {
+            colour,
+            drawn,
+            named,
+        } = self
+        else {
+            return format!("tenure: {}\n", in_words(blocked, waited, limit));
+        };
+        *drawn = true;
+        let mut text = "\r\x1b[K".to_owned();
+        let key = blocked.map(Blocked::key);
+        if let Some(blocked) = blocked.filter(|_| *named != key)
+            && let Some(by) = blocked.by()
+        {
+            text.push_str(&format!("tenure: {} is {by}\r\n", blocked.resource));
+            *named = key;
+        }
+        let line = in_few_words(blocked, waited, limit);
+        let line = cut(&format!("tenure: {line}"), width - 1);
+        match colour {
+            true => text + "\x1b[33m" + &line + "\x1b[0m",
+            false => text + &line,
+        }
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        if matches!(self, Screen::Live { drawn: true, .. }) {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+fn width() -> usize {
+    let size = rustix::termios::tcgetwinsize(io::stderr());
+    let columns = size.map(|size| usize::from(size.ws_col)).unwrap_or(0);
+    if columns < 2 { WIDTH_DEFAULT } else { columns }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::blocked::tests::blocked;
+    use super::*;
+    use crate::people::tests::lease;
+
+    #[test]
+    fn the_live_line_is_short_and_each_holder_is_named_once_above_it() {
+        let mut live = Screen::Live {
+            colour: false,
+            drawn: false,
+            named: None,
+        };
+        let mut blocked = blocked(vec![lease("x")], None);
+        let (waited, limit) = (Duration::from_millis(1300), Duration::from_secs(30));
+        let mut shown = |blocked: &Blocked| live.text(Some(blocked), waited, limit, 80);
+        let short = "\r\x1b[Ktenure: waiting for name:x (write), 1.3s of 30s, until it is released";
+        let first = shown(&blocked);
+        assert!(
+            first.starts_with("\r\x1b[Ktenure: name:x is held (write) by ana@desk for "),
+            "{first:?}"
+        );
+        assert!(first.contains("purpose: nightly\r\ntenure: waiting for name:x (write), 1.3s"));
+        assert_eq!(shown(&blocked), short);
+        blocked.holders[0].lease = LeaseId::parse("l2").unwrap();
+        assert!(
+            shown(&blocked).contains("is held (write)"),
+            "the next holder"
+        );
+        assert_eq!(shown(&blocked), short);
+        std::mem::forget(live);
+    }
+
+    #[test]
+    fn lines_become_rarer() {
+        let at: Vec<u64> = (0..7)
+            .map(|told| Screen::Lines.when(told).as_secs())
+            .collect();
+        assert_eq!(at, [1, 10, 30, 60, 120, 180, 240]);
+    }
+
+    #[test]
+    fn the_live_line_is_drawn_every_second() {
+        let live = Screen::Live {
+            colour: false,
+            drawn: false,
+            named: None,
+        };
+        assert_eq!(live.when(0), Duration::from_millis(300));
+        assert_eq!(live.when(3), Duration::from_millis(3300));
+    }
+}

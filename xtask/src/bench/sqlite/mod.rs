@@ -1,0 +1,42 @@
+//! The embedded store: what its bookkeeping, its line and its size cost.
+//!
+//! | file | what is compared |
+//! |---|---|
+//! | `acquire` | acquire + release against two bare transactions |
+//! | `hand_over` | a hand-over between processes against flock(2); the end of a killed holder |
+//! | `size` | a million leases against none |
+//! | `program`, `bare`, `fill` | the sides: through the keeper, SQLite alone, many leases at once |
+//! | `steps` | the test of `size` with a tenth of it, which counts instead of timing |
+
+mod acquire;
+mod bare;
+mod fill;
+pub mod hand_over;
+mod program;
+mod size;
+#[cfg(test)]
+mod steps;
+
+pub use acquire::child;
+
+use anyhow::Result;
+
+use super::{Measured, command};
+
+pub fn measure() -> Result<Vec<Measured>> {
+    let mut all = acquire::measure()?;
+    all.extend(hand_over::measure()?);
+    all.push(whole_command()?);
+    all.extend(size::measure()?);
+    Ok(all)
+}
+
+fn whole_command() -> Result<Measured> {
+    let directory = tempfile::tempdir()?;
+    let store = program::url(&directory.path().join("tenure.db"));
+    command::against_flock(
+        "tenure run x -- true on sqlite, the whole command",
+        &store,
+        2.0,
+    )
+}

@@ -1,0 +1,79 @@
+//! A program that uses the store as programs do: through the keeper, with one session.
+
+use std::path::Path;
+
+use anyhow::{Result, anyhow};
+use tenure::{Guard, Keeper, Listing, Mode, Options, Owner, Query, Resource, Session};
+use tenure::{SessionOptions, Settings};
+use tokio::runtime::{Builder, Runtime};
+
+/// An open store and a session in it.
+pub struct Program {
+    // Before the runtime: its end may need one.
+    session: Session,
+    keeper: Keeper,
+    runtime: Runtime,
+}
+
+impl Program {
+    pub fn open(database: &Path) -> Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let (keeper, session) = runtime.block_on(async {
+            let keeper = Keeper::open_with(&url(database), Settings::default()).await?;
+            let owner = Owner::parse("bench@desk").map_err(|error| anyhow!("{error}"))?;
+            let session = keeper.session(SessionOptions::new(owner)).await?;
+            anyhow::Ok((keeper, session))
+        })?;
+        Ok(Self {
+            session,
+            keeper,
+            runtime,
+        })
+    }
+
+    /// Takes a write lock, waiting a minute for it.
+    pub fn acquire(&self, resource: &Resource) -> Result<Guard> {
+        let options = Options {
+            wait: Some(std::time::Duration::from_secs(60)),
+            ..Options::default()
+        };
+        let acquire = self.session.acquire(resource, Mode::Write, &options);
+        Ok(self.runtime.block_on(acquire)?)
+    }
+
+    pub fn release(&self, guard: Guard) -> Result<()> {
+        Ok(self.runtime.block_on(guard.release())?)
+    }
+
+    /// Takes and releases each in turn, without leaving the runtime.
+    pub fn acquire_and_release_each(&self, resources: &[Resource]) -> Result<()> {
+        self.runtime.block_on(async {
+            let options = Options::default();
+            for resource in resources {
+                let acquire = self.session.acquire(resource, Mode::Write, &options);
+                acquire.await?.release().await?;
+            }
+            Ok(())
+        })
+    }
+
+    /// One page of who holds and waits.
+    pub fn list(&self, query: &Query) -> Result<Listing> {
+        Ok(self.runtime.block_on(self.keeper.list(query))?)
+    }
+}
+
+/// The address of a database.
+pub fn url(database: &Path) -> String {
+    format!("sqlite:{}", database.display())
+}
+
+/// Names spread over the whole range of those a full store holds, none of them among them.
+pub fn free_names(count: u32) -> Result<Vec<Resource>> {
+    let name = |number: u32| {
+        let spread = u64::from(number) * 7919 % 1000;
+        let name = format!("item:{spread:03}-free-{number}");
+        name.parse().map_err(|error| anyhow!("{name}: {error}"))
+    };
+    (0..count).map(name).collect()
+}
