@@ -106,6 +106,7 @@ impl Anchor {
     }
 
     /// What names the store, whatever file its database is; None before a database was adopted.
+    #[cfg(test)]
     pub(crate) fn store_id(&self) -> Result<Option<String>> {
         let named = self.read::<Named>(Slot::NAMED)?;
         Ok(named.map(|named| record::spell(named.store)))
@@ -284,6 +285,7 @@ pub(crate) struct Replaced {
 }
 
 /// Whether it failed because sessions of an older database are alive.
+#[cfg(test)]
 pub(crate) fn is_replaced(error: &Error) -> bool {
     let Error::Io { source, .. } = error else {
         return false;

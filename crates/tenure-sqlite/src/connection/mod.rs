@@ -4,7 +4,7 @@
 //!
 //! - A write is one `BEGIN IMMEDIATE` transaction: nobody else writes from its first statement
 //!   on, so what it reads is what it changes. A step gets [`Sql`], which cannot begin another.
-//! - Reads run outside transactions, unless a snapshot is asked for.
+//! - Reads run outside transactions, each statement for itself.
 //! - The connection is never waited for by SQLite: a busy database is told at once, and
 //!   [`retry_busy`] is the one loop that waits.
 //! - Nothing else in this process opens the database file: closing it would drop SQLite's
@@ -34,7 +34,9 @@ use rusqlite::{Connection, FileControl};
 use tenure_core::{Error, Result};
 
 pub(crate) use budget::ROWS_MAX;
-pub(crate) use busy::{busy, is_busy, retry_busy, retry_busy_blocking};
+#[cfg(test)]
+pub(crate) use busy::is_busy;
+pub(crate) use busy::{busy, retry_busy, retry_busy_blocking};
 pub(crate) use sql::{Rows, Sql};
 
 use crate::anchor::Anchor;
@@ -79,6 +81,7 @@ impl Db {
     }
 
     /// What tokens are drawn from.
+    #[cfg(test)]
     pub(crate) fn anchor(&self) -> &Arc<Anchor> {
         &self.anchor
     }
@@ -89,13 +92,6 @@ impl Db {
         work(&Sql::new(self))
     }
 
-    /// Reads everything as it is at one moment.
-    pub(crate) fn snapshot<T>(&mut self, work: impl FnOnce(&Sql<'_>) -> Result<T>) -> Result<T> {
-        self.check_process()?;
-        self.run("BEGIN DEFERRED")?;
-        self.finish(|db| work(&Sql::new(db)))
-    }
-
     /// Reads without a budget, for whoever checks and repairs the database.
     pub(crate) fn unlimited<T>(&self, work: impl FnOnce(&Sql<'_>) -> Result<T>) -> Result<T> {
         self.check_process()?;
@@ -104,7 +100,7 @@ impl Db {
 
     /// Makes one step: all of it, or, if `work` fails, nothing.
     ///
-    /// A busy database fails at once with what [`is_busy`] tells.
+    /// A busy database fails at once, for [`retry_busy`] to try again.
     pub(crate) fn write<T>(
         &mut self,
         durability: Durability,

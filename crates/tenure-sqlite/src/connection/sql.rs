@@ -16,8 +16,8 @@ pub(crate) enum Rows {
     AtMost(usize),
 }
 
-/// Runs statements: inside a transaction if it comes from [`Db::write`] or
-/// [`Db::snapshot`]. There is no way from here to begin another.
+/// Runs statements: inside a transaction if it comes from [`Db::write`]. There is no way from
+/// here to begin another.
 pub(crate) struct Sql<'a> {
     db: &'a Db,
     limited: bool,

@@ -120,23 +120,6 @@ fn a_busy_database_is_told_at_once_and_reads_go_on() {
     set(&mut two, "name:y", 1).unwrap();
 }
 
-#[test]
-fn a_snapshot_stays_as_it_was() {
-    let stage = Stage::new();
-    let (mut one, mut two) = (stage.open(), stage.open());
-    set(&mut one, "name:x", 1).unwrap();
-    let read = |sql: &Sql<'_>| Ok(sql.one(COUNT, [], |row| Ok(row.get(0).unwrap()))?.unwrap());
-    let seen: (i64, i64) = two
-        .snapshot(|sql| {
-            let before = read(sql)?;
-            set(&mut one, "name:y", 1)?;
-            Ok((before, read(sql)?))
-        })
-        .unwrap();
-    assert_eq!(seen, (1, 1));
-    assert_eq!(count(&two), 2);
-}
-
 /// Fills a table with `rows` rows, the last of which is the one looked for.
 fn fill(db: &mut Db, rows: i64) {
     let fill = "INSERT INTO resources SELECT printf('name:%08d', value), value \
