@@ -6,7 +6,6 @@
 mod audit;
 mod breaking;
 mod check;
-mod clock;
 mod completions;
 mod doctor;
 mod environment;

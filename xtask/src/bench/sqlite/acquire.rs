@@ -16,8 +16,9 @@ pub fn measure() -> Result<Vec<Measured>> {
     let directory = tempfile::tempdir()?;
     let ours = directory.path().join("ours/tenure.db");
     let bare = directory.path().join("bare.db");
+    drop(Program::open(&ours)?);
+    let mut alone = Bare::open(&bare, &ours)?;
     let program = Program::open(&ours)?;
-    let mut alone = Bare::open(&bare)?;
     let names = free_names(TIMES)?;
     let measured = compare(
         "acquire + release on sqlite against two bare transactions",
@@ -56,6 +57,6 @@ pub fn child(path: &Path, rest: &[&str]) -> Result<()> {
     if *side == "ours" {
         return Program::open(path)?.acquire_and_release_each(&free_names(times)?);
     }
-    let mut alone = Bare::open(path)?;
+    let mut alone = Bare::open(path, path)?;
     (0..times).try_for_each(|_| alone.insert_and_delete())
 }

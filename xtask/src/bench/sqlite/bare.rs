@@ -1,6 +1,8 @@
 //! The bare limit: a row inserted and deleted, each in a transaction of its own, with the
 //! store's settings and columns and nothing else: no index, no audit, no token, no session.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
@@ -8,7 +10,7 @@ use anyhow::Result;
 use rusqlite::{Connection, params};
 
 /// As the store has it: so many pages of log between two checkpoints.
-const LOG_PAGES: u32 = 250;
+const LOG_PAGES: u32 = 1000;
 
 pub struct Bare {
     connection: Connection,
@@ -16,8 +18,12 @@ pub struct Bare {
 }
 
 impl Bare {
-    pub fn open(path: &Path) -> Result<Self> {
+    /// Opens a database with the page size of the store's, which nobody in this process may
+    /// have open: reading its file would end SQLite's locks on it.
+    pub fn open(path: &Path, store: &Path) -> Result<Self> {
+        let page_size = page_size(store)?;
         let connection = Connection::open(path)?;
+        connection.pragma_update(None, "page_size", page_size)?;
         connection.busy_timeout(Duration::ZERO)?;
         connection.set_prepared_statement_cache_capacity(128);
         connection.pragma_update(None, "journal_mode", "WAL")?;
@@ -66,4 +72,14 @@ impl Bare {
         self.connection.prepare_cached(sql)?.execute([])?;
         Ok(())
     }
+}
+
+/// The page size of a database, as the beginning of its file says.
+fn page_size(database: &Path) -> Result<u32> {
+    let mut header = [0; 18];
+    File::open(database)?.read_exact(&mut header)?;
+    Ok(match u16::from_be_bytes([header[16], header[17]]) {
+        1 => 65536,
+        size => u32::from(size),
+    })
 }
