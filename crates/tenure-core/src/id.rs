@@ -8,6 +8,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::Timestamp;
+
 /// Why a text is not an id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("bad {what} id {text:?}; an id is 1 to 64 of a-z, 0-9 and '-', as shown by tenure ls")]
@@ -24,6 +26,14 @@ fn spell(random: [u8; 10]) -> String {
         .fold(0u128, |bits, byte| bits << 8 | u128::from(*byte));
     let digit = |place: u32| char::from(ALPHABET[(bits >> (5 * place) & 31) as usize]);
     (0..16).rev().map(digit).collect()
+}
+
+/// Puts a time into the first 30 bits, in steps of four seconds: 136 years of them.
+fn begin_with(now: Timestamp, mut random: [u8; 10]) -> [u8; 10] {
+    let steps = (now.as_millis() / 4000).cast_unsigned() & ((1 << 30) - 1);
+    let bits = steps << 34 | u64::from(random[3] & 3) << 32;
+    random[..4].copy_from_slice(&bits.to_be_bytes()[..4]);
+    random
 }
 
 macro_rules! id {
@@ -47,6 +57,12 @@ macro_rules! id {
             /// Makes an id of 80 random bits.
             pub fn from_random(random: [u8; 10]) -> Self {
                 Self(spell(random))
+            }
+
+            /// Makes an id of a time and 50 random bits: ids made one after the other stand
+            /// close together in an index, however many there are.
+            pub fn new_at(now: Timestamp, random: [u8; 10]) -> Self {
+                Self(spell(begin_with(now, random)))
             }
 
             /// The id as text.
@@ -155,6 +171,17 @@ mod tests {
         let mut one = [0; 10];
         one[9] = 1;
         assert_eq!(LeaseId::from_random(one).as_str(), "0000000000000001");
+    }
+
+    #[test]
+    fn ids_of_a_later_time_are_greater_and_those_of_one_time_differ() {
+        let at =
+            |seconds, random| LeaseId::new_at(Timestamp::from_millis(seconds * 1000), [random; 10]);
+        let early = at(1_794_000_000, 255);
+        assert!(early < at(1_794_000_008, 0));
+        assert_ne!(early, at(1_794_000_000, 254));
+        assert_eq!(early.as_str().len(), 16);
+        assert_eq!(early.as_str()[..6], at(1_794_000_000, 0).as_str()[..6]);
     }
 
     #[test]

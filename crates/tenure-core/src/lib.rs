@@ -46,6 +46,6 @@ pub use owner::Owner;
 pub use request::{Asker, Request, UpgradeRequest};
 pub use resource::Resource;
 pub use retry::RetryPolicy;
-pub use store::{Capabilities, Listing, Query, Reply, Store};
+pub use store::{Capabilities, Examined, Listing, Query, Reply, Store};
 pub use time::Timestamp;
 pub use token::Token;

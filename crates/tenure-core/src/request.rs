@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::decide::Millis;
 use crate::{LeaseId, Mode, Owner, Resource, SessionId, Timestamp};
 
 /// The longest purpose, in bytes.
@@ -44,9 +45,11 @@ pub struct Request {
     pub purpose: Option<String>,
     /// Whatever the asker wants kept with the lease.
     pub metadata: Option<Value>,
-    /// When the asker gives up. The keeper enforces it by dropping the wait; a store grants
-    /// nothing after it to one that sleeps.
+    /// When the asker gives up, for people. The keeper enforces it by dropping the wait.
     pub deadline: Option<Timestamp>,
+    /// The same in milliseconds of a clock that nobody sets and that counts sleep: a store
+    /// grants nothing after it to a waiter that was stopped.
+    pub until: Option<Millis>,
     /// How many may hold it at once, as this asker sees it; None is up to the modes.
     pub capacity: Option<u32>,
 }
@@ -58,8 +61,10 @@ pub struct UpgradeRequest {
     pub lease: LeaseId,
     /// Who waits for it: not always the session that took the lease.
     pub asker: Arc<Asker>,
-    /// When the asker gives up.
+    /// When the asker gives up, for people.
     pub deadline: Option<Timestamp>,
+    /// The same on the clock that decides; see [`Request::until`].
+    pub until: Option<Millis>,
 }
 
 /// What is wrong with a purpose or metadata from outside.

@@ -82,6 +82,19 @@ pub struct Listing {
     pub waiting_next: Option<String>,
 }
 
+/// One thing a store found when it looked itself over, for a person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Examined {
+    /// What was looked at, in a word or two.
+    pub name: &'static str,
+    /// Whether it is as it should be.
+    pub good: bool,
+    /// What was found.
+    pub text: String,
+    /// What to do about it, where it is not.
+    pub remedy: Option<String>,
+}
+
 /// Where leases live.
 ///
 /// A store applies [`decide`](crate::decide::decide) or the kernel's locks to single
@@ -131,6 +144,15 @@ pub trait Store: Send + Sync {
 
     /// The current token of a resource: that of its last exclusive grant, zero if there was none.
     fn token<'a>(&'a self, resource: &'a Resource) -> Reply<'a, Token>;
+
+    /// Looks itself over, for `tenure doctor`, and changes nothing. It may read all there is. A
+    /// part that cannot be looked at is found to be bad; the others are looked at all the same.
+    fn examine(&self) -> Reply<'_, Vec<Examined>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    /// A session will ask for nothing more: what ends it may go with its last lease.
+    fn close_session(&self, _session: &SessionId) {}
 
     /// Ends a session that holds nothing any more, as far as it can.
     fn end_session(&self, _session: &SessionId) {}

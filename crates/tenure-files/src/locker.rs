@@ -181,6 +181,7 @@ impl FileLocker {
             purpose: None,
             metadata: None,
             deadline: None,
+            until: None,
             capacity: None,
         };
         Author::new(&self.desk, request, &Arc::from(path))

@@ -215,6 +215,12 @@ pub(crate) fn open_process(pid: u32) -> io::Result<OwnedFd> {
     Ok(rustix::process::pidfd_open(pid, flags)?)
 }
 
+/// Gives a file another name, which nothing may have yet.
+pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    let (here, flags) = (rustix::fs::CWD, rustix::fs::RenameFlags::NOREPLACE);
+    Ok(rustix::fs::renameat_with(here, from, here, to, flags)?)
+}
+
 /// Whether no process has this number. A number proves nothing, since it may be in use again, or
 /// mean another process elsewhere: only a reason to look for proof.
 pub(crate) fn is_gone(pid: u32) -> bool {

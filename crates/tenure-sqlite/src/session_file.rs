@@ -10,9 +10,10 @@
 //!
 //! # Races
 //!
-//! Between its creation and its lock a file looks dead, and may be removed by whoever clears
-//! up. The session then finds another inode, or none, at its path, and begins again. A lock
-//! that is in the way then is that of someone who looks, for some microseconds.
+//! A file is made and locked as a draft and then named after its session. A draft looks dead
+//! before its lock, and may be removed by whoever clears up; the session then finds another
+//! inode, or none, at its path, and begins again. A lock that is in the way then is that of someone
+//! who looks, for some microseconds.
 
 use std::fs::{self, File};
 use std::io;
@@ -30,6 +31,9 @@ use crate::platform::{self, Identity, Share};
 /// How often those who look are waited out, and for how long each time.
 const TRIES: u32 = 5000;
 const PAUSE: Duration = Duration::from_micros(100);
+
+/// What the name of a file begins with that has not got its session's yet. No session is named so.
+const DRAFT: &str = ".new-";
 
 /// More live sessions than this are not counted.
 const COUNT_MAX: usize = 1000;
@@ -57,23 +61,40 @@ pub(crate) enum Proof {
 
 impl SessionFile {
     /// Makes and locks the file of a new session.
+    ///
+    /// It is made under another name and gets its own when it is locked: under its own name no
+    /// file of a live session is ever seen unlocked.
     pub(crate) fn begin(directory: &Path, session: &SessionId) -> Result<SessionFile> {
         let path = directory.join(session.as_str());
+        let draft = directory.join(format!("{DRAFT}{session}"));
         for _ in 0..TRIES {
-            let Some(file) = create(directory, &path)? else {
-                if !bury(directory, session)? {
-                    let problem = format!("session {session} is in use by another process");
-                    return Err(Error::Internal(problem));
-                }
+            let Some(file) = create(directory, &draft)? else {
+                // Of the same session, killed half-way; or cleared up at this moment.
+                let removed = platform::unlink(&draft);
+                removed.map_err(|source| Error::io("remove", &draft, source))?;
                 continue;
             };
-            if let Some(identity) = lock(&file, &path)? {
-                return Ok(SessionFile {
-                    file,
-                    path,
-                    identity,
-                    process: std::process::id(),
-                });
+            let Some(identity) = lock(&file, &draft)? else {
+                continue;
+            };
+            match platform::rename(&draft, &path) {
+                Ok(()) => {
+                    return Ok(SessionFile {
+                        file,
+                        path,
+                        identity,
+                        process: std::process::id(),
+                    });
+                }
+                // Cleared up between its lock and its name.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    if !bury(directory, session)? {
+                        let problem = format!("session {session} is in use by another process");
+                        return Err(Error::Internal(problem));
+                    }
+                }
+                Err(source) => return Err(Error::io("name", path, source)),
             }
         }
         let source = io::Error::from(io::ErrorKind::WouldBlock);
@@ -197,16 +218,27 @@ pub(crate) fn count_alive(directory: &Path) -> Result<usize> {
 }
 
 /// The sessions whose file nobody has locked, some at a time: candidates for being buried.
+/// Drafts that nobody has locked are removed on the way.
 pub(crate) fn dead(directory: &Path, limit: usize) -> Result<Vec<SessionId>> {
     let mut dead = Vec::new();
     for path in files(directory)? {
         let path = path?;
-        let name = path.file_name().and_then(|name| name.to_str());
-        let Some(session) = name.and_then(|name| SessionId::parse(name).ok()) else {
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
             continue;
         };
-        if matches!(look(&path)?, Seen::Free(..)) {
-            dead.push(session);
+        let session = SessionId::parse(name).ok();
+        if session.is_none() && !name.starts_with(DRAFT) {
+            continue;
+        }
+        if !matches!(look(&path)?, Seen::Free(..)) {
+            continue;
+        }
+        match session {
+            Some(session) => dead.push(session),
+            None => {
+                let removed = platform::unlink(&path);
+                removed.map_err(|source| Error::io("remove", &path, source))?;
+            }
         }
         if dead.len() == limit {
             break;

@@ -4,8 +4,8 @@
 //! a lock: after every one it looks in the database, and it looks by itself now and then.
 //!
 //! A session that waits has a FIFO, open at both ends: so it never reads an end of file, and
-//! whoever wakes it never blocks and never gets SIGPIPE. A process that is killed leaves its FIFO,
-//! which nobody reads; it is removed with the session.
+//! whoever wakes it never blocks and never gets SIGPIPE. It stays when the wait is over, for the
+//! next one, and is removed with the session.
 
 use std::future;
 use std::io::{self, Write};
@@ -25,7 +25,6 @@ use crate::platform;
 pub(crate) struct Wake {
     fifo: Receiver,
     path: PathBuf,
-    process: u32,
 }
 
 impl Wake {
@@ -49,12 +48,7 @@ impl Wake {
             failed("open")(source)
         })?;
         let fifo = Receiver::from_file_unchecked(fifo).map_err(failed("listen to"))?;
-        let process = std::process::id();
-        Ok(Wake {
-            fifo,
-            path,
-            process,
-        })
+        Ok(Wake { fifo, path })
     }
 
     /// Waits to be woken, and takes all wake-ups there are. Dropped before it returns, it has
@@ -68,15 +62,6 @@ impl Wake {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 drained => return drained.map_err(failed),
             }
-        }
-    }
-}
-
-impl Drop for Wake {
-    fn drop(&mut self) {
-        // A forked child does not listen for its parent.
-        if self.process == std::process::id() {
-            let _ = platform::unlink(&self.path);
         }
     }
 }
@@ -104,7 +89,7 @@ pub(crate) fn wake(directory: &Path, session: &SessionId) {
     }
 }
 
-/// Removes what a dead session left.
+/// Removes the pipe of a session that is over.
 pub(crate) fn bury(directory: &Path, session: &SessionId) {
     let _ = platform::unlink(&directory.join(session.as_str()));
 }

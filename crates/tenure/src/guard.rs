@@ -150,6 +150,7 @@ impl Guard {
             lease: id.clone(),
             asker: Arc::clone(&session.asker),
             deadline: patience.deadline_at(),
+            until: patience.until(),
         };
         let token = wait(
             patience,

@@ -196,7 +196,20 @@ impl Keeper {
     /// Reads the record of what was done, oldest first, one page of it.
     pub async fn audit(&self, query: &AuditQuery) -> Result<AuditPage> {
         let leases = permit::leases(self, "audit")?;
-        retry(&self.settings().retry, || leases.audit(query)).await
+        let mut query = query.clone();
+        let mut all = AuditPage::default();
+        // A store may answer with a short page where it had to step over many entries.
+        loop {
+            let page = retry(&self.settings().retry, || leases.audit(&query)).await?;
+            let whole = query.limit.is_none() && !page.entries.is_empty();
+            query.limit = query.limit.map(|limit| limit - page.entries.len());
+            all.entries.extend(page.entries);
+            all.next = page.next;
+            if all.next.is_none() || whole || query.limit == Some(0) {
+                return Ok(all);
+            }
+            query.after = all.next.clone();
+        }
     }
 }
 

@@ -83,9 +83,9 @@ pub use tenure_core::leases::{
 };
 pub use tenure_core::store::Waiting;
 pub use tenure_core::{
-    Asker, Binding, Capabilities, Class, Error, IdempotenceKey, Lease, LeaseId, LeaseState,
-    LeaseStore, Listing, LockSet, Mode, Owner, Place, Query, Ranking, Reply, Request, Resource,
-    Result, RetryPolicy, SessionId, Store, Timestamp, Token, UpgradeRequest,
+    Asker, Binding, Capabilities, Class, Error, Examined, IdempotenceKey, Lease, LeaseId,
+    LeaseState, LeaseStore, Listing, LockSet, Mode, Owner, Place, Query, Ranking, Reply, Request,
+    Resource, Result, RetryPolicy, SessionId, Store, Timestamp, Token, UpgradeRequest,
 };
 pub use tenure_core::{duration, request};
 pub use tenure_files::clock;

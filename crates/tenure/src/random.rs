@@ -4,15 +4,16 @@ use std::io;
 
 use rustix::rand::{GetRandomFlags, getrandom};
 use tenure_core::{Error, LeaseId, Result, SessionId};
+use tenure_files::clock;
 
 /// A new lease id.
 pub(crate) fn lease_id() -> Result<LeaseId> {
-    Ok(LeaseId::from_random(bytes()?))
+    Ok(LeaseId::new_at(clock::now(), bytes()?))
 }
 
 /// A new session id.
 pub(crate) fn session_id() -> Result<SessionId> {
-    Ok(SessionId::from_random(bytes()?))
+    Ok(SessionId::new_at(clock::now(), bytes()?))
 }
 
 /// A number from 0 to 1. Only spreads pauses, so a kernel without random numbers

@@ -1,7 +1,8 @@
 //! The background check that notices a lost lock.
 //!
 //! Where a store can lose a lock, one task a session proves every lock of it at the
-//! store's interval. It begins with the first guard and ends with the last. The task only
+//! store's interval. It begins with the first guard, and ends with the session or when it finds
+//! nothing to check: whoever locks and unlocks in a row does not start it each time. The task only
 //! has weak references: it keeps neither session nor lock alive.
 
 use std::sync::{Arc, Mutex, Weak};
@@ -48,14 +49,26 @@ impl Watch {
         }
     }
 
-    /// Ends the checks of a lock, and the task with the last of them.
+    /// Ends the checks of a lock.
     pub(crate) fn remove(&self, hold: &Arc<Hold>) {
-        let mut state = lock(&self.state);
         let other = |held: &Weak<Hold>| !std::ptr::eq(held.as_ptr(), Arc::as_ptr(hold));
-        state.holds.retain(other);
-        let last = state.holds.is_empty().then(|| state.task.take());
-        drop(state);
-        if let Some(task) = last.flatten() {
+        lock(&self.state).holds.retain(other);
+    }
+
+    /// What there is to check; None, and the end of the task, if it is nothing.
+    fn due(&self) -> Option<Vec<Weak<Hold>>> {
+        let mut state = lock(&self.state);
+        if state.holds.is_empty() {
+            state.task = None;
+            return None;
+        }
+        Some(state.holds.clone())
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if let Some(task) = lock(&self.state).task.take() {
             task.abort();
         }
     }
@@ -64,10 +77,10 @@ impl Watch {
 async fn check_all(watch: Weak<Watch>, every: Duration) {
     loop {
         sleep(every).await;
-        let Some((store, holds)) = watch.upgrade().map(|watch| {
-            let holds = lock(&watch.state).holds.clone();
-            (Arc::clone(&watch.store), holds)
-        }) else {
+        let Some((store, holds)) = watch
+            .upgrade()
+            .and_then(|watch| Some((Arc::clone(&watch.store), watch.due()?)))
+        else {
             return;
         };
         for hold in holds {

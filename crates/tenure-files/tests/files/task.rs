@@ -63,6 +63,7 @@ pub fn request(lease: &str, resource: &str, mode: Mode) -> Request {
         purpose: Some("a test".into()),
         metadata: None,
         deadline: None,
+        until: None,
         capacity: None,
     }
 }
@@ -72,6 +73,7 @@ pub fn upgrade_of(lease: &LeaseId) -> UpgradeRequest {
         lease: lease.clone(),
         asker: asker(),
         deadline: None,
+        until: None,
     }
 }
 

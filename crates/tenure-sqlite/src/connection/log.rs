@@ -18,7 +18,7 @@ use rusqlite::{Connection, ffi};
 /// The log is folded by whoever commits when it has this many pages.
 const AT_WORK_PAGES: c_int = 1000;
 /// It is folded by whoever closes when it has this many.
-const AT_CLOSE_PAGES: c_int = 200;
+const AT_CLOSE_PAGES: c_int = 100;
 
 /// What is known of the log.
 #[derive(Debug, Default)]

@@ -75,13 +75,18 @@ impl Db {
         open::open(path, trust)
     }
 
+    /// The same for a database that took the place of another, without waiting: a database that
+    /// is busy, or may not be taken yet, is told at once.
+    pub(crate) fn reopen(path: &Path, trust: bool) -> Result<Db> {
+        open::reopen(path, trust)
+    }
+
     /// The database, without links in its directory.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What tokens are drawn from.
-    #[cfg(test)]
+    /// What tokens are drawn from, and what names the file of the database.
     pub(crate) fn anchor(&self) -> &Arc<Anchor> {
         &self.anchor
     }

@@ -54,6 +54,11 @@ pub(super) fn open(path: &Path, trust: bool) -> Result<Db> {
     retry_busy_blocking(OPEN_MAX, || open_once(&path))
 }
 
+pub(super) fn reopen(path: &Path, trust: bool) -> Result<Db> {
+    let path = settle(path, trust)?;
+    open_once(&path)
+}
+
 /// Makes the directory and takes the links out of its path. The file itself must not be one.
 fn settle(path: &Path, trust: bool) -> Result<PathBuf> {
     let absolute = std::path::absolute(path);
@@ -85,6 +90,10 @@ fn open_once(path: &Path) -> Result<Db> {
         && anchor.names(identity)?
     {
         let db = connect(path, anchor)?;
+        // Replaced between the look at it and its opening: then the anchor may not name it.
+        if db.has_moved() || database_at(path)? != Some(identity) {
+            return Err(busy(path));
+        }
         let found = schema::look(&db.connection);
         match found.map_err(|error| fault::from_sqlite(path, "look", error))? {
             // Cut to nothing in place: as new, and to be made like one.

@@ -7,8 +7,8 @@ CREATE TABLE store (
     made_at TEXT NOT NULL
 );
 
--- One record a lease. A table with row numbers: its records are long, and without them the
--- inner pages of the tree would hold whole records, few to a page.
+-- One record a lease. Without row numbers: ids begin with the time, so that leases are added at
+-- the end of the tree, and a grant writes one page less.
 CREATE TABLE dal_locks (
     lock_id        TEXT PRIMARY KEY NOT NULL,
     owner          TEXT NOT NULL,
@@ -33,7 +33,7 @@ CREATE TABLE dal_locks (
     command        TEXT NOT NULL,
     purpose        TEXT,
     note           TEXT               -- who broke it, and why
-);
+) WITHOUT ROWID;
 CREATE INDEX dal_locks_by_resource ON dal_locks (resource, lock_id);
 CREATE INDEX dal_locks_by_session ON dal_locks (session) WHERE expires_boot IS NOT NULL;
 
@@ -43,10 +43,11 @@ CREATE TABLE resources (
     token    INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- Places in the line are never given twice: a cursor over them stays true.
+-- Whoever comes later has a higher place. One index serves the line and, as it holds the id, who
+-- looks for itself in it.
 CREATE TABLE waiters (
-    place          INTEGER PRIMARY KEY AUTOINCREMENT,
-    lock_id        TEXT NOT NULL UNIQUE,
+    place          INTEGER PRIMARY KEY,
+    lock_id        TEXT NOT NULL,
     resource       TEXT NOT NULL,
     want           TEXT NOT NULL,     -- lease, upgrade
     mode           TEXT NOT NULL,
@@ -64,7 +65,7 @@ CREATE TABLE waiters (
     purpose        TEXT,
     metadata       TEXT
 );
-CREATE INDEX waiters_by_resource ON waiters (resource, place);
+CREATE INDEX waiters_by_resource ON waiters (resource, place, lock_id);
 
 -- Where the proof of life of each session is: the file with this device and inode, under
 -- the kernel's lock, on this boot.
@@ -79,7 +80,9 @@ CREATE TABLE sessions (
     started_at TEXT NOT NULL
 ) WITHOUT ROWID;
 
--- Entries are never removed, so plain row numbers only grow.
+-- Entries are never removed, so plain row numbers only grow. There is no index on the resource: it
+-- would cost every grant and every release a page, and reading the record of one resource, in
+-- windows of row numbers, can take a moment.
 CREATE TABLE audit (
     seq      INTEGER PRIMARY KEY CHECK (seq > 0),
     at       TEXT NOT NULL,
@@ -92,7 +95,6 @@ CREATE TABLE audit (
     reason   TEXT,
     ends     INTEGER                  -- 1 on the entry with which a lease-bound lease ended
 );
-CREATE INDEX audit_by_resource ON audit (resource, seq);
 CREATE INDEX audit_by_ended_lease ON audit (lock_id) WHERE ends = 1;
 CREATE TRIGGER audit_is_never_updated BEFORE UPDATE ON audit
 BEGIN SELECT RAISE(ABORT, 'the audit is append-only'); END;

@@ -8,14 +8,14 @@
 //! 3. If it would have to wait, those in the way are proved outside the transaction; if one is
 //!    dead the step is made again with that knowledge.
 //! 4. It is queued, and waits (`wait`).
-//! 5. After the grant the database is looked at again: a grant in a file that is no longer
-//!    at its path is worth nothing, and is given back.
+//! 5. After the commit the database is looked at again: a grant in a file that is no longer
+//!    at its path is worth nothing, and nobody hears of it (`inner`).
 
 use rusqlite::params;
-use tenure_core::decide::{Ask, Outcome, Refusal, Wait};
-use tenure_core::{Error, Lease, Request, Result, SessionId};
+use tenure_core::decide::{Ask, Millis, Outcome, Refusal, Wait};
+use tenure_core::{Error, Lease, Request, Result, SessionId, Token};
 
-use super::SqliteStore;
+use super::inner::Inner;
 use super::load::{Dead, Line};
 use super::row::number;
 use super::step::{Newcomer, Step};
@@ -30,7 +30,7 @@ pub(super) enum Asked {
     Unproved(Vec<SessionId>),
 }
 
-impl SqliteStore {
+impl Inner {
     pub(super) async fn try_take(&self, request: &Request) -> Result<Option<Lease>> {
         match self.ask_for(request, Wait::No).await? {
             Asked::Granted(lease) => Ok(Some(*lease)),
@@ -39,7 +39,7 @@ impl SqliteStore {
     }
 
     pub(super) async fn take(&self, request: &Request) -> Result<Lease> {
-        let until = self.until(request.deadline)?;
+        let until = request.until.unwrap_or(Millis::MAX);
         let line = InLine::new(self, Place::Lease(request), until)?;
         loop {
             match self.ask_for(request, Wait::Until(until)).await? {
@@ -48,11 +48,11 @@ impl SqliteStore {
                     return Ok(*lease);
                 }
                 Asked::Queued => {}
-                // Its time is over; the caller is about to find out by itself.
-                Asked::Busy | Asked::Unproved(_) => std::future::pending().await,
+                Asked::Busy | Asked::Unproved(_) => {
+                    return Err(self.late(&request.resource, request.mode));
+                }
             }
             if let Some(lease) = line.called().await? {
-                self.sessions.holds(&lease.session, &lease.lease);
                 line.left();
                 return Ok(lease);
             }
@@ -60,7 +60,7 @@ impl SqliteStore {
     }
 
     async fn ask_for(&self, request: &Request, wait: Wait) -> Result<Asked> {
-        self.sessions.file(&request.asker.session)?;
+        self.debts.strike(&request.lease);
         let mut dead = Dead::new();
         let mut proved = false;
         loop {
@@ -72,11 +72,6 @@ impl SqliteStore {
                     let found = self.read(|sql| self.sessions.dead(sql, &sessions)).await?;
                     dead.extend(found);
                     proved = true;
-                }
-                Asked::Granted(lease) => {
-                    self.sessions.holds(&lease.session, &lease.lease);
-                    self.still_there(&lease.lease).await?;
-                    return Ok(Asked::Granted(lease));
                 }
                 other => return Ok(other),
             }
@@ -92,14 +87,17 @@ fn ask_once(
     proved: bool,
 ) -> Result<Asked> {
     const TAKEN: &str = "SELECT EXISTS (SELECT 1 FROM dal_locks WHERE resource = ?1) \
-        OR EXISTS (SELECT 1 FROM waiters WHERE resource = ?1)";
+        OR EXISTS (SELECT 1 FROM waiters WHERE resource = ?1), \
+        (SELECT token FROM resources WHERE resource = ?1)";
     let resource = &request.resource;
-    let taken = step
-        .sql
-        .one(TAKEN, params![resource.as_str()], |row| number(row, 0))?;
+    let taken = step.sql.one(TAKEN, params![resource.as_str()], |row| {
+        let current: Option<i64> = number(row, 1)?;
+        Ok((number::<bool>(row, 0)?, current.unwrap_or_default()))
+    })?;
     // The empty case: whatever the mode and the capacity, the first is granted.
-    if taken == Some(false) {
-        return Ok(Asked::Granted(Box::new(step.grant(request)?)));
+    if let Some((false, current)) = taken {
+        let current = Token::new(current.cast_unsigned()).unwrap_or(Token::NONE);
+        return Ok(Asked::Granted(Box::new(step.grant(request, current)?)));
     }
     step.actor = Some(request.asker.owner.clone());
     let ask = Ask::Acquire {
@@ -128,7 +126,7 @@ fn ask_once(
 }
 
 fn refused(
-    store: &SqliteStore,
+    store: &Inner,
     request: &Request,
     loaded: &super::load::Loaded,
     refusal: Refusal,

@@ -5,15 +5,15 @@ use tenure_core::audit::{Action, AuditPage, AuditQuery, Entry};
 use tenure_core::leases::grace;
 use tenure_core::{Error, LeaseId, Owner, Resource, Result, Timestamp, Token, duration};
 
-use super::SqliteStore;
+use super::inner::Inner;
 use super::moment::Moment;
 use super::row::{LeaseRow, number, owner, parsed, text, token};
 use crate::connection::{ROWS_MAX, Rows, Sql};
 
 /// A page has at most this many unless the query says otherwise.
 const LIMIT_DEFAULT: usize = 1000;
-/// So many entries are read by one statement.
-const CHUNK: usize = 1000;
+/// So many rows are stepped over by one statement.
+const WINDOW: usize = 10_000;
 
 pub(super) const OFFER_LAPSED: &str = "offered to a waiter that did not take it up in 5s";
 
@@ -71,7 +71,7 @@ pub(super) fn not_confirmed(held: &LeaseRow) -> String {
     format!("{note}; its stop was not confirmed within 10s")
 }
 
-impl SqliteStore {
+impl Inner {
     pub(super) async fn read_audit(&self, query: &AuditQuery) -> Result<AuditPage> {
         self.sweep_some().await;
         self.read(|sql| page(sql, query)).await
@@ -101,65 +101,58 @@ impl SqliteStore {
     }
 }
 
-/// One page, oldest first. Entries before `since` are stepped over in chunks, and at most
-/// 50,000 of them a call.
+/// One page, oldest first. The record is read in windows of row numbers, at most 50,000 rows a
+/// call: where few of them are wanted, a page is short and has a cursor all the same.
 fn page(sql: &Sql<'_>, query: &AuditQuery) -> Result<AuditPage> {
-    const COLUMNS: &str = "seq, at, action, resource, lock_id, token, owner, actor, reason";
-    let statement = match query.resource {
-        None => format!("SELECT {COLUMNS} FROM audit WHERE seq > ?1 ORDER BY seq LIMIT ?2"),
-        Some(_) => format!(
-            "SELECT {COLUMNS} FROM audit WHERE resource = ?3 AND seq > ?1 ORDER BY seq LIMIT ?2"
-        ),
-    };
+    const SELECT: &str = "SELECT seq, at, action, resource, lock_id, token, owner, actor, reason \
+        FROM audit WHERE seq > ?1 AND seq <= ?2 AND (?3 IS NULL OR resource = ?3) \
+        AND (?4 IS NULL OR at >= ?4) ORDER BY seq LIMIT ?5";
     let limit = query.limit.unwrap_or(LIMIT_DEFAULT).max(1);
-    let mut after = match &query.after {
-        None => 0,
-        Some(cursor) => cursor.parse::<i64>().map_err(|_| {
-            Error::BadInput(format!(
-                "bad cursor {cursor:?}: take it from `next` of the page before"
-            ))
-        })?,
-    };
+    let (mut after, last) = (cursor(query)?, last(sql)?);
+    let resource = query.resource.as_ref().map(Resource::as_str);
+    let since = query.since.map(|since| since.to_string());
     let mut page = AuditPage::default();
-    let mut stepped_over = 0;
-    loop {
-        let chunk = CHUNK.min(limit + 1);
-        let chunk_column = i64::try_from(chunk).unwrap_or(i64::MAX);
-        let read = |row: &rusqlite::Row<'_>| Ok((number::<i64>(row, 0)?, entry(row)?));
-        let rows = match &query.resource {
-            None => sql.query(
-                &statement,
-                params![after, chunk_column],
-                Rows::AtMost(chunk),
-                read,
-            )?,
-            Some(resource) => sql.query(
-                &statement,
-                params![after, chunk_column, resource.as_str()],
-                Rows::AtMost(chunk),
-                read,
-            )?,
+    for _ in 0..ROWS_MAX / WINDOW {
+        let window = after.saturating_add(WINDOW as i64);
+        let left = WINDOW.min(limit - page.entries.len());
+        let row = params![after, window, resource, since, left as i64];
+        let rows = sql.query(SELECT, row, Rows::AtMost(left), |row| {
+            Ok((number::<i64>(row, 0)?, entry(row)?))
+        })?;
+        after = match rows.last() {
+            Some((seq, _)) if rows.len() == left => *seq,
+            _ => window,
         };
-        let more = rows.len() == chunk;
-        for (seq, entry) in rows {
-            if page.entries.len() == limit {
-                page.next = Some(after.to_string());
-                return Ok(page);
-            }
-            after = seq;
-            stepped_over += 1;
-            if query.since.is_none_or(|since| entry.at >= since) {
-                page.entries.push(entry);
-            }
-        }
-        if !more {
+        page.entries
+            .extend(rows.into_iter().map(|(_, entry)| entry));
+        if after >= last {
             return Ok(page);
         }
-        if stepped_over >= ROWS_MAX {
-            page.next = Some(after.to_string());
-            return Ok(page);
+        if page.entries.len() == limit {
+            break;
         }
     }
+    page.next = Some(after.to_string());
+    Ok(page)
+}
+
+fn cursor(query: &AuditQuery) -> Result<i64> {
+    let Some(cursor) = &query.after else {
+        return Ok(0);
+    };
+    cursor.parse().map_err(|_| {
+        Error::BadInput(format!(
+            "bad cursor {cursor:?}: take it from `next` of the page before"
+        ))
+    })
+}
+
+/// The number of the last entry.
+fn last(sql: &Sql<'_>) -> Result<i64> {
+    let last = sql.one("SELECT max(seq) FROM audit", [], |row| {
+        number::<Option<i64>>(row, 0)
+    })?;
+    Ok(last.flatten().unwrap_or_default())
 }
 
 fn entry(row: &rusqlite::Row<'_>) -> Result<Entry> {

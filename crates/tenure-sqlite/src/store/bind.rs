@@ -11,13 +11,13 @@ use tenure_core::decide::{Ask, Outcome};
 use tenure_core::leases::{Keyed, grace};
 use tenure_core::{Lease, LeaseId, Result};
 
-use super::SqliteStore;
+use super::inner::Inner;
 use super::keys;
 use super::load::{Loaded, load_lease};
 use super::row::millis;
 use super::step::{Newcomer, Step};
 
-impl SqliteStore {
+impl Inner {
     pub(super) async fn bind_all(
         &self,
         leases: &[LeaseId],

@@ -9,11 +9,11 @@ use tenure_core::audit::Action;
 use tenure_core::decide::{Ask, Outcome};
 use tenure_core::{Lease, LeaseId, Owner, Result};
 
-use super::SqliteStore;
+use super::inner::Inner;
 use super::load::{Line, load_lease};
 use super::step::{Newcomer, Step};
 
-impl SqliteStore {
+impl Inner {
     pub(super) async fn revoke(
         &self,
         lease: &LeaseId,

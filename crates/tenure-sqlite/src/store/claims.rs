@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rusqlite::params;
 use tenure_core::{Asker, Error, LeaseId, Result};
 
-use super::SqliteStore;
+use super::inner::Inner;
 use super::load::load_lease;
 use super::row::{parsed, text};
 use super::sessions::Sessions;
@@ -47,7 +47,7 @@ pub(super) fn forget(sql: &Sql<'_>, lease: &LeaseId) -> Result<()> {
     sql.execute(DELETE, params![lease.as_str()]).map(drop)
 }
 
-impl SqliteStore {
+impl Inner {
     pub(super) async fn add_claim(
         &self,
         lease: &LeaseId,

@@ -9,7 +9,7 @@ use tenure_core::decide::Millis;
 use tenure_core::leases::{KEY_KEPT, KeyState, Keyed};
 use tenure_core::{Error, LeaseId, Result, SessionId, Timestamp};
 
-use super::SqliteStore;
+use super::inner::Inner;
 use super::load::load_lease;
 use super::row::{millis, number, parsed, text};
 use super::step::Step;
@@ -25,7 +25,7 @@ struct Row {
     made: Millis,
 }
 
-impl SqliteStore {
+impl Inner {
     pub(super) async fn take_key(&self, keyed: &Keyed) -> Result<KeyState> {
         self.sessions.file(&keyed.asker.session)?;
         self.write(|step| take(step, keyed)).await

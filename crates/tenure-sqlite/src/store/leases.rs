@@ -9,13 +9,14 @@ use tenure_core::leases::{Findings, KeyState, Keyed, Recovery};
 use tenure_core::{Asker, Lease, LeaseId, LeaseState, LeaseStore, Owner, Reply, Result, SessionId};
 
 use super::SqliteStore;
+use super::inner::Inner;
 use super::load::{Dead, load_lease};
 use super::moment::Moment;
 use super::row::{LEASE_COLUMNS, LeaseRow};
 use crate::connection::Rows;
 use crate::session_file::Proof;
 
-impl SqliteStore {
+impl Inner {
     async fn look_up(&self, lease: &LeaseId) -> Result<Option<Lease>> {
         let found = self.read(|sql| {
             let moment = Moment::now()?;
@@ -34,7 +35,8 @@ impl SqliteStore {
         if over {
             let dead = (proof == Proof::Dead).then(|| lease.session.clone());
             let dead: Dead = dead.into_iter().collect();
-            self.move_on(&lease.resource, &dead).await?;
+            // Whoever comes next ends it if that cannot be done now.
+            drop(self.move_on_now(&lease.resource, &dead));
             return Ok(None);
         }
         if proof == Proof::Unknown && lease.state == LeaseState::Held {
@@ -61,15 +63,15 @@ impl SqliteStore {
 
 impl LeaseStore for SqliteStore {
     fn find<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Option<Lease>> {
-        Box::pin(self.look_up(lease))
+        Box::pin(self.inner.look_up(lease))
     }
 
     fn ended<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Option<String>> {
-        Box::pin(self.how_it_ended(lease))
+        Box::pin(self.inner.how_it_ended(lease))
     }
 
     fn of_session<'a>(&'a self, session: &'a SessionId) -> Reply<'a, Vec<Lease>> {
-        Box::pin(self.of_one_session(session))
+        Box::pin(self.inner.of_one_session(session))
     }
 
     fn bind<'a>(
@@ -78,19 +80,19 @@ impl LeaseStore for SqliteStore {
         ttl: Duration,
         keyed: Option<&'a Keyed>,
     ) -> Reply<'a, Vec<Lease>> {
-        Box::pin(self.bind_all(leases, ttl, keyed))
+        Box::pin(self.inner.bind_all(leases, ttl, keyed))
     }
 
     fn begin_key<'a>(&'a self, keyed: &'a Keyed) -> Reply<'a, KeyState> {
-        Box::pin(self.take_key(keyed))
+        Box::pin(self.inner.take_key(keyed))
     }
 
     fn forget_key<'a>(&'a self, keyed: &'a Keyed) -> Reply<'a, ()> {
-        Box::pin(self.drop_key(keyed))
+        Box::pin(self.inner.drop_key(keyed))
     }
 
     fn extend<'a>(&'a self, lease: &'a LeaseId, ttl: Option<Duration>) -> Reply<'a, Lease> {
-        Box::pin(self.give_time(lease, ttl))
+        Box::pin(self.inner.give_time(lease, ttl))
     }
 
     fn recover<'a>(
@@ -99,7 +101,7 @@ impl LeaseStore for SqliteStore {
         recovery: Recovery,
         after: Option<&'a str>,
     ) -> Reply<'a, Findings> {
-        Box::pin(self.recover_page(actor, recovery, after))
+        Box::pin(self.inner.recover_page(actor, recovery, after))
     }
 
     fn break_lease<'a>(
@@ -108,11 +110,11 @@ impl LeaseStore for SqliteStore {
         actor: &'a Owner,
         reason: &'a str,
     ) -> Reply<'a, Lease> {
-        Box::pin(self.revoke(lease, actor, reason))
+        Box::pin(self.inner.revoke(lease, actor, reason))
     }
 
     fn audit<'a>(&'a self, query: &'a AuditQuery) -> Reply<'a, AuditPage> {
-        Box::pin(self.read_audit(query))
+        Box::pin(self.inner.read_audit(query))
     }
 
     fn claim<'a>(
@@ -121,10 +123,10 @@ impl LeaseStore for SqliteStore {
         claimant: &'a str,
         asker: &'a Arc<Asker>,
     ) -> Reply<'a, ()> {
-        Box::pin(self.add_claim(lease, claimant, asker))
+        Box::pin(self.inner.add_claim(lease, claimant, asker))
     }
 
     fn unclaim<'a>(&'a self, lease: &'a LeaseId, claimant: &'a str) -> Reply<'a, ()> {
-        Box::pin(self.drop_claim(lease, claimant))
+        Box::pin(self.inner.drop_claim(lease, claimant))
     }
 }

@@ -10,7 +10,7 @@ use tenure_core::decide::explain;
 use tenure_core::store::Waiting;
 use tenure_core::{Lease, LeaseId, LeaseState, Listing, Query, Resource, Result, SessionId};
 
-use super::SqliteStore;
+use super::inner::Inner;
 use super::load::{Dead, Line, Loaded, load};
 use super::moment::Moment;
 use super::row::{LEASE_COLUMNS, LeaseRow, parsed};
@@ -62,14 +62,16 @@ struct Over {
 /// What can be proved of the sessions of a page, each once.
 type Proofs = HashMap<SessionId, Proof>;
 
-impl SqliteStore {
+impl Inner {
     pub(super) async fn list_page(&self, query: &Query) -> Result<Listing> {
         let mut over = Over::default();
         let (held, next) = self.read(|sql| self.held(sql, query, &mut over)).await?;
         // What belongs to a dead session is over, and on record as soon as anyone looks. A
-        // store that cannot be written is shown as it would be.
+        // store that cannot be written, or is busy now, is shown as it would be.
         for resource in &over.resources {
-            drop(self.move_on(resource, &over.dead).await);
+            if self.move_on_now(resource, &over.dead).is_err() {
+                break;
+            }
         }
         let (waiting, waiting_next) = self.read(|sql| self.waiting(sql, query)).await?;
         Ok(Listing {
@@ -206,7 +208,7 @@ impl SqliteStore {
             let over =
                 over.filter(|row| row.ends_with_session() && dead.contains(&row.lease.session));
             for row in over {
-                self.move_on(&row.lease.resource, dead).await?;
+                self.move_on_now(&row.lease.resource, dead)?;
             }
             if next.is_none() {
                 return Ok(());

@@ -131,7 +131,7 @@ pub(super) fn load(
         }
         Line::Around(id) => {
             waiters.extend(first(sql, resource, 1)?);
-            waiters.extend(before(sql, id)?);
+            waiters.extend(before(sql, resource, id)?);
             partial = true;
         }
     }
@@ -143,7 +143,7 @@ pub(super) fn load(
         };
         let ids = leases.iter().map(|row| &row.lease.lease).chain(about);
         for id in ids {
-            waiters.extend(waiter(sql, id)?);
+            waiters.extend(waiter(sql, resource, id)?);
         }
     }
     waiters.sort_by_key(|row| (row.waiter.want != Want::Upgrade, row.place));
@@ -158,7 +158,7 @@ pub(super) fn load(
 /// How many are served before a waiter; an upgrade among them counts where it stands.
 pub(super) fn ahead_of(sql: &Sql<'_>, resource: &Resource, id: &LeaseId) -> Result<u32> {
     const COUNT: &str = "SELECT count(*) FROM waiters WHERE resource = ?1 \
-        AND place < (SELECT place FROM waiters WHERE lock_id = ?2)";
+        AND place < (SELECT place FROM waiters WHERE resource = ?1 AND lock_id = ?2)";
     let key = params![resource.as_str(), id.as_str()];
     let count = sql.one(COUNT, key, |row| number(row, 0))?;
     Ok(count.unwrap_or_default())
@@ -177,19 +177,20 @@ fn first(sql: &Sql<'_>, resource: &Resource, limit: usize) -> Result<Vec<WaiterR
     sql.query(&first, key, Rows::AtMost(limit), WaiterRow::read)
 }
 
-fn before(sql: &Sql<'_>, id: &LeaseId) -> Result<Option<WaiterRow>> {
+fn before(sql: &Sql<'_>, resource: &Resource, id: &LeaseId) -> Result<Option<WaiterRow>> {
     let before = format!(
-        "SELECT {WAITER_COLUMNS} FROM waiters \
-         WHERE resource = (SELECT resource FROM waiters WHERE lock_id = ?1) \
-         AND place < (SELECT place FROM waiters WHERE lock_id = ?1) \
+        "SELECT {WAITER_COLUMNS} FROM waiters WHERE resource = ?1 \
+         AND place < (SELECT place FROM waiters WHERE resource = ?1 AND lock_id = ?2) \
          ORDER BY place DESC LIMIT 1"
     );
-    sql.one(&before, params![id.as_str()], WaiterRow::read)
+    let key = params![resource.as_str(), id.as_str()];
+    sql.one(&before, key, WaiterRow::read)
 }
 
-fn waiter(sql: &Sql<'_>, id: &LeaseId) -> Result<Option<WaiterRow>> {
-    let one = format!("SELECT {WAITER_COLUMNS} FROM waiters WHERE lock_id = ?1");
-    sql.one(&one, params![id.as_str()], WaiterRow::read)
+fn waiter(sql: &Sql<'_>, resource: &Resource, id: &LeaseId) -> Result<Option<WaiterRow>> {
+    let one = format!("SELECT {WAITER_COLUMNS} FROM waiters WHERE resource = ?1 AND lock_id = ?2");
+    let key = params![resource.as_str(), id.as_str()];
+    sql.one(&one, key, WaiterRow::read)
 }
 
 /// One lease by its id, alone. Enough to decide what nobody else has a say in: accepting an

@@ -9,10 +9,10 @@
 
 use tenure_core::decide::{Bound, Millis};
 use tenure_core::leases::{Finding, Findings, Recovery, grace};
-use tenure_core::{Binding, LeaseState, Owner, Result, duration};
+use tenure_core::{Binding, LeaseState, Owner, Result, SessionId, duration};
 
-use super::SqliteStore;
 use super::claims::claimant;
+use super::inner::Inner;
 use super::list;
 use super::load::{Dead, Line};
 use super::moment::Moment;
@@ -28,7 +28,7 @@ const PAGE: usize = 1000;
 /// So many sessions are proved by one sweep.
 const SWEEP: usize = 100;
 
-impl SqliteStore {
+impl Inner {
     pub(super) async fn recover_page(
         &self,
         actor: &Owner,
@@ -123,10 +123,23 @@ impl SqliteStore {
                 .read(|sql| sessions::is_recorded(sql, &session))
                 .await?;
             if !named {
-                session_file::bury(self.sessions.directory(), &session)?;
+                self.clear_up(&session);
             }
         }
         Ok(())
+    }
+
+    /// Deletes the rows and files of those of some sessions that are dead.
+    async fn sweep(&self, sessions: &[SessionId]) -> Result<()> {
+        let dead = self.read(|sql| self.sessions.dead(sql, sessions)).await?;
+        if dead.is_empty() {
+            return Ok(());
+        }
+        self.write(|step| {
+            step.bury(&dead);
+            Ok(())
+        })
+        .await
     }
 
     /// Ends the leases of dead sessions that are met by chance: a few a call, so that whoever
@@ -144,7 +157,10 @@ impl SqliteStore {
                 return Ok(());
             }
             self.end_leases_of(&rows).await?;
-            self.sweep(&rows.into_iter().collect::<Vec<_>>()).await
+            self.write_once(&mut |step| {
+                step.bury(&rows);
+                Ok(())
+            })
         };
         let swept: Result<()> = swept.await;
         drop(swept);

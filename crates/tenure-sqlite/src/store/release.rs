@@ -4,14 +4,34 @@ use rusqlite::params;
 use tenure_core::decide::{Ask, End, Outcome};
 use tenure_core::{LeaseId, Resource, Result};
 
+use super::inner::Inner;
 use super::load::{Dead, Line, load_lease};
-use super::row::number;
+use super::owed::Owed;
+use super::row::{LeaseRow, number};
+use super::sessions;
 use super::step::{Newcomer, Step};
-use super::{Owed, SqliteStore};
 
-impl SqliteStore {
+impl Inner {
     pub(super) async fn end(&self, lease: &LeaseId) -> Result<()> {
-        let ended = self.write(|step| end_once(step, lease)).await?;
+        let mut last_of = None;
+        let ended = self
+            .write(|step| {
+                let row = load_lease(step.sql, lease, &step.moment)?;
+                let Some(row) = row else { return Ok(false) };
+                let session = &row.lease.session;
+                last_of = self
+                    .sessions
+                    .ends_with(session, lease)
+                    .then(|| session.clone());
+                if let Some(session) = &last_of {
+                    sessions::delete(step.sql, session)?;
+                }
+                end_row(step, &row)
+            })
+            .await?;
+        if let Some(session) = last_of {
+            self.sessions.row_is_gone(&session);
+        }
         self.sessions.no_longer_holds(lease);
         match ended {
             true => Ok(()),
@@ -39,36 +59,30 @@ impl SqliteStore {
 
     /// Leaves the line from a drop; an upgrade granted in that instant is undone.
     pub(super) fn withdraw_upgrade(&self, lease: &LeaseId, resource: &Resource) {
-        let left = self.write_briefly(|step| {
-            if leave(step, lease, resource)? {
-                return Ok(());
-            }
-            let downgrade = Ask::Downgrade {
-                lease: lease.clone(),
-            };
-            let (loaded, decision) =
-                step.decide(resource, Line::Front, &downgrade, &Dead::new())?;
-            step.write(resource, &loaded, &decision.changes, Newcomer::None)?;
-            Ok(())
-        });
-        // The lease itself stays; a waiter that cannot be removed runs out of time.
-        drop(left);
+        let left = self.write_briefly(|step| give_up_upgrade(step, lease, resource));
+        if left.is_err() {
+            self.owe(Owed::Upgrade(lease.clone(), resource.clone()));
+        }
     }
 }
 
 /// Ends a lease in a step. Whether there was one.
 pub(super) fn end_once(step: &mut Step<'_>, lease: &LeaseId) -> Result<bool> {
+    match load_lease(step.sql, lease, &step.moment)? {
+        Some(row) => end_row(step, &row),
+        None => Ok(false),
+    }
+}
+
+fn end_row(step: &mut Step<'_>, row: &LeaseRow) -> Result<bool> {
     const AWAITED: &str = "SELECT EXISTS (SELECT 1 FROM waiters WHERE resource = ?1)";
-    let Some(row) = load_lease(step.sql, lease, &step.moment)? else {
-        return Ok(false);
-    };
-    let resource = &row.lease.resource;
+    let (resource, lease) = (&row.lease.resource, &row.lease.lease);
     let awaited = step
         .sql
         .one(AWAITED, params![resource.as_str()], |row| number(row, 0))?;
     // The empty case: nobody waits, so nobody is granted anything.
     if awaited == Some(false) {
-        step.end(&row, End::Released)?;
+        step.end(row, End::Released)?;
         return Ok(true);
     }
     let release = Ask::Release {
@@ -82,6 +96,24 @@ pub(super) fn end_once(step: &mut Step<'_>, lease: &LeaseId) -> Result<bool> {
 /// Leaves the line in a step, and ends what was granted instead. Whether there was either.
 pub(super) fn give_up(step: &mut Step<'_>, lease: &LeaseId, resource: &Resource) -> Result<bool> {
     Ok(leave(step, lease, resource)? || end_once(step, lease)?)
+}
+
+/// Leaves the line in a step, and undoes an upgrade that was granted instead. Whether there was
+/// either.
+pub(super) fn give_up_upgrade(
+    step: &mut Step<'_>,
+    lease: &LeaseId,
+    resource: &Resource,
+) -> Result<bool> {
+    if leave(step, lease, resource)? {
+        return Ok(true);
+    }
+    let downgrade = Ask::Downgrade {
+        lease: lease.clone(),
+    };
+    let (loaded, decision) = step.decide(resource, Line::Front, &downgrade, &Dead::new())?;
+    step.write(resource, &loaded, &decision.changes, Newcomer::None)?;
+    Ok(decision.outcome == Outcome::Done)
 }
 
 /// Leaves the line in a step. Whether it was in line.

@@ -7,7 +7,7 @@ use tenure_core::decide::{Ask, Outcome, Refusal, Standing};
 use tenure_core::leases::grace;
 use tenure_core::{Error, Lease, LeaseId, Result};
 
-use super::SqliteStore;
+use super::inner::Inner;
 use super::load::{Loaded, load_lease};
 use super::moment::Moment;
 use super::row::{LeaseRow, millis};
@@ -16,16 +16,18 @@ use super::step::Newcomer;
 /// How often a holder writes that it is there, for people to see.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(10);
 
-impl SqliteStore {
+impl Inner {
     /// Makes sure that a lease is held. Nearly always a read; now and then a heartbeat.
     pub(super) async fn show(&self, lease: &LeaseId) -> Result<()> {
         if self.has_moved() {
-            return Err(self.lost(lease, "the database was deleted or replaced"));
+            return Err(Error::LeaseOver {
+                lease: lease.clone(),
+                reason: "the database was deleted or replaced".into(),
+            });
         }
         let moment = Moment::now()?;
         let row = self.read(|sql| load_lease(sql, lease, &moment)).await?;
         let Some(row) = row else {
-            self.sessions.no_longer_holds(lease);
             return Err(self.gone(lease).await);
         };
         if let Standing::Revoking { .. } = row.holder.standing {

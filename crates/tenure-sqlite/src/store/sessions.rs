@@ -35,10 +35,17 @@ pub(super) struct Sessions {
 
 struct Own {
     file: Arc<SessionFile>,
-    /// The row is in the database.
-    recorded: bool,
-    /// What it holds, so that a loss can be told and the end is known.
+    /// What it holds, so that the end is known.
     leases: HashSet<LeaseId>,
+    /// Nothing more will be asked for: its row goes with its last lease.
+    closing: bool,
+    row_is_gone: bool,
+}
+
+/// A session that is about to end.
+pub(super) struct Ending {
+    pub(super) file: Arc<SessionFile>,
+    pub(super) row_is_gone: bool,
 }
 
 impl Sessions {
@@ -58,35 +65,40 @@ impl Sessions {
         &self.directory
     }
 
-    /// The file of a session of this process, made and locked on its first use.
+    /// The file of a session of this process, made and locked on its first use. One that is
+    /// no longer in its place is made again, but only while the session holds nothing: a
+    /// command may have inherited the old one, and is protected by that alone.
     pub(super) fn file(&self, session: &SessionId) -> Result<Arc<SessionFile>> {
         let mut own = self.own();
-        if let Some(known) = own.get(session) {
+        if let Some(known) = own.get(session)
+            && (!known.leases.is_empty() || known.file.is_in_place())
+        {
             return Ok(Arc::clone(&known.file));
         }
         let file = Arc::new(SessionFile::begin(&self.directory, session)?);
         let new = Own {
             file: Arc::clone(&file),
-            recorded: false,
             leases: HashSet::new(),
+            closing: false,
+            row_is_gone: false,
         };
         own.insert(session.clone(), new);
         Ok(file)
     }
 
-    /// Writes the row of a session of this process unless it is there. Whether it was written
-    /// is to be told to [`recorded`](Self::recorded) when the transaction has committed.
+    /// Writes the row of a session of this process, unless it is there and says the same. Asked
+    /// in every step that grants or queues: the database may be another than a moment ago,
+    /// and a lease whose session has no row counts as over.
     pub(super) fn record(&self, sql: &Sql<'_>, asker: &Asker, moment: &Moment) -> Result<()> {
-        const INSERT: &str = "INSERT OR IGNORE INTO sessions \
+        const UPSERT: &str = "INSERT INTO sessions \
             (session, device, inode, boot_id, pid, host, owner, started_at) \
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (session) DO UPDATE \
+            SET device = excluded.device, inode = excluded.inode, boot_id = excluded.boot_id \
+            WHERE (device, inode, boot_id) \
+            IS NOT (excluded.device, excluded.inode, excluded.boot_id)";
         let file = self.file(&asker.session)?;
-        if self
-            .own()
-            .get(&asker.session)
-            .is_some_and(|own| own.recorded)
-        {
-            return Ok(());
+        if let Some(own) = self.own().get_mut(&asker.session) {
+            own.row_is_gone = false;
         }
         let row = params![
             asker.session.as_str(),
@@ -98,20 +110,16 @@ impl Sessions {
             asker.owner.as_str(),
             moment.wall.to_string(),
         ];
-        sql.execute(INSERT, row).map(drop)
+        sql.execute(UPSERT, row).map(drop)
     }
 
-    /// The transaction that wrote the row has committed.
-    pub(super) fn recorded(&self, session: &SessionId) {
-        if let Some(own) = self.own().get_mut(session) {
-            own.recorded = true;
-        }
-    }
-
-    /// Notes a lease of a session of this process.
-    pub(super) fn holds(&self, session: &SessionId, lease: &LeaseId) {
-        if let Some(own) = self.own().get_mut(session) {
-            own.leases.insert(lease.clone());
+    /// Notes leases that were granted to sessions of this process.
+    pub(super) fn note(&self, granted: &[(SessionId, LeaseId)]) {
+        let mut own = self.own();
+        for (session, lease) in granted {
+            if let Some(own) = own.get_mut(session) {
+                own.leases.insert(lease.clone());
+            }
         }
     }
 
@@ -129,9 +137,34 @@ impl Sessions {
         keeping.map(|own| Arc::clone(&own.file))
     }
 
+    /// Nothing more will be asked for by a session of this process.
+    pub(super) fn close(&self, session: &SessionId) {
+        if let Some(own) = self.own().get_mut(session) {
+            own.closing = true;
+        }
+    }
+
+    /// Whether a session is closing and this is all it holds.
+    pub(super) fn ends_with(&self, session: &SessionId, lease: &LeaseId) -> bool {
+        let own = self.own();
+        own.get(session)
+            .is_some_and(|own| own.closing && own.leases.len() == 1 && own.leases.contains(lease))
+    }
+
+    /// The row of a session of this process was deleted.
+    pub(super) fn row_is_gone(&self, session: &SessionId) {
+        if let Some(own) = self.own().get_mut(session) {
+            own.row_is_gone = true;
+        }
+    }
+
     /// Forgets a session of this process. Its file stays locked for as long as the answer lives.
-    pub(super) fn forget(&self, session: &SessionId) -> Option<Arc<SessionFile>> {
-        self.own().remove(session).map(|own| own.file)
+    pub(super) fn forget(&self, session: &SessionId) -> Option<Ending> {
+        let own = self.own().remove(session)?;
+        Some(Ending {
+            file: own.file,
+            row_is_gone: own.row_is_gone,
+        })
     }
 
     /// Forgets the sessions of this process that hold nothing, and ends their files: in a

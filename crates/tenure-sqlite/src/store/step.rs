@@ -21,11 +21,11 @@ use tenure_core::{
     UpgradeRequest,
 };
 
-use super::SqliteStore;
+use super::inner::Inner;
 use super::load::{Dead, Line, Loaded, load, load_token};
 use super::moment::Moment;
 use super::row::{LeaseRow, column, millis};
-use super::{audit, claims};
+use super::{audit, claims, sessions};
 use crate::connection::Sql;
 
 /// Who asks, if what it asks for may be granted or queued.
@@ -41,32 +41,37 @@ pub(super) enum Newcomer<'a> {
 
 /// A write transaction under way.
 pub(super) struct Step<'a> {
-    pub(super) store: &'a SqliteStore,
+    pub(super) store: &'a Inner,
     pub(super) sql: &'a Sql<'a>,
     pub(super) moment: Moment,
     /// Who does it, for the audit; the owner of the lease itself where nobody is named.
     pub(super) actor: Option<Owner>,
     pub(super) wake: Vec<SessionId>,
-    recorded: Option<SessionId>,
+    /// Grants to sessions of this process.
+    granted: Vec<(SessionId, LeaseId)>,
+    /// Sessions that were found dead: their rows go with this step.
+    dead: Dead,
     durable: bool,
 }
 
 /// What a committed step leaves to be done.
 pub(super) struct After {
     pub(super) wake: Vec<SessionId>,
-    pub(super) recorded: Option<SessionId>,
+    pub(super) granted: Vec<(SessionId, LeaseId)>,
+    pub(super) buried: Dead,
     pub(super) durable: bool,
 }
 
 impl<'a> Step<'a> {
-    pub(super) fn new(store: &'a SqliteStore, sql: &'a Sql<'a>) -> Result<Self> {
+    pub(super) fn new(store: &'a Inner, sql: &'a Sql<'a>) -> Result<Self> {
         Ok(Self {
             store,
             sql,
             moment: Moment::now()?,
             actor: None,
             wake: Vec::new(),
-            recorded: None,
+            granted: Vec::new(),
+            dead: Dead::new(),
             durable: false,
         })
     }
@@ -74,7 +79,8 @@ impl<'a> Step<'a> {
     pub(super) fn after(self) -> After {
         After {
             wake: self.wake,
-            recorded: self.recorded,
+            granted: self.granted,
+            buried: self.dead,
             durable: self.durable,
         }
     }
@@ -86,8 +92,26 @@ impl<'a> Step<'a> {
 
     /// Writes the row of the asker's session if it is new.
     pub(super) fn record(&mut self, asker: &Asker) -> Result<()> {
-        self.store.sessions.record(self.sql, asker, &self.moment)?;
-        self.recorded = Some(asker.session.clone());
+        self.store.sessions.record(self.sql, asker, &self.moment)
+    }
+
+    /// Notes that a session of this process holds a lease, once the step has committed.
+    pub(super) fn granted(&mut self, lease: &Lease) {
+        let grant = (lease.session.clone(), lease.lease.clone());
+        self.granted.push(grant);
+    }
+
+    /// Notes sessions that were found dead.
+    pub(super) fn bury(&mut self, dead: &Dead) {
+        self.dead.extend(dead.iter().cloned());
+    }
+
+    /// Deletes the rows of sessions that were found dead. What they still hold elsewhere is
+    /// over all the same, as they have no row.
+    pub(super) fn bury_dead(&self) -> Result<()> {
+        for session in &self.dead {
+            sessions::delete(self.sql, session)?;
+        }
         Ok(())
     }
 
@@ -98,16 +122,19 @@ impl<'a> Step<'a> {
 
     /// Decides on a resource, with what was proved of its sessions before. Nothing is written
     /// yet. Whoever would be granted something from the line is proved here: a dead one is
-    /// passed over at once.
+    /// passed over at once. Where one is dead others may be, so the whole line is
+    /// proved then, and decided upon once more.
     pub(super) fn decide(
-        &self,
+        &mut self,
         resource: &Resource,
         line: Line<'_>,
         ask: &Ask,
         dead: &Dead,
     ) -> Result<(Loaded, Decision)> {
+        let sessions = &self.store.sessions;
         let mut dead = dead.clone();
         let mut loaded = self.load(resource, line)?;
+        let mut all_proved = false;
         loop {
             loaded.bury(&dead);
             let decision = self.decide_alone(&loaded, ask);
@@ -115,18 +142,19 @@ impl<'a> Step<'a> {
                 loaded = self.load(resource, Line::All)?;
                 continue;
             }
-            let granted = decision.changes.iter().filter_map(|change| match change {
-                Change::Grant(Holder { lease, .. }) | Change::SetMode { lease, .. } => {
-                    loaded.waiter(lease)
-                }
-                _ => None,
-            });
-            let sessions: Vec<SessionId> = granted.map(|waiter| waiter.session.clone()).collect();
-            let found = self.store.sessions.dead(self.sql, &sessions)?;
-            if found.is_empty() {
+            let mut granted = granted_from(&loaded, &decision);
+            if all_proved || granted.is_empty() || sessions.dead(self.sql, &granted)?.is_empty() {
+                self.dead.extend(dead);
                 return Ok((loaded, decision));
             }
-            dead.extend(found);
+            loaded = self.load(resource, Line::All)?;
+            granted = loaded
+                .waiters
+                .iter()
+                .map(|row| row.session.clone())
+                .collect();
+            dead.extend(sessions.dead(self.sql, &granted)?);
+            all_proved = true;
         }
     }
 
@@ -148,7 +176,8 @@ impl<'a> Step<'a> {
             match change {
                 Change::Grant(holder) => match newcomer {
                     Newcomer::Lease(request) if request.lease == holder.lease => {
-                        granted = Some(self.grant(request)?);
+                        let current = load_token(self.sql, resource)?;
+                        granted = Some(self.grant(request, current)?);
                     }
                     _ => self.offer(resource, loaded, holder)?,
                 },
@@ -164,7 +193,7 @@ impl<'a> Step<'a> {
                 Change::Remove { lease, end } => self.remove(loaded, lease, *end)?,
                 Change::Enqueue(waiter) => self.enqueue(resource, loaded, waiter, newcomer)?,
                 // A waiter that is granted is still needed: its row becomes the lease.
-                Change::Dequeue(lease) if !grants(changes, lease) => self.dequeue(lease)?,
+                Change::Dequeue(lease) if !grants(changes, lease) => self.dequeue(loaded, lease)?,
                 Change::Dequeue(_) => {}
             }
         }
@@ -172,14 +201,14 @@ impl<'a> Step<'a> {
     }
 
     /// Grants to who asks, at once.
-    pub(super) fn grant(&mut self, request: &Request) -> Result<Lease> {
+    pub(super) fn grant(&mut self, request: &Request, current: Token) -> Result<Lease> {
         const INSERT: &str = "INSERT INTO dal_locks (lock_id, owner, heartbeat_ts, metadata, \
             resource, mode, session, token, acquired_at, binding, state, boot_id, pid, host, \
             command, purpose) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?3, 'session', 'held', ?9, \
             ?10, ?11, ?12, ?13)";
         let asker = &request.asker;
         self.record(asker)?;
-        let token = self.token_for(&request.resource, request.mode)?;
+        let token = self.token_after(current, &request.resource, request.mode)?;
         let lease = begin(request, token, &self.moment);
         let now = self.moment.wall.to_string();
         let metadata = request.metadata.as_ref().map(ToString::to_string);
@@ -200,6 +229,7 @@ impl<'a> Step<'a> {
         ];
         self.sql.execute(INSERT, row)?;
         self.audit(Action::Acquire, &lease, None, false)?;
+        self.granted(&lease);
         Ok(lease)
     }
 
@@ -209,7 +239,7 @@ impl<'a> Step<'a> {
             resource, mode, session, token, acquired_at, binding, state, until_boot, boot_id, \
             pid, host, command, purpose) \
             SELECT lock_id, owner, ?2, metadata, resource, mode, session, ?3, ?2, 'session', \
-            'offered', ?4, ?5, pid, host, command, purpose FROM waiters WHERE lock_id = ?1";
+            'offered', ?4, ?5, pid, host, command, purpose FROM waiters WHERE place = ?1";
         let waiter = loaded.waiter(&holder.lease);
         let waiter = waiter.ok_or_else(|| Error::Internal("a grant to nobody".into()))?;
         let until = match holder.standing {
@@ -218,14 +248,14 @@ impl<'a> Step<'a> {
         };
         let token = self.token_for(resource, holder.mode)?;
         let row = params![
-            holder.lease.as_str(),
+            waiter.place,
             self.moment.wall.to_string(),
             signed(token),
             until,
             self.moment.boot_id,
         ];
         self.sql.execute(INSERT, row)?;
-        self.dequeue(&holder.lease)?;
+        self.dequeue(loaded, &holder.lease)?;
         let owner = &waiter.owner;
         let actor = self.actor.as_ref().unwrap_or(owner);
         let line = audit::Line {
@@ -420,16 +450,24 @@ impl<'a> Step<'a> {
         self.sql.execute(INSERT, row).map(drop)
     }
 
-    fn dequeue(&mut self, lease: &LeaseId) -> Result<()> {
-        const DELETE: &str = "DELETE FROM waiters WHERE lock_id = ?1";
-        self.sql.execute(DELETE, params![lease.as_str()]).map(drop)
+    fn dequeue(&mut self, loaded: &Loaded, lease: &LeaseId) -> Result<()> {
+        const DELETE: &str = "DELETE FROM waiters WHERE place = ?1";
+        match loaded.waiter(lease) {
+            Some(waiter) => self.sql.execute(DELETE, params![waiter.place]).map(drop),
+            // Queued by this very decision and out of time already: it was never written.
+            None => Ok(()),
+        }
     }
 
     /// The token of a grant: a new one if it is exclusive, else the current one.
     fn token_for(&self, resource: &Resource, mode: Mode) -> Result<Token> {
+        let current = load_token(self.sql, resource)?;
+        self.token_after(current, resource, mode)
+    }
+
+    fn token_after(&self, current: Token, resource: &Resource, mode: Mode) -> Result<Token> {
         const UPSERT: &str = "INSERT INTO resources (resource, token) VALUES (?1, ?2) \
             ON CONFLICT (resource) DO UPDATE SET token = ?2";
-        let current = load_token(self.sql, resource)?;
         if !mode.is_exclusive() {
             return Ok(current);
         }
@@ -466,6 +504,15 @@ impl<'a> Step<'a> {
             Error::Internal(format!("a change to lease {lease}, which is not there"))
         })
     }
+}
+
+/// The sessions that would be granted something they wait for.
+fn granted_from(loaded: &Loaded, decision: &Decision) -> Vec<SessionId> {
+    let granted = decision.changes.iter().filter_map(|change| match change {
+        Change::Grant(Holder { lease, .. }) | Change::SetMode { lease, .. } => loaded.waiter(lease),
+        _ => None,
+    });
+    granted.map(|waiter| waiter.session.clone()).collect()
 }
 
 fn grants(changes: &[Change], lease: &LeaseId) -> bool {

@@ -1,9 +1,9 @@
 //! Upgradeable to write, and back.
 
-use tenure_core::decide::{Ask, Outcome, Refusal, Wait};
+use tenure_core::decide::{Ask, Millis, Outcome, Refusal, Wait};
 use tenure_core::{Error, LeaseId, Mode, Resource, Result, SessionId, Token, UpgradeRequest};
 
-use super::SqliteStore;
+use super::inner::Inner;
 use super::load::{Dead, Line, load_lease};
 use super::moment::Moment;
 use super::step::{Newcomer, Step};
@@ -16,7 +16,7 @@ enum Asked {
     Unproved(Vec<SessionId>),
 }
 
-impl SqliteStore {
+impl Inner {
     pub(super) async fn try_become_write(&self, lease: &LeaseId) -> Result<Option<Token>> {
         let resource = self.resource_of(lease).await?;
         let asked = self.ask_upgrade(lease, &resource, Newcomer::None, Wait::No);
@@ -28,7 +28,7 @@ impl SqliteStore {
 
     pub(super) async fn become_write(&self, request: &UpgradeRequest) -> Result<Token> {
         let resource = self.resource_of(&request.lease).await?;
-        let until = self.until(request.deadline)?;
+        let until = request.until.unwrap_or(Millis::MAX);
         let line = InLine::new(self, Place::Upgrade(request, &resource), until)?;
         loop {
             let newcomer = Newcomer::Upgrade(request);
@@ -42,8 +42,9 @@ impl SqliteStore {
             match asked? {
                 Asked::Granted(token) => return Ok(token),
                 Asked::Queued => {}
-                // Its time is over; the caller is about to find out by itself.
-                Asked::Busy | Asked::Unproved(_) => std::future::pending().await,
+                Asked::Busy | Asked::Unproved(_) => {
+                    return Err(self.late(&resource, Mode::Write));
+                }
             }
             if let Some(lease) = line.called().await? {
                 line.left();
@@ -68,10 +69,6 @@ impl SqliteStore {
                 Asked::Unproved(sessions) => {
                     dead = self.read(|sql| self.sessions.dead(sql, &sessions)).await?;
                     proved = true;
-                }
-                Asked::Granted(token) => {
-                    self.still_there(lease).await?;
-                    return Ok(Asked::Granted(token));
                 }
                 other => return Ok(other),
             }

@@ -25,11 +25,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tenure_core::decide::{Ask, Change, Decision, Millis, Outcome, decide, next_look};
-use tenure_core::{
-    Asker, Lease, LeaseId, Mode, Request, Resource, Result, Timestamp, UpgradeRequest,
-};
+use tenure_core::{Asker, Error, Lease, LeaseId, Mode, Request, Resource, Result, UpgradeRequest};
 
-use super::SqliteStore;
+use super::inner::Inner;
 use super::load::{Dead, Line, Loaded, ahead_of, load, load_lease};
 use super::moment::Moment;
 use super::row::LeaseRow;
@@ -76,7 +74,7 @@ impl Place<'_> {
 
 /// A place in the line. Dropped before it was called, it leaves neither lock nor waiter.
 pub(super) struct InLine<'a> {
-    store: &'a SqliteStore,
+    store: &'a Inner,
     place: Place<'a>,
     wake: Wake,
     /// When it gives up, on the clock that decides: nobody can set that one meanwhile.
@@ -104,7 +102,7 @@ struct Sleep {
 
 impl<'a> InLine<'a> {
     /// Listens before the place is taken, so that no wake-up is missed.
-    pub(super) fn new(store: &'a SqliteStore, place: Place<'a>, until: Millis) -> Result<Self> {
+    pub(super) fn new(store: &'a Inner, place: Place<'a>, until: Millis) -> Result<Self> {
         let session = &place.asker().session;
         store.sessions.file(session)?;
         Ok(Self {
@@ -130,7 +128,7 @@ impl<'a> InLine<'a> {
                     Some(lease) => return Ok(Some(lease)),
                     None => continue,
                 },
-                Seen::Gone if self.is_late()? => std::future::pending().await,
+                Seen::Gone if self.is_late()? => return Err(self.late()),
                 Seen::Gone => return Ok(None),
                 Seen::Due(dead) => {
                     let moved = self.store.move_on(self.place.resource(), &dead);
@@ -149,14 +147,28 @@ impl<'a> InLine<'a> {
             let watch = sleep.watch.filter(|pid| Some(*pid) != ended);
             let death = watch.map(Death::watch);
             tokio::select! {
-                heard = self.wake.heard() => heard?,
+                heard = self.wake.heard() => {
+                    heard?;
+                    // Woken means granted, nearly always: no look first.
+                    if let Some(lease) = self.accept_at_once().await? {
+                        return Ok(Some(lease));
+                    }
+                }
                 () = died(death.as_ref()) => ended = watch,
-                () = tokio::time::sleep(sleep.most) => self.store.same_database()?,
+                () = tokio::time::sleep(sleep.most) => self.store.look_at_database()?,
             }
         }
     }
 
-    /// Whether the time to wait is over. The caller is about to find out by itself.
+    fn late(&self) -> Error {
+        let mode = match self.place {
+            Place::Lease(request) => request.mode,
+            Place::Upgrade(..) => Mode::Write,
+        };
+        self.store.late(self.place.resource(), mode)
+    }
+
+    /// Whether the time to wait is over.
     fn is_late(&self) -> Result<bool> {
         Ok(self.until <= Moment::now()?.boot)
     }
@@ -223,19 +235,23 @@ impl<'a> InLine<'a> {
         }
     }
 
+    /// Takes up a new lease, if it was granted.
+    async fn accept_at_once(&self) -> Result<Option<Lease>> {
+        match self.place {
+            Place::Upgrade(..) => Ok(None),
+            Place::Lease(request) => {
+                let id = &request.lease;
+                self.store.write(|step| accept(step, id)).await
+            }
+        }
+    }
+
     /// Takes up what was granted. None if it had passed on already.
     async fn accept(&self, row: LeaseRow) -> Result<Option<Lease>> {
-        let lease = match self.place {
-            Place::Upgrade(..) => Some(row.lease),
-            Place::Lease(_) => {
-                let id = self.place.lease();
-                self.store.write(|step| accept(step, id)).await?
-            }
-        };
-        if lease.is_some() {
-            self.store.still_there(self.place.lease()).await?;
+        match self.place {
+            Place::Upgrade(..) => Ok(Some(row.lease)),
+            Place::Lease(_) => self.accept_at_once().await,
         }
-        Ok(lease)
     }
 }
 
@@ -286,11 +302,11 @@ fn accept(step: &mut Step<'_>, id: &LeaseId) -> Result<Option<Lease>> {
             let mut lease = row.lease.clone();
             lease.state = tenure_core::LeaseState::Held;
             lease.heartbeat_at = step.moment.wall;
+            step.granted(&lease);
             Ok(Some(lease))
         }
         Outcome::Refused(tenure_core::decide::Refusal::Revoked) => {
-            // Broken before it was taken up: there is nothing to stop.
-            step.end(&row, tenure_core::decide::End::Released)?;
+            // Broken before it was taken up. There is nothing to stop; leaving the line ends it.
             Err(step.store.over(id))
         }
         _ => Ok(None),
@@ -302,20 +318,20 @@ fn lets_go(decision: &Decision) -> bool {
     decision.changes.iter().any(removes)
 }
 
-impl SqliteStore {
+impl Inner {
     /// Moves a line on, with what was found out about its sessions. Whether anything changed.
     pub(super) async fn move_on(&self, resource: &Resource, dead: &Dead) -> Result<bool> {
-        self.write(|step| {
-            let (loaded, decision) = step.decide(resource, Line::Front, &Ask::Look, dead)?;
-            step.write(resource, &loaded, &decision.changes, Newcomer::None)?;
-            Ok(!decision.changes.is_empty())
-        })
-        .await
+        self.write(|step| move_on(step, resource, dead)).await
     }
 
-    /// Until when a request waits, on the clock that decides.
-    pub(super) fn until(&self, deadline: Option<Timestamp>) -> Result<Millis> {
-        let now = Moment::now()?;
-        Ok(deadline.map_or(Millis::MAX, |at| now.boot_time_of(at)))
+    /// The same, if the database is free at this moment.
+    pub(super) fn move_on_now(&self, resource: &Resource, dead: &Dead) -> Result<bool> {
+        self.write_once(&mut |step| move_on(step, resource, dead))
     }
+}
+
+fn move_on(step: &mut Step<'_>, resource: &Resource, dead: &Dead) -> Result<bool> {
+    let (loaded, decision) = step.decide(resource, Line::Front, &Ask::Look, dead)?;
+    step.write(resource, &loaded, &decision.changes, Newcomer::None)?;
+    Ok(!decision.changes.is_empty())
 }

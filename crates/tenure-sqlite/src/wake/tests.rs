@@ -47,6 +47,8 @@ async fn waking_one_who_does_not_listen_does_nothing() {
     let path = root.path().join("s");
     assert!(path.exists());
     drop(listening);
+    wake(root.path(), &id("s"));
+    bury(root.path(), &id("s"));
     assert!(!path.exists());
     std::fs::write(&path, "a file").unwrap();
     wake(root.path(), &id("s"));

@@ -55,7 +55,7 @@ pub(super) async fn permit(
     if let Some(by) = by.filter(|by| **by != found.owner) {
         let why = format!("it belongs to {}, not to {by}", found.owner);
         let remedy = format!(
-            "ask {}; a person may end it with: tenure break {lease}",
+            "ask {}; a person may end it with: tenure break {lease} --reason TEXT",
             found.owner
         );
         return Err(refuse(why, remedy));
@@ -66,7 +66,7 @@ pub(super) async fn permit(
             let why = format!("it is bound to session {}", found.session);
             let remedy = format!(
                 "it ends with its session (pid {} on {}), or a person ends it with: \
-                 tenure break {lease}",
+                 tenure break {lease} --reason TEXT",
                 found.pid, found.host
             );
             Err(refuse(why, remedy))

@@ -40,6 +40,7 @@ pub(super) async fn upgrade(
         lease: lease.clone(),
         asker: Arc::clone(&shared.asker),
         deadline: patience.deadline_at(),
+        until: patience.until(),
     };
     let upgraded = match turn.come(&patience).await {
         Ok(()) => {

@@ -142,6 +142,7 @@ mod tests {
             purpose: None,
             metadata: None,
             deadline: None,
+            until: None,
             capacity: None,
         }
     }

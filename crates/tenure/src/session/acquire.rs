@@ -138,6 +138,7 @@ impl Shared {
             purpose: options.purpose.clone(),
             metadata: options.metadata.clone(),
             deadline: patience.deadline_at(),
+            until: patience.until(),
             capacity: options.capacity,
         }
     }
