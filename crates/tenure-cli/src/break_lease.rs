@@ -1,10 +1,11 @@
 //! `tenure break`: a person takes a lease away from its holder.
 
 use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use tenure::{Error, Keeper, Lease, Owner, clock, duration};
+use tenure::{Error, Keeper, Lease, LeaseId, Owner, clock, duration};
 use tenure_core::decide::BREAK_MS;
 
 use crate::cli::{self, Global};
@@ -24,7 +25,7 @@ pub fn break_lease(global: &Global, options: &cli::Break) -> Result<ExitCode, Fa
     let context = Context::new(global)?;
     let actor = owner(None)?;
     runtime::block_on(async {
-        let keeper = context.keeper(WAIT_DEFAULT).await?;
+        let keeper = where_it_is(&context, &options.lease).await?;
         // A store without leases says itself that it cannot break them.
         if keeper.store().leases().is_some() {
             let lease = keeper.find(&options.lease).await?;
@@ -44,6 +45,25 @@ pub fn break_lease(global: &Global, options: &cli::Break) -> Result<ExitCode, Fa
         }
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// The store that has the lease: that of the locks, or that of the slots. An id is never given
+/// twice, so whoever names one means that one. The store of the slots is not made for this.
+async fn where_it_is(context: &Context, lease: &LeaseId) -> tenure::Result<Keeper> {
+    let locks = context.keeper(WAIT_DEFAULT).await?;
+    if !matches!(locks.find(lease).await, Err(Error::NotFound(_))) {
+        return Ok(locks);
+    }
+    let url = context.slots_url().unwrap_or_default();
+    let there = url.strip_prefix("sqlite:").map(Path::new);
+    if there.is_some_and(Path::exists)
+        && let Ok(slots) = context.slots(WAIT_DEFAULT).await
+        && !matches!(slots.find(lease).await, Err(Error::NotFound(_)))
+    {
+        return Ok(slots);
+    }
+    // It says itself that there is no such lease.
+    Ok(locks)
 }
 
 fn can_ask() -> bool {

@@ -3,9 +3,10 @@
 use std::env;
 use std::fs;
 use std::iter;
+use std::path::Path;
 use std::time::Duration;
 
-use tenure::locate::{self, Environment, Located, locate};
+use tenure::locate::{self, Environment, Located, Why, locate};
 use tenure::request::command_line;
 use tenure::{Error, Keeper, Owner, Result, Settings};
 
@@ -52,6 +53,7 @@ impl Context {
     /// Opens the store.
     pub async fn keeper(&self, wait: Duration) -> Result<Keeper> {
         self.check_scheme()?;
+        self.check_directory()?;
         let keeper = Keeper::open_with(&self.located.url, self.settings(wait)).await?;
         if keeper.store().capabilities().cross_process {
             return Ok(keeper);
@@ -79,6 +81,33 @@ impl Context {
             ..self.settings(wait)
         };
         Keeper::open_with(&url, settings).await
+    }
+
+    /// Refuses to make more than one directory for a database that was named by hand: two missing
+    /// ones are a slip of the finger, and locks taken there would keep nobody out.
+    fn check_directory(&self) -> Result<()> {
+        let Some(path) = self.located.url.strip_prefix("sqlite:") else {
+            return Ok(());
+        };
+        let directory = Path::new(path).parent();
+        let above = directory.and_then(Path::parent);
+        let (Why::Asked | Why::Variable, Some(directory), Some(above)) =
+            (&self.located.why, directory, above)
+        else {
+            return Ok(());
+        };
+        // What cannot be looked at is told by whoever opens it.
+        if !matches!(above.try_exists(), Ok(false)) {
+            return Ok(());
+        }
+        let (why, directory) = (&self.located.why, directory.display());
+        Err(Error::Configuration {
+            problem: format!(
+                "there is no directory {} for the database {path} ({why})",
+                above.display()
+            ),
+            remedy: format!("correct it, or make the directory with: mkdir -p {directory}"),
+        })
     }
 
     /// Refuses what no command can use, without naming the stores that only a library can.

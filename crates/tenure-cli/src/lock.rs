@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use serde::Serialize;
-use tenure::{Lease, LeaseTerms, LockSet, Options, SessionOptions};
+use tenure::{Error, Lease, LeaseTerms, LockSet, Options, SessionOptions};
 
 use crate::cli::{self, Global};
 use crate::context::{Context, WAIT_DEFAULT, own_command, owner};
@@ -72,5 +72,18 @@ async fn take(context: &Context, options: cli::Lock) -> Result<Vec<Lease>, Failu
         own: None,
     };
     let asking = keeper.lock(&session, &set, &terms, &asked);
-    Ok(wait(asking, about, &mut signals).await?)
+    let taken = wait(asking, about, &mut signals).await;
+    taken.map_err(failure)
+}
+
+/// The only state that taking a lock conflicts with is that of its key.
+fn failure(error: Error) -> Failure {
+    match error {
+        Error::Conflict { .. } => Failure::Adjusted {
+            error,
+            code: None,
+            remedy: Some("use another key".into()),
+        },
+        error => error.into(),
+    }
 }

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use tenure::{Finding, Findings, Recovery};
+use tenure::{Finding, Findings, LeaseState, Recovery};
 use tokio::time::Instant;
 
 use crate::cli::{self, Global};
@@ -54,8 +54,13 @@ fn in_words(finding: &Finding) -> String {
         (false, false) => "kept",
     };
     let lease = &finding.lease;
+    let end = match lease.state {
+        // Nothing else ends it.
+        LeaseState::Unknown => format!(": tenure break {} --reason TEXT", lease.lease),
+        _ => String::new(),
+    };
     format!(
-        "{what}: {} ({}) of {}, lease {}: {}\n",
+        "{what}: {} ({}) of {}, lease {}: {}{end}\n",
         lease.resource,
         lease.mode,
         lease.owner,
@@ -126,5 +131,24 @@ mod tests {
         assert!(in_words(&finding).starts_with("can be recovered: name:x"));
         finding.recovered = true;
         assert!(in_words(&finding).starts_with("recovered: name:x"));
+    }
+
+    #[test]
+    fn what_only_a_person_can_end_is_told_with_the_command() {
+        let mut unknown = lease("x");
+        unknown.state = LeaseState::Unknown;
+        let said = in_words(&Finding {
+            lease: unknown,
+            expired: false,
+            heartbeat_old: false,
+            claimed_by: None,
+            recoverable: false,
+            recovered: false,
+            reason: "nothing proves it dead".into(),
+        });
+        assert!(
+            said.ends_with("proves it dead: tenure break l1 --reason TEXT\n"),
+            "{said}"
+        );
     }
 }

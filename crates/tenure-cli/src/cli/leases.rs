@@ -34,7 +34,7 @@ pub struct Lock {
     /// Kept with the lease, as JSON
     #[arg(long, value_name = "JSON", value_parser = parse_meta)]
     pub meta: Option<Value>,
-    /// Your name for this request: asked again under it, the same leases are answered
+    /// Your name for this request: asked again with it, you get the same leases, for 24h
     #[arg(long, value_name = "KEY")]
     pub key: Option<IdempotenceKey>,
     /// What to lock

@@ -7,7 +7,7 @@ use super::values::{parse_cursor, parse_limit, parse_reason, parse_resource, par
 
 #[derive(Debug, Args)]
 pub struct Ls {
-    /// The beginning of a resource; without `:` also a kind
+    /// The beginning of a resource, or a kind; `slot` shows the slots
     pub prefix: Option<String>,
     /// Only what this owner holds
     #[arg(long)]

@@ -29,6 +29,8 @@ pub use values::{Slot, Wanted};
 
 /// The word before a command that is none of the user's: the other side of `doctor`.
 pub const HOLD: &str = "__hold";
+/// The options of every command are shown after its own.
+const LAST: usize = 100;
 /// More resources than this are refused: the command could not be told of them.
 pub const RESOURCES_MAX: usize = 256;
 /// Longer names in all are refused, for the same reason.
@@ -48,11 +50,11 @@ pub struct Cli {
 /// Options of every command.
 #[derive(Debug, Args)]
 pub struct Global {
-    /// The store: sqlite:PATH or file:DIR
-    #[arg(long, global = true, value_name = "URL")]
+    /// The store: sqlite:PATH or file:DIR (default: as `tenure doctor` says)
+    #[arg(long, global = true, value_name = "URL", display_order = LAST)]
     pub store: Option<String>,
     /// Print one JSON document on standard output, errors included
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = LAST + 1)]
     pub json: bool,
 }
 
@@ -64,7 +66,7 @@ pub enum Command {
     /// Take locks that outlive this command, and print their leases
     #[command(after_long_help = help::LOCK_LONG)]
     Lock(Box<Lock>),
-    /// Give leases new time
+    /// Give leases more time
     #[command(after_long_help = help::RENEW_LONG)]
     Renew(Renew),
     /// End leases
@@ -267,6 +269,34 @@ mod tests {
                 let help = command.render_long_help().to_string();
                 assert!(help.contains("Examples:"), "{help}");
             }
+        }
+    }
+
+    #[test]
+    fn every_help_text_fits_a_terminal_of_80_columns() {
+        let definition = Cli::command();
+        for command in definition.get_subcommands().chain([&definition]) {
+            let text = command.get_after_long_help().map(ToString::to_string);
+            for line in text.unwrap_or_default().lines() {
+                assert!(line.chars().count() <= 80, "{line:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_options_of_every_command_are_shown_after_its_own() {
+        let mut definition = Cli::command();
+        definition.build();
+        for command in definition.get_subcommands_mut() {
+            if command.get_name() == "help" {
+                continue;
+            }
+            let page = command.render_long_help().to_string();
+            let option = |line: &str| line.trim_start().split(' ').next().map(str::to_owned);
+            let lines = page.lines().filter(|line| line.starts_with("      --"));
+            let mut options: Vec<_> = lines.filter_map(option).collect();
+            let last = options.split_off(options.len() - 2);
+            assert_eq!(last, ["--store", "--json"], "{page}");
         }
     }
 

@@ -15,6 +15,8 @@ pub struct Refusal {
     json: bool,
     /// The command it is about, if there is one.
     command: Option<String>,
+    /// There is no `--` on it.
+    undivided: bool,
 }
 
 impl Refusal {
@@ -23,7 +25,16 @@ impl Refusal {
             error,
             json: wants_json(arguments),
             command: command_in(arguments),
+            undivided: !arguments.iter().any(|word| word == "--"),
         }
+    }
+
+    /// What a person who knows similar commands gets wrong first.
+    fn tip(&self) -> Option<&'static str> {
+        let missing = self.error.kind() == ErrorKind::MissingRequiredArgument;
+        let is_run = self.command.as_deref() == Some("run");
+        (missing && is_run && self.undivided)
+            .then_some("put -- before the command, as in: tenure run build -- make")
     }
 
     fn message(&self) -> String {
@@ -48,6 +59,9 @@ impl Refusal {
         }
         // It goes to standard output if it was asked for. A closed pipe there is no failure.
         let _ = self.error.print();
+        if let Some(tip) = self.tip() {
+            report::word(tip);
+        }
         match asked_for {
             true => ExitCode::SUCCESS,
             false => ExitCode::from(crate::exit::USAGE),
@@ -76,6 +90,16 @@ mod tests {
 
     fn arguments(text: &str) -> Vec<OsString> {
         text.split(' ').map(OsString::from).collect()
+    }
+
+    #[test]
+    fn a_run_without_a_divider_is_told_where_to_put_it() {
+        let tip = |text: &str| {
+            let refusal = crate::cli::parse(arguments(text)).map(drop).unwrap_err();
+            refusal.tip().is_some()
+        };
+        assert!(tip("tenure run build make") && tip("tenure run build"));
+        assert!(!tip("tenure run -- make") && !tip("tenure lock"));
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub struct Run {
     /// At most N at a time on this machine, counted for this user; taken before the locks
     #[arg(long, value_name = "NAME:N", value_parser = parse_slot())]
     pub slot: Option<Slot>,
-    /// Run under a lock that an outer run holds already; one that none holds is simply taken
+    /// Where an outer run holds the lock already, run under it instead of failing
     #[arg(long)]
     pub reuse: bool,
     /// Do not pass the lock's descriptor on. If run is killed, so is the command itself, but

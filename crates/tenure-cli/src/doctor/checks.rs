@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tenure::duration;
+use tenure::{Error, duration};
 
 use super::{Check, database, exclusion, leftovers, place};
 use crate::context::{Context, WAIT_DEFAULT};
@@ -37,8 +37,15 @@ async fn of_store(context: &Context, checks: &mut Vec<Check>) {
     }
     let keeper = match opened {
         Ok(keeper) => keeper,
+        Err(error @ Error::Corrupt { .. }) if scheme == "sqlite" => {
+            return checks.push(database::damaged(path, &error));
+        }
         Err(error) => return checks.push(Check::failed("open", &error)),
     };
+    match keeper.store().examine().await {
+        Ok(examined) => checks.extend(examined.into_iter().map(Check::from)),
+        Err(error) => checks.push(Check::failed("store", &error)),
+    }
     checks.push(exclusion::prove(&keeper).await);
     checks.push(match scheme {
         "file" => leftovers::of_files(&keeper, path).await,

@@ -37,6 +37,16 @@ pub fn all(path: &Path) -> Vec<Check> {
     checks
 }
 
+/// A database so damaged that it cannot be opened.
+pub fn damaged(path: &Path, error: &Error) -> Check {
+    let path = path.display();
+    let remedy = format!(
+        "when nothing is held, move {path} away, and {path}-wal and {path}-shm with it: the next \
+         use makes a new database. Leave {path}-anchor, which keeps tokens from going back"
+    );
+    Check::bad("open", error.to_string(), remedy)
+}
+
 fn files(path: &Path) -> Vec<PathBuf> {
     let beside = BESIDE.map(|end| {
         let mut name = OsString::from(path);

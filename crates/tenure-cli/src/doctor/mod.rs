@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use serde::Serialize;
-use tenure::Error;
+use tenure::{Error, Examined};
 
 use crate::cli::Global;
 use crate::context::Context;
@@ -50,6 +50,17 @@ impl Check {
 
     fn failed(name: &'static str, error: &Error) -> Self {
         Self::bad(name, error.to_string(), remedy(error))
+    }
+}
+
+impl From<Examined> for Check {
+    fn from(examined: Examined) -> Self {
+        Self {
+            name: examined.name,
+            ok: examined.good,
+            detail: examined.text,
+            remedy: examined.remedy,
+        }
     }
 }
 

@@ -9,17 +9,17 @@ Examples:
   tenure lock deploy --json | jq -r '.leases[0].token'
 
 The lease stays when this command ends: until it is released, or until its time
-runs out and someone else wants it. Give it new time with `tenure renew` well
-before that. Prints one lease id a line, in the order the locks are taken (by kind,
-then by name); --json says which lease is of which resource. Several are taken
-all or nothing, and their time begins when the last of them is there.
+runs out and someone else wants it. Give it more time with `tenure renew` well
+before that. Prints one lease id a line, in the order the locks are taken (by
+kind, then by name); --json says which lease is of which resource. Several are
+taken all or nothing, and their time begins when the last of them is there.
 
 Guard what you write with the token of the lease: `tenure check` says whether
 someone took over meanwhile.
 
-Exit codes: 0 locked; 75 busy or timed out; 76 asked for in the wrong order, held
-by the run around it, or the key stands for another request; 78 the store keeps
-no leases; 130 interrupted while waiting.";
+Exit codes: 0 locked; 75 busy or timed out; 76 asked for in the wrong order,
+held by the run around it, or the key stands for another request; 78 the store
+keeps no leases; 130 interrupted while waiting.";
 
 /// After the options of `renew`.
 pub const RENEW_LONG: &str = "\
@@ -28,8 +28,8 @@ Examples:
   tenure renew --ttl 2h \"$lease\"
   tenure renew --owner agent:42 l1 l2
 
-An expired lease may be renewed, too, as long as nobody took over. All leases are
-tried, whatever becomes of one; the highest exit code wins.
+An expired lease may be renewed, too, as long as nobody took over. All leases
+are tried, whatever becomes of one; the highest exit code wins.
 
 Exit codes: 0 renewed; 66 there is no such lease; 77 it is over, it is another
 owner's, or it is bound to a run, which needs no renewal.";
@@ -43,7 +43,8 @@ Examples:
 All leases are tried, whatever becomes of one; the highest exit code wins.
 
 Exit codes: 0 released; 66 there is no such lease; 77 it is over, it is another
-owner's, or it is bound to a run, which ends it (or a person: tenure break).";
+owner's, or it is bound to a run, which ends it (or a person does, with:
+tenure break LEASE --reason TEXT).";
 
 /// After the options of `upgrade`.
 pub const UPGRADE_LONG: &str = "\
@@ -52,12 +53,12 @@ Examples:
   tenure upgrade \"$lease\"
   tenure upgrade --wait 1m \"$lease\"
 
-Waits for the readers to leave; meanwhile no new ones come in. On timeout the lease
-is as before. The exclusive lease has a new token.
+Waits for the readers to leave; meanwhile no new ones come in. On timeout the
+lease is as before. The exclusive lease has a new token.
 
-Exit codes: 0 upgraded; 66 there is no such lease; 75 others read for too long; 76
-it is not upgradeable, or something ordered later is held; 77 it is over, or it is
-another owner's; 130 interrupted while waiting.";
+Exit codes: 0 upgraded; 66 there is no such lease; 75 others read for too long;
+76 it is not upgradeable, or something ordered later is held; 77 it is over, or
+it is another owner's; 130 interrupted while waiting.";
 
 /// After the options of `downgrade`.
 pub const DOWNGRADE_LONG: &str = "\
@@ -65,17 +66,17 @@ Examples:
   tenure downgrade \"$lease\"
   tenure downgrade --owner agent:42 \"$lease\"
 
-Exit codes: 0 downgraded; 66 there is no such lease; 76 it was never upgraded; 77
-it is over, or it is another owner's.";
+Exit codes: 0 downgraded; 66 there is no such lease; 76 it was never upgraded;
+77 it is over, or it is another owner's.";
 
 /// After the options of `check`.
 pub const CHECK_LONG: &str = "\
 Examples:
   tenure check deploy \"$token\" && ./publish
-  tenure run build -- sh -c 'make && tenure check \"$TENURE_RESOURCE\" \"$TENURE_TOKEN\"'
+  tenure run x -- sh -c 'make && tenure check x \"$TENURE_TOKEN\" && make install'
 
-A token is good for as long as no later exclusive grant of the resource exists. Between
-the check and a write someone may still take over: where it counts, let
+A token is good for as long as no later exclusive grant of the resource exists.
+Between the check and a write someone may still take over: where it counts, let
 what you write to compare tokens itself.
 
 Exit codes: 0 it is good; 77 it is fenced: someone else took over.";

@@ -18,7 +18,7 @@ pub const OVERVIEW: &str = "\
 Locks:
   run          Take locks, run a command under them, release them
   lock         Take locks that outlive this command, and print their leases
-  renew        Give leases new time
+  renew        Give leases more time
   release      End leases
   upgrade      Make an upgradeable lease exclusive
   downgrade    Make an upgraded lease upgradeable again
@@ -43,18 +43,18 @@ Examples:
   tenure run --no-wait nightly -- ./nightly    exit 75 if it runs already
   tenure run map:atlas/m3=read -- ./export     readers share, writers exclude
   tenure run --slot test:2 -- cargo test       two at a time on this machine
-  tenure lock deploy --ttl 1h                  held until released, or for an hour
+  tenure lock deploy --ttl 1h                  until released, or for an hour
   tenure ls                                    who holds what, and who waits
 
 Store: --store, else TENURE_STORE, else the nearest tenure.toml upwards, else
   <git common dir>/tenure/tenure.db inside a git repository, so that worktrees
-  share it, else the user's state directory. `tenure doctor` says which, and why.
+  share it, else the user's state directory. `tenure doctor` says which and why.
 
 Exit codes:
   0    done; `run` passes on the code of its command (128 + signal)
   1    other                        75   busy, or timed out
-  2    usage                        76   conflict: order, re-entry
-  65   bad input, corrupt data      77   not allowed: fenced, not the owner, over
+  2    usage                        76   conflict: order, re-entry, key
+  65   bad input, corrupt data      77   not allowed: fenced, over, not yours
   66   not found                    78   bad configuration
   69   store unreachable            79   the lock was lost while the command ran
   70   internal                     126  command not executable

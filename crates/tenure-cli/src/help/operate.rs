@@ -7,8 +7,12 @@ Examples:
   tenure doctor --json
   tenure doctor --store file:/srv/locks
 
-Takes a real lock in a child process, shows that this process cannot take it, kills
-the child, and shows that it can then. Exits 0 if all is well, 1 if there are problems.";
+Says which store is used and why, and where settings come from. Looks at the
+place of the store and, for sqlite, at the database: every page, its anchor, its
+log and its sessions. Then takes a real lock in a child process, shows that this
+process cannot take it, kills the child, and shows that it can then.
+
+Exit codes: 0 all is well; 1 there are problems, each with what to do.";
 
 /// After the options of `completions`.
 pub const COMPLETIONS_LONG: &str = "\

@@ -5,19 +5,20 @@ pub const RUN_LONG: &str = "\
 Examples:
   tenure run build -- cargo build
   tenure run --wait 30s --purpose nightly deploy -- ./deploy.sh
-  tenure run --no-wait -E 0 sync -- ./sync        nothing to do if it runs already
+  tenure run --no-wait -E 0 sync -- ./sync        done if it runs already
   tenure run project:atlas=read map:atlas/m3 -- ./draw
   tenure run --reuse build -- make                inside another run of `build`
   tenure run --slot test:2 -- cargo test          two at a time on this machine
   tenure run --slot test:2 db -- cargo test       a slot first, then a lock
 
-A resource is kind:id; a bare name is of kind `name`. Several are taken in one
-global order, all or nothing. =MODE (read, write, upgradeable) is cut at the
-last `=` only if a mode follows.
+A resource is kind:id, such as map:atlas/m3; a bare name such as build means
+name:build. Several are taken in one global order, all or nothing. =MODE (read,
+write, upgradeable) is cut at the last `=` only if a mode follows.
 
 A slot is one of N places, counted for this user on this machine, whatever the
-store. Each caller has its own N. It is taken before all locks; inside a lock it
-is refused. Inside a run that has the same slot, it is shared with that.
+store. Each caller says its own N, and has a place while fewer than N are taken.
+A slot is taken before all locks; inside a lock it is refused. Inside a run that
+has the same slot, it is shared with that. `tenure ls slot` shows who has them.
 
 The command gets TENURE_STORE, TENURE_SESSION, TENURE_OWNER, TENURE_RESOURCE,
 TENURE_LEASE, TENURE_TOKEN (comma-separated) and TENURE_LEASES (JSON).
@@ -27,6 +28,6 @@ locks stay until the command ends. If a person breaks the lock, the command
 gets SIGTERM, and SIGKILL five seconds later.
 
 Exit codes: those of the command (128 + signal; 126 not executable, 127 not
-found); 75 busy or timed out (see -E); 76 asked for in the wrong order or held by
-an outer run already; 79 the lock was lost and the command was stopped; 130
+found); 75 busy or timed out (see -E); 76 asked for in the wrong order, or held
+by an outer run already; 79 the lock was lost and the command was stopped; 130
 interrupted while waiting.";

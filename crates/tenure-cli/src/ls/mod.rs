@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use tenure::{Error, Keeper, Listing, Query, Resource, Result};
 
-use crate::cli::{self, Global};
+use crate::cli::{self, Global, Slot};
 use crate::context::{Context, WAIT_DEFAULT};
 use crate::people::outlived;
 use crate::report::{Failure, word};
@@ -17,11 +17,19 @@ use table::View;
 /// Shows one page of what is held and who waits.
 pub fn ls(global: &Global, options: &cli::Ls) -> Result<ExitCode, Failure> {
     let context = Context::new(global)?;
-    if let Some(path) = missing(&context) {
+    let of_slots = options.prefix.as_deref().is_some_and(is_of_slots);
+    let url = match of_slots {
+        true => context.slots_url()?,
+        false => context.located.url.clone(),
+    };
+    if let Some(path) = missing(&url) {
         return nothing_yet(global, path);
     }
     runtime::block_on(async {
-        let keeper = context.keeper(WAIT_DEFAULT).await?;
+        let keeper = match of_slots {
+            true => context.slots(WAIT_DEFAULT).await?,
+            false => context.keeper(WAIT_DEFAULT).await?,
+        };
         let listing = list(&keeper, options).await?;
         match global.json {
             true => output::json(&listing)?,
@@ -32,8 +40,8 @@ pub fn ls(global: &Global, options: &cli::Ls) -> Result<ExitCode, Failure> {
 }
 
 /// The database, if it is not there yet. Looking need not make it.
-fn missing(context: &Context) -> Option<&Path> {
-    let path = context.located.url.strip_prefix("sqlite:");
+fn missing(url: &str) -> Option<&Path> {
+    let path = url.strip_prefix("sqlite:");
     let path = path.filter(|path| !path.is_empty()).map(Path::new)?;
     matches!(path.try_exists(), Ok(false)).then_some(path)
 }
@@ -76,8 +84,18 @@ async fn print(keeper: &Keeper, listing: &Listing, options: &cli::Ls) -> Result<
     Ok(())
 }
 
+/// Whether what is asked for is in the store of the slots, which is the same whatever store is used
+/// for locks.
+fn is_of_slots(prefix: &str) -> bool {
+    let kind = prefix.split_once(':').map_or(prefix, |(kind, _)| kind);
+    kind == Slot::KIND
+}
+
 /// The beginnings a prefix stands for, in order. Without a `:` it is that of a name, and a whole kind.
 fn beginnings(prefix: &str) -> Vec<String> {
+    if prefix == Slot::KIND {
+        return vec![format!("{prefix}:")];
+    }
     if prefix.contains(':') {
         return vec![prefix.to_owned()];
     }
@@ -160,6 +178,13 @@ mod tests {
         assert_eq!(beginnings("map"), ["map:", "name:map"]);
         assert_eq!(beginnings("name"), ["name:"]);
         assert_eq!(beginnings("Build"), ["name:Build"]);
+        assert_eq!(beginnings("slot"), ["slot:"]);
+    }
+
+    #[test]
+    fn slots_are_asked_for_by_their_kind_alone() {
+        assert!(is_of_slots("slot") && is_of_slots("slot:") && is_of_slots("slot:build"));
+        assert!(!is_of_slots("slots") && !is_of_slots("name:slot") && !is_of_slots(""));
     }
 
     #[test]

@@ -115,6 +115,9 @@ async fn under_locks(
     };
     let on_loss = |error| report.late_failure(&Failure::Error(error));
     let ended = child.supervise(&mut signals, &guards, on_loss).await;
+    for session in sessions.iter().flatten() {
+        session.close();
+    }
     let lost_late = release(guards).await;
     // Before this process may end itself by the signal that ended the command.
     drop(sessions);
@@ -159,7 +162,7 @@ async fn take(
         let taken = slot::take(wanted, keeper, ancestors, &asked, signals);
         slot = taken
             .await
-            .map_err(|error| slot::failure(error, wanted, keeper, busy_exit))?;
+            .map_err(|error| slot::failure(error, wanted, busy_exit))?;
         asked.options.wait = Some(limit.left());
     }
     let Some(keeper) = stores.locks.as_ref().filter(|_| !wanted.is_empty()) else {

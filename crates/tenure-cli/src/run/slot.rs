@@ -46,16 +46,16 @@ pub async fn take(
 
 /// What is said of a slot that could not be had. It is not in the store that `tenure ls` shows by
 /// itself, and never taken in a set.
-pub fn failure(error: Error, slot: &Slot, keeper: &Keeper, busy_exit: u8) -> Failure {
-    let (name, capacity) = (slot.resource.id(), slot.capacity);
-    let url = keeper.store().url();
+pub fn failure(error: Error, slot: &Slot, busy_exit: u8) -> Failure {
+    let (resource, capacity) = (&slot.resource, slot.capacity);
+    let name = resource.id();
     let (code, remedy) = match &error {
         Error::Busy { .. } => {
-            let remedy = format!("wait for it with --wait, or look with: tenure ls --store {url}");
+            let remedy = format!("wait for it with --wait, or look with: tenure ls {resource}");
             (Some(busy_exit), Some(remedy))
         }
         Error::Timeout { .. } => {
-            let remedy = format!("wait longer with --wait, or look with: tenure ls --store {url}");
+            let remedy = format!("wait longer with --wait, or look with: tenure ls {resource}");
             (Some(busy_exit), Some(remedy))
         }
         Error::Order { held, .. } => {

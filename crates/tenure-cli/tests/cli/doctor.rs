@@ -55,6 +55,74 @@ fn a_sound_store_is_proved_to_exclude() {
 }
 
 #[test]
+fn a_database_is_looked_over_in_every_part() {
+    let world = World::new();
+    let _lease = world.lock(["x", "--ttl", "1h"]);
+    let _holder = Holder::start(&world, ["y"]);
+    let (code, diagnosis) = diagnose(&world);
+    assert_eq!(code, 0, "{diagnosis}");
+    for (name, part) in [
+        ("schema", "version "),
+        ("integrity", "every page is sound"),
+        ("anchor", "tenure.db-anchor names this database"),
+        ("journal", "write-ahead log"),
+        ("sessions", "1 alive, 0 dead, 0 unknown"),
+        ("size", "database "),
+    ] {
+        let check = check(&diagnosis, name);
+        let detail = check["detail"].as_str().unwrap();
+        assert!(check["ok"] == true && detail.contains(part), "{check}");
+    }
+}
+
+#[test]
+fn a_damaged_database_is_a_problem_with_what_to_do_and_doing_it_helps() {
+    // One page, which is only found by reading them all; and the whole file.
+    for (pages, name) in [(1, "integrity"), (usize::MAX, "open")] {
+        let world = World::new();
+        assert!(world.is_free("x"));
+        let path = world.path("store/tenure.db");
+        fold(&path);
+        let mut bytes = fs::read(&path).unwrap();
+        let from = bytes.len().saturating_sub(2048usize.saturating_mul(pages));
+        bytes[from..].fill(0xa5);
+        fs::write(&path, bytes).unwrap();
+        let (code, diagnosis) = diagnose(&world);
+        assert_eq!(code, 1, "{diagnosis}");
+        let found = check(&diagnosis, name);
+        assert_eq!(found["ok"], false, "{diagnosis}");
+        let remedy = found["remedy"].as_str().unwrap();
+        let shown = path.display();
+        for part in [
+            format!("move {shown} away"),
+            format!("{shown}-wal and {shown}-shm"),
+            format!("Leave {shown}-anchor"),
+        ] {
+            assert!(remedy.contains(&part), "{part} is not in {remedy}");
+        }
+        assert!(!diagnosis.to_string().contains("tenure doctor"));
+        for end in ["", "-wal", "-shm"] {
+            let file = world.path("store").join(format!("tenure.db{end}"));
+            if file.exists() {
+                fs::rename(&file, world.path(&format!("away{end}"))).unwrap();
+            }
+        }
+        let (code, diagnosis) = diagnose(&world);
+        assert_eq!(code, 0, "{diagnosis}");
+        assert!(world.is_free("x"));
+    }
+}
+
+/// Folds the log of a database, so that its file is all there is of it.
+fn fold(path: &std::path::Path) {
+    let script = "import sqlite3, sys\n\
+                  sqlite3.connect(sys.argv[1]).execute('PRAGMA wal_checkpoint(TRUNCATE)')";
+    let mut python = Command::new("python3");
+    let folded = python.args(["-c", script]).arg(path).status();
+    assert!(folded.unwrap().success());
+}
+
+#[test]
 fn people_are_told_that_all_is_well() {
     for world in World::each() {
         let output = world.tenure().arg("doctor").output().unwrap();

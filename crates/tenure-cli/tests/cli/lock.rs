@@ -204,7 +204,11 @@ fn asked_again_under_the_same_key_it_is_the_same_lease() {
     assert_eq!(world.lock(["x", "--key", "k1"]), first);
     let other = world.call(["lock", "y", "--key", "k1", "--no-wait"]);
     assert_eq!(code(&other), 76, "{other:?}");
-    assert!(text(&other.stderr).contains("k1"), "{other:?}");
+    let said = text(&other.stderr);
+    assert!(
+        said.contains("k1") && said.ends_with("\n  use another key\n"),
+        "{said}"
+    );
     let another = world.lock(["z", "--key", "k1", "--owner", "someone else"]);
     assert_ne!(another, first, "every owner has keys of its own");
     assert_eq!(code(&world.call(["release", &first])), 0);

@@ -84,7 +84,12 @@ fn a_lease_of_a_run_is_its_own_to_end() {
     for command in ["renew", "release", "upgrade", "downgrade"] {
         let output = world.call([command, lease]);
         assert_eq!(code(&output), 77, "{command}: {output:?}");
-        assert!(text(&output.stderr).contains("tenure break"), "{output:?}");
+        let end = "tenure break ";
+        let said = text(&output.stderr);
+        assert!(
+            said.contains(end) && said.ends_with(" --reason TEXT\n"),
+            "{said}"
+        );
     }
     assert!(!world.is_free("x"));
     holder.let_go();

@@ -31,8 +31,10 @@ fn so_many_at_a_time_and_no_more_whatever_the_store() {
             said.contains("\n  and held by ana@"),
             "both are named: {said}"
         );
-        let look = format!("tenure ls --store {}", slots(&world));
-        assert!(said.contains(&look), "{said}");
+        assert!(
+            said.ends_with("look with: tenure ls slot:build\n"),
+            "{said}"
+        );
         let other = world.run(["--slot", "test:1", "--no-wait", "--", "true"]);
         assert_eq!(code(&other), 0, "another name is another count: {other:?}");
         let own = world.run(["--slot", "build:3", "--no-wait", "--", "true"]);
@@ -42,6 +44,58 @@ fn so_many_at_a_time_and_no_more_whatever_the_store() {
         let third = world.run(["--slot", "build:2", "--no-wait", "--", "true"]);
         assert_eq!(code(&third), 0, "{third:?}");
     }
+}
+
+#[test]
+fn ls_shows_the_slots_when_asked_for_them_and_the_locks_otherwise() {
+    for world in World::each() {
+        assert_eq!(world.json(["ls", "slot"])["held"], serde_json::json!([]));
+        assert!(!world.path("home").exists(), "looking makes nothing");
+        let _build = Holder::start(&world, ["--slot", "build:2", "x"]);
+        let _test = Holder::start(&world, ["--slot", "test:1"]);
+        let held = |arguments: &[&str]| {
+            let listing = world.json(arguments.iter().copied());
+            let held = listing["held"].as_array().unwrap().iter();
+            let held = held.map(|lease| lease["resource"].as_str().unwrap().to_owned());
+            held.collect::<Vec<_>>()
+        };
+        assert_eq!(held(&["ls", "slot"]), ["slot:build", "slot:test"]);
+        assert_eq!(held(&["ls", "slot:"]), ["slot:build", "slot:test"]);
+        assert_eq!(held(&["ls", "slot:test"]), ["slot:test"]);
+        assert_eq!(held(&["ls"]), ["name:x"]);
+        let elsewhere = format!("file:{}", world.path("other").display());
+        let asked = ["ls", "slot:build", "--store", &elsewhere];
+        assert_eq!(held(&asked), ["slot:build"], "whatever the store");
+        let table = text(&world.call(["ls", "slot:build"]).stdout);
+        assert!(table.contains("slot:build") && !table.contains("slot:test"));
+    }
+}
+
+#[test]
+fn a_page_of_slots_goes_on_where_it_ended() {
+    let world = World::new();
+    let _holders = ["a:1", "b:1"].map(|slot| Holder::start(&world, ["--slot", slot]));
+    let first = world.json(["ls", "slot", "--limit", "1"]);
+    assert_eq!(first["held"][0]["resource"], "slot:a");
+    let next = first["next"].as_str().unwrap();
+    let second = world.json(["ls", "slot", "--after", next]);
+    assert_eq!(second["held"].as_array().unwrap().len(), 1, "{second}");
+    assert_eq!(second["held"][0]["resource"], "slot:b");
+}
+
+#[test]
+fn the_lease_of_a_slot_is_broken_by_its_id_alone() {
+    let world = World::new();
+    let mut holder = Holder::start(&world, ["--slot", "build:1"]);
+    let listing = world.json(["ls", "slot:build"]);
+    let lease = listing["held"][0]["lease"].as_str().unwrap();
+    let broken = world.call(["break", lease, "--reason", "it hangs", "--yes"]);
+    assert_eq!(code(&broken), 0, "{broken:?}");
+    assert_eq!(holder.code(), 79);
+    let unknown = world.call(["break", "nosuch", "--reason", "it hangs", "--yes"]);
+    assert_eq!(code(&unknown), 66, "{unknown:?}");
+    let said = text(&unknown.stderr);
+    assert!(said.contains(&world.store()), "{said}");
 }
 
 #[test]

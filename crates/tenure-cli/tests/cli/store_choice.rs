@@ -131,6 +131,31 @@ fn the_flag_beats_the_variable() {
 }
 
 #[test]
+fn a_mistyped_path_makes_no_directories() {
+    let world = World::new();
+    let mistyped = sqlite(world.path("srv/tenrue/x.db"));
+    for variable in [false, true] {
+        for arguments in [&["run", "x", "--", "true"][..], &["lock", "x"]] {
+            let mut command = world.tenure();
+            match variable {
+                true => command.env("TENURE_STORE", &mistyped),
+                false => command.args(["--store", &mistyped]),
+            };
+            let output = command.args(arguments).output().unwrap();
+            assert_eq!(code(&output), 78, "{output:?}");
+            let said = text(&output.stderr);
+            let remedy = format!("mkdir -p {}\n", world.path("srv/tenrue").display());
+            assert!(said.ends_with(&remedy), "{said}");
+        }
+    }
+    assert!(!world.path("srv").exists());
+    std::fs::create_dir(world.path("srv")).unwrap();
+    let store = ["--store", mistyped.as_str()];
+    let output = world.run(store.into_iter().chain(["x", "--", "true"]));
+    assert_eq!(code(&output), 0, "one directory is made: {output:?}");
+}
+
+#[test]
 fn a_file_with_a_mistake_is_refused_with_its_line() {
     let world = World::new();
     std::fs::write(world.path("tenure.toml"), "wait = '5m'\nwiat = '5m'\n").unwrap();

@@ -129,14 +129,18 @@ pub fn assert_nothing_is_left(world: &World) {
     assert_eq!(listing["held"], Value::Array(vec![]), "{listing}");
     assert_eq!(listing["waiting"], Value::Array(vec![]), "{listing}");
     let files = |name: &str| match std::fs::read_dir(world.path(name)) {
-        Ok(entries) => entries.count(),
-        Err(_) => 0,
+        Ok(entries) => entries.map(|entry| entry.unwrap().path()).collect(),
+        Err(_) => Vec::new(),
     };
+    let mut left = Vec::new();
     // A sweep does some of it at a time.
-    until("no file of a session is left", || {
+    let swept = holds_within(Duration::from_secs(10), || {
         assert_eq!(code(&world.call(["recover"])), 0);
-        files("store/sessions") == 0 && files("store/wake") == 0
+        left = files("store/sessions");
+        left.extend(files("store/wake"));
+        left.is_empty()
     });
+    assert!(swept, "left by the dead: {left:?}");
 }
 
 /// How long something took.

@@ -69,8 +69,7 @@ fn a_newer_tenure_that_comes_while_others_wait_and_hold_is_told_to_them() {
     // The session's lock protects the command until it ends, whatever becomes of the rows.
     assert!(is_alive(holder.command));
     holder.let_go();
-    let ended = holder.code();
-    assert!(matches!(ended, 0 | 78 | 79), "run ended with {ended}");
+    assert_eq!(holder.code(), 0, "as its command ended");
     let output = waiter.end();
     assert_eq!(code(&output), 78, "{output:?}");
     assert!(text(&output.stderr).contains("newer tenure"), "{output:?}");
@@ -101,7 +100,8 @@ fn an_older_database_is_migrated_with_its_leases() {
          INSERT INTO store SELECT * FROM newer.store; \
          INSERT INTO dal_locks SELECT * FROM newer.dal_locks; \
          INSERT INTO resources SELECT * FROM newer.resources; \
-         INSERT INTO audit SELECT * FROM newer.audit;",
+         INSERT INTO audit (at, action, resource, lock_id, token, owner, actor) \
+         SELECT at, action, resource, lock_id, token, owner, actor FROM newer.audit;",
         0x5465_6e75
     ));
     assert_eq!(database.one("PRAGMA user_version"), 1);

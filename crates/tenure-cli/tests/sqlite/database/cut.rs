@@ -2,20 +2,15 @@
 
 use std::fs::{self, OpenOptions};
 
+use crate::database::{fold_the_log, until_let_in};
 use crate::holder::Holder;
-use crate::process::{held, take, the_lease, token};
+use crate::process::{held, take, the_lease, timed};
 use crate::world::{World, code, is_alive, text, until};
 
 fn cut(world: &World, name: &str, length: u64) {
     let path = world.path("store").join(name);
     let file = OpenOptions::new().write(true).open(path).unwrap();
     file.set_len(length).unwrap();
-}
-
-/// All of it is in the database itself, and the log is empty.
-fn fold_the_log(world: &World) {
-    let mut database = crate::other_sqlite::Database::of(world);
-    database.change("PRAGMA wal_checkpoint(TRUNCATE)");
 }
 
 #[test]
@@ -51,32 +46,47 @@ fn nonsense_in_the_place_of_the_database_is_refused_and_left_as_it_is() {
     assert_eq!(fs::read(world.path("store/tenure.db")).unwrap(), nonsense);
 }
 
-#[test]
-fn a_database_cut_to_nothing_under_a_holder_lets_nobody_in_before_it_stopped() {
-    let world = World::new();
-    take(&world, "x");
-    fold_the_log(&world);
-    let mut holder = Holder::start(&world, ["x"]);
-    let old = the_lease(&world)["token"].as_u64().unwrap();
+/// A holder, and its database cut to nothing.
+fn cut_under_a_holder(world: &World) -> (Holder, u64) {
+    take(world, "x");
+    fold_the_log(world);
+    let holder = Holder::start(world, ["x"]);
+    let token = the_lease(world)["token"].as_u64().unwrap();
     for name in ["tenure.db", "tenure.db-wal"] {
-        cut(&world, name, 0);
+        cut(world, name, 0);
     }
-    let script = format!(
-        "test -d /proc/{} && echo two writers; echo $TENURE_TOKEN",
-        holder.command
-    );
-    let mut new = 0;
-    until("a newcomer is let in", || {
-        let output = world.run(["--no-wait", "x", "--", "sh", "-c", &script]);
-        match code(&output) {
-            0 => new = token(&output),
-            65 | 69 | 75 => assert!(!output.stderr.is_empty()),
-            _ => panic!("{output:?}"),
-        }
-        new > 0
-    });
-    assert!(new > old, "{new} after {old}");
+    (holder, token)
+}
+
+#[test]
+fn nobody_is_let_into_a_database_cut_to_nothing_while_the_holder_lives() {
+    let world = World::new();
+    let (mut holder, old) = cut_under_a_holder(&world);
+    let script = format!("test -d /proc/{} && echo two writers", holder.command);
+    let output = world.run(["--no-wait", "x", "--", "sh", "-c", &script]);
+    assert!(!text(&output.stdout).contains("two writers"), "{output:?}");
+    holder.let_go();
+    holder.wait();
+    until("it is free", || world.is_free("x"));
+    assert!(take(&world, "x") > old);
+}
+
+#[test]
+fn the_holder_of_a_database_cut_to_nothing_stops_before_anyone_is_let_in() {
+    let world = World::new();
+    let (mut holder, old) = cut_under_a_holder(&world);
     assert_eq!(holder.code(), 79);
+    let new = until_let_in(&world, holder.command, "replaced");
+    assert!(new > old, "{new} after {old}");
     assert!(!is_alive(holder.command));
     assert!(held(&world).is_empty());
+}
+
+#[test]
+fn a_newcomer_to_a_database_cut_to_nothing_is_told_at_once() {
+    let world = World::new();
+    let (_holder, _) = cut_under_a_holder(&world);
+    let (output, took) = timed(|| world.run(["--no-wait", "x", "--", "true"]));
+    assert!(matches!(code(&output), 65 | 69 | 75), "{output:?}");
+    assert!(took.as_secs() < 5, "{took:?}: {output:?}");
 }

@@ -3,10 +3,11 @@
 use std::fs;
 use std::process::Command;
 
+use crate::database::{fold_the_log, until_let_in};
 use crate::holder::Holder;
 use crate::other_sqlite::Database;
 use crate::process::{Process, TELL, assert_nothing_is_left, take, the_lease, token};
-use crate::world::{World, code, is_alive, text, until};
+use crate::world::{World, code, is_alive, text};
 
 /// A way to lose the database.
 type Lose = fn(&World);
@@ -41,7 +42,35 @@ fn renamed_over(world: &World) {
     fs::rename(saved, path).unwrap();
 }
 
+/// The older copy written over the files: they stay the same files, as `cp` leaves them.
+fn copied_over_by_an_older_copy(world: &World) {
+    for name in FILES {
+        fs::copy(
+            world.path("saved").join(name),
+            world.path("store").join(name),
+        )
+        .unwrap();
+    }
+}
+
+/// The database stays, without what is in the log only.
+fn left_without_its_log(world: &World) {
+    for name in &FILES[1..] {
+        fs::remove_file(world.path("store").join(name)).unwrap();
+    }
+}
+
+/// Makes a store that is in the log only: nothing of it has been folded into the database.
+fn young(world: &World) {
+    take(world, "x");
+    take(world, "x");
+}
+
+/// Makes a store and copies it: some of it is in the database, some in the log.
 fn save(world: &World) {
+    take(world, "x");
+    fold_the_log(world);
+    take(world, "x");
     fs::create_dir(world.path("saved")).unwrap();
     for name in FILES {
         let copied = Command::new("cp")
@@ -53,70 +82,115 @@ fn save(world: &World) {
     }
 }
 
-const WAYS: [(&str, Lose); 4] = [
-    ("deleted", deleted),
-    ("deleted with its log", deleted_with_its_log),
-    ("replaced by an older copy", replaced_by_an_older_copy),
-    ("renamed over", renamed_over),
-];
+/// The holder stops, and until then nobody else has the lock.
+fn assert_the_holder_stops_first(make: fn(&World), lose: Lose) {
+    let world = World::new();
+    make(&world);
+    let mut holder = Holder::start(&world, ["x"]);
+    let old = the_lease(&world)["token"].as_u64().unwrap();
+    lose(&world);
+    let new = until_let_in(&world, holder.command, "replaced");
+    assert!(new > old, "{new} after {old}");
+    assert_eq!(holder.code(), 79);
+    assert!(!is_alive(holder.command));
+    Database::of(&world).assert_whole();
+    assert_nothing_is_left(&world);
+}
 
-#[test]
-fn a_holder_of_a_lost_database_stops_and_nobody_is_let_in_before() {
-    for (way, lose) in WAYS {
-        let world = World::new();
-        take(&world, "x");
-        save(&world);
-        let mut holder = Holder::start(&world, ["x"]);
-        let old = the_lease(&world)["token"].as_u64().unwrap();
-        lose(&world);
-        // Says so if the old command still runs under the new one.
-        let script = format!(
-            "test -d /proc/{} && echo two writers; echo $TENURE_TOKEN",
-            holder.command
-        );
-        let mut new = 0;
-        until("a newcomer is let in", || {
-            let output = world.run(["--no-wait", "x", "--", "sh", "-c", &script]);
-            match code(&output) {
-                0 => new = token(&output),
-                69 | 75 => {
-                    let said = text(&output.stderr);
-                    assert!(is_alive(holder.command) || !said.is_empty());
-                    let clear = said.contains("replaced") || said.contains("held");
-                    assert!(clear, "{way}: {said}");
-                }
-                _ => panic!("{way}: {output:?}"),
-            }
-            new > 0
-        });
-        assert!(new > old, "{way}: {new} after {old}");
-        assert_eq!(holder.code(), 79, "{way}");
-        assert!(!is_alive(holder.command), "{way}");
-        Database::of(&world).assert_whole();
-        assert_nothing_is_left(&world);
+/// Whoever waits when it happens goes on waiting and has the lock in the end. Whoever comes then
+/// may be refused, and is told why.
+fn assert_waiters_go_on(make: fn(&World), lose: Lose) {
+    let world = World::new();
+    make(&world);
+    let mut holder = Holder::start(&world, ["x"]);
+    let old = the_lease(&world)["token"].as_u64().unwrap();
+    let waiter = Process::in_line(&world, "x", "waiter");
+    lose(&world);
+    let newcomer = ["run", "--wait", "60s", "--owner", "newcomer", "x"];
+    let newcomer = Process::tenure(&world, newcomer.into_iter().chain(TELL));
+    assert_eq!(holder.code(), 79);
+    let (waiter, newcomer) = (waiter.token(), newcomer.end());
+    assert!(waiter > old, "{waiter} after {old}");
+    match code(&newcomer) {
+        69 => assert!(text(&newcomer.stderr).contains("replaced"), "{newcomer:?}"),
+        _ => assert!(token(&newcomer) > old),
     }
+    Database::of(&world).assert_whole();
+    assert_nothing_is_left(&world);
 }
 
 #[test]
-fn a_waiter_of_a_lost_database_has_the_lock_of_the_new_one_when_the_holder_has_stopped() {
-    for (way, lose) in WAYS {
-        let world = World::new();
-        take(&world, "x");
-        save(&world);
-        let mut holder = Holder::start(&world, ["x"]);
-        let old = the_lease(&world)["token"].as_u64().unwrap();
-        let waiter = Process::in_line(&world, "x", "waiter");
-        lose(&world);
-        let newcomer = ["run", "--wait", "60s", "--owner", "newcomer", "x"];
-        let newcomer = Process::tenure(&world, newcomer.into_iter().chain(TELL));
-        assert_eq!(holder.code(), 79, "{way}");
-        let (waiter, newcomer) = (waiter.token(), newcomer.token());
-        assert!(
-            waiter > old && newcomer > old && waiter != newcomer,
-            "{way}"
-        );
-        assert_nothing_is_left(&world);
-    }
+fn the_holder_of_a_deleted_database_stops_before_anyone_is_let_in() {
+    assert_the_holder_stops_first(save, deleted);
+}
+
+#[test]
+fn the_holder_of_a_young_database_that_is_deleted_stops_before_anyone_is_let_in() {
+    assert_the_holder_stops_first(young, deleted);
+}
+
+#[test]
+fn those_who_wait_in_a_young_database_that_is_deleted_have_the_lock_of_the_new_one() {
+    assert_waiters_go_on(young, deleted);
+}
+
+#[test]
+fn the_holder_of_a_database_deleted_with_its_log_stops_before_anyone_is_let_in() {
+    assert_the_holder_stops_first(save, deleted_with_its_log);
+}
+
+#[test]
+fn the_holder_of_a_database_replaced_by_an_older_copy_stops_before_anyone_is_let_in() {
+    assert_the_holder_stops_first(save, replaced_by_an_older_copy);
+}
+
+#[test]
+fn the_holder_of_a_database_renamed_over_stops_before_anyone_is_let_in() {
+    assert_the_holder_stops_first(save, renamed_over);
+}
+
+#[test]
+fn the_holder_of_a_database_copied_over_by_an_older_copy_stops_before_anyone_is_let_in() {
+    assert_the_holder_stops_first(save, copied_over_by_an_older_copy);
+}
+
+#[test]
+fn the_holder_of_a_database_left_without_its_log_stops_before_anyone_is_let_in() {
+    assert_the_holder_stops_first(save, left_without_its_log);
+}
+
+#[test]
+fn those_who_wait_in_a_deleted_database_have_the_lock_of_the_new_one() {
+    assert_waiters_go_on(save, deleted);
+}
+
+#[test]
+fn those_who_wait_in_a_database_deleted_with_its_log_have_the_lock_of_the_new_one() {
+    assert_waiters_go_on(save, deleted_with_its_log);
+}
+
+#[test]
+fn those_who_wait_in_a_database_replaced_by_an_older_copy_have_the_lock_of_that_one() {
+    assert_waiters_go_on(save, replaced_by_an_older_copy);
+}
+
+#[test]
+fn those_who_wait_in_a_database_renamed_over_have_the_lock_of_the_new_one() {
+    assert_waiters_go_on(save, renamed_over);
+}
+
+/// Nothing is left that could tell a newcomer of the holder: only the tokens keep them apart.
+#[test]
+fn the_holder_of_a_store_removed_whole_stops_and_tokens_do_not_go_back() {
+    let world = World::new();
+    let mut holder = Holder::start(&world, ["x"]);
+    let old = the_lease(&world)["token"].as_u64().unwrap();
+    fs::remove_dir_all(world.path("store")).unwrap();
+    assert_eq!(holder.code(), 79);
+    assert!(!is_alive(holder.command));
+    assert!(take(&world, "x") > old);
+    assert_eq!(code(&world.call(["check", "x", &old.to_string()])), 77);
+    assert_nothing_is_left(&world);
 }
 
 #[test]

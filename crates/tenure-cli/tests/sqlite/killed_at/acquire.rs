@@ -48,7 +48,7 @@ fn a_store_whose_making_is_killed_at_any_system_call_is_made_by_the_next() {
     let first = World::new();
     let output = traced(&first, &LOCK).output().unwrap();
     assert_eq!(code(&output), 0, "{output:?}");
-    let points = points(&first, 60);
+    let points = points(&first, 70);
     let mut kills = Kills::at(&points);
     for point in &points {
         let world = World::new();

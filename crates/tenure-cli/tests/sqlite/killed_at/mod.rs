@@ -13,6 +13,7 @@ mod acquire;
 mod recover;
 mod release;
 mod renew;
+mod run;
 mod upgrade;
 mod wait;
 

@@ -20,7 +20,7 @@ fn a_release_killed_at_any_system_call_is_made_once_and_the_next_has_the_lock() 
     assert_eq!(code(&output), 0, "{output:?}");
     waiter.token();
     let mut database = Database::of(&world);
-    let points = points(&world, 70);
+    let points = points(&world, 100);
     let mut kills = Kills::at(&points);
     let mut slowest = Duration::ZERO;
     for point in &points {

@@ -23,7 +23,7 @@ fn an_upgrade_killed_at_any_system_call_is_made_whole_or_not_at_all() {
     assert_eq!(code(&output), 0, "{output:?}");
     assert_eq!(code(&world.call(["downgrade", &lease])), 0);
     let mut database = Database::of(&world);
-    let points = points(&world, 70);
+    let points = points(&world, 100);
     let mut kills = Kills::at(&points);
     for point in &points {
         let before = the_lease(&world)["token"].as_u64().unwrap();
@@ -65,7 +65,7 @@ fn a_waiting_upgrade_killed_at_any_system_call_does_not_keep_readers_out() {
     assert_eq!(code(&first.end()), 0);
     assert_eq!(code(&world.call(["downgrade", &lease])), 0);
     let mut database = Database::of(&world);
-    let points = points(&world, 30);
+    let points = points(&world, 45);
     let mut kills = Kills::at(&points);
     for point in &points {
         let reader = world.lock(["x=read", "--ttl", "1h", "--owner", "reader"]);

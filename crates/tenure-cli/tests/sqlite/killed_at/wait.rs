@@ -27,7 +27,7 @@ fn a_waiter_killed_at_any_system_call_does_not_hold_up_the_next() {
     assert_eq!(code(&first.end()), 0);
     release_all(&world);
     let mut database = Database::of(&world);
-    let points = points(&world, 60);
+    let points = points(&world, 70);
     let mut kills = Kills::at(&points);
     let mut slowest = Duration::ZERO;
     for point in &points {
@@ -58,6 +58,7 @@ fn a_waiter_killed_at_any_system_call_does_not_hold_up_the_next() {
 /// Ends every lease that outlives its process.
 fn release_all(world: &World) {
     let held = held(world);
+    assert!(held.len() <= 1, "two writers: {held:?}");
     for lease in held.iter().filter(|lease| lease["binding"] == "lease") {
         let released = world.call(["release", &field(lease, "lease")]);
         assert_eq!(code(&released), 0, "{released:?}");
