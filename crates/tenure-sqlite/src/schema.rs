@@ -59,11 +59,24 @@ pub(crate) fn look(connection: &Connection) -> rusqlite::Result<Found> {
 pub(crate) fn migrate(connection: &Connection, version: i64) -> rusqlite::Result<()> {
     let done = usize::try_from(version).unwrap_or(0);
     for step in STEPS.iter().skip(done) {
-        connection.execute_batch(step)?;
+        connection.execute_batch(&without_comments(step))?;
     }
     connection.execute_batch(&format!(
         "PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION}"
     ))
+}
+
+/// A step without what is for people: SQLite keeps the text of a table as it is, and whoever opens
+/// the database reads it.
+fn without_comments(step: &str) -> String {
+    let lines = step.lines().map(|line| {
+        let code = line.split_once("--").map_or(line, |(code, _)| code);
+        code.split_whitespace().collect::<Vec<_>>().join(" ")
+    });
+    lines
+        .filter(|line| !line.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// A database that a newer Tenure made.

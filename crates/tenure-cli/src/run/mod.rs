@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use tenure::request::command_line;
-use tenure::{Class, Error, Guard, Keeper, LockSet, Options, SessionOptions};
+use tenure::{Class, Error, Guard, Keeper, LockSet, Options, Owner, SessionOptions};
 
 use crate::cli::{self, Global};
 use crate::context::{Context, owner};
@@ -78,9 +78,11 @@ async fn under_locks(
     let wanted = options.resources.iter();
     let wanted = wanted.map(|w| (w.resource.clone(), w.mode.unwrap_or(options.mode)));
     let wanted = LockSet::new(&ranking, wanted);
+    let owner = owner(options.owner.clone())?;
     let (slot, locks) = take(
         context,
         &options,
+        &owner,
         &stores,
         &wanted,
         &ancestors,
@@ -90,7 +92,7 @@ async fn under_locks(
     let store = stores.locks.as_ref().map(|keeper| keeper.store().url());
     let environment = environment::of_command(&Under {
         store: store.unwrap_or(&context.located.url),
-        owner: &owner(options.owner.clone())?,
+        owner: &owner,
         slot: &slot,
         locks: &locks,
         wanted: &wanted,
@@ -136,6 +138,7 @@ async fn under_locks(
 async fn take(
     context: &Context,
     options: &cli::Run,
+    owner: &Owner,
     stores: &Stores,
     wanted: &LockSet,
     ancestors: &Ancestors,
@@ -147,7 +150,7 @@ async fn take(
         false => options.wait.unwrap_or(context.settings(WAIT_DEFAULT).wait),
     };
     let mut asked = Asked {
-        owner: owner(options.owner.clone())?,
+        owner: owner.clone(),
         command: command_line(&options.command),
         options: Options {
             wait: Some(limit),

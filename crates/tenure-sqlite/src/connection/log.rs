@@ -16,9 +16,9 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use rusqlite::{Connection, ffi};
 
 /// The log is folded by whoever commits when it has this many pages.
-const AT_WORK_PAGES: c_int = 1000;
+const AT_WORK_PAGES: c_int = 2000;
 /// It is folded by whoever closes when it has this many.
-const AT_CLOSE_PAGES: c_int = 100;
+const AT_CLOSE_PAGES: c_int = 64;
 
 /// What is known of the log.
 #[derive(Debug, Default)]

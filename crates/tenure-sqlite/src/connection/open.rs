@@ -216,7 +216,8 @@ fn configure(connection: &mut Connection) -> rusqlite::Result<Arc<Budget>> {
     // The log stays when the last connection closes: making it anew costs more than reading it.
     connection.file_control(Some(c"main"), FileControl::PersistWal(&mut 1))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
-    connection.execute_batch("PRAGMA synchronous = NORMAL")?;
+    // Room for the inner pages of a million leases; taken only as it is needed.
+    connection.execute_batch("PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16000")?;
     Budget::install(connection)
 }
 

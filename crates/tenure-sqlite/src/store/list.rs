@@ -19,7 +19,7 @@ use crate::platform;
 use crate::session_file::Proof;
 
 /// A page has at most this many unless the query says otherwise.
-const LIMIT_DEFAULT: usize = 1000;
+const LIMIT_DEFAULT: usize = 500;
 /// So many rows are read by one statement.
 const CHUNK: usize = 1000;
 

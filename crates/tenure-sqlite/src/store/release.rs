@@ -39,12 +39,17 @@ impl Inner {
         }
     }
 
-    /// Ends a lease from a drop. What cannot be done now is owed, and done with the next step;
-    /// if there is none, the end of the session ends the lease.
+    /// Ends a lease from a drop. What cannot be done now is owed; the end of the session ends
+    /// the lease in any case.
+    ///
+    /// Nobody relies on it from here on, whether its row is gone or not. If the database was
+    /// replaced this is what lets the session begin anew in the next one: as long as it
+    /// counted as held there, it would keep everybody out, and itself.
     pub(super) fn let_go(&self, lease: &LeaseId) {
-        match self.write_briefly(|step| end_once(step, lease)) {
-            Ok(_) => self.sessions.no_longer_holds(lease),
-            Err(_) => self.owe(Owed::Lease(lease.clone())),
+        let ended = self.write_briefly(|step| end_once(step, lease));
+        self.sessions.no_longer_holds(lease);
+        if ended.is_err() {
+            self.owe(Owed::Lease(lease.clone()));
         }
     }
 

@@ -59,8 +59,8 @@ pub(super) struct WaiterRow {
 
 impl LeaseRow {
     pub(super) fn read(row: &Row<'_>, moment: &Moment) -> Result<Self> {
-        let bound = text(row, 10)? == "lease";
-        let same_boot = text(row, 16)? == moment.boot_id;
+        let bound = word(row, 10)? == "lease";
+        let same_boot = word(row, 16)? == moment.boot_id;
         let on_this_clock = |boot: Option<i64>, wall: Option<Timestamp>| match (boot, wall) {
             (Some(boot), _) if same_boot => Millis::try_from(boot).unwrap_or(0),
             (_, Some(wall)) => moment.boot_time_of(wall),
@@ -83,7 +83,7 @@ impl LeaseRow {
             (false, _) => Bound::Session,
         };
         let until = on_this_clock(number(row, 12)?, None);
-        let standing = match text(row, 11)?.as_str() {
+        let standing = match word(row, 11)? {
             "offered" => Standing::Offered { until },
             "revoking" => Standing::Revoking { until },
             _ => Standing::Held,
@@ -154,7 +154,7 @@ impl LeaseRow {
 impl WaiterRow {
     pub(super) fn read(row: &Row<'_>) -> Result<Self> {
         let mode: Mode = parsed(row, 3)?;
-        let want = match text(row, 2)?.as_str() {
+        let want = match word(row, 2)? {
             "upgrade" => Want::Upgrade,
             _ => Want::Lease {
                 mode,
@@ -199,6 +199,14 @@ pub(super) fn text(row: &Row<'_>, index: usize) -> Result<String> {
     number(row, index)
 }
 
+/// The text of a column, where it lies.
+fn word<'r>(row: &'r Row<'_>, index: usize) -> Result<&'r str> {
+    let column = row
+        .get_ref(index)
+        .map_err(|error| odd(row, index, &error))?;
+    column.as_str().map_err(|error| odd(row, index, &error))
+}
+
 pub(super) fn token(row: &Row<'_>, index: usize) -> Result<Token> {
     let number: i64 = number(row, index)?;
     let token = u64::try_from(number).map_err(|error| odd(row, index, &error))?;
@@ -206,7 +214,7 @@ pub(super) fn token(row: &Row<'_>, index: usize) -> Result<Token> {
 }
 
 pub(super) fn owner(row: &Row<'_>, index: usize) -> Result<Owner> {
-    Owner::parse(&text(row, index)?).map_err(|error| odd(row, index, &error))
+    Owner::parse(word(row, index)?).map_err(|error| odd(row, index, &error))
 }
 
 /// A column with one of our words in it.
@@ -215,7 +223,7 @@ where
     T: std::str::FromStr,
     T::Err: std::fmt::Display,
 {
-    let text = text(row, index)?;
+    let text = word(row, index)?;
     text.parse().map_err(|error| odd(row, index, &error))
 }
 
@@ -224,8 +232,13 @@ fn optional<T, E: std::fmt::Display>(
     index: usize,
     parse: impl FnOnce(&str) -> Result<T, E>,
 ) -> Result<Option<T>> {
-    let text: Option<String> = number(row, index)?;
-    let parsed = text.as_deref().map(parse).transpose();
+    let column = row
+        .get_ref(index)
+        .map_err(|error| odd(row, index, &error))?;
+    let text = column
+        .as_str_or_null()
+        .map_err(|error| odd(row, index, &error))?;
+    let parsed = text.map(parse).transpose();
     parsed.map_err(|error| odd(row, index, &error))
 }
 

@@ -1,0 +1,14 @@
+//! The store from the outside, in the hands of a keeper: other processes, a database that is
+//! busy, deleted or replaced, clocks that jump, and what the dead leave.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod busy;
+mod clock;
+mod dead;
+mod long_line;
+mod replaced;
+mod scene;
+mod upgrade;
+
+tenure_testkit::agent!();

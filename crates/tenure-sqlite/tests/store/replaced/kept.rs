@@ -1,0 +1,103 @@
+//! What a session is granted in the database that came after its first.
+
+use std::time::Duration;
+
+use tenure::{Error, Guard, GuardState, Keeper, LeaseState, Mode, Owner, Recovery, Session};
+
+use crate::scene::{PATIENCE, Scene, acquire, resource, session, take};
+
+/// Another process neither gets it, nor finds anything to recover.
+async fn assert_kept_from_others(scene: &Scene, guard: &Guard) {
+    let mut zed = scene.process("zed");
+    let name = guard.resource().to_string();
+    assert!(zed.try_take(&name, Mode::Write).is_none(), "{name}");
+    let other = scene.keeper().await;
+    let actor = Owner::parse("zed").unwrap();
+    let recovered = other.recover(&actor, Recovery::Real, |_| ()).await.unwrap();
+    assert!(
+        recovered.iter().all(|found| !found.recovered),
+        "{recovered:?}"
+    );
+    assert!(zed.try_take(&name, Mode::Write).is_none(), "{name}");
+    guard.renew().await.unwrap();
+    assert_eq!(guard.state(), GuardState::Held);
+}
+
+/// How others see what is held of a resource.
+async fn seen_by_others(scene: &Scene, name: &str) -> Vec<LeaseState> {
+    let other = scene.keeper().await;
+    let holders = other.holders(&resource(name)).await.unwrap();
+    holders.iter().map(|lease| lease.state).collect()
+}
+
+async fn begin(scene: &Scene) -> (Keeper, Session) {
+    let keeper = scene.keeper().await;
+    let ana = session(&keeper, "ana").await;
+    (keeper, ana)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_whose_database_was_deleted_keeps_what_it_is_granted_in_the_new_one() {
+    let scene = Scene::new();
+    let (_keeper, ana) = begin(&scene).await;
+    take(&ana, "a", Mode::Write).await.release().await.unwrap();
+    scene.delete_database();
+    let guard = take(&ana, "b", Mode::Write).await;
+    assert_kept_from_others(&scene, &guard).await;
+    assert_eq!(seen_by_others(&scene, "b").await, [LeaseState::Held]);
+    guard.release().await.unwrap();
+    scene.process("zed").take("b", Mode::Write);
+}
+
+/// What it held is lost. It can be granted something else only when that is given up: until then
+/// others cannot tell whether it has noticed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_lost_a_lock_with_its_database_keeps_what_it_is_granted_in_the_new_one() {
+    let scene = Scene::new();
+    let (_keeper, ana) = begin(&scene).await;
+    let lost = take(&ana, "a", Mode::Write).await;
+    scene.delete_database();
+    let loss = tokio::time::timeout(PATIENCE, lost.lost()).await.unwrap();
+    assert!(matches!(loss, Error::Lost { .. }), "{loss:?}");
+    drop(lost);
+    let guard = take(&ana, "b", Mode::Write).await;
+    assert_kept_from_others(&scene, &guard).await;
+    assert_eq!(seen_by_others(&scene, "b").await, [LeaseState::Held]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_a_lock_of_the_deleted_database_is_in_hand_nothing_is_granted_in_the_new_one() {
+    let scene = Scene::new();
+    let (keeper, ana) = begin(&scene).await;
+    let bo = session(&keeper, "bo").await;
+    let _lost = take(&ana, "a", Mode::Write).await;
+    scene.delete_database();
+    for session in [&ana, &bo] {
+        let brief = Duration::from_millis(300);
+        let asked = acquire(session, "b", Mode::Write, brief).await;
+        let refused = asked.unwrap_err();
+        assert!(refused.to_string().contains("replaced"), "{refused}");
+    }
+    let opened = Keeper::open(&scene.url()).await;
+    let refused = opened.unwrap_err();
+    assert!(refused.to_string().contains("replaced"), "{refused}");
+}
+
+/// With the folder of the sessions gone nobody can prove it alive, nor dead.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_whose_store_was_deleted_whole_keeps_what_it_is_granted_in_the_new_one() {
+    let scene = Scene::new();
+    let (_keeper, ana) = begin(&scene).await;
+    let lost = take(&ana, "a", Mode::Write).await;
+    scene.delete_all();
+    // Before it has noticed that it lost anything.
+    let early = take(&ana, "b", Mode::Write).await;
+    assert_kept_from_others(&scene, &early).await;
+    let loss = tokio::time::timeout(PATIENCE, lost.lost()).await.unwrap();
+    assert!(matches!(loss, Error::Lost { .. }), "{loss:?}");
+    drop(lost);
+    let late = take(&ana, "c", Mode::Write).await;
+    for guard in [&early, &late] {
+        assert_kept_from_others(&scene, guard).await;
+    }
+}

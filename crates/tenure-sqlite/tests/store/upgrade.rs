@@ -1,0 +1,112 @@
+//! An upgrade given up while the database is busy.
+
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tenure::{Error, Mode};
+
+use crate::scene::{PATIENCE, Scene, held, session, take, try_take, until, until_nobody_waits};
+
+/// Whether it was granted before it was given up.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Meanwhile {
+    Waits,
+    Granted,
+}
+
+async fn assert_undone(meanwhile: Meanwhile) {
+    let scene = Scene::new();
+    let keeper = scene.keeper().await;
+    let ana = session(&keeper, "ana").await;
+    let mut bo = scene.process("bo");
+    bo.take("a", Mode::Read);
+    let mut guard = take(&ana, "a", Mode::Upgradeable).await;
+    let busy = {
+        // Polled by hand, so that it hears of nothing that is not meant for it.
+        let mut upgrading = pin!(guard.upgrade(Some(PATIENCE)));
+        until("the upgrade is in line", async || {
+            let mut context = Context::from_waker(Waker::noop());
+            let polled = upgrading.as_mut().poll(&mut context);
+            assert!(matches!(polled, Poll::Pending), "{polled:?}");
+            scene.rows("waiters") == 1
+        })
+        .await;
+        if meanwhile == Meanwhile::Granted {
+            bo.release("a");
+            assert_eq!(held(&keeper).await, ["ana name:a write"]);
+        }
+        scene.busy()
+    };
+    assert_eq!(guard.mode(), Mode::Upgradeable);
+    drop(busy);
+    until("it is undone", async || {
+        scene.rows("waiters") == 0
+            && held(&keeper)
+                .await
+                .contains(&"ana name:a upgradeable".into())
+    })
+    .await;
+    // New readers are let in, and whoever reads keeps it from being written.
+    let mut cy = scene.process("cy");
+    cy.take("a", Mode::Read);
+    assert!(guard.try_upgrade().await.unwrap().is_none());
+    cy.release("a");
+    if meanwhile == Meanwhile::Waits {
+        bo.release("a");
+    }
+    until_nobody_waits(&keeper).await;
+    assert!(guard.try_upgrade().await.unwrap().is_some());
+    drop(guard);
+    assert!(try_take(&ana, "a", Mode::Write).await.is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upgrade_given_up_while_the_database_is_busy_leaves_the_line() {
+    assert_undone(Meanwhile::Waits).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upgrade_granted_and_given_up_while_the_database_is_busy_is_undone() {
+    assert_undone(Meanwhile::Granted).await;
+}
+
+/// Whether a thread of this process still tries to end what a drop could not.
+fn is_anything_owed() -> bool {
+    let threads = std::fs::read_dir("/proc/self/task").unwrap();
+    let names = threads.filter_map(|thread| {
+        // A thread that ends meanwhile has no name.
+        std::fs::read_to_string(thread.ok()?.path().join("comm")).ok()
+    });
+    names.into_iter().any(|name| name.trim() == "tenure-owed")
+}
+
+/// The first upgrade ran out of time while the database was busy, and is still to be given up when
+/// the second is granted: that one stays.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upgrade_asked_for_again_is_not_undone_with_the_one_that_was_given_up() {
+    let scene = Scene::new();
+    let keeper = scene.keeper().await;
+    let ana = session(&keeper, "ana").await;
+    let mut bo = scene.process("bo");
+    bo.take("a", Mode::Read);
+    let mut guard = take(&ana, "a", Mode::Upgradeable).await;
+    let asking = tokio::spawn(async move {
+        let first = guard.upgrade(Some(Duration::from_millis(500))).await;
+        (guard, first)
+    });
+    until("the upgrade is in line", async || {
+        scene.rows("waiters") == 1
+    })
+    .await;
+    let busy = scene.busy();
+    let (mut guard, first) = asking.await.unwrap();
+    assert!(matches!(first, Err(Error::Timeout { .. })), "{first:?}");
+    drop(busy);
+    bo.release("a");
+    let token = guard.upgrade(Some(PATIENCE)).await.unwrap();
+    until("nothing is owed", async || !is_anything_owed()).await;
+    assert_eq!(held(&keeper).await, ["ana name:a write"]);
+    assert!(bo.try_take("a", Mode::Read).is_none());
+    assert_eq!((guard.mode(), guard.token()), (Mode::Write, token));
+}
