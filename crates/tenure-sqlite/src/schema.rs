@@ -160,7 +160,7 @@ mod tests {
         }
         let numbered = "INSERT OR REPLACE INTO audit \
                         SELECT seq, at, 'release', resource, lock_id, token, owner, actor, reason, \
-                        ends FROM audit WHERE seq = 1";
+                        ends, drawn FROM audit WHERE seq = 1";
         for tampering in [
             "UPDATE audit SET owner = 'x' WHERE seq = 1",
             "DELETE FROM audit",
@@ -178,5 +178,21 @@ mod tests {
         let left =
             connection.query_row(left, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
         assert_eq!(left, Ok((2, "acquire".to_owned(), 2)));
+    }
+
+    #[test]
+    fn the_lock_table_has_the_columns_of_the_specification() {
+        let connection = Connection::open_in_memory().unwrap();
+        migrate(&connection, 0).unwrap();
+        let column = |name: &str| {
+            let sql = "SELECT type, pk FROM pragma_table_info('dal_locks') WHERE name = ?1";
+            let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+            connection.query_row(sql, [name], read).unwrap()
+        };
+        let text = |key: i64| ("TEXT".to_owned(), key);
+        assert_eq!(column("lock_id"), text(1));
+        for name in ["owner", "lease_expires", "heartbeat_ts", "metadata"] {
+            assert_eq!(column(name), text(0), "{name}");
+        }
     }
 }
