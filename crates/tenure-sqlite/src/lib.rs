@@ -27,15 +27,19 @@
 //!   by nothing else. A crash at any system call leaves a store that works.
 //! - Tokens never go back: not after a crash or a power loss, not when the database is deleted
 //!   or restored to an older copy.
-//! - While a session of an older database is alive, nothing is granted in one that took its place.
+//! - While a session holds leases in an older database, nothing is granted in one that took its
+//!   place: not in a new file, not in an older copy written over the old file, not in what is left
+//!   when the log is removed.
 //! - No statement steps over more than 50,000 rows, except migrations and repairs.
 //! - A database of a newer Tenure, or of another program, is refused and left untouched.
 //!
 //! # Limitations
 //!
 //! - Linux only, and local file systems only: others are refused.
-//! - A database that is written over in place, or whose `-wal` or `-shm` is removed or cut while
-//!   it is in use, is not noticed before SQLite does. Delete or rename it instead: that is safe.
+//! - An older copy of database and anchor, both written over the files in place while they are in
+//!   use, is noticed by holders within a second or so, and not at all by who comes in between:
+//!   only tokens tell the two apart. Leave the anchor where it is: then it is safe.
+//! - The same goes for a process that has two stores on one path, when the log is removed under it.
 //! - A child that forks without `exec` must not use the store of its parent: it is refused.
 //! - One writer at a time: a process that is stopped in the middle of a transaction holds up
 //!   all others until it goes on or is killed.

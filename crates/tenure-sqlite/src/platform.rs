@@ -27,7 +27,13 @@ pub(crate) struct Identity {
 pub(crate) struct Standing {
     pub(crate) identity: Identity,
     pub(crate) kind: FileType,
+    /// How many bytes it has.
+    pub(crate) length: u64,
 }
+
+const WANTED: StatxFlags = StatxFlags::INO
+    .union(StatxFlags::TYPE)
+    .union(StatxFlags::SIZE);
 
 const OWNER_ONLY: Mode = Mode::RUSR.union(Mode::WUSR);
 
@@ -77,8 +83,7 @@ pub(crate) fn duplicate(file: &File) -> io::Result<OwnedFd> {
 /// What stands at a path, links not followed, or None if nothing does.
 pub(crate) fn standing_at(path: &Path) -> io::Result<Option<Standing>> {
     let flags = AtFlags::SYMLINK_NOFOLLOW;
-    let wanted = StatxFlags::INO | StatxFlags::TYPE;
-    match rustix::fs::statx(rustix::fs::CWD, path, flags, wanted) {
+    match rustix::fs::statx(rustix::fs::CWD, path, flags, WANTED) {
         Ok(stat) => Ok(Some(standing(&stat))),
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
         Err(error) => Err(error.into()),
@@ -87,8 +92,7 @@ pub(crate) fn standing_at(path: &Path) -> io::Result<Option<Standing>> {
 
 /// What an open file is.
 pub(crate) fn standing_of(file: &File) -> io::Result<Standing> {
-    let wanted = StatxFlags::INO | StatxFlags::TYPE;
-    let stat = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, wanted)?;
+    let stat = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, WANTED)?;
     Ok(standing(&stat))
 }
 
@@ -99,6 +103,7 @@ fn standing(stat: &rustix::fs::Statx) -> Standing {
             inode: stat.stx_ino,
         },
         kind: FileType::from_raw_mode(u32::from(stat.stx_mode)),
+        length: stat.stx_size,
     }
 }
 
@@ -133,25 +138,39 @@ pub(crate) fn try_flock(file: &File, share: Share) -> io::Result<bool> {
     }
 }
 
-fn byte_lock_call(file: &File, kind: libc::c_int, byte: u64) -> io::Result<()> {
+/// Bytes from one on, whether the file has them or not; a length of zero is all of them.
+#[derive(Debug, Clone, Copy)]
+struct Bytes {
+    start: u64,
+    length: u64,
+}
+
+/// Makes a call about a lock on bytes that belongs to an open file. The kind of lock that the
+/// kernel answers with.
+fn byte_lock_call(
+    file: &File,
+    call: libc::c_int,
+    kind: libc::c_int,
+    bytes: Bytes,
+) -> io::Result<libc::c_int> {
     // SAFETY: `flock` is a plain C struct of integers, for which zero is a valid value.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
     lock.l_type = kind as libc::c_short;
     lock.l_whence = libc::SEEK_SET as libc::c_short;
-    lock.l_start = byte as libc::off_t;
-    lock.l_len = 1;
+    lock.l_start = bytes.start as libc::off_t;
+    lock.l_len = bytes.length as libc::off_t;
     // SAFETY: the descriptor is open for as long as `file` is borrowed, and `lock` is a
-    // valid `flock` that the kernel reads.
-    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw mut lock) } {
+    // valid `flock` that the kernel reads and, asked for a lock, writes.
+    match unsafe { libc::fcntl(file.as_raw_fd(), call, &raw mut lock) } {
         -1 => Err(io::Error::last_os_error()),
-        _ => Ok(()),
+        _ => Ok(lock.l_type.into()),
     }
 }
 
-/// Locks one byte for this open file without waiting; false if another open file has it.
-pub(crate) fn try_lock_byte(file: &File, byte: u64) -> io::Result<bool> {
-    match byte_lock_call(file, libc::F_WRLCK, byte) {
-        Ok(()) => Ok(true),
+/// Locks bytes for this open file without waiting; false if another open file has one of them.
+fn try_lock_bytes(file: &File, bytes: Bytes) -> io::Result<bool> {
+    match byte_lock_call(file, libc::F_OFD_SETLK, libc::F_WRLCK, bytes) {
+        Ok(_) => Ok(true),
         Err(error) => match error.raw_os_error() {
             Some(libc::EAGAIN | libc::EACCES) => Ok(false),
             _ => Err(error),
@@ -159,9 +178,51 @@ pub(crate) fn try_lock_byte(file: &File, byte: u64) -> io::Result<bool> {
     }
 }
 
+/// Locks one byte for this open file without waiting; false if another open file has it.
+pub(crate) fn try_lock_byte(file: &File, byte: u64) -> io::Result<bool> {
+    let bytes = Bytes {
+        start: byte,
+        length: 1,
+    };
+    try_lock_bytes(file, bytes)
+}
+
 /// Unlocks one byte.
 pub(crate) fn unlock_byte(file: &File, byte: u64) -> io::Result<()> {
-    byte_lock_call(file, libc::F_UNLCK, byte)
+    let bytes = Bytes {
+        start: byte,
+        length: 1,
+    };
+    byte_lock_call(file, libc::F_OFD_SETLK, libc::F_UNLCK, bytes).map(drop)
+}
+
+/// Locks all bytes before this one for this open file; false if another open file has one of
+/// them.
+pub(crate) fn try_lock_before(file: &File, byte: u64) -> io::Result<bool> {
+    let bytes = Bytes {
+        start: 0,
+        length: byte,
+    };
+    try_lock_bytes(file, bytes)
+}
+
+/// Unlocks all bytes from this one on.
+pub(crate) fn unlock_from(file: &File, byte: u64) -> io::Result<()> {
+    let bytes = Bytes {
+        start: byte,
+        length: 0,
+    };
+    byte_lock_call(file, libc::F_OFD_SETLK, libc::F_UNLCK, bytes).map(drop)
+}
+
+/// Whether another open file has a byte locked at or after this one.
+pub(crate) fn is_locked_from(file: &File, byte: u64) -> io::Result<bool> {
+    let bytes = Bytes {
+        start: byte,
+        length: 0,
+    };
+    let met = byte_lock_call(file, libc::F_OFD_GETLK, libc::F_RDLCK, bytes)?;
+    Ok(met != libc::F_UNLCK)
 }
 
 /// Puts what was written to a file on the disk.

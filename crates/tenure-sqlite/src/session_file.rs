@@ -8,6 +8,13 @@
 //! - A path is believed only if, after the lock was granted, it still leads to the same inode.
 //! - Whoever only looks locks shared: two who look do not take each other for alive.
 //!
+//! # Claims
+//!
+//! The number with which a session was granted what it holds is held in the kernel, too: the
+//! bytes of its file up to that one are locked. So anyone can ask whether someone alive was
+//! granted something that a database knows nothing of (`anchor`). Like the proof of life, a
+//! claim is inherited with the file, and ends with the last who has it.
+//!
 //! # Races
 //!
 //! A file is made and locked as a draft and then named after its session. A draft looks dead
@@ -23,7 +30,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::fs::FileType;
-use tenure_core::{Error, Result, SessionId};
+use tenure_core::{Error, Result, SessionId, Token};
 use tenure_files::clock;
 
 use crate::platform::{self, Identity, Share};
@@ -89,7 +96,7 @@ impl SessionFile {
                 // Cleared up between its lock and its name.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    if !bury(directory, session)? {
+                    if !bury(directory, session, || {})? {
                         let problem = format!("session {session} is in use by another process");
                         return Err(Error::Internal(problem));
                     }
@@ -115,6 +122,22 @@ impl SessionFile {
     pub(crate) fn is_in_place(&self) -> bool {
         let here = platform::standing_at(&self.path);
         matches!(here, Ok(Some(here)) if here.identity == self.identity)
+    }
+
+    /// Claims what was granted with a number up to this one.
+    pub(crate) fn claim(&self, number: Token) -> Result<()> {
+        let claimed = platform::try_lock_before(&self.file, number.get().saturating_add(1));
+        let failed = |source| Error::io("lock", &self.path, source);
+        match claimed.map_err(failed)? {
+            true => Ok(()),
+            false => Err(failed(io::ErrorKind::WouldBlock.into())),
+        }
+    }
+
+    /// Claims no more than what was granted with a number up to this one.
+    pub(crate) fn claim_no_more_than(&self, number: Token) {
+        // If this failed, the claim would end with the session.
+        let _ = platform::unlock_from(&self.file, number.get().saturating_add(1));
     }
 
     /// A descriptor that keeps the session alive in whoever inherits it; it closes on exec.
@@ -157,7 +180,8 @@ fn lock(file: &File, path: &Path) -> Result<Option<Identity>> {
         let failed = |source| Error::io("look at", path, source);
         let own = platform::standing_of(file).map_err(failed)?;
         let here = platform::standing_at(path).map_err(failed)?;
-        return Ok((Some(own) == here).then_some(own.identity));
+        let in_place = here.is_some_and(|here| here.identity == own.identity);
+        return Ok(in_place.then_some(own.identity));
     }
     Ok(None)
 }
@@ -184,30 +208,57 @@ pub(crate) fn prove(
 
 /// Removes the file of a dead session; false if it is alive. One without a file is buried.
 ///
+/// What else the dead left is removed by `rest`, before the file: whoever is killed in between
+/// leaves the file, by which the next finds the rest. The proof of death lasts until all of it is
+/// gone, and of a session that is alive nothing is touched.
+///
 /// Two may do it at once: a session's id is never used again, so there is nothing else that the
 /// second could remove.
-pub(crate) fn bury(directory: &Path, session: &SessionId) -> Result<bool> {
+pub(crate) fn bury(directory: &Path, session: &SessionId, rest: impl FnOnce()) -> Result<bool> {
     let path = directory.join(session.as_str());
     match look(&path)? {
-        Seen::Locked(_) => Ok(false),
-        // The shared lock lasts until it is removed.
+        // The shared lock lasts until the file is removed.
         Seen::Free(_, _file) => {
+            rest();
             let removed = platform::unlink(&path);
             removed.map_err(|source| Error::io("remove", &path, source))?;
             Ok(true)
         }
-        Seen::Nothing => Ok(true),
-        Seen::Other => Ok(false),
+        Seen::Nothing => {
+            rest();
+            Ok(true)
+        }
+        Seen::Locked(_) | Seen::Other => Ok(false),
     }
 }
 
 /// How many sessions have their file locked; at most a thousand are counted.
 pub(crate) fn count_alive(directory: &Path) -> Result<usize> {
-    let alive = |path: &PathBuf| Ok(matches!(look(path)?, Seen::Locked(_)));
+    count(directory, |path| Ok(matches!(look(path)?, Seen::Locked(_))))
+}
+
+/// How many sessions claim what was granted with a number above this one; at most a thousand
+/// are counted.
+pub(crate) fn count_claims_above(directory: &Path, number: Token) -> Result<usize> {
+    count(directory, |path| {
+        let failed = |source| Error::io("look at", path, source);
+        match platform::open_to_look(path) {
+            Ok(None) => Ok(false),
+            Ok(Some(file)) => {
+                let claims = platform::is_locked_from(&file, number.get().saturating_add(1));
+                claims.map_err(failed)
+            }
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(false),
+            Err(error) => Err(failed(error)),
+        }
+    })
+}
+
+fn count(directory: &Path, is_one: impl Fn(&Path) -> Result<bool>) -> Result<usize> {
     let paths = files(directory)?;
     let mut count = 0;
     for path in paths {
-        if alive(&path?)? {
+        if is_one(&path?)? {
             count += 1;
         }
         if count == COUNT_MAX {

@@ -40,6 +40,35 @@
 //! database moved. A session of the new database begins after the file is adopted, as nothing
 //! is granted before. So no lock is held in both.
 //!
+//! # An older copy in the same file
+//!
+//! `cp saved/* store/` leaves the files where they are and takes away what is in them, and so
+//! does the loss of the log. The database itself tells: every entry of its audit says which token
+//! was the last one drawn that it knows of, and every grant draws one, of read locks too.
+//! Therefore, in the transaction of a grant:
+//!
+//! 1. A token is drawn. If the one before it is the last one that the audit knows of, nothing
+//!    is missing: this is the way of nearly all grants.
+//! 2. Else something was drawn that this database does not know of: by a process that was killed
+//!    or failed before its commit, or in a database that is no more. What matters is whether
+//!    someone alive relies on it. So the claims of all sessions are looked at
+//!    ([`session_file`]); if one is above what the audit knows, the grant is refused,
+//!    until its holder has looked (a second), stopped, and taken it back.
+//! 3. The session that is granted something claims the number before the commit, and takes the
+//!    claim back if the commit fails. Where the grant is an offer, it claims when it accepts.
+//! 4. The commit writes the number into the audit: it knows of all before it.
+//!
+//! An entry without a grant carries on what the one before knows: only who has looked may say
+//! that nothing is missing.
+//!
+//! If the copy is put in place before 4, the commit is part of the mixture, or is found missing
+//! by the next look of its holder, whose claim stands until then. If it is put in place after 4,
+//! the claim is above all that the copy knows. Either way nobody else is granted anything while
+//! the holder relies on its lease. Someone stopped between 1 and 4 has the transaction open, and
+//! nobody else is granted anything meanwhile.
+//!
+//! The anchor is what gives the copy away, so it must not be restored with it.
+//!
 //! The record of the file need not be synced: a power loss ends every session, and then
 //! whatever file is there may be adopted.
 
@@ -131,14 +160,16 @@ impl Anchor {
     }
 
     /// Draws a token above `floor` and above every one drawn before.
-    pub(crate) fn draw(&self, floor: Token) -> Result<Token> {
+    pub(crate) fn draw(&self, floor: Token) -> Result<Drawn> {
         let _drawing = self.drawing.lock().unwrap_or_else(PoisonError::into_inner);
         let _lock = self.lock(DRAWING_BYTE)?;
         let last = self.read::<Last>(Slot::LAST)?;
-        let (known, ceiling) = match last {
-            Some(last) if last.boot == self.boot => (last.token, last.ceiling),
-            _ => (self.ceilings()?.into_iter().max().flatten().unwrap_or(0), 0),
+        let last = last.filter(|last| last.boot == self.boot);
+        let (known, ceiling) = match &last {
+            Some(last) => (last.token, last.ceiling),
+            None => (self.ceilings()?.into_iter().max().flatten().unwrap_or(0), 0),
         };
+        let before = last.and_then(|last| Token::new(last.token).ok());
         let known = Token::new(known.max(floor.get())).unwrap_or(floor);
         let clock = u64::try_from(clock::now().as_millis()).unwrap_or(0);
         let token = known.next(clock);
@@ -152,7 +183,21 @@ impl Anchor {
             },
         };
         self.write(Slot::LAST, &last)?;
-        Ok(token)
+        Ok(Drawn { token, before })
+    }
+
+    /// Refuses while someone is alive who was granted something after `known`, the last token
+    /// that the database knows of.
+    pub(crate) fn check_nobody_claims_more(&self, known: Token) -> Result<()> {
+        match session_file::count_claims_above(&self.sessions, known)? {
+            0 => Ok(()),
+            alive => Err(self.replaced(alive)),
+        }
+    }
+
+    fn replaced(&self, alive: usize) -> Error {
+        let source = io::Error::new(io::ErrorKind::WouldBlock, Replaced { alive });
+        Error::io("use the database of", &self.path, source)
     }
 
     /// Puts a ceiling above `token` on disk.
@@ -222,6 +267,14 @@ impl Anchor {
     }
 }
 
+/// A token, and what was drawn before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Drawn {
+    pub(crate) token: Token,
+    /// The last token before this one; None if nobody is known to have drawn in this boot.
+    pub(crate) before: Option<Token>,
+}
+
 struct ByteLock<'a> {
     anchor: &'a Anchor,
     byte: u64,
@@ -252,10 +305,7 @@ impl Opening<'_> {
         let anchor = self._lock.anchor;
         match session_file::count_alive(&anchor.sessions)? {
             0 => Ok(()),
-            alive => {
-                let source = io::Error::new(io::ErrorKind::WouldBlock, Replaced { alive });
-                Err(Error::io("use", &anchor.path, source))
-            }
+            alive => Err(anchor.replaced(alive)),
         }
     }
 
@@ -275,17 +325,16 @@ impl Opening<'_> {
 /// The database is not the one in which sessions that are alive hold their leases.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "the database was replaced while {alive} session{} in the one before {}; wait until {} over",
-    if *alive == 1 { "" } else { "s" },
-    if *alive == 1 { "is alive" } else { "are alive" },
-    if *alive == 1 { "it is" } else { "they are" }
+    "the database was deleted, replaced or restored while {alive} session{} in the one before; {} \
+     of it within seconds, so try again then",
+    if *alive == 1 { " is alive" } else { "s are alive" },
+    if *alive == 1 { "it learns" } else { "they learn" },
 )]
 pub(crate) struct Replaced {
     alive: usize,
 }
 
 /// Whether it failed because sessions of an older database are alive.
-#[cfg(test)]
 pub(crate) fn is_replaced(error: &Error) -> bool {
     let Error::Io { source, .. } = error else {
         return false;

@@ -30,7 +30,7 @@ use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rusqlite::{Connection, FileControl};
+use rusqlite::Connection;
 use tenure_core::{Error, Result};
 
 pub(crate) use budget::ROWS_MAX;
@@ -40,6 +40,7 @@ pub(crate) use busy::{busy, retry_busy, retry_busy_blocking};
 pub(crate) use sql::{Rows, Sql};
 
 use crate::anchor::Anchor;
+use crate::platform::{self, Identity};
 use crate::schema;
 use budget::Budget;
 use log::Log;
@@ -58,6 +59,11 @@ pub(crate) struct Db {
     /// Left open in a forked child: closing it there would end what the parent has begun.
     connection: ManuallyDrop<Connection>,
     path: PathBuf,
+    /// Where its log is.
+    log_path: PathBuf,
+    /// Which file it is, and which one its log is. None as long as that is not known.
+    identity: Option<Identity>,
+    log_identity: Option<Identity>,
     anchor: Arc<Anchor>,
     budget: Arc<Budget>,
     log: Arc<Log>,
@@ -67,21 +73,29 @@ pub(crate) struct Db {
 }
 
 impl Db {
-    /// Opens the database at `path`, making it and what is beside it where that is missing.
-    /// `trust` takes a file system for local that is not known to be.
-    ///
-    /// Waits up to half a minute for others that are making or repairing it.
-    pub(crate) fn open(path: &Path, trust: bool) -> Result<Db> {
-        open::open(path, trust)
+    /// Makes the directory of a database and takes the links out of its path. `trust` takes a file
+    /// system for local that is not known to be.
+    pub(crate) fn settle(path: &Path, trust: bool) -> Result<PathBuf> {
+        open::settle(path, trust)
     }
 
-    /// The same for a database that took the place of another, without waiting: a database that
-    /// is busy, or may not be taken yet, is told at once.
+    /// Opens the database at a settled path, making it and what is beside it where that is
+    /// missing.
+    ///
+    /// Waits up to half a minute for others that are making or repairing it. One that took
+    /// the place of another and may not be taken yet is told at once.
+    pub(crate) fn open(path: &Path) -> Result<Db> {
+        open::open(path)
+    }
+
+    /// The same without waiting, and from the directory on, which may be gone as well: a database
+    /// that is busy is told at once.
     pub(crate) fn reopen(path: &Path, trust: bool) -> Result<Db> {
-        open::reopen(path, trust)
+        open::open_once(&open::settle(path, trust)?)
     }
 
     /// The database, without links in its directory.
+    #[cfg(test)]
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -120,13 +134,23 @@ impl Db {
         })
     }
 
-    /// Whether the file at the path is no longer the one that is open: it was deleted or
-    /// replaced. What is written then reaches nobody; the store is to be opened again.
+    /// Whether the file at the path is no longer the one that is open, or nothing is in it: it was
+    /// deleted, replaced or cut. What is written then reaches nobody; the store is to be opened
+    /// again.
     pub(crate) fn has_moved(&self) -> bool {
-        let mut moved = 0;
-        let asked =
-            (self.connection).file_control(Some(c"main"), FileControl::HasMoved(&mut moved));
-        asked.is_err() || moved != 0
+        let Ok(Some(here)) = platform::standing_at(&self.path) else {
+            return true;
+        };
+        Some(here.identity) != self.identity || here.length < open::PAGE_BYTES
+    }
+
+    /// Whether the log at its path is no longer the one that is open. Tenure never removes a log,
+    /// and SQLite does not while anyone has it open.
+    pub(crate) fn has_lost_its_log(&self) -> bool {
+        let Ok(Some(here)) = platform::standing_at(&self.log_path) else {
+            return true;
+        };
+        Some(here.identity) != self.log_identity
     }
 
     /// Commits if `work` succeeds, else rolls back.
@@ -188,7 +212,10 @@ impl Db {
 impl Drop for Db {
     fn drop(&mut self) {
         if self.process == std::process::id() {
-            self.log.shorten(&self.connection);
+            // A log that others do not have must not get into the database that they use.
+            if !self.has_moved() && !self.has_lost_its_log() {
+                self.log.shorten(&self.connection);
+            }
             // SAFETY: dropped once, here, and not used after.
             unsafe { ManuallyDrop::drop(&mut self.connection) };
         }

@@ -3,12 +3,14 @@
 //! # The way
 //!
 //! 1. The directory is made if it is missing; its file system must be one where locks hold.
-//! 2. The anchor is opened. If it names the file at the path, that file is opened, and a short
-//!    look at its version is all there is to do.
-//! 3. Else the file is new, replaced, or was never finished. Then the anchor's opening lock is
+//! 2. The anchor is opened. If it names the file at the path, and something is in it, that file is
+//!    opened, and a short look at its version is all there is to do.
+//! 3. Else the file is new, replaced, cut, or was never finished. Then the anchor's opening lock is
 //!    taken first, so that of two hundred processes that come at once, one makes the database and
 //!    the others wait in line instead of in each other's way.
-//! 4. Under it: make the file, make the tables, record the file in the anchor.
+//! 4. Under it: make sure that nobody is alive who may hold leases in a database before this
+//!    one; remove a log that has no database, lest its pages become part of the new one; make the
+//!    file, make the tables, record the file in the anchor.
 //!
 //! A crash anywhere in between leaves an anchor that does not name the file, and the next to
 //! open does what is left. An older schema is brought up to date in a transaction of its own.
@@ -16,7 +18,8 @@
 //! # A database that took the place of another
 //!
 //! Its making and its recording are refused while a session is alive that may hold leases in
-//! the one before: see [`anchor`](crate::anchor).
+//! the one before: see [`anchor`](crate::anchor). That is told at once, before anything of SQLite
+//! is touched: what is left of its log may be locked by those who are alive.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -36,7 +39,7 @@ use super::busy::{busy, retry_busy_blocking};
 use super::log::Log;
 use super::{Db, Durability, fault};
 use crate::anchor::{Anchor, Opening};
-use crate::platform::{self, Identity};
+use crate::platform::{self, Identity, Standing};
 use crate::schema::{self, Found};
 
 /// How long others that make or repair the database are waited for.
@@ -46,21 +49,18 @@ const OPEN_MAX: Duration = Duration::from_secs(30);
 /// pages of it.
 const PAGE_SIZE: &str = "PRAGMA page_size = 2048";
 
+/// A file that is shorter than a page holds no database of ours.
+pub(super) const PAGE_BYTES: u64 = 2048;
+
 /// Statements kept ready.
 const STATEMENTS_MAX: usize = 128;
 
-pub(super) fn open(path: &Path, trust: bool) -> Result<Db> {
-    let path = settle(path, trust)?;
-    retry_busy_blocking(OPEN_MAX, || open_once(&path))
-}
-
-pub(super) fn reopen(path: &Path, trust: bool) -> Result<Db> {
-    let path = settle(path, trust)?;
-    open_once(&path)
+pub(super) fn open(path: &Path) -> Result<Db> {
+    retry_busy_blocking(OPEN_MAX, || open_once(path))
 }
 
 /// Makes the directory and takes the links out of its path. The file itself must not be one.
-fn settle(path: &Path, trust: bool) -> Result<PathBuf> {
+pub(super) fn settle(path: &Path, trust: bool) -> Result<PathBuf> {
     let absolute = std::path::absolute(path);
     let absolute = absolute.map_err(|source| Error::io("find", path, source))?;
     let (Some(directory), Some(name)) = (absolute.parent(), absolute.file_name()) else {
@@ -84,24 +84,26 @@ fn settle(path: &Path, trust: bool) -> Result<PathBuf> {
     Ok(real.join(name))
 }
 
-fn open_once(path: &Path) -> Result<Db> {
+pub(super) fn open_once(path: &Path) -> Result<Db> {
     let anchor = &Arc::new(Anchor::open(path)?);
-    if let Some(identity) = database_at(path)?
-        && anchor.names(identity)?
+    if let Some(here) = database_at(path)?
+        && here.length >= PAGE_BYTES
+        && anchor.names(here.identity)?
     {
-        let db = connect(path, anchor)?;
         // Replaced between the look at it and its opening: then the anchor may not name it.
-        if db.has_moved() || database_at(path)? != Some(identity) {
+        let mut db = connect(path, anchor)?;
+        if db.identity != Some(here.identity) {
             return Err(busy(path));
         }
         let found = schema::look(&db.connection);
         match found.map_err(|error| fault::from_sqlite(path, "look", error))? {
-            // Cut to nothing in place: as new, and to be made like one.
+            // Emptied in place: as new, and to be made like one.
             Found::Empty => drop(db),
             found => {
                 if schema::needs_work(path, found)? {
                     bring_up_to_date(&db, None)?;
                 }
+                know_log(&mut db)?;
                 return Ok(db);
             }
         }
@@ -112,15 +114,28 @@ fn open_once(path: &Path) -> Result<Db> {
 
 /// Makes the database, or what is left of it, and records which file it is.
 fn make(path: &Path, anchor: &Arc<Anchor>, opening: &Opening<'_>) -> Result<Db> {
-    if database_at(path)?.is_none() {
+    let here = database_at(path)?;
+    let is_named = match here {
+        Some(here) => here.length > 0 && anchor.names(here.identity)?,
+        None => false,
+    };
+    if !is_named {
+        opening.check_nobody_lives()?;
+    }
+    if here.is_none_or(|here| here.length == 0) {
+        for left in [beside(path, "-wal"), beside(path, "-shm")] {
+            let removed = platform::unlink(&left);
+            removed.map_err(|source| Error::io("remove", &left, source))?;
+        }
+    }
+    if here.is_none() {
         // Nobody in this process has it open yet: see `OPENING`.
         let _opening = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
         let created = platform::create_new(path);
         created.map_err(|source| Error::io("create", path, source))?;
     }
-    let db = connect(path, anchor)?;
-    let identity = database_at(path)?;
-    let Some(identity) = identity.filter(|_| !db.has_moved()) else {
+    let mut db = connect(path, anchor)?;
+    let Some(identity) = db.identity else {
         return Err(busy(path));
     };
     let found = schema::look(&db.connection);
@@ -137,17 +152,34 @@ fn make(path: &Path, anchor: &Arc<Anchor>, opening: &Opening<'_>) -> Result<Db> 
         })
     })?;
     opening.adopt(identity, name.as_deref().unwrap_or_default())?;
+    know_log(&mut db)?;
     Ok(db)
 }
 
-/// Which file the database is; None if there is none. A link or a directory is refused.
-fn database_at(path: &Path) -> Result<Option<Identity>> {
+/// Notes which file the log is. It was opened with the first look into the database; if it was
+/// taken away since, there is another one at its path, or none. Then the claims of those
+/// who hold anything keep them apart (`anchor`), and who looks closely opens it anew.
+fn know_log(db: &mut Db) -> Result<()> {
+    let here = platform::standing_at(&db.log_path);
+    let here = here.map_err(|source| Error::io("look at", &db.log_path, source))?;
+    db.log_identity = here.map(|here| here.identity);
+    Ok(())
+}
+
+fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
+    path.push(end);
+    PathBuf::from(path)
+}
+
+/// What the database is; None if there is none. A link or a directory is refused.
+fn database_at(path: &Path) -> Result<Option<Standing>> {
     let standing = platform::standing_at(path);
     let standing = standing.map_err(|source| Error::io("look at", path, source))?;
     match standing {
         None => Ok(None),
         Some(standing) => match standing.kind {
-            FileType::RegularFile => Ok(Some(standing.identity)),
+            FileType::RegularFile => Ok(Some(standing)),
             FileType::Directory => Err(not_a_database(
                 path,
                 "it is a directory; name the file in it, as in DIR/tenure.db",
@@ -180,7 +212,9 @@ fn connect(path: &Path, anchor: &Arc<Anchor>) -> Result<Db> {
         Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => busy(path),
         error => error,
     };
+    let before = database_at(path)?;
     let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
+    let identity = identity_of(&connection, path, before)?;
     let budget = configure(&mut connection).map_err(failed)?;
     let log = Log::watch(&connection);
     let read_only = connection.is_readonly(c"main").map_err(failed)?;
@@ -191,12 +225,29 @@ fn connect(path: &Path, anchor: &Arc<Anchor>) -> Result<Db> {
     Ok(Db {
         connection: std::mem::ManuallyDrop::new(connection),
         path: path.to_owned(),
+        log_path: beside(path, "-wal"),
+        identity,
+        log_identity: None,
         anchor: Arc::clone(anchor),
         budget,
         log,
         durability: Durability::Crash,
         process: std::process::id(),
     })
+}
+
+/// Which file a connection has open; None if it was replaced meanwhile. SQLite only says whether
+/// that is still the one at the path, so it has to be one and the same before and after.
+fn identity_of(
+    connection: &Connection,
+    path: &Path,
+    before: Option<Standing>,
+) -> Result<Option<Identity>> {
+    let mut moved = 0;
+    let asked = connection.file_control(Some(c"main"), FileControl::HasMoved(&mut moved));
+    let after = database_at(path)?.map(|after| after.identity);
+    let same = after == before.map(|before| before.identity);
+    Ok(after.filter(|_| asked.is_ok() && moved == 0 && same))
 }
 
 /// Settings of the connection, none of which reads the file.

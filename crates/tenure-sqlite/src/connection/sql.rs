@@ -6,6 +6,7 @@ use tenure_core::{Error, Result, Token};
 use super::Db;
 use super::budget::ROWS_MAX;
 use super::fault;
+use crate::anchor::Drawn;
 
 /// How many rows a statement may answer with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,8 +91,14 @@ impl<'a> Sql<'a> {
     }
 
     /// Draws the next token, above `floor`: see [`Anchor::draw`](crate::anchor::Anchor::draw).
-    pub(crate) fn draw(&self, floor: Token) -> Result<Token> {
+    pub(crate) fn draw(&self, floor: Token) -> Result<Drawn> {
         self.db.anchor.draw(floor)
+    }
+
+    /// Refuses while someone alive was granted something that this database does not know of:
+    /// see [`anchor`](crate::anchor).
+    pub(crate) fn check_nothing_is_missing(&self, known: Token) -> Result<()> {
+        self.db.anchor.check_nobody_claims_more(known)
     }
 
     fn fits(&self, sql: &str, limit: Rows, found: usize) -> Result<()> {

@@ -107,12 +107,20 @@ fn ask_once(
         capacity: request.capacity,
         wait,
     };
-    let (loaded, decision) = step.decide(resource, Line::Front, &ask, dead)?;
+    let line = Line::FrontAnd(&request.lease);
+    let (loaded, decision) = step.decide(resource, line, &ask, dead)?;
     let must_wait = matches!(decision.outcome, Outcome::Busy | Outcome::Queued);
     if must_wait && !proved {
         return Ok(Asked::Unproved(loaded.in_the_way()));
     }
     if let Outcome::Refused(refusal) = decision.outcome {
+        let id = &request.lease;
+        if loaded.waiter(id).is_some() || loaded.lease(id).is_some() {
+            // Asked before, in a database that moved away and took its log along, or came back:
+            // it has its place in line, or an offer, and only its session's file is another.
+            step.record(&request.asker)?;
+            return Ok(Asked::Queued);
+        }
         return Err(refused(step.store, request, &loaded, refusal));
     }
     let newcomer = Newcomer::Lease(request);

@@ -30,11 +30,18 @@ pub(super) struct Line<'a> {
     pub(super) ends: bool,
 }
 
-/// Appends an entry, in the transaction of what it tells of.
-pub(super) fn append(sql: &Sql<'_>, line: &Line<'_>, moment: &Moment) -> Result<()> {
+/// Appends an entry, in the transaction of what it tells of. `drawn` is the last token drawn
+/// in it; without one, the entry knows what the one before it knew.
+pub(super) fn append(
+    sql: &Sql<'_>,
+    line: &Line<'_>,
+    drawn: Option<Token>,
+    moment: &Moment,
+) -> Result<()> {
     const INSERT: &str = "INSERT INTO audit \
-        (at, action, resource, lock_id, token, owner, actor, reason, ends) \
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+        (at, action, resource, lock_id, token, owner, actor, reason, ends, drawn) \
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, coalesce(?10, \
+        (SELECT drawn FROM audit ORDER BY seq DESC LIMIT 1), 0))";
     let row = params![
         moment.wall.to_string(),
         line.action.as_str(),
@@ -45,8 +52,16 @@ pub(super) fn append(sql: &Sql<'_>, line: &Line<'_>, moment: &Moment) -> Result<
         line.actor.as_str(),
         line.reason,
         line.ends.then_some(1),
+        drawn.map(|drawn| drawn.get().cast_signed()),
     ];
     sql.execute(INSERT, row).map(drop)
+}
+
+/// The last token that was drawn, as far as this database knows.
+pub(super) fn last_drawn(sql: &Sql<'_>) -> Result<Token> {
+    const SELECT: &str = "SELECT drawn FROM audit ORDER BY seq DESC LIMIT 1";
+    let drawn = sql.one(SELECT, [], |row| token(row, 0))?;
+    Ok(drawn.unwrap_or(Token::NONE))
 }
 
 /// Why a lease of a dead session is over.

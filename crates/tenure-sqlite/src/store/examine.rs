@@ -66,7 +66,7 @@ impl Inner {
 
     /// Reads without a budget.
     async fn look<T>(&self, mut work: impl FnMut(&Sql<'_>) -> Result<T>) -> Result<T> {
-        retry_busy(|| self.db().unlimited(&mut work)).await
+        retry_busy(|| self.db()?.unlimited(&mut work)).await
     }
 
     /// Which tables there are, and what the store is named.
@@ -108,7 +108,7 @@ impl Inner {
     fn anchored(&self) -> Result<Found> {
         let here = platform::standing_at(self.path());
         let here = here.map_err(|source| Error::io("look at", self.path(), source))?;
-        let db = self.db();
+        let db = self.db()?;
         let anchor = format!("{}-anchor", self.path().display());
         let named = match here {
             Some(here) => !db.has_moved() && db.anchor().names(here.identity)?,

@@ -5,17 +5,30 @@
 //! 1. Every step looks, after its commit and before anyone hears of it, whether the file is still at
 //!    its path; every read looks before it is told. If it is not, the caller gets a passing
 //!    error, and asks again.
-//! 2. Whoever notices opens what is at the path now. That is refused while a session is alive
-//!    that may hold leases in the old file (`anchor`), its own ones too: their guards learn of
-//!    the loss within a second, and the sessions end when those are dropped.
+//! 2. Whoever notices closes what it has, and opens what is at the path now. That is refused
+//!    while a session is alive that may hold leases in the old file (`anchor`), its own ones too:
+//!    their guards learn of the loss within a second, and the sessions end when those are
+//!    dropped. Until then there is no database in use, and the error that says so passes: who has
+//!    time to wait asks again. A process that meets this when it starts does the same.
 //! 3. Sessions of this process that hold nothing give up their files first: they wait, and begin
 //!    anew. That they hold nothing is known for sure, because a grant is noted under the same
 //!    mutex under which it was committed.
+//!
+//! Everything that is held while there is no database is lost: it was held in another one.
+//!
+//! # A log that is taken away
+//!
+//! Without the log the database is an older one of itself, and `anchor` keeps newcomers out. But
+//! whoever has the old log open sees nothing of the new one: it reads and writes what reaches
+//! nobody. So each holder looks every second, and each waiter when its timer ends, whether the
+//! log is still at its path. The old one is never folded into the database, which others use with
+//! another one.
 //!
 //! All of it happens under the mutex of the connection, so that no step ever notes in one
 //! database what it did in another.
 
 use std::io;
+use std::ops::{Deref, DerefMut};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -26,8 +39,26 @@ use tenure_core::{Error, LeaseId, Mode, Place, Resource, Result, SessionId};
 use super::owed::Debts;
 use super::sessions::{self, Sessions};
 use super::step::{After, Step};
+use crate::anchor::is_replaced;
 use crate::connection::{Db, Durability, Sql, retry_busy, retry_busy_blocking};
 use crate::{session_file, wake};
+
+/// The database in use, and nobody else of this process uses it meanwhile.
+pub(super) struct InUse<'a>(MutexGuard<'a, Option<Db>>);
+
+impl Deref for InUse<'_> {
+    type Target = Db;
+
+    fn deref(&self) -> &Db {
+        self.0.as_ref().expect("made only where one is open")
+    }
+}
+
+impl DerefMut for InUse<'_> {
+    fn deref_mut(&mut self) -> &mut Db {
+        self.0.as_mut().expect("made only where one is open")
+    }
+}
 
 /// How long a drop waits for a busy database.
 const BRIEFLY: Duration = Duration::from_secs(1);
@@ -40,7 +71,8 @@ pub(super) struct Inner {
     path: PathBuf,
     trust: bool,
     wake_directory: PathBuf,
-    db: Mutex<Db>,
+    /// None while what is at the path may not be used yet.
+    db: Mutex<Option<Db>>,
     pub(super) sessions: Sessions,
     pub(super) debts: Debts,
     /// The process that opened it. A forked child ends nothing of its parent, and does not
@@ -50,8 +82,11 @@ pub(super) struct Inner {
 
 impl Inner {
     pub(super) fn open(path: &Path, trust: bool) -> Result<Arc<Inner>> {
-        let db = Db::open(path, trust)?;
-        let path = db.path().to_owned();
+        let path = Db::settle(path, trust)?;
+        let db = match Db::open(&path) {
+            Err(error) if is_replaced(&error) => None,
+            opened => Some(opened?),
+        };
         let directory = path.parent().unwrap_or(Path::new("/")).to_owned();
         Ok(Arc::new_cyclic(|itself| Inner {
             itself: Weak::clone(itself),
@@ -78,7 +113,17 @@ impl Inner {
         &self.wake_directory
     }
 
-    pub(super) fn db(&self) -> MutexGuard<'_, Db> {
+    /// The database, opened if it could not be before.
+    pub(super) fn db(&self) -> Result<InUse<'_>> {
+        let mut slot = self.slot();
+        if slot.is_none() {
+            self.sessions.begin_anew();
+            *slot = Some(Db::reopen(&self.path, self.trust)?);
+        }
+        Ok(InUse(slot))
+    }
+
+    fn slot(&self) -> MutexGuard<'_, Option<Db>> {
         // A panic inside a transaction has rolled it back.
         self.db.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -90,9 +135,9 @@ impl Inner {
     /// Reads, outside any transaction.
     pub(super) async fn read<T>(&self, mut look: impl FnMut(&Sql<'_>) -> Result<T>) -> Result<T> {
         retry_busy(|| {
-            let mut db = self.db();
+            let db = self.db()?;
             let seen = db.read(&mut look);
-            self.same_database(&mut db)?;
+            self.same_database(db)?;
             seen
         })
         .await
@@ -122,12 +167,37 @@ impl Inner {
         &self,
         make: &mut impl FnMut(&mut Step<'_>) -> Result<T>,
     ) -> Result<T> {
-        let mut db = self.db();
+        let mut db = self.db()?;
+        let made = self.make(&mut db, make);
+        if let Err(error) = &made {
+            self.sessions.settle();
+            if is_replaced(error) && db.has_lost_its_log() {
+                return Err(self.open_anew(db));
+            }
+        }
+        let db = self.same_database(db)?;
+        let (done, after) = made?;
+        self.sessions.note(after.granted);
+        drop(db);
+        for session in &after.wake {
+            wake::wake(&self.wake_directory, session);
+        }
+        for session in &after.buried {
+            self.clear_up(session);
+        }
+        Ok(done)
+    }
+
+    /// One transaction; a second one if the first turns out to have to be durable.
+    fn make<T>(
+        &self,
+        db: &mut Db,
+        make: &mut impl FnMut(&mut Step<'_>) -> Result<T>,
+    ) -> Result<(T, After)> {
         let mut durability = Durability::Crash;
         loop {
-            let mut after = None;
             let mut redo = false;
-            let done = db.write(durability, |sql| {
+            let made = db.write(durability, |sql| {
                 let mut step = Step::new(self, sql)?;
                 let done = make(&mut step)?;
                 step.bury_dead()?;
@@ -137,69 +207,69 @@ impl Inner {
                     redo = true;
                     return Err(Error::Internal("to be made durable".into()));
                 }
-                after = Some(left);
-                Ok(done)
+                Ok((done, left))
             });
-            if redo {
-                durability = Durability::PowerLoss;
-                continue;
+            if !redo {
+                return made;
             }
-            let done = match done {
-                Ok(done) => done,
-                Err(error) => {
-                    self.same_database(&mut db)?;
-                    return Err(error);
-                }
-            };
-            self.same_database(&mut db)?;
-            if let Some(after) = &after {
-                self.sessions.note(&after.granted);
-            }
-            drop(db);
-            self.committed(after);
-            return Ok(done);
-        }
-    }
-
-    /// What a committed step leaves to be done, when the database is free for others.
-    fn committed(&self, after: Option<After>) {
-        let Some(After { wake, buried, .. }) = after else {
-            return;
-        };
-        for session in wake {
-            wake::wake(&self.wake_directory, &session);
-        }
-        for session in buried {
-            self.clear_up(&session);
+            self.sessions.settle();
+            durability = Durability::PowerLoss;
         }
     }
 
     /// Removes the files of a session whose row is gone.
     pub(super) fn clear_up(&self, session: &SessionId) {
+        let pipe = || wake::bury(&self.wake_directory, session);
         // A file that stays is swept another time.
-        drop(session_file::bury(self.sessions.directory(), session));
-        wake::bury(&self.wake_directory, session);
+        drop(session_file::bury(self.sessions.directory(), session, pipe));
     }
 
-    pub(super) fn has_moved(&self) -> bool {
-        self.db().has_moved()
-    }
-
-    /// Looks whether the database has moved away.
-    pub(super) fn look_at_database(&self) -> Result<()> {
-        self.same_database(&mut self.db())
-    }
-
-    /// Opens what is at the path now, if that is another database than the one in use. The
-    /// passing error says that everything has to be asked again in that one.
-    fn same_database(&self, db: &mut Db) -> Result<()> {
-        if !db.has_moved() {
-            return Ok(());
+    /// Whether what this process holds was held in another database than the one that others
+    /// use. One that others cannot reach any more is closed.
+    pub(super) fn is_cut_off(&self) -> bool {
+        let mut slot = self.slot();
+        let cut_off = slot
+            .as_ref()
+            .is_none_or(|db| db.has_moved() || db.has_lost_its_log());
+        if cut_off {
+            *slot = None;
         }
+        cut_off
+    }
+
+    /// Looks closely whether the database, or its log, was taken away.
+    pub(super) fn look_at_database(&self) -> Result<()> {
+        let db = self.same_database(self.db()?)?;
+        match db.has_lost_its_log() {
+            false => Ok(()),
+            true => Err(self.open_anew(db)),
+        }
+    }
+
+    /// Makes sure that the database in use is the one at the path.
+    fn same_database<'a>(&self, db: InUse<'a>) -> Result<InUse<'a>> {
+        match db.has_moved() {
+            false => Ok(db),
+            true => Err(self.open_anew(db)),
+        }
+    }
+
+    /// Opens what is at the path now. The passing error says that everything has to be asked
+    /// again in that one.
+    fn open_anew(&self, db: InUse<'_>) -> Error {
+        let mut slot = db.0;
+        self.sessions.settle();
         self.sessions.begin_anew();
-        *db = Db::reopen(&self.path, self.trust)?;
-        let replaced = io::Error::new(io::ErrorKind::WouldBlock, "it was deleted or replaced");
-        Err(Error::io("use", &self.path, replaced))
+        // Closed first: within a process, SQLite has one log for all connections to a file.
+        *slot = None;
+        match Db::reopen(&self.path, self.trust) {
+            Err(error) => error,
+            Ok(db) => {
+                *slot = Some(db);
+                let why = io::Error::new(io::ErrorKind::WouldBlock, "it was deleted or replaced");
+                Error::io("use", &self.path, why)
+            }
+        }
     }
 
     pub(super) fn end_session(&self, session: &SessionId) {
@@ -215,10 +285,11 @@ impl Inner {
             true => Ok(()),
             false => self.write_briefly(|step| sessions::delete(step.sql, session)),
         };
+        // The file goes last: whoever sweeps finds the rest by it.
+        wake::bury(&self.wake_directory, session);
         if deleted.is_ok() {
             ending.file.end();
         }
-        wake::bury(&self.wake_directory, session);
     }
 
     pub(super) fn descriptor(&self, lease: &LeaseId) -> Result<OwnedFd> {
@@ -241,6 +312,14 @@ impl Inner {
         Error::Busy {
             place: self.place(resource, mode),
             holders: Vec::new(),
+        }
+    }
+
+    /// The error for a lease that was held in a database that is no more.
+    pub(super) fn over_with_database(&self, lease: &LeaseId) -> Error {
+        Error::LeaseOver {
+            lease: lease.clone(),
+            reason: "the database was deleted or replaced".into(),
         }
     }
 

@@ -7,21 +7,23 @@
 //! | nobody needs it | no active job claims it | – |
 //! | it is on record | written in the same transaction | written in the same transaction |
 
-use tenure_core::decide::{Bound, Millis};
+use std::collections::BTreeSet;
+
+use rusqlite::params;
+use tenure_core::decide::{Ask, Bound, Millis};
 use tenure_core::leases::{Finding, Findings, Recovery, grace};
-use tenure_core::{Binding, LeaseState, Owner, Result, SessionId, duration};
+use tenure_core::{Binding, LeaseState, Owner, Resource, Result, SessionId, duration};
 
 use super::claims::claimant;
 use super::inner::Inner;
 use super::list;
 use super::load::{Dead, Line};
 use super::moment::Moment;
-use super::row::LeaseRow;
+use super::row::{LeaseRow, number, parsed};
 use super::sessions;
 use super::step::Newcomer;
-use crate::connection::Sql;
+use crate::connection::{Rows, Sql};
 use crate::session_file::{self, Proof};
-use tenure_core::decide::Ask;
 
 /// So many leases are looked at by one call.
 const PAGE: usize = 1000;
@@ -51,6 +53,7 @@ impl Inner {
                 finding.recovered = self.take_away(actor, row).await?;
             }
             if next.is_none() {
+                self.sweep_lines().await?;
                 self.sweep_sessions().await?;
             }
         }
@@ -102,6 +105,31 @@ impl Inner {
             Ok(decision.changes.iter().any(ended))
         })
         .await
+    }
+
+    /// Takes those out of the lines who died waiting. Whoever moves a line on passes over them,
+    /// but while what they wait for is held, nobody does.
+    async fn sweep_lines(&self) -> Result<()> {
+        let mut after = 0;
+        loop {
+            let waiters = self.read(|sql| waiters_after(sql, after)).await?;
+            let Some(last) = waiters.last() else {
+                return Ok(());
+            };
+            after = last.place;
+            let sessions = || waiters.iter().map(|waiter| &waiter.session);
+            let dead = self.read(|sql| self.sessions.dead(sql, sessions())).await?;
+            let died = waiters.iter().filter(|row| dead.contains(&row.session));
+            let lines: BTreeSet<&Resource> = died.map(|row| &row.resource).collect();
+            for resource in lines {
+                self.write(|step| {
+                    let (loaded, decision) = step.decide(resource, Line::All, &Ask::Look, &dead)?;
+                    let changes = &decision.changes;
+                    step.write(resource, &loaded, changes, Newcomer::None)
+                })
+                .await?;
+            }
+        }
     }
 
     /// Deletes the rows and files of all sessions that are proved dead, and what sessions left
@@ -165,6 +193,27 @@ impl Inner {
         let swept: Result<()> = swept.await;
         drop(swept);
     }
+}
+
+/// Someone in line, somewhere.
+struct InSomeLine {
+    place: i64,
+    resource: Resource,
+    session: SessionId,
+}
+
+/// A page of everyone who waits, whatever for.
+fn waiters_after(sql: &Sql<'_>, place: i64) -> Result<Vec<InSomeLine>> {
+    const SELECT: &str = "SELECT place, resource, session FROM waiters \
+        WHERE place > ?1 ORDER BY place LIMIT ?2";
+    let limit = i64::try_from(PAGE).unwrap_or(i64::MAX);
+    sql.query(SELECT, params![place, limit], Rows::AtMost(PAGE), |row| {
+        Ok(InSomeLine {
+            place: number(row, 0)?,
+            resource: parsed(row, 1)?,
+            session: parsed(row, 2)?,
+        })
+    })
 }
 
 fn stale_lease(

@@ -14,21 +14,27 @@ use super::step::{Newcomer, Step};
 impl Inner {
     pub(super) async fn end(&self, lease: &LeaseId) -> Result<()> {
         let mut last_of = None;
-        let ended = self
-            .write(|step| {
-                let row = load_lease(step.sql, lease, &step.moment)?;
-                let Some(row) = row else { return Ok(false) };
-                let session = &row.lease.session;
-                last_of = self
-                    .sessions
-                    .ends_with(session, lease)
-                    .then(|| session.clone());
-                if let Some(session) = &last_of {
-                    sessions::delete(step.sql, session)?;
-                }
-                end_row(step, &row)
-            })
-            .await?;
+        let ended = self.write(|step| {
+            let row = load_lease(step.sql, lease, &step.moment)?;
+            let Some(row) = row else { return Ok(false) };
+            let session = &row.lease.session;
+            last_of = self
+                .sessions
+                .ends_with(session, lease)
+                .then(|| session.clone());
+            if let Some(session) = &last_of {
+                sessions::delete(step.sql, session)?;
+            }
+            end_row(step, &row)
+        });
+        let ended = match ended.await {
+            // What was held here in a database that is no more is over.
+            Err(_) if self.sessions.keeping(lease).is_some() && self.is_cut_off() => {
+                self.sessions.no_longer_holds(lease);
+                return Err(self.over_with_database(lease));
+            }
+            ended => ended?,
+        };
         if let Some(session) = last_of {
             self.sessions.row_is_gone(&session);
         }

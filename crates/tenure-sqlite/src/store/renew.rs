@@ -19,11 +19,8 @@ const HEARTBEAT_EVERY: Duration = Duration::from_secs(10);
 impl Inner {
     /// Makes sure that a lease is held. Nearly always a read; now and then a heartbeat.
     pub(super) async fn show(&self, lease: &LeaseId) -> Result<()> {
-        if self.has_moved() {
-            return Err(Error::LeaseOver {
-                lease: lease.clone(),
-                reason: "the database was deleted or replaced".into(),
-            });
+        if self.is_cut_off() {
+            return Err(self.over_with_database(lease));
         }
         let moment = Moment::now()?;
         let row = self.read(|sql| load_lease(sql, lease, &moment)).await?;

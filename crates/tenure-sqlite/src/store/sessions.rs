@@ -11,19 +11,24 @@
 //! after 2 frees the lock of the file, and the next to look proves the session dead. A crash
 //! within 3 leaves a file that nobody names.
 //!
+//! What a session holds it claims by a number (`session_file`), from before the commit of the
+//! grant until the lease is over or the grant failed: never more than it holds, lest others are
+//! kept waiting for it after an older copy of the database was put in place.
+//!
 //! A lease whose session has no row belongs to a session that is over: a row is deleted only
 //! by the session itself, at its end, or by who proved it dead.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::params;
-use tenure_core::{Asker, LeaseId, Result, SessionId};
+use tenure_core::{Asker, LeaseId, Result, SessionId, Token};
 
 use super::load::Dead;
 use super::moment::Moment;
 use super::row::{number, text};
+use super::step::Grant;
 use crate::connection::{Rows, Sql};
 use crate::session_file::{Proof, SessionFile, prove};
 
@@ -31,12 +36,20 @@ use crate::session_file::{Proof, SessionFile, prove};
 pub(super) struct Sessions {
     directory: PathBuf,
     own: Mutex<HashMap<SessionId, Own>>,
+    /// Sessions that claim what is not committed yet.
+    unsettled: Mutex<Vec<SessionId>>,
 }
 
 struct Own {
     file: Arc<SessionFile>,
-    /// What it holds, so that the end is known.
-    leases: HashSet<LeaseId>,
+    /// What it holds, so that the end is known, and the number it claims each by.
+    leases: HashMap<LeaseId, Token>,
+    /// The same by number.
+    numbers: BTreeSet<(Token, LeaseId)>,
+    /// The number of what a step under way grants it.
+    pending: Token,
+    /// The number up to which it claims.
+    claimed: Token,
     /// Nothing more will be asked for: its row goes with its last lease.
     closing: bool,
     row_is_gone: bool,
@@ -53,7 +66,14 @@ impl Sessions {
         Self {
             directory,
             own: Mutex::default(),
+            unsettled: Mutex::default(),
         }
+    }
+
+    fn unsettled(&self) -> std::sync::MutexGuard<'_, Vec<SessionId>> {
+        self.unsettled
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn own(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, Own>> {
@@ -78,7 +98,10 @@ impl Sessions {
         let file = Arc::new(SessionFile::begin(&self.directory, session)?);
         let new = Own {
             file: Arc::clone(&file),
-            leases: HashSet::new(),
+            leases: HashMap::new(),
+            numbers: BTreeSet::new(),
+            pending: Token::NONE,
+            claimed: Token::NONE,
             closing: false,
             row_is_gone: false,
         };
@@ -113,12 +136,41 @@ impl Sessions {
         sql.execute(UPSERT, row).map(drop)
     }
 
+    /// Claims what a step is about to grant to a session of this process. It has to be settled or
+    /// noted before the next step.
+    pub(super) fn claim(&self, session: &SessionId, number: Token) -> Result<()> {
+        if let Some(own) = self.own().get_mut(session) {
+            if own.claimed < number {
+                own.file.claim(number)?;
+                own.claimed = number;
+            }
+            // Meanwhile another thread may end a lease, and claim less.
+            own.pending = number;
+            self.unsettled().push(session.clone());
+        }
+        Ok(())
+    }
+
+    /// Takes back claims of a step that failed, or whose grants are worth nothing.
+    pub(super) fn settle(&self) {
+        for session in self.unsettled().drain(..) {
+            if let Some(own) = self.own().get_mut(&session) {
+                own.pending = Token::NONE;
+                own.settle();
+            }
+        }
+    }
+
     /// Notes leases that were granted to sessions of this process.
-    pub(super) fn note(&self, granted: &[(SessionId, LeaseId)]) {
+    pub(super) fn note(&self, granted: Vec<Grant>) {
+        self.unsettled().clear();
         let mut own = self.own();
-        for (session, lease) in granted {
-            if let Some(own) = own.get_mut(session) {
-                own.leases.insert(lease.clone());
+        for grant in granted {
+            if let Some(own) = own.get_mut(&grant.session) {
+                own.forget(&grant.lease);
+                own.numbers.insert((grant.number, grant.lease.clone()));
+                own.leases.insert(grant.lease, grant.number);
+                own.pending = Token::NONE;
             }
         }
     }
@@ -126,14 +178,23 @@ impl Sessions {
     /// Notes that a session of this process no longer keeps a lease.
     pub(super) fn no_longer_holds(&self, lease: &LeaseId) {
         for own in self.own().values_mut() {
-            own.leases.remove(lease);
+            if own.forget(lease) {
+                own.settle();
+            }
         }
+    }
+
+    /// Whether this is a session of this process, and keeps a lease.
+    pub(super) fn keeps(&self, session: &SessionId, lease: &LeaseId) -> bool {
+        let own = self.own();
+        own.get(session)
+            .is_some_and(|own| own.leases.contains_key(lease))
     }
 
     /// The file that keeps a lease held, if it belongs to a session of this process.
     pub(super) fn keeping(&self, lease: &LeaseId) -> Option<Arc<SessionFile>> {
         let own = self.own();
-        let keeping = own.values().find(|own| own.leases.contains(lease));
+        let keeping = own.values().find(|own| own.leases.contains_key(lease));
         keeping.map(|own| Arc::clone(&own.file))
     }
 
@@ -147,8 +208,9 @@ impl Sessions {
     /// Whether a session is closing and this is all it holds.
     pub(super) fn ends_with(&self, session: &SessionId, lease: &LeaseId) -> bool {
         let own = self.own();
-        own.get(session)
-            .is_some_and(|own| own.closing && own.leases.len() == 1 && own.leases.contains(lease))
+        own.get(session).is_some_and(|own| {
+            own.closing && own.leases.len() == 1 && own.leases.contains_key(lease)
+        })
     }
 
     /// The row of a session of this process was deleted.
@@ -213,6 +275,27 @@ impl Sessions {
             }
         }
         Ok(dead)
+    }
+}
+
+impl Own {
+    /// Forgets a lease. Whether it was held.
+    fn forget(&mut self, lease: &LeaseId) -> bool {
+        let Some(number) = self.leases.remove(lease) else {
+            return false;
+        };
+        self.numbers.remove(&(number, lease.clone()));
+        true
+    }
+
+    /// Claims no more than what it holds or is about to.
+    fn settle(&mut self) {
+        let holds = self.numbers.last().map(|(number, _)| *number);
+        let holds = holds.unwrap_or(Token::NONE).max(self.pending);
+        if holds < self.claimed {
+            self.file.claim_no_more_than(holds);
+            self.claimed = holds;
+        }
     }
 }
 

@@ -9,6 +9,10 @@
 //!    step that finds this out half-way is rolled back and made again, durably.
 //! 4. Wake exactly those who were granted something.
 //!
+//! Every grant draws a token, that of a read lock too: by it an older copy of the database is
+//! told from the newest (`anchor`). Whoever of this process is granted something claims its number
+//! before 3.
+//!
 //! A crash before 3 changes nothing but the anchor, which only loses a number. A crash
 //! between 3 and 4 leaves a waiter unwoken: it looks by itself before long (`wait`).
 
@@ -48,16 +52,25 @@ pub(super) struct Step<'a> {
     pub(super) actor: Option<Owner>,
     pub(super) wake: Vec<SessionId>,
     /// Grants to sessions of this process.
-    granted: Vec<(SessionId, LeaseId)>,
+    granted: Vec<Grant>,
+    /// The last token drawn in this step.
+    drawn: Option<Token>,
     /// Sessions that were found dead: their rows go with this step.
     dead: Dead,
     durable: bool,
 }
 
+/// A lease that a session of this process is granted, and the number it claims it by.
+pub(super) struct Grant {
+    pub(super) session: SessionId,
+    pub(super) lease: LeaseId,
+    pub(super) number: Token,
+}
+
 /// What a committed step leaves to be done.
 pub(super) struct After {
     pub(super) wake: Vec<SessionId>,
-    pub(super) granted: Vec<(SessionId, LeaseId)>,
+    pub(super) granted: Vec<Grant>,
     pub(super) buried: Dead,
     pub(super) durable: bool,
 }
@@ -71,6 +84,7 @@ impl<'a> Step<'a> {
             actor: None,
             wake: Vec::new(),
             granted: Vec::new(),
+            drawn: None,
             dead: Dead::new(),
             durable: false,
         })
@@ -95,10 +109,30 @@ impl<'a> Step<'a> {
         self.store.sessions.record(self.sql, asker, &self.moment)
     }
 
-    /// Notes that a session of this process holds a lease, once the step has committed.
-    pub(super) fn granted(&mut self, lease: &Lease) {
-        let grant = (lease.session.clone(), lease.lease.clone());
-        self.granted.push(grant);
+    /// Claims a lease for a session of this process, which holds it once the step has
+    /// committed.
+    pub(super) fn granted(&mut self, lease: &Lease) -> Result<()> {
+        // What was offered before has a number that is not above this one, and a database that
+        // does not know of the offer knows of none as high.
+        let number = match self.drawn {
+            Some(drawn) => drawn,
+            None => audit::last_drawn(self.sql)?,
+        };
+        self.store.sessions.claim(&lease.session, number)?;
+        self.granted.push(Grant {
+            session: lease.session.clone(),
+            lease: lease.lease.clone(),
+            number,
+        });
+        Ok(())
+    }
+
+    /// The same for a lease that was upgraded, if a session of this process keeps it.
+    pub(super) fn upgraded(&mut self, lease: &Lease) -> Result<()> {
+        match self.store.sessions.keeps(&lease.session, &lease.lease) {
+            true => self.granted(lease),
+            false => Ok(()),
+        }
     }
 
     /// Notes sessions that were found dead.
@@ -229,7 +263,7 @@ impl<'a> Step<'a> {
         ];
         self.sql.execute(INSERT, row)?;
         self.audit(Action::Acquire, &lease, None, false)?;
-        self.granted(&lease);
+        self.granted(&lease)?;
         Ok(lease)
     }
 
@@ -268,7 +302,7 @@ impl<'a> Step<'a> {
             reason: Some("next in line"),
             ends: false,
         };
-        audit::append(self.sql, &line, &self.moment)?;
+        audit::append(self.sql, &line, self.drawn, &self.moment)?;
         self.wake.push(waiter.session.clone());
         Ok(())
     }
@@ -305,6 +339,9 @@ impl<'a> Step<'a> {
             Mode::Write => Action::Upgrade,
             Mode::Read | Mode::Upgradeable => Action::Downgrade,
         };
+        if mode.is_exclusive() {
+            self.upgraded(&lease)?;
+        }
         self.audit(action, &lease, None, false)
     }
 
@@ -460,20 +497,38 @@ impl<'a> Step<'a> {
     }
 
     /// The token of a grant: a new one if it is exclusive, else the current one.
-    fn token_for(&self, resource: &Resource, mode: Mode) -> Result<Token> {
+    fn token_for(&mut self, resource: &Resource, mode: Mode) -> Result<Token> {
         let current = load_token(self.sql, resource)?;
         self.token_after(current, resource, mode)
     }
 
-    fn token_after(&self, current: Token, resource: &Resource, mode: Mode) -> Result<Token> {
+    fn token_after(&mut self, current: Token, resource: &Resource, mode: Mode) -> Result<Token> {
         const UPSERT: &str = "INSERT INTO resources (resource, token) VALUES (?1, ?2) \
             ON CONFLICT (resource) DO UPDATE SET token = ?2";
+        let token = self.draw(current)?;
         if !mode.is_exclusive() {
             return Ok(current);
         }
-        let token = self.sql.draw(current)?;
         let row = params![resource.as_str(), signed(token)];
         self.sql.execute(UPSERT, row)?;
+        Ok(token)
+    }
+
+    /// Draws a token, and makes sure with the first that nothing is missing in this database that
+    /// someone alive relies on: see [`anchor`](crate::anchor).
+    fn draw(&mut self, floor: Token) -> Result<Token> {
+        let token = match self.drawn {
+            Some(drawn) => self.sql.draw(floor.max(drawn))?.token,
+            None => {
+                let known = audit::last_drawn(self.sql)?;
+                let drawn = self.sql.draw(floor.max(known))?;
+                if drawn.before.is_none_or(|before| before > known) {
+                    self.sql.check_nothing_is_missing(known)?;
+                }
+                drawn.token
+            }
+        };
+        self.drawn = Some(token);
         Ok(token)
     }
 
@@ -495,7 +550,7 @@ impl<'a> Step<'a> {
             reason,
             ends,
         };
-        audit::append(self.sql, &line, &self.moment)
+        audit::append(self.sql, &line, self.drawn, &self.moment)
     }
 
     fn lease_of<'l>(&self, loaded: &'l Loaded, lease: &LeaseId) -> Result<&'l LeaseRow> {

@@ -18,6 +18,7 @@ enum Asked {
 
 impl Inner {
     pub(super) async fn try_become_write(&self, lease: &LeaseId) -> Result<Option<Token>> {
+        self.settle_upgrade(lease).await?;
         let resource = self.resource_of(lease).await?;
         let asked = self.ask_upgrade(lease, &resource, Newcomer::None, Wait::No);
         match asked.await? {
@@ -27,6 +28,7 @@ impl Inner {
     }
 
     pub(super) async fn become_write(&self, request: &UpgradeRequest) -> Result<Token> {
+        self.settle_upgrade(&request.lease).await?;
         let resource = self.resource_of(&request.lease).await?;
         let until = request.until.unwrap_or(Millis::MAX);
         let line = InLine::new(self, Place::Upgrade(request, &resource), until)?;

@@ -249,7 +249,10 @@ impl<'a> InLine<'a> {
     /// Takes up what was granted. None if it had passed on already.
     async fn accept(&self, row: LeaseRow) -> Result<Option<Lease>> {
         match self.place {
-            Place::Upgrade(..) => Ok(Some(row.lease)),
+            Place::Upgrade(..) => {
+                let id = &row.lease.lease;
+                self.store.write(|step| claim_upgrade(step, id)).await
+            }
             Place::Lease(_) => self.accept_at_once().await,
         }
     }
@@ -302,7 +305,7 @@ fn accept(step: &mut Step<'_>, id: &LeaseId) -> Result<Option<Lease>> {
             let mut lease = row.lease.clone();
             lease.state = tenure_core::LeaseState::Held;
             lease.heartbeat_at = step.moment.wall;
-            step.granted(&lease);
+            step.granted(&lease)?;
             Ok(Some(lease))
         }
         Outcome::Refused(tenure_core::decide::Refusal::Revoked) => {
@@ -311,6 +314,16 @@ fn accept(step: &mut Step<'_>, id: &LeaseId) -> Result<Option<Lease>> {
         }
         _ => Ok(None),
     }
+}
+
+/// Claims an upgrade that whoever left granted. None if it is not there any more.
+fn claim_upgrade(step: &mut Step<'_>, id: &LeaseId) -> Result<Option<Lease>> {
+    let row = load_lease(step.sql, id, &step.moment)?;
+    let Some(row) = row.filter(|row| row.lease.mode == Mode::Write) else {
+        return Ok(None);
+    };
+    step.upgraded(&row.lease)?;
+    Ok(Some(row.lease))
 }
 
 fn lets_go(decision: &Decision) -> bool {

@@ -3,4 +3,5 @@
 mod answers;
 mod copy;
 mod kept;
+mod restored;
 mod threads;

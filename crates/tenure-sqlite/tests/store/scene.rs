@@ -8,11 +8,13 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use tempfile::TempDir;
 use tenure::{
-    Guard, Keeper, Mode, Options, Owner, Query, Resource, Result, Session, SessionOptions, Waiting,
+    Guard, Keeper, Listing, Mode, Options, Owner, Query, Resource, Result, Session, SessionOptions,
+    Waiting,
 };
 use tenure_testkit::agent::Agent;
 use tenure_testkit::agent::process::this_test_binary;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 /// Whatever a test waits for happens within this time, or the test fails.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -133,10 +135,11 @@ fn wait(limit: Duration) -> Options {
     }
 }
 
-/// Asks for a lock for a while.
+/// Asks for a lock for a while. An answer that comes far too late fails the test.
 pub async fn acquire(session: &Session, name: &str, mode: Mode, limit: Duration) -> Result<Guard> {
     let (resource, options) = (resource(name), wait(limit));
-    session.acquire(&resource, mode, &options).await
+    let asked = session.acquire(&resource, mode, &options);
+    timeout(limit + PATIENCE, asked).await.unwrap()
 }
 
 /// Takes a lock, waiting for it.
@@ -147,8 +150,8 @@ pub async fn take(session: &Session, name: &str, mode: Mode) -> Guard {
 /// Takes a lock if that needs no waiting.
 pub async fn try_take(session: &Session, name: &str, mode: Mode) -> Option<Guard> {
     let (resource, options) = (resource(name), Options::default());
-    let tried = session.try_acquire(&resource, mode, &options).await;
-    tried.unwrap()
+    let tried = session.try_acquire(&resource, mode, &options);
+    timeout(PATIENCE, tried).await.unwrap().unwrap()
 }
 
 /// Asks for a lock in a task of its own, and returns when the request is in line.
@@ -165,9 +168,15 @@ pub async fn ask(
     asking
 }
 
+/// All that is held and awaited. Looking never waits for anyone who writes.
+pub async fn list(keeper: &Keeper) -> Listing {
+    let query = Query::default();
+    let listed = timeout(PATIENCE, keeper.list(&query)).await;
+    listed.unwrap().unwrap()
+}
+
 pub async fn waiting(keeper: &Keeper) -> Vec<Waiting> {
-    let listing = keeper.list(&Query::default()).await.unwrap();
-    listing.waiting.unwrap()
+    list(keeper).await.waiting.unwrap()
 }
 
 /// Waits until an owner is in line.
@@ -186,7 +195,7 @@ pub async fn until_nobody_waits(keeper: &Keeper) {
 
 /// What is held, with owners and modes.
 pub async fn held(keeper: &Keeper) -> Vec<String> {
-    let listing = keeper.list(&Query::default()).await.unwrap();
+    let listing = list(keeper).await;
     let show = |lease: tenure::Lease| format!("{} {} {}", lease.owner, lease.resource, lease.mode);
     listing.held.into_iter().map(show).collect()
 }

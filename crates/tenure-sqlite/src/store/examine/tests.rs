@@ -26,7 +26,7 @@ async fn found(store: &SqliteStore, name: &str) -> Examined {
 
 /// Folds the log, so that the file alone is the database, and says where something begins in it.
 fn page_of(store: &SqliteStore, name: &str) -> u64 {
-    let page = store.inner.db().unlimited(|sql| {
+    let page = store.inner.db().unwrap().unlimited(|sql| {
         sql.one("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
         let select = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
         sql.one(select, [name], |row| number::<i64>(row, 0))
@@ -61,7 +61,14 @@ async fn a_sound_database_is_told_to_be_so_in_every_part() {
     assert_eq!(names, expected);
     assert!(all.iter().all(|one| one.good && one.remedy.is_none()));
     let schema = found(&store, "schema").await.text;
-    let id = store.inner.db().anchor().store_id().unwrap().unwrap();
+    let id = store
+        .inner
+        .db()
+        .unwrap()
+        .anchor()
+        .store_id()
+        .unwrap()
+        .unwrap();
     assert!(schema.contains(&format!("store {id}")), "{schema}");
     let version = format!("version {},", crate::schema::VERSION);
     assert!(schema.starts_with(&version), "{schema}");
@@ -133,7 +140,11 @@ async fn sessions_are_counted_by_what_is_proved_of_them() {
             file.device(),
             file.inode()
         );
-        let done = store.inner.db().unlimited(|sql| sql.execute(&row, []));
+        let done = store
+            .inner
+            .db()
+            .unwrap()
+            .unlimited(|sql| sql.execute(&row, []));
         done.unwrap();
     }
     drop(dead);

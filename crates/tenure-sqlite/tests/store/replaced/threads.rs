@@ -14,6 +14,8 @@ use tokio::task::JoinHandle;
 use crate::scene::{PATIENCE, Scene, acquire, session};
 
 const ROUNDS: u32 = 40;
+/// How long whoever has a lock keeps it.
+const INSIDE: Duration = Duration::from_millis(5);
 
 /// One lock, and who believes to have it.
 struct Door {
@@ -48,7 +50,8 @@ fn go_in_and_out(session: Session, door: &Arc<Door>, stop: &Arc<AtomicBool>) -> 
             };
             let others = door.inside.fetch_add(1, Ordering::SeqCst);
             assert_eq!(others, 0, "two have {}", door.name);
-            tokio::task::yield_now().await;
+            // Long enough for another to come in by the new database, if that were possible.
+            tokio::time::sleep(INSIDE).await;
             door.inside.fetch_sub(1, Ordering::SeqCst);
             door.entered.fetch_add(1, Ordering::SeqCst);
             drop(guard);
