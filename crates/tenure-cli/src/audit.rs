@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use tenure::{AuditPage, AuditQuery};
 
-use crate::cli::{self, Global};
+use crate::cli::{self, Global, Slot};
 use crate::context::{Context, WAIT_DEFAULT};
 use crate::report::{Failure, word};
 use crate::table::{self, Table};
@@ -13,6 +13,8 @@ use crate::{output, runtime};
 /// Shows one page of the record, oldest first.
 pub fn audit(global: &Global, options: cli::Audit) -> Result<ExitCode, Failure> {
     let context = Context::new(global)?;
+    let resource = options.resource.as_ref();
+    let of_slots = resource.is_some_and(|resource| resource.kind() == Slot::KIND);
     let query = AuditQuery {
         resource: options.resource,
         since: options.since,
@@ -20,7 +22,10 @@ pub fn audit(global: &Global, options: cli::Audit) -> Result<ExitCode, Failure> 
         after: options.after,
     };
     runtime::block_on(async {
-        let keeper = context.keeper(WAIT_DEFAULT).await?;
+        let keeper = match of_slots {
+            true => context.slots(WAIT_DEFAULT).await?,
+            false => context.keeper(WAIT_DEFAULT).await?,
+        };
         let page = keeper.audit(&query).await?;
         match global.json {
             true => output::json(&page)?,

@@ -3,10 +3,11 @@
 use std::process::ExitCode;
 
 use serde::Serialize;
-use tenure::{Resource, Token};
+use tenure::{Error, Resource, Token};
 
 use crate::cli::{self, Global};
 use crate::context::{Context, WAIT_DEFAULT};
+use crate::ls::missing;
 use crate::report::Failure;
 use crate::{output, runtime};
 
@@ -21,6 +22,11 @@ struct Good<'a> {
 pub fn check(global: &Global, options: &cli::Check) -> Result<ExitCode, Failure> {
     let context = Context::new(global)?;
     let cli::Check { resource, token } = options;
+    // Nothing can be said of a token where there is no store; and a question makes none.
+    if missing(&context.located.url).is_some() {
+        let problem = format!("there is no store at {}", context.located.url);
+        return Err(Error::NotFound(problem).into());
+    }
     runtime::block_on(async {
         let keeper = context.keeper(WAIT_DEFAULT).await?;
         keeper.check(resource, *token).await?;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use serde::Serialize;
-use tenure::{Error, Lease, LeaseTerms, LockSet, Options, SessionOptions};
+use tenure::{Error, Keeper, Lease, LeaseTerms, LockSet, Options, SessionOptions};
 
 use crate::cli::{self, Global};
 use crate::context::{Context, WAIT_DEFAULT, own_command, owner};
@@ -24,7 +24,8 @@ struct Leases<'a> {
 pub fn lock(global: &Global, options: cli::Lock) -> Result<ExitCode, Failure> {
     let context = Context::new(global)?;
     runtime::block_on(async {
-        let leases = take(&context, options).await?;
+        let keeper = context.keeper(WAIT_DEFAULT).await?;
+        let leases = take(&keeper, options).await?;
         let printed = match global.json {
             true => output::json(&Leases { leases: &leases }),
             false => {
@@ -32,15 +33,20 @@ pub fn lock(global: &Global, options: cli::Lock) -> Result<ExitCode, Failure> {
                 output::text(&ids.collect::<String>())
             }
         };
-        printed?;
+        if let Err(failure) = printed {
+            // Nobody knows of them, so nobody could release them.
+            for lease in leases.iter().rev() {
+                drop(keeper.release(&lease.lease, None).await);
+            }
+            return Err(failure);
+        }
         Ok(ExitCode::SUCCESS)
     })
 }
 
-async fn take(context: &Context, options: cli::Lock) -> Result<Vec<Lease>, Failure> {
+async fn take(keeper: &Keeper, options: cli::Lock) -> Result<Vec<Lease>, Failure> {
     let mut signals = Signals::listen()?;
-    let keeper = context.keeper(WAIT_DEFAULT).await?;
-    let ancestors = Ancestors::proved(nesting::outers()?, Some(&keeper), None).await?;
+    let ancestors = Ancestors::proved(nesting::outers()?, Some(keeper), None).await?;
     let session = keeper.session(SessionOptions {
         owner: owner(options.owner)?,
         command: Some(own_command()),

@@ -175,8 +175,9 @@ mod tests {
 
     #[test]
     fn ids_of_a_later_time_are_greater_and_those_of_one_time_differ() {
-        let at =
-            |seconds: i64, random| LeaseId::new_at(Timestamp::from_millis(seconds * 1000), [random; 10]);
+        let at = |seconds: i64, random| {
+            LeaseId::new_at(Timestamp::from_millis(seconds * 1000), [random; 10])
+        };
         let early = at(1_794_000_000, 255);
         assert!(early < at(1_794_000_008, 0));
         assert_ne!(early, at(1_794_000_000, 254));

@@ -151,9 +151,6 @@ pub trait Store: Send + Sync {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
-    /// A session will ask for nothing more: what ends it may go with its last lease.
-    fn close_session(&self, _session: &SessionId) {}
-
     /// Ends a session that holds nothing any more, as far as it can.
     fn end_session(&self, _session: &SessionId) {}
 

@@ -78,12 +78,6 @@ impl Session {
         &self.shared.keeper
     }
 
-    /// Says that nothing more will be asked for: the end of the session then costs nothing more
-    /// than that of its last lock. Asking all the same is allowed.
-    pub fn close(&self) {
-        self.shared.keeper.store().close_session(self.id());
-    }
-
     /// Takes a lock, waiting for it as long as the options say.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ use super::values::{parse_cursor, parse_limit, parse_reason, parse_resource, par
 #[derive(Debug, Args)]
 pub struct Ls {
     /// The beginning of a resource, or a kind; `slot` shows the slots
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub prefix: Option<String>,
     /// Only what this owner holds
     #[arg(long)]

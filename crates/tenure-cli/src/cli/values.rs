@@ -33,6 +33,12 @@ impl Wanted {
             ));
         }
         let resource = Resource::parse_bytes(name).map_err(|error| error.to_string())?;
+        if resource.kind() == Slot::KIND {
+            let id = resource.id();
+            return Err(format!(
+                "slots are not among the locks; use: tenure run --slot {id}:N"
+            ));
+        }
         Ok(Self { resource, mode })
     }
 }

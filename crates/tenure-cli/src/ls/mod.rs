@@ -40,7 +40,7 @@ pub fn ls(global: &Global, options: &cli::Ls) -> Result<ExitCode, Failure> {
 }
 
 /// The database, if it is not there yet. Looking need not make it.
-fn missing(url: &str) -> Option<&Path> {
+pub fn missing(url: &str) -> Option<&Path> {
     let path = url.strip_prefix("sqlite:");
     let path = path.filter(|path| !path.is_empty()).map(Path::new)?;
     matches!(path.try_exists(), Ok(false)).then_some(path)

@@ -117,9 +117,6 @@ async fn under_locks(
     };
     let on_loss = |error| report.late_failure(&Failure::Error(error));
     let ended = child.supervise(&mut signals, &guards, on_loss).await;
-    for session in sessions.iter().flatten() {
-        session.close();
-    }
     let lost_late = release(guards).await;
     // Before this process may end itself by the signal that ended the command.
     drop(sessions);

@@ -18,6 +18,7 @@ CREATE TABLE dal_locks (
     resource       TEXT NOT NULL,
     mode           TEXT NOT NULL,     -- read, write, upgradeable
     upgraded       INTEGER NOT NULL DEFAULT 0,
+    upgraded_by    TEXT,              -- the session that waited for it to become write
     session        TEXT NOT NULL,
     token          INTEGER NOT NULL,
     acquired_at    TEXT NOT NULL,

@@ -60,8 +60,8 @@ impl DerefMut for InUse<'_> {
     }
 }
 
-/// How long a drop waits for a busy database.
-const BRIEFLY: Duration = Duration::from_secs(1);
+/// How long a drop waits for a busy database, before what it has to do is owed.
+const BRIEFLY: Duration = Duration::from_millis(100);
 
 /// What the store and its background work have in common.
 pub(super) struct Inner {
@@ -276,19 +276,16 @@ impl Inner {
         if self.is_forked() {
             return;
         }
-        let Some(ending) = self.sessions.forget(session) else {
+        let Some(file) = self.sessions.forget(session) else {
             return;
         };
         // Row first, file then. Where the row cannot be deleted the file stays: unlocked it
         // proves the session dead, missing it would prove nothing.
-        let deleted = match ending.row_is_gone {
-            true => Ok(()),
-            false => self.write_briefly(|step| sessions::delete(step.sql, session)),
-        };
+        let deleted = self.write_briefly(|step| sessions::delete(step.sql, session));
         // The file goes last: whoever sweeps finds the rest by it.
         wake::bury(&self.wake_directory, session);
         if deleted.is_ok() {
-            ending.file.end();
+            file.end();
         }
     }
 

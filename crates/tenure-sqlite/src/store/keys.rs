@@ -144,13 +144,19 @@ fn find(step: &Step<'_>, keyed: &Keyed) -> Result<Option<Row>> {
     })
 }
 
-/// Deletes a few keys whose time is over, so that the table does not grow for ever.
+/// Deletes a few keys whose time is over, so that the table does not grow for ever. Those of this
+/// boot are as old as the clock that decides says, whatever the one on the wall does.
 fn forget_old(step: &Step<'_>) -> Result<()> {
     const DELETE: &str = "DELETE FROM keys WHERE (owner, key) IN \
-        (SELECT owner, key FROM keys WHERE made_at < ?1 ORDER BY made_at LIMIT 10)";
+        (SELECT owner, key FROM keys WHERE made_at < ?1 AND (boot_id <> ?2 OR made_boot < ?3) \
+        ORDER BY made_at LIMIT 10)";
     let kept = i64::try_from(KEY_KEPT.as_millis()).unwrap_or(i64::MAX);
     let oldest = Timestamp::from_millis(step.moment.wall.as_millis().saturating_sub(kept));
-    step.sql
-        .execute(DELETE, params![oldest.to_string()])
-        .map(drop)
+    let oldest_boot = step.moment.boot.saturating_sub(millis(KEY_KEPT));
+    let row = params![
+        oldest.to_string(),
+        step.moment.boot_id,
+        super::row::column(oldest_boot),
+    ];
+    step.sql.execute(DELETE, row).map(drop)
 }

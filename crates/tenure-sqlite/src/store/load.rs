@@ -72,13 +72,13 @@ impl Loaded {
         self.waiters.iter().find(|row| row.waiter.lease == *id)
     }
 
-    /// The sessions whose death would let someone in: those that keep a lease, and the first in
-    /// line.
+    /// The sessions whose death would let someone in: those that keep a lease, and those at the
+    /// front of the line.
     pub(super) fn in_the_way(&self) -> Vec<SessionId> {
         let holding = self.leases.iter().filter(|row| row.ends_with_session());
         let holding = holding.map(|row| &row.lease.session);
-        let first = self.waiters.first().map(|row| &row.session);
-        holding.chain(first).cloned().collect()
+        let waiting = self.waiters.iter().map(|row| &row.session);
+        holding.chain(waiting).cloned().collect()
     }
 
     /// Notes what was proved.

@@ -140,10 +140,6 @@ impl Store for SqliteStore {
         Box::pin(async { Ok(self.inner.look_over().await) })
     }
 
-    fn close_session(&self, session: &SessionId) {
-        self.inner.sessions.close(session);
-    }
-
     fn end_session(&self, session: &SessionId) {
         self.inner.end_session(session);
     }

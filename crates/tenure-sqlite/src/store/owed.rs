@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
-use tenure_core::{LeaseId, Resource, Result};
+use tenure_core::{LeaseId, Resource, Result, SessionId};
 
 use super::inner::Inner;
 use super::release;
@@ -31,8 +31,8 @@ pub(super) enum Owed {
     Lease(LeaseId),
     /// A place in the line, or what it was granted.
     Place(LeaseId, Resource),
-    /// An upgrade that waits, or was granted meanwhile.
-    Upgrade(LeaseId, Resource),
+    /// An upgrade that this session waits for, or was granted meanwhile.
+    Upgrade(LeaseId, Resource, SessionId),
 }
 
 /// All that is owed.
@@ -58,7 +58,7 @@ impl Debts {
     }
 
     fn upgrade_of(&self, lease: &LeaseId) -> Option<Owed> {
-        let is_it = |owed: &&Owed| matches!(owed, Owed::Upgrade(id, _) if id == lease);
+        let is_it = |owed: &&Owed| matches!(owed, Owed::Upgrade(id, ..) if id == lease);
         self.state().owed.iter().find(is_it).cloned()
     }
 
@@ -71,7 +71,7 @@ impl Debts {
         let mut state = self.state();
         if !state.owed.is_empty() {
             state.owed.retain(|owed| match owed {
-                Owed::Lease(id) | Owed::Place(id, _) | Owed::Upgrade(id, _) => id != lease,
+                Owed::Lease(id) | Owed::Place(id, _) | Owed::Upgrade(id, ..) => id != lease,
             });
         }
     }
@@ -122,7 +122,9 @@ impl Inner {
         match owed {
             Owed::Lease(lease) => release::end_once(step, lease),
             Owed::Place(lease, resource) => release::give_up(step, lease, resource),
-            Owed::Upgrade(lease, resource) => release::give_up_upgrade(step, lease, resource),
+            Owed::Upgrade(lease, resource, session) => {
+                release::give_up_upgrade(step, lease, resource, session)
+            }
         }
     }
 
@@ -149,7 +151,7 @@ fn pay(store: &Weak<Inner>) {
 mod tests {
     use std::sync::Arc;
 
-    use tenure_core::{Asker, Mode, Owner, Request, SessionId};
+    use tenure_core::{Asker, Mode, Owner, Request};
 
     use super::super::load::load_lease;
     use super::super::moment::Moment;
@@ -209,7 +211,11 @@ mod tests {
             ..request()
         };
         store.try_take(&request).await.unwrap().unwrap();
-        let owed = Owed::Upgrade(request.lease.clone(), request.resource.clone());
+        let owed = Owed::Upgrade(
+            request.lease.clone(),
+            request.resource.clone(),
+            request.asker.session.clone(),
+        );
         store.debts.state().owed.push(owed.clone());
         let token = store.try_become_write(&request.lease).await.unwrap();
         assert!(token.is_some());

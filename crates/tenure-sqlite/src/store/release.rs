@@ -2,31 +2,17 @@
 
 use rusqlite::params;
 use tenure_core::decide::{Ask, End, Outcome};
-use tenure_core::{LeaseId, Resource, Result};
+use tenure_core::{LeaseId, Resource, Result, SessionId};
 
 use super::inner::Inner;
 use super::load::{Dead, Line, load_lease};
 use super::owed::Owed;
 use super::row::{LeaseRow, number};
-use super::sessions;
 use super::step::{Newcomer, Step};
 
 impl Inner {
     pub(super) async fn end(&self, lease: &LeaseId) -> Result<()> {
-        let mut last_of = None;
-        let ended = self.write(|step| {
-            let row = load_lease(step.sql, lease, &step.moment)?;
-            let Some(row) = row else { return Ok(false) };
-            let session = &row.lease.session;
-            last_of = self
-                .sessions
-                .ends_with(session, lease)
-                .then(|| session.clone());
-            if let Some(session) = &last_of {
-                sessions::delete(step.sql, session)?;
-            }
-            end_row(step, &row)
-        });
+        let ended = self.write(|step| end_once(step, lease));
         let ended = match ended.await {
             // What was held here in a database that is no more is over.
             Err(_) if self.sessions.keeping(lease).is_some() && self.is_cut_off() => {
@@ -35,9 +21,6 @@ impl Inner {
             }
             ended => ended?,
         };
-        if let Some(session) = last_of {
-            self.sessions.row_is_gone(&session);
-        }
         self.sessions.no_longer_holds(lease);
         match ended {
             true => Ok(()),
@@ -52,6 +35,9 @@ impl Inner {
     /// replaced this is what lets the session begin anew in the next one: as long as it
     /// counted as held there, it would keep everybody out, and itself.
     pub(super) fn let_go(&self, lease: &LeaseId) {
+        if self.is_forked() {
+            return;
+        }
         let ended = self.write_briefly(|step| end_once(step, lease));
         self.sessions.no_longer_holds(lease);
         if ended.is_err() {
@@ -68,11 +54,17 @@ impl Inner {
         }
     }
 
-    /// Leaves the line from a drop; an upgrade granted in that instant is undone.
-    pub(super) fn withdraw_upgrade(&self, lease: &LeaseId, resource: &Resource) {
-        let left = self.write_briefly(|step| give_up_upgrade(step, lease, resource));
+    /// Leaves the line from a drop; an upgrade granted to this waiter in that instant is undone.
+    pub(super) fn withdraw_upgrade(
+        &self,
+        lease: &LeaseId,
+        resource: &Resource,
+        session: &SessionId,
+    ) {
+        let left = self.write_briefly(|step| give_up_upgrade(step, lease, resource, session));
         if left.is_err() {
-            self.owe(Owed::Upgrade(lease.clone(), resource.clone()));
+            let (lease, resource) = (lease.clone(), resource.clone());
+            self.owe(Owed::Upgrade(lease, resource, session.clone()));
         }
     }
 }
@@ -110,14 +102,21 @@ pub(super) fn give_up(step: &mut Step<'_>, lease: &LeaseId, resource: &Resource)
 }
 
 /// Leaves the line in a step, and undoes an upgrade that was granted instead. Whether there was
-/// either.
+/// either. What another session waits for or was granted is none of this one's: it may have asked
+/// after this waiter, stopped for too long, had lost its place.
 pub(super) fn give_up_upgrade(
     step: &mut Step<'_>,
     lease: &LeaseId,
     resource: &Resource,
+    session: &SessionId,
 ) -> Result<bool> {
-    if leave(step, lease, resource)? {
-        return Ok(true);
+    let loaded = step.load(resource, Line::FrontAnd(lease))?;
+    if let Some(waiter) = loaded.waiter(lease) {
+        return Ok(waiter.session == *session && leave(step, lease, resource)?);
+    }
+    let held = loaded.lease(lease);
+    if held.is_none_or(|held| held.upgraded_by.as_ref() != Some(session)) {
+        return Ok(false);
     }
     let downgrade = Ask::Downgrade {
         lease: lease.clone(),

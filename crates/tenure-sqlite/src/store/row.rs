@@ -18,7 +18,7 @@ use super::moment::Moment;
 /// The columns of a lease, in the order [`LeaseRow::read`] takes them.
 pub(super) const LEASE_COLUMNS: &str = "lock_id, resource, mode, upgraded, owner, session, token, \
      acquired_at, lease_expires, heartbeat_ts, binding, state, until_boot, expires_boot, \
-     heartbeat_boot, ttl_ms, boot_id, pid, host, command, purpose, metadata, note";
+     heartbeat_boot, ttl_ms, boot_id, pid, host, command, purpose, metadata, note, upgraded_by";
 
 /// The columns of a waiter, in the order [`WaiterRow::read`] takes them.
 pub(super) const WAITER_COLUMNS: &str = "lock_id, place, want, mode, capacity, session, \
@@ -35,6 +35,8 @@ pub(super) struct LeaseRow {
     pub(super) ttl: Option<Duration>,
     /// Who broke it and why.
     pub(super) note: Option<String>,
+    /// The session that waited for it to become write.
+    pub(super) upgraded_by: Option<SessionId>,
 }
 
 /// One waiter in its table.
@@ -132,6 +134,7 @@ impl LeaseRow {
             holder,
             ttl,
             note: number(row, 22)?,
+            upgraded_by: optional(row, 23, SessionId::parse)?,
         })
     }
 

@@ -50,15 +50,6 @@ struct Own {
     pending: Token,
     /// The number up to which it claims.
     claimed: Token,
-    /// Nothing more will be asked for: its row goes with its last lease.
-    closing: bool,
-    row_is_gone: bool,
-}
-
-/// A session that is about to end.
-pub(super) struct Ending {
-    pub(super) file: Arc<SessionFile>,
-    pub(super) row_is_gone: bool,
 }
 
 impl Sessions {
@@ -102,8 +93,6 @@ impl Sessions {
             numbers: BTreeSet::new(),
             pending: Token::NONE,
             claimed: Token::NONE,
-            closing: false,
-            row_is_gone: false,
         };
         own.insert(session.clone(), new);
         Ok(file)
@@ -120,9 +109,6 @@ impl Sessions {
             WHERE (device, inode, boot_id) \
             IS NOT (excluded.device, excluded.inode, excluded.boot_id)";
         let file = self.file(&asker.session)?;
-        if let Some(own) = self.own().get_mut(&asker.session) {
-            own.row_is_gone = false;
-        }
         let row = params![
             asker.session.as_str(),
             file.device().cast_signed(),
@@ -198,35 +184,9 @@ impl Sessions {
         keeping.map(|own| Arc::clone(&own.file))
     }
 
-    /// Nothing more will be asked for by a session of this process.
-    pub(super) fn close(&self, session: &SessionId) {
-        if let Some(own) = self.own().get_mut(session) {
-            own.closing = true;
-        }
-    }
-
-    /// Whether a session is closing and this is all it holds.
-    pub(super) fn ends_with(&self, session: &SessionId, lease: &LeaseId) -> bool {
-        let own = self.own();
-        own.get(session).is_some_and(|own| {
-            own.closing && own.leases.len() == 1 && own.leases.contains_key(lease)
-        })
-    }
-
-    /// The row of a session of this process was deleted.
-    pub(super) fn row_is_gone(&self, session: &SessionId) {
-        if let Some(own) = self.own().get_mut(session) {
-            own.row_is_gone = true;
-        }
-    }
-
     /// Forgets a session of this process. Its file stays locked for as long as the answer lives.
-    pub(super) fn forget(&self, session: &SessionId) -> Option<Ending> {
-        let own = self.own().remove(session)?;
-        Some(Ending {
-            file: own.file,
-            row_is_gone: own.row_is_gone,
-        })
+    pub(super) fn forget(&self, session: &SessionId) -> Option<Arc<SessionFile>> {
+        self.own().remove(session).map(|own| own.file)
     }
 
     /// Forgets the sessions of this process that hold nothing, and ends their files: in a

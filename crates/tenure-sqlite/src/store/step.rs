@@ -315,8 +315,8 @@ impl<'a> Step<'a> {
         mode: Mode,
         upgraded: bool,
     ) -> Result<()> {
-        const UPDATE: &str =
-            "UPDATE dal_locks SET mode = ?2, upgraded = ?3, token = ?4 WHERE lock_id = ?1";
+        const UPDATE: &str = "UPDATE dal_locks SET mode = ?2, upgraded = ?3, token = ?4, upgraded_by = ?5 \
+             WHERE lock_id = ?1";
         let held = self.lease_of(loaded, lease)?;
         let mut lease = held.lease.clone();
         if mode.is_exclusive() {
@@ -324,15 +324,17 @@ impl<'a> Step<'a> {
         }
         lease.mode = mode;
         self.durable |= held.ttl.is_some();
+        let waiter = loaded.waiter(&lease.lease);
         let row = params![
             lease.lease.as_str(),
             mode.as_str(),
             upgraded,
-            signed(lease.token)
+            signed(lease.token),
+            waiter.map(|waiter| waiter.session.as_str()),
         ];
         self.sql.execute(UPDATE, row)?;
         // An upgrade that waited is told; its place in line is gone with this step.
-        if let Some(waiter) = loaded.waiter(&lease.lease) {
+        if let Some(waiter) = waiter {
             self.wake.push(waiter.session.clone());
         }
         let action = match mode {

@@ -25,7 +25,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tenure_core::decide::{Ask, Change, Decision, Millis, Outcome, decide, next_look};
-use tenure_core::{Asker, Error, Lease, LeaseId, Mode, Request, Resource, Result, UpgradeRequest};
+use tenure_core::{
+    Asker, Error, Lease, LeaseId, Mode, Owner, Request, Resource, Result, UpgradeRequest,
+};
 
 use super::inner::Inner;
 use super::load::{Dead, Line, Loaded, ahead_of, load, load_lease};
@@ -131,7 +133,8 @@ impl<'a> InLine<'a> {
                 Seen::Gone if self.is_late()? => return Err(self.late()),
                 Seen::Gone => return Ok(None),
                 Seen::Due(dead) => {
-                    let moved = self.store.move_on(self.place.resource(), &dead);
+                    let actor = &self.place.asker().owner;
+                    let moved = self.store.move_on(self.place.resource(), &dead, actor);
                     if moved.await? {
                         continue;
                     }
@@ -266,7 +269,9 @@ impl Drop for InLine<'_> {
         match self.place {
             Place::Lease(request) => self.store.withdraw(&request.lease, &request.resource),
             Place::Upgrade(upgrade, resource) => {
-                self.store.withdraw_upgrade(&upgrade.lease, resource);
+                let session = &upgrade.asker.session;
+                self.store
+                    .withdraw_upgrade(&upgrade.lease, resource, session);
             }
         }
     }
@@ -333,8 +338,17 @@ fn lets_go(decision: &Decision) -> bool {
 
 impl Inner {
     /// Moves a line on, with what was found out about its sessions. Whether anything changed.
-    pub(super) async fn move_on(&self, resource: &Resource, dead: &Dead) -> Result<bool> {
-        self.write(|step| move_on(step, resource, dead)).await
+    pub(super) async fn move_on(
+        &self,
+        resource: &Resource,
+        dead: &Dead,
+        actor: &Owner,
+    ) -> Result<bool> {
+        self.write(|step| {
+            step.actor = Some(actor.clone());
+            move_on(step, resource, dead)
+        })
+        .await
     }
 
     /// The same, if the database is free at this moment.

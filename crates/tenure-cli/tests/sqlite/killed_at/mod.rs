@@ -132,6 +132,6 @@ impl Kills {
     pub fn assert_real(&self) {
         let Self { points, killed } = self;
         println!("killed {killed} times at {points} calls");
-        assert!(killed * 2 > points, "{killed} of {points}");
+        assert!(*killed * 2 > *points, "{killed} of {points}");
     }
 }
