@@ -54,9 +54,9 @@ Examples:
 For people: shows everything known of the lease and asks. Owners that are
 automated (agent:*, job:*, or as tenure.toml says) are refused. Nobody else gets
 the lock until its holder confirms that it stopped, or for ten seconds. A `run`
-stops its command in that time and exits 79. What still runs after that is fenced
-by its token as soon as somebody else takes the lock. Break is recorded, with the
-reason: see `tenure audit`. The lease of a slot is found, too.
+stops its command in that time and exits 79. What still runs after that is
+fenced by its token as soon as somebody else takes the lock. Break is recorded,
+with the reason: see `tenure audit`. The lease of a slot is found, too.
 
 Exit codes: 0 broken; 1 not confirmed; 2 there is no terminal to ask on (use
 --yes); 66 there is no such lease; 77 it is over, or you are an automated owner.";
