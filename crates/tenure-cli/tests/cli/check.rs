@@ -46,3 +46,17 @@ fn the_late_write_of_a_paused_holder_is_refused() {
     let _next = world.lock(["x", "--wait", "30s"]);
     assert_eq!(code(&world.call(["check", "x", &token])), 77);
 }
+
+#[test]
+fn a_question_about_a_store_that_is_not_there_is_66_and_makes_none() {
+    let world = World::new();
+    let output = world.call(["check", "x", "1"]);
+    assert_eq!(code(&output), 66, "{output:?}");
+    let said = text(&output.stderr);
+    assert!(said.contains("there is no store"), "{said}");
+    assert_eq!(code(&world.call(["ls"])), 0);
+    assert!(
+        !std::path::Path::new(world.store().trim_start_matches("sqlite:")).exists(),
+        "looking made a store"
+    );
+}

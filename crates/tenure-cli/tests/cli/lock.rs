@@ -260,3 +260,27 @@ fn kernel_locks_keep_no_leases_and_say_so() {
     }
     assert!(world.is_free("x"));
 }
+
+#[test]
+fn a_lease_that_cannot_be_told_to_anyone_is_not_kept() {
+    let world = World::new();
+    let full = std::fs::File::options().write(true).open("/dev/full");
+    let mut command = world.tenure();
+    command.args(["lock", "untold"]).stdout(full.unwrap());
+    assert!(!command.status().unwrap().success());
+    assert!(world.is_free("untold"));
+}
+
+#[test]
+fn a_slot_is_not_among_the_locks() {
+    let world = World::new();
+    for words in [
+        &["lock", "slot:build"][..],
+        &["run", "slot:build", "--", "true"],
+    ] {
+        let output = world.call(words.iter().copied());
+        assert_eq!(code(&output), 2, "{output:?}");
+        let said = text(&output.stderr);
+        assert!(said.contains("--slot build:N"), "{said}");
+    }
+}
