@@ -15,10 +15,11 @@ use rusqlite::params;
 use tenure_core::decide::{Ask, Millis, Outcome, Refusal, Wait};
 use tenure_core::{Error, Lease, Request, Result, SessionId, Token};
 
+use super::change::Newcomer;
 use super::inner::Inner;
 use super::load::{Dead, Line};
 use super::row::number;
-use super::step::{Newcomer, Step};
+use super::step::Step;
 use super::wait::{InLine, Place};
 
 /// What a step came to.
@@ -61,6 +62,8 @@ impl Inner {
 
     async fn ask_for(&self, request: &Request, wait: Wait) -> Result<Asked> {
         self.debts.strike(&request.lease);
+        // Before the step: nobody has to wait while it is made.
+        self.sessions.file(&request.asker.session)?;
         let mut dead = Dead::new();
         let mut proved = false;
         loop {

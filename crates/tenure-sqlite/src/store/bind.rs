@@ -11,11 +11,12 @@ use tenure_core::decide::{Ask, Outcome};
 use tenure_core::leases::{Keyed, grace};
 use tenure_core::{Lease, LeaseId, Result};
 
+use super::change::Newcomer;
 use super::inner::Inner;
 use super::keys;
 use super::load::{Loaded, load_lease};
 use super::row::millis;
-use super::step::{Newcomer, Step};
+use super::step::Step;
 
 impl Inner {
     pub(super) async fn bind_all(

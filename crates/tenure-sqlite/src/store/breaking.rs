@@ -9,9 +9,10 @@ use tenure_core::audit::Action;
 use tenure_core::decide::{Ask, Outcome};
 use tenure_core::{Lease, LeaseId, Owner, Result};
 
+use super::change::Newcomer;
 use super::inner::Inner;
 use super::load::{Line, load_lease};
-use super::step::{Newcomer, Step};
+use super::step::Step;
 
 impl Inner {
     pub(super) async fn revoke(

@@ -10,7 +10,7 @@
 //! | `examine` | whether the database is sound, for a person |
 //! | `inner` | the database in use: reads, steps, and what is done when it was replaced |
 //! | `owed` | what a drop could not end at once |
-//! | `step` | one write transaction: the decision, its changes, who is woken |
+//! | `step`, `change` | one write transaction: the decision and who is woken; its changes as rows |
 //! | `load`, `row`, `moment` | rows as what is decided upon, at one moment |
 //! | `sessions` | the sessions of this process, and proof about others |
 //!
@@ -26,6 +26,7 @@ mod acquire;
 mod audit;
 mod bind;
 mod breaking;
+mod change;
 mod claims;
 mod examine;
 mod inner;

@@ -14,6 +14,7 @@ use tenure_core::decide::{Ask, Bound, Millis};
 use tenure_core::leases::{Finding, Findings, Recovery, grace};
 use tenure_core::{Binding, LeaseState, Owner, Resource, Result, SessionId, duration};
 
+use super::change::Newcomer;
 use super::claims::claimant;
 use super::inner::Inner;
 use super::list;
@@ -21,7 +22,6 @@ use super::load::{Dead, Line};
 use super::moment::Moment;
 use super::row::{LeaseRow, number, parsed};
 use super::sessions;
-use super::step::Newcomer;
 use crate::connection::{Rows, Sql};
 use crate::session_file::{self, Proof};
 

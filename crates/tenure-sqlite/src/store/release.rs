@@ -4,11 +4,12 @@ use rusqlite::params;
 use tenure_core::decide::{Ask, End, Outcome};
 use tenure_core::{LeaseId, Resource, Result, SessionId};
 
+use super::change::Newcomer;
 use super::inner::Inner;
 use super::load::{Dead, Line, load_lease};
 use super::owed::Owed;
 use super::row::{LeaseRow, number};
-use super::step::{Newcomer, Step};
+use super::step::Step;
 
 impl Inner {
     pub(super) async fn end(&self, lease: &LeaseId) -> Result<()> {

@@ -7,11 +7,11 @@ use tenure_core::decide::{Ask, Outcome, Refusal, Standing};
 use tenure_core::leases::grace;
 use tenure_core::{Error, Lease, LeaseId, Result};
 
+use super::change::Newcomer;
 use super::inner::Inner;
 use super::load::{Loaded, load_lease};
 use super::moment::Moment;
 use super::row::{LeaseRow, millis};
-use super::step::Newcomer;
 
 /// How often a holder writes that it is there, for people to see.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(10);

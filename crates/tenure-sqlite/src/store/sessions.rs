@@ -98,6 +98,10 @@ impl Sessions {
         Ok(file)
     }
 
+    fn known(&self, session: &SessionId) -> Option<Arc<SessionFile>> {
+        self.own().get(session).map(|own| Arc::clone(&own.file))
+    }
+
     /// Writes the row of a session of this process, unless it is there and says the same. Asked
     /// in every step that grants or queues: the database may be another than a moment ago,
     /// and a lease whose session has no row counts as over.
@@ -108,7 +112,10 @@ impl Sessions {
             SET device = excluded.device, inode = excluded.inode, boot_id = excluded.boot_id \
             WHERE (device, inode, boot_id) \
             IS NOT (excluded.device, excluded.inode, excluded.boot_id)";
-        let file = self.file(&asker.session)?;
+        let file = match self.known(&asker.session) {
+            Some(file) => file,
+            None => self.file(&asker.session)?,
+        };
         let row = params![
             asker.session.as_str(),
             file.device().cast_signed(),

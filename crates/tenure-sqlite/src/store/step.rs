@@ -3,8 +3,8 @@
 //! # The protocol
 //!
 //! 1. `BEGIN IMMEDIATE`. From here on nobody else writes.
-//! 2. Load the resource, [`decide`], write the changes, draw tokens from the anchor, write
-//!    the audit.
+//! 2. Load the resource, [`decide`], write the changes (`change`), draw tokens from the anchor,
+//!    write the audit.
 //! 3. Commit. Durably where the step is about a lease of its own, a break or a recovery; a
 //!    step that finds this out half-way is rolled back and made again, durably.
 //! 4. Wake exactly those who were granted something.
@@ -18,30 +18,14 @@
 
 use rusqlite::params;
 use tenure_core::audit::Action;
-use tenure_core::decide::{Ask, Bound, Change, Decision, End, Holder, Standing, Waiter, decide};
-use tenure_core::leases::grace;
-use tenure_core::{
-    Asker, Error, Lease, LeaseId, Mode, Owner, Request, Resource, Result, SessionId, Token,
-    UpgradeRequest,
-};
+use tenure_core::decide::{Ask, Change, Decision, Holder, decide};
+use tenure_core::{Asker, Lease, LeaseId, Mode, Owner, Resource, Result, SessionId, Token};
 
 use super::inner::Inner;
 use super::load::{Dead, Line, Loaded, load, load_token};
 use super::moment::Moment;
-use super::row::{LeaseRow, column, millis};
-use super::{audit, claims, sessions};
+use super::{audit, sessions};
 use crate::connection::Sql;
-
-/// Who asks, if what it asks for may be granted or queued.
-#[derive(Clone, Copy)]
-pub(super) enum Newcomer<'a> {
-    /// For a new lease.
-    Lease(&'a Request),
-    /// For an upgrade.
-    Upgrade(&'a UpgradeRequest),
-    /// Nobody new.
-    None,
-}
 
 /// A write transaction under way.
 pub(super) struct Step<'a> {
@@ -54,10 +38,10 @@ pub(super) struct Step<'a> {
     /// Grants to sessions of this process.
     granted: Vec<Grant>,
     /// The last token drawn in this step.
-    drawn: Option<Token>,
+    pub(super) drawn: Option<Token>,
     /// Sessions that were found dead: their rows go with this step.
     dead: Dead,
-    durable: bool,
+    pub(super) durable: bool,
 }
 
 /// A lease that a session of this process is granted, and the number it claims it by.
@@ -197,314 +181,18 @@ impl<'a> Step<'a> {
         decide(&loaded.state(), ask, self.moment.boot)
     }
 
-    /// Writes changes. The lease that was granted to the newcomer, if one was.
-    pub(super) fn write(
-        &mut self,
-        resource: &Resource,
-        loaded: &Loaded,
-        changes: &[Change],
-        newcomer: Newcomer<'_>,
-    ) -> Result<Option<Lease>> {
-        let mut granted = None;
-        for change in changes {
-            match change {
-                Change::Grant(holder) => match newcomer {
-                    Newcomer::Lease(request) if request.lease == holder.lease => {
-                        let current = load_token(self.sql, resource)?;
-                        granted = Some(self.grant(request, current)?);
-                    }
-                    _ => self.offer(resource, loaded, holder)?,
-                },
-                Change::SetMode {
-                    lease,
-                    mode,
-                    upgraded,
-                } => self.set_mode(resource, loaded, lease, *mode, *upgraded)?,
-                Change::SetStanding { lease, standing } => {
-                    self.set_standing(loaded, lease, standing)?;
-                }
-                Change::SetBinding { lease, binding } => self.set_binding(lease, binding)?,
-                Change::Remove { lease, end } => self.remove(loaded, lease, *end)?,
-                Change::Enqueue(waiter) => self.enqueue(resource, loaded, waiter, newcomer)?,
-                // A waiter that is granted is still needed: its row becomes the lease.
-                Change::Dequeue(lease) if !grants(changes, lease) => self.dequeue(loaded, lease)?,
-                Change::Dequeue(_) => {}
-            }
-        }
-        Ok(granted)
-    }
-
-    /// Grants to who asks, at once.
-    pub(super) fn grant(&mut self, request: &Request, current: Token) -> Result<Lease> {
-        const INSERT: &str = "INSERT INTO dal_locks (lock_id, owner, heartbeat_ts, metadata, \
-            resource, mode, session, token, acquired_at, binding, state, boot_id, pid, host, \
-            command, purpose) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?3, 'session', 'held', ?9, \
-            ?10, ?11, ?12, ?13)";
-        let asker = &request.asker;
-        self.record(asker)?;
-        let token = self.token_after(current, &request.resource, request.mode)?;
-        let lease = begin(request, token, &self.moment);
-        let now = self.moment.wall.to_string();
-        let metadata = request.metadata.as_ref().map(ToString::to_string);
-        let row = params![
-            lease.lease.as_str(),
-            asker.owner.as_str(),
-            now,
-            metadata,
-            lease.resource.as_str(),
-            lease.mode.as_str(),
-            asker.session.as_str(),
-            signed(token),
-            self.moment.boot_id,
-            asker.pid,
-            asker.host,
-            asker.command,
-            request.purpose,
-        ];
-        self.sql.execute(INSERT, row)?;
-        self.audit(Action::Acquire, &lease, None, false)?;
-        self.granted(&lease)?;
-        Ok(lease)
-    }
-
-    /// Grants to the next in line: the row of the waiter becomes that of an offer.
-    fn offer(&mut self, resource: &Resource, loaded: &Loaded, holder: &Holder) -> Result<()> {
-        const INSERT: &str = "INSERT INTO dal_locks (lock_id, owner, heartbeat_ts, metadata, \
-            resource, mode, session, token, acquired_at, binding, state, until_boot, boot_id, \
-            pid, host, command, purpose) \
-            SELECT lock_id, owner, ?2, metadata, resource, mode, session, ?3, ?2, 'session', \
-            'offered', ?4, ?5, pid, host, command, purpose FROM waiters WHERE place = ?1";
-        let waiter = loaded.waiter(&holder.lease);
-        let waiter = waiter.ok_or_else(|| Error::Internal("a grant to nobody".into()))?;
-        let until = match holder.standing {
-            Standing::Offered { until } => column(until),
-            Standing::Held | Standing::Revoking { .. } => None,
-        };
-        let token = self.token_for(resource, holder.mode)?;
-        let row = params![
-            waiter.place,
-            self.moment.wall.to_string(),
-            signed(token),
-            until,
-            self.moment.boot_id,
-        ];
-        self.sql.execute(INSERT, row)?;
-        self.dequeue(loaded, &holder.lease)?;
-        let owner = &waiter.owner;
-        let actor = self.actor.as_ref().unwrap_or(owner);
-        let line = audit::Line {
-            action: Action::Acquire,
-            resource,
-            lease: &holder.lease,
-            token,
-            owner,
-            actor,
-            reason: Some("next in line"),
-            ends: false,
-        };
-        audit::append(self.sql, &line, self.drawn, &self.moment)?;
-        self.wake.push(waiter.session.clone());
-        Ok(())
-    }
-
-    fn set_mode(
-        &mut self,
-        resource: &Resource,
-        loaded: &Loaded,
-        lease: &LeaseId,
-        mode: Mode,
-        upgraded: bool,
-    ) -> Result<()> {
-        const UPDATE: &str = "UPDATE dal_locks SET mode = ?2, upgraded = ?3, token = ?4, upgraded_by = ?5 \
-             WHERE lock_id = ?1";
-        let held = self.lease_of(loaded, lease)?;
-        let mut lease = held.lease.clone();
-        if mode.is_exclusive() {
-            lease.token = self.token_for(resource, mode)?;
-        }
-        lease.mode = mode;
-        self.durable |= held.ttl.is_some();
-        let waiter = loaded.waiter(&lease.lease);
-        let row = params![
-            lease.lease.as_str(),
-            mode.as_str(),
-            upgraded,
-            signed(lease.token),
-            waiter.map(|waiter| waiter.session.as_str()),
-        ];
-        self.sql.execute(UPDATE, row)?;
-        // An upgrade that waited is told; its place in line is gone with this step.
-        if let Some(waiter) = waiter {
-            self.wake.push(waiter.session.clone());
-        }
-        let action = match mode {
-            Mode::Write => Action::Upgrade,
-            Mode::Read | Mode::Upgradeable => Action::Downgrade,
-        };
-        if mode.is_exclusive() {
-            self.upgraded(&lease)?;
-        }
-        self.audit(action, &lease, None, false)
-    }
-
-    fn set_standing(
-        &mut self,
-        loaded: &Loaded,
-        lease: &LeaseId,
-        standing: &Standing,
-    ) -> Result<()> {
-        // All times of a row are of one boot, so those it has are carried over to this one.
-        const UPDATE: &str = "UPDATE dal_locks SET state = ?2, until_boot = ?3, boot_id = ?4, \
-            expires_boot = ?5, heartbeat_boot = ?6, heartbeat_ts = coalesce(?7, heartbeat_ts) \
-            WHERE lock_id = ?1";
-        let held = self.lease_of(loaded, lease)?;
-        // Accepting is a sign of life of the holder; being broken is none.
-        let (state, until, seen) = match standing {
-            Standing::Held => ("held", None, Some(self.moment.wall.to_string())),
-            Standing::Offered { until } => ("offered", column(*until), None),
-            Standing::Revoking { until } => ("revoking", column(*until), None),
-        };
-        let (expires, heartbeat) = match &held.holder.binding {
-            Bound::Session => (None, None),
-            Bound::Lease { expires, stale, .. } => {
-                let grace = millis(grace(held.ttl.unwrap_or_default()));
-                (column(*expires), column(stale.saturating_sub(grace)))
-            }
-        };
-        let row = params![
-            lease.as_str(),
-            state,
-            until,
-            self.moment.boot_id,
-            expires,
-            heartbeat,
-            seen,
-        ];
-        self.sql.execute(UPDATE, row).map(drop)
-    }
-
-    fn set_binding(&mut self, lease: &LeaseId, binding: &Bound) -> Result<()> {
-        const UPDATE: &str = "UPDATE dal_locks SET binding = 'lease', lease_expires = ?2, \
-            expires_boot = ?3, heartbeat_ts = ?4, heartbeat_boot = ?5, ttl_ms = ?6, boot_id = ?7, \
-            state = 'held', until_boot = NULL WHERE lock_id = ?1";
-        let Bound::Lease { expires, .. } = binding else {
-            return Err(Error::Internal(
-                "a lease does not go back to its session".into(),
-            ));
-        };
-        let ttl = expires.saturating_sub(self.moment.boot);
-        let expires_at = self
-            .moment
-            .wall
-            .after(std::time::Duration::from_millis(ttl));
-        self.durable();
-        let row = params![
-            lease.as_str(),
-            expires_at.to_string(),
-            column(*expires),
-            self.moment.wall.to_string(),
-            column(self.moment.boot),
-            column(ttl),
-            self.moment.boot_id,
-        ];
-        self.sql.execute(UPDATE, row).map(drop)
-    }
-
-    fn remove(&mut self, loaded: &Loaded, lease: &LeaseId, end: End) -> Result<()> {
-        let held = self.lease_of(loaded, lease)?.clone();
-        self.end(&held, end)
-    }
-
-    /// Ends a lease, and says how in the audit.
-    pub(super) fn end(&mut self, held: &LeaseRow, end: End) -> Result<()> {
-        const DELETE: &str = "DELETE FROM dal_locks WHERE lock_id = ?1";
-        let id = &held.lease.lease;
-        let bound = held.ttl.is_some();
-        self.sql.execute(DELETE, params![id.as_str()])?;
-        if bound {
-            claims::forget(self.sql, id)?;
-        }
-        self.durable |= bound;
-        let (action, reason) = match end {
-            End::Released => (Action::Release, None),
-            End::SessionEnded => (Action::SessionEnded, Some(audit::session_ended(held))),
-            End::Recovered => (Action::Recover, Some(audit::recovered(held, &self.moment))),
-            End::OfferLapsed => (Action::Expire, Some(audit::OFFER_LAPSED.to_owned())),
-            End::Broken => (Action::Lost, Some(audit::not_confirmed(held))),
-        };
-        self.audit(action, &held.lease, reason.as_deref(), bound)
-    }
-
-    fn enqueue(
-        &mut self,
-        resource: &Resource,
-        loaded: &Loaded,
-        waiter: &Waiter,
-        newcomer: Newcomer<'_>,
-    ) -> Result<()> {
-        const INSERT: &str = "INSERT INTO waiters (lock_id, resource, want, mode, capacity, \
-            session, holder_session, owner, since, deadline, deadline_boot, boot_id, pid, host, \
-            command, purpose, metadata) \
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
-        let (want, mode, request, asker, deadline) = match newcomer {
-            Newcomer::Lease(request) => (
-                "lease",
-                request.mode,
-                Some(request),
-                &request.asker,
-                request.deadline,
-            ),
-            Newcomer::Upgrade(upgrade) => (
-                "upgrade",
-                Mode::Write,
-                None,
-                &upgrade.asker,
-                upgrade.deadline,
-            ),
-            Newcomer::None => return Err(Error::Internal("nobody to queue".into())),
-        };
-        // Whoever waits to upgrade asks for the session that holds the lease.
-        let holder = loaded.lease(&waiter.lease).map(|held| &held.lease.session);
-        let metadata = request.and_then(|request| request.metadata.as_ref());
-        self.record(asker)?;
-        let row = params![
-            waiter.lease.as_str(),
-            resource.as_str(),
-            want,
-            mode.as_str(),
-            request.and_then(|request| request.capacity),
-            asker.session.as_str(),
-            holder.unwrap_or(&asker.session).as_str(),
-            asker.owner.as_str(),
-            self.moment.wall.to_string(),
-            deadline.map(|at| at.to_string()),
-            column(waiter.deadline),
-            self.moment.boot_id,
-            asker.pid,
-            asker.host,
-            asker.command,
-            request.and_then(|request| request.purpose.as_deref()),
-            metadata.map(ToString::to_string),
-        ];
-        self.sql.execute(INSERT, row).map(drop)
-    }
-
-    fn dequeue(&mut self, loaded: &Loaded, lease: &LeaseId) -> Result<()> {
-        const DELETE: &str = "DELETE FROM waiters WHERE place = ?1";
-        match loaded.waiter(lease) {
-            Some(waiter) => self.sql.execute(DELETE, params![waiter.place]).map(drop),
-            // Queued by this very decision and out of time already: it was never written.
-            None => Ok(()),
-        }
-    }
-
     /// The token of a grant: a new one if it is exclusive, else the current one.
-    fn token_for(&mut self, resource: &Resource, mode: Mode) -> Result<Token> {
+    pub(super) fn token_for(&mut self, resource: &Resource, mode: Mode) -> Result<Token> {
         let current = load_token(self.sql, resource)?;
         self.token_after(current, resource, mode)
     }
 
-    fn token_after(&mut self, current: Token, resource: &Resource, mode: Mode) -> Result<Token> {
+    pub(super) fn token_after(
+        &mut self,
+        current: Token,
+        resource: &Resource,
+        mode: Mode,
+    ) -> Result<Token> {
         const UPSERT: &str = "INSERT INTO resources (resource, token) VALUES (?1, ?2) \
             ON CONFLICT (resource) DO UPDATE SET token = ?2";
         let token = self.draw(current)?;
@@ -554,13 +242,6 @@ impl<'a> Step<'a> {
         };
         audit::append(self.sql, &line, self.drawn, &self.moment)
     }
-
-    fn lease_of<'l>(&self, loaded: &'l Loaded, lease: &LeaseId) -> Result<&'l LeaseRow> {
-        let held = loaded.lease(lease);
-        held.ok_or_else(|| {
-            Error::Internal(format!("a change to lease {lease}, which is not there"))
-        })
-    }
 }
 
 /// The sessions that would be granted something they wait for.
@@ -572,34 +253,7 @@ fn granted_from(loaded: &Loaded, decision: &Decision) -> Vec<SessionId> {
     granted.map(|waiter| waiter.session.clone()).collect()
 }
 
-fn grants(changes: &[Change], lease: &LeaseId) -> bool {
-    let is = |change: &Change| matches!(change, Change::Grant(holder) if holder.lease == *lease);
-    changes.iter().any(is)
-}
-
-/// The lease of a request, granted now.
-fn begin(request: &Request, token: Token, moment: &Moment) -> Lease {
-    let asker = &request.asker;
-    Lease {
-        lease: request.lease.clone(),
-        resource: request.resource.clone(),
-        mode: request.mode,
-        owner: asker.owner.clone(),
-        session: asker.session.clone(),
-        token,
-        acquired_at: moment.wall,
-        expires_at: None,
-        heartbeat_at: moment.wall,
-        binding: tenure_core::Binding::Session,
-        state: tenure_core::LeaseState::Held,
-        pid: asker.pid,
-        host: asker.host.clone(),
-        command: asker.command.clone(),
-        purpose: request.purpose.clone(),
-        metadata: request.metadata.clone(),
-    }
-}
-
-fn signed(token: Token) -> i64 {
+/// A token as a column holds it.
+pub(super) fn signed(token: Token) -> i64 {
     token.get().cast_signed()
 }

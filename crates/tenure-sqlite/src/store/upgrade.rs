@@ -3,10 +3,11 @@
 use tenure_core::decide::{Ask, Millis, Outcome, Refusal, Wait};
 use tenure_core::{Error, LeaseId, Mode, Resource, Result, SessionId, Token, UpgradeRequest};
 
+use super::change::Newcomer;
 use super::inner::Inner;
 use super::load::{Dead, Line, load_lease};
 use super::moment::Moment;
-use super::step::{Newcomer, Step};
+use super::step::Step;
 use super::wait::{InLine, Place};
 
 enum Asked {

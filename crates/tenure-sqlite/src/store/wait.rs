@@ -29,11 +29,12 @@ use tenure_core::{
     Asker, Error, Lease, LeaseId, Mode, Owner, Request, Resource, Result, UpgradeRequest,
 };
 
+use super::change::Newcomer;
 use super::inner::Inner;
 use super::load::{Dead, Line, Loaded, ahead_of, load, load_lease};
 use super::moment::Moment;
 use super::row::LeaseRow;
-use super::step::{Newcomer, Step};
+use super::step::Step;
 use crate::connection::Sql;
 use crate::wake::{Death, Wake};
 
