@@ -9,7 +9,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::{Lease, LeaseId, Mode, Resource, duration};
+use crate::{Lease, LeaseId, Mode, Resource, Token, duration};
 
 /// The usual result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -158,6 +158,46 @@ pub enum Error {
         /// What is.
         actual: String,
     },
+    /// The request contradicts how things are.
+    #[error("{problem}")]
+    Contradiction {
+        /// What was refused, and why.
+        problem: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// A document is not what the caller expects it to be.
+    #[error("{} is at version {actual}, not {expected}", path.display())]
+    OtherVersion {
+        /// The document.
+        path: PathBuf,
+        /// What the caller expects.
+        expected: String,
+        /// What is.
+        actual: String,
+    },
+    /// A document was last written under another lock than this token is of.
+    #[error("{} was last written with {last}, and {asked} is of another lock", path.display())]
+    OtherFence {
+        /// The document.
+        path: PathBuf,
+        /// The lock and token of its last fenced write.
+        last: String,
+        /// The lock and token of this one.
+        asked: String,
+    },
+    /// A later holder of the same lock has written the document already.
+    #[error("{} was written with token {last} of {resource} already; {token} is older", path.display())]
+    Fenced {
+        /// The document.
+        path: PathBuf,
+        /// The lock.
+        resource: Resource,
+        /// The token of this write.
+        token: Token,
+        /// The token of the last one.
+        last: Token,
+    },
     /// The lease is over: released, or taken away.
     #[error("lease {lease} is over: {reason}")]
     LeaseOver {
@@ -254,8 +294,13 @@ impl Error {
             Error::Reentry { .. }
             | Error::Order { .. }
             | Error::TooWeak { .. }
+            | Error::Contradiction { .. }
+            | Error::OtherVersion { .. }
+            | Error::OtherFence { .. }
             | Error::Conflict { .. } => Class::Conflict,
-            Error::LeaseOver { .. } | Error::NotAllowed { .. } => Class::NotAllowed,
+            Error::LeaseOver { .. } | Error::Fenced { .. } | Error::NotAllowed { .. } => {
+                Class::NotAllowed
+            }
             Error::Lost { .. } => Class::Lost,
             Error::BadInput(_) | Error::Corrupt { .. } => Class::BadInput,
             Error::NotFound(_) => Class::NotFound,
@@ -276,7 +321,7 @@ impl Error {
             | Error::Conflict { place, .. }
             | Error::Lost { place, .. } => Some(&place.resource),
             Error::Order { asked, .. } => Some(asked),
-            Error::Interrupted { resource } => Some(resource),
+            Error::Interrupted { resource } | Error::Fenced { resource, .. } => Some(resource),
             _ => None,
         }
     }
@@ -306,14 +351,20 @@ impl Error {
                 format!("take both in one set, or {asked} first and {held} after it")
             }
             Error::Conflict { .. } => "look at its state with: tenure ls".into(),
-            Error::LeaseOver { .. } => "take the lock again, then repeat the work".into(),
+            Error::OtherVersion { .. } => {
+                "read it again, and repeat the change on what is there now".into()
+            }
+            Error::OtherFence { .. } => {
+                "if it is to be guarded by this lock from now on, add --rebind".into()
+            }
+            Error::LeaseOver { .. } | Error::Fenced { .. } => "take the lock again, then repeat the work".into(),
             Error::Lost { .. } => "check the work done since, then take the lock again".into(),
             Error::BadInput(_) => "correct it and try again; --help shows examples".into(),
             Error::Corrupt { .. } => "run: tenure doctor".into(),
             Error::NotFound(_) => "look at what there is with: tenure ls".into(),
-            Error::Configuration { remedy, .. } | Error::NotAllowed { remedy, .. } => {
-                remedy.clone()
-            }
+            Error::Configuration { remedy, .. }
+            | Error::NotAllowed { remedy, .. }
+            | Error::Contradiction { remedy, .. } => remedy.clone(),
             Error::TooMany { .. } => "wait until some of them end; tenure ls shows them".into(),
             Error::Io { source, .. } => remedy_for_io(source).into(),
             Error::Interrupted { .. } => "start it again when it suits".into(),
@@ -346,10 +397,13 @@ fn remedy_for_io(source: &io::Error) -> &'static str {
     }
 }
 
-/// How to see who is in the way.
+/// How to see who is in the way. A lock on a path of its own is in no store that `ls` could show.
 fn look(place: &Place, holders: &[Lease]) -> String {
-    match place.without_record() {
-        Some(see) if holders.is_empty() => format!("look with: {see}"),
+    match (place.without_record(), holders) {
+        (Some(see), []) => format!("look with: {see}"),
+        (_, [holder, ..]) if place.store == "file:" => {
+            format!("look what it does with: ps -fp {}", holder.pid)
+        }
         _ => "look with: tenure ls".into(),
     }
 }

@@ -78,6 +78,48 @@ fn wait_first_in_line(
     conclude(lines, attempt, author)
 }
 
+/// Shares the lock for a moment if that needs no waiting, with an open file if there is one.
+pub(crate) fn try_hold_briefly(
+    lines: &Arc<Lines>,
+    file: Option<LockFile>,
+    author: Author,
+) -> Result<Result<BriefHold, Author>> {
+    let (file, granted) = match lockfile::try_share_briefly(author.path(), file) {
+        Ok(attempt) => attempt,
+        Err(error) => {
+            lines.forget(author.path());
+            return Err(error);
+        }
+    };
+    if granted.is_none() {
+        lines.keep(file, author.another());
+        return Ok(Err(author));
+    }
+    Ok(Ok(BriefHold {
+        held: Some((file, author)),
+        lines: lines.clone(),
+    }))
+}
+
+/// A shared lock without a record. Dropping it releases.
+pub(crate) struct BriefHold {
+    /// Always there until it is dropped.
+    held: Option<(LockFile, Author)>,
+    lines: Arc<Lines>,
+}
+
+impl Drop for BriefHold {
+    fn drop(&mut self) {
+        // In a forked child unlocking would unlock the parent; closing the file does not.
+        if let Some((file, author)) = self.held.take().filter(|(file, _)| file.is_ours()) {
+            match file.leave_m() {
+                Ok(()) => self.lines.keep(file, author),
+                Err(_) => self.lines.forget(file.path()),
+            }
+        }
+    }
+}
+
 fn conclude(
     lines: &Arc<Lines>,
     attempt: Result<Attempt>,

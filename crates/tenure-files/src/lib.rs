@@ -3,11 +3,14 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`FileLocker`] | locks on paths of your own, for threads |
+//! | [`Documents`] | JSON files that are never torn: reading, transactions, fencing |
+//! | `disk`, `replace` | the calls that must survive a crash; the one atomic replace |
+//! | [`node_lock`] | the lock of Node's proper-lockfile |
 //! | [`FileStore`] | the store: resources as lock files in a directory |
 //! | `lockfile` | one lock file: the protocol, step by step |
 //! | `line` | the line inside a process, and kept descriptors |
 //! | `interrupt`, `kernel_wait` | waits in the kernel that can be ended |
-//! | `tokens`, `replace` | numbers that never go back; the one atomic replace |
+//! | `tokens`, `log` | numbers that never go back; the lock log |
 //! | [`filesystem`], [`clock`] | where locks can be trusted; the one clock |
 //! | `platform` | every call to the kernel |
 //!
@@ -18,6 +21,8 @@
 
 mod author;
 pub mod clock;
+mod disk;
+mod document;
 pub mod filesystem;
 mod hold;
 mod interrupt;
@@ -25,11 +30,18 @@ mod kernel_wait;
 mod line;
 mod locker;
 mod lockfile;
+mod log;
+pub mod node_lock;
 mod platform;
 mod replace;
 mod store;
 mod tokens;
 
+pub use document::{
+    Content, DOCUMENT_BYTES_MAX, DOCUMENTS_MAX, Documents, Expect, Fence, Follow, Terms, Version,
+};
 pub use locker::{FileLocker, LockGuard, holders};
 pub use lockfile::{Look, Record, look};
+pub use replace::Durability;
 pub use store::FileStore;
+pub use tenure_core::Error;

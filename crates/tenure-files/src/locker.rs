@@ -23,10 +23,11 @@ use tenure_core::{Asker, Error, Lease, LeaseId, Mode, Owner, Place, Request, Res
 use tenure_core::{SessionId, Token};
 
 use crate::author::{Author, Desk};
-use crate::hold::{self, Hold};
+use crate::hold::{self, BriefHold, Hold};
 use crate::interrupt::Interrupt;
 use crate::line::{Kept, Lines, Waited};
 use crate::lockfile::{self, Record};
+use crate::log::{self, Logged};
 use crate::{clock, filesystem, platform};
 
 /// Locks files, each wait bounded by one timeout.
@@ -41,12 +42,24 @@ pub struct FileLocker {
     lines: Arc<Lines>,
     desk: Arc<Desk>,
     asker: Arc<Asker>,
+    /// The name a lock file goes by in records and errors.
+    name: fn(&Path) -> Resource,
+    /// Makes the lock file before it is opened, where it needs a mode or an owner of its own.
+    prepare: fn(&Path) -> Result<()>,
 }
 
 /// A lock on a file; dropping it releases.
 #[must_use = "dropping the guard releases the lock"]
 pub struct LockGuard {
     hold: Hold,
+    log: Logged,
+}
+
+/// A shared lock for a moment, which leaves no record; dropping it releases.
+#[must_use = "dropping the guard releases the lock"]
+pub(crate) struct BriefGuard {
+    _hold: BriefHold,
+    _log: Logged,
 }
 
 impl FileLocker {
@@ -78,7 +91,25 @@ impl FileLocker {
             lines: Arc::default(),
             desk: Arc::new(Desk::new("file:".into(), None)),
             asker: Arc::new(asker),
+            name: resource_of,
+            prepare: |_| Ok(()),
         }
+    }
+
+    /// A locker whose lock files have names and a birth of their own.
+    pub(crate) fn with(
+        mut self,
+        name: fn(&Path) -> Resource,
+        prepare: fn(&Path) -> Result<()>,
+    ) -> Self {
+        self.name = name;
+        self.prepare = prepare;
+        self
+    }
+
+    /// How long a wait may be.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout
     }
 
     /// Does not ask whether the file system is one where locks hold.
@@ -119,19 +150,25 @@ impl FileLocker {
 
     /// Waits for the lock in any mode.
     pub fn lock(&self, path: &Path, mode: Mode) -> Result<LockGuard> {
+        self.lock_by(path, mode, clock::after(Instant::now(), self.timeout))
+    }
+
+    /// Waits for the lock in any mode until the deadline, as part of a wait for several.
+    pub(crate) fn lock_by(&self, path: &Path, mode: Mode, deadline: Instant) -> Result<LockGuard> {
         let path = absolute(path)?;
+        let started = Instant::now();
         let author = match self.try_hold(&path, mode)? {
-            Ok(hold) => return Ok(LockGuard { hold }),
+            Ok(hold) => return Ok(LockGuard::new(hold, started)),
             Err(author) => author,
         };
-        let started = Instant::now();
-        let deadline = clock::after(started, self.timeout);
+        log::waiting(&path, mode);
         if let Some(hold) = hold::hold_until(&self.lines, mode, author, deadline)? {
-            return Ok(LockGuard { hold });
+            return Ok(LockGuard::new(hold, started));
         }
+        log::gave_up(&path, mode, started);
         Err(Error::Timeout {
             place: Box::new(Place {
-                resource: resource_of(&path),
+                resource: (self.name)(&path),
                 mode,
                 store: self.desk.url().to_owned(),
                 location: path.display().to_string(),
@@ -145,8 +182,23 @@ impl FileLocker {
 
     /// Takes the lock in any mode if that needs no waiting.
     pub fn try_lock(&self, path: &Path, mode: Mode) -> Result<Option<LockGuard>> {
+        let started = Instant::now();
         let hold = self.try_hold(&absolute(path)?, mode)?;
-        Ok(hold.ok().map(|hold| LockGuard { hold }))
+        Ok(hold.ok().map(|hold| LockGuard::new(hold, started)))
+    }
+
+    /// Shares the lock for a moment, without a record, if that needs no waiting.
+    pub(crate) fn try_share_briefly(&self, path: &Path) -> Result<Option<BriefGuard>> {
+        let (file, author) = match self.lines.enter(path) {
+            Ok(Some(Kept { file, author })) => (Some(file), author),
+            Ok(None) => (None, self.author(path, Mode::Read)?),
+            Err(Waited) => return Ok(None),
+        };
+        let hold = hold::try_hold_briefly(&self.lines, file, author)?;
+        Ok(hold.ok().map(|hold| BriefGuard {
+            _hold: hold,
+            _log: Logged::acquired(path, Mode::Read, None),
+        }))
     }
 
     fn try_hold(&self, path: &Path, mode: Mode) -> Result<Result<Hold, Author>> {
@@ -173,9 +225,10 @@ impl FileLocker {
 
     fn author(&self, path: &Path, mode: Mode) -> Result<Author> {
         self.require_trusted(path.parent().unwrap_or(Path::new("/")))?;
+        (self.prepare)(path)?;
         let request = Request {
             lease: LeaseId::from_random(platform::random()),
-            resource: resource_of(path),
+            resource: (self.name)(path),
             mode,
             asker: self.asker.clone(),
             purpose: None,
@@ -189,6 +242,11 @@ impl FileLocker {
 }
 
 impl LockGuard {
+    fn new(hold: Hold, asked: Instant) -> Self {
+        let log = Logged::acquired(hold.path(), hold.mode(), Some(asked));
+        Self { hold, log }
+    }
+
     /// The lock file.
     pub fn path(&self) -> &Path {
         self.hold.path()
@@ -233,7 +291,9 @@ impl LockGuard {
 
     /// Releases and says whether that worked; dropping does the same and does not say.
     pub fn release(mut self) -> Result<()> {
-        self.hold.release()
+        let released = self.hold.release();
+        drop(self.log);
+        released
     }
 }
 
@@ -253,7 +313,7 @@ fn absolute(path: &Path) -> Result<Cow<'_, Path>> {
 }
 
 /// The name a path goes by in records and errors: `file:` and the path, or its end if it is long.
-fn resource_of(path: &Path) -> Resource {
+pub(crate) fn resource_of(path: &Path) -> Resource {
     use std::os::unix::ffi::OsStrExt;
     let bytes = path.as_os_str().as_bytes();
     let whole = Resource::new("file", bytes);

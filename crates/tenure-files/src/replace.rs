@@ -1,57 +1,274 @@
 //! The one atomic replace: a file is the old one or the new one, never between.
 //!
-//! 1. Write a temporary file next to the target, under a name nobody can guess.
-//! 2. Sync it. A crash before this leaves the target untouched and a temporary file behind.
-//! 3. Rename it over the target. From here on, everyone sees the new one.
-//! 4. Sync the directory. Before this the rename may be undone by a power loss.
+//! 1. Create a temporary file next to the target, under a name nobody can guess. *Crash:* it stays
+//!    behind; [`target_of_temporary`] knows it by its name.
+//! 2. Give it the mode and the owner of the target. A target on another device is refused here.
+//! 3. Write and sync it. *Crash:* the target is untouched.
+//! 4. Rename it over the target. From here on everyone sees the new one. *Crash:* the target is
+//!    the old one or the new one, and the new one is whole, since it was synced before.
+//! 5. Sync the directory. Before this a power loss may undo the rename, so nothing is acknowledged.
+//!
+//! Two who replace one file at the same time both succeed, and the last rename stays. Whoever must
+//! not lose the other's work holds a lock around it.
+//!
+//! # Limitations
+//!
+//! A file with several hard links is replaced under this name only. Access lists and extended
+//! attributes are not carried over.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::ffi::{OsStr, OsString};
+use std::fmt::Write as _;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use tenure_core::{Error, Result};
 
-/// Puts `content` in the place of `target`, durably. Mode 0600.
-pub(crate) fn replace(target: &Path, content: &[u8]) -> Result<()> {
-    let (directory, temporary) = temporary_for(target)?;
-    let written = write_synced(&temporary, content).and_then(|()| {
-        fs::rename(&temporary, target).map_err(|source| Error::io("replace", target, source))
-    });
-    if let Err(error) = written {
-        // What could not be put in place is of no use; the first error is the one to tell.
-        let _ = fs::remove_file(&temporary);
-        return Err(error);
-    }
-    sync_directory(&directory)
+use crate::disk::{Attributes, Disk};
+use crate::platform;
+
+/// What is acknowledged when a write returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// The new content, whatever happens to the power.
+    #[default]
+    Full,
+    /// The new content for every process, but not for a power loss: nothing is synced. After one
+    /// the file may be the old one, the new one, or empty.
+    Os,
 }
 
-fn temporary_for(target: &Path) -> Result<(PathBuf, PathBuf)> {
-    let (Some(directory), Some(name)) = (target.parent(), target.file_name()) else {
-        return Err(Error::BadInput(format!(
+/// Puts `content` in the place of `target`, durably. `like` is what is there now, if anything is.
+pub(crate) fn replace(
+    disk: &dyn Disk,
+    target: &Path,
+    content: &[u8],
+    like: Option<&Attributes>,
+    durability: Durability,
+) -> Result<()> {
+    Replacement::prepare(disk, target, content, like, durability)?.put_in_place()?;
+    match durability {
+        Durability::Full => sync_directory_of(disk, target),
+        Durability::Os => Ok(()),
+    }
+}
+
+/// Makes the name of a file durable.
+pub(crate) fn sync_directory_of(disk: &dyn Disk, target: &Path) -> Result<()> {
+    let (directory, _) = parts(target)?;
+    let synced = disk.sync_directory(directory);
+    synced.map_err(|source| Error::io("sync", directory, source))
+}
+
+/// A file that is written and waits to take the place of another. Dropped, it is removed.
+#[must_use = "nothing is replaced before it is put in place"]
+pub(crate) struct Replacement<'a> {
+    disk: &'a dyn Disk,
+    target: &'a Path,
+    temporary: PathBuf,
+    in_place: bool,
+}
+
+impl<'a> Replacement<'a> {
+    /// Steps 1 to 3.
+    pub(crate) fn prepare(
+        disk: &'a dyn Disk,
+        target: &'a Path,
+        content: &[u8],
+        like: Option<&Attributes>,
+        durability: Durability,
+    ) -> Result<Self> {
+        let (directory, name) = parts(target)?;
+        let temporary = directory.join(temporary_name(name));
+        let failed = |action| move |source| Error::io(action, target, source);
+        let mut file = disk.create(&temporary).map_err(failed("write beside"))?;
+        let replacement = Self {
+            disk,
+            target,
+            temporary,
+            in_place: false,
+        };
+        if let Some(like) = like {
+            let device = file.device().map_err(failed("look at"))?;
+            require_same_device(target, device, like.device)?;
+            file.dress(like)
+                .map_err(|source| undressed(target, source))?;
+        }
+        file.write(content).map_err(failed("write"))?;
+        if durability == Durability::Full {
+            file.sync().map_err(failed("sync"))?;
+        }
+        Ok(replacement)
+    }
+
+    /// Step 4. Making it durable is up to the caller: several renames in one directory need one sync.
+    pub(crate) fn put_in_place(mut self) -> Result<()> {
+        let renamed = self.disk.rename(&self.temporary, self.target);
+        renamed.map_err(|source| Error::io("replace", self.target, source))?;
+        self.in_place = true;
+        Ok(())
+    }
+}
+
+impl Drop for Replacement<'_> {
+    fn drop(&mut self) {
+        if !self.in_place {
+            // What was not put in place is of no use; the error to tell is the one before.
+            let _ = self.disk.remove(&self.temporary);
+        }
+    }
+}
+
+/// The name of the file that a temporary file was to replace; None if it is no such name.
+pub(crate) fn target_of_temporary(name: &OsStr) -> Option<&OsStr> {
+    beside(name, b".tmp")
+}
+
+/// A name beside `target` that nobody can guess, with this ending.
+pub(crate) fn unguessable_name(target: &OsStr, ending: &str) -> OsString {
+    let mut name = OsString::from(".");
+    name.push(target);
+    let mut random = String::from(".");
+    for byte in &platform::random()[..RANDOM_BYTES] {
+        let _ = write!(random, "{byte:02x}");
+    }
+    name.push(random);
+    name.push(ending);
+    name
+}
+
+/// The file such a name is beside; None if it is no such name.
+pub(crate) fn beside<'a>(name: &'a OsStr, ending: &[u8]) -> Option<&'a OsStr> {
+    let name = name.as_bytes().strip_prefix(b".")?.strip_suffix(ending)?;
+    let dot = name.len().checked_sub(2 * RANDOM_BYTES + 1)?;
+    let (target, random) = name.split_at(dot);
+    let is_hex = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let random = random.strip_prefix(b".")?;
+    (!target.is_empty() && random.iter().all(is_hex)).then(|| OsStr::from_bytes(target))
+}
+
+const RANDOM_BYTES: usize = 8;
+
+fn temporary_name(target: &OsStr) -> OsString {
+    unguessable_name(target, ".tmp")
+}
+
+fn parts(target: &Path) -> Result<(&Path, &OsStr)> {
+    match (target.parent(), target.file_name()) {
+        (Some(directory), Some(name)) => Ok((directory, name)),
+        _ => Err(Error::BadInput(format!(
             "{} is not a file",
             target.display()
-        )));
-    };
-    let mut random = [0; 8];
-    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
-        .map_err(|source| Error::io("get random numbers for", target, source))?;
-    let mut temporary = std::ffi::OsString::from(".");
-    temporary.push(name);
-    temporary.push(format!(".{:016x}.tmp", u64::from_ne_bytes(random)));
-    Ok((directory.to_owned(), directory.join(temporary)))
+        ))),
+    }
 }
 
-fn write_synced(path: &Path, content: &[u8]) -> Result<()> {
-    let fail = |action| move |source| Error::io(action, path, source);
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true).mode(0o600);
-    let mut file = options.open(path).map_err(fail("create"))?;
-    file.write_all(content).map_err(fail("write"))?;
-    file.sync_all().map_err(fail("sync"))
+fn require_same_device(target: &Path, directory: u64, file: u64) -> Result<()> {
+    if directory == file {
+        return Ok(());
+    }
+    Err(Error::Configuration {
+        problem: format!(
+            "{} is on another device than its directory, so it cannot be replaced in one step",
+            target.display()
+        ),
+        remedy: "mount its directory instead of the file alone".into(),
+    })
 }
 
-fn sync_directory(directory: &Path) -> Result<()> {
-    let synced = File::open(directory).and_then(|directory| directory.sync_all());
-    synced.map_err(|source| Error::io("sync", directory, source))
+fn undressed(target: &Path, source: io::Error) -> Error {
+    if source.kind() != io::ErrorKind::PermissionDenied {
+        return Error::io("give its owner and mode to the new", target, source);
+    }
+    Error::NotAllowed {
+        problem: format!(
+            "{} belongs to another user or group, and this user cannot make a new file that does",
+            target.display()
+        ),
+        remedy: "run this as its owner, or change its owner to this user".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::RealDisk;
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+    fn names_in(directory: &Path) -> Vec<OsString> {
+        let mut names = RealDisk.names(directory).unwrap();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_new_file_is_private_and_nothing_stays_beside_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let target = directory.path().join("a.json");
+        replace(&RealDisk, &target, b"{}", None, Durability::Full).unwrap();
+        assert_eq!(fs::read(&target).unwrap(), b"{}");
+        assert_eq!(fs::metadata(&target).unwrap().mode() & 0o7777, 0o600);
+        assert_eq!(names_in(directory.path()), ["a.json"]);
+    }
+
+    #[test]
+    fn mode_and_owner_are_those_of_the_old_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let target = directory.path().join("a.json");
+        fs::write(&target, "old").unwrap();
+        std::os::unix::fs::chown(&target, Some(12), Some(34)).unwrap();
+        fs::set_permissions(&target, fs::Permissions::from_mode(0o2664)).unwrap();
+        let like = RealDisk.read(&target, 100).unwrap().unwrap().attributes;
+        replace(&RealDisk, &target, b"new", Some(&like), Durability::Os).unwrap();
+        let now = fs::metadata(&target).unwrap();
+        assert_eq!((now.uid(), now.gid()), (12, 34));
+        assert_eq!(now.mode() & 0o7777, 0o2664);
+        assert_eq!(fs::read(&target).unwrap(), b"new");
+    }
+
+    #[test]
+    fn a_target_on_another_device_is_refused_and_left_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let target = directory.path().join("a.json");
+        fs::write(&target, "old").unwrap();
+        let mut like = RealDisk.read(&target, 100).unwrap().unwrap().attributes;
+        like.device += 1;
+        let refused = replace(&RealDisk, &target, b"new", Some(&like), Durability::Full);
+        assert_eq!(
+            refused.unwrap_err().class(),
+            tenure_core::Class::Configuration
+        );
+        assert_eq!(fs::read(&target).unwrap(), b"old");
+        assert_eq!(names_in(directory.path()), ["a.json"]);
+    }
+
+    #[test]
+    fn a_replacement_that_is_not_put_in_place_leaves_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let target = directory.path().join("a.json");
+        let prepared = Replacement::prepare(&RealDisk, &target, b"x", None, Durability::Full);
+        let names = names_in(directory.path());
+        assert_eq!(names.len(), 1);
+        assert_eq!(target_of_temporary(&names[0]), Some(OsStr::new("a.json")));
+        drop(prepared);
+        assert!(names_in(directory.path()).is_empty());
+    }
+
+    #[test]
+    fn only_temporary_names_of_the_very_file_are_known_as_such() {
+        let of = |name: &str| target_of_temporary(OsStr::new(name)) == Some(OsStr::new("a.json"));
+        assert!(of(".a.json.0123456789abcdef.tmp"));
+        for name in [
+            "..a.json.0123456789abcdef.tmp",
+            ".a.json.0123456789abcde.tmp",
+            ".a.json.0123456789abcdeF.tmp",
+            ".a.json.0123456789abcdef.journal",
+            "a.json.0123456789abcdef.tmp",
+            ".b.json.0123456789abcdef.tmp",
+            ".a.json.tmp",
+        ] {
+            assert!(!of(name), "{name}");
+        }
+    }
 }

@@ -40,9 +40,11 @@ use std::time::{Duration, Instant};
 
 use tenure_core::{Error, Result, Timestamp, Token};
 
+use crate::clock;
+use crate::disk::RealDisk;
 use crate::interrupt::{Ended, Interrupt};
 use crate::platform::{self, Share};
-use crate::{clock, replace};
+use crate::replace::{Durability, replace};
 
 /// How far above a token the ceiling is set.
 const HEADROOM: u64 = 3_600_000;
@@ -128,7 +130,13 @@ impl Tokens {
                 reach: bounds.ceiling,
                 ..bounds.clone()
             };
-            replace::replace(&self.path, not_yet.encode().as_bytes())?;
+            replace(
+                &RealDisk,
+                &self.path,
+                not_yet.encode().as_bytes(),
+                None,
+                Durability::Full,
+            )?;
             bounds.ceiling = bounds.pending;
         }
         self.write_over(&bounds)?;

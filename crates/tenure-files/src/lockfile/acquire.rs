@@ -15,9 +15,9 @@ use crate::platform::{self, Share};
 pub(crate) type Attempt = (LockFile, Option<Grip>);
 
 /// How one attempt ends.
-pub(super) enum Attempted {
-    /// The lease is held.
-    Granted(Grip),
+pub(super) enum Attempted<T = Grip> {
+    /// The lock is held, and this is what is known of it.
+    Granted(T),
     /// Someone is before us, or the wait was over.
     Busy,
     /// The path means another file by now.
@@ -52,11 +52,20 @@ pub(crate) fn wait_acquire(
     acquire(path, kept, |file| file.wait_once(mode, scribe, interrupt))
 }
 
-fn acquire(
+/// Shares the lock for a moment if that needs no waiting, and leaves no record: nobody sees who
+/// reads, which is fine for as long as it takes to read a file.
+pub(crate) fn try_share_briefly(
+    path: &Arc<Path>,
+    kept: Option<LockFile>,
+) -> Result<(LockFile, Option<()>)> {
+    acquire(path, kept, LockFile::try_share_once)
+}
+
+fn acquire<T>(
     path: &Arc<Path>,
     mut kept: Option<LockFile>,
-    mut once: impl FnMut(&mut LockFile) -> Result<Attempted>,
-) -> Result<Attempt> {
+    mut once: impl FnMut(&mut LockFile) -> Result<Attempted<T>>,
+) -> Result<(LockFile, Option<T>)> {
     for _ in 0..REPLACED_MAX {
         let mut file = match kept.take() {
             Some(file) => file,
@@ -81,12 +90,7 @@ pub(super) fn share(mode: Mode) -> Share {
 
 impl LockFile {
     fn try_once(&mut self, mode: Mode, scribe: &mut dyn Scribe) -> Result<Attempted> {
-        if self.line_expected && self.read_head()?.marked && self.someone_is_in_line()? {
-            return Ok(Attempted::Busy);
-        }
-        let granted = platform::try_flock(&self.file, share(mode));
-        if !granted.map_err(|source| self.failed("lock", source))? {
-            self.line_expected = true;
+        if !self.try_m(mode)? {
             return Ok(Attempted::Busy);
         }
         self.or_leave(|file| {
@@ -96,6 +100,35 @@ impl LockFile {
             let settled = file.settle_directly(mode, scribe)?;
             Ok(settled.map_or(Attempted::Busy, Attempted::Granted))
         })
+    }
+
+    /// M shared, the path looked up, nobody in line: that is all a reader needs to keep writers
+    /// out. It is a program that only knows `flock`, to all others.
+    fn try_share_once(&mut self) -> Result<Attempted<()>> {
+        if !self.try_m(Mode::Read)? {
+            return Ok(Attempted::Busy);
+        }
+        self.or_leave(|file| {
+            if !file.is_current()? {
+                return Ok(Attempted::Replaced);
+            }
+            file.line_expected = file.read_head()?.marked;
+            match file.line_expected && file.someone_is_in_line()? {
+                true => Ok(Attempted::Busy),
+                false => Ok(Attempted::Granted(())),
+            }
+        })
+    }
+
+    /// M, if nobody holds it and no line was met that is still there.
+    fn try_m(&mut self, mode: Mode) -> Result<bool> {
+        if self.line_expected && self.read_head()?.marked && self.someone_is_in_line()? {
+            return Ok(false);
+        }
+        let granted = platform::try_flock(&self.file, share(mode));
+        let granted = granted.map_err(|source| self.failed("lock", source))?;
+        self.line_expected |= !granted;
+        Ok(granted)
     }
 
     fn wait_once(
@@ -187,10 +220,10 @@ impl LockFile {
     }
 
     /// Whatever is not granted holds nothing afterwards.
-    fn or_leave(
+    fn or_leave<T>(
         &mut self,
-        attempt: impl FnOnce(&mut Self) -> Result<Attempted>,
-    ) -> Result<Attempted> {
+        attempt: impl FnOnce(&mut Self) -> Result<Attempted<T>>,
+    ) -> Result<Attempted<T>> {
         let attempted = attempt(self);
         if matches!(attempted, Ok(Attempted::Granted(_))) {
             return attempted;

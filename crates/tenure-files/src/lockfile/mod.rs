@@ -17,6 +17,7 @@
 //! | write, through the line | exclusive | the bytes of its token and all higher ones, INTENT, TURNSTILE, QUEUE (shared) |
 //! | upgradeable | shared | its proof, INTENT |
 //! | read | shared | its two |
+//! | read, for a moment | shared | none: it leaves no record |
 //!
 //! # Without waiting
 //!
@@ -96,7 +97,7 @@ mod release;
 mod settle;
 mod upgrade;
 
-pub(crate) use acquire::{Attempt, try_acquire, wait_acquire};
+pub(crate) use acquire::{Attempt, try_acquire, try_share_briefly, wait_acquire};
 pub use look::{Look, look};
 pub use record::Record;
 pub(crate) use record::{Grant, holder_line};

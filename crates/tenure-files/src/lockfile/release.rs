@@ -16,4 +16,9 @@ impl LockFile {
         let unflocked = platform::unflock(&self.file);
         unlocked.and(unflocked.map_err(|source| self.failed("unlock", source)))
     }
+
+    /// Gives up M, where nothing else was taken.
+    pub(crate) fn leave_m(&self) -> Result<()> {
+        platform::unflock(&self.file).map_err(|source| self.failed("unlock", source))
+    }
 }

@@ -17,6 +17,7 @@
 //! | `paths` | what a path may mean |
 //! | `fork` | children that share open files, and programs that must not |
 //! | `line` | how often a process waits in the kernel |
+//! | `documents` | JSON files that many change |
 //! | `neighbours` | other programs that use `flock` |
 //!
 //! Tests play with other processes by `process`: this binary again, in a role of `roles`.
@@ -30,6 +31,7 @@
 
 mod crash;
 mod crowd;
+mod documents;
 mod fairness;
 mod fork;
 mod garbage;

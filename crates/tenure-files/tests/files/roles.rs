@@ -37,6 +37,8 @@ fn a_child_process_plays_its_role() {
         "rival" => crate::upgrade::play(&arguments),
         "look-for-ever" => crate::look::play(&arguments),
         "draw" => crate::tokens::play(&arguments),
+        "count" => crate::documents::play(&arguments),
+        "commit" => crate::documents::play_commit(&arguments),
         "draw-one" => crate::tokens::play_once(&arguments),
         _ => panic!("no such role: {role}"),
     }

@@ -1,0 +1,84 @@
+//! The few calls to the file system that the protocols of documents are made of.
+//!
+//! Everything that must survive a crash goes through a [`Disk`]: the [real one](RealDisk), or, in
+//! tests, a simulated one that knows what is durable. It loses what was not synced, reorders what
+//! POSIX lets it reorder, and fails or stops at any call; so every crash of every protocol can be
+//! tried. Locks are not its business: the kernel ends them with the process.
+//!
+//! # What a protocol may rely on
+//!
+//! - A file's content is durable once [`Fresh::sync`] returned.
+//! - A name (created, renamed, removed) is durable once [`Disk::sync_directory`] returned.
+//! - After a crash a name that was being replaced means the old file or the new one.
+//! - Nothing else: not the order of two calls, not that content gets there before its name.
+
+mod real;
+#[cfg(test)]
+pub(crate) mod simulated;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+
+pub(crate) use real::RealDisk;
+
+/// The calls of the protocols.
+pub(crate) trait Disk: Send + Sync {
+    /// A whole regular file, at most `limit` bytes of it (else `ErrorKind::FileTooLarge`); None if
+    /// there is none. A symbolic link in its place is not followed.
+    fn read(&self, path: &Path, limit: u64) -> io::Result<Option<Found>>;
+
+    /// A new, empty file of mode 0600. A name that is taken is an error.
+    fn create(&self, path: &Path) -> io::Result<Box<dyn Fresh>>;
+
+    /// Gives a file another name, in place of what has that name.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Removes a name.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Makes the names in a directory durable.
+    fn sync_directory(&self, directory: &Path) -> io::Result<()>;
+
+    /// All names in a directory.
+    fn names(&self, directory: &Path) -> io::Result<Vec<OsString>>;
+
+    /// Fails if this user may not write to the file, although it could be renamed over.
+    fn require_writable(&self, path: &Path) -> io::Result<()>;
+}
+
+/// A file that was just created and is being written.
+pub(crate) trait Fresh {
+    /// Adds to its content.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
+
+    /// Gives it the mode and the owner of another file.
+    fn dress(&mut self, like: &Attributes) -> io::Result<()>;
+
+    /// Which device it is on.
+    fn device(&self) -> io::Result<u64>;
+
+    /// Makes its content durable.
+    fn sync(&mut self) -> io::Result<()>;
+}
+
+/// A file that was read.
+pub(crate) struct Found {
+    /// Its content.
+    pub(crate) bytes: Vec<u8>,
+    /// What else it has.
+    pub(crate) attributes: Attributes,
+}
+
+/// What a file has besides its content, and a file in its place should have, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Attributes {
+    /// The permission bits.
+    pub(crate) mode: u32,
+    /// The user it belongs to.
+    pub(crate) owner: u32,
+    /// The group it belongs to.
+    pub(crate) group: u32,
+    /// The device it is on. It cannot be changed: a file on another one cannot be replaced.
+    pub(crate) device: u64,
+}

@@ -1,0 +1,110 @@
+//! The disk there is.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use rustix::fs::{Access, Gid, Mode, OFlags, Uid};
+
+use super::{Attributes, Disk, Found, Fresh};
+
+/// The calls as the system does them.
+pub(crate) struct RealDisk;
+
+impl Disk for RealDisk {
+    fn read(&self, path: &Path, limit: u64) -> io::Result<Option<Found>> {
+        // Not blocking: a pipe in the place of a file must not hold anyone up.
+        let flags =
+            OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = match rustix::fs::open(path, flags, Mode::empty()) {
+            Ok(fd) => File::from(fd),
+            Err(rustix::io::Errno::NOENT) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "it is not a regular file",
+            ));
+        }
+        // One byte more than there should be, so that the end is seen without another call.
+        let mut bytes = Vec::with_capacity(metadata.len().min(limit) as usize + 1);
+        (&file).take(limit + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > limit {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        Ok(Some(Found {
+            bytes,
+            attributes: attributes(&metadata),
+        }))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn Fresh>> {
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let fd = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?;
+        Ok(Box::new(File::from(fd)))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::DIRECTORY;
+        let directory = rustix::fs::open(directory, flags, Mode::empty())?;
+        Ok(rustix::fs::fsync(directory)?)
+    }
+
+    fn names(&self, directory: &Path) -> io::Result<Vec<OsString>> {
+        let name = |entry: io::Result<fs::DirEntry>| entry.map(|entry| entry.file_name());
+        fs::read_dir(directory)?.map(name).collect()
+    }
+
+    fn require_writable(&self, path: &Path) -> io::Result<()> {
+        Ok(rustix::fs::access(path, Access::WRITE_OK)?)
+    }
+}
+
+impl Fresh for File {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write_all(bytes)
+    }
+
+    fn dress(&mut self, like: &Attributes) -> io::Result<()> {
+        let own = attributes(&self.metadata()?);
+        if (own.owner, own.group) != (like.owner, like.group) {
+            let (owner, group) = (Uid::from_raw(like.owner), Gid::from_raw(like.group));
+            rustix::fs::fchown(&*self, Some(owner), Some(group))?;
+        }
+        if own.mode != like.mode {
+            // After the owner, as changing that takes away the bits for other identities.
+            rustix::fs::fchmod(&*self, Mode::from_raw_mode(like.mode))?;
+        }
+        Ok(())
+    }
+
+    fn device(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.dev())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.sync_all()
+    }
+}
+
+fn attributes(metadata: &fs::Metadata) -> Attributes {
+    Attributes {
+        mode: metadata.mode() & 0o7777,
+        owner: metadata.uid(),
+        group: metadata.gid(),
+        device: metadata.dev(),
+    }
+}

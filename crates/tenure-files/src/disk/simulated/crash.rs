@@ -1,0 +1,207 @@
+//! All states that a power loss may leave.
+//!
+//! Every name is what it durably was, or what any change since made of it: changes to different names
+//! reach the disk in any order, those to one name in their own. Every file that a name leads to has its
+//! durable content, all that was written, or a torn form between. Names and contents do not wait for
+//! each other, nor do directories.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use super::state::{File, Inode, InodeId, State};
+
+/// Up to so many states all are tried; of more, the corners and a sample.
+const ALL_MAX: u128 = 4096;
+
+/// How many states are drawn where not all are tried.
+const SAMPLES: usize = 1024;
+
+/// One thing that a power loss decides.
+enum Choice {
+    /// What a name means.
+    Name {
+        directory: PathBuf,
+        name: OsString,
+        meanings: Vec<Option<InodeId>>,
+    },
+    /// What a file says.
+    Content { inode: InodeId, contents: Vec<File> },
+}
+
+impl State {
+    /// Tells every state that a power loss may leave, the oldest first, the one where everything
+    /// reached the disk last; some of them twice. Everything in them is durable.
+    pub(crate) fn after_power_loss(&self, tell: &mut dyn FnMut(State)) {
+        let choices = self.choices();
+        let sizes: Vec<usize> = choices.iter().map(Choice::len).collect();
+        let possible = sizes.iter().map(|size| *size as u128).product::<u128>();
+        let mut visit = |picks: &[usize]| tell(self.settled(&choices, picks));
+        match possible <= ALL_MAX {
+            true => all(&sizes, &mut visit),
+            false => some(&sizes, &mut visit),
+        }
+    }
+
+    /// What is undecided, each with the durable possibility first and the newest last.
+    fn choices(&self) -> Vec<Choice> {
+        let mut choices = Vec::new();
+        let mut reachable = vec![false; self.inodes.len()];
+        for (path, directory) in &self.directories {
+            directory
+                .durable
+                .values()
+                .for_each(|inode| reachable[inode.0] = true);
+            for (index, (name, inode)) in directory.cached.iter().enumerate() {
+                inode.iter().for_each(|inode| reachable[inode.0] = true);
+                if directory.cached[..index]
+                    .iter()
+                    .any(|(other, _)| other == name)
+                {
+                    continue;
+                }
+                let mut meanings = vec![directory.durable.get(name).copied()];
+                for (_, meaning) in directory.cached.iter().filter(|(other, _)| other == name) {
+                    meanings.retain(|earlier| earlier != meaning);
+                    meanings.push(*meaning);
+                }
+                choices.push(Choice::Name {
+                    directory: path.clone(),
+                    name: name.clone(),
+                    meanings,
+                });
+            }
+        }
+        for (index, inode) in self.inodes.iter().enumerate() {
+            if reachable[index] && !inode.is_durable() {
+                choices.push(Choice::Content {
+                    inode: InodeId(index),
+                    contents: inode.contents(),
+                });
+            }
+        }
+        choices
+    }
+
+    /// The state after these picks. Files without a name are gone.
+    fn settled(&self, choices: &[Choice], picks: &[usize]) -> State {
+        let mut entries: Vec<_> = self
+            .directories
+            .values()
+            .map(|d| d.durable.clone())
+            .collect();
+        let mut files: Vec<_> = self.inodes.iter().map(|inode| &inode.durable).collect();
+        for (choice, pick) in choices.iter().zip(picks) {
+            match choice {
+                Choice::Name {
+                    directory,
+                    name,
+                    meanings,
+                } => {
+                    let index = self.directories.keys().position(|path| path == directory);
+                    let entries = &mut entries[index.expect("the directory of a choice is there")];
+                    match meanings[*pick] {
+                        Some(inode) => entries.insert(name.clone(), inode),
+                        None => entries.remove(name),
+                    };
+                }
+                Choice::Content { inode, contents } => files[inode.0] = &contents[*pick],
+            }
+        }
+        let mut state = State::default();
+        let mut moved: Vec<Option<InodeId>> = vec![None; files.len()];
+        for (path, entries) in self.directories.keys().zip(entries) {
+            state.add_directory(path);
+            for (name, inode) in entries {
+                let place = moved[inode.0]
+                    .unwrap_or_else(|| state.add_inode(Inode::durable(files[inode.0].clone())));
+                moved[inode.0] = Some(place);
+                let directory = state.directories.get_mut(path).expect("it was just added");
+                directory.durable.insert(name, place);
+            }
+        }
+        state
+    }
+}
+
+impl Inode {
+    /// What it may say after a power loss: nothing new, a part, parts of zeros, everything.
+    fn contents(&self) -> Vec<File> {
+        let (from, to) = (self.durable.bytes.len(), self.cached.bytes.len());
+        let middle = from + (to - from) / 2;
+        let file = |bytes: Vec<u8>| File {
+            bytes,
+            attributes: self.cached.attributes,
+        };
+        let cut = |at: usize| file(self.cached.bytes[..at].to_vec());
+        let hole = |end: usize| {
+            let mut bytes = self.cached.bytes.clone();
+            bytes[from..end].fill(0);
+            file(bytes)
+        };
+        let mut contents = vec![self.durable.clone()];
+        if to > from {
+            contents.extend([cut(middle), cut(to - 1), hole(to), hole(middle)]);
+        }
+        contents.push(self.cached.clone());
+        contents.dedup();
+        contents
+    }
+}
+
+impl Choice {
+    fn len(&self) -> usize {
+        match self {
+            Choice::Name { meanings, .. } => meanings.len(),
+            Choice::Content { contents, .. } => contents.len(),
+        }
+    }
+}
+
+/// Every combination of picks.
+fn all(sizes: &[usize], visit: &mut dyn FnMut(&[usize])) {
+    let mut picks = vec![0; sizes.len()];
+    loop {
+        visit(&picks);
+        let Some(next) = (0..sizes.len()).find(|place| picks[*place] + 1 < sizes[*place]) else {
+            return;
+        };
+        picks[next] += 1;
+        picks[..next].fill(0);
+    }
+}
+
+/// Both corners, everything that differs from one of them in one or two places, and a sample that is
+/// the same in every run.
+fn some(sizes: &[usize], visit: &mut dyn FnMut(&[usize])) {
+    let newest: Vec<usize> = sizes.iter().map(|size| size - 1).collect();
+    let oldest = vec![0; sizes.len()];
+    visit(&oldest);
+    let mut picks = oldest.clone();
+    for corner in [&oldest, &newest] {
+        for first in 0..sizes.len() {
+            for second in first..sizes.len() {
+                for (one, other) in pairs(sizes[first], sizes[second]) {
+                    picks.copy_from_slice(corner);
+                    picks[first] = one;
+                    picks[second] = other;
+                    visit(&picks);
+                }
+            }
+        }
+    }
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    for _ in 0..SAMPLES {
+        for (pick, size) in picks.iter_mut().zip(sizes) {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            *pick = (random >> 32) as usize % size;
+        }
+        visit(&picks);
+    }
+    visit(&newest);
+}
+
+fn pairs(first: usize, second: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..first).flat_map(move |one| (0..second).map(move |other| (one, other)))
+}

@@ -1,0 +1,103 @@
+//! What tells one state from another, but for what is random.
+//!
+//! Names of temporary files and journals have random parts that nothing depends on, so they differ
+//! between two runs that are otherwise the same. Here they are all alike: a temporary file has no random
+//! part, and journals are numbered in the order in which they are met.
+
+use std::ffi::OsStr;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use super::state::{InodeId, State};
+use crate::replace::{beside, target_of_temporary};
+
+/// What to do about the temporary files of dead processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leftovers {
+    /// States that differ in them are different.
+    Count,
+    /// Nobody looks at them, so states that differ only in them are the same.
+    Ignore,
+}
+
+const JOURNAL: &[u8] = b".journal";
+const NOTE: &[u8] = b".note";
+const RANDOM: usize = 16;
+
+impl State {
+    /// The same for states that are the same. (64 bits: of a million different states, two fall
+    /// together once in 10^7 runs.)
+    pub(crate) fn fingerprint(&self, leftovers: Leftovers) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        let mut journals = Journals::default();
+        for (path, directory) in &self.directories {
+            path.hash(&mut hasher);
+            let seen = |name: &OsStr| {
+                leftovers == Leftovers::Count || target_of_temporary(name).is_none()
+            };
+            let mut durable = Vec::with_capacity(directory.durable.len());
+            for (name, inode) in directory.durable.iter().filter(|(name, _)| seen(name)) {
+                let file = self.hash_file(name, *inode, &mut journals);
+                durable.push((journals.canonical(name), file));
+            }
+            durable.sort();
+            durable.hash(&mut hasher);
+            for (name, inode) in directory.cached.iter().filter(|(name, _)| seen(name)) {
+                let file = inode.map(|inode| self.hash_file(name, inode, &mut journals));
+                // Two temporary files of one document are told apart by when they came.
+                let first = directory.cached.iter().filter(|(name, _)| seen(name));
+                let first = first.clone().position(|(other, _)| other == name);
+                (journals.canonical(name), first, file).hash(&mut hasher);
+            }
+        }
+        hasher.finish()
+    }
+
+    fn hash_file(&self, name: &OsStr, inode: InodeId, journals: &mut Journals) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        let inode = &self.inodes[inode.0];
+        let is_note = name.as_encoded_bytes().ends_with(NOTE);
+        for file in [&inode.durable, &inode.cached] {
+            match is_note {
+                true => journals.canonical_text(&file.bytes).hash(&mut hasher),
+                false => file.bytes.hash(&mut hasher),
+            }
+            file.attributes.mode.hash(&mut hasher);
+        }
+        inode.doomed.hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+/// The random parts of the journals met, in that order.
+#[derive(Default)]
+struct Journals {
+    met: Vec<Vec<u8>>,
+}
+
+impl Journals {
+    /// A name without what is random.
+    fn canonical(&mut self, name: &OsStr) -> Vec<u8> {
+        if let Some(target) = target_of_temporary(name) {
+            return [target.as_encoded_bytes(), b".tmp"].concat();
+        }
+        let bytes = name.as_encoded_bytes();
+        match beside(name, JOURNAL) {
+            Some(_) => self.canonical_text(bytes),
+            None => bytes.to_vec(),
+        }
+    }
+
+    /// A text in which the names of journals have numbers instead of what is random.
+    fn canonical_text(&mut self, text: &[u8]) -> Vec<u8> {
+        let at = text.windows(JOURNAL.len()).position(|part| part == JOURNAL);
+        let Some((at, start)) = at.and_then(|at| Some((at, at.checked_sub(RANDOM)?))) else {
+            return text.to_vec();
+        };
+        let random = &text[start..at];
+        let number = self.met.iter().position(|met| met == random).unwrap_or_else(|| {
+            self.met.push(random.to_vec());
+            self.met.len() - 1
+        });
+        [&text[..start], number.to_string().as_bytes(), &text[at..]].concat()
+    }
+}

@@ -1,0 +1,216 @@
+//! The files and directories of a simulated disk: what is durable, and what is only cached.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::disk::Attributes;
+
+/// The one device there is.
+pub(super) const DEVICE: u64 = 1;
+
+/// Everything on a disk and in the cache above it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct State {
+    pub(super) directories: BTreeMap<PathBuf, Directory>,
+    pub(super) inodes: Vec<Arc<Inode>>,
+}
+
+/// A place in [`State::inodes`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct InodeId(pub(super) usize);
+
+/// Names and what they mean.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Directory {
+    pub(super) durable: BTreeMap<OsString, InodeId>,
+    /// The changes since, in order; None removes the name.
+    pub(super) cached: Vec<(OsString, Option<InodeId>)>,
+}
+
+/// A file under any name.
+#[derive(Debug, Clone)]
+pub(super) struct Inode {
+    pub(super) durable: File,
+    /// What everyone reads. It begins with the durable bytes: files are only ever added to.
+    pub(super) cached: File,
+    /// A sync of it failed, so the cache forgot what it still has to save.
+    pub(super) doomed: bool,
+}
+
+/// What a file says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct File {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) attributes: Attributes,
+}
+
+impl State {
+    /// Adds a directory, durably.
+    pub(crate) fn add_directory(&mut self, path: impl Into<PathBuf>) {
+        self.directories.insert(path.into(), Directory::default());
+    }
+
+    /// Adds a file, durably.
+    pub(crate) fn add_file(&mut self, path: impl AsRef<Path>, bytes: &[u8]) {
+        let inode = self.add_inode(Inode::durable(File {
+            bytes: bytes.to_vec(),
+            attributes: own_attributes(),
+        }));
+        let (directory, name) = self.place(path.as_ref()).expect("its directory was added");
+        directory.durable.insert(name, inode);
+    }
+
+    /// The file of a name, as everyone reads it now.
+    pub(crate) fn file(&self, path: &Path) -> io::Result<Option<&File>> {
+        let (directory, name) = parts(path)?;
+        let directory = self.directories.get(directory).ok_or_else(missing)?;
+        let inode = directory.get(name);
+        Ok(inode.map(|inode| &self.inodes[inode.0].cached))
+    }
+
+    /// All names in a directory, as everyone sees them now.
+    pub(crate) fn names(&self, directory: &Path) -> io::Result<Vec<OsString>> {
+        let directory = self.directories.get(directory).ok_or_else(missing)?;
+        Ok(directory.entries().into_keys().collect())
+    }
+
+    /// All paths there are now.
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
+        let paths = |(path, directory): (&PathBuf, &Directory)| {
+            let names = directory.entries().into_keys();
+            names.map(|name| path.join(name)).collect::<Vec<_>>()
+        };
+        self.directories.iter().flat_map(paths).collect()
+    }
+
+    pub(super) fn create(&mut self, path: &Path) -> io::Result<InodeId> {
+        if self.file(path)?.is_some() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let inode = self.add_inode(Inode::durable(File {
+            bytes: Vec::new(),
+            attributes: own_attributes(),
+        }));
+        let (directory, name) = self.place(path)?;
+        directory.cached.push((name, Some(inode)));
+        Ok(inode)
+    }
+
+    /// Two changes, each of which may be lost on its own; the target is the old or the new one.
+    pub(super) fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        let (directory, source) = self.place(from)?;
+        let inode = directory.get(&source).ok_or_else(missing)?;
+        let (directory, target) = self.place(to)?;
+        directory.cached.push((target, Some(inode)));
+        let (directory, source) = self.place(from)?;
+        directory.cached.push((source, None));
+        Ok(())
+    }
+
+    pub(super) fn remove(&mut self, path: &Path) -> io::Result<()> {
+        let (directory, name) = self.place(path)?;
+        directory.get(&name).ok_or_else(missing)?;
+        directory.cached.push((name, None));
+        Ok(())
+    }
+
+    pub(super) fn sync_directory(&mut self, path: &Path) -> io::Result<()> {
+        let directory = self.directories.get_mut(path).ok_or_else(missing)?;
+        directory.durable = directory.entries();
+        directory.cached.clear();
+        Ok(())
+    }
+
+    pub(super) fn write(&mut self, inode: InodeId, bytes: &[u8]) {
+        self.inode(inode).cached.bytes.extend_from_slice(bytes);
+    }
+
+    pub(super) fn dress(&mut self, inode: InodeId, like: &Attributes) {
+        self.inode(inode).cached.attributes = *like;
+    }
+
+    pub(super) fn sync(&mut self, inode: InodeId) {
+        let inode = self.inode(inode);
+        if !inode.doomed {
+            inode.durable = inode.cached.clone();
+        }
+    }
+
+    /// Linux tells once that content could not be saved, and takes it for saved from then on.
+    pub(super) fn doom(&mut self, inode: InodeId) {
+        self.inode(inode).doomed = true;
+    }
+
+    pub(super) fn add_inode(&mut self, inode: Inode) -> InodeId {
+        self.inodes.push(Arc::new(inode));
+        InodeId(self.inodes.len() - 1)
+    }
+
+    fn inode(&mut self, inode: InodeId) -> &mut Inode {
+        Arc::make_mut(&mut self.inodes[inode.0])
+    }
+
+    fn place(&mut self, path: &Path) -> io::Result<(&mut Directory, OsString)> {
+        let (directory, name) = parts(path)?;
+        let directory = self.directories.get_mut(directory).ok_or_else(missing)?;
+        Ok((directory, name.to_owned()))
+    }
+}
+
+impl Directory {
+    /// What a name means now.
+    fn get(&self, name: &OsStr) -> Option<InodeId> {
+        let changed = self.cached.iter().rev().find(|(other, _)| other == name);
+        match changed {
+            Some((_, inode)) => *inode,
+            None => self.durable.get(name).copied(),
+        }
+    }
+
+    /// All that is in it now.
+    fn entries(&self) -> BTreeMap<OsString, InodeId> {
+        let mut entries = self.durable.clone();
+        for (name, inode) in &self.cached {
+            match inode {
+                Some(inode) => entries.insert(name.clone(), *inode),
+                None => entries.remove(name),
+            };
+        }
+        entries
+    }
+}
+
+impl Inode {
+    pub(super) fn durable(file: File) -> Self {
+        Self {
+            durable: file.clone(),
+            cached: file,
+            doomed: false,
+        }
+    }
+
+    pub(super) fn is_durable(&self) -> bool {
+        self.durable == self.cached
+    }
+}
+
+fn own_attributes() -> Attributes {
+    Attributes {
+        mode: 0o600,
+        owner: rustix::process::geteuid().as_raw(),
+        group: rustix::process::getegid().as_raw(),
+        device: DEVICE,
+    }
+}
+
+fn parts(path: &Path) -> io::Result<(&Path, &OsStr)> {
+    let parts = path.parent().zip(path.file_name());
+    parts.ok_or_else(|| io::ErrorKind::InvalidInput.into())
+}
+
+fn missing() -> io::Error {
+    io::ErrorKind::NotFound.into()
+}

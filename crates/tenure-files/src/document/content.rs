@@ -1,0 +1,268 @@
+//! What a document holds: its text, its version, its values.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::OnceLock;
+
+use serde::de::{self, DeserializeOwned};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use sha2::{Digest, Sha256};
+use tenure_core::{Error, Result};
+
+use super::json::{self, Flaw};
+use super::style::{self, Style};
+
+/// How much of a bad version is shown, in characters.
+const SHOWN_MAX: usize = 80;
+
+/// What a document held when it was read: any bytes, until someone asks for text or a value.
+#[derive(Debug, Clone)]
+pub struct Content {
+    path: PathBuf,
+    /// As on disk, a byte order mark included.
+    bytes: Vec<u8>,
+    version: OnceLock<Version>,
+}
+
+impl Content {
+    /// What the document at `path` holds.
+    pub(crate) fn new(path: PathBuf, bytes: Vec<u8>) -> Self {
+        Self {
+            path,
+            bytes,
+            version: OnceLock::new(),
+        }
+    }
+
+    /// The file it was read from.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The JSON text, without a byte order mark, strictly checked: JSON, and every key once.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupt`, with the byte at which it is not a document.
+    pub fn text(&self) -> Result<&str> {
+        json::check(&self.bytes).map_err(|flaw| corrupt(&self.path, flaw))
+    }
+
+    /// The bytes as they are on disk.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The version, for a write that expects it.
+    pub fn version(&self) -> Version {
+        *self.version.get_or_init(|| Version::of(&self.bytes))
+    }
+
+    /// Reads it into a value. A key that is there twice passes, where [`text`](Self::text) would
+    /// not let it: whoever writes back what comes from here checks that first.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T> {
+        serde_json::from_slice(json::without_mark(&self.bytes))
+            .map_err(|error| self.explain(&error))
+    }
+
+    /// New text for the same document, laid out as the old one was. Text that looks like it
+    /// already stays as it is.
+    pub fn in_its_style(&self, json: &str) -> String {
+        style::keep(&self.bytes, json)
+    }
+
+    /// How it is laid out.
+    pub(crate) fn style(&self) -> Style {
+        Style::of(&self.bytes)
+    }
+
+    /// It is not JSON, or it is and does not fit the type.
+    fn explain(&self, error: &serde_json::Error) -> Error {
+        let text = match json::check(&self.bytes) {
+            Ok(text) => text,
+            Err(flaw) => return corrupt(&self.path, flaw),
+        };
+        let flaw = Flaw::of_value(&self.bytes, text, error);
+        Error::Corrupt {
+            path: self.path.clone(),
+            problem: format!("not what it should hold {}: {}", flaw.place(), flaw.problem),
+        }
+    }
+}
+
+fn corrupt(path: &Path, flaw: Flaw) -> Error {
+    Error::Corrupt {
+        path: path.to_owned(),
+        problem: flaw.to_string(),
+    }
+}
+
+/// What a document held, as a number: the SHA-256 of its bytes on disk, 64 hexadecimal digits.
+///
+/// Two documents with the same value and another layout have different versions.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Version([u8; 32]);
+
+impl Version {
+    /// The version of a file with these bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Version({self})")
+    }
+}
+
+impl FromStr for Version {
+    type Err = Error;
+
+    /// Takes capital digits, too.
+    fn from_str(text: &str) -> Result<Self> {
+        digits(text).map(Self).ok_or_else(|| {
+            let shown: String = text.chars().take(SHOWN_MAX).collect();
+            Error::BadInput(format!(
+                "{shown:?} is not a version: a version is 64 hexadecimal digits, \
+                 as tenure doc read --json shows it"
+            ))
+        })
+    }
+}
+
+fn digits(text: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    if text.len() != 2 * bytes.len() {
+        return None;
+    }
+    for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
+        let digit = |at: usize| char::from(pair[at]).to_digit(16);
+        *byte = u8::try_from(digit(0)? << 4 | digit(1)?).ok()?;
+    }
+    Some(bytes)
+}
+
+impl Serialize for Version {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Version {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+    use tenure_core::Class;
+
+    const OF_NOTHING: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+    fn content(text: &str) -> Content {
+        Content::new("/d/a.json".into(), text.into())
+    }
+
+    #[test]
+    fn the_byte_order_mark_counts_for_the_version_and_not_for_the_text() {
+        let marked = content("\u{feff}{\"a\":1}");
+        assert_eq!(marked.text().unwrap(), "{\"a\":1}");
+        assert_eq!(marked.parse::<Value>().unwrap(), json!({"a": 1}));
+        assert_eq!(marked.version(), Version::of(b"\xef\xbb\xbf{\"a\":1}"));
+        assert_ne!(marked.version(), content("{\"a\":1}").version());
+        assert!(marked.style().byte_order_mark);
+    }
+
+    #[test]
+    fn what_is_not_a_document_is_refused_with_the_path_and_the_byte() {
+        let error = content("{\"a\": 1,\n \"a\": 2}");
+        let error = error.text().unwrap_err();
+        assert_eq!(error.class(), Class::BadInput);
+        assert_eq!(
+            error.to_string(),
+            "/d/a.json: not JSON at byte 10 (line 2, column 2): the key \"a\" is there twice"
+        );
+        assert!(content("").text().is_err() && content("").parse::<Value>().is_err());
+        let not_utf8 = Content::new("/d/a.json".into(), vec![b'"', 0xff, b'"']);
+        assert!(not_utf8.text().is_err() && not_utf8.parse::<Value>().is_err());
+    }
+
+    #[test]
+    fn reading_only_finds_what_is_not_json_all_the_same() {
+        let broken = content("\u{feff}[1,\n x]");
+        assert_eq!(
+            broken.parse::<Value>().unwrap_err().to_string(),
+            broken.text().unwrap_err().to_string()
+        );
+        let good = content("[1, 2]\n");
+        assert_eq!(good.parse::<Vec<u32>>().unwrap(), [1, 2]);
+    }
+
+    #[test]
+    fn json_that_does_not_fit_the_type_is_not_called_broken() {
+        let content = content("{\"é\": [1,\n \"x\"]}");
+        let error = content.parse::<std::collections::HashMap<String, Vec<u32>>>();
+        assert_eq!(
+            error.unwrap_err().to_string(),
+            "/d/a.json: not what it should hold at byte 14 (line 2, column 4): \
+             invalid type: string \"x\", expected u32"
+        );
+    }
+
+    #[test]
+    fn a_number_no_float_can_hold_is_a_document_that_a_value_cannot_hold() {
+        let content = content("[1e400]");
+        assert!(content.text().is_ok());
+        let message = content.parse::<Value>().unwrap_err().to_string();
+        assert!(message.contains("not what it should hold"), "{message}");
+        assert!(message.ends_with("number out of range"), "{message}");
+    }
+
+    #[test]
+    fn a_version_is_the_sha256_in_hexadecimal() {
+        let version = Version::of(b"");
+        assert_eq!(version.to_string(), OF_NOTHING);
+        assert_eq!(
+            OF_NOTHING.to_uppercase().parse::<Version>().unwrap(),
+            version
+        );
+        assert_eq!(serde_json::to_value(version).unwrap(), json!(OF_NOTHING));
+        assert_eq!(
+            serde_json::from_value::<Version>(json!(OF_NOTHING)).unwrap(),
+            version
+        );
+    }
+
+    #[test]
+    fn what_is_not_a_version_is_told_what_one_looks_like() {
+        let multi_byte = "é".repeat(32);
+        let signed = format!("+{}", &OF_NOTHING[1..]);
+        for text in [
+            "",
+            "1",
+            &OF_NOTHING[1..],
+            &format!("{OF_NOTHING}0"),
+            &multi_byte,
+            &signed,
+        ] {
+            let error = text.parse::<Version>().unwrap_err();
+            assert_eq!(error.class(), Class::BadInput);
+            assert!(error.to_string().contains("64 hexadecimal digits"));
+        }
+        assert!(serde_json::from_value::<Version>(json!("x")).is_err());
+        let long = "x".repeat(10_000).parse::<Version>().unwrap_err();
+        assert!(long.to_string().len() < 250);
+    }
+}

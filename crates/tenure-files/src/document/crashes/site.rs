@@ -1,0 +1,142 @@
+//! Documents over a simulated disk.
+//!
+//! Everything that must survive is on the simulated disk. Locks are real, in a directory of their own
+//! that has the same path: they end with the process, so there is nothing to simulate.
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure_core::{Class, Error, Resource, Result, Token};
+
+use super::world::World;
+use crate::disk::simulated::{SimulatedDisk, State};
+use crate::document::{Documents, Fence, Terms};
+
+/// Where the documents of a scenario are.
+pub(super) struct Site {
+    root: tempfile::TempDir,
+    documents: Vec<PathBuf>,
+    /// What processes that ended worked with. Nothing in them lasts, and new ones take time.
+    idle: RefCell<Vec<Documents>>,
+}
+
+impl Site {
+    /// Documents at these places, each a path of a directory and a name.
+    pub(super) fn new(documents: &[&str]) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let path = |document: &&str| root.path().canonicalize().unwrap().join(document);
+        let documents: Vec<PathBuf> = documents.iter().map(path).collect();
+        for document in &documents {
+            std::fs::create_dir_all(document.parent().unwrap()).unwrap();
+        }
+        Self {
+            root,
+            documents,
+            idle: RefCell::default(),
+        }
+    }
+
+    /// A disk with these documents, everything durable.
+    pub(super) fn start(&self, world: &World) -> State {
+        let mut state = State::default();
+        for document in &self.documents {
+            state.add_directory(document.parent().unwrap());
+        }
+        for (path, seen) in self.documents.iter().zip(&world.documents) {
+            if let Some(text) = &seen.text {
+                state.add_file(path, text.as_bytes());
+            }
+        }
+        state
+    }
+
+    /// A process that works on a disk.
+    pub(super) fn process(&self, disk: &SimulatedDisk) -> Process<'_> {
+        let idle = self.idle.borrow_mut().pop();
+        let mut documents = idle.unwrap_or_else(|| {
+            Documents::new(Duration::from_secs(5)).trusting_the_file_system()
+        });
+        documents.disk = Arc::new(disk.clone());
+        Process {
+            site: self,
+            documents: Some(documents),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.documents.len()
+    }
+
+    /// Paths without the part that is everywhere.
+    pub(super) fn short<'a>(&self, path: &'a Path) -> &'a Path {
+        let root = self.root.path().canonicalize().unwrap();
+        path.strip_prefix(root).unwrap_or(path)
+    }
+}
+
+/// What a process does with the documents of a site, which it knows by number.
+pub(super) struct Process<'a> {
+    site: &'a Site,
+    /// None only once it ends.
+    documents: Option<Documents>,
+}
+
+impl Drop for Process<'_> {
+    fn drop(&mut self) {
+        self.site.idle.borrow_mut().extend(self.documents.take());
+    }
+}
+
+impl Process<'_> {
+    /// What one document says; None if it is not there.
+    pub(super) fn read(&self, document: usize) -> Result<Option<String>> {
+        let content = self
+            .documents
+            .read_if_there(&self.site.documents[document])?;
+        Ok(content.map(|content| String::from_utf8_lossy(content.bytes()).into_owned()))
+    }
+
+    /// Writes some documents in one transaction, with a token or without.
+    pub(super) fn write(&self, changes: &[(usize, &str)], token: Option<u64>) -> Result<()> {
+        let paths = changes
+            .iter()
+            .map(|(document, _)| &*self.site.documents[*document]);
+        let paths: Vec<&Path> = paths.collect();
+        let terms = Terms {
+            fence: token.map(fence),
+            ..Terms::default()
+        };
+        let texts = changes.iter().map(|(_, text)| (*text).to_owned()).collect();
+        let written = self
+            .documents
+            .edit::<(), Error>(&paths, &terms, |_| Ok((texts, ())));
+        written.map(drop)
+    }
+
+    /// Whether a write with this token is refused, as one of an older holder.
+    pub(super) fn refuses(&self, document: usize, token: u64) -> Result<bool> {
+        match self.write(&[(document, "\"stale\"")], Some(token)) {
+            Ok(()) => Ok(false),
+            Err(error) if error.class() == Class::NotAllowed => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes what crashed writers left.
+    pub(super) fn clean(&self, document: usize) -> Result<()> {
+        self.documents
+            .clean(&self.site.documents[document])
+            .map(drop)
+    }
+}
+
+fn fence(token: u64) -> Fence {
+    Fence {
+        store: "sqlite:/store".into(),
+        resource: Resource::parse("name:guard").unwrap(),
+        token: Token::new(token).unwrap(),
+        rebind: false,
+    }
+}

@@ -1,0 +1,274 @@
+//! The one way to change documents: read, work and write under one exclusive lock.
+//!
+//! 1. Lock all documents, in order. Finish what a dead process left (see [`super::recover`]).
+//! 2. Shared with Node: take its lock, too, inside of ours.
+//! 3. Read; compare with the version expected and with the fence remembered.
+//! 4. Work. *An error or a panic:* nothing has happened yet.
+//! 5. Ask again whatever guards this write: the store about the token, Node's lock, our own.
+//! 6. Write: one document by [`crate::replace`], several by [`super::several`]. A fence is kept in
+//!    the note before.
+//!
+//! There is no way to load, drop the lock and save: what was read is lent to the work, and what
+//! the work gives back is written before the lock is given up.
+
+use std::path::Path;
+use std::time::Instant;
+
+use tenure_core::{Error, Result};
+
+use super::content::{Content, Version};
+use super::fence::Fence;
+use super::note::Note;
+use super::path::Location;
+use super::several::{self, Change, DOCUMENTS_MAX};
+use super::{Documents, json, node};
+use crate::clock;
+use crate::disk::Attributes;
+use crate::locker::LockGuard;
+use crate::node_lock::NodeLock;
+use crate::replace::{Durability, Replacement, sync_directory_of};
+
+/// What must be true for a change to be written.
+#[derive(Default)]
+pub struct Terms<'a> {
+    /// What the document must be. For one document only.
+    pub expect: Option<Expect>,
+    /// The lock under which it is written.
+    pub fence: Option<Fence>,
+    /// Asked before the work and again before the write, under the document's lock; an error is
+    /// passed on and nothing is written.
+    pub guard: Option<&'a dyn Fn() -> Result<()>>,
+}
+
+/// What a document must be for it to be changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expect {
+    /// There is none.
+    Absent,
+    /// This one.
+    Version(Version),
+}
+
+/// A document as the work finds it.
+struct Open {
+    location: Location,
+    content: Option<Content>,
+    attributes: Option<Attributes>,
+    /// What it is to remember.
+    note: Note,
+    /// Whether that is something new.
+    fenced: bool,
+}
+
+impl Documents {
+    /// Changes one document or several, all or none. The work gets what is there, unchecked and in
+    /// the order of `paths`, and gives back the new text of each, and whatever it wants to tell.
+    ///
+    /// # Errors
+    ///
+    /// Those of the work are passed on. Whatever the error, no document has changed, unless it
+    /// says so: a commit that is not known to be durable.
+    pub fn edit<R, E: From<Error>>(
+        &self,
+        paths: &[&Path],
+        terms: &Terms<'_>,
+        work: impl FnOnce(&[Option<Content>]) -> Result<(Vec<String>, R), E>,
+    ) -> Result<(Vec<Version>, R), E> {
+        let deadline = clock::after(Instant::now(), self.locker.timeout());
+        let order = self.in_order(paths)?;
+        let sorted: Vec<&Location> = order.iter().map(|(location, _)| location).collect();
+        let guards = self.lock_and_recover(&sorted, deadline)?;
+        let node = self.node_locks(paths, &sorted, deadline)?;
+        let mut open = self.open_all(&sorted, terms)?;
+        ask(terms)?;
+
+        // The work sees them in its own order.
+        let mut contents: Vec<Option<Content>> = (0..order.len()).map(|_| None).collect();
+        for ((_, at), open) in order.iter().zip(&mut open) {
+            contents[*at] = open.content.take();
+        }
+        let (texts, told) = work(&contents)?;
+        if texts.len() != paths.len() {
+            let problem = format!("{} documents, {} new texts", paths.len(), texts.len());
+            return Err(Error::Internal(problem).into());
+        }
+        for (text, path) in texts.iter().zip(paths) {
+            check_new(text, path)?;
+        }
+        let versions = texts.iter().map(|text| Version::of(text.as_bytes()));
+        let versions: Vec<Version> = versions.collect();
+
+        ask(terms)?;
+        let gate = || still_ours(&guards, &node);
+        gate()?;
+        match (&open[..], &texts[..]) {
+            ([one], [text]) => self.write_one(one, text, gate)?,
+            _ => self.write_several(&order, open, &contents, texts, gate)?,
+        }
+        Ok((versions, told))
+    }
+
+    /// The places of documents in the order of locks, each with its place in `paths`.
+    pub(super) fn in_order(&self, paths: &[&Path]) -> Result<Vec<(Location, usize)>> {
+        let [one] = paths else {
+            if paths.is_empty() || paths.len() > DOCUMENTS_MAX {
+                let problem = format!("{} documents; from 1 to {DOCUMENTS_MAX}", paths.len());
+                return Err(Error::BadInput(problem));
+            }
+            let mut order = Vec::with_capacity(paths.len());
+            for (at, path) in paths.iter().enumerate() {
+                order.push((Location::canonical(path)?, at));
+            }
+            order.sort();
+            for pair in order.windows(2) {
+                if pair[0].0 == pair[1].0 {
+                    let path = pair[0].0.path().display();
+                    return Err(Error::BadInput(format!("{path} is named twice")));
+                }
+            }
+            return Ok(order);
+        };
+        Ok(vec![(Location::of(one)?, 0)])
+    }
+
+    fn open_all(&self, sorted: &[&Location], terms: &Terms<'_>) -> Result<Vec<Open>> {
+        if terms.expect.is_some() && sorted.len() > 1 {
+            let problem = "a version can be expected of one document only";
+            return Err(Error::BadInput(problem.into()));
+        }
+        let mut all = Vec::with_capacity(sorted.len());
+        for location in sorted {
+            let open = self.open(location, terms)?;
+            if let Some(expect) = terms.expect {
+                require_version(expect, &open)?;
+            }
+            all.push(open);
+        }
+        Ok(all)
+    }
+
+    fn open(&self, location: &Location, terms: &Terms<'_>) -> Result<Open> {
+        let mut note = Note::read(&*self.disk, location)?;
+        note.journal = None;
+        if let Some(fence) = &terms.fence {
+            note.fence = Some(fence.admit(note.fence.as_ref(), location)?);
+        }
+        let found = self.found(location)?;
+        if found.is_some() {
+            let writable = self.disk.require_writable(location.path());
+            writable.map_err(|source| not_writable(location, source))?;
+        }
+        let (content, attributes) = found.unzip();
+        Ok(Open {
+            location: (*location).clone(),
+            content,
+            attributes,
+            note,
+            fenced: terms.fence.is_some(),
+        })
+    }
+
+    fn node_locks(
+        &self,
+        given: &[&Path],
+        sorted: &[&Location],
+        deadline: Instant,
+    ) -> Result<Vec<NodeLock>> {
+        let [location] = sorted else {
+            return match sorted.iter().find(|_| self.shared_with_node) {
+                Some(location) => Err(node::cannot_join(location)),
+                None => sorted
+                    .iter()
+                    .try_for_each(|it| node::keep_out(it))
+                    .map(|()| Vec::new()),
+            };
+        };
+        if !self.shared_with_node {
+            return node::keep_out(location).map(|()| Vec::new());
+        }
+        self.take_node_locks(given[0], location, deadline)
+    }
+
+    fn write_one(&self, open: &Open, text: &str, gate: impl Fn() -> Result<()>) -> Result<()> {
+        let (disk, durability) = (&*self.disk, self.durability);
+        if open.fenced {
+            open.note.keep(disk, &open.location, durability)?;
+        }
+        let (path, like) = (open.location.path(), open.attributes.as_ref());
+        let replacement = Replacement::prepare(disk, path, text.as_bytes(), like, durability)?;
+        // Writing a large document takes a while, in which a lock can be lost.
+        gate()?;
+        replacement.put_in_place()?;
+        match durability {
+            Durability::Full => sync_directory_of(disk, path),
+            Durability::Os => Ok(()),
+        }
+    }
+
+    fn write_several(
+        &self,
+        order: &[(Location, usize)],
+        open: Vec<Open>,
+        contents: &[Option<Content>],
+        texts: Vec<String>,
+        mut gate: impl Fn() -> Result<()>,
+    ) -> Result<()> {
+        let mut texts: Vec<Option<String>> = texts.into_iter().map(Some).collect();
+        let changes = order.iter().zip(open).map(|((location, at), open)| {
+            let version = contents[*at].as_ref().map(Content::version);
+            Change {
+                location,
+                before: version.zip(open.attributes),
+                after: texts[*at].take().expect("each is taken once"),
+                note: open.note,
+            }
+        });
+        several::commit(&*self.disk, changes.collect(), self.durability, &mut gate)
+    }
+}
+
+fn ask(terms: &Terms<'_>) -> Result<()> {
+    terms.guard.map_or(Ok(()), |guard| guard())
+}
+
+/// Whether every lock still protects what it should.
+fn still_ours(guards: &[LockGuard], node: &[NodeLock]) -> Result<()> {
+    guards.iter().try_for_each(LockGuard::check)?;
+    node.iter().try_for_each(NodeLock::verify)
+}
+
+fn check_new(text: &str, path: &Path) -> Result<()> {
+    json::check(text.as_bytes()).map(drop).map_err(|flaw| {
+        Error::BadInput(format!(
+            "what was to be written to {} is {flaw}; the document is untouched",
+            path.display()
+        ))
+    })
+}
+
+fn require_version(expect: Expect, open: &Open) -> Result<()> {
+    let actual = open.content.as_ref().map(Content::version);
+    let expected = match expect {
+        Expect::Absent => None,
+        Expect::Version(version) => Some(version),
+    };
+    if actual == expected {
+        return Ok(());
+    }
+    let shown = |version: Option<Version>| version.map_or("absent".into(), |it| it.to_string());
+    Err(Error::OtherVersion {
+        path: open.location.path().to_owned(),
+        expected: shown(expected),
+        actual: shown(actual),
+    })
+}
+
+fn not_writable(location: &Location, source: std::io::Error) -> Error {
+    Error::NotAllowed {
+        problem: format!(
+            "{} may not be written by this user: {source}",
+            location.path().display()
+        ),
+        remedy: "give this user write access to the document".into(),
+    }
+}

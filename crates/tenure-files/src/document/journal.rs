@@ -1,0 +1,167 @@
+//! The redo journal of a transaction over several documents.
+//!
+//! It holds everything: which documents, what each was before (its version), and what each is to
+//! be after. It is one JSON text and, on a line of its own, the SHA-256 of that text. It comes into
+//! being by an atomic replace, so there is a whole one or none.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use tenure_core::{Error, Result};
+
+use super::content::Version;
+use super::path::Location;
+use super::several::DOCUMENTS_MAX;
+use crate::disk::Disk;
+
+/// The first field: a form this code does not know is refused.
+const FORM: u32 = 1;
+/// No journal is longer. Text takes up to six times its length where it must be escaped.
+const JOURNAL_BYTES_MAX: u64 = 4 << 30;
+
+/// Everything that is needed to finish a transaction.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Journal {
+    form: u32,
+    /// In the order of locks.
+    pub(crate) documents: Vec<Step>,
+}
+
+/// One document of a transaction.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Step {
+    path: PathBuf,
+    /// None if there was no document.
+    pub(crate) before: Option<Version>,
+    /// The whole new content.
+    pub(crate) after: String,
+}
+
+impl Step {
+    /// What is to become of a document.
+    pub(crate) fn new(location: &Location, before: Option<Version>, after: String) -> Self {
+        Self {
+            path: location.path().to_owned(),
+            before,
+            after,
+        }
+    }
+
+    /// Where the document is.
+    pub(crate) fn location(&self) -> Result<Location> {
+        Location::at(self.path.clone())
+    }
+}
+
+impl Journal {
+    /// The journal of these steps.
+    pub(crate) fn new(documents: Vec<Step>) -> Self {
+        Self {
+            form: FORM,
+            documents,
+        }
+    }
+
+    /// As it is kept.
+    pub(crate) fn encode(&self) -> Result<Vec<u8>> {
+        let mut bytes = serde_json::to_vec(self).map_err(|_| {
+            Error::BadInput("documents of one transaction must have names in UTF-8".into())
+        })?;
+        let sum = Version::of(&bytes);
+        bytes.extend_from_slice(format!("\n{sum}\n").as_bytes());
+        Ok(bytes)
+    }
+
+    /// Reads a journal that is there; None if there is none.
+    pub(crate) fn read(disk: &dyn Disk, path: &Path) -> Result<Option<Self>> {
+        let found = disk.read(path, JOURNAL_BYTES_MAX);
+        let Some(found) = found.map_err(|source| Error::io("read", path, source))? else {
+            return Ok(None);
+        };
+        require_own(path, found.attributes.owner)?;
+        Self::decode(&found.bytes)
+            .map(Some)
+            .map_err(|problem| Error::Corrupt {
+                path: path.to_owned(),
+                problem: format!("it is no whole journal: {problem}"),
+            })
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, String> {
+        let sum_bytes = 2 * 32 + 2;
+        let split = bytes
+            .len()
+            .checked_sub(sum_bytes)
+            .ok_or("it is too short")?;
+        let (text, sum) = bytes.split_at(split);
+        if sum != format!("\n{}\n", Version::of(text)).as_bytes() {
+            return Err("its checksum is wrong".into());
+        }
+        let journal: Self = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        if journal.form != FORM {
+            return Err(format!("it has form {}, known is {FORM}", journal.form));
+        }
+        let in_order = |pair: &[Step]| pair[0].path < pair[1].path;
+        if !journal.documents.windows(2).all(in_order) || journal.documents.len() > DOCUMENTS_MAX {
+            return Err("its documents are not in order".into());
+        }
+        Ok(journal)
+    }
+}
+
+/// A journal says which files to replace, so whose it is matters: redoing one of another user would
+/// let that user replace files with our rights.
+fn require_own(path: &Path, owner: u32) -> Result<()> {
+    let own = rustix::process::geteuid().as_raw();
+    if owner == own {
+        return Ok(());
+    }
+    Err(Error::NotAllowed {
+        problem: format!(
+            "{} was left by a transaction of the user with the number {owner}, and this is {own}",
+            path.display()
+        ),
+        remedy: "let that user read the document once, which finishes the transaction".into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn journal() -> Journal {
+        let step = |path: &str, before| {
+            let location = Location::at(path.into()).unwrap();
+            Step::new(&location, before, "{\"n\": \"\u{e9}\"}\n".into())
+        };
+        Journal::new(vec![
+            step("/d/a", Some(Version::of(b"{}"))),
+            step("/d/b", None),
+        ])
+    }
+
+    #[test]
+    fn a_journal_round_trips() {
+        let bytes = journal().encode().unwrap();
+        assert_eq!(Journal::decode(&bytes).unwrap(), journal());
+    }
+
+    #[test]
+    fn a_damaged_journal_is_none() {
+        let bytes = journal().encode().unwrap();
+        for at in 0..bytes.len() {
+            let mut bad = bytes.clone();
+            bad[at] ^= 1;
+            assert!(Journal::decode(&bad).is_err(), "byte {at}");
+            assert!(Journal::decode(&bytes[..at]).is_err(), "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn documents_out_of_order_are_refused() {
+        let mut journal = journal();
+        journal.documents.reverse();
+        let bytes = journal.encode().unwrap();
+        assert!(Journal::decode(&bytes).unwrap_err().contains("order"));
+    }
+}

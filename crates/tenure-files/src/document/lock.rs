@@ -1,0 +1,172 @@
+//! The locks of documents: `.NAME.lock` beside each, and Node's inside of it.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::Path;
+use std::time::Instant;
+
+use tenure_core::{Error, Mode, Resource, Result};
+
+use super::Documents;
+use super::path::Location;
+use crate::interrupt::Interrupt;
+use crate::locker::{BriefGuard, LockGuard, resource_of};
+use crate::platform::{self, Share};
+use crate::replace::unguessable_name;
+
+/// Why reading goes on without a lock, or what holds it.
+pub(super) enum Shared {
+    /// Held for a moment, without a record.
+    Briefly(#[expect(dead_code, reason = "held until it is dropped")] BriefGuard),
+    /// Held after a wait.
+    Waited(#[expect(dead_code, reason = "held until it is dropped")] LockGuard),
+    /// This user may not write here, so the lock was taken on a file open for reading.
+    ReadOnly(#[expect(dead_code, reason = "held until it is dropped")] fs::File),
+    /// This user may not write here, and nobody who may has made a lock file, or it is not for
+    /// this user's eyes. Every write replaces the document whole, so what is read is whole, too.
+    Without,
+}
+
+impl Documents {
+    /// The exclusive locks of all, in the order given, which is the order of locks.
+    pub(super) fn lock_all<'a>(
+        &self,
+        locations: impl IntoIterator<Item = &'a Location>,
+        deadline: Instant,
+    ) -> Result<Vec<LockGuard>> {
+        let lock = |location: &Location| {
+            let locked = self.locker.lock_by(&location.lock(), Mode::Write, deadline);
+            locked.map_err(|error| about_the_document(error, location))
+        };
+        locations.into_iter().map(lock).collect()
+    }
+
+    /// A shared lock.
+    pub(super) fn share(&self, location: &Location, deadline: Instant) -> Result<Shared> {
+        let path = location.lock();
+        let shared = match self.locker.try_share_briefly(&path) {
+            Ok(Some(guard)) => Ok(Shared::Briefly(guard)),
+            Ok(None) => {
+                let waited = self.locker.lock_by(&path, Mode::Read, deadline);
+                waited.map(Shared::Waited)
+            }
+            Err(error) => Err(error),
+        };
+        match shared {
+            Err(Error::Io { source, .. }) if may_not_write(&source) => {
+                share_read_only(&path, deadline)
+            }
+            other => other.map_err(|error| about_the_document(error, location)),
+        }
+    }
+}
+
+fn may_not_write(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+    )
+}
+
+fn share_read_only(path: &Path, deadline: Instant) -> Result<Shared> {
+    let failed = |action| move |source| Error::io(action, path, source);
+    let file = match platform::open_to_look(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound || may_not_write(&error) => {
+            return Ok(Shared::Without);
+        }
+        Err(source) => return Err(failed("open")(source)),
+    };
+    let mut interrupt = Interrupt::at(deadline);
+    let granted = interrupt.wait(|| platform::wait_flock(&file, Share::Shared));
+    match granted.map_err(failed("lock"))? {
+        Ok(()) => Ok(Shared::ReadOnly(file)),
+        Err(_) => Err(Error::Timeout {
+            place: Box::new(tenure_core::Place {
+                resource: document_name(path),
+                mode: Mode::Read,
+                store: "file:".into(),
+                location: path.display().to_string(),
+            }),
+            waited: std::time::Duration::ZERO,
+            limit: std::time::Duration::ZERO,
+            attempts: 1,
+            holders: crate::locker::holders(path)?,
+        }),
+    }
+}
+
+/// A missing directory is told of as such, and a missing right as what it keeps from us.
+fn about_the_document(error: Error, location: &Location) -> Error {
+    let Error::Io { source, .. } = &error else {
+        return error;
+    };
+    let document = location.path().display();
+    match source.kind() {
+        io::ErrorKind::NotFound => {
+            Error::NotFound(format!("there is no directory for the document {document}"))
+        }
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Error::NotAllowed {
+            problem: format!("{document} cannot be locked for writing: {error}"),
+            remedy: "give this user write access to the document, its directory and its lock file"
+                .into(),
+        },
+        _ => error,
+    }
+}
+
+/// The name of a document's lock in records and errors: that of the document.
+pub(super) fn document_name(lock: &Path) -> Resource {
+    resource_of(&lock.with_file_name(document_of(lock)))
+}
+
+/// Gives a new lock file the owner of the document, if that is another user, and lets in those
+/// groups that may write the document. Without this, a lock file that root makes would keep the
+/// owner of the document out for good.
+///
+/// It is made under another name and linked to its own, so that nobody meets it half made.
+pub(super) fn prepare(lock: &Path) -> Result<()> {
+    let Ok(document) = fs::metadata(lock.with_file_name(document_of(lock))) else {
+        return Ok(());
+    };
+    let own = rustix::process::geteuid().as_raw();
+    let (owner, mode) = (
+        document.uid(),
+        0o600 | document.mode() & 0o066 & writers(document.mode()),
+    );
+    let usual = mode == 0o600 && (owner == own || own != 0);
+    if usual || matches!(lock.try_exists(), Ok(true) | Err(_)) {
+        return Ok(());
+    }
+    let temporary = lock.with_file_name(unguessable_name(document_of(lock), ".tmp"));
+    let made = fs::File::create_new(&temporary)
+        .and_then(|file| {
+            if own == 0 {
+                chown(&temporary, Some(owner), Some(document.gid()))?;
+            }
+            file.set_permissions(fs::Permissions::from_mode(mode))
+        })
+        .and_then(|()| fs::hard_link(&temporary, lock));
+    let _ = fs::remove_file(&temporary);
+    match made {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            Err(Error::io("create", lock, error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The bits of group and others, for those of them who may write.
+fn writers(mode: u32) -> u32 {
+    let of = |write: u32, both: u32| if mode & write != 0 { both } else { 0 };
+    of(0o020, 0o060) | of(0o002, 0o006)
+}
+
+fn document_of(lock: &Path) -> &OsStr {
+    let name = lock.file_name().map(OsStr::as_bytes).unwrap_or_default();
+    let name = name.strip_prefix(b".").unwrap_or(name);
+    OsStr::from_bytes(name.strip_suffix(b".lock").unwrap_or(name))
+}

@@ -1,0 +1,152 @@
+//! Documents: JSON files that many processes read and change, and that are never torn.
+//!
+//! ```
+//! # fn main() -> Result<(), tenure_files::Error> {
+//! # let directory = tempfile::tempdir().unwrap();
+//! # let path = directory.path().join("counter.json");
+//! use std::time::Duration;
+//! use tenure_files::Documents;
+//!
+//! let documents = Documents::new(Duration::from_secs(5));
+//! documents.write(&path, &serde_json::json!({"n": 1}))?;
+//! let n = documents.transaction(&path, |counter: &mut serde_json::Value| {
+//!     counter["n"] = (counter["n"].as_u64().unwrap_or(0) + 1).into();
+//!     Ok::<_, tenure_files::Error>(counter["n"].clone())
+//! })?;
+//! assert_eq!(n, 2);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Three layers make one call: a kernel lock beside the file, shared by readers and exclusive for a
+//! writer, between processes and threads alike; the line inside the process; and the atomic
+//! replace. A document's lock file is `.NAME.lock`. It stays there: a lock file that is removed
+//! while someone has it open protects nobody.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `path`, `content`, `json`, `style` | where a document is; what it is; what is JSON; its looks |
+//! | `lock`, `read`, `edit`, `transaction` | locks; reading; the one way to change; values of a program |
+//! | `fence`, `note` | tokens at the write; what a document remembers beside itself |
+//! | `several`, `journal`, `recover` | transactions over several documents |
+//! | `follow`, `changes` | seeing changes as they come |
+//! | `clean` | what crashed writers left |
+//!
+//! # Guarantees
+//!
+//! - Whoever reads sees a whole document, before a change or after it. Whoever reads several at once
+//!   sees them as they were at one moment.
+//! - A change is read, worked on and written under one exclusive lock. An error or a panic in
+//!   between leaves the document as it was.
+//! - What was acknowledged is durable ([`Durability::Full`]).
+//! - A transaction over several documents happens to all of them or to none, across a crash at any
+//!   instant. What a dead process left is finished by whoever comes next, reading or writing.
+//! - With a [`Fence`], a write with an older token of the same lock is refused, after a crash, too.
+//! - Mode, owner, symbolic links, key order, indentation, byte order mark and the last newline stay
+//!   as they were.
+//!
+//! # Limitations
+//!
+//! - On one machine, on local file systems, for programs that take the lock. Whoever writes the file
+//!   without it is not kept out, and what it wrote half is read half.
+//! - Hard links, access lists and extended attributes are not carried over to the new file.
+//! - Who may read a document but not write beside it reads without leaving a record, and without a
+//!   lock where there is no lock file for it; then several documents are not seen at one moment.
+//! - A document has at most 256 MiB and is nested at most 128 deep; a transaction has at most 256 of them.
+//! - In programs, numbers go through the program's types: what `serde_json` cannot hold is rounded.
+//!   The command copies text and changes no number.
+
+mod changes;
+mod clean;
+mod content;
+#[cfg(test)]
+mod crashes;
+mod edit;
+mod fence;
+mod follow;
+mod journal;
+mod json;
+mod lock;
+mod node;
+mod note;
+mod path;
+mod read;
+mod recover;
+mod several;
+mod style;
+mod transaction;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure_core::{Asker, Result};
+
+pub use content::{Content, Version};
+pub use edit::{Expect, Terms};
+pub use fence::Fence;
+pub use follow::Follow;
+pub use json::DOCUMENT_BYTES_MAX;
+pub use several::DOCUMENTS_MAX;
+
+use crate::disk::{Disk, RealDisk};
+use crate::locker::FileLocker;
+use crate::replace::Durability;
+
+/// The front door to documents. One for all threads of a program is enough.
+pub struct Documents {
+    locker: FileLocker,
+    disk: Arc<dyn Disk>,
+    durability: Durability,
+    shared_with_node: bool,
+    /// Told when Node's lock is lost while it is held.
+    on_lost: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+impl Documents {
+    /// Documents whose waits end after `wait`, in the name of this process.
+    pub fn new(wait: Duration) -> Self {
+        Self::with(FileLocker::new(wait))
+    }
+
+    /// Documents in the name of someone, as records and errors will say.
+    pub fn for_asker(wait: Duration, asker: Asker) -> Self {
+        Self::with(FileLocker::for_asker(wait, asker))
+    }
+
+    fn with(locker: FileLocker) -> Self {
+        Self {
+            locker: locker.with(lock::document_name, lock::prepare),
+            disk: Arc::new(RealDisk),
+            durability: Durability::Full,
+            shared_with_node: false,
+            on_lost: Arc::new(|_| ()),
+        }
+    }
+
+    /// What is acknowledged when a write returns.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// Takes the lock of Node's proper-lockfile, too, inside our own. `on_lost` is told at once when
+    /// it is lost; a write is then refused. The wait should exceed the ten seconds after which the
+    /// lock of a dead program is taken over.
+    pub fn shared_with_node(mut self, on_lost: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.shared_with_node = true;
+        self.on_lost = Arc::new(on_lost);
+        self
+    }
+
+    /// Does not ask whether the file system is one where locks hold.
+    pub fn trusting_the_file_system(mut self) -> Self {
+        self.locker = self.locker.trusting_the_file_system();
+        self
+    }
+
+    /// The lock file of a document, for [`holders`](crate::holders).
+    pub fn lock_file(document: &Path) -> Result<PathBuf> {
+        Ok(path::Location::of(document)?.lock())
+    }
+}

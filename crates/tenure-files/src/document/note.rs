@@ -1,0 +1,88 @@
+//! What a document remembers beside itself, in `.NAME.note`: the token of its last fenced write, and
+//! the journal of a transaction it is part of.
+//!
+//! A note is replaced atomically and durably, always under the document's exclusive lock. It names
+//! a journal before that journal exists; one that is not there means nothing: the transaction was
+//! never committed, or is finished. So a name that is out of date does no harm.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use tenure_core::{Error, Resource, Result, Token};
+
+use super::path::Location;
+use crate::disk::Disk;
+use crate::replace::{Durability, Replacement, sync_directory_of};
+
+/// No note is longer: two paths, a resource and a number.
+const NOTE_BYTES_MAX: u64 = 64 * 1024;
+
+/// What a document remembers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Note {
+    /// The last write with an explicit token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) fence: Option<Fenced>,
+    /// The journal of the last transaction over several documents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) journal: Option<PathBuf>,
+}
+
+/// Which token a document was last written with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Fenced {
+    pub(crate) store: String,
+    pub(crate) resource: Resource,
+    pub(crate) token: Token,
+}
+
+impl Note {
+    /// What a document remembers; nothing, if there is no note.
+    pub(crate) fn read(disk: &dyn Disk, location: &Location) -> Result<Self> {
+        let path = location.note();
+        let found = disk.read(&path, NOTE_BYTES_MAX);
+        let Some(found) = found.map_err(|source| Error::io("read", &path, source))? else {
+            return Ok(Self::default());
+        };
+        serde_json::from_slice(&found.bytes).map_err(|error| Error::Corrupt {
+            path,
+            problem: format!("it is no note of Tenure: {error}"),
+        })
+    }
+
+    /// Keeps it. Its name is durable only after its directory was synced.
+    pub(crate) fn put_in_place(
+        &self,
+        disk: &dyn Disk,
+        location: &Location,
+        durability: Durability,
+    ) -> Result<()> {
+        let text = serde_json::to_vec(self);
+        let text =
+            text.map_err(|error| Error::BadInput(format!("a note cannot be kept: {error}")))?;
+        let path = location.note();
+        Replacement::prepare(disk, &path, &text, None, durability)?.put_in_place()
+    }
+
+    /// Keeps it, durably.
+    pub(crate) fn keep(
+        &self,
+        disk: &dyn Disk,
+        location: &Location,
+        durability: Durability,
+    ) -> Result<()> {
+        self.put_in_place(disk, location, durability)?;
+        match durability {
+            Durability::Full => sync_directory_of(disk, location.path()),
+            Durability::Os => Ok(()),
+        }
+    }
+
+    /// Forgets a journal that is finished or never was. Nothing depends on it, so nothing is
+    /// synced, and no error is told. A note with a fence keeps the name until its next change.
+    pub(crate) fn forget_journal(&self, disk: &dyn Disk, location: &Location) {
+        if self.fence.is_none() {
+            let _ = disk.remove(&location.note());
+        }
+    }
+}

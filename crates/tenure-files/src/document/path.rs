@@ -1,0 +1,169 @@
+//! Where a document is, and the names beside it.
+//!
+//! A symbolic link is followed to the document it means: the lock, the note and the new content
+//! are beside the real file, so that everyone meets there, by whatever name they came; the link
+//! stays a link. Links among the directories need no such care: the kernel follows them to the
+//! same lock file.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tenure_core::{Error, Result};
+
+use crate::replace::{beside, unguessable_name};
+
+/// A document that is a link to a link, and so on, is followed this often.
+const LINKS_MAX: usize = 40;
+
+/// A document's place.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Location {
+    path: PathBuf,
+}
+
+impl Location {
+    /// Where the document of this name really is.
+    pub(crate) fn of(given: &Path) -> Result<Self> {
+        let failed = |source| Error::io("find", given, source);
+        let mut path = std::path::absolute(given).map_err(failed)?;
+        for _ in 0..LINKS_MAX {
+            if path.file_name().is_none() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {
+                return Err(not_a_file(given));
+            }
+            match fs::read_link(&path) {
+                Ok(target) => {
+                    // From the directory of the link; an absolute target counts from the root.
+                    path.pop();
+                    path.push(target);
+                }
+                // No link, or nothing there yet.
+                Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOENT)) => {
+                    return Ok(Self { path });
+                }
+                Err(source) => return Err(failed(source)),
+            }
+        }
+        Err(failed(io::Error::from_raw_os_error(libc::ELOOP)))
+    }
+
+    /// The same, spelled without links, so that one document has one spelling.
+    pub(crate) fn canonical(given: &Path) -> Result<Self> {
+        let found = Self::of(given)?;
+        let directory = fs::canonicalize(found.directory());
+        let directory = directory.map_err(|source| Error::io("find", found.directory(), source))?;
+        Ok(Self {
+            path: directory.join(found.name()),
+        })
+    }
+
+    /// A place that is known to be no link, such as one that was resolved before.
+    pub(crate) fn at(path: PathBuf) -> Result<Self> {
+        match path.parent().is_some() && path.file_name().is_some() {
+            true => Ok(Self { path }),
+            false => Err(not_a_file(&path)),
+        }
+    }
+
+    /// The document.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The directory it is in.
+    pub(crate) fn directory(&self) -> &Path {
+        self.path.parent().expect("a location has a directory")
+    }
+
+    /// Its name in there.
+    pub(crate) fn name(&self) -> &OsStr {
+        self.path.file_name().expect("a location has a name")
+    }
+
+    /// Its lock file: `.NAME.lock`. Never `NAME.lock`, which is Node's.
+    pub(crate) fn lock(&self) -> PathBuf {
+        self.beside(".lock")
+    }
+
+    /// Its note: `.NAME.note`.
+    pub(crate) fn note(&self) -> PathBuf {
+        self.beside(".note")
+    }
+
+    /// A name for a journal that is kept beside it.
+    pub(crate) fn new_journal(&self) -> PathBuf {
+        self.directory()
+            .join(unguessable_name(self.name(), JOURNAL_ENDING))
+    }
+
+    fn beside(&self, ending: &str) -> PathBuf {
+        let mut name = OsString::from(".");
+        name.push(self.name());
+        name.push(ending);
+        self.directory().join(name)
+    }
+}
+
+const JOURNAL_ENDING: &str = ".journal";
+
+/// The name of the document a journal is kept beside; None if it is no name of a journal.
+pub(crate) fn document_of_journal(name: &OsStr) -> Option<&OsStr> {
+    beside(name, JOURNAL_ENDING.as_bytes())
+}
+
+fn not_a_file(path: &Path) -> Error {
+    Error::BadInput(format!("{} is not the name of a file", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn the_names_beside_a_document_begin_with_a_dot() {
+        let location = Location::at("/d/a.json".into()).unwrap();
+        assert_eq!(location.lock(), Path::new("/d/.a.json.lock"));
+        assert_eq!(location.note(), Path::new("/d/.a.json.note"));
+        let journal = location.new_journal();
+        let name = journal.file_name().unwrap();
+        assert_eq!(document_of_journal(name), Some(location.name()));
+        assert_eq!(document_of_journal(OsStr::new("a.json")), None);
+    }
+
+    #[test]
+    fn a_link_leads_to_the_document_it_means_even_if_that_is_not_there_yet() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        fs::create_dir(at("real")).unwrap();
+        symlink("second", at("first")).unwrap();
+        symlink("real/a.json", at("second")).unwrap();
+        let found = Location::of(&at("first")).unwrap();
+        assert_eq!(found.path(), at("real/a.json"));
+        fs::write(at("real/a.json"), "{}").unwrap();
+        assert_eq!(Location::of(&at("first")).unwrap(), found);
+    }
+
+    #[test]
+    fn links_in_a_circle_and_names_of_no_file_are_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let link = directory.path().join("loop");
+        symlink("loop", &link).unwrap();
+        assert!(Location::of(&link).is_err());
+        for path in ["/", "..", "a/.."] {
+            assert!(Location::of(Path::new(path)).is_err(), "{path}");
+        }
+    }
+
+    #[test]
+    fn two_spellings_of_one_document_are_one_canonical_place() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        fs::create_dir(at("real")).unwrap();
+        symlink("real", at("link")).unwrap();
+        let of = |name: &str| Location::canonical(&at(name)).unwrap();
+        assert_eq!(of("link/a.json"), of("real/a.json"));
+        assert_eq!(of("link/../real/a.json"), of("real/a.json"));
+    }
+}

@@ -1,0 +1,178 @@
+//! Reading: under a shared lock, after whatever a dead process left is finished.
+
+use std::path::Path;
+use std::time::Instant;
+
+use tenure_core::{Error, Result};
+
+use super::Documents;
+use super::content::Content;
+use super::json::DOCUMENT_BYTES_MAX;
+use super::note::Note;
+use super::path::Location;
+use super::recover;
+use crate::clock;
+use crate::disk::Attributes;
+use crate::locker::LockGuard;
+
+/// A journal that comes back this often is not one that can be finished.
+const RECOVERIES_MAX: u32 = 100;
+
+impl Documents {
+    /// Reads a document.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` if there is none. It is not checked before it is parsed.
+    pub fn read(&self, path: &Path) -> Result<Content> {
+        self.read_if_there(path)?.ok_or_else(|| missing(path))
+    }
+
+    /// Reads a document; None if there is none.
+    pub fn read_if_there(&self, path: &Path) -> Result<Option<Content>> {
+        let mut contents = self.read_all(&[path])?;
+        Ok(contents.pop().flatten())
+    }
+
+    /// Reads several documents as they are at one moment: no transaction shows only in some of them.
+    pub fn read_many(&self, paths: &[&Path]) -> Result<Vec<Content>> {
+        let contents = self.read_all(paths)?.into_iter().zip(paths);
+        let content =
+            |(content, path): (Option<Content>, &&Path)| content.ok_or_else(|| missing(path));
+        contents.map(content).collect()
+    }
+
+    /// Reads several documents as they are at one moment, those that are there.
+    pub fn read_all(&self, paths: &[&Path]) -> Result<Vec<Option<Content>>> {
+        let deadline = clock::after(Instant::now(), self.locker.timeout());
+        let order = self.in_order(paths)?;
+        let mut contents: Vec<Option<Content>> = paths.iter().map(|_| None).collect();
+        if self.shared_with_node {
+            return self.read_shared_with_node(paths, &order, deadline);
+        }
+        for _ in 0..RECOVERIES_MAX {
+            let mut shared = Vec::with_capacity(order.len());
+            for (location, _) in &order {
+                shared.push(self.share(location, deadline)?);
+            }
+            let locations = order.iter().map(|(location, _)| location);
+            if let Some(journal) = self.unfinished(locations)? {
+                drop(shared);
+                self.finish(&journal, deadline)?;
+                continue;
+            }
+            for (location, at) in &order {
+                contents[*at] = self.found(location)?.map(|(content, _)| content);
+            }
+            return Ok(contents);
+        }
+        Err(never_finished(paths[0]))
+    }
+
+    /// Programs of Node may write in place, so their lock is held while reading; and it is taken
+    /// inside of our exclusive one.
+    fn read_shared_with_node(
+        &self,
+        paths: &[&Path],
+        order: &[(Location, usize)],
+        deadline: Instant,
+    ) -> Result<Vec<Option<Content>>> {
+        let mut contents: Vec<Option<Content>> = paths.iter().map(|_| None).collect();
+        let locations: Vec<&Location> = order.iter().map(|(location, _)| location).collect();
+        let _guards = self.lock_and_recover(&locations, deadline)?;
+        let mut locks = Vec::with_capacity(order.len());
+        for (location, at) in order {
+            locks.extend(self.take_node_locks(paths[*at], location, deadline)?);
+            contents[*at] = self.found(location)?.map(|(content, _)| content);
+        }
+        locks.iter().try_for_each(|lock| lock.verify())?;
+        Ok(contents)
+    }
+
+    /// The exclusive locks of all, with nothing left to finish.
+    pub(super) fn lock_and_recover(
+        &self,
+        locations: &[&Location],
+        deadline: Instant,
+    ) -> Result<Vec<LockGuard>> {
+        for _ in 0..RECOVERIES_MAX {
+            let guards = self.lock_all(locations.iter().copied(), deadline)?;
+            let Some(journal) = self.unfinished(locations.iter().copied())? else {
+                return Ok(guards);
+            };
+            drop(guards);
+            self.finish(&journal, deadline)?;
+        }
+        Err(never_finished(locations[0].path()))
+    }
+
+    /// A journal that one of these documents names and that is there. Their locks are held, so
+    /// whoever wrote it is dead.
+    fn unfinished<'a>(
+        &self,
+        locations: impl Iterator<Item = &'a Location>,
+    ) -> Result<Option<std::path::PathBuf>> {
+        for location in locations {
+            let note = Note::read(&*self.disk, location)?;
+            if let Some(journal) = note.journal
+                && recover::places(&*self.disk, &journal)?.is_some()
+            {
+                return Ok(Some(journal));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Finishes a transaction whose process died. No lock is held.
+    pub(super) fn finish(&self, journal: &Path, deadline: Instant) -> Result<()> {
+        let disk = &*self.disk;
+        let Some(places) = recover::places(disk, journal)? else {
+            return Ok(());
+        };
+        let _guards = self.lock_all(&places, deadline)?;
+        recover::redo(disk, journal)
+    }
+
+    /// What is there, with the lock held.
+    pub(super) fn found(&self, location: &Location) -> Result<Option<(Content, Attributes)>> {
+        let path = location.path();
+        let found = self.disk.read(path, DOCUMENT_BYTES_MAX as u64);
+        let found = found.map_err(|source| unreadable(path, source))?;
+        Ok(found.map(|found| {
+            let content = Content::new(path.to_owned(), found.bytes);
+            (content, found.attributes)
+        }))
+    }
+}
+
+fn missing(path: &Path) -> Error {
+    Error::NotFound(format!("there is no document {}", path.display()))
+}
+
+fn unreadable(path: &Path, source: std::io::Error) -> Error {
+    match source.kind() {
+        std::io::ErrorKind::FileTooLarge => Error::Corrupt {
+            path: path.to_owned(),
+            problem: format!(
+                "it has more than {} MiB, which is the limit for a document",
+                DOCUMENT_BYTES_MAX >> 20
+            ),
+        },
+        std::io::ErrorKind::PermissionDenied => Error::NotAllowed {
+            problem: format!("{} may not be read by this user", path.display()),
+            remedy: "give this user read access to the document".into(),
+        },
+        std::io::ErrorKind::InvalidInput | std::io::ErrorKind::IsADirectory => Error::Corrupt {
+            path: path.to_owned(),
+            problem: "it is not a regular file".into(),
+        },
+        _ => Error::io("read", path, source),
+    }
+}
+
+fn never_finished(path: &Path) -> Error {
+    Error::Corrupt {
+        path: path.to_owned(),
+        problem: format!("it is left unfinished again and again, {RECOVERIES_MAX} times by now"),
+    }
+}

@@ -1,0 +1,129 @@
+//! Documents as values of a program: read, change, write.
+
+use std::path::Path;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tenure_core::{Error, Result};
+
+use super::content::{Content, Version};
+use super::edit::Terms;
+use super::style::Style;
+use super::{Documents, follow};
+
+impl Documents {
+    /// Puts a value in the place of a document, or makes it. Its indentation is kept.
+    pub fn write<T: Serialize + ?Sized>(&self, path: &Path, value: &T) -> Result<Version> {
+        let written = self.edit::<_, Error>(&[path], &Terms::default(), |old| {
+            let style = old[0].as_ref().map(Content::style).unwrap_or_default();
+            Ok((vec![text_of(value, &style)?], ()))
+        });
+        written.map(|(versions, ())| versions[0])
+    }
+
+    /// Reads a document, lets `operation` change it, and writes it back: one step for everyone else.
+    ///
+    /// # Errors
+    ///
+    /// An error of the operation is passed on, and the document is untouched; so it is after a
+    /// panic. `NotFound` if there is no document.
+    pub fn transaction<T, R, E>(
+        &self,
+        path: &Path,
+        operation: impl FnOnce(&mut T) -> Result<R, E>,
+    ) -> Result<R, E>
+    where
+        T: Serialize + DeserializeOwned,
+        E: From<Error>,
+    {
+        self.transaction_on(path, None, operation)
+    }
+
+    /// The same, on a document that begins as `default` if there is none.
+    pub fn transaction_or_create<T, R, E>(
+        &self,
+        path: &Path,
+        default: T,
+        operation: impl FnOnce(&mut T) -> Result<R, E>,
+    ) -> Result<R, E>
+    where
+        T: Serialize + DeserializeOwned,
+        E: From<Error>,
+    {
+        self.transaction_on(path, Some(default), operation)
+    }
+
+    /// The same over several documents: all of them change, or none.
+    pub fn transaction_many<T, R, E>(
+        &self,
+        paths: &[&Path],
+        operation: impl FnOnce(&mut [T]) -> Result<R, E>,
+    ) -> Result<R, E>
+    where
+        T: Serialize + DeserializeOwned,
+        E: From<Error>,
+    {
+        let changed = self.edit(paths, &Terms::default(), |old| {
+            let mut values = Vec::with_capacity(paths.len());
+            for (content, path) in old.iter().zip(paths) {
+                values.push(strictly(required(content.as_ref(), path)?)?);
+            }
+            let told = operation(&mut values)?;
+            let texts = values.iter().zip(old).map(|(value, content)| {
+                text_of(
+                    value,
+                    &content.as_ref().map(Content::style).unwrap_or_default(),
+                )
+            });
+            Ok((texts.collect::<Result<_>>()?, told))
+        });
+        changed.map(|(_, told)| told)
+    }
+
+    fn transaction_on<T, R, E>(
+        &self,
+        path: &Path,
+        default: Option<T>,
+        operation: impl FnOnce(&mut T) -> Result<R, E>,
+    ) -> Result<R, E>
+    where
+        T: Serialize + DeserializeOwned,
+        E: From<Error>,
+    {
+        let changed = self.edit(&[path], &Terms::default(), |old| {
+            let content = old[0].as_ref();
+            let (mut value, style) = match (content, default) {
+                (None, Some(default)) => (default, Style::default()),
+                (content, _) => {
+                    let content = required(content, path)?;
+                    (strictly(content)?, content.style())
+                }
+            };
+            let told = operation(&mut value)?;
+            Ok((vec![text_of(&value, &style)?], told))
+        });
+        changed.map(|(_, told)| told)
+    }
+
+    /// Sees a document now, and again each time it has changed.
+    pub fn follow(&self, path: &Path) -> Result<follow::Follow<'_>> {
+        follow::Follow::new(self, path)
+    }
+}
+
+fn required<'a>(content: Option<&'a Content>, path: &Path) -> Result<&'a Content> {
+    content.ok_or_else(|| Error::NotFound(format!("there is no document {}", path.display())))
+}
+
+/// What is written back must not have lost anything: a key that is there twice is refused.
+fn strictly<T: DeserializeOwned>(content: &Content) -> Result<T> {
+    content.text()?;
+    content.parse()
+}
+
+fn text_of<T: Serialize + ?Sized>(value: &T, style: &Style) -> Result<String> {
+    let text = serde_json::to_string(value);
+    let text =
+        text.map_err(|error| Error::BadInput(format!("it cannot be written as JSON: {error}")))?;
+    Ok(style.apply(&text))
+}

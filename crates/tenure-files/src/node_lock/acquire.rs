@@ -1,0 +1,132 @@
+//! Taking the lock, and waiting for it.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tenure_core::{Error, Mode, Result, RetryPolicy};
+
+use crate::node_lock::directory::{self, Moved};
+use crate::node_lock::hold::Hold;
+use crate::node_lock::names::Names;
+use crate::node_lock::release;
+use crate::node_lock::stale::Watch;
+use crate::node_lock::take_over::{Vacated, take_over};
+use crate::{clock, log, platform};
+
+/// How long a lock that was taken over must stay ours before it counts as held: a Node process
+/// that saw the stale one removes what is there a few system calls later.
+const SETTLE: Duration = Duration::from_millis(100);
+
+/// The pauses between looks: 50 ms, twice as long each time, 500 ms at most.
+const PAUSES: RetryPolicy = RetryPolicy {
+    attempts: u32::MAX,
+    first: Duration::from_millis(50),
+    longest: Duration::from_millis(500),
+    factor: 2.0,
+};
+
+/// Waits for the lock until the deadline.
+pub(super) fn acquire(names: Names, deadline: Instant) -> Result<Hold> {
+    let names = Arc::new(names);
+    let started = Instant::now();
+    let mut watch = Watch::default();
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        if let Some(hold) = attempt(&names, &mut watch)? {
+            return Ok(hold);
+        }
+        if attempts == 1 {
+            log::waiting(names.lock(), Mode::Write);
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            log::gave_up(names.lock(), Mode::Write, started);
+            let limit = deadline.saturating_duration_since(started);
+            return Err(names.timeout(started.elapsed(), limit, attempts));
+        }
+        thread::sleep(pause(attempts, random_part()).min(left));
+    }
+}
+
+/// Takes the lock if it is free or stale.
+fn attempt(names: &Arc<Names>, watch: &mut Watch) -> Result<Option<Hold>> {
+    let Some(seen) = directory::look(names.lock())? else {
+        return put_in_place(names);
+    };
+    if !watch.finds_stale(seen) {
+        return Ok(None);
+    }
+    match take_over(names, seen)? {
+        Vacated::ByUs | Vacated::ByAnother => {}
+        Vacated::Not => return Ok(None),
+    }
+    match put_in_place(names)? {
+        Some(hold) => settle(hold),
+        None => Ok(None),
+    }
+}
+
+/// Puts a lock of ours where none is, unless somebody is faster.
+fn put_in_place(names: &Arc<Names>) -> Result<Option<Hold>> {
+    let new = names.unplaced();
+    let boot_ms = clock::boot_now();
+    let (opened, seen) = directory::make(&new)?;
+    match directory::rename(&new, names.lock()) {
+        Ok(Moved::Done) => Ok(Some(Hold::new(names, opened, seen, boot_ms))),
+        // Gone: somebody cleaned up what looked left over. The next attempt makes another.
+        Ok(Moved::Taken | Moved::Gone) => {
+            directory::remove(&new)?;
+            Ok(None)
+        }
+        Err(error) => {
+            // The first error is the one to tell.
+            let _ = directory::remove(&new);
+            Err(error)
+        }
+    }
+}
+
+/// Waits until nobody who saw the stale lock can still be about to remove ours.
+fn settle(hold: Hold) -> Result<Option<Hold>> {
+    thread::sleep(SETTLE);
+    match hold.verify() {
+        Ok(()) => Ok(Some(hold)),
+        Err(error) => {
+            // It is removed only if it is still ours.
+            let _ = release::release(&hold);
+            match error {
+                Error::Lost { .. } => Ok(None),
+                error => Err(error),
+            }
+        }
+    }
+}
+
+/// The pause after so many attempts, shortened by up to a quarter, so that those who
+/// wait together do not come back together.
+fn pause(attempts: u32, random: f64) -> Duration {
+    let pause = PAUSES.pause(attempts, 0.5 + random / 2.0);
+    pause.unwrap_or(PAUSES.longest)
+}
+
+/// From 0 to 1.
+fn random_part() -> f64 {
+    f64::from(platform::random()[0]) / 255.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_from_50_to_500_ms_and_are_shortened_by_a_quarter_at_most() {
+        let millis = |random| -> Vec<u128> {
+            let pauses = (1..=7).map(|attempts| pause(attempts, random));
+            pauses.map(|pause| pause.as_millis()).collect()
+        };
+        assert_eq!(millis(1.0), [50, 100, 200, 400, 500, 500, 500]);
+        assert_eq!(millis(0.0), [37, 75, 150, 300, 375, 375, 375]);
+    }
+}

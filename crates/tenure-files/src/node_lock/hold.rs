@@ -1,0 +1,192 @@
+//! A lock while it is held: what proves it, and who is told when it is lost.
+
+use std::fs::File;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use tenure_core::{Error, Result};
+
+use crate::clock;
+use crate::node_lock::directory::{self, Identity, Seen};
+use crate::node_lock::names::Names;
+use crate::node_lock::stale;
+
+/// Called with what happened to a lock that was lost.
+pub type OnLost = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// A lock that was put in place.
+pub(super) struct Hold {
+    names: Arc<Names>,
+    /// Kept open: its inode number is given to no one else.
+    directory: File,
+    identity: Identity,
+    state: Mutex<State>,
+    /// Rings when the state changes.
+    changed: Condvar,
+}
+
+struct State {
+    phase: Phase,
+    tell: Option<OnLost>,
+}
+
+enum Phase {
+    Held(Refreshed),
+    Lost(String),
+    Released,
+}
+
+/// The last time the lock was made fresh.
+#[derive(Clone, Copy)]
+struct Refreshed {
+    /// The time it was given, as the file system keeps it.
+    modified: SystemTime,
+    /// A moment before it was given that time.
+    boot_ms: u64,
+}
+
+/// How a refresh ended.
+pub(super) enum Refresh {
+    Done,
+    /// The file system failed; the lock is not too old yet.
+    Failed,
+    /// There is nothing to refresh any more.
+    Over,
+}
+
+impl Hold {
+    /// A lock that was put in place; `boot_ms` is from before its directory was made.
+    pub(super) fn new(names: &Arc<Names>, directory: File, seen: Seen, boot_ms: u64) -> Self {
+        Self {
+            names: Arc::clone(names),
+            directory,
+            identity: seen.identity,
+            state: Mutex::new(State {
+                phase: Phase::Held(Refreshed {
+                    modified: seen.modified,
+                    boot_ms,
+                }),
+                tell: None,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
+    pub(super) fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// Whether what was seen is this lock.
+    pub(super) fn is(&self, seen: Seen) -> bool {
+        seen.identity == self.identity
+    }
+
+    /// Fails if the lock is lost, which it stays.
+    pub(super) fn verify(&self) -> Result<()> {
+        let state = self.state();
+        let refreshed = match &state.phase {
+            Phase::Held(refreshed) => *refreshed,
+            Phase::Lost(reason) => return Err(self.names.lost(reason)),
+            Phase::Released => return Err(self.names.lost("it was released")),
+        };
+        match self.why_lost(refreshed)? {
+            None => Ok(()),
+            Some(reason) => Err(self.lose(state, reason)),
+        }
+    }
+
+    /// Gives the lock a new time if it is still ours.
+    pub(super) fn refresh(&self) -> Refresh {
+        let mut state = self.state();
+        let Phase::Held(refreshed) = state.phase else {
+            return Refresh::Over;
+        };
+        let lost = match self.why_lost(refreshed) {
+            Ok(lost) => lost,
+            Err(error) if stale::too_long_since(refreshed.boot_ms) => {
+                Some(format!("it could not be refreshed for 10s: {error}"))
+            }
+            Err(_) => return Refresh::Failed,
+        };
+        if let Some(reason) = lost {
+            self.lose(state, reason);
+            return Refresh::Over;
+        }
+        // From before the call: counted from after it, a pause in between would make a lock
+        // look younger than it is.
+        let boot_ms = clock::boot_now();
+        match directory::touch(&self.directory) {
+            Ok(Seen { modified, .. }) => {
+                state.phase = Phase::Held(Refreshed { modified, boot_ms });
+                Refresh::Done
+            }
+            Err(_) => Refresh::Failed,
+        }
+    }
+
+    /// What happened to a lock that was held, or None if nothing did.
+    fn why_lost(&self, refreshed: Refreshed) -> Result<Option<String>> {
+        let reason = match directory::look(self.names.lock()) {
+            Ok(None) => Some("its directory is gone"),
+            Ok(Some(seen)) if !self.is(seen) => Some("another program took it over"),
+            Ok(Some(seen)) if seen.modified != refreshed.modified => {
+                Some("another program changed the time of its directory")
+            }
+            Ok(Some(_)) => None,
+            // Something that is no lock stands there.
+            Err(Error::Corrupt { .. }) => Some("its directory was replaced"),
+            Err(error) => return Err(error),
+        };
+        // The age comes last: time goes on while the path is looked at.
+        let too_old = || {
+            (stale::too_long_since(refreshed.boot_ms) || stale::too_old(refreshed.modified))
+                .then_some("it became more than 10s old, so that anyone may take it over")
+        };
+        Ok(reason.or_else(too_old).map(str::to_owned))
+    }
+
+    fn lose(&self, mut state: MutexGuard<'_, State>, reason: String) -> Error {
+        let error = self.names.lost(&reason);
+        let tell = state.tell.take();
+        state.phase = Phase::Lost(reason.clone());
+        // Whoever is told may ask about the lock.
+        drop(state);
+        self.changed.notify_all();
+        if let Some(tell) = tell {
+            tell(&reason);
+        }
+        error
+    }
+
+    /// Has `tell` called once, when the lock is found lost from now on.
+    pub(super) fn tell_when_lost(&self, tell: OnLost) {
+        self.state().tell = Some(tell);
+    }
+
+    /// Ends holding; false if it was ended before, else an error if it was lost.
+    pub(super) fn end(&self) -> Result<bool> {
+        let mut state = self.state();
+        let before = std::mem::replace(&mut state.phase, Phase::Released);
+        state.tell = None;
+        drop(state);
+        self.changed.notify_all();
+        match before {
+            Phase::Held(_) => Ok(true),
+            Phase::Lost(reason) => Err(self.names.lost(reason)),
+            Phase::Released => Ok(false),
+        }
+    }
+
+    /// Lets so much time pass while the lock is held; false as soon as it is not.
+    pub(super) fn wait_while_held(&self, time: Duration) -> bool {
+        let held = |state: &mut State| matches!(state.phase, Phase::Held(_));
+        let state = self.state();
+        let waited = self.changed.wait_timeout_while(state, time, held);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        held(&mut state)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

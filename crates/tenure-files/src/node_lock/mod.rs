@@ -1,0 +1,166 @@
+//! The lock that Node's `proper-lockfile` takes: an empty directory `NAME.lock` beside `NAME`.
+//!
+//! It is alive while its modification time is at most [`STALE_AFTER`] old; its holder sets
+//! that time anew every half of it. Node programs and ours meet in this one directory. Among
+//! ours, the document's own kernel lock comes first: only its holder asks for this one.
+//!
+//! # Taking it
+//!
+//! | step | a crash after it leaves | the race it prevents |
+//! |---|---|---|
+//! | make `NAME.lock.<16 hex>.new` and open it | an empty directory nobody asks for | opened before others see it, the descriptor is surely ours: setting a time through it can never touch a foreign lock, and while it is open its inode number is given to no one else |
+//! | set its time to now | the same | when others see it, it is fresh |
+//! | rename it to `NAME.lock`, replacing nothing | a lock that is stale in 10 s | like `mkdir`, this fails if a lock is there |
+//! | a thread sets the time anew every 5 s | the same | nobody finds a living lock stale |
+//!
+//! If a lock is there, it is looked at again after 50, 100, 200, 400, 500, 500 … ms, each
+//! shortened by up to a quarter, until the deadline. A time in the future is fresh: the
+//! first lock of a Node process carries one. A lock that was seen unchanged for 12 s on the
+//! clock that nobody sets is stale whatever its time says.
+//!
+//! # Taking over a stale one
+//!
+//! The original removes it by its path. Two that saw the same stale lock then remove it one
+//! after the other, the second removes the fresh lock of the first, and both hold.
+//!
+//! | step | a crash after it leaves | the race it prevents |
+//! |---|---|---|
+//! | rename it to `NAME.lock.<16 hex>.stale` | an empty directory nobody asks for | of two, one moves it |
+//! | look at what was moved: the same inode and time? | the same | a fresh lock moved by mistake is put back at once, replacing nothing |
+//! | remove it | nothing | |
+//! | take the lock as above | see above | somebody may be faster: then it is waited for |
+//! | let 100 ms pass, then look whether it is still ours | a lock that is stale in 10 s | a Node process that saw the stale lock, too, may remove ours by its path |
+//!
+//! # Holding it
+//!
+//! [`NodeLock::verify`] looks whether the path still means our inode, with the time we set,
+//! and whether that time is young enough. The thread does the same before it sets the time
+//! anew. If not, the lock is lost, for good: its holder is told once
+//! ([`OnLost`]), nothing is refreshed any more, and what is there now is left alone.
+//! A lock too old counts as lost even if nobody has taken it yet: somebody may be about to.
+//!
+//! # Releasing it
+//!
+//! | step | a crash after it leaves | the race it prevents |
+//! |---|---|---|
+//! | look whether the path still means our inode | a lock that is stale in 10 s | the lock of whoever took over stays |
+//! | rename it to `NAME.lock.<16 hex>.stale` | an empty directory nobody asks for | |
+//! | look at what was moved, and remove it if it is ours | nothing | a foreign lock is put back at once, replacing nothing |
+//!
+//! # Limitations
+//!
+//! - This is a lock by time. A holder that stops for 10 s between its last look and its write
+//!   writes beside the next holder. Documents look right before the rename.
+//! - A foreign lock moved by mistake is away for two system calls. If its holder looks in this
+//!   instant it finds itself compromised; if a third program makes a lock in this instant, the
+//!   moved one is removed, and its holder finds out when it looks next.
+//! - A Node process that saw a stale lock and stood still for longer than 100 ms may still remove
+//!   a fresh one, ours or another's. We find out when we look.
+//! - All sides must mean the same 10 s: a Node program with a longer `stale` is taken over early.
+//! - If the clock is set forward by more than 10 s, every lock looks stale until it is
+//!   refreshed, to Node and to us.
+
+mod acquire;
+mod directory;
+mod hold;
+mod names;
+mod refresh;
+mod release;
+mod stale;
+mod take_over;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tenure_core::{Mode, Result};
+
+use crate::log::Logged;
+use crate::platform;
+use hold::Hold;
+use names::Names;
+
+pub use hold::OnLost;
+pub use names::is_left_over;
+
+/// How old the time of a living lock is at most.
+pub const STALE_AFTER: Duration = Duration::from_secs(10);
+
+/// How long a lock that nobody refreshes is watched before it is stale whatever its time. That
+/// of a Node process's first lock is up to a second in the future, and counts from then.
+const UNCHANGED_FOR: Duration = Duration::from_secs(12);
+
+/// How often a holder sets the time of its lock anew.
+const REFRESH_EVERY: Duration = Duration::from_secs(5);
+
+/// A lock that Node programs see; dropping it releases.
+#[must_use = "dropping the lock releases it"]
+pub struct NodeLock {
+    hold: Arc<Hold>,
+    _log: Logged,
+    /// The line of forks it was taken in: a child that inherits it must not release it.
+    taken_in: u32,
+}
+
+impl NodeLock {
+    /// Waits for the lock of `document`, the directory `document` + `.lock`, until the deadline.
+    ///
+    /// The caller holds Tenure's own exclusive lock of the document. A symbolic link and what
+    /// it means have a lock each: Node programs take the one or the other (its option
+    /// `realpath`), so whoever wants to meet all of them takes both.
+    ///
+    /// `on_lost` is called once, with what happened, when the lock is found lost: by the thread
+    /// that refreshes it, or by [`verify`](Self::verify).
+    ///
+    /// Past the deadline a stale lock is still taken over, which takes 100 ms.
+    pub fn acquire(document: &Path, deadline: Instant, on_lost: OnLost) -> Result<Self> {
+        let asked = Instant::now();
+        let hold = acquire::acquire(Names::of(document)?, deadline)?;
+        hold.tell_when_lost(on_lost);
+        // Made first, so that a thread that cannot be started does not leave a lock behind.
+        let lock = Self {
+            _log: Logged::acquired(hold.names().lock(), Mode::Write, Some(asked)),
+            hold: Arc::new(hold),
+            taken_in: platform::fork_generation(),
+        };
+        refresh::start(&lock.hold)?;
+        Ok(lock)
+    }
+
+    /// The directory that is the lock.
+    pub fn path(&self) -> &Path {
+        self.hold.names().lock()
+    }
+
+    /// Fails with [`Lost`](tenure_core::Error::Lost) if the lock is no longer ours, or too old
+    /// to be trusted. To be called right before what the lock protects takes effect.
+    pub fn verify(&self) -> Result<()> {
+        self.hold.verify()
+    }
+
+    /// Releases and says whether it was held until then; dropping does the same and does
+    /// not say.
+    pub fn release(self) -> Result<()> {
+        self.end()
+    }
+
+    fn end(&self) -> Result<()> {
+        if self.taken_in != platform::fork_generation() {
+            return Ok(());
+        }
+        release::release(&self.hold)
+    }
+}
+
+impl Drop for NodeLock {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}
+
+/// Whether someone, a Node program or one of ours, seems to hold the lock of `document` now.
+pub fn is_fresh(document: &Path) -> Result<bool> {
+    let names = Names::of(document)?;
+    let seen = directory::look(names.lock())?;
+    Ok(seen.is_some_and(|seen| !stale::too_old(seen.modified)))
+}

@@ -1,0 +1,33 @@
+//! Releasing the lock: removing our own directory, and no other.
+
+use tenure_core::Result;
+
+use crate::node_lock::directory;
+use crate::node_lock::hold::Hold;
+use crate::node_lock::take_over::{Vacated, vacate};
+
+/// Ends the hold and removes its directory; an error if it was lost before.
+pub(super) fn release(hold: &Hold) -> Result<()> {
+    let held = hold.end();
+    if matches!(held, Ok(false)) {
+        return Ok(());
+    }
+    // A lock that only became too old is still in place: removed, nobody need wait for it.
+    let removed = remove(hold);
+    held.and(removed)
+}
+
+fn remove(hold: &Hold) -> Result<()> {
+    let names = hold.names();
+    let lost = |reason| Err(names.lost(reason));
+    match directory::look(names.lock())? {
+        None => return lost("its directory is gone"),
+        Some(seen) if !hold.is(seen) => return lost("another program took it over"),
+        Some(_) => {}
+    }
+    match vacate(names, |moved| hold.is(moved))? {
+        Vacated::ByUs => Ok(()),
+        Vacated::ByAnother => lost("its directory is gone"),
+        Vacated::Not => lost("another program took it over"),
+    }
+}

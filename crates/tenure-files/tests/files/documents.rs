@@ -1,0 +1,519 @@
+//! Documents: transactions of threads and processes, fences, several at once, and what is kept.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tenure_core::{Class, Error, Mode, Resource, Result, Token};
+use tenure_files::{Documents, Durability, Expect, Fence, Terms, Version};
+
+use crate::process::{Child, hear, say};
+use crate::stage::{LONG, Stage, patient, until, until_waiting};
+
+fn documents() -> Documents {
+    Documents::new(LONG)
+}
+
+fn impatient() -> Documents {
+    Documents::new(Duration::from_millis(50))
+}
+
+fn raise(documents: &Documents, path: &Path) -> Result<u64> {
+    documents.transaction(path, |counter: &mut Value| {
+        let n = counter["n"].as_u64().unwrap() + 1;
+        counter["n"] = n.into();
+        Ok(n)
+    })
+}
+
+fn names(stage: &Stage) -> Vec<String> {
+    let name = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name();
+    let names = fs::read_dir(stage.path()).unwrap().map(name);
+    let mut names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn put(documents: &Documents, path: &Path, text: &str, terms: &Terms<'_>) -> Result<Version> {
+    let written = documents.edit::<_, Error>(&[path], terms, |_| Ok((vec![text.into()], ())));
+    written.map(|(versions, ())| versions[0])
+}
+
+fn fence(resource: &str, token: u64) -> Terms<'static> {
+    Terms {
+        fence: Some(Fence {
+            store: "memory:".into(),
+            resource: Resource::parse(resource).unwrap(),
+            token: Token::new(token).unwrap(),
+            rebind: false,
+        }),
+        ..Terms::default()
+    }
+}
+
+/// Role: raises a counter as often as it is told.
+pub fn play(arguments: &[&str]) {
+    let (path, times) = (Path::new(arguments[0]), arguments[1].parse().unwrap());
+    let documents = documents();
+    say("ready");
+    hear();
+    for _ in 0..times {
+        say(raise(&documents, path).unwrap());
+    }
+}
+
+#[test]
+fn transactions_of_threads_and_processes_lose_no_update() {
+    let stage = Stage::new();
+    let path = stage.at("counter.json");
+    let documents = documents();
+    documents.write(&path, &json!({"n": 0})).unwrap();
+    let argument = path.to_str().unwrap();
+    let start = |_| Child::start("count", &[argument, "50"]);
+    let mut children: Vec<Child> = (0..4).map(start).collect();
+    for child in &mut children {
+        assert_eq!(child.answer(), "ready");
+        child.tell("go");
+    }
+    let documents = documents.durability(Durability::Os);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    raise(&documents, &path).unwrap();
+                }
+            });
+        }
+    });
+    for mut child in children {
+        let told: Vec<u64> = (0..50).map(|_| child.answer().parse().unwrap()).collect();
+        assert!(told.is_sorted(), "each sees its own later: {told:?}");
+        child.finish();
+    }
+    let counter: Value = documents.read(&path).unwrap().parse().unwrap();
+    assert_eq!(counter["n"], 400);
+    assert_eq!(names(&stage), [".counter.json.lock", "counter.json"]);
+}
+
+#[test]
+fn an_error_or_a_panic_in_the_work_leaves_the_document_as_it_was() {
+    let stage = Stage::new();
+    let path = stage.at("a.json");
+    fs::write(&path, "{\"n\": 1}").unwrap();
+    let before = fs::metadata(&path).unwrap();
+    let documents = documents();
+    let failed = documents.transaction(&path, |value: &mut Value| {
+        *value = json!("half done");
+        Err::<(), Error>(Error::BadInput("no".into()))
+    });
+    assert_eq!(failed.unwrap_err().to_string(), "no");
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        documents.transaction(&path, |value: &mut Value| {
+            *value = json!("half done");
+            std::panic::resume_unwind(Box::new("on purpose"));
+            #[expect(unreachable_code, reason = "the type of the work needs an end")]
+            Ok::<(), Error>(())
+        })
+    }));
+    assert!(panicked.is_err());
+    let after = fs::metadata(&path).unwrap();
+    assert_eq!(
+        (before.ino(), before.mtime_nsec()),
+        (after.ino(), after.mtime_nsec())
+    );
+    assert_eq!(
+        raise(&impatient(), &path).unwrap(),
+        2,
+        "the lock is free again"
+    );
+}
+
+#[test]
+fn readers_share_and_a_writer_waits_for_them() {
+    let stage = Stage::new();
+    let path = stage.at("a.json");
+    let documents = documents();
+    documents.write(&path, &1).unwrap();
+    let lock = Documents::lock_file(&path).unwrap();
+    let reader = patient().lock(&lock, Mode::Read).unwrap();
+    assert_eq!(impatient().read(&path).unwrap().parse::<u32>().unwrap(), 1);
+    let (done, is_done) = mpsc::channel();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            documents.write(&path, &2).unwrap();
+            done.send(()).unwrap();
+        });
+        until_waiting(&lock, 1);
+        assert!(is_done.try_recv().is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "1\n");
+        drop(reader);
+        is_done.recv_timeout(LONG).unwrap();
+    });
+    assert_eq!(fs::read_to_string(&path).unwrap(), "2\n");
+}
+
+#[test]
+fn a_reader_waits_for_a_writer_and_a_wait_ends_at_its_deadline() {
+    let stage = Stage::new();
+    let path = stage.at("a.json");
+    let documents = documents();
+    documents.write(&path, &1).unwrap();
+    let writer = patient()
+        .lock(&Documents::lock_file(&path).unwrap(), Mode::Write)
+        .unwrap();
+    let started = Instant::now();
+    let error = impatient().read(&path).unwrap_err();
+    assert_eq!(error.class(), Class::Busy);
+    assert!(started.elapsed() >= Duration::from_millis(50));
+    assert_eq!(error.holders().len(), 1, "{error}");
+    assert!(error.to_string().contains("a.json (read)"), "{error}");
+    drop(writer);
+    assert!(impatient().read(&path).is_ok());
+}
+
+#[test]
+fn a_missing_document_is_created_once() {
+    let stage = Stage::new();
+    let path = stage.at("a.json");
+    let documents = documents();
+    let missing = documents.transaction(&path, |_: &mut Value| Ok::<_, Error>(()));
+    assert_eq!(missing.unwrap_err().class(), Class::NotFound);
+    let add = |name: &str| {
+        documents.transaction_or_create(&path, Vec::<String>::new(), |list| {
+            list.push(name.into());
+            Ok::<_, Error>(list.len())
+        })
+    };
+    thread::scope(|scope| {
+        for name in ["a", "b", "c", "d"] {
+            scope.spawn(move || add(name).unwrap());
+        }
+    });
+    let list: Vec<String> = documents.read(&path).unwrap().parse().unwrap();
+    assert_eq!(list.len(), 4, "{list:?}");
+    assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn an_expected_version_is_compared_under_the_lock() {
+    let stage = Stage::new();
+    let path = stage.at("a.json");
+    let documents = documents();
+    let expecting = |expect| Terms {
+        expect: Some(expect),
+        ..Terms::default()
+    };
+    let first = put(&documents, &path, "1", &expecting(Expect::Absent)).unwrap();
+    let second = put(&documents, &path, "2", &expecting(Expect::Version(first))).unwrap();
+    for stale in [Expect::Absent, Expect::Version(first)] {
+        let refused = put(&documents, &path, "3", &expecting(stale)).unwrap_err();
+        assert_eq!(refused.class(), Class::Conflict);
+    }
+    assert_eq!(documents.read(&path).unwrap().version(), second);
+}
+
+#[test]
+fn a_document_refuses_an_older_token_and_another_lock() {
+    let stage = Stage::new();
+    let path = stage.at("a.json");
+    let documents = documents();
+    put(&documents, &path, "1", &fence("build", 7)).unwrap();
+    let older = put(&documents, &path, "2", &fence("build", 6)).unwrap_err();
+    assert_eq!(older.class(), Class::NotAllowed);
+    let other = put(&documents, &path, "2", &fence("deploy", 8)).unwrap_err();
+    assert_eq!(other.class(), Class::Conflict);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "1");
+    let mut rebound = fence("deploy", 8);
+    rebound.fence.as_mut().unwrap().rebind = true;
+    put(&documents, &path, "2", &rebound).unwrap();
+    let back = put(&documents, &path, "3", &fence("build", 9)).unwrap_err();
+    assert_eq!(back.class(), Class::Conflict);
+    put(&documents, &path, "3", &Terms::default()).unwrap();
+    let kept = put(&documents, &path, "4", &fence("deploy", 7)).unwrap_err();
+    assert_eq!(
+        kept.class(),
+        Class::NotAllowed,
+        "a write without a token changes no fence"
+    );
+}
+
+#[test]
+fn the_guard_is_asked_under_the_lock_before_the_work_and_before_the_write() {
+    let stage = Stage::new();
+    let path = stage.at("a.json");
+    let documents = documents();
+    documents.write(&path, &1).unwrap();
+    let lock = Documents::lock_file(&path).unwrap();
+    let asked = std::cell::Cell::new(0);
+    let guard = || {
+        asked.set(asked.get() + 1);
+        assert!(
+            patient().try_lock_shared(&lock).unwrap().is_none(),
+            "it is locked"
+        );
+        match asked.get() {
+            2 => Err(Error::BadInput("fenced meanwhile".into())),
+            _ => Ok(()),
+        }
+    };
+    let terms = Terms {
+        guard: Some(&guard),
+        ..Terms::default()
+    };
+    assert!(put(&documents, &path, "2", &terms).is_err());
+    assert_eq!(asked.get(), 2);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "1\n");
+}
+
+#[test]
+fn a_holder_whose_lock_file_was_replaced_writes_nothing() {
+    let stage = Stage::new();
+    let path = stage.at("a.json");
+    let documents = documents();
+    documents.write(&path, &1).unwrap();
+    let lost = documents.transaction(&path, |value: &mut u32| {
+        fs::remove_file(stage.at(".a.json.lock")).unwrap();
+        *value = 2;
+        Ok::<_, Error>(())
+    });
+    assert_eq!(lost.unwrap_err().class(), Class::Lost);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "1\n");
+}
+
+#[test]
+fn a_transaction_over_several_changes_all_and_leaves_nothing_beside_them() {
+    let stage = Stage::new();
+    fs::create_dir(stage.at("z")).unwrap();
+    let paths: Vec<PathBuf> = ["b.json", "a.json", "z/c.json"]
+        .map(|name| stage.at(name))
+        .into();
+    let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
+    let documents = documents();
+    for (at, path) in paths.iter().enumerate() {
+        documents.write(path, &at).unwrap();
+    }
+    let seen = documents.transaction_many(&paths, |values: &mut [usize]| {
+        let seen = values.to_vec();
+        values.iter_mut().for_each(|value| *value += 10);
+        Ok::<_, Error>(seen)
+    });
+    assert_eq!(seen.unwrap(), [0, 1, 2], "in the order they were named");
+    let contents = documents.read_many(&paths).unwrap();
+    let values: Vec<usize> = contents.iter().map(|it| it.parse().unwrap()).collect();
+    assert_eq!(values, [10, 11, 12]);
+    assert_eq!(
+        names(&stage),
+        [".a.json.lock", ".b.json.lock", "a.json", "b.json", "z"]
+    );
+}
+
+#[test]
+fn money_moved_between_documents_is_never_seen_in_both_or_in_neither() {
+    let stage = Stage::new();
+    let paths = ["a.json", "b.json", "c.json"].map(|name| stage.at(name));
+    let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
+    let documents = documents().durability(Durability::Os);
+    for path in &paths {
+        documents.write(path, &100).unwrap();
+    }
+    thread::scope(|scope| {
+        for mover in 0..3_usize {
+            let (documents, paths) = (&documents, &paths);
+            scope.spawn(move || {
+                for round in 0..60 {
+                    // In both orders: that of locks is not that of names.
+                    let pair = [paths[(mover + round) % 3], paths[(mover + round + 1) % 3]];
+                    let moved = documents.transaction_many(&pair, |values: &mut [i64]| {
+                        values[0] -= 1;
+                        values[1] += 1;
+                        Ok::<_, Error>(())
+                    });
+                    moved.unwrap();
+                }
+            });
+        }
+        for _ in 0..60 {
+            let contents = documents.read_many(&paths).unwrap();
+            let sum: i64 = contents.iter().map(|it| it.parse::<i64>().unwrap()).sum();
+            assert_eq!(sum, 300);
+        }
+    });
+}
+
+#[test]
+fn one_document_named_twice_is_refused_by_any_spelling() {
+    let stage = Stage::new();
+    let path = stage.at("a.json");
+    symlink("a.json", stage.at("link.json")).unwrap();
+    let documents = documents();
+    documents.write(&path, &1).unwrap();
+    for other in [
+        path.clone(),
+        stage.at("link.json"),
+        stage.at("./x/../a.json"),
+    ] {
+        let refused =
+            documents.transaction_many(&[&path, &other], |_: &mut [u32]| Ok::<_, Error>(()));
+        assert!(refused.is_err(), "{}", other.display());
+    }
+}
+
+#[test]
+fn looks_mode_owner_and_link_of_a_document_are_kept() {
+    let stage = Stage::new();
+    let (real, link) = (stage.at("real.json"), stage.at("link.json"));
+    symlink("real.json", &link).unwrap();
+    fs::write(&real, "\u{feff}{\r\n\t\"z\": 1.50,\r\n\t\"n\": 1\r\n}").unwrap();
+    fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).unwrap();
+    std::os::unix::fs::chown(&real, Some(12), Some(34)).unwrap();
+    raise(&documents(), &link).unwrap();
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    let found = fs::metadata(&real).unwrap();
+    assert_eq!(
+        (found.uid(), found.gid(), found.mode() & 0o777),
+        (12, 34, 0o640)
+    );
+    let text = fs::read_to_string(&real).unwrap();
+    assert_eq!(text, "\u{feff}{\r\n\t\"z\": 1.5,\r\n\t\"n\": 2\r\n}");
+    let lock = fs::metadata(stage.at(".real.json.lock")).unwrap();
+    assert_eq!(
+        (lock.uid(), lock.mode() & 0o777),
+        (12, 0o600),
+        "its owner can lock it"
+    );
+}
+
+#[test]
+fn a_key_that_is_there_twice_is_not_lost_by_a_transaction() {
+    let stage = Stage::new();
+    let path = stage.at("a.json");
+    fs::write(&path, "{\"n\": 1, \"n\": 2}").unwrap();
+    let refused = raise(&documents(), &path).unwrap_err();
+    assert_eq!(refused.class(), Class::BadInput);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "{\"n\": 1, \"n\": 2}");
+}
+
+#[test]
+fn clean_removes_what_the_dead_left_and_nothing_else() {
+    let stage = Stage::new();
+    let path = stage.at("a.json");
+    let documents = documents();
+    documents.write(&path, &1).unwrap();
+    put(&documents, &path, "1", &fence("build", 7)).unwrap();
+    let left = [
+        "..a.json.0123456789abcdef.journal.0123456789abcdef.tmp",
+        "..a.json.note.0123456789abcdef.tmp",
+        ".a.json.0123456789abcdef.tmp",
+    ];
+    let others = [
+        "..a.json.0123456789abcdef.tmp",
+        ".b.json.0123456789abcdef.tmp",
+        "a.json.tmp",
+    ];
+    for name in left.iter().chain(&others) {
+        fs::write(stage.at(name), "x").unwrap();
+    }
+    let expected: Vec<PathBuf> = left.iter().map(|name| stage.at(name)).collect();
+    assert_eq!(documents.leftovers(&path).unwrap(), expected);
+    assert_eq!(documents.clean(&path).unwrap(), expected);
+    let mut remaining = vec![".a.json.lock", ".a.json.note", "a.json"];
+    remaining.extend(others);
+    remaining.sort_unstable();
+    assert_eq!(names(&stage), remaining);
+}
+
+#[test]
+fn clean_waits_for_a_live_writer_and_touches_nothing_of_it() {
+    let stage = Stage::new();
+    let path = stage.at("a.json");
+    let documents = documents();
+    documents.write(&path, &1).unwrap();
+    let live = stage.at(".a.json.0123456789abcdef.tmp");
+    let busy = documents.transaction(&path, |_: &mut u32| {
+        fs::write(&live, "being written").unwrap();
+        let cleaned = impatient().clean(&path);
+        fs::remove_file(&live).expect("it is still there");
+        Ok::<_, Error>(cleaned.unwrap_err().class())
+    });
+    assert_eq!(busy.unwrap(), Class::Busy);
+}
+
+#[test]
+fn whoever_follows_sees_every_change_it_waits_for() {
+    let stage = Stage::new();
+    let path = stage.at("a.json");
+    let documents = documents();
+    let mut follow = documents.follow(&path).unwrap();
+    let mut next = || {
+        let next = follow.next(Some(LONG)).unwrap().expect("a change in time");
+        next.map(|content| content.parse::<u32>().unwrap())
+    };
+    assert_eq!(next(), None, "there is none yet");
+    for n in 1..20 {
+        documents.write(&path, &n).unwrap();
+        assert_eq!(next(), Some(n));
+    }
+    fs::remove_file(&path).unwrap();
+    assert_eq!(next(), None);
+    assert!(
+        follow
+            .next(Some(Duration::from_millis(20)))
+            .unwrap()
+            .is_none()
+    );
+}
+
+#[test]
+fn a_killed_commit_is_finished_by_whoever_reads_next() {
+    // The crash at every step is the business of the simulated disk. Here a real process is
+    // killed when its journal is seen, or after some commits if it is too fast for that.
+    let stage = Stage::new();
+    let paths = [stage.at("a.json"), stage.at("b.json")];
+    let documents = documents();
+    for path in &paths {
+        documents.write(path, &0).unwrap();
+    }
+    let mut seen_after = 0;
+    for round in 1..=20_u64 {
+        let arguments = [paths[0].to_str().unwrap(), paths[1].to_str().unwrap()];
+        let mut child = Child::start("commit", &arguments);
+        assert_eq!(child.answer(), "ready");
+        child.tell("go");
+        let journal = || names(&stage).iter().any(|name| name.ends_with(".journal"));
+        until("a journal, or some commits", || {
+            journal()
+                || child
+                    .answer_within(Duration::ZERO)
+                    .is_some_and(|said| said == "30")
+        });
+        child.kill();
+        let read = |path: &Path| documents.read(path).unwrap().parse::<u64>().unwrap();
+        // Alone first: the reader of one document finishes the transaction for all.
+        let (a, b) = (read(&paths[0]), read(&paths[1]));
+        assert_eq!(a, b, "round {round}");
+        seen_after += u64::from(a > 0);
+        assert!(!journal());
+    }
+    assert!(seen_after > 0, "no commit was ever seen");
+}
+
+/// Role: raises two documents together, again and again.
+pub fn play_commit(arguments: &[&str]) {
+    let paths: Vec<&Path> = arguments.iter().map(Path::new).collect();
+    let documents = documents();
+    say("ready");
+    hear();
+    for round in 1.. {
+        let raised = documents.transaction_many(&paths, |values: &mut [u64]| {
+            values.iter_mut().for_each(|value| *value += 1);
+            Ok::<_, Error>(())
+        });
+        raised.unwrap();
+        say(round);
+    }
+}

@@ -1,0 +1,34 @@
+//! The lock that Node programs see, with real Node programs.
+//!
+//! | module | what it tries to break |
+//! |---|---|
+//! | `exclusion` | Node and ours, one holder at a time, and hand-over both ways |
+//! | `stale` | dead holders, times in the future, locks that cannot be removed |
+//! | `lost` | holders that were paused, and locks that others touch |
+//! | `race` | several that take over one stale lock |
+//! | `killed_at` | SIGKILL at every system call |
+//! | `release` | what is left behind, and forked children |
+//!
+//! The Node programs stand beside this file and use the real `proper-lockfile`, which `./test`
+//! installs; a test fails where it is missing. Processes of ours are this binary in a role.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test says by panicking what went wrong"
+)]
+
+mod exclusion;
+mod killed_at;
+mod lost;
+mod node;
+#[allow(dead_code, reason = "shared with the tests of kernel locks")]
+#[path = "../files/process.rs"]
+mod process;
+mod race;
+mod release;
+mod roles;
+mod scene;
+#[allow(dead_code, reason = "shared with the tests of kernel locks")]
+#[path = "../files/stage.rs"]
+mod stage;
+mod stale;

@@ -1,0 +1,158 @@
+//! Several that take over one stale lock: the known race of the original.
+//!
+//! The outer lock, which keeps processes of ours apart, is left out here.
+
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::node::Node;
+use crate::process::Child;
+use crate::roles::acquire;
+use crate::scene::Scene;
+use crate::stage::until;
+
+/// The command that holds a process up before its first call of a kind, for longer than a
+/// test takes.
+fn held_up_before(call: &str) -> Vec<String> {
+    let trace = format!("trace={call}");
+    let inject = format!("inject={call}:delay_enter=60s:when=1");
+    let options = ["-f", "-qq", "-o", "/dev/null", "-e", &trace, "-e", &inject];
+    let words = ["strace"].into_iter().chain(options);
+    words.map(str::to_owned).collect()
+}
+
+/// Waits until a process that strace started stands before a system call.
+fn until_before(strace: u32, call: libc::c_long) {
+    let before = format!("{call} ");
+    until("a process before its system call", || {
+        tasks_under(strace).any(|task| {
+            let now = fs::read_to_string(format!("/proc/{task}/syscall"));
+            now.is_ok_and(|now| now.starts_with(&before))
+        })
+    });
+}
+
+/// The threads of the processes that a process started.
+fn tasks_under(parent: u32) -> impl Iterator<Item = String> {
+    let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
+    let children: Vec<String> = children
+        .unwrap_or_default()
+        .split_ascii_whitespace()
+        .map(str::to_owned)
+        .collect();
+    children.into_iter().flat_map(|child| {
+        let tasks = fs::read_dir(format!("/proc/{child}/task"));
+        let tasks = tasks.into_iter().flatten().map_while(Result::ok);
+        tasks
+            .map(move |task| format!("{child}/task/{}", task.file_name().display()))
+            .collect::<Vec<_>>()
+    })
+}
+
+/// Ends strace alone: what it held up goes on.
+fn let_go(strace: u32) {
+    let ended = Command::new("kill")
+        .args(["-KILL", &strace.to_string()])
+        .status();
+    assert!(ended.unwrap().success());
+}
+
+#[test]
+fn of_two_that_take_over_one_stale_lock_exactly_one_wins() {
+    let scene = Scene::new();
+    let mut rivals = [(); 2].map(|()| Child::start("puppet", &[]));
+    // The winner needs 100 ms to be sure.
+    let ask = acquire(Duration::from_millis(150), &scene.document());
+    for _ in 0..50 {
+        scene.leave_stale();
+        for rival in &mut rivals {
+            rival.tell(&ask);
+        }
+        let answers = rivals.each_mut().map(Child::answer);
+        let winner = match [answers[0].as_str(), answers[1].as_str()] {
+            ["held", "busy"] => &mut rivals[0],
+            ["busy", "held"] => &mut rivals[1],
+            _ => panic!("{answers:?}"),
+        };
+        assert_eq!(winner.ask("verify"), "held");
+        assert_eq!(winner.ask("release"), "released");
+        assert_eq!(scene.neighbours(), [""; 0]);
+    }
+}
+
+/// Starts one of ours that has looked at the lock and is about to rename something.
+fn about_to_rename(scene: &Scene) -> Child {
+    let command = held_up_before("renameat2");
+    let command: Vec<&str> = command.iter().map(String::as_str).collect();
+    let mut slow = Child::start_under(&command, "puppet", &[]);
+    slow.tell(acquire(Duration::from_millis(300), &scene.document()));
+    until_before(slow.id(), libc::SYS_renameat2);
+    slow
+}
+
+#[test]
+fn a_fresh_lock_that_was_moved_by_mistake_is_put_back() {
+    let scene = Scene::new();
+    scene.leave_stale();
+    let mut slow = about_to_rename(&scene);
+    let lock = scene.acquire().unwrap();
+    let ours = scene.lock();
+    let_go(slow.id());
+    assert_eq!(slow.answer(), "busy");
+    assert_eq!(scene.lock(), ours);
+    lock.verify().unwrap();
+    assert_eq!(scene.neighbours(), ["data.json.lock"]);
+    lock.release().unwrap();
+}
+
+#[test]
+fn a_lock_that_was_made_after_the_look_is_not_replaced() {
+    let scene = Scene::new();
+    let mut slow = about_to_rename(&scene);
+    let mut node = Node::hold(&scene.document());
+    assert_eq!(node.answer(), "held");
+    let theirs = scene.lock().unwrap().0;
+    let_go(slow.id());
+    assert_eq!(slow.answer(), "busy");
+    assert_eq!(scene.lock().unwrap().0, theirs);
+    assert_eq!(scene.neighbours(), ["data.json.lock"]);
+    assert_eq!(node.release(), "released");
+}
+
+#[test]
+fn a_lock_that_node_removes_after_a_take_over_of_ours_does_not_count_as_held() {
+    let scene = Scene::new();
+    scene.leave_stale();
+    // It has seen the stale lock, and is about to remove what is there by its path.
+    let command = held_up_before("rmdir");
+    let command: Vec<&str> = command.iter().map(String::as_str).collect();
+    let mut node = Node::hold_under(&command, &scene.document());
+    until_before(node.id(), libc::SYS_rmdir);
+    let (stale, _) = scene.lock().unwrap();
+    let mut ours = Child::start("puppet", &[]);
+    ours.tell(acquire(Duration::from_millis(500), &scene.document()));
+    let mut placed = None;
+    until("our lock", || {
+        placed = scene.lock().filter(|(inode, _)| *inode != stale);
+        placed.is_some()
+    });
+    let (inode, made) = placed.unwrap();
+    let_go(node.id());
+    until("the end of our lock", || {
+        scene.lock().is_none_or(|(now, _)| now != inode)
+    });
+    let lasted = made.elapsed().unwrap();
+    assert_eq!(node.answer(), "held");
+    let theirs = scene.lock().unwrap().0;
+    if ours.answer() == "held" {
+        // The machine is so busy that Node came later than anyone waits; looking tells.
+        assert!(
+            lasted > Duration::from_millis(100),
+            "it lasted only {lasted:?}"
+        );
+        assert_eq!(ours.ask("verify"), "lost");
+    }
+    assert_eq!(scene.lock().unwrap().0, theirs);
+    assert_eq!(node.answer_within(Duration::ZERO), None);
+}
