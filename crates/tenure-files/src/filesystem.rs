@@ -84,8 +84,8 @@ pub fn require_trusted(path: &Path) -> Result<()> {
             path.display(),
             file_system.name
         ),
-        remedy: "choose a local directory with --store, or, if you know that all its users are \
-                 on this machine, set TENURE_TRUST_FLOCK=1"
+        remedy: "use a local directory (for a store: --store), or, if you know that all its users \
+                 are on this machine, set TENURE_TRUST_FLOCK=1"
             .into(),
     })
 }

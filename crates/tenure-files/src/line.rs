@@ -87,6 +87,15 @@ impl Lines {
         self.inner().take_kept(path)
     }
 
+    /// Whether something is kept of a path.
+    pub(crate) fn has_kept(&self, path: &Path) -> bool {
+        let inner = self.inner();
+        inner
+            .paths
+            .get(bytes(path))
+            .is_some_and(|at| at.kept.is_some())
+    }
+
     /// Keeps a file that holds nothing, and its author.
     pub(crate) fn keep(&self, file: LockFile, author: Author) {
         let mut inner = self.inner();

@@ -107,6 +107,11 @@ impl FileLocker {
         self
     }
 
+    /// Whether a lock file was opened before and is kept open.
+    pub(crate) fn has_open(&self, path: &Path) -> bool {
+        self.lines.has_kept(path)
+    }
+
     /// How long a wait may be.
     pub(crate) fn timeout(&self) -> Duration {
         self.timeout

@@ -191,10 +191,10 @@ impl Documents {
 
     fn write_one(&self, open: &Open, text: &str, gate: impl Fn() -> Result<()>) -> Result<()> {
         let (disk, durability) = (&*self.disk, self.durability);
-        if open.fenced {
-            open.note.keep(disk, &open.location, durability)?;
-        }
         let (path, like) = (open.location.path(), open.attributes.as_ref());
+        if open.fenced {
+            open.note.keep(disk, &open.location, like, durability)?;
+        }
         let replacement = Replacement::prepare(disk, path, text.as_bytes(), like, durability)?;
         // Writing a large document takes a while, in which a lock can be lost.
         gate()?;

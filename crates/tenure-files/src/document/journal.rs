@@ -4,6 +4,7 @@
 //! be after. It is one JSON text and, on a line of its own, the SHA-256 of that text. It comes into
 //! being by an atomic replace, so there is a whole one or none.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -74,9 +75,13 @@ impl Journal {
 
     /// Reads a journal that is there; None if there is none.
     pub(crate) fn read(disk: &dyn Disk, path: &Path) -> Result<Option<Self>> {
-        let found = disk.read(path, JOURNAL_BYTES_MAX);
-        let Some(found) = found.map_err(|source| Error::io("read", path, source))? else {
-            return Ok(None);
+        let found = match disk.read(path, JOURNAL_BYTES_MAX) {
+            Ok(Some(found)) => found,
+            Ok(None) => return Ok(None),
+            Err(source) if source.kind() == io::ErrorKind::PermissionDenied => {
+                return Err(of_another_user(path));
+            }
+            Err(source) => return Err(Error::io("read", path, source)),
         };
         require_own(path, found.attributes.owner)?;
         Self::decode(&found.bytes)
@@ -112,17 +117,20 @@ impl Journal {
 /// A journal says which files to replace, so whose it is matters: redoing one of another user would
 /// let that user replace files with our rights.
 fn require_own(path: &Path, owner: u32) -> Result<()> {
-    let own = rustix::process::geteuid().as_raw();
-    if owner == own {
-        return Ok(());
+    match owner == rustix::process::geteuid().as_raw() {
+        true => Ok(()),
+        false => Err(of_another_user(path)),
     }
-    Err(Error::NotAllowed {
+}
+
+fn of_another_user(path: &Path) -> Error {
+    Error::NotAllowed {
         problem: format!(
-            "{} was left by a transaction of the user with the number {owner}, and this is {own}",
+            "a transaction of another user over several documents did not finish, and left {}",
             path.display()
         ),
         remedy: "let that user read the document once, which finishes the transaction".into(),
-    })
+    }
 }
 
 #[cfg(test)]

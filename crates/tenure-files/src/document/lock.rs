@@ -17,7 +17,7 @@ use crate::locker::{BriefGuard, LockGuard, resource_of};
 use crate::platform::{self, Share};
 use crate::replace::unguessable_name;
 
-/// Why reading goes on without a lock, or what holds it.
+/// What a reader holds.
 pub(super) enum Shared {
     /// Held for a moment, without a record.
     Briefly(#[expect(dead_code, reason = "held until it is dropped")] BriefGuard),
@@ -25,8 +25,9 @@ pub(super) enum Shared {
     Waited(#[expect(dead_code, reason = "held until it is dropped")] LockGuard),
     /// This user may not write here, so the lock was taken on a file open for reading.
     ReadOnly(#[expect(dead_code, reason = "held until it is dropped")] fs::File),
-    /// This user may not write here, and nobody who may has made a lock file, or it is not for
-    /// this user's eyes. Every write replaces the document whole, so what is read is whole, too.
+    /// There is neither document nor lock file; or this user may not write here, and the lock file is
+    /// not there or not for this user's eyes. Every write replaces the document whole, so what is
+    /// read is whole, too.
     Without,
 }
 
@@ -47,6 +48,10 @@ impl Documents {
     /// A shared lock.
     pub(super) fn share(&self, location: &Location, deadline: Instant) -> Result<Shared> {
         let path = location.lock();
+        // A question about nothing leaves no lock file behind.
+        if !self.locker.has_open(&path) && !was_ever(location) {
+            return Ok(Shared::Without);
+        }
         let shared = match self.locker.try_share_briefly(&path) {
             Ok(Some(guard)) => Ok(Shared::Briefly(guard)),
             Ok(None) => {
@@ -62,6 +67,12 @@ impl Documents {
             other => other.map_err(|error| about_the_document(error, location)),
         }
     }
+}
+
+/// Whether there is a document, or was one that someone locked, or is one about to be created.
+pub(super) fn was_ever(location: &Location) -> bool {
+    let is_there = |path: &Path| !matches!(path.try_exists(), Ok(false));
+    is_there(&location.lock()) || is_there(location.path())
 }
 
 fn may_not_write(error: &io::Error) -> bool {

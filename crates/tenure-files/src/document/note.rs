@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tenure_core::{Error, Resource, Result, Token};
 
 use super::path::Location;
-use crate::disk::Disk;
+use crate::disk::{Attributes, Disk};
 use crate::replace::{Durability, Replacement, sync_directory_of};
 
 /// No note is longer: two paths, a resource and a number.
@@ -50,18 +50,20 @@ impl Note {
         })
     }
 
-    /// Keeps it. Its name is durable only after its directory was synced.
+    /// Keeps it. Its name is durable only after its directory was synced. It belongs to the owner of
+    /// the document and is as readable: who may read the one must be able to read the other.
     pub(crate) fn put_in_place(
         &self,
         disk: &dyn Disk,
         location: &Location,
+        like: Option<&Attributes>,
         durability: Durability,
     ) -> Result<()> {
         let text = serde_json::to_vec(self);
         let text =
             text.map_err(|error| Error::BadInput(format!("a note cannot be kept: {error}")))?;
         let path = location.note();
-        Replacement::prepare(disk, &path, &text, None, durability)?.put_in_place()
+        Replacement::prepare(disk, &path, &text, like, durability)?.put_in_place()
     }
 
     /// Keeps it, durably.
@@ -69,9 +71,10 @@ impl Note {
         &self,
         disk: &dyn Disk,
         location: &Location,
+        like: Option<&Attributes>,
         durability: Durability,
     ) -> Result<()> {
-        self.put_in_place(disk, location, durability)?;
+        self.put_in_place(disk, location, like, durability)?;
         match durability {
             Durability::Full => sync_directory_of(disk, location.path()),
             Durability::Os => Ok(()),

@@ -145,7 +145,7 @@ impl Documents {
     }
 }
 
-fn missing(path: &Path) -> Error {
+pub(super) fn missing(path: &Path) -> Error {
     Error::NotFound(format!("there is no document {}", path.display()))
 }
 

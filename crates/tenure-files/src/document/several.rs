@@ -118,7 +118,8 @@ fn name_journal(
             journal: Some(journal.to_owned()),
             ..change.note.clone()
         };
-        note.put_in_place(disk, change.location, durability)?;
+        let like = change.before.as_ref().map(|(_, attributes)| attributes);
+        note.put_in_place(disk, change.location, like, durability)?;
     }
     if durability == Durability::Full {
         sync_directories(disk, changes.iter().map(|change| change.location))?;

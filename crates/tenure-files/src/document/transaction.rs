@@ -8,8 +8,10 @@ use tenure_core::{Error, Result};
 
 use super::content::{Content, Version};
 use super::edit::Terms;
+use super::path::Location;
+use super::read::missing;
 use super::style::Style;
-use super::{Documents, follow};
+use super::{Documents, follow, lock};
 
 impl Documents {
     /// Puts a value in the place of a document, or makes it. Its indentation is kept.
@@ -90,6 +92,9 @@ impl Documents {
         T: Serialize + DeserializeOwned,
         E: From<Error>,
     {
+        if default.is_none() {
+            self.require_known(path)?;
+        }
         let changed = self.edit(&[path], &Terms::default(), |old| {
             let content = old[0].as_ref();
             let (mut value, style) = match (content, default) {
@@ -111,8 +116,19 @@ impl Documents {
     }
 }
 
+impl Documents {
+    /// Fails if there is neither a document nor a lock file of it, which a request for the lock would
+    /// leave behind.
+    pub fn require_known(&self, path: &Path) -> Result<()> {
+        match lock::was_ever(&Location::of(path)?) {
+            true => Ok(()),
+            false => Err(missing(path)),
+        }
+    }
+}
+
 fn required<'a>(content: Option<&'a Content>, path: &Path) -> Result<&'a Content> {
-    content.ok_or_else(|| Error::NotFound(format!("there is no document {}", path.display())))
+    content.ok_or_else(|| missing(path))
 }
 
 /// What is written back must not have lost anything: a key that is there twice is refused.

@@ -517,3 +517,16 @@ pub fn play_commit(arguments: &[&str]) {
         say(round);
     }
 }
+
+#[test]
+fn a_question_about_nothing_leaves_nothing() {
+    let stage = Stage::new();
+    let path = stage.at("typo.json");
+    let documents = documents();
+    assert_eq!(documents.read(&path).unwrap_err().class(), Class::NotFound);
+    assert_eq!(
+        raise(&documents, &path).unwrap_err().class(),
+        Class::NotFound
+    );
+    assert!(names(&stage).is_empty(), "{:?}", names(&stage));
+}

@@ -31,9 +31,8 @@ impl State {
         let mut journals = Journals::default();
         for (path, directory) in &self.directories {
             path.hash(&mut hasher);
-            let seen = |name: &OsStr| {
-                leftovers == Leftovers::Count || target_of_temporary(name).is_none()
-            };
+            let seen =
+                |name: &OsStr| leftovers == Leftovers::Count || target_of_temporary(name).is_none();
             let mut durable = Vec::with_capacity(directory.durable.len());
             for (name, inode) in directory.durable.iter().filter(|(name, _)| seen(name)) {
                 let file = self.hash_file(name, *inode, &mut journals);
@@ -94,10 +93,14 @@ impl Journals {
             return text.to_vec();
         };
         let random = &text[start..at];
-        let number = self.met.iter().position(|met| met == random).unwrap_or_else(|| {
-            self.met.push(random.to_vec());
-            self.met.len() - 1
-        });
+        let number = self
+            .met
+            .iter()
+            .position(|met| met == random)
+            .unwrap_or_else(|| {
+                self.met.push(random.to_vec());
+                self.met.len() - 1
+            });
         [&text[..start], number.to_string().as_bytes(), &text[at..]].concat()
     }
 }

@@ -29,8 +29,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::io::Errno;
 
 use super::{Attributes, Disk, Found, Fresh};
-use state::InodeId;
 pub(crate) use fingerprint::Leftovers;
+use state::InodeId;
 pub(crate) use state::State;
 
 /// What goes wrong, besides the crash.
@@ -158,7 +158,9 @@ impl SimulatedDisk {
         if call.changes() && machine.history.is_some() {
             let state = machine.state.clone();
             let history = machine.history.as_mut();
-            history.expect("it was just there").push((number + 1, state));
+            history
+                .expect("it was just there")
+                .push((number + 1, state));
         }
         result
     }

@@ -36,7 +36,11 @@ fn failures(scenario: &Scenario, enumeration: &mut Enumeration<'_>, whole: &Run)
 
 /// Ignores every sync in turn, which must be seen.
 fn removed_syncs(scenario: &Scenario, enumeration: &mut Enumeration<'_>, whole: &Run) -> usize {
-    let syncs = whole.disk.operations().into_iter().filter(|asked| asked.call.is_sync());
+    let syncs = whole
+        .disk
+        .operations()
+        .into_iter()
+        .filter(|asked| asked.call.is_sync());
     let syncs: Vec<Operation> = syncs.collect();
     let mut superfluous = Vec::new();
     for (number, sync) in syncs.iter().enumerate() {

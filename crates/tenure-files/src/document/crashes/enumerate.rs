@@ -140,16 +140,15 @@ impl<'a> Enumeration<'a> {
         let mut left = vec![(state.clone(), Power::Stays)];
         state.after_power_loss(&mut |state| left.push((state, Power::Goes)));
         for (state, power) in left {
-            if !self
-                .crashed
-                .insert((state.fingerprint(), allowed.fingerprint()))
-            {
+            let case = self.case(&state, allowed);
+            if self.crashed.contains(&case) {
                 continue;
             }
-            self.figures.states += 1;
             for first in 0..self.scenario.site.len() {
                 self.recover(&state, allowed, power, first)?;
             }
+            self.figures.states += 1;
+            self.crashed.insert(case);
         }
         Ok(())
     }
@@ -236,7 +235,10 @@ impl<'a> Enumeration<'a> {
     }
 
     fn case(&self, state: &State, allowed: &Allowed) -> Case {
-        (state.fingerprint(self.scenario.leftovers), allowed.fingerprint())
+        (
+            state.fingerprint(self.scenario.leftovers),
+            allowed.fingerprint(),
+        )
     }
 
     /// Reads each document alone, beginning with `first`.

@@ -55,9 +55,8 @@ impl Site {
     /// A process that works on a disk.
     pub(super) fn process(&self, disk: &SimulatedDisk) -> Process<'_> {
         let idle = self.idle.borrow_mut().pop();
-        let mut documents = idle.unwrap_or_else(|| {
-            Documents::new(Duration::from_secs(5)).trusting_the_file_system()
-        });
+        let mut documents = idle
+            .unwrap_or_else(|| Documents::new(Duration::from_secs(5)).trusting_the_file_system());
         documents.disk = Arc::new(disk.clone());
         Process {
             site: self,
@@ -93,7 +92,7 @@ impl Process<'_> {
     /// What one document says; None if it is not there.
     pub(super) fn read(&self, document: usize) -> Result<Option<String>> {
         let content = self
-            .documents
+            .documents()
             .read_if_there(&self.site.documents[document])?;
         Ok(content.map(|content| String::from_utf8_lossy(content.bytes()).into_owned()))
     }
@@ -110,7 +109,7 @@ impl Process<'_> {
         };
         let texts = changes.iter().map(|(_, text)| (*text).to_owned()).collect();
         let written = self
-            .documents
+            .documents()
             .edit::<(), Error>(&paths, &terms, |_| Ok((texts, ())));
         written.map(drop)
     }
@@ -126,9 +125,13 @@ impl Process<'_> {
 
     /// Removes what crashed writers left.
     pub(super) fn clean(&self, document: usize) -> Result<()> {
-        self.documents
+        self.documents()
             .clean(&self.site.documents[document])
             .map(drop)
+    }
+
+    fn documents(&self) -> &Documents {
+        self.documents.as_ref().expect("it has not ended")
     }
 }
 
