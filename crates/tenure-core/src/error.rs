@@ -78,6 +78,11 @@ impl Place {
             .starts_with("file:")
             .then(|| format!("fuser {}", for_shell(&self.location)))
     }
+
+    /// Whether it is a lock that programs of Node take, which says nothing about its holder.
+    fn is_nodes(&self) -> bool {
+        self.store == "node:"
+    }
 }
 
 /// Quotes a path so that it can be pasted into a shell.
@@ -357,7 +362,9 @@ impl Error {
             Error::OtherFence { .. } => {
                 "if it is to be guarded by this lock from now on, add --rebind".into()
             }
-            Error::LeaseOver { .. } | Error::Fenced { .. } => "take the lock again, then repeat the work".into(),
+            Error::LeaseOver { .. } | Error::Fenced { .. } => {
+                "take the lock again, then repeat the work".into()
+            }
             Error::Lost { .. } => "check the work done since, then take the lock again".into(),
             Error::BadInput(_) => "correct it and try again; --help shows examples".into(),
             Error::Corrupt { .. } => "run: tenure doctor".into(),
@@ -399,6 +406,10 @@ fn remedy_for_io(source: &io::Error) -> &'static str {
 
 /// How to see who is in the way. A lock on a path of its own is in no store that `ls` could show.
 fn look(place: &Place, holders: &[Lease]) -> String {
+    if place.is_nodes() {
+        return "end the program that holds it; 10s after a program died its lock is taken over"
+            .into();
+    }
     match (place.without_record(), holders) {
         (Some(see), []) => format!("look with: {see}"),
         (_, [holder, ..]) if place.store == "file:" => {
@@ -410,6 +421,7 @@ fn look(place: &Place, holders: &[Lease]) -> String {
 
 fn by(place: &Place, holders: &[Lease]) -> String {
     match holders {
+        [] if place.is_nodes() => " by a program that speaks proper-lockfile".into(),
         [] if place.without_record().is_some() => " by a program that leaves no record".into(),
         [] => String::new(),
         [one] => format!(" by {}", one.owner),
@@ -452,6 +464,17 @@ mod tests {
         let elsewhere = timeout(place("memory:", "name:x"));
         assert!(elsewhere.to_string().ends_with("within 300ms; held"));
         assert!(elsewhere.remedy().ends_with("look with: tenure ls"));
+    }
+
+    #[test]
+    fn a_holder_that_speaks_proper_lockfile_is_called_so() {
+        let error = timeout(place("node:", "/d/a.json.lock"));
+        assert_eq!(
+            error.to_string(),
+            "name:x (write) at /d/a.json.lock was not free within 300ms; \
+             held by a program that speaks proper-lockfile"
+        );
+        assert!(error.remedy().contains("10s after a program died"));
     }
 
     #[test]
