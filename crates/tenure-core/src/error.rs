@@ -203,6 +203,14 @@ pub enum Error {
         /// The token of the last one.
         last: Token,
     },
+    /// The change was made, but not all that belongs to it.
+    #[error("{done}; but then: {source}")]
+    HalfWay {
+        /// What was done, and what that means.
+        done: String,
+        /// What did not work.
+        source: Box<Error>,
+    },
     /// The lease is over: released, or taken away.
     #[error("lease {lease} is over: {reason}")]
     LeaseOver {
@@ -306,6 +314,7 @@ impl Error {
             Error::LeaseOver { .. } | Error::Fenced { .. } | Error::NotAllowed { .. } => {
                 Class::NotAllowed
             }
+            Error::HalfWay { source, .. } => source.class(),
             Error::Lost { .. } => Class::Lost,
             Error::BadInput(_) | Error::Corrupt { .. } => Class::BadInput,
             Error::NotFound(_) => Class::NotFound,
@@ -359,6 +368,7 @@ impl Error {
             Error::OtherVersion { .. } => {
                 "read it again, and repeat the change on what is there now".into()
             }
+            Error::HalfWay { .. } => "do not repeat it: look first at what is there now".into(),
             Error::OtherFence { .. } => {
                 "if it is to be guarded by this lock from now on, add --rebind".into()
             }

@@ -12,7 +12,7 @@
 //! | `interrupt`, `kernel_wait` | waits in the kernel that can be ended |
 //! | `tokens`, `log` | numbers that never go back; the lock log |
 //! | [`filesystem`], [`clock`] | where locks can be trusted; the one clock |
-//! | `platform` | every call to the kernel |
+//! | `platform` | the calls to the kernel that make locks, threads and signals |
 //!
 //! # Guarantees and limitations
 //!

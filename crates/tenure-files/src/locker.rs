@@ -170,10 +170,15 @@ impl FileLocker {
         if let Some(hold) = hold::hold_until(&self.lines, mode, author, deadline)? {
             return Ok(LockGuard::new(hold, started));
         }
-        log::gave_up(&path, mode, started);
-        Err(Error::Timeout {
+        Err(self.timed_out(&path, mode, started)?)
+    }
+
+    /// The end of a wait that began at `started`.
+    pub(crate) fn timed_out(&self, path: &Path, mode: Mode, started: Instant) -> Result<Error> {
+        log::gave_up(path, mode, started);
+        Ok(Error::Timeout {
             place: Box::new(Place {
-                resource: (self.name)(&path),
+                resource: (self.name)(path),
                 mode,
                 store: self.desk.url().to_owned(),
                 location: path.display().to_string(),
@@ -181,7 +186,7 @@ impl FileLocker {
             waited: started.elapsed(),
             limit: self.timeout,
             attempts: 1,
-            holders: holders(&path)?,
+            holders: holders(path)?,
         })
     }
 

@@ -34,7 +34,8 @@ pub enum Durability {
     #[default]
     Full,
     /// The new content for every process, but not for a power loss: nothing is synced. After one
-    /// the file may be the old one, the new one, or empty.
+    /// the file may be the old one, the new one, or one that is empty or torn. Transactions over
+    /// several documents are always durable.
     Os,
 }
 

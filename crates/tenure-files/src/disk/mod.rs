@@ -43,8 +43,12 @@ pub(crate) trait Disk: Send + Sync {
     /// All names in a directory.
     fn names(&self, directory: &Path) -> io::Result<Vec<OsString>>;
 
-    /// Fails if this user may not write to the file, although it could be renamed over.
-    fn require_writable(&self, path: &Path) -> io::Result<()>;
+    /// Makes the content of a file durable, whoever wrote it.
+    fn sync_file(&self, path: &Path) -> io::Result<()>;
+
+    /// Fails if this user may not write to the file, although it could be renamed over; or if it
+    /// is one that something is mounted on, which cannot be renamed over.
+    fn require_replaceable(&self, path: &Path) -> io::Result<()>;
 }
 
 /// A file that was just created and is being written.

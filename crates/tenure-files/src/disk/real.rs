@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use rustix::fs::{Access, Gid, Mode, OFlags, Uid};
+use rustix::fs::{Access, AtFlags, Gid, Mode, OFlags, StatxAttributes, StatxFlags, Uid};
 
 use super::{Attributes, Disk, Found, Fresh};
 
@@ -68,8 +68,23 @@ impl Disk for RealDisk {
         fs::read_dir(directory)?.map(name).collect()
     }
 
-    fn require_writable(&self, path: &Path) -> io::Result<()> {
-        Ok(rustix::fs::access(path, Access::WRITE_OK)?)
+    fn sync_file(&self, path: &Path) -> io::Result<()> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let file = rustix::fs::open(path, flags, Mode::empty())?;
+        Ok(rustix::fs::fsync(file)?)
+    }
+
+    fn require_replaceable(&self, path: &Path) -> io::Result<()> {
+        rustix::fs::access(path, Access::WRITE_OK)?;
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        let found = rustix::fs::statx(rustix::fs::CWD, path, flags, StatxFlags::TYPE)?;
+        match found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
+            true => Err(io::Error::new(
+                io::ErrorKind::ResourceBusy,
+                "something is mounted on it",
+            )),
+            false => Ok(()),
+        }
     }
 }
 

@@ -25,18 +25,34 @@ use tenure_core::{Error, Result};
 
 use crate::clock;
 
-/// Watches one document.
+/// Watches one document, or the places its name leads through.
 pub(crate) struct Changes {
-    path: PathBuf,
-    name: OsString,
+    paths: Vec<PathBuf>,
+    /// Which name in which watched directory.
+    names: Vec<(i32, OsString)>,
     queue: OwnedFd,
     /// The directory went away or elsewhere: the queue will tell nothing more of this path.
     ended: bool,
 }
 
 impl Changes {
-    /// Watches from now on. The path is that of the file itself, not of a symbolic link to it.
-    pub(crate) fn watch(path: &Path) -> Result<Self> {
+    /// Watches from now on. A path is that of the file itself, not of what a symbolic link means.
+    pub(crate) fn watch(paths: &[&Path]) -> Result<Self> {
+        let queue = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK);
+        let queue = queue.map_err(|source| Error::io("watch", paths[0], source))?;
+        let mut names = Vec::with_capacity(paths.len());
+        for path in paths {
+            names.push(Self::watch_one(&queue, path)?);
+        }
+        Ok(Self {
+            paths: paths.iter().map(|path| (*path).to_owned()).collect(),
+            names,
+            queue,
+            ended: false,
+        })
+    }
+
+    fn watch_one(queue: &OwnedFd, path: &Path) -> Result<(i32, OsString)> {
         let Some(name) = path.file_name() else {
             return Err(Error::BadInput(format!("{} is not a file", path.display())));
         };
@@ -44,8 +60,6 @@ impl Changes {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
-        let fail = |source: Errno| Error::io("watch", directory, source);
-        let queue = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).map_err(fail)?;
         let events = WatchFlags::MOVED_TO
             | WatchFlags::MOVED_FROM
             | WatchFlags::CLOSE_WRITE
@@ -54,13 +68,9 @@ impl Changes {
             | WatchFlags::DELETE_SELF
             | WatchFlags::MOVE_SELF
             | WatchFlags::ONLYDIR;
-        inotify::add_watch(&queue, directory, events).map_err(fail)?;
-        Ok(Self {
-            path: path.to_owned(),
-            name: name.to_owned(),
-            queue,
-            ended: false,
-        })
+        let watch = inotify::add_watch(queue, directory, events);
+        let watch = watch.map_err(|source| Error::io("watch", directory, source))?;
+        Ok((watch, name.to_owned()))
     }
 
     /// Waits until something happened to the document, or may have: true. False if `limit` is
@@ -69,7 +79,8 @@ impl Changes {
         if self.ended {
             // Between the end of the old watch and the start of this one anything may have
             // happened: the caller must read again.
-            *self = Self::watch(&self.path)?;
+            let paths: Vec<&Path> = self.paths.iter().map(PathBuf::as_path).collect();
+            *self = Self::watch(&paths)?;
             return Ok(true);
         }
         let deadline = limit.map(|limit| clock::after(Instant::now(), limit));
@@ -105,11 +116,13 @@ impl Changes {
                     self.ended |= lost;
                     changed |= lost
                         || happened.contains(ReadFlags::QUEUE_OVERFLOW)
-                        || name == Some(self.name.as_bytes());
+                        || self.names.iter().any(|(watch, watched)| {
+                            *watch == event.wd() && name == Some(watched.as_bytes())
+                        });
                 }
                 Err(Errno::WOULDBLOCK) => return Ok(changed),
                 Err(Errno::INTR) => {}
-                Err(source) => return Err(Error::io("watch", &self.path, source)),
+                Err(source) => return Err(Error::io("watch", &self.paths[0], source)),
             }
             // Everything in the buffer is looked at: the end of the watch may be in it.
             if reader.is_buffer_empty() {
@@ -126,7 +139,7 @@ impl Changes {
         let mut queue = [PollFd::new(&self.queue, PollFlags::IN)];
         match poll(&mut queue, left.as_ref()) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(source) => Err(Error::io("watch", &self.path, source)),
+            Err(source) => Err(Error::io("watch", &self.paths[0], source)),
         }
     }
 }
@@ -151,7 +164,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let document = directory.path().join("a.json");
         fs::write(&document, "1").unwrap();
-        let changes = Changes::watch(&document).unwrap();
+        let changes = Changes::watch(&[&document]).unwrap();
         Stage {
             directory,
             document,
@@ -267,7 +280,7 @@ mod tests {
         let inner = directory.path().join("inner");
         let document = inner.join("a.json");
         fs::create_dir(&inner).unwrap();
-        changes = Changes::watch(&document).unwrap_or(changes);
+        changes = Changes::watch(&[&document]).unwrap_or(changes);
         fs::rename(&inner, directory.path().join("moved")).unwrap();
         assert!(changes.wait(LONG).unwrap());
         assert!(changes.wait(LONG).is_err(), "there is nothing to watch");
@@ -284,7 +297,7 @@ mod tests {
     #[test]
     fn a_directory_that_is_removed_is_a_change() {
         let directory = tempfile::tempdir().unwrap();
-        let mut changes = Changes::watch(&directory.path().join("a.json")).unwrap();
+        let mut changes = Changes::watch(&[&directory.path().join("a.json")]).unwrap();
         directory.close().unwrap();
         assert!(changes.wait(LONG).unwrap());
         assert!(changes.wait(LONG).is_err());
@@ -292,8 +305,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_watched_is_an_error() {
-        assert!(Changes::watch(Path::new("/")).is_err());
-        assert!(Changes::watch(Path::new("/nowhere/at/all")).is_err());
-        assert!(Changes::watch(Path::new("a.json")).is_ok());
+        assert!(Changes::watch(&[Path::new("/")]).is_err());
+        assert!(Changes::watch(&[Path::new("/nowhere/at/all")]).is_err());
+        assert!(Changes::watch(&[Path::new("a.json")]).is_ok());
     }
 }

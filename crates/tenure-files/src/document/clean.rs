@@ -2,8 +2,8 @@
 //!
 //! Temporary files, notes and journals of a document are made only under its exclusive lock. So
 //! whoever has that lock, and finished what was to be finished, finds only what the dead left; a
-//! live writer's files cannot be among them. A journal that no note names any more, because
-//! someone removed the note, is finished like any other.
+//! live writer's files cannot be among them. A journal that no note names any more, because someone
+//! removed the note, is told of as damage and left for a person to decide.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -19,7 +19,8 @@ use crate::replace::target_of_temporary;
 use crate::{clock, node_lock};
 
 impl Documents {
-    /// The files that crashed writers of a document left beside it. Nothing is removed.
+    /// The files that crashed writers of a document left beside it. None of them is removed; but a
+    /// transaction that is committed is finished, as whenever a document is opened.
     pub fn leftovers(&self, document: &Path) -> Result<Vec<PathBuf>> {
         self.with_leftovers(document, |_, found| Ok(found))
     }

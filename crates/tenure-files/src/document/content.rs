@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use tenure_core::{Error, Result};
 
 use super::json::{self, Flaw};
-use super::style::{self, Style};
+use super::style;
 
 /// How much of a bad version is shown, in characters.
 const SHOWN_MAX: usize = 80;
@@ -66,15 +66,10 @@ impl Content {
             .map_err(|error| self.explain(&error))
     }
 
-    /// New text for the same document, laid out as the old one was. Text that looks like it
-    /// already stays as it is.
+    /// New text for the same document, laid out as the old one was. Where nothing but blanks differs
+    /// it is the old text, byte for byte; and text that is in the same style already stays as it is.
     pub fn in_its_style(&self, json: &str) -> String {
         style::keep(&self.bytes, json)
-    }
-
-    /// How it is laid out.
-    pub(crate) fn style(&self) -> Style {
-        Style::of(&self.bytes)
     }
 
     /// It is not JSON, or it is and does not fit the type.
@@ -182,7 +177,7 @@ mod tests {
         assert_eq!(marked.parse::<Value>().unwrap(), json!({"a": 1}));
         assert_eq!(marked.version(), Version::of(b"\xef\xbb\xbf{\"a\":1}"));
         assert_ne!(marked.version(), content("{\"a\":1}").version());
-        assert!(marked.style().byte_order_mark);
+        assert_eq!(marked.in_its_style("{\"a\":2}"), "\u{feff}{\"a\":2}");
     }
 
     #[test]

@@ -4,14 +4,16 @@
 //! 2. Shared with Node: take its lock, too, inside of ours.
 //! 3. Read; compare with the version expected and with the fence remembered.
 //! 4. Work. *An error or a panic:* nothing has happened yet.
-//! 5. Ask again whatever guards this write: the store about the token, Node's lock, our own.
-//! 6. Write: one document by [`crate::replace`], several by [`super::several`]. A fence is kept in
+//! 5. Write: one document by [`crate::replace`], several by [`super::several`]. A fence is kept in
 //!    the note before.
+//! 6. Right before the rename, ask again whatever guards this write: the store about the token,
+//!    Node's lock, our own.
 //!
 //! There is no way to load, drop the lock and save: what was read is lent to the work, and what
 //! the work gives back is written before the lock is given up.
 
-use std::path::Path;
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use tenure_core::{Error, Result};
@@ -21,7 +23,7 @@ use super::fence::Fence;
 use super::note::Note;
 use super::path::Location;
 use super::several::{self, Change, DOCUMENTS_MAX};
-use super::{Documents, json, node};
+use super::{Documents, json};
 use crate::clock;
 use crate::disk::Attributes;
 use crate::locker::LockGuard;
@@ -49,6 +51,52 @@ pub enum Expect {
     Version(Version),
 }
 
+thread_local! {
+    /// The documents this thread is changing at the moment.
+    static BUSY: RefCell<Vec<PathBuf>> = const { RefCell::new(Vec::new()) };
+}
+
+/// While it lives, asking for these documents in the same thread is an error at once: the thread
+/// would wait for itself.
+struct Busy(usize);
+
+impl Busy {
+    fn with(locations: &[&Location]) -> Self {
+        BUSY.with_borrow_mut(|busy| {
+            let before = busy.len();
+            busy.extend(locations.iter().map(|location| location.lock()));
+            Self(before)
+        })
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        BUSY.with_borrow_mut(|busy| busy.truncate(self.0));
+    }
+}
+
+/// Fails if the work of this very thread asks for a document that it is changing.
+pub(super) fn refuse_re_entry<'a>(locations: impl Iterator<Item = &'a Location>) -> Result<()> {
+    BUSY.with_borrow(|busy| {
+        if busy.is_empty() {
+            return Ok(());
+        }
+        for location in locations {
+            if busy.contains(&location.lock()) {
+                return Err(Error::Contradiction {
+                    problem: format!(
+                        "{} is being changed by the work that asks for it",
+                        location.path().display()
+                    ),
+                    remedy: "use what the work was given".into(),
+                });
+            }
+        }
+        Ok(())
+    })
+}
+
 /// A document as the work finds it.
 struct Open {
     location: Location,
@@ -66,8 +114,8 @@ impl Documents {
     ///
     /// # Errors
     ///
-    /// Those of the work are passed on. Whatever the error, no document has changed, unless it
-    /// says so: a commit that is not known to be durable.
+    /// Those of the work are passed on. Whatever the error, no document has changed, unless it is
+    /// [`HalfWay`](Error::HalfWay), which says what was done.
     pub fn edit<R, E: From<Error>>(
         &self,
         paths: &[&Path],
@@ -76,9 +124,10 @@ impl Documents {
     ) -> Result<(Vec<Version>, R), E> {
         let deadline = clock::after(Instant::now(), self.locker.timeout());
         let order = self.in_order(paths)?;
+        refuse_re_entry(order.iter().map(|(location, _)| location))?;
         let sorted: Vec<&Location> = order.iter().map(|(location, _)| location).collect();
         let guards = self.lock_and_recover(&sorted, deadline)?;
-        let node = self.node_locks(paths, &sorted, deadline)?;
+        let node = self.node_locks_to_write(paths, &sorted, deadline)?;
         let mut open = self.open_all(&sorted, terms)?;
         ask(terms)?;
 
@@ -87,7 +136,10 @@ impl Documents {
         for ((_, at), open) in order.iter().zip(&mut open) {
             contents[*at] = open.content.take();
         }
-        let (texts, told) = work(&contents)?;
+        let (texts, told) = {
+            let _busy = Busy::with(&sorted);
+            work(&contents)?
+        };
         if texts.len() != paths.len() {
             let problem = format!("{} documents, {} new texts", paths.len(), texts.len());
             return Err(Error::Internal(problem).into());
@@ -98,9 +150,7 @@ impl Documents {
         let versions = texts.iter().map(|text| Version::of(text.as_bytes()));
         let versions: Vec<Version> = versions.collect();
 
-        ask(terms)?;
-        let gate = || still_ours(&guards, &node);
-        gate()?;
+        let gate = || ask(terms).and_then(|()| still_ours(&guards, &node));
         match (&open[..], &texts[..]) {
             ([one], [text]) => self.write_one(one, text, gate)?,
             _ => self.write_several(&order, open, &contents, texts, gate)?,
@@ -155,8 +205,8 @@ impl Documents {
         }
         let found = self.found(location)?;
         if found.is_some() {
-            let writable = self.disk.require_writable(location.path());
-            writable.map_err(|source| not_writable(location, source))?;
+            let replaceable = self.disk.require_replaceable(location.path());
+            replaceable.map_err(|source| not_replaceable(location, source))?;
         }
         let (content, attributes) = found.unzip();
         Ok(Open {
@@ -166,27 +216,6 @@ impl Documents {
             note,
             fenced: terms.fence.is_some(),
         })
-    }
-
-    fn node_locks(
-        &self,
-        given: &[&Path],
-        sorted: &[&Location],
-        deadline: Instant,
-    ) -> Result<Vec<NodeLock>> {
-        let [location] = sorted else {
-            return match sorted.iter().find(|_| self.shared_with_node) {
-                Some(location) => Err(node::cannot_join(location)),
-                None => sorted
-                    .iter()
-                    .try_for_each(|it| node::keep_out(it))
-                    .map(|()| Vec::new()),
-            };
-        };
-        if !self.shared_with_node {
-            return node::keep_out(location).map(|()| Vec::new());
-        }
-        self.take_node_locks(given[0], location, deadline)
     }
 
     fn write_one(&self, open: &Open, text: &str, gate: impl Fn() -> Result<()>) -> Result<()> {
@@ -199,10 +228,16 @@ impl Documents {
         // Writing a large document takes a while, in which a lock can be lost.
         gate()?;
         replacement.put_in_place()?;
-        match durability {
-            Durability::Full => sync_directory_of(disk, path),
-            Durability::Os => Ok(()),
+        if durability == Durability::Os {
+            return Ok(());
         }
+        sync_directory_of(disk, path).map_err(|source| Error::HalfWay {
+            done: format!(
+                "{} was changed, which may not survive a power loss",
+                path.display()
+            ),
+            source: Box::new(source),
+        })
     }
 
     fn write_several(
@@ -223,7 +258,7 @@ impl Documents {
                 note: open.note,
             }
         });
-        several::commit(&*self.disk, changes.collect(), self.durability, &mut gate)
+        several::commit(&*self.disk, changes.collect(), &mut gate)
     }
 }
 
@@ -263,7 +298,13 @@ fn require_version(expect: Expect, open: &Open) -> Result<()> {
     })
 }
 
-fn not_writable(location: &Location, source: std::io::Error) -> Error {
+fn not_replaceable(location: &Location, source: std::io::Error) -> Error {
+    if source.kind() == std::io::ErrorKind::ResourceBusy {
+        return Error::Configuration {
+            problem: format!("{} cannot be replaced: {source}", location.path().display()),
+            remedy: "mount its directory instead of the file alone".into(),
+        };
+    }
     Error::NotAllowed {
         problem: format!(
             "{} may not be written by this user: {source}",

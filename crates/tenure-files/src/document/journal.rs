@@ -1,7 +1,7 @@
 //! The redo journal of a transaction over several documents.
 //!
-//! It holds everything: which documents, what each was before (its version), and what each is to
-//! be after. It is one JSON text and, on a line of its own, the SHA-256 of that text. It comes into
+//! It holds everything: which documents (from its own directory), what each was before (its version),
+//! and what each is to be after. It is kept beside the first of them. It is one JSON text and, on a line of its own, the SHA-256 of that text. It comes into
 //! being by an atomic replace, so there is a whole one or none.
 
 use std::io;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tenure_core::{Error, Result};
 
 use super::content::Version;
-use super::path::Location;
+use super::path::{Location, document_of_journal, reached, relative};
 use super::several::DOCUMENTS_MAX;
 use crate::disk::Disk;
 
@@ -19,6 +19,8 @@ use crate::disk::Disk;
 const FORM: u32 = 1;
 /// No journal is longer. Text takes up to six times its length where it must be escaped.
 const JOURNAL_BYTES_MAX: u64 = 4 << 30;
+/// The checksum in hexadecimal, between two newlines.
+const SUM_BYTES: usize = 2 * 32 + 2;
 
 /// Everything that is needed to finish a transaction.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +33,7 @@ pub(crate) struct Journal {
 /// One document of a transaction.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Step {
+    /// From the directory of the journal.
     path: PathBuf,
     /// None if there was no document.
     pub(crate) before: Option<Version>,
@@ -39,18 +42,18 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// What is to become of a document.
-    pub(crate) fn new(location: &Location, before: Option<Version>, after: String) -> Self {
+    /// What is to become of a document, in a journal in this directory.
+    pub(crate) fn new(
+        directory: &Path,
+        location: &Location,
+        before: Option<Version>,
+        after: String,
+    ) -> Self {
         Self {
-            path: location.path().to_owned(),
+            path: relative(directory, location.path()),
             before,
             after,
         }
-    }
-
-    /// Where the document is.
-    pub(crate) fn location(&self) -> Result<Location> {
-        Location::at(self.path.clone())
     }
 }
 
@@ -68,9 +71,32 @@ impl Journal {
         let mut bytes = serde_json::to_vec(self).map_err(|_| {
             Error::BadInput("documents of one transaction must have names in UTF-8".into())
         })?;
+        if bytes.len() as u64 > JOURNAL_BYTES_MAX - SUM_BYTES as u64 {
+            let problem = "the documents of one transaction are larger than 4 GiB together";
+            return Err(Error::BadInput(problem.into()));
+        }
         let sum = Version::of(&bytes);
         bytes.extend_from_slice(format!("\n{sum}\n").as_bytes());
         Ok(bytes)
+    }
+
+    /// Where its documents are, if it is at this path, in the order of locks.
+    pub(crate) fn places(&self, path: &Path) -> Result<Vec<Location>> {
+        self.find(path).ok_or_else(|| Error::Corrupt {
+            path: path.to_owned(),
+            problem: "it is no journal of the documents beside it".into(),
+        })
+    }
+
+    fn find(&self, path: &Path) -> Option<Vec<Location>> {
+        let directory = path.parent()?;
+        let place = |step: &Step| Location::at(reached(directory, &step.path)?).ok();
+        let places: Vec<Location> = self.documents.iter().map(place).collect::<Option<_>>()?;
+        let first = places.first()?;
+        let beside = first.directory() == directory
+            && document_of_journal(path.file_name()?) == Some(first.name());
+        let in_order = places.windows(2).all(|pair| pair[0] < pair[1]);
+        (beside && in_order && places.len() <= DOCUMENTS_MAX).then_some(places)
     }
 
     /// Reads a journal that is there; None if there is none.
@@ -81,6 +107,7 @@ impl Journal {
             Err(source) if source.kind() == io::ErrorKind::PermissionDenied => {
                 return Err(of_another_user(path));
             }
+            Err(source) if source.kind() == io::ErrorKind::NotADirectory => return Ok(None),
             Err(source) => return Err(Error::io("read", path, source)),
         };
         require_own(path, found.attributes.owner)?;
@@ -93,10 +120,9 @@ impl Journal {
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, String> {
-        let sum_bytes = 2 * 32 + 2;
         let split = bytes
             .len()
-            .checked_sub(sum_bytes)
+            .checked_sub(SUM_BYTES)
             .ok_or("it is too short")?;
         let (text, sum) = bytes.split_at(split);
         if sum != format!("\n{}\n", Version::of(text)).as_bytes() {
@@ -105,10 +131,6 @@ impl Journal {
         let journal: Self = serde_json::from_slice(text).map_err(|error| error.to_string())?;
         if journal.form != FORM {
             return Err(format!("it has form {}, known is {FORM}", journal.form));
-        }
-        let in_order = |pair: &[Step]| pair[0].path < pair[1].path;
-        if !journal.documents.windows(2).all(in_order) || journal.documents.len() > DOCUMENTS_MAX {
-            return Err("its documents are not in order".into());
         }
         Ok(journal)
     }
@@ -140,7 +162,12 @@ mod tests {
     fn journal() -> Journal {
         let step = |path: &str, before| {
             let location = Location::at(path.into()).unwrap();
-            Step::new(&location, before, "{\"n\": \"\u{e9}\"}\n".into())
+            Step::new(
+                Path::new("/d"),
+                &location,
+                before,
+                "{\"n\": \"\u{e9}\"}\n".into(),
+            )
         };
         Journal::new(vec![
             step("/d/a", Some(Version::of(b"{}"))),
@@ -166,10 +193,21 @@ mod tests {
     }
 
     #[test]
-    fn documents_out_of_order_are_refused() {
+    fn a_journal_is_only_believed_beside_its_first_document_and_in_order() {
         let mut journal = journal();
-        journal.documents.reverse();
-        let bytes = journal.encode().unwrap();
-        assert!(Journal::decode(&bytes).unwrap_err().contains("order"));
+        let at = |path: &str| Path::new(path).to_owned();
+        let good = at("/d/.a.0123456789abcdef.journal");
+        assert_eq!(journal.places(&good).unwrap().len(), 2);
+        for bad in ["/d/.b.0123456789abcdef.journal", "/d/.a.journal", "/d/a"] {
+            assert!(journal.places(&at(bad)).is_err(), "{bad}");
+        }
+        journal.documents.swap(0, 1);
+        assert!(journal.places(&good).is_err());
+        let elsewhere = Journal::new(vec![Step {
+            path: "/etc/passwd".into(),
+            before: None,
+            after: String::new(),
+        }]);
+        assert!(elsewhere.places(&good).is_err());
     }
 }

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::Path;
 use std::time::Instant;
 
@@ -25,10 +25,23 @@ pub(super) enum Shared {
     Waited(#[expect(dead_code, reason = "held until it is dropped")] LockGuard),
     /// This user may not write here, so the lock was taken on a file open for reading.
     ReadOnly(#[expect(dead_code, reason = "held until it is dropped")] fs::File),
-    /// There is neither document nor lock file; or this user may not write here, and the lock file is
-    /// not there or not for this user's eyes. Every write replaces the document whole, so what is
-    /// read is whole, too.
+    /// There is neither document nor lock file.
+    Absent,
+    /// This user may not write the document, and its lock file is not there or not for this user's
+    /// eyes. Every write replaces the document whole, so what is read is whole, too.
     Without,
+}
+
+impl Shared {
+    /// Whether writers are kept out.
+    pub(super) fn is_lock(&self) -> bool {
+        !matches!(self, Shared::Absent | Shared::Without)
+    }
+
+    /// Whether there was nothing to lock.
+    pub(super) fn is_absence(&self) -> bool {
+        matches!(self, Shared::Absent)
+    }
 }
 
 impl Documents {
@@ -48,9 +61,15 @@ impl Documents {
     /// A shared lock.
     pub(super) fn share(&self, location: &Location, deadline: Instant) -> Result<Shared> {
         let path = location.lock();
-        // A question about nothing leaves no lock file behind.
-        if !self.locker.has_open(&path) && !was_ever(location) {
-            return Ok(Shared::Without);
+        if !self.locker.has_open(&path) && !is_there(&path) {
+            // A question about nothing leaves no lock file behind; and who may not write a document
+            // makes none for it, as it would keep those out who may.
+            if !is_there(location.path()) {
+                return Ok(Shared::Absent);
+            }
+            if self.disk.require_replaceable(location.path()).is_err() {
+                return Ok(Shared::Without);
+            }
         }
         let shared = match self.locker.try_share_briefly(&path) {
             Ok(Some(guard)) => Ok(Shared::Briefly(guard)),
@@ -62,17 +81,45 @@ impl Documents {
         };
         match shared {
             Err(Error::Io { source, .. }) if may_not_write(&source) => {
-                share_read_only(&path, deadline)
+                self.share_read_only(&path, deadline)
             }
             other => other.map_err(|error| about_the_document(error, location)),
+        }
+    }
+
+    /// A lock on a file that is open for reading only. It is out of the line, which needs writing.
+    fn share_read_only(&self, path: &Path, deadline: Instant) -> Result<Shared> {
+        let failed = |action| move |source| Error::io(action, path, source);
+        let started = Instant::now();
+        loop {
+            let file = match platform::open_to_look(path) {
+                Ok(file) => file,
+                Err(error) if error.kind() == io::ErrorKind::NotFound || may_not_write(&error) => {
+                    return Ok(Shared::Without);
+                }
+                Err(source) => return Err(failed("open")(source)),
+            };
+            let mut interrupt = Interrupt::at(deadline);
+            let granted = interrupt.wait(|| platform::wait_flock(&file, Share::Shared));
+            if granted.map_err(failed("lock"))?.is_err() {
+                return Err(self.locker.timed_out(path, Mode::Read, started)?);
+            }
+            // A lock on a file that is no longer at the path protects nothing.
+            let own = platform::identity_of_regular(&file).map_err(failed("look at"))?;
+            if own.is_some() && own == platform::identity_at(path).map_err(failed("look at"))? {
+                return Ok(Shared::ReadOnly(file));
+            }
         }
     }
 }
 
 /// Whether there is a document, or was one that someone locked, or is one about to be created.
 pub(super) fn was_ever(location: &Location) -> bool {
-    let is_there = |path: &Path| !matches!(path.try_exists(), Ok(false));
     is_there(&location.lock()) || is_there(location.path())
+}
+
+fn is_there(path: &Path) -> bool {
+    !matches!(path.try_exists(), Ok(false))
 }
 
 fn may_not_write(error: &io::Error) -> bool {
@@ -80,34 +127,6 @@ fn may_not_write(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
     )
-}
-
-fn share_read_only(path: &Path, deadline: Instant) -> Result<Shared> {
-    let failed = |action| move |source| Error::io(action, path, source);
-    let file = match platform::open_to_look(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound || may_not_write(&error) => {
-            return Ok(Shared::Without);
-        }
-        Err(source) => return Err(failed("open")(source)),
-    };
-    let mut interrupt = Interrupt::at(deadline);
-    let granted = interrupt.wait(|| platform::wait_flock(&file, Share::Shared));
-    match granted.map_err(failed("lock"))? {
-        Ok(()) => Ok(Shared::ReadOnly(file)),
-        Err(_) => Err(Error::Timeout {
-            place: Box::new(tenure_core::Place {
-                resource: document_name(path),
-                mode: Mode::Read,
-                store: "file:".into(),
-                location: path.display().to_string(),
-            }),
-            waited: std::time::Duration::ZERO,
-            limit: std::time::Duration::ZERO,
-            attempts: 1,
-            holders: crate::locker::holders(path)?,
-        }),
-    }
 }
 
 /// A missing directory is told of as such, and a missing right as what it keeps from us.
@@ -155,15 +174,25 @@ pub(super) fn prepare(lock: &Path) -> Result<()> {
     let temporary = lock.with_file_name(unguessable_name(document_of(lock), ".tmp"));
     let made = fs::File::create_new(&temporary)
         .and_then(|file| {
+            // By the open file: the name may mean something else by now, in a directory that
+            // others can change.
+            let group_is_kept = fchown(&file, None, Some(document.gid())).is_ok();
             if own == 0 {
-                chown(&temporary, Some(owner), Some(document.gid()))?;
+                fchown(&file, Some(owner), None)?;
             }
+            let mode = if group_is_kept { mode } else { mode & !0o060 };
             file.set_permissions(fs::Permissions::from_mode(mode))
         })
         .and_then(|()| fs::hard_link(&temporary, lock));
     let _ = fs::remove_file(&temporary);
     match made {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+        // Someone was faster; or someone cleaned up here, and the lock file is made as usual.
+        Err(error)
+            if !matches!(
+                error.kind(),
+                io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound
+            ) =>
+        {
             Err(Error::io("create", lock, error))
         }
         _ => Ok(()),

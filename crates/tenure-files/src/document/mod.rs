@@ -52,8 +52,8 @@
 //! - Hard links, access lists and extended attributes are not carried over to the new file.
 //! - Who may read a document but not write beside it reads without leaving a record, and without a
 //!   lock where there is no lock file for it; then several documents are not seen at one moment.
-//! - A document has at most 256 MiB and is nested at most 128 deep; a transaction has at most 256 of them.
-//! - In programs, numbers go through the program's types: what `serde_json` cannot hold is rounded.
+//! - A document has at most 256 MiB and is nested at most 127 deep; a transaction has at most 256 of them.
+//! - In programs, numbers go through the program's types: an integer of more than 64 bits is rounded.
 //!   The command copies text and changes no number.
 
 mod changes;

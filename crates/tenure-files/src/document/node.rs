@@ -10,6 +10,26 @@ use super::path::Location;
 use crate::node_lock::{self, NodeLock};
 
 impl Documents {
+    /// The locks of Node to write under: those of a document that is shared. One that is not must
+    /// not be locked by a program of Node either, as the write would come between its read and its
+    /// write.
+    pub(super) fn node_locks_to_write(
+        &self,
+        given: &[&Path],
+        sorted: &[&Location],
+        deadline: Instant,
+    ) -> Result<Vec<NodeLock>> {
+        match (sorted, self.shared_with_node) {
+            ([location], true) => self.take_node_locks(given[0], location, deadline),
+            ([location, ..], true) => Err(cannot_join(location)),
+            _ => {
+                let places = sorted.iter().map(|location| location.path());
+                places.chain(given.iter().copied()).try_for_each(keep_out)?;
+                Ok(Vec::new())
+            }
+        }
+    }
+
     /// The locks a program of Node may know a document by: that of the real file, and, for a link,
     /// that of the name it was called by. Some programs resolve links before they lock, some do not.
     pub(super) fn take_node_locks(
@@ -18,23 +38,19 @@ impl Documents {
         location: &Location,
         deadline: Instant,
     ) -> Result<Vec<NodeLock>> {
-        let mut locks = Vec::with_capacity(2);
-        locks.push(self.take_node_lock(location.path(), deadline)?);
-        let given =
-            std::path::absolute(given).map_err(|source| Error::io("find", given, source))?;
+        let take = |document| NodeLock::acquire(document, deadline, self.on_lost.clone());
+        let mut locks = vec![take(location.path())?];
         if given.is_symlink() {
-            locks.push(self.take_node_lock(&given, deadline)?);
+            let absolute = std::path::absolute(given);
+            let given = absolute.map_err(|source| Error::io("find", given, source))?;
+            locks.push(take(&given)?);
         }
         Ok(locks)
-    }
-
-    fn take_node_lock(&self, document: &Path, deadline: Instant) -> Result<NodeLock> {
-        NodeLock::acquire(document, deadline, self.on_lost.clone())
     }
 }
 
 /// Why a document shared with Node cannot be part of a transaction over several.
-pub(super) fn cannot_join(location: &Location) -> Error {
+fn cannot_join(location: &Location) -> Error {
     Error::Contradiction {
         problem: format!(
             "{} is shared with programs of Node, which know nothing of transactions over several \
@@ -45,12 +61,11 @@ pub(super) fn cannot_join(location: &Location) -> Error {
     }
 }
 
-/// A write that does not take Node's lock must not come between a program that has.
-pub(super) fn keep_out(location: &Location) -> Result<()> {
-    if !node_lock::is_fresh(location.path())? {
+fn keep_out(document: &Path) -> Result<()> {
+    if !node_lock::is_fresh(document)? {
         return Ok(());
     }
-    let document = location.path().display();
+    let document = document.display();
     Err(Error::Contradiction {
         problem: format!(
             "{document} is locked by a program that speaks proper-lockfile: {document}.lock is there"

@@ -5,12 +5,13 @@
 //! a journal before that journal exists; one that is not there means nothing: the transaction was
 //! never committed, or is finished. So a name that is out of date does no harm.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use tenure_core::{Error, Resource, Result, Token};
 
-use super::path::Location;
+use super::path::{Location, document_of_journal, reached, relative};
 use crate::disk::{Attributes, Disk};
 use crate::replace::{Durability, Replacement, sync_directory_of};
 
@@ -23,7 +24,7 @@ pub(crate) struct Note {
     /// The last write with an explicit token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) fence: Option<Fenced>,
-    /// The journal of the last transaction over several documents.
+    /// The journal of the last transaction over several documents, from the directory of the note.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) journal: Option<PathBuf>,
 }
@@ -48,6 +49,32 @@ impl Note {
             path,
             problem: format!("it is no note of Tenure: {error}"),
         })
+    }
+
+    /// The journal it names, spelled without links.
+    pub(crate) fn journal(&self, location: &Location) -> Result<Option<PathBuf>> {
+        let Some(journal) = &self.journal else {
+            return Ok(None);
+        };
+        let directory = location.directory();
+        let directory =
+            fs::canonicalize(directory).map_err(|source| Error::io("find", directory, source))?;
+        let path = reached(&directory, journal);
+        let is_journal = |path: &PathBuf| path.file_name().and_then(document_of_journal).is_some();
+        path.filter(is_journal)
+            .map(Some)
+            .ok_or_else(|| Error::Corrupt {
+                path: location.note(),
+                problem: format!("it names {}, which is no journal", journal.display()),
+            })
+    }
+
+    /// The same note, naming a journal. Both are spelled without links.
+    pub(crate) fn naming(&self, journal: &Path, location: &Location) -> Self {
+        Self {
+            journal: Some(relative(location.directory(), journal)),
+            ..self.clone()
+        }
     }
 
     /// Keeps it. Its name is durable only after its directory was synced. It belongs to the owner of
@@ -81,11 +108,23 @@ impl Note {
         }
     }
 
-    /// Forgets a journal that is finished or never was. Nothing depends on it, so nothing is
-    /// synced, and no error is told. A note with a fence keeps the name until its next change.
-    pub(crate) fn forget_journal(&self, disk: &dyn Disk, location: &Location) {
-        if self.fence.is_none() {
-            let _ = disk.remove(&location.note());
+    /// Makes a document forget a journal that is finished or never was, if it still names that one.
+    /// Nothing depends on it: it need not become durable, and no error is told.
+    pub(crate) fn forget(disk: &dyn Disk, location: &Location, journal: &Path) {
+        let path = location.note();
+        let Ok(mut note) = Self::read(disk, location) else {
+            return;
+        };
+        if !matches!(note.journal(location), Ok(Some(named)) if named == journal) {
+            return;
+        }
+        note.journal = None;
+        if note.fence.is_none() {
+            let _ = disk.remove(&path);
+        } else if let Ok(Some(found)) = disk.read(&path, NOTE_BYTES_MAX) {
+            // Its content must be durable before its name can be.
+            let like = Some(&found.attributes);
+            let _ = note.put_in_place(disk, location, like, Durability::Full);
         }
     }
 }

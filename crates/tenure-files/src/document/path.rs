@@ -8,7 +8,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use tenure_core::{Error, Result};
 
@@ -112,6 +112,34 @@ pub(crate) fn document_of_journal(name: &OsStr) -> Option<&OsStr> {
     beside(name, JOURNAL_ENDING.as_bytes())
 }
 
+/// How a file is reached from a directory, both spelled without links. It stays true when the tree
+/// that has both is moved, or seen through another mount.
+pub(crate) fn relative(directory: &Path, to: &Path) -> PathBuf {
+    let (mut from, mut to) = (
+        directory.components().peekable(),
+        to.components().peekable(),
+    );
+    while from.peek().is_some() && from.peek() == to.peek() {
+        from.next();
+        to.next();
+    }
+    let up = from.map(|_| Component::ParentDir);
+    up.chain(to).collect()
+}
+
+/// Where such a path leads; None if it leads out of everything.
+pub(crate) fn reached(directory: &Path, relative: &Path) -> Option<PathBuf> {
+    let mut path = directory.to_owned();
+    for component in relative.components() {
+        match component {
+            Component::Normal(name) => path.push(name),
+            Component::ParentDir => path.pop().then_some(())?,
+            _ => return None,
+        }
+    }
+    Some(path)
+}
+
 fn not_a_file(path: &Path) -> Error {
     Error::BadInput(format!("{} is not the name of a file", path.display()))
 }
@@ -153,6 +181,31 @@ mod tests {
         assert!(Location::of(&link).is_err());
         for path in ["/", "..", "a/.."] {
             assert!(Location::of(Path::new(path)).is_err(), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_relative_path_leads_back_and_follows_a_move() {
+        for (directory, to) in [
+            ("/a/b", "/a/b/x"),
+            ("/a/b", "/a/c/d/x"),
+            ("/", "/x"),
+            ("/a", "/x"),
+        ] {
+            let relative = relative(Path::new(directory), Path::new(to));
+            assert!(relative.is_relative(), "{}", relative.display());
+            assert_eq!(
+                reached(Path::new(directory), &relative).unwrap(),
+                Path::new(to)
+            );
+        }
+        let moved = reached(
+            Path::new("/m/b"),
+            &relative(Path::new("/a/b"), Path::new("/a/c/x")),
+        );
+        assert_eq!(moved.unwrap(), Path::new("/m/c/x"));
+        for bad in ["/etc/x", "../../../x"] {
+            assert_eq!(reached(Path::new("/a/b"), Path::new(bad)), None, "{bad}");
         }
     }
 

@@ -7,7 +7,9 @@ use tenure_core::{Error, Result};
 
 use super::Documents;
 use super::content::Content;
+use super::edit::refuse_re_entry;
 use super::json::DOCUMENT_BYTES_MAX;
+use super::lock::was_ever;
 use super::note::Note;
 use super::path::Location;
 use super::recover;
@@ -46,6 +48,7 @@ impl Documents {
     pub fn read_all(&self, paths: &[&Path]) -> Result<Vec<Option<Content>>> {
         let deadline = clock::after(Instant::now(), self.locker.timeout());
         let order = self.in_order(paths)?;
+        refuse_re_entry(order.iter().map(|(location, _)| location))?;
         let mut contents: Vec<Option<Content>> = paths.iter().map(|_| None).collect();
         if self.shared_with_node {
             return self.read_shared_with_node(paths, &order, deadline);
@@ -55,14 +58,22 @@ impl Documents {
             for (location, _) in &order {
                 shared.push(self.share(location, deadline)?);
             }
-            let locations = order.iter().map(|(location, _)| location);
-            if let Some(journal) = self.unfinished(locations)? {
+            // Without a lock, a journal may be that of a live transaction.
+            let locked = order.iter().zip(&shared);
+            let locked = locked.filter(|(_, shared)| shared.is_lock());
+            if let Some(journal) = self.unfinished(locked.map(|((location, _), _)| location))? {
                 drop(shared);
                 self.finish(&journal, deadline)?;
                 continue;
             }
             for (location, at) in &order {
                 contents[*at] = self.found(location)?.map(|(content, _)| content);
+            }
+            // What was not there may be the half of a transaction that creates it. Whoever creates
+            // a document makes its lock file first.
+            let mut absent = order.iter().zip(&shared);
+            if absent.any(|((location, _), shared)| shared.is_absence() && was_ever(location)) {
+                continue;
             }
             return Ok(contents);
         }
@@ -98,6 +109,9 @@ impl Documents {
         for _ in 0..RECOVERIES_MAX {
             let guards = self.lock_all(locations.iter().copied(), deadline)?;
             let Some(journal) = self.unfinished(locations.iter().copied())? else {
+                for location in locations {
+                    recover::settle(&*self.disk, location)?;
+                }
                 return Ok(guards);
             };
             drop(guards);
@@ -114,7 +128,7 @@ impl Documents {
     ) -> Result<Option<std::path::PathBuf>> {
         for location in locations {
             let note = Note::read(&*self.disk, location)?;
-            if let Some(journal) = note.journal
+            if let Some(journal) = note.journal(location)?
                 && recover::places(&*self.disk, &journal)?.is_some()
             {
                 return Ok(Some(journal));
@@ -129,8 +143,9 @@ impl Documents {
         let Some(places) = recover::places(disk, journal)? else {
             return Ok(());
         };
-        let _guards = self.lock_all(&places, deadline)?;
-        recover::redo(disk, journal)
+        let locked = self.lock_all(&places, deadline);
+        let _guards = locked.map_err(|error| cannot_finish(journal, error))?;
+        recover::redo(disk, journal).map_err(|error| cannot_finish(journal, error))
     }
 
     /// What is there, with the lock held.
@@ -167,6 +182,27 @@ fn unreadable(path: &Path, source: std::io::Error) -> Error {
             problem: "it is not a regular file".into(),
         },
         _ => Error::io("read", path, source),
+    }
+}
+
+/// Why a transaction that was committed is not finished. Waiting is told as such.
+fn cannot_finish(journal: &Path, error: Error) -> Error {
+    match error {
+        Error::NotFound(problem) => Error::Corrupt {
+            path: journal.to_owned(),
+            problem: format!(
+                "the transaction of this journal cannot be finished: {problem}. Put it back, or \
+                 remove the journal to keep all documents as they are"
+            ),
+        },
+        Error::Io { .. } => Error::HalfWay {
+            done: format!(
+                "a transaction over several documents is committed and not finished (its journal is {})",
+                journal.display()
+            ),
+            source: Box::new(error),
+        },
+        other => other,
     }
 }
 

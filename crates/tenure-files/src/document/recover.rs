@@ -6,16 +6,25 @@
 //! 1. give up all locks held (the order of locks would not allow to take more);
 //! 2. take the exclusive locks of all documents in the journal, in order;
 //! 3. read the journal again: someone else may have finished it meanwhile;
-//! 4. look at all documents. One whose version is the recorded *before* is to be replaced, one that
+//! 4. look at all notes: every one names this journal, or it is none of theirs;
+//!    look at all documents. One whose version is the recorded *before* is to be replaced, one that
 //!    is *after* is done. Anything else was changed by someone who took no lock: stop there, with
 //!    nothing touched, since either content may be the one that is wanted;
-//! 5. replace what is to be replaced, sync all directories, remove the journal, sync its directory.
+//! 5. sync the directory of the journal: it may be seen and not be durable, if its process died right
+//!    after the commit. Were it lost with the power after some documents were replaced, nothing
+//!    would finish the others;
+//! 6. replace what is to be replaced, sync all directories, remove the journal, sync its directory.
 //!
 //! *Crash at any step:* the journal is still there, or the work is done. Every step can be
 //! repeated: what is replaced is "after" the next time.
 //!
-//! This module is steps 3 to 5; the locks are taken by [`super::Documents`].
+//! A journal that is named and not there may have been removed a moment ago by a process that died
+//! before that was durable. Whoever is to change one of its documents makes it durable first
+//! ([`settle`]); who only reads need not.
+//!
+//! This module is steps 3 to 6; the locks are taken by [`super::Documents`].
 
+use std::io;
 use std::path::Path;
 
 use tenure_core::{Error, Result};
@@ -27,30 +36,31 @@ use super::note::Note;
 use super::path::Location;
 use super::several::finish;
 use crate::disk::{Attributes, Disk};
-use crate::replace::{Durability, Replacement};
+use crate::replace::{Durability, Replacement, sync_directory_of};
 
 /// The places of the documents in a journal, in the order of locks; None if it is finished.
 pub(crate) fn places(disk: &dyn Disk, journal: &Path) -> Result<Option<Vec<Location>>> {
-    let Some(journal) = Journal::read(disk, journal)? else {
-        return Ok(None);
-    };
-    let places = journal.documents.iter().map(Step::location);
-    places.collect::<Result<_>>().map(Some)
+    match Journal::read(disk, journal)? {
+        Some(found) => found.places(journal).map(Some),
+        None => Ok(None),
+    }
 }
 
-/// Steps 3 to 5, with all locks held. Nothing to do is fine.
+/// Steps 3 to 6, with all locks held. Nothing to do is fine.
 pub(crate) fn redo(disk: &dyn Disk, path: &Path) -> Result<()> {
     let Some(journal) = Journal::read(disk, path)? else {
         return Ok(());
     };
-    let mut places = Vec::with_capacity(journal.documents.len());
+    let places = journal.places(path)?;
     let mut missing = Vec::new();
-    for step in &journal.documents {
-        let place = step.location()?;
-        if let Some(like) = to_be_replaced(disk, &place, step, path)? {
-            missing.push((places.len(), like));
+    for (number, (place, step)) in places.iter().zip(&journal.documents).enumerate() {
+        require_named(disk, place, path)?;
+        if let Some(like) = to_be_replaced(disk, place, step, path)? {
+            missing.push((number, like));
         }
-        places.push(place);
+    }
+    if !missing.is_empty() {
+        sync_directory_of(disk, path)?;
     }
     let mut replacements = Vec::with_capacity(missing.len());
     for (number, like) in &missing {
@@ -63,13 +73,46 @@ pub(crate) fn redo(disk: &dyn Disk, path: &Path) -> Result<()> {
     for replacement in replacements {
         replacement.put_in_place()?;
     }
-    finish(disk, path, places.iter(), Durability::Full)?;
+    finish(disk, path, &places)?;
     for place in &places {
-        let note = Note::read(disk, place)?;
-        if note.journal.as_deref() == Some(path) {
-            note.forget_journal(disk, place);
-        }
+        Note::forget(disk, place, path);
     }
+    Ok(())
+}
+
+/// Every document of a journal names it: that was durable before the journal was there. So one that
+/// does not is not part of it; such a journal comes from elsewhere, say with somebody's files, and
+/// would replace what they chose.
+fn require_named(disk: &dyn Disk, place: &Location, journal: &Path) -> Result<()> {
+    if Note::read(disk, place)?.journal(place)?.as_deref() == Some(journal) {
+        return Ok(());
+    }
+    Err(Error::Corrupt {
+        path: journal.to_owned(),
+        problem: format!(
+            "this journal is of no transaction that {} knows of; nothing was touched. If its note \
+             was removed by mistake, put that back; else remove the journal, to keep all documents \
+             as they are",
+            place.path().display()
+        ),
+    })
+}
+
+/// Makes sure that a journal which a document names and which is not there does not come back,
+/// before the document changes. Its exclusive lock is held.
+///
+/// Whoever removed the journal may have died before that was durable. Were it there again after a
+/// power loss, it would find a document that fits neither before nor after.
+pub(crate) fn settle(disk: &dyn Disk, location: &Location) -> Result<()> {
+    let Some(journal) = Note::read(disk, location)?.journal(location)? else {
+        return Ok(());
+    };
+    match sync_directory_of(disk, &journal) {
+        // With its directory the journal is gone, too.
+        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
+        synced => synced?,
+    }
+    Note::forget(disk, location, &journal);
     Ok(())
 }
 

@@ -3,8 +3,9 @@
 //! The caller holds the exclusive locks of all of them, taken in the order of their paths. D are
 //! the documents, N their notes, J the journal.
 //!
-//! 1. Write and sync the new content of every D as a temporary file. *Crash:* only temporary files
-//!    stay. A full disk is met here, before anything else happened.
+//! 1. Sync every D, which a program that does not sync may have written a moment ago: were it lost,
+//!    it would no longer be "before". Write and sync the new content of every D as a temporary file.
+//!    *Crash:* only temporary files stay. A full disk is met here, before anything else happened.
 //! 2. Replace every N by one that names J; sync their directories. *Crash:* some N name a J that
 //!    is not there, which means nothing.
 //! 3. Put J in place, durably. **This is the commit.** *Crash before:* as above. *Crash after:* every
@@ -18,9 +19,13 @@
 //! 6. Forget J in every N. *Crash:* an N names a J that is not there.
 //!
 //! An error up to the rename of J undoes everything. After it, the transaction is committed and
-//! stays so: the error says that it is not known to be durable, and the next to open a D finishes.
+//! stays so: the error says that, and the next to open a D finishes it.
+//!
+//! All this is always durable, whatever [`Durability`] single documents are written with: a note or a
+//! journal lost half with the power would make documents unreadable that nothing is wrong with.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::path::Path;
 
 use tenure_core::{Error, Result};
@@ -50,7 +55,6 @@ pub(crate) struct Change<'a> {
 pub(crate) fn commit(
     disk: &dyn Disk,
     changes: Vec<Change<'_>>,
-    durability: Durability,
     gate: &mut dyn FnMut() -> Result<()>,
 ) -> Result<()> {
     let Some(first) = changes.first() else {
@@ -59,72 +63,62 @@ pub(crate) fn commit(
     let journal = first.location.new_journal();
     let mut replacements = Vec::with_capacity(changes.len());
     for change in &changes {
-        let like = change.before.as_ref().map(|(_, attributes)| attributes);
         let path = change.location.path();
+        let like = change.before.as_ref().map(|(_, attributes)| attributes);
+        if like.is_some() {
+            let synced = disk.sync_file(path);
+            synced.map_err(|source| Error::io("sync", path, source))?;
+        }
         let content = change.after.as_bytes();
-        replacements.push(Replacement::prepare(disk, path, content, like, durability)?);
+        replacements.push(Replacement::prepare(disk, path, content, like, FULL)?);
     }
-    let named = name_journal(disk, &changes, &journal, durability);
-    let locations: Vec<(Location, Note)> = changes
-        .iter()
-        .map(|change| (change.location.clone(), change.note.clone()))
-        .collect();
-    let committed = named
-        .and_then(|()| gate())
-        .and_then(|()| put_journal(disk, &journal, changes, durability));
+    let locations = changes.iter().map(|change| change.location.clone());
+    let locations: Vec<Location> = locations.collect();
+    let named = name_journal(disk, &changes, &journal);
+    let committed = named.and_then(|()| put_journal(disk, &journal, changes, gate));
     if let Err(error) = committed {
-        forget(disk, &locations);
+        forget(disk, &locations, &journal);
         return Err(error);
     }
-    if durability == Durability::Full {
-        sync_directory_of(disk, &journal)?;
-    }
-    for replacement in replacements {
-        replacement.put_in_place()?;
-    }
-    let places = locations.iter().map(|(location, _)| location);
-    finish(disk, &journal, places, durability)?;
-    forget(disk, &locations);
+    let finished = sync_directory_of(disk, &journal)
+        .and_then(|()| {
+            let mut replacements = replacements.into_iter();
+            replacements.try_for_each(Replacement::put_in_place)
+        })
+        .and_then(|()| finish(disk, &journal, &locations));
+    finished.map_err(|source| Error::HalfWay {
+        done: format!(
+            "the transaction is committed, and whoever opens one of its documents next finishes it \
+             (its journal is {})",
+            journal.display()
+        ),
+        source: Box::new(source),
+    })?;
+    forget(disk, &locations, &journal);
     Ok(())
 }
 
+const FULL: Durability = Durability::Full;
+
 /// The directories of step 4, and step 5.
-pub(super) fn finish<'a>(
-    disk: &dyn Disk,
-    journal: &Path,
-    locations: impl Iterator<Item = &'a Location>,
-    durability: Durability,
-) -> Result<()> {
-    if durability == Durability::Full {
-        sync_directories(disk, locations)?;
-    }
-    let removed = disk.remove(journal);
-    removed.map_err(|source| Error::io("remove", journal, source))?;
-    match durability {
-        Durability::Full => sync_directory_of(disk, journal),
-        Durability::Os => Ok(()),
+pub(super) fn finish(disk: &dyn Disk, journal: &Path, locations: &[Location]) -> Result<()> {
+    sync_directories(disk, locations.iter())?;
+    match disk.remove(journal) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(Error::io("remove", journal, source))
+        }
+        _ => sync_directory_of(disk, journal),
     }
 }
 
 /// Step 2.
-fn name_journal(
-    disk: &dyn Disk,
-    changes: &[Change<'_>],
-    journal: &Path,
-    durability: Durability,
-) -> Result<()> {
+fn name_journal(disk: &dyn Disk, changes: &[Change<'_>], journal: &Path) -> Result<()> {
     for change in changes {
-        let note = Note {
-            journal: Some(journal.to_owned()),
-            ..change.note.clone()
-        };
+        let note = change.note.naming(journal, change.location);
         let like = change.before.as_ref().map(|(_, attributes)| attributes);
-        note.put_in_place(disk, change.location, like, durability)?;
+        note.put_in_place(disk, change.location, like, FULL)?;
     }
-    if durability == Durability::Full {
-        sync_directories(disk, changes.iter().map(|change| change.location))?;
-    }
-    Ok(())
+    sync_directories(disk, changes.iter().map(|change| change.location))
 }
 
 /// Step 3, but for the sync of its directory: until the rename, an error means no commit.
@@ -132,20 +126,23 @@ fn put_journal(
     disk: &dyn Disk,
     path: &Path,
     changes: Vec<Change<'_>>,
-    durability: Durability,
+    gate: &mut dyn FnMut() -> Result<()>,
 ) -> Result<()> {
+    let directory = path.parent().unwrap_or(Path::new("/"));
     let step = |change: Change<'_>| {
         let before = change.before.map(|(version, _)| version);
-        Step::new(change.location, before, change.after)
+        Step::new(directory, change.location, before, change.after)
     };
     let journal = Journal::new(changes.into_iter().map(step).collect()).encode()?;
-    Replacement::prepare(disk, path, &journal, None, durability)?.put_in_place()
+    let journal = Replacement::prepare(disk, path, &journal, None, FULL)?;
+    gate()?;
+    journal.put_in_place()
 }
 
 /// Step 6, and the undoing of step 2.
-fn forget(disk: &dyn Disk, locations: &[(Location, Note)]) {
-    for (location, note) in locations {
-        note.forget_journal(disk, location);
+fn forget(disk: &dyn Disk, locations: &[Location], journal: &Path) {
+    for location in locations {
+        Note::forget(disk, location, journal);
     }
 }
 

@@ -60,15 +60,20 @@ impl Default for Style {
 /// The new text as the file should hold it, in the style of the old bytes.
 ///
 /// Where nothing but blanks differs, the old text stays as it is: a change that changes nothing
-/// leaves every byte, whatever the layout.
+/// leaves every byte, whatever the layout. A new text that is in the style of the old one stays as
+/// it is, too: whoever made it may have kept a layout that is finer than one style.
 pub(crate) fn keep(old: &[u8], new: &str) -> String {
+    let style = Style::of(old);
     if let Ok(text) = std::str::from_utf8(old) {
         let tokens = |text| Tokens::of(text).map(|(_, token)| token);
         if tokens(without(text)).eq(tokens(new)) {
             return text.to_owned();
         }
     }
-    Style::of(old).apply(new)
+    if Style::of(new.as_bytes()) == style {
+        return new.to_owned();
+    }
+    style.apply(new)
 }
 
 impl Style {
@@ -220,6 +225,15 @@ mod tests {
     /// A change made to a document in some style.
     fn changed(old: &str) -> String {
         keep(old.as_bytes(), r#"{"b":[1.50,{}],"a":"\u00e9"}"#)
+    }
+
+    #[test]
+    fn a_layout_that_is_finer_than_one_style_stays_as_its_program_made_it() {
+        let old = "{\n  \"a\": [1, 2],\n  \"n\": 1\n}\n";
+        let new = old.replace("\"n\": 1", "\"n\": 2");
+        assert_eq!(keep(old.as_bytes(), &new), new);
+        let compact = "{\"a\":[1,2],\"n\":2}";
+        assert_ne!(keep(old.as_bytes(), compact), compact);
     }
 
     #[test]

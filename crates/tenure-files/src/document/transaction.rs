@@ -17,8 +17,9 @@ impl Documents {
     /// Puts a value in the place of a document, or makes it. Its indentation is kept.
     pub fn write<T: Serialize + ?Sized>(&self, path: &Path, value: &T) -> Result<Version> {
         let written = self.edit::<_, Error>(&[path], &Terms::default(), |old| {
-            let style = old[0].as_ref().map(Content::style).unwrap_or_default();
-            Ok((vec![text_of(value, &style)?], ()))
+            // What is there may be broken: this is how it is mended.
+            let old = old[0].as_ref().filter(|content| content.text().is_ok());
+            Ok((vec![text_of(value, old)?], ()))
         });
         written.map(|(versions, ())| versions[0])
     }
@@ -71,12 +72,8 @@ impl Documents {
                 values.push(strictly(required(content.as_ref(), path)?)?);
             }
             let told = operation(&mut values)?;
-            let texts = values.iter().zip(old).map(|(value, content)| {
-                text_of(
-                    value,
-                    &content.as_ref().map(Content::style).unwrap_or_default(),
-                )
-            });
+            let texts = values.iter().zip(old);
+            let texts = texts.map(|(value, content)| text_of(value, content.as_ref()));
             Ok((texts.collect::<Result<_>>()?, told))
         });
         changed.map(|(_, told)| told)
@@ -97,15 +94,12 @@ impl Documents {
         }
         let changed = self.edit(&[path], &Terms::default(), |old| {
             let content = old[0].as_ref();
-            let (mut value, style) = match (content, default) {
-                (None, Some(default)) => (default, Style::default()),
-                (content, _) => {
-                    let content = required(content, path)?;
-                    (strictly(content)?, content.style())
-                }
+            let mut value = match (content, default) {
+                (None, Some(default)) => default,
+                (content, _) => strictly(required(content, path)?)?,
             };
             let told = operation(&mut value)?;
-            Ok((vec![text_of(&value, &style)?], told))
+            Ok((vec![text_of(&value, content)?], told))
         });
         changed.map(|(_, told)| told)
     }
@@ -137,9 +131,12 @@ fn strictly<T: DeserializeOwned>(content: &Content) -> Result<T> {
     content.parse()
 }
 
-fn text_of<T: Serialize + ?Sized>(value: &T, style: &Style) -> Result<String> {
+fn text_of<T: Serialize + ?Sized>(value: &T, old: Option<&Content>) -> Result<String> {
     let text = serde_json::to_string(value);
     let text =
         text.map_err(|error| Error::BadInput(format!("it cannot be written as JSON: {error}")))?;
-    Ok(style.apply(&text))
+    Ok(match old {
+        Some(old) => old.in_its_style(&text),
+        None => Style::default().apply(&text),
+    })
 }

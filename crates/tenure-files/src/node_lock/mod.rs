@@ -161,6 +161,10 @@ impl Drop for NodeLock {
 /// Whether someone, a Node program or one of ours, seems to hold the lock of `document` now.
 pub fn is_fresh(document: &Path) -> Result<bool> {
     let names = Names::of(document)?;
+    // What is not a directory is the lock of some other program, and none of Node's.
+    if !names.lock().is_dir() {
+        return Ok(false);
+    }
     let seen = directory::look(names.lock())?;
     Ok(seen.is_some_and(|seen| !stale::too_old(seen.modified)))
 }

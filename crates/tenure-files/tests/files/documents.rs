@@ -530,3 +530,247 @@ fn a_question_about_nothing_leaves_nothing() {
     );
     assert!(names(&stage).is_empty(), "{:?}", names(&stage));
 }
+
+/// Commits a change of two documents and dies before it is finished: the journal is there.
+fn leave_journal(stage: &Stage, paths: [&Path; 2]) -> PathBuf {
+    for _ in 0..200 {
+        let arguments = [paths[0].to_str().unwrap(), paths[1].to_str().unwrap()];
+        let mut child = Child::start("commit", &arguments);
+        assert_eq!(child.answer(), "ready");
+        child.tell("go");
+        let journal = || {
+            names(stage)
+                .into_iter()
+                .find(|name| name.ends_with(".journal"))
+        };
+        until("a journal", || journal().is_some());
+        child.kill();
+        if let Some(journal) = journal() {
+            return stage.at(&journal);
+        }
+    }
+    panic!("no process could be killed with its journal in place");
+}
+
+#[test]
+fn a_journal_that_came_with_foreign_files_replaces_nothing() {
+    let stage = Stage::new();
+    fs::create_dir(stage.at("checkout")).unwrap();
+    let (document, victim) = (stage.at("checkout/data.json"), stage.at("victim"));
+    documents().write(&document, &1).unwrap();
+    let journal = |step: &str| {
+        let text = format!(
+            "{{\"form\":1,\"documents\":[{{\"path\":\"data.json\",\"before\":null,\"after\":\"2\"}},\
+             {{\"path\":\"{step}\",\"before\":null,\"after\":\"evil\"}}]}}"
+        );
+        format!("{text}\n{}\n", Version::of(text.as_bytes()))
+    };
+    for (named, step) in [
+        (".data.json.0123456789abcdef.journal", "../victim"),
+        ("./evil", "../victim"),
+        ("/tmp/.data.json.0123456789abcdef.journal", "/tmp/victim"),
+    ] {
+        fs::write(
+            stage.at("checkout").join(named.trim_start_matches('/')),
+            journal(step),
+        )
+        .ok();
+        let note = format!("{{\"journal\":\"{named}\"}}");
+        fs::write(stage.at("checkout/.data.json.note"), note).unwrap();
+        let refused = documents().read(&document).unwrap_err();
+        assert_eq!(refused.class(), Class::BadInput, "{refused}");
+        assert!(!victim.exists());
+        assert_eq!(fs::read_to_string(&document).unwrap(), "1\n");
+    }
+}
+
+#[test]
+fn an_unfinished_transaction_is_finished_where_its_documents_were_moved() {
+    let stage = Stage::new();
+    fs::create_dir(stage.at("old")).unwrap();
+    let inner = Stage::in_directory(&stage.at("old"));
+    let paths = [inner.at("a.json"), inner.at("b.json")];
+    for path in &paths {
+        documents().write(path, &0).unwrap();
+    }
+    leave_journal(&inner, [&paths[0], &paths[1]]);
+    fs::rename(stage.at("old"), stage.at("new")).unwrap();
+    let read = |name: &str| -> u64 {
+        let path = stage.at("new").join(name);
+        documents().read(&path).unwrap().parse().unwrap()
+    };
+    let (a, b) = (read("a.json"), read("b.json"));
+    assert_eq!(a, b);
+    assert!(a > 0, "what was committed is there");
+}
+
+#[test]
+fn an_unfinished_transaction_that_lost_a_directory_names_its_journal() {
+    let stage = Stage::new();
+    fs::create_dir(stage.at("z")).unwrap();
+    let paths = [stage.at("a.json"), stage.at("z/b.json")];
+    for path in &paths {
+        documents().write(path, &0).unwrap();
+    }
+    let journal = leave_journal(&stage, [&paths[0], &paths[1]]);
+    fs::remove_dir_all(stage.at("z")).unwrap();
+    let refused = documents().read(&paths[0]).unwrap_err();
+    assert_eq!(refused.class(), Class::BadInput, "{refused}");
+    assert!(
+        refused.to_string().contains(journal.to_str().unwrap()),
+        "{refused}"
+    );
+    fs::remove_file(&journal).unwrap();
+    assert!(documents().read(&paths[0]).is_ok(), "as the message says");
+}
+
+#[test]
+fn a_file_that_something_is_mounted_on_is_refused_before_anything_happens() {
+    let stage = Stage::new();
+    let paths = [stage.at("a.json"), stage.at("b.json")];
+    for path in &paths {
+        documents().write(path, &1).unwrap();
+    }
+    fs::write(stage.at("other"), "1\n").unwrap();
+    let mount = |arguments: &[&Path]| {
+        let status = std::process::Command::new("mount")
+            .arg("--bind")
+            .args(arguments)
+            .status();
+        assert!(status.unwrap().success(), "mount needs root");
+    };
+    mount(&[&stage.at("other"), &paths[1]]);
+    let both = [paths[0].as_path(), paths[1].as_path()];
+    let refused = documents().transaction_many(&both, |values: &mut [u32]| {
+        values.fill(2);
+        Ok::<_, Error>(())
+    });
+    let alone = documents().write(&paths[1], &2);
+    let unmounted = std::process::Command::new("umount").arg(&paths[1]).status();
+    assert!(unmounted.unwrap().success());
+    assert_eq!(refused.unwrap_err().class(), Class::Configuration);
+    assert_eq!(alone.unwrap_err().class(), Class::Configuration);
+    assert_eq!(fs::read_to_string(&paths[0]).unwrap(), "1\n");
+}
+
+#[test]
+fn documents_that_are_created_together_are_seen_together() {
+    let stage = Stage::new();
+    let documents = documents();
+    for round in 0..300 {
+        let paths = [
+            stage.at(&format!("a{round}")),
+            stage.at(&format!("b{round}")),
+        ];
+        let paths = [paths[0].as_path(), paths[1].as_path()];
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let texts = vec!["1".to_owned(), "1".to_owned()];
+                let made =
+                    documents.edit::<_, Error>(&paths, &Terms::default(), |_| Ok((texts, ())));
+                made.unwrap();
+            });
+            loop {
+                let seen = documents.read_all(&paths).unwrap();
+                assert_eq!(seen[0].is_some(), seen[1].is_some(), "round {round}");
+                if seen[0].is_some() {
+                    break;
+                }
+            }
+        });
+    }
+}
+
+/// Role: reads a document again and again, and tells of every error.
+pub fn play_reader(arguments: &[&str]) {
+    say("ready");
+    hear();
+    let documents = documents();
+    for _ in 0..300 {
+        if let Err(error) = documents.read(Path::new(arguments[0])) {
+            say(error);
+            return;
+        }
+    }
+    say("fine");
+}
+
+#[test]
+fn who_may_only_read_is_neither_stopped_by_a_live_transaction_nor_in_the_way() {
+    let stage = Stage::new();
+    fs::set_permissions(stage.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let paths = [stage.at("a.json"), stage.at("b.json")];
+    for path in &paths {
+        fs::write(path, "0").unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap();
+    }
+    let reader = ["setpriv", "--reuid=12", "--regid=12", "--clear-groups"];
+    let mut child = Child::start_under(&reader, "read", &[paths[0].to_str().unwrap()]);
+    assert_eq!(child.answer(), "ready");
+    child.tell("go");
+    let both = [paths[0].as_path(), paths[1].as_path()];
+    let mut told = None;
+    let documents = documents();
+    until("all its reads", || {
+        let raised = documents.transaction_many(&both, |values: &mut [u64]| {
+            values.iter_mut().for_each(|value| *value += 1);
+            Ok::<_, Error>(())
+        });
+        raised.unwrap();
+        told = child.answer_within(Duration::ZERO);
+        told.is_some()
+    });
+    assert_eq!(told.unwrap(), "fine");
+    assert_eq!(fs::metadata(stage.at(".a.json.lock")).unwrap().uid(), 0);
+}
+
+#[test]
+fn whoever_follows_a_link_goes_where_it_leads() {
+    let stage = Stage::new();
+    for name in ["one", "two"] {
+        fs::create_dir(stage.at(name)).unwrap();
+        documents()
+            .write(&stage.at(name).join("a.json"), &name)
+            .unwrap();
+    }
+    let lead_to = |name: &str| {
+        symlink(format!("{name}/a.json"), stage.at("next")).unwrap();
+        fs::rename(stage.at("next"), stage.at("link.json")).unwrap();
+    };
+    lead_to("one");
+    let documents = documents();
+    let mut follow = documents.follow(&stage.at("link.json")).unwrap();
+    let mut next = || -> String {
+        let next = follow.next(Some(LONG)).unwrap().expect("a change in time");
+        next.unwrap().parse().unwrap()
+    };
+    assert_eq!(next(), "one");
+    thread::scope(|scope| {
+        scope.spawn(|| lead_to("two"));
+        assert_eq!(next(), "two", "led elsewhere while it waited");
+    });
+    documents.write(&stage.at("two/a.json"), &"three").unwrap();
+    assert_eq!(next(), "three");
+}
+
+#[test]
+fn a_lock_file_of_some_other_program_is_none_of_nodes() {
+    let stage = Stage::new();
+    fs::write(stage.at("a.json.lock"), "").unwrap();
+    documents().write(&stage.at("a.json"), &1).unwrap();
+}
+
+#[test]
+fn work_that_asks_for_its_own_document_is_refused_at_once() {
+    let stage = Stage::new();
+    let path = stage.at("a.json");
+    let documents = documents();
+    documents.write(&path, &1).unwrap();
+    let classes = documents.transaction(&path, |_: &mut u32| {
+        let read = documents.read(&path).unwrap_err().class();
+        let write = documents.write(&path, &2).unwrap_err().class();
+        Ok::<_, Error>([read, write])
+    });
+    assert_eq!(classes.unwrap(), [Class::Conflict; 2]);
+    assert_eq!(documents.read(&path).unwrap().parse::<u32>().unwrap(), 1);
+}

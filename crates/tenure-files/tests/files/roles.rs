@@ -38,6 +38,7 @@ fn a_child_process_plays_its_role() {
         "look-for-ever" => crate::look::play(&arguments),
         "draw" => crate::tokens::play(&arguments),
         "count" => crate::documents::play(&arguments),
+        "read" => crate::documents::play_reader(&arguments),
         "commit" => crate::documents::play_commit(&arguments),
         "draw-one" => crate::tokens::play_once(&arguments),
         _ => panic!("no such role: {role}"),

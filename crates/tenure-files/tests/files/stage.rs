@@ -16,17 +16,30 @@ pub const LONG: Duration = Duration::from_secs(60);
 
 /// A directory that goes away with the test.
 pub struct Stage {
-    directory: tempfile::TempDir,
+    path: PathBuf,
+    /// None if it is a part of another one.
+    _directory: Option<tempfile::TempDir>,
 }
 
 impl Stage {
     pub fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        Self { directory }
+        Self {
+            path: directory.path().to_owned(),
+            _directory: Some(directory),
+        }
+    }
+
+    /// A part of another one.
+    pub fn in_directory(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+            _directory: None,
+        }
     }
 
     pub fn path(&self) -> &Path {
-        self.directory.path()
+        &self.path
     }
 
     /// A path in the directory.

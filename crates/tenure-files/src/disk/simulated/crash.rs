@@ -4,11 +4,15 @@
 //! reach the disk in any order, those to one name in their own. Every file that a name leads to has its
 //! durable content, all that was written, or a torn form between. Names and contents do not wait for
 //! each other, nor do directories.
+//!
+//! Temporary files are the exception: they come and go together, and their content is not torn. Their
+//! process is dead, nobody else reads them, and each on its own would double the number of states.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use super::state::{File, Inode, InodeId, State};
+use super::state::{Directory, File, Inode, InodeId, State};
+use crate::replace::target_of_temporary;
 
 /// Up to so many states all are tried; of more, the corners and a sample.
 const ALL_MAX: u128 = 4096;
@@ -18,19 +22,22 @@ const SAMPLES: usize = 1024;
 
 /// One thing that a power loss decides.
 enum Choice {
-    /// What a name means.
-    Name {
-        directory: PathBuf,
-        name: OsString,
-        meanings: Vec<Option<InodeId>>,
-    },
+    /// What a name means, or several that go together.
+    Names(Vec<Name>),
     /// What a file says.
     Content { inode: InodeId, contents: Vec<File> },
 }
 
+/// A name, and all that it may mean.
+struct Name {
+    directory: PathBuf,
+    name: OsString,
+    meanings: Vec<Option<InodeId>>,
+}
+
 impl State {
-    /// Tells every state that a power loss may leave, the oldest first, the one where everything
-    /// reached the disk last; some of them twice. Everything in them is durable.
+    /// Tells every state that a power loss may leave, some of them twice; the last one is that where
+    /// everything reached the disk. Everything in them is durable.
     pub(crate) fn after_power_loss(&self, tell: &mut dyn FnMut(State)) {
         let choices = self.choices();
         let sizes: Vec<usize> = choices.iter().map(Choice::len).collect();
@@ -42,37 +49,39 @@ impl State {
         }
     }
 
-    /// What is undecided, each with the durable possibility first and the newest last.
+    /// What is undecided, each with the newest possibility last.
     fn choices(&self) -> Vec<Choice> {
         let mut choices = Vec::new();
-        let mut reachable = vec![false; self.inodes.len()];
+        let mut temporary = Vec::new();
+        let mut read = vec![false; self.inodes.len()];
         for (path, directory) in &self.directories {
-            directory
-                .durable
-                .values()
-                .for_each(|inode| reachable[inode.0] = true);
-            for (index, (name, inode)) in directory.cached.iter().enumerate() {
-                inode.iter().for_each(|inode| reachable[inode.0] = true);
-                if directory.cached[..index]
-                    .iter()
-                    .any(|(other, _)| other == name)
-                {
-                    continue;
-                }
-                let mut meanings = vec![directory.durable.get(name).copied()];
-                for (_, meaning) in directory.cached.iter().filter(|(other, _)| other == name) {
-                    meanings.retain(|earlier| earlier != meaning);
-                    meanings.push(*meaning);
-                }
-                choices.push(Choice::Name {
+            let cached = directory.cached.iter();
+            let cached = cached.filter_map(|(name, inode)| Some((name, (*inode)?)));
+            let durable = directory.durable.iter().map(|(name, inode)| (name, *inode));
+            for (_, inode) in durable
+                .chain(cached)
+                .filter(|(name, _)| !is_temporary(name))
+            {
+                read[inode.0] = true;
+            }
+            for (name, meanings) in directory.undecided() {
+                let is_temporary = is_temporary(&name);
+                let name = Name {
                     directory: path.clone(),
-                    name: name.clone(),
+                    name,
                     meanings,
-                });
+                };
+                match is_temporary {
+                    true => temporary.push(name),
+                    false => choices.push(Choice::Names(vec![name])),
+                }
             }
         }
+        if !temporary.is_empty() {
+            choices.push(Choice::Names(temporary));
+        }
         for (index, inode) in self.inodes.iter().enumerate() {
-            if reachable[index] && !inode.is_durable() {
+            if read[index] && !inode.is_durable() {
                 choices.push(Choice::Content {
                     inode: InodeId(index),
                     contents: inode.contents(),
@@ -92,17 +101,17 @@ impl State {
         let mut files: Vec<_> = self.inodes.iter().map(|inode| &inode.durable).collect();
         for (choice, pick) in choices.iter().zip(picks) {
             match choice {
-                Choice::Name {
-                    directory,
-                    name,
-                    meanings,
-                } => {
-                    let index = self.directories.keys().position(|path| path == directory);
-                    let entries = &mut entries[index.expect("the directory of a choice is there")];
-                    match meanings[*pick] {
-                        Some(inode) => entries.insert(name.clone(), inode),
-                        None => entries.remove(name),
-                    };
+                Choice::Names(names) => {
+                    for name in names {
+                        let mut paths = self.directories.keys();
+                        let index = paths.position(|path| *path == name.directory);
+                        let entries = &mut entries[index.expect("its directory is there")];
+                        let last = name.meanings.len() - 1;
+                        match name.meanings[last.min(*pick)] {
+                            Some(inode) => entries.insert(name.name.clone(), inode),
+                            None => entries.remove(&name.name),
+                        };
+                    }
                 }
                 Choice::Content { inode, contents } => files[inode.0] = &contents[*pick],
             }
@@ -120,6 +129,24 @@ impl State {
             }
         }
         state
+    }
+}
+
+impl Directory {
+    /// The names that changed since it was synced, each with all that it may mean, the newest last.
+    fn undecided(&self) -> Vec<(OsString, Vec<Option<InodeId>>)> {
+        let mut names: Vec<(OsString, Vec<Option<InodeId>>)> = Vec::new();
+        for (name, meaning) in &self.cached {
+            let known = names.iter().position(|(other, _)| other == name);
+            let known = known.unwrap_or_else(|| {
+                names.push((name.clone(), vec![self.durable.get(name).copied()]));
+                names.len() - 1
+            });
+            let meanings = &mut names[known].1;
+            meanings.retain(|earlier| earlier != meaning);
+            meanings.push(*meaning);
+        }
+        names
     }
 }
 
@@ -151,7 +178,10 @@ impl Inode {
 impl Choice {
     fn len(&self) -> usize {
         match self {
-            Choice::Name { meanings, .. } => meanings.len(),
+            Choice::Names(names) => {
+                let meanings = names.iter().map(|name| name.meanings.len());
+                meanings.max().expect("there is a name")
+            }
             Choice::Content { contents, .. } => contents.len(),
         }
     }
@@ -204,4 +234,8 @@ fn some(sizes: &[usize], visit: &mut dyn FnMut(&[usize])) {
 
 fn pairs(first: usize, second: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..first).flat_map(move |one| (0..second).map(move |other| (one, other)))
+}
+
+fn is_temporary(name: &OsStr) -> bool {
+    target_of_temporary(name).is_some()
 }

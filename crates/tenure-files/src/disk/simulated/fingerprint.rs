@@ -1,23 +1,14 @@
-//! What tells one state from another, but for what is random.
+//! What tells one state from another, but for what is random and what nothing depends on.
 //!
-//! Names of temporary files and journals have random parts that nothing depends on, so they differ
-//! between two runs that are otherwise the same. Here they are all alike: a temporary file has no random
-//! part, and journals are numbered in the order in which they are met.
+//! Names of journals have random parts, so they differ between two runs that are otherwise the same:
+//! here journals are numbered in the order in which they are met. Temporary files of the dead are left
+//! out, as nobody reads them; otherwise each of them would double the number of states.
 
 use std::ffi::OsStr;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::state::{InodeId, State};
 use crate::replace::{beside, target_of_temporary};
-
-/// What to do about the temporary files of dead processes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Leftovers {
-    /// States that differ in them are different.
-    Count,
-    /// Nobody looks at them, so states that differ only in them are the same.
-    Ignore,
-}
 
 const JOURNAL: &[u8] = b".journal";
 const NOTE: &[u8] = b".note";
@@ -26,13 +17,12 @@ const RANDOM: usize = 16;
 impl State {
     /// The same for states that are the same. (64 bits: of a million different states, two fall
     /// together once in 10^7 runs.)
-    pub(crate) fn fingerprint(&self, leftovers: Leftovers) -> u64 {
+    pub(crate) fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         let mut journals = Journals::default();
         for (path, directory) in &self.directories {
             path.hash(&mut hasher);
-            let seen =
-                |name: &OsStr| leftovers == Leftovers::Count || target_of_temporary(name).is_none();
+            let seen = |name: &OsStr| target_of_temporary(name).is_none();
             let mut durable = Vec::with_capacity(directory.durable.len());
             for (name, inode) in directory.durable.iter().filter(|(name, _)| seen(name)) {
                 let file = self.hash_file(name, *inode, &mut journals);
@@ -42,10 +32,7 @@ impl State {
             durable.hash(&mut hasher);
             for (name, inode) in directory.cached.iter().filter(|(name, _)| seen(name)) {
                 let file = inode.map(|inode| self.hash_file(name, inode, &mut journals));
-                // Two temporary files of one document are told apart by when they came.
-                let first = directory.cached.iter().filter(|(name, _)| seen(name));
-                let first = first.clone().position(|(other, _)| other == name);
-                (journals.canonical(name), first, file).hash(&mut hasher);
+                (journals.canonical(name), file).hash(&mut hasher);
             }
         }
         hasher.finish()
@@ -76,9 +63,6 @@ struct Journals {
 impl Journals {
     /// A name without what is random.
     fn canonical(&mut self, name: &OsStr) -> Vec<u8> {
-        if let Some(target) = target_of_temporary(name) {
-            return [target.as_encoded_bytes(), b".tmp"].concat();
-        }
         let bytes = name.as_encoded_bytes();
         match beside(name, JOURNAL) {
             Some(_) => self.canonical_text(bytes),

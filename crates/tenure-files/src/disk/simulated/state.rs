@@ -53,14 +53,31 @@ impl State {
         self.directories.insert(path.into(), Directory::default());
     }
 
-    /// Adds a file, durably.
+    /// Adds a file, durably. Its mode is not the one that new files have.
     pub(crate) fn add_file(&mut self, path: impl AsRef<Path>, bytes: &[u8]) {
         let inode = self.add_inode(Inode::durable(File {
             bytes: bytes.to_vec(),
-            attributes: own_attributes(),
+            attributes: Attributes {
+                mode: 0o640,
+                ..own_attributes()
+            },
         }));
         let (directory, name) = self.place(path.as_ref()).expect("its directory was added");
         directory.durable.insert(name, inode);
+    }
+
+    /// Adds a file whose content a program wrote and did not sync.
+    pub(crate) fn add_file_not_synced(&mut self, path: impl AsRef<Path>, bytes: &[u8]) {
+        self.add_file(&path, b"");
+        let inode = self.inode_at(path.as_ref()).expect("it was just added");
+        self.write(inode, bytes);
+    }
+
+    /// The inode of a name, as everyone sees it now.
+    pub(super) fn inode_at(&self, path: &Path) -> io::Result<InodeId> {
+        let (directory, name) = parts(path)?;
+        let directory = self.directories.get(directory).ok_or_else(missing)?;
+        directory.get(name).ok_or_else(missing)
     }
 
     /// The file of a name, as everyone reads it now.

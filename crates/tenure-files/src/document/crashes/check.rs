@@ -1,24 +1,59 @@
 //! A scenario with all its crashes, failures and removed syncs, and the line that tells of it.
 
 use std::io::Write;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::io::Errno;
 
-use super::enumerate::{Enumeration, Figures, Run, run};
+use super::enumerate::{Enumeration, Figures};
+use super::run::{Run, run};
 use super::scenario::Scenario;
-use crate::disk::simulated::{Fault, Operation};
+use crate::disk::simulated::{Call, Fault, Operation};
 
 /// Tries everything, and panics with the first thing that is wrong.
 pub(super) fn check(scenario: &Scenario) {
-    let mut enumeration = Enumeration::new(scenario);
-    let figures = match enumeration.all(Fault::None) {
-        Ok(figures) => figures,
-        Err(violation) => panic!("{}: {violation}", scenario.name),
+    check_alike(&[scenario]);
+}
+
+/// The same for scenarios in which the protocol makes the same calls from different starts: what a
+/// sync is for may show from one of them only.
+pub(super) fn check_alike(scenarios: &[&Scenario]) {
+    let mut syncs: Option<Vec<(Operation, bool)>> = None;
+    for scenario in scenarios {
+        let mut enumeration = Enumeration::new(scenario);
+        let figures = match enumeration.all(Fault::None) {
+            Ok(figures) => figures,
+            Err(violation) => panic!("{}: {violation}", scenario.name),
+        };
+        let whole = run(scenario, Fault::None);
+        let failures = failures(scenario, &mut enumeration, &whole);
+        let found = removed_syncs(scenario, &mut enumeration, &whole);
+        tell(scenario.name, figures, failures, found.len());
+        syncs = Some(match syncs {
+            None => found,
+            Some(syncs) => either(syncs, found),
+        });
+    }
+    let name = scenarios[0].name;
+    let syncs = syncs.expect("there is a scenario");
+    let superfluous = |(number, (sync, found)): (usize, &(Operation, bool))| {
+        (!found).then(|| format!("{number}: {sync}"))
     };
-    let whole = run(scenario, Fault::None);
-    let failures = failures(scenario, &mut enumeration, &whole);
-    let syncs = removed_syncs(scenario, &mut enumeration, &whole);
-    tell(scenario.name, figures, failures, syncs);
+    let superfluous: Vec<_> = syncs.iter().enumerate().filter_map(superfluous).collect();
+    assert!(
+        superfluous.is_empty(),
+        "{name}: nobody needs {superfluous:#?} of {syncs:#?}"
+    );
+    TOTALS.syncs.fetch_add(syncs.len(), Relaxed);
+    tell_totals();
+}
+
+/// Syncs that one or the other needs.
+fn either(one: Vec<(Operation, bool)>, other: Vec<(Operation, bool)>) -> Vec<(Operation, bool)> {
+    assert_eq!(one.len(), other.len(), "not alike: {one:#?} and {other:#?}");
+    let either = |((sync, found), (_, or_found))| (sync, found || or_found);
+    one.into_iter().zip(other).map(either).collect()
 }
 
 /// Lets every operation fail, of a full disk and of a broken one.
@@ -34,41 +69,73 @@ fn failures(scenario: &Scenario, enumeration: &mut Enumeration<'_>, whole: &Run)
     2 * operations
 }
 
-/// Ignores every sync in turn, which must be seen.
-fn removed_syncs(scenario: &Scenario, enumeration: &mut Enumeration<'_>, whole: &Run) -> usize {
-    let syncs = whole
-        .disk
-        .operations()
-        .into_iter()
-        .filter(|asked| asked.call.is_sync());
-    let syncs: Vec<Operation> = syncs.collect();
-    let mut superfluous = Vec::new();
-    for (number, sync) in syncs.iter().enumerate() {
-        if enumeration.all(Fault::IgnoreSync(number)).is_ok() {
-            superfluous.push(format!("{number}: {sync}"));
-        }
-    }
-    assert!(
-        superfluous.is_empty(),
-        "{}: nobody needs {superfluous:#?} of {syncs:#?}",
-        scenario.name
-    );
-    syncs.len()
+/// Ignores every sync of the protocol in turn, and says whether a violation was found.
+fn removed_syncs(
+    scenario: &Scenario,
+    enumeration: &mut Enumeration<'_>,
+    whole: &Run,
+) -> Vec<(Operation, bool)> {
+    let count = scenario
+        .protocol
+        .checked_sub(1)
+        .map_or(0, |last| whole.syncs[last]);
+    let operations = whole.disk.operations().into_iter();
+    let syncs = operations.filter(|asked| asked.call.is_sync()).take(count);
+    let ignored = |(number, sync)| {
+        let found = enumeration.all(Fault::IgnoreSync(number)).is_err();
+        (sync, found)
+    };
+    // Where documents are durable to begin with, nobody needs a sync of them.
+    let matters =
+        |(_, sync): &(usize, Operation)| scenario.not_synced || sync.call != Call::SyncFile;
+    syncs.enumerate().filter(matters).map(ignored).collect()
 }
 
-/// Tells even where output is captured: what was tried is a result, too.
+/// What all scenarios of this process tried.
+struct Totals {
+    crashes: AtomicUsize,
+    states: AtomicUsize,
+    syncs: AtomicUsize,
+}
+
+static TOTALS: Totals = Totals {
+    crashes: AtomicUsize::new(0),
+    states: AtomicUsize::new(0),
+    syncs: AtomicUsize::new(0),
+};
+
 fn tell(name: &str, figures: Figures, failures: usize, syncs: usize) {
     let Figures {
         crashes,
         states,
+        different,
         recovery_crashes,
         recovery_states,
     } = figures;
-    let line = format!(
-        "simulated disk: {name}: {crashes} crash points, {states} states; {recovery_crashes} crash \
-         points of recoveries, {recovery_states} states; {failures} failed operations; {syncs} \
-         syncs removed, each found\n"
-    );
+    TOTALS
+        .crashes
+        .fetch_add(crashes + recovery_crashes, Relaxed);
+    TOTALS.states.fetch_add(states + recovery_states, Relaxed);
+    say(&format!(
+        "{name}: {crashes} crash points, {states} states, {different} different; of their \
+         recoveries {recovery_crashes} crash points, {recovery_states} states; {failures} failed \
+         operations; {syncs} syncs removed"
+    ));
+}
+
+/// The last line of this kind is for all.
+fn tell_totals() {
+    let of = |total: &AtomicUsize| total.load(Relaxed);
+    let (crashes, states) = (of(&TOTALS.crashes), of(&TOTALS.states));
+    let syncs = of(&TOTALS.syncs);
+    say(&format!(
+        "so far {crashes} crash points, {states} states; {syncs} syncs removed, each found"
+    ));
+}
+
+/// Tells even where output is captured: what was tried is a result, too.
+fn say(line: &str) {
+    let line = format!("simulated disk: {line}\n");
     // In one write, so that lines of several tests do not mix. If nobody listens, there is nobody
     // to tell.
     let _ = std::io::stderr().write_all(line.as_bytes());

@@ -4,7 +4,7 @@
 //! leaves what is cached in the cache, or the power may go, which leaves any of the states the disk
 //! allows. From each of these another process reads all documents, beginning with each of them in
 //! turn, and writes one; it is crashed at every operation in the same way. From what that leaves a
-//! last one reads all, tries an old token, and works on.
+//! last one reads all, tries an old token, works on, and cleans.
 //!
 //! At each moment the scenario says what may be seen. Seeing anything else, or any error, is a
 //! violation. A state that was found right for the same expectation is not tried again, also not when
@@ -12,20 +12,19 @@
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
-use std::ops::AddAssign;
+use std::path::{Path, PathBuf};
 
+use super::run::{Power, run};
 use super::scenario::Scenario;
 use super::site::Process;
 use super::world::{Allowed, World};
-use crate::disk::simulated::{Fault, SimulatedDisk, State};
+use crate::disk::simulated::{Call, Fault, SimulatedDisk, State};
+use crate::document::path::document_of_journal;
 use crate::replace::target_of_temporary;
 
 /// What recovery writes to one document, and what further work writes to each.
 const LATER: &str = "\"later\"";
 const LAST: &str = "\"last\"";
-
-/// A token above all in use.
-const LATEST: u64 = 1000;
 
 /// What was seen that may not be.
 pub(super) type Violation = String;
@@ -35,60 +34,40 @@ pub(super) type Violation = String;
 pub(super) struct Figures {
     /// Moments at which the scenario was crashed.
     pub(super) crashes: usize,
-    /// Different states these left.
+    /// States these left.
     pub(super) states: usize,
+    /// How many of them were different, so that recovery was tried from each.
+    pub(super) different: usize,
     /// Moments at which a recovery was crashed.
     pub(super) recovery_crashes: usize,
-    /// Different states these left.
+    /// States these left.
     pub(super) recovery_states: usize,
-}
-
-impl AddAssign for Figures {
-    fn add_assign(&mut self, other: Self) {
-        self.crashes += other.crashes;
-        self.states += other.states;
-        self.recovery_crashes += other.recovery_crashes;
-        self.recovery_states += other.recovery_states;
-    }
-}
-
-/// A run of a scenario to its end, or to its first error.
-pub(super) struct Run {
-    pub(super) disk: SimulatedDisk,
-    /// The states between the operations, each with what may be seen.
-    moments: Vec<(usize, State, Allowed)>,
-    /// What the first step that failed said.
-    pub(super) error: Option<String>,
 }
 
 /// Tries one scenario.
 pub(super) struct Enumeration<'a> {
     scenario: &'a Scenario,
     figures: Figures,
-    /// Crashes that were found right: the state, and what was allowed.
-    crashed: HashSet<Case>,
-    /// Crashes of recoveries that were found right.
+    /// Moments of the scenario after which all was found right, whatever the crash left.
+    moments: HashSet<Case>,
+    /// States after a crash from which all was found right.
+    crashed: HashSet<(Case, Power)>,
+    /// The same for moments of recoveries, and states after their crashes.
+    recovery_moments: HashSet<Case>,
     judged: HashSet<Case>,
 }
 
 /// A state and what may be seen in it, by their fingerprints.
 type Case = (u64, u64);
 
-/// What becomes of the power.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Power {
-    /// Only the process ends.
-    Stays,
-    /// What was not synced may be lost.
-    Goes,
-}
-
 impl<'a> Enumeration<'a> {
     pub(super) fn new(scenario: &'a Scenario) -> Self {
         Self {
             scenario,
             figures: Figures::default(),
+            moments: HashSet::new(),
             crashed: HashSet::new(),
+            recovery_moments: HashSet::new(),
             judged: HashSet::new(),
         }
     }
@@ -125,10 +104,10 @@ impl<'a> Enumeration<'a> {
             format!("{errno} at operation {number}, {operation}, error {error}:\n{violation}")
         };
         let state = run.disk.state();
-        let is_temporary =
-            |path: &std::path::PathBuf| target_of_temporary(path.file_name().unwrap()).is_some();
-        let removes = operations[number].call == crate::disk::simulated::Call::Remove;
-        if !removes && let Some(left) = state.paths().into_iter().find(is_temporary) {
+        let at_first = self.scenario.start.paths();
+        let is_left = |path: &PathBuf| is_temporary(path) && !at_first.contains(path);
+        let removes = operations[number].call == Call::Remove;
+        if !removes && let Some(left) = state.paths().into_iter().find(is_left) {
             return Err(failed(format!("{} is left over", left.display())));
         }
         let (_, _, allowed) = run.moments.last().expect("a run has moments");
@@ -137,19 +116,25 @@ impl<'a> Enumeration<'a> {
 
     /// Everything that a crash in this state may leave.
     fn crash(&mut self, state: &State, allowed: &Allowed) -> Result<(), Violation> {
+        let moment = self.case(state, allowed);
+        if self.moments.contains(&moment) {
+            return Ok(());
+        }
         let mut left = vec![(state.clone(), Power::Stays)];
         state.after_power_loss(&mut |state| left.push((state, Power::Goes)));
+        self.figures.states += left.len();
         for (state, power) in left {
-            let case = self.case(&state, allowed);
+            let case = (self.case(&state, allowed), power);
             if self.crashed.contains(&case) {
                 continue;
             }
             for first in 0..self.scenario.site.len() {
                 self.recover(&state, allowed, power, first)?;
             }
-            self.figures.states += 1;
+            self.figures.different += 1;
             self.crashed.insert(case);
         }
+        self.moments.insert(moment);
         Ok(())
     }
 
@@ -171,7 +156,8 @@ impl<'a> Enumeration<'a> {
             Power::Stays => allowed.clone(),
         };
         let read = disk.history().len();
-        let token = self.newest_token(first);
+        // The same token again: a holder that comes back must not take its old note for durable.
+        let token = self.last_token(first);
         let written = process.write(&[(first, LATER)], token);
         let failed = |error| self.explain(state, &format!("recovered, then: {error}"));
         written.map_err(failed)?;
@@ -199,46 +185,69 @@ impl<'a> Enumeration<'a> {
     }
 
     fn judge_all(&mut self, state: &State, allowed: &Allowed) -> Result<(), Violation> {
+        let moment = self.case(state, allowed);
+        if self.recovery_moments.contains(&moment) {
+            return Ok(());
+        }
         let mut violation = None;
         let mut judge = |state: State| {
+            self.figures.recovery_states += 1;
             let case = self.case(&state, allowed);
             if violation.is_some() || self.judged.contains(&case) {
                 return;
             }
             violation = self.judge(&state, allowed).err();
             if violation.is_none() {
-                self.figures.recovery_states += 1;
                 self.judged.insert(case);
             }
         };
         judge(state.clone());
         state.after_power_loss(&mut judge);
+        if violation.is_none() {
+            self.recovery_moments.insert(moment);
+        }
         violation.map_or(Ok(()), Err)
     }
 
     /// The last process: it sees what is allowed, fences hold, and the work goes on.
     fn judge(&self, state: &State, allowed: &Allowed) -> Result<(), Violation> {
-        let explain = |violation: Violation| self.explain(state, &violation);
         for first in 0..self.scenario.site.len() {
             let disk = SimulatedDisk::without_history(state.clone());
-            let process = self.scenario.site.process(&disk);
-            let world = self.read_all(&process, allowed, first).map_err(explain)?;
-            if !disk.operations().iter().any(|done| done.call.changes()) {
-                // Nothing was to be recovered, so it does not matter who is read first.
-                self.try_old_tokens(&process, &world).map_err(explain)?;
-                return self.work_on(&process).map_err(explain);
+            let judged = self.live_on(&disk, allowed, first);
+            let recovered = judged.map_err(|violation| self.explain(state, &violation))?;
+            if !recovered {
+                // Then it does not matter who is read first.
+                return Ok(());
             }
-            self.try_old_tokens(&process, &world).map_err(explain)?;
-            self.work_on(&process).map_err(explain)?;
         }
         Ok(())
     }
 
+    /// Reads all, tries old tokens, works on, and cleans. Says whether reading changed anything.
+    fn live_on(
+        &self,
+        disk: &SimulatedDisk,
+        allowed: &Allowed,
+        first: usize,
+    ) -> Result<bool, Violation> {
+        let process = self.scenario.site.process(disk);
+        let world = self.read_all(&process, allowed, first)?;
+        self.look_at_modes(&disk.state())?;
+        let recovered = disk.operations().iter().any(|done| done.call.changes());
+        self.try_old_tokens(&process, &world)?;
+        self.work_on(&process)?;
+        for document in 0..self.scenario.site.len() {
+            let cleaned = process.clean(document);
+            cleaned.map_err(|error| format!("cleaning {document}: {error}"))?;
+        }
+        match disk.state().paths().iter().find(|path| is_left_over(path)) {
+            Some(left) => Err(format!("{} is left after cleaning", left.display())),
+            None => Ok(recovered),
+        }
+    }
+
     fn case(&self, state: &State, allowed: &Allowed) -> Case {
-        (
-            state.fingerprint(self.scenario.leftovers),
-            allowed.fingerprint(),
-        )
+        (state.fingerprint(), allowed.fingerprint())
     }
 
     /// Reads each document alone, beginning with `first`.
@@ -259,6 +268,22 @@ impl<'a> Enumeration<'a> {
         world.cloned()
     }
 
+    /// A document that was there has the mode it had, whichever content it has.
+    fn look_at_modes(&self, state: &State) -> Result<(), Violation> {
+        for path in self.scenario.site.paths() {
+            let mode = |state: &State| {
+                let file = state.file(path).ok().flatten();
+                file.map(|file| file.attributes.mode)
+            };
+            if let Some(before) = mode(&self.scenario.start)
+                && mode(state) != Some(before)
+            {
+                return Err(format!("{} has another mode", path.display()));
+            }
+        }
+        Ok(())
+    }
+
     fn try_old_tokens(&self, process: &Process<'_>, world: &World) -> Result<(), Violation> {
         for (document, seen) in world.documents.iter().enumerate() {
             let Some(token) = seen.token else {
@@ -276,7 +301,7 @@ impl<'a> Enumeration<'a> {
     fn work_on(&self, process: &Process<'_>) -> Result<(), Violation> {
         let failed = |error| format!("further work: {error}");
         for document in 0..self.scenario.site.len() {
-            let token = self.newest_token(document);
+            let token = self.last_token(document).map(|token| token + 1);
             process.write(&[(document, LAST)], token).map_err(failed)?;
         }
         for document in 0..self.scenario.site.len() {
@@ -288,11 +313,12 @@ impl<'a> Enumeration<'a> {
         Ok(())
     }
 
-    /// A token that is good for a document, if it is one that has tokens.
-    fn newest_token(&self, document: usize) -> Option<u64> {
-        let mut worlds = self.scenario.last().worlds().iter();
-        let fenced = worlds.any(|world| world.documents[document].token.is_some());
-        fenced.then_some(LATEST)
+    /// The highest token of a document, if it is one that has tokens.
+    fn last_token(&self, document: usize) -> Option<u64> {
+        let worlds = self.scenario.last().worlds().iter();
+        worlds
+            .filter_map(|world| world.documents[document].token)
+            .max()
     }
 
     fn explain(&self, state: &State, violation: &str) -> Violation {
@@ -311,31 +337,10 @@ impl<'a> Enumeration<'a> {
     }
 }
 
-/// Runs a scenario on a disk with this fault.
-pub(super) fn run(scenario: &Scenario, fault: Fault) -> Run {
-    let disk = SimulatedDisk::new(scenario.start.clone(), fault);
-    let process = scenario.site.process(&disk);
-    let mut moments = vec![(0, scenario.start.clone(), scenario.at_first.clone())];
-    for (number, step) in scenario.steps.iter().enumerate() {
-        let begun = disk.history().len();
-        let result = (step.work)(&process);
-        let during = scenario.before(number).or(&step.after);
-        let history = disk.history();
-        let states = history[begun..].iter().cloned();
-        moments.extend(states.map(|(done, state)| (done, state, during.clone())));
-        if let Err(error) = result {
-            moments.push((disk.operations().len(), disk.state(), during));
-            return Run {
-                disk,
-                moments,
-                error: Some(error.to_string()),
-            };
-        }
-        moments.push((disk.operations().len(), disk.state(), step.after.clone()));
-    }
-    Run {
-        disk,
-        moments,
-        error: None,
-    }
+fn is_temporary(path: &Path) -> bool {
+    path.file_name().and_then(target_of_temporary).is_some()
+}
+
+fn is_left_over(path: &Path) -> bool {
+    is_temporary(path) || path.file_name().and_then(document_of_journal).is_some()
 }

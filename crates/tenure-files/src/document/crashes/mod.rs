@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `world` | what documents may look like: the oracle |
 //! | `site` | documents over a simulated disk |
-//! | `scenario` | what a process does, step by step |
+//! | `scenario`, `run` | what a process does, step by step; one run of it |
 //! | `enumerate` | every crash of a scenario, every state it may leave, every crash of the recovery |
 //! | `check` | a scenario with all its crashes, failures and removed syncs, and the line that tells of it |
 //! | the others | the scenarios |
@@ -14,6 +14,8 @@
 
 mod check;
 mod enumerate;
+mod recovery;
+mod run;
 mod scenario;
 mod several;
 mod single;

@@ -1,8 +1,9 @@
 //! A scenario: where it starts, what a process does, and what may be seen when.
 
+use super::run::{Power, run};
 use super::site::{Process, Site};
 use super::world::{Allowed, World};
-use crate::disk::simulated::{Leftovers, State};
+use crate::disk::simulated::{Fault, Operation, State};
 
 /// What a process does to documents, step by step.
 pub(super) struct Scenario {
@@ -12,8 +13,11 @@ pub(super) struct Scenario {
     pub(super) steps: Vec<Step>,
     /// What may be seen before the first step ended.
     pub(super) at_first: Allowed,
-    /// Whether anything here looks at temporary files.
-    pub(super) leftovers: Leftovers,
+    /// Whether the documents were written by a program that did not sync them.
+    pub(super) not_synced: bool,
+    /// How many steps are the protocol that is tried. Those after it show what it left behind, and
+    /// their own syncs are the matter of other scenarios.
+    pub(super) protocol: usize,
 }
 
 /// One call, and what may be seen after it returned. While it runs, that or what was before.
@@ -34,8 +38,67 @@ impl Scenario {
             site,
             steps: Vec::new(),
             at_first: Allowed::only(world),
-            leftovers: Leftovers::Ignore,
+            not_synced: false,
+            protocol: 0,
         }
+    }
+
+    /// Starts with documents of one byte each, which their program did not sync: until someone
+    /// does, a power loss may leave them empty or zero.
+    pub(super) fn not_synced(name: &'static str, documents: &[&str], world: World) -> Self {
+        let mut at_first = Allowed::only(world.clone());
+        for document in 0..documents.len() {
+            let lost = |text: &'static str| at_first.then(|world| world.with(document, text));
+            at_first = at_first.or(&lost("")).or(&lost("\0"));
+        }
+        let mut scenario = Self::new(name, documents, world.clone());
+        scenario.start = scenario.site.start_not_synced(&world);
+        Self {
+            at_first,
+            not_synced: true,
+            ..scenario
+        }
+    }
+
+    /// Starts where another scenario was crashed: right after the call that is `crash`. Its
+    /// documents are then as in `at_first`.
+    pub(super) fn after_crash(
+        name: &'static str,
+        crashed: Scenario,
+        crash: impl Fn(&Operation) -> bool,
+        power: Power,
+        at_first: Allowed,
+    ) -> Self {
+        let run = run(&crashed, Fault::None);
+        let operations = run.disk.operations();
+        let done = operations
+            .iter()
+            .position(crash)
+            .expect("it is crashed somewhere")
+            + 1;
+        let mut history = run.disk.history().into_iter();
+        let state = history.find(|(by_then, _)| *by_then == done);
+        let (_, state) = state.expect("the call changes something");
+        let mut start = state.clone();
+        if power == Power::Goes {
+            // The last state that is told is the one where everything got to the disk.
+            state.after_power_loss(&mut |state| start = state);
+        }
+        Self {
+            name,
+            site: crashed.site,
+            start,
+            steps: Vec::new(),
+            at_first,
+            not_synced: false,
+            protocol: 0,
+        }
+    }
+
+    /// The steps so far are the protocol; what follows shows what it left.
+    pub(super) fn and_then(mut self) -> Self {
+        self.protocol = self.steps.len();
+        self
     }
 
     /// Then some documents are written in one transaction.

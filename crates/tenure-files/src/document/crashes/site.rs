@@ -40,13 +40,24 @@ impl Site {
 
     /// A disk with these documents, everything durable.
     pub(super) fn start(&self, world: &World) -> State {
+        self.start_with(world, |state, path, bytes| state.add_file(path, bytes))
+    }
+
+    /// The same, but for the content of the documents, which is only cached.
+    pub(super) fn start_not_synced(&self, world: &World) -> State {
+        self.start_with(world, |state, path, bytes| {
+            state.add_file_not_synced(path, bytes);
+        })
+    }
+
+    fn start_with(&self, world: &World, add: impl Fn(&mut State, &Path, &[u8])) -> State {
         let mut state = State::default();
         for document in &self.documents {
             state.add_directory(document.parent().unwrap());
         }
         for (path, seen) in self.documents.iter().zip(&world.documents) {
             if let Some(text) = &seen.text {
-                state.add_file(path, text.as_bytes());
+                add(&mut state, path, text.as_bytes());
             }
         }
         state
@@ -62,6 +73,11 @@ impl Site {
             site: self,
             documents: Some(documents),
         }
+    }
+
+    /// Where they are.
+    pub(super) fn paths(&self) -> &[PathBuf] {
+        &self.documents
     }
 
     pub(super) fn len(&self) -> usize {
@@ -128,6 +144,11 @@ impl Process<'_> {
         self.documents()
             .clean(&self.site.documents[document])
             .map(drop)
+    }
+
+    /// What crashed writers left.
+    pub(super) fn leftovers(&self, document: usize) -> Result<Vec<PathBuf>> {
+        self.documents().leftovers(&self.site.documents[document])
     }
 
     fn documents(&self) -> &Documents {

@@ -37,16 +37,6 @@ impl World {
         world
     }
 
-    /// The same, but all written with this token.
-    pub(super) fn fenced(&self, token: u64) -> Self {
-        let mut world = self.clone();
-        world
-            .documents
-            .iter_mut()
-            .for_each(|seen| seen.token = Some(token));
-        world
-    }
-
     fn texts(&self) -> impl Iterator<Item = Option<&str>> {
         self.documents.iter().map(|seen| seen.text.as_deref())
     }

@@ -1,0 +1,173 @@
+//! What the simulated disk claims.
+
+use super::*;
+use std::collections::BTreeSet;
+
+const DIRECTORY: &str = "/d";
+const TARGET: &str = "/d/a";
+const TEMPORARY: &str = "/d/t";
+
+/// A directory that holds `a`, which says `old`.
+fn disk() -> SimulatedDisk {
+    let mut state = State::default();
+    state.add_directory(DIRECTORY);
+    state.add_file(TARGET, b"old");
+    SimulatedDisk::new(state, Fault::None)
+}
+
+/// What a name may say after a power loss now; None where it is not there.
+fn after_power_loss(disk: &SimulatedDisk, path: &str) -> BTreeSet<Option<String>> {
+    let mut found = BTreeSet::new();
+    disk.state().after_power_loss(&mut |state| {
+        let file = state.file(Path::new(path)).unwrap();
+        found.insert(file.map(|file| String::from_utf8(file.bytes.clone()).unwrap()));
+    });
+    found
+}
+
+fn set<const N: usize>(contents: [Option<&str>; N]) -> BTreeSet<Option<String>> {
+    contents.map(|content| content.map(str::to_owned)).into()
+}
+
+#[test]
+fn a_new_file_that_was_not_synced_may_be_gone_empty_torn_or_whole() {
+    let disk = disk();
+    let mut file = disk.create(Path::new(TEMPORARY)).unwrap();
+    file.write(b"word").unwrap();
+    let expected = [
+        None,
+        Some(""),
+        Some("wo"),
+        Some("wor"),
+        Some("\0\0\0\0"),
+        Some("\0\0rd"),
+        Some("word"),
+    ];
+    assert_eq!(after_power_loss(&disk, TEMPORARY), set(expected));
+    assert_eq!(after_power_loss(&disk, TARGET), set([Some("old")]));
+}
+
+#[test]
+fn a_synced_file_keeps_its_content_but_not_its_name() {
+    let disk = disk();
+    let mut file = disk.create(Path::new(TEMPORARY)).unwrap();
+    file.write(b"word").unwrap();
+    file.sync().unwrap();
+    assert_eq!(
+        after_power_loss(&disk, TEMPORARY),
+        set([None, Some("word")])
+    );
+    disk.sync_directory(Path::new(DIRECTORY)).unwrap();
+    assert_eq!(after_power_loss(&disk, TEMPORARY), set([Some("word")]));
+}
+
+#[test]
+fn a_synced_name_does_not_keep_its_content() {
+    let disk = disk();
+    let mut file = disk.create(Path::new(TEMPORARY)).unwrap();
+    file.write(b"w").unwrap();
+    disk.sync_directory(Path::new(DIRECTORY)).unwrap();
+    let expected = set([Some(""), Some("\0"), Some("w")]);
+    assert_eq!(after_power_loss(&disk, TEMPORARY), expected);
+}
+
+#[test]
+fn a_rename_is_old_or_new_and_its_source_may_stay_or_go_with_either() {
+    let disk = disk();
+    let mut file = disk.create(Path::new(TEMPORARY)).unwrap();
+    file.write(b"new").unwrap();
+    file.sync().unwrap();
+    disk.sync_directory(Path::new(DIRECTORY)).unwrap();
+    disk.rename(Path::new(TEMPORARY), Path::new(TARGET))
+        .unwrap();
+    let mut found = BTreeSet::new();
+    disk.state().after_power_loss(&mut |state| {
+        let bytes = |path: &str| {
+            let file = state.file(Path::new(path)).unwrap();
+            file.map(|file| file.bytes.clone())
+        };
+        found.insert((bytes(TARGET), bytes(TEMPORARY)));
+    });
+    let (old, new) = (Some(b"old".to_vec()), Some(b"new".to_vec()));
+    let expected = [
+        (old.clone(), new.clone()),
+        (old, None),
+        (new.clone(), new.clone()),
+        (new, None),
+    ];
+    assert_eq!(found, BTreeSet::from(expected));
+}
+
+#[test]
+fn a_removed_name_may_come_back_until_its_directory_is_synced() {
+    let disk = disk();
+    disk.remove(Path::new(TARGET)).unwrap();
+    assert_eq!(after_power_loss(&disk, TARGET), set([None, Some("old")]));
+    disk.sync_directory(Path::new(DIRECTORY)).unwrap();
+    assert_eq!(after_power_loss(&disk, TARGET), set([None]));
+}
+
+#[test]
+fn directories_are_independent() {
+    let mut state = State::default();
+    state.add_directory("/d");
+    state.add_directory("/e");
+    state.add_file("/d/a", b"old");
+    state.add_file("/e/b", b"old");
+    let disk = SimulatedDisk::new(state, Fault::None);
+    disk.remove(Path::new("/d/a")).unwrap();
+    disk.remove(Path::new("/e/b")).unwrap();
+    disk.sync_directory(Path::new("/e")).unwrap();
+    assert_eq!(after_power_loss(&disk, "/d/a"), set([None, Some("old")]));
+    assert_eq!(after_power_loss(&disk, "/e/b"), set([None]));
+}
+
+#[test]
+fn an_ignored_sync_keeps_nothing_and_the_next_one_does() {
+    let mut state = State::default();
+    state.add_directory(DIRECTORY);
+    let disk = SimulatedDisk::new(state, Fault::IgnoreSync(0));
+    drop(disk.create(Path::new(TARGET)).unwrap());
+    disk.sync_directory(Path::new(DIRECTORY)).unwrap();
+    assert_eq!(after_power_loss(&disk, TARGET), set([None, Some("")]));
+    disk.sync_directory(Path::new(DIRECTORY)).unwrap();
+    assert_eq!(after_power_loss(&disk, TARGET), set([Some("")]));
+    assert_eq!(disk.syncs(), 2);
+}
+
+#[test]
+fn content_whose_sync_failed_is_not_saved_by_the_next_one() {
+    let mut state = State::default();
+    state.add_directory(DIRECTORY);
+    let disk = SimulatedDisk::new(state, Fault::Fail(2, Errno::IO));
+    let mut file = disk.create(Path::new(TARGET)).unwrap();
+    file.write(b"x").unwrap();
+    file.sync().unwrap_err();
+    file.sync().unwrap();
+    disk.sync_directory(Path::new(DIRECTORY)).unwrap();
+    let expected = set([Some(""), Some("\0"), Some("x")]);
+    assert_eq!(after_power_loss(&disk, TARGET), expected);
+}
+
+#[test]
+fn a_write_that_fails_has_written_a_part() {
+    let mut state = State::default();
+    state.add_directory(DIRECTORY);
+    let disk = SimulatedDisk::new(state, Fault::Fail(1, Errno::NOSPC));
+    let mut file = disk.create(Path::new(TARGET)).unwrap();
+    let error = file.write(b"1234").unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+    let found = disk.read(Path::new(TARGET), 10).unwrap().unwrap();
+    assert_eq!(found.bytes, b"12");
+}
+
+#[test]
+fn every_state_between_two_operations_is_remembered() {
+    let disk = disk();
+    disk.remove(Path::new(TARGET)).unwrap();
+    disk.read(Path::new(TARGET), 10).unwrap();
+    disk.sync_directory(Path::new(DIRECTORY)).unwrap();
+    let done: Vec<usize> = disk.history().iter().map(|(done, _)| *done).collect();
+    assert_eq!(done, [0, 1, 3]);
+    assert_eq!(disk.operations().len(), 3);
+}
