@@ -1,6 +1,6 @@
 //! `tenure break`: a person takes a lease away from its holder.
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -10,9 +10,11 @@ use tenure_core::decide::BREAK_MS;
 
 use crate::cli::{self, Global};
 use crate::context::{Context, WAIT_DEFAULT, owner};
-use crate::people::{process_is_gone, record};
+use crate::people::{agreed, can_ask, process_is_gone, record};
 use crate::report::Failure;
 use crate::{output, runtime};
+
+const QUESTION: &str = "Its holder may still be at work. Break it? Type yes: ";
 
 /// Shows the lease, asks, and breaks it.
 pub fn break_lease(global: &Global, options: &cli::Break) -> Result<ExitCode, Failure> {
@@ -32,7 +34,7 @@ pub fn break_lease(global: &Global, options: &cli::Break) -> Result<ExitCode, Fa
             // Before the question: whoever may not do it is not asked.
             check_person(&keeper, &actor, &lease)?;
             show(&lease);
-            if !options.yes && !agreed().map_err(Failure::output)? {
+            if !options.yes && !agreed(QUESTION).map_err(Failure::output)? {
                 let message = format!("lease {} was not broken", lease.lease);
                 return Err(Failure::Declined(message));
             }
@@ -66,10 +68,6 @@ async fn where_it_is(context: &Context, lease: &LeaseId) -> tenure::Result<Keepe
     Ok(locks)
 }
 
-fn can_ask() -> bool {
-    io::stdin().is_terminal() && io::stderr().is_terminal()
-}
-
 fn check_person(keeper: &Keeper, actor: &Owner, lease: &Lease) -> tenure::Result<()> {
     if !keeper.settings().automated.covers(actor) {
         return Ok(());
@@ -90,17 +88,6 @@ fn show(lease: &Lease) {
         false => "",
     };
     let _ = write!(io::stderr(), "{}{gone}", record(lease));
-}
-
-/// Anything but a plain yes is no.
-fn agreed() -> io::Result<bool> {
-    write!(
-        io::stderr(),
-        "Its holder may still be at work. Break it? Type yes: "
-    )?;
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer)?;
-    Ok(answer.trim().eq_ignore_ascii_case("yes"))
 }
 
 fn outcome(lease: &Lease) -> String {

@@ -27,8 +27,18 @@ pub struct Context {
 impl Context {
     /// Chooses the store. A `tenure.toml` that does not count gets a word on standard error.
     pub fn new(global: &Global) -> Result<Self> {
+        Self::with(global.store.as_deref())
+    }
+
+    /// Chooses none, for what needs the settings only: that no store can be found here, for want
+    /// of a home perhaps, does not matter then.
+    pub fn without_store() -> Result<Self> {
+        Self::with(Some("memory:"))
+    }
+
+    fn with(store: Option<&str>) -> Result<Self> {
         let environment = Environment::of_process()?;
-        let located = locate(global.store.as_deref(), &environment)?;
+        let located = locate(store, &environment)?;
         for ignored in &located.ignored {
             word(&ignored.to_string());
         }

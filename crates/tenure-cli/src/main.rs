@@ -12,6 +12,8 @@
 //! | `run/` | takes locks, runs a command under them, releases them |
 //! | `lock`, `renew`, `release`, `upgrade`, `check` | leases of their own, one command each |
 //! | `several` | one thing done to several leases |
+//! | `doc/` | JSON documents |
+//! | `log` | the lock log |
 //! | `ls/`, `audit`, `recover`, `break_lease` | for people who look and mend |
 //! | `doctor/`, `completions` | the other commands, one each |
 
@@ -21,10 +23,12 @@ mod check;
 mod cli;
 mod completions;
 mod context;
+mod doc;
 mod doctor;
 mod exit;
 mod help;
 mod lock;
+mod log;
 mod ls;
 mod nesting;
 mod output;
@@ -43,8 +47,8 @@ mod waiting;
 
 use std::process::ExitCode;
 
-use crate::cli::{Cli, Command};
-use crate::report::Report;
+use crate::cli::{Cli, Command, Global};
+use crate::report::{Failure, Report};
 
 fn main() -> ExitCode {
     let cli = match cli::parse(std::env::args_os().collect()) {
@@ -53,24 +57,29 @@ fn main() -> ExitCode {
     };
     let Cli { global, command } = cli;
     let report = Report::new(global.json);
-    let outcome = match command {
-        Command::Run(options) => run::run(&global, *options, report),
-        Command::Lock(options) => lock::lock(&global, *options),
-        Command::Renew(options) => renew::renew(&global, options),
-        Command::Release(options) => release::release(&global, options),
-        Command::Upgrade(options) => upgrade::upgrade(&global, options),
-        Command::Downgrade(options) => upgrade::downgrade(&global, options),
-        Command::Check(options) => check::check(&global, &options),
-        Command::Ls(options) => ls::ls(&global, &options),
-        Command::Recover(options) => recover::recover(&global, &options),
-        Command::Break(options) => break_lease::break_lease(&global, &options),
-        Command::Audit(options) => audit::audit(&global, options),
-        Command::Doctor => doctor::doctor(&global),
-        Command::Completions { shell } => completions::completions(shell),
-        Command::Hold { resource } => doctor::hold(&global, &resource),
-    };
+    let outcome = log::start().and_then(|()| carry_out(&global, command, report));
     match outcome {
         Ok(code) => code,
         Err(failure) => report.failure(&failure),
+    }
+}
+
+fn carry_out(global: &Global, command: Command, report: Report) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Run(options) => run::run(global, *options, report),
+        Command::Lock(options) => lock::lock(global, *options),
+        Command::Renew(options) => renew::renew(global, options),
+        Command::Release(options) => release::release(global, options),
+        Command::Upgrade(options) => upgrade::upgrade(global, options),
+        Command::Downgrade(options) => upgrade::downgrade(global, options),
+        Command::Check(options) => check::check(global, &options),
+        Command::Ls(options) => ls::ls(global, &options),
+        Command::Recover(options) => recover::recover(global, &options),
+        Command::Break(options) => break_lease::break_lease(global, &options),
+        Command::Audit(options) => audit::audit(global, options),
+        Command::Doc { command } => doc::doc(global, *command),
+        Command::Doctor => doctor::doctor(global),
+        Command::Completions { shell } => completions::completions(shell),
+        Command::Hold { resource } => doctor::hold(global, &resource),
     }
 }

@@ -15,7 +15,7 @@ use tenure::{Error, Result};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// What is passed on to the command, and ends a wait.
-const ENDING: [libc::c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+pub const ENDING: [libc::c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
 /// Something happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,7 +114,8 @@ pub fn unavailable(source: io::Error) -> Error {
     Error::io("prepare for signals in", Path::new("this process"), source)
 }
 
-fn is_ignored(number: libc::c_int) -> bool {
+/// Whether a signal was ignored from the start, or is by now.
+pub fn is_ignored(number: libc::c_int) -> bool {
     // SAFETY: zero is a valid `sigaction`; with a null pointer for the new action the call
     // only writes the present one to `action`.
     let action = unsafe {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tenure_core::{Error, Lease, Mode, Resource, Result, Token, UpgradeRequest};
 
+use crate::log::Logged;
 use crate::poison::lock;
 use crate::retry::retry;
 use crate::session::{Claim, GaveUp, Patience, Shared, wait};
@@ -36,6 +37,8 @@ pub struct Guard {
     /// Ends after the lease: while the store holds it, the session counts it as held.
     claim: Option<Claim>,
     released: bool,
+    /// Ends last, when the lock is given back.
+    log: Logged,
 }
 
 /// A release that failed, and the guard that still holds.
@@ -49,7 +52,7 @@ pub struct ReleaseError {
 }
 
 impl Guard {
-    pub(crate) fn new(session: Arc<Shared>, claim: Claim, lease: Lease) -> Guard {
+    pub(crate) fn new(session: Arc<Shared>, claim: Claim, lease: Lease, log: Logged) -> Guard {
         let store = Arc::clone(session.keeper.store());
         let retry = session.keeper.settings().retry.clone();
         let hold = Arc::new(Hold::new(store, lease, retry));
@@ -58,6 +61,7 @@ impl Guard {
             session,
             claim: Some(claim),
             released: false,
+            log,
         };
         // Only with the guard made: if this panics, for want of a runtime, it releases.
         guard.session.watch.add(&guard.hold);
@@ -210,6 +214,7 @@ impl Guard {
     /// is bound to nothing here: one bound to the session would be held until that ends.
     pub(crate) fn leave(mut self) {
         self.released = true;
+        self.log.leave();
         if let Some(claim) = self.claim.take() {
             claim.leave();
         }

@@ -61,6 +61,7 @@ mod guard;
 mod keeper;
 mod leases;
 pub mod locate;
+mod log;
 pub mod memory;
 mod poison;
 mod random;

@@ -5,9 +5,11 @@
 //! | `run` | the words of `run` |
 //! | `leases` | `lock`, and what is done to its leases |
 //! | `look` | `ls`, `audit`, `recover`, `break` |
+//! | `doc` | the words of `doc` |
 //! | `values` | how single values are read |
 //! | `refusal` | what is said of a command line that cannot be read |
 
+mod doc;
 mod leases;
 mod look;
 mod refusal;
@@ -21,11 +23,12 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use tenure::Resource;
 
 use crate::help;
+pub use doc::{Access, Compat, Doc, DocClean, DocRead, DocUpdate, DocWrite, Patience, WriteTerms};
 pub use leases::{Check, Downgrade, Lock, Release, Renew, Upgrade};
 pub use look::{Audit, Break, Ls, Recover};
 pub use refusal::Refusal;
 pub use run::Run;
-pub use values::{Slot, Wanted};
+pub use values::{Slot, TokenOf, Wanted};
 
 /// The word before a command that is none of the user's: the other side of `doctor`.
 pub const HOLD: &str = "__hold";
@@ -93,6 +96,12 @@ pub enum Command {
     /// Show who did what to a lock, when and why
     #[command(after_long_help = help::AUDIT_LONG)]
     Audit(Audit),
+    /// Read, write, change and clean JSON documents that are never torn
+    #[command(after_long_help = help::DOC_LONG)]
+    Doc {
+        #[command(subcommand)]
+        command: Box<Doc>,
+    },
     /// Say which store is used and why, and prove that it locks
     #[command(after_long_help = help::DOCTOR_LONG)]
     Doctor,

@@ -15,6 +15,8 @@ pub struct Refusal {
     json: bool,
     /// The command it is about, if there is one.
     command: Option<String>,
+    /// The word that says what to do to a document, if it is about one.
+    of_doc: Option<String>,
     /// There is no `--` on it.
     undivided: bool,
 }
@@ -24,7 +26,10 @@ impl Refusal {
         Self {
             error,
             json: wants_json(arguments),
-            command: command_in(arguments),
+            command: command_in(&Cli::command(), arguments),
+            of_doc: Cli::command()
+                .find_subcommand("doc")
+                .and_then(|doc| command_in(doc, arguments)),
             undivided: !arguments.iter().any(|word| word == "--"),
         }
     }
@@ -32,9 +37,14 @@ impl Refusal {
     /// What a person who knows similar commands gets wrong first.
     fn tip(&self) -> Option<&'static str> {
         let missing = self.error.kind() == ErrorKind::MissingRequiredArgument;
-        let is_run = self.command.as_deref() == Some("run");
-        (missing && is_run && self.undivided)
-            .then_some("put -- before the command, as in: tenure run build -- make")
+        let tip = match (self.command.as_deref()?, self.of_doc.as_deref()) {
+            ("run", _) => "put -- before the command, as in: tenure run build -- make",
+            ("doc", Some("update")) => {
+                "put -- before the command, as in: tenure doc update a.json -- jq '.n += 1'"
+            }
+            _ => return None,
+        };
+        (missing && self.undivided).then_some(tip)
     }
 
     fn message(&self) -> String {
@@ -51,9 +61,13 @@ impl Refusal {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
         );
         if self.json && !asked_for {
-            let remedy = match &self.command {
-                Some(command) => format!("look at: tenure {command} --help"),
-                None => "look at: tenure --help".into(),
+            let remedy = match (self.command.as_deref(), &self.of_doc) {
+                (Some("doc"), Some(command)) => self.tip().map_or_else(
+                    || format!("look at: tenure doc {command} --help"),
+                    str::to_owned,
+                ),
+                (Some(command), _) => format!("look at: tenure {command} --help"),
+                (None, _) => "look at: tenure --help".into(),
             };
             return Report::new(true).usage(&self.message(), remedy);
         }
@@ -70,8 +84,7 @@ impl Refusal {
 }
 
 /// Which command is meant, for a command line that could not be read.
-fn command_in(arguments: &[OsString]) -> Option<String> {
-    let definition = Cli::command();
+fn command_in(definition: &clap::Command, arguments: &[OsString]) -> Option<String> {
     let own = arguments.iter().skip(1).take_while(|word| *word != "--");
     let mut words = own.filter_map(|word| word.to_str());
     let known = |word: &&str| definition.find_subcommand(word).is_some();
@@ -93,13 +106,15 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_a_divider_is_told_where_to_put_it() {
+    fn a_command_without_a_divider_is_told_where_to_put_it() {
         let tip = |text: &str| {
             let refusal = crate::cli::parse(arguments(text)).map(drop).unwrap_err();
             refusal.tip().is_some()
         };
         assert!(tip("tenure run build make") && tip("tenure run build"));
         assert!(!tip("tenure run -- make") && !tip("tenure lock"));
+        assert!(tip("tenure doc update a.json jq .") && tip("tenure doc update a.json"));
+        assert!(!tip("tenure doc update -- jq") && !tip("tenure doc write"));
     }
 
     #[test]
@@ -110,7 +125,7 @@ mod tests {
 
     #[test]
     fn the_command_is_known_even_where_the_rest_is_not() {
-        let of = |text: &str| command_in(&arguments(text));
+        let of = |text: &str| command_in(&Cli::command(), &arguments(text));
         assert_eq!(of("tenure break --nonsense").as_deref(), Some("break"));
         assert_eq!(of("tenure --json nonsense"), None);
     }

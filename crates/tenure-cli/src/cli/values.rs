@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};
 use serde_json::Value;
-use tenure::{Mode, Resource, TTL_MAX, TTL_MIN, Timestamp, clock, duration};
+use tenure::{Mode, Resource, TTL_MAX, TTL_MIN, Timestamp, Token, clock, duration};
 use tenure_core::audit::REASON_BYTES_MAX;
+use tenure_files::Expect;
 
 /// A resource that is to be locked, with its own mode or without.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,6 +75,50 @@ impl Slot {
         let resource = Resource::parse_bytes(&spelled).map_err(|error| error.to_string())?;
         Ok(Self { resource, capacity })
     }
+}
+
+/// `RESOURCE#N`: the token of a grant, and what it is of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenOf {
+    pub resource: Resource,
+    pub token: Token,
+}
+
+impl TokenOf {
+    /// Cuts at the last `#`.
+    fn parse(text: &[u8]) -> Result<Self, String> {
+        let wrong = || "a token is RESOURCE#N, such as deploy#7".to_owned();
+        let cut = text.iter().rposition(|byte| *byte == b'#');
+        let (name, number) = text.split_at(cut.ok_or_else(wrong)?);
+        let number = str::from_utf8(&number[1..]).map_err(|_| wrong())?;
+        let token = number.parse::<Token>();
+        Ok(Self {
+            resource: Resource::parse_bytes(name).map_err(|error| error.to_string())?,
+            token: token.map_err(|error| format!("{}: {error}", wrong()))?,
+        })
+    }
+}
+
+pub fn parse_token() -> impl TypedValueParser<Value = TokenOf> {
+    OsStringValueParser::new().try_map(|text| TokenOf::parse(text.as_bytes()))
+}
+
+/// The version a document must be at, or that there must be none.
+pub fn parse_expect(text: &str) -> Result<Expect, String> {
+    match text {
+        "absent" => Ok(Expect::Absent),
+        version => match version.parse() {
+            Ok(version) => Ok(Expect::Version(version)),
+            Err(problem) => Err(format!("{problem}, or `absent`")),
+        },
+    }
+}
+
+/// A document as it will be written: the text given, checked, with a newline at the end.
+pub fn parse_document(text: &str) -> Result<String, String> {
+    serde_json::from_str::<serde::de::IgnoredAny>(text)
+        .map_err(|error| format!("not JSON: {error}"))?;
+    Ok(text.trim().to_owned() + "\n")
 }
 
 pub fn parse_wanted() -> impl TypedValueParser<Value = Wanted> {
@@ -212,6 +257,41 @@ mod tests {
         }
         assert!(slot("build").unwrap_err().contains("build:2"));
         assert!(slot("build:0").unwrap_err().contains("from 1 to 1000"));
+    }
+
+    #[test]
+    fn a_token_is_cut_at_the_last_number_sign() {
+        let token = |text: &str| TokenOf::parse(text.as_bytes());
+        let deploy = token("deploy#7").unwrap();
+        assert_eq!(
+            (deploy.resource.as_str(), deploy.token.get()),
+            ("name:deploy", 7)
+        );
+        for text in ["deploy", "deploy#", "#7", "deploy#x", "deploy#-1", "a#b#7"] {
+            assert!(token(text).is_err(), "{text}");
+        }
+        assert!(token("deploy").unwrap_err().contains("deploy#7"));
+    }
+
+    #[test]
+    fn a_version_or_its_absence_can_be_expected() {
+        assert_eq!(parse_expect("absent"), Ok(Expect::Absent));
+        let version = "ab".repeat(32);
+        assert!(matches!(parse_expect(&version), Ok(Expect::Version(_))));
+        let problem = parse_expect("latest").unwrap_err();
+        assert!(
+            problem.contains("64 hexadecimal") && problem.contains("absent"),
+            "{problem}"
+        );
+    }
+
+    #[test]
+    fn a_document_on_the_command_line_must_be_json_and_keeps_its_spelling() {
+        assert_eq!(
+            parse_document(" {\"n\": 1.50}"),
+            Ok("{\"n\": 1.50}\n".into())
+        );
+        assert!(parse_document("{n: 1}").unwrap_err().contains("not JSON"));
     }
 
     #[test]

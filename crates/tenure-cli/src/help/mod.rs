@@ -1,10 +1,12 @@
 //! The texts of `--help` that do not belong to a single option.
 
+mod doc;
 mod leases;
 mod look;
 mod operate;
 mod run;
 
+pub use doc::{DOC_CLEAN_LONG, DOC_LONG, DOC_READ_LONG, DOC_UPDATE_LONG, DOC_WRITE_LONG};
 pub use leases::{CHECK_LONG, DOWNGRADE_LONG, LOCK_LONG, RELEASE_LONG, RENEW_LONG, UPGRADE_LONG};
 pub use look::{AUDIT_LONG, BREAK_LONG, LS_LONG, RECOVER_LONG};
 pub use operate::{COMPLETIONS_LONG, DOCTOR_LONG};
@@ -28,6 +30,9 @@ Locks:
   break        Take a lease away from its holder
   audit        Show who did what to a lock, when and why
 
+Files:
+  doc          Read, write, change and clean JSON documents that are never torn
+
 Operate:
   doctor       Say which store is used and why, and prove that it locks
   completions  Print completions for a shell
@@ -45,6 +50,7 @@ Examples:
   tenure run --slot test:2 -- cargo test       two at a time on this machine
   tenure lock deploy --ttl 1h                  until released, or for an hour
   tenure ls                                    who holds what, and who waits
+  tenure doc update a.json -- jq '.n += 1'     change a file, safe from others
 
 Store: --store, else TENURE_STORE, else the nearest tenure.toml upwards, else
   <git common dir>/tenure/tenure.db inside a git repository, so that worktrees
@@ -53,7 +59,7 @@ Store: --store, else TENURE_STORE, else the nearest tenure.toml upwards, else
 Exit codes:
   0    done; `run` passes on the code of its command (128 + signal)
   1    other                        75   busy, or timed out
-  2    usage                        76   conflict: order, re-entry, key
+  2    usage                        76   conflict: order, version, key
   65   bad input, corrupt data      77   not allowed: fenced, over, not yours
   66   not found                    78   bad configuration
   69   store unreachable            79   the lock was lost while the command ran

@@ -1,5 +1,6 @@
 //! Leases in words: who holds what, since when, and whether that process is still there.
 
+mod ask;
 mod record;
 mod text;
 
@@ -8,6 +9,7 @@ use std::time::Duration;
 use tenure::{Binding, Keeper, Lease, LeaseId, LeaseState, clock, duration};
 
 use crate::cli::Slot;
+pub use ask::{agreed, can_ask};
 pub use record::{ago, record};
 pub use text::{columns, cut, visible};
 

@@ -40,6 +40,13 @@ pub enum Failure {
         /// What the system said.
         source: io::Error,
     },
+    /// A command whose output was wanted failed.
+    Command {
+        /// What it did, and what was not done because of it.
+        message: String,
+        /// Its exit code, which is passed on.
+        code: u8,
+    },
     /// Our own output could not be written.
     Output(io::Error),
 }
@@ -68,6 +75,7 @@ impl Failure {
                 io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory => exit::OTHER,
                 _ => exit::NOT_EXECUTABLE,
             },
+            Failure::Command { code, .. } => *code,
             Failure::Output(_) => exit::OTHER,
         }
     }
@@ -97,6 +105,10 @@ impl Failure {
                 };
                 let message = format!("cannot run {program}: {source}");
                 (kind, message, None, "check the command after --".to_owned())
+            }
+            Failure::Command { message, .. } => {
+                let remedy = "look at what it said on standard error, and try again".to_owned();
+                ("command_failed", message.clone(), None, remedy)
             }
             Failure::Output(source) => {
                 let message = format!("cannot write to standard output: {source}");

@@ -210,7 +210,7 @@ fn inherited(launch: &Launch<'_>) -> Result<Vec<OwnedFd>, Failure> {
 }
 
 /// Makes the kernel kill the command when we die.
-fn die_with_parent(command: &mut Command) {
+pub fn die_with_parent(command: &mut Command) {
     let parent = process::getpid();
     let step = move || {
         process::set_parent_process_death_signal(Some(Signal::KILL))?;

@@ -27,6 +27,7 @@ use crate::nesting::{self, Ancestors, Outer, Outers, Plan};
 use crate::report::{Failure, Report, word};
 use crate::signals::Signals;
 use crate::{exit, runtime};
+pub use child::die_with_parent;
 use child::{Child, Launch};
 use environment::Under;
 use taken::{Asked, Limit, Taken};

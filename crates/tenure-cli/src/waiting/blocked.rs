@@ -13,25 +13,23 @@ use crate::people::{ends, held_by, outlived};
 #[derive(Debug)]
 pub struct Blocked {
     pub resource: Resource,
-    mode: Mode,
+    pub mode: Mode,
     /// How many slots there are, where it is one that is waited for.
-    slots: Option<u32>,
+    pub slots: Option<u32>,
     pub holders: Vec<Lease>,
     /// Those of the holders whose `run` is gone.
-    outlived: Vec<LeaseId>,
-    /// How to see a holder that left no record, where that can be.
-    see: Option<String>,
+    pub outlived: Vec<LeaseId>,
+    /// What is known of a holder that left no record, where there can be one.
+    pub unrecorded: Option<String>,
     /// Our place in the queue, where the store knows it.
-    position: Option<usize>,
+    pub position: Option<usize>,
 }
 
 impl Blocked {
     /// Who is in the way: `held (write) by …`. None if nobody is.
     pub fn by(&self) -> Option<String> {
-        match (&self.holders[..], &self.see) {
-            ([], Some(see)) => Some(format!(
-                "held by a program that leaves no record; see: {see}"
-            )),
+        match (&self.holders[..], &self.unrecorded) {
+            ([], Some(unrecorded)) => Some(format!("held by {unrecorded}")),
             ([], None) => None,
             ([one, rest @ ..], _) => {
                 let more = match rest.len() {
@@ -92,7 +90,7 @@ pub async fn what_blocks(wait: &Wait<'_>, since: Timestamp) -> Option<Blocked> {
             slots: wait.slots,
             outlived: outlived(session.keeper(), &holders).await,
             holders,
-            see: place.without_record(),
+            unrecorded: place.without_record().map(unrecorded),
             position: own_position(session, &waiting, *mode, since),
         };
         if !blocked.holders.is_empty() || blocked.position.is_some() {
@@ -102,6 +100,11 @@ pub async fn what_blocks(wait: &Wait<'_>, since: Timestamp) -> Option<Blocked> {
         first_missing = first_missing.or(Some(blocked));
     }
     first_missing
+}
+
+/// A program that only knows kernel locks, and the command that finds it.
+pub fn unrecorded(see: String) -> String {
+    format!("a program that leaves no record; see: {see}")
 }
 
 async fn look(keeper: &Keeper, resource: &Resource) -> tenure::Result<(Vec<Lease>, Vec<Waiting>)> {
@@ -172,7 +175,7 @@ pub mod tests {
             slots: None,
             holders,
             outlived: Vec::new(),
-            see: None,
+            unrecorded: None,
             position,
         }
     }
@@ -205,7 +208,7 @@ pub mod tests {
     #[test]
     fn a_holder_without_a_record_is_looked_for_by_its_file() {
         let mut blocked = blocked(vec![], None);
-        blocked.see = Some("fuser /s/x".into());
+        blocked.unrecorded = Some(unrecorded("fuser /s/x".into()));
         let words = in_words(
             Some(&blocked),
             Duration::from_secs(1),

@@ -2,6 +2,7 @@
 //! line. Elsewhere: sparse lines that say both.
 
 mod blocked;
+mod document;
 mod screen;
 
 use std::convert::Infallible;
@@ -12,6 +13,7 @@ use tenure::{Error, LeaseId, LockSet, Result, Session, clock};
 use tokio::time::{Instant, sleep_until};
 
 use crate::signals::Signals;
+pub use document::{Documents, Telling, name_of};
 use screen::Screen;
 
 /// What is waited for.

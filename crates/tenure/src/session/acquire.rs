@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::held::Refusal;
 use super::turn::Turn;
 use super::{Claim, GaveUp, Options, Patience, Shared, wait};
-use crate::{Guard, random};
+use crate::{Guard, log, random};
 
 /// Asking who is in the way takes no longer: the caller has waited enough.
 const HOLDERS_WAIT_MAX: Duration = Duration::from_secs(1);
@@ -111,15 +111,19 @@ impl Shared {
     ) -> Result<Result<Guard, GaveUp>> {
         let request = self.request(claim.lease.clone(), resource, mode, options, patience);
         let store = self.keeper.store();
+        let asking = log::Asking::new(resource, mode);
         let lease = wait(
             patience,
             &self.keeper.settings().retry,
             || store.try_acquire(&request),
-            || store.acquire(&request),
+            || {
+                asking.waiting();
+                store.acquire(&request)
+            },
         );
         // Nothing is awaited between grant and guard, so no grant is ever without one.
-        let lease = lease.await?;
-        Ok(lease.map(|lease| Guard::new(Arc::clone(self), claim, lease)))
+        let lease = lease.await?.inspect_err(|_| asking.gave_up());
+        Ok(lease.map(|lease| Guard::new(Arc::clone(self), claim, lease, asking.acquired())))
     }
 
     fn request(

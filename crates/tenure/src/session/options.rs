@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use tenure_core::{LeaseId, Mode, Owner, Resource};
+use tenure_core::{Asker, LeaseId, Mode, Owner, Resource, Result};
+
+use super::asker;
 
 /// Who begins a session, and what counts as held by it.
 #[derive(Debug, Clone)]
@@ -24,6 +26,11 @@ impl SessionOptions {
             command: None,
             ancestors: Vec::new(),
         }
+    }
+
+    /// Who asks, for locks that are in no store, such as those of documents.
+    pub fn asker(&self) -> Result<Asker> {
+        asker::asker(self.owner.clone(), self.command.clone())
     }
 }
 

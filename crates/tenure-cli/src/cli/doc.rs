@@ -1,0 +1,155 @@
+//! The words of `doc`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+use tenure::Owner;
+use tenure_files::{Durability, Expect};
+
+use super::values::{TokenOf, parse_document, parse_expect, parse_token, parse_wait};
+use crate::help;
+
+#[derive(Debug, Subcommand)]
+pub enum Doc {
+    /// Print a document, or several as they are at one moment
+    #[command(after_long_help = help::DOC_READ_LONG)]
+    Read(DocRead),
+    /// Put standard input in the place of a document
+    #[command(after_long_help = help::DOC_WRITE_LONG)]
+    Write(DocWrite),
+    /// Pipe a document through a command, under its lock
+    #[command(after_long_help = help::DOC_UPDATE_LONG)]
+    Update(DocUpdate),
+    /// Remove what crashed writers left
+    #[command(after_long_help = help::DOC_CLEAN_LONG)]
+    Clean(DocClean),
+}
+
+#[derive(Debug, Args)]
+pub struct DocRead {
+    /// Print it again each time it changes; for one document
+    #[arg(long)]
+    pub follow: bool,
+    /// Make a document that is missing, with this in it
+    #[arg(long, value_name = "JSON", value_parser = parse_document)]
+    pub create: Option<String>,
+    #[command(flatten)]
+    pub access: Access,
+    /// The documents
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct DocWrite {
+    #[command(flatten)]
+    pub terms: WriteTerms,
+    #[command(flatten)]
+    pub access: Access,
+    /// The document
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct DocUpdate {
+    #[command(flatten)]
+    pub terms: WriteTerms,
+    /// What the command gets for a document that is missing
+    #[arg(long, value_name = "JSON", value_parser = parse_document)]
+    pub create: Option<String>,
+    #[command(flatten)]
+    pub access: Access,
+    /// The documents; several change all or none
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// The command that gets the document and prints the new one, after `--`
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub struct DocClean {
+    /// Do not ask
+    #[arg(long)]
+    pub yes: bool,
+    #[command(flatten)]
+    pub patience: Patience,
+    /// On whose behalf (default: TENURE_OWNER, else user@host)
+    #[arg(long)]
+    pub owner: Option<Owner>,
+    /// A document, or a directory with documents in it
+    #[arg(value_name = "FILE|DIR")]
+    pub path: PathBuf,
+}
+
+/// How long is waited for a document.
+#[derive(Debug, Args)]
+pub struct Patience {
+    /// How long to wait, such as 500ms, 30s, 5m or 1h (default: 5s; 15s with --compat)
+    #[arg(long, value_name = "DURATION", value_parser = parse_wait, conflicts_with = "no_wait")]
+    pub wait: Option<Duration>,
+    /// Do not wait: exit 75 at once if it is held
+    #[arg(long)]
+    pub no_wait: bool,
+}
+
+/// How a document is come by.
+#[derive(Debug, Args)]
+pub struct Access {
+    #[command(flatten)]
+    pub patience: Patience,
+    /// Take the lock of another kind of programs, too: proper-lockfile (Node)
+    #[arg(long, value_name = "PROTOCOL", hide_possible_values = true)]
+    pub compat: Option<Compat>,
+    /// On whose behalf (default: TENURE_OWNER, else user@host)
+    #[arg(long)]
+    pub owner: Option<Owner>,
+}
+
+/// What must be true for a write, and what is true after it.
+#[derive(Debug, Args)]
+pub struct WriteTerms {
+    /// Refuse unless it is at this version, as `read --json` shows it, or absent
+    #[arg(long, value_name = "VERSION|absent", value_parser = parse_expect)]
+    pub expect: Option<Expect>,
+    /// The lock under which it is written: refuse if a later holder wrote it or took over
+    #[arg(long, value_name = "RESOURCE#N", value_parser = parse_token())]
+    pub token: Option<TokenOf>,
+    /// Let the document be guarded by another lock than before
+    #[arg(long, requires = "token")]
+    pub rebind: bool,
+    /// When it counts as written: full (it is on disk), or os (left to the system: faster, but
+    /// lost or torn if the power fails soon after)
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        default_value = "full",
+        hide_possible_values = true
+    )]
+    durability: Level,
+}
+
+impl WriteTerms {
+    /// What is acknowledged when the command ends.
+    pub fn durability(&self) -> Durability {
+        match self.durability {
+            Level::Full => Durability::Full,
+            Level::Os => Durability::Os,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Level {
+    Full,
+    Os,
+}
+
+/// Another protocol that is spoken, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Compat {
+    ProperLockfile,
+}

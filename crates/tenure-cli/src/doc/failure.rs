@@ -1,0 +1,129 @@
+//! What people are told when a command on documents fails: what the library says, with what to do
+//! about it here.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tenure::Error;
+
+use crate::report::Failure;
+
+/// A failure of a command on these files.
+pub fn about(failure: Failure, files: &[&Path]) -> Failure {
+    let Failure::Error(error) = failure else {
+        return failure;
+    };
+    let error = in_other_words(error, files);
+    let remedy = match &error {
+        Error::NotFound(_) => match files.iter().find_map(|file| missing_directory(file)) {
+            Some(directory) => format!(
+                "correct the path, or make the directory with: mkdir -p {}",
+                directory.display()
+            ),
+            None => "correct the path, or say what a new one holds with --create JSON".into(),
+        },
+        Error::Corrupt { path, .. } if path.is_dir() => "name a document in it".into(),
+        Error::Corrupt { path, .. } if is_one_of(path, files) => {
+            "repair it; a good one is put in its place with: tenure doc write FILE < good.json"
+                .into()
+        }
+        Error::Lost { .. } => "nothing was written; look at what is there, and try again".into(),
+        Error::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+            "give this user access to it".into()
+        }
+        _ => return Failure::Error(error),
+    };
+    let (code, remedy) = (None, Some(remedy));
+    Failure::Adjusted {
+        error,
+        code,
+        remedy,
+    }
+}
+
+/// What the same thing is called for documents.
+fn in_other_words(error: Error, files: &[&Path]) -> Error {
+    use io::ErrorKind::{NotADirectory, NotFound};
+    match error {
+        // Nobody waited, so nothing timed out.
+        Error::Timeout {
+            limit,
+            place,
+            holders,
+            ..
+        } if limit.is_zero() => Error::Busy { place, holders },
+        // A directory on the way to a document is missing. A store that is, is another matter.
+        Error::Io {
+            ref path,
+            ref source,
+            ..
+        } if matches!(source.kind(), NotFound | NotADirectory) && leads_to(path, files) => {
+            Error::NotFound(error.to_string())
+        }
+        error => error,
+    }
+}
+
+fn leads_to(path: &Path, files: &[&Path]) -> bool {
+    let leads = |file: &&Path| {
+        let file = std::path::absolute(file).unwrap_or_default();
+        std::path::absolute(path).is_ok_and(|path| file.starts_with(path))
+    };
+    files.iter().any(leads)
+}
+
+/// There is no such document among the files.
+pub fn missing(file: &Path) -> Failure {
+    Error::NotFound(format!("there is no document {}", file.display())).into()
+}
+
+/// The name of a file as JSON has it.
+pub fn name(file: &Path) -> Result<&str, Failure> {
+    file.to_str().ok_or_else(|| {
+        let problem = format!(
+            "{}: a name that is not UTF-8 fits in no JSON",
+            file.display()
+        );
+        Error::BadInput(problem).into()
+    })
+}
+
+fn missing_directory(file: &Path) -> Option<PathBuf> {
+    let path = std::path::absolute(file).ok()?;
+    let directory = path.parent()?;
+    // What stands there may be a file.
+    let missing = directory.try_exists().is_ok_and(|there| !there);
+    missing.then(|| directory.to_owned())
+}
+
+fn is_one_of(path: &Path, files: &[&Path]) -> bool {
+    let place = std::fs::canonicalize(path).ok();
+    let is = |file: &&Path| std::fs::canonicalize(file).ok() == place;
+    place.is_some() && files.iter().any(is)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tenure::Class;
+
+    #[test]
+    fn a_missing_directory_is_not_found_and_a_missing_store_is_unreachable() {
+        let file = Path::new("/no-such-directory/a.json");
+        let class = |path: &str| {
+            let error = Error::io("watch", path, io::Error::from(io::ErrorKind::NotFound));
+            in_other_words(error, &[file]).class()
+        };
+        assert_eq!(class("/no-such-directory"), Class::NotFound);
+        assert_eq!(class("/no-such-directory/a.json"), Class::NotFound);
+        assert_eq!(class("sqlite:/no-such-directory/t.db"), Class::Unreachable);
+        assert_eq!(class("/no-such-directory/b.json"), Class::Unreachable);
+    }
+
+    #[test]
+    fn the_directory_that_is_missing_is_named() {
+        let missing = |file: &str| missing_directory(Path::new(file));
+        assert_eq!(missing("/no-such/a.json"), Some("/no-such".into()));
+        assert_eq!(missing("/a.json"), None);
+    }
+}

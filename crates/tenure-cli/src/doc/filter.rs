@@ -1,0 +1,118 @@
+//! The command that a document is piped through.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use tenure::Error;
+use tenure_files::DOCUMENT_BYTES_MAX;
+
+use super::interrupt::Interrupt;
+use super::pipe::exchange;
+use crate::exit;
+use crate::report::Failure;
+use crate::run::die_with_parent;
+
+/// A command that gets text and prints text.
+pub struct Filter<'a> {
+    /// The program and its arguments.
+    pub command: &'a [OsString],
+    /// The one document that it is about, if it is one.
+    pub document: Option<PathBuf>,
+    /// Who stays as it was if the command fails: `a.json is`.
+    pub untouched: &'a str,
+    /// Who passes signals on to it.
+    pub interrupt: &'a Interrupt,
+}
+
+impl Filter<'_> {
+    /// Runs it to its end, and answers what it printed. It need not read what it gets.
+    ///
+    /// It is started by this thread, and is killed if this thread ends: what it printed could not be
+    /// written any more.
+    pub fn run(&self, input: &str) -> Result<String, Failure> {
+        let mut child = self.spawn()?;
+        self.interrupt.pass_on_to(child.id());
+        let printed = exchange(&mut child, input.as_bytes(), DOCUMENT_BYTES_MAX);
+        if !matches!(printed, Ok(Some(_))) {
+            let _ = child.kill();
+        }
+        let status = self.reap(&mut child);
+        let printed = printed.map_err(|source| self.failed("talk to", source))?;
+        let Some(printed) = printed else {
+            let most = DOCUMENT_BYTES_MAX >> 20;
+            return Err(self.bad(&format!("printed more than {most} MiB")));
+        };
+        let status = status.map_err(|source| self.failed("wait for", source))?;
+        if !status.success() {
+            return Err(self.ended(status));
+        }
+        String::from_utf8(printed).map_err(|error| {
+            let at = error.utf8_error().valid_up_to();
+            self.bad(&format!("printed what is not UTF-8 at byte {at}"))
+        })
+    }
+
+    fn spawn(&self) -> Result<Child, Failure> {
+        let [program, arguments @ ..] = self.command else {
+            return Err(Error::BadInput("there is no command to run".into()).into());
+        };
+        let mut command = Command::new(program);
+        command.args(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        if let Some(document) = &self.document {
+            command.env("TENURE_DOCUMENT", document);
+        }
+        die_with_parent(&mut command);
+        self.interrupt.open_to_signals(&mut command);
+        command.spawn().map_err(|source| {
+            let program = program.to_string_lossy().into_owned();
+            Failure::Spawn { program, source }
+        })
+    }
+
+    /// Its process id stays its own until nobody passes signals on to it any more.
+    fn reap(&self, child: &mut Child) -> io::Result<ExitStatus> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        let pid = WaitId::Pid(Pid::from_child(child));
+        while matches!(waitid(pid.clone(), options), Err(Errno::INTR)) {}
+        self.interrupt.hold_off();
+        child.wait()
+    }
+
+    /// The name people know it by.
+    pub fn name(&self) -> String {
+        let program = self.command.first().map(Path::new);
+        let name = program.and_then(Path::file_name).unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    }
+
+    fn ended(&self, status: ExitStatus) -> Failure {
+        let (name, untouched) = (self.name(), self.untouched);
+        let (what, code) = match (status.code(), status.signal()) {
+            (Some(code), _) => (format!("{name} exited with {code}"), code),
+            (None, signal) => {
+                let number = signal.unwrap_or_default();
+                let code = exit::SIGNAL_BASE + number;
+                (format!("{name} was ended by signal {number}"), code)
+            }
+        };
+        Failure::Command {
+            message: format!("{what}; {untouched} untouched"),
+            code: u8::try_from(code).unwrap_or(exit::OTHER),
+        }
+    }
+
+    fn bad(&self, what: &str) -> Failure {
+        let (name, untouched) = (self.name(), self.untouched);
+        Error::BadInput(format!("{name} {what}; {untouched} untouched")).into()
+    }
+
+    fn failed(&self, action: &'static str, source: io::Error) -> Failure {
+        Error::io(action, self.name(), source).into()
+    }
+}

@@ -1,0 +1,63 @@
+//! `tenure doc read --follow`: prints a document now, and again each time it changes.
+
+use std::process::ExitCode;
+
+use tenure::{Class, Mode};
+use tenure_files::Content;
+
+use super::desk::Desk;
+use super::{failure, read, text};
+use crate::cli::{DocRead, Global};
+use crate::context::Context;
+use crate::output;
+use crate::people::visible;
+use crate::report::{Failure, word};
+
+/// Goes on until it is ended from outside, or nobody reads what it prints.
+pub fn follow(global: &Global, options: &DocRead) -> Result<ExitCode, Failure> {
+    let [file] = &options.files[..] else {
+        return Err(Failure::Usage {
+            message: "--follow is for one document".into(),
+            remedy: "follow each of them with a command of its own".into(),
+        });
+    };
+    let context = Context::without_store()?;
+    let desk = Desk::open(global, &context, &options.access, &options.files)?;
+    if let Some(text) = &options.create {
+        let wait = desk.wait(&[file], Mode::Write)?;
+        let made = read::make(&desk, &context, file, text, &wait);
+        wait.ended();
+        made.map_err(|failure| failure::about(failure, &[file]))?;
+    }
+    let about = |error| failure::about(Failure::Error(error), &[file]);
+    let mut follow = desk.documents.follow(file).map_err(about)?;
+    loop {
+        match follow.next(None) {
+            Ok(Some(Some(content))) => show(&content, global.json)?,
+            Ok(Some(None)) => word(&format!("there is no document {}", file.display())),
+            Ok(None) => {}
+            // Someone works on it for longer than one waits; there will be news.
+            Err(error) if error.class() == Class::Busy => word(&visible(&error.to_string())),
+            Err(error) => return Err(about(error)),
+        }
+    }
+}
+
+/// Each version ends with a newline. One that is no document is told of, and others will come.
+fn show(content: &Content, json: bool) -> Result<(), Failure> {
+    let shown = match json {
+        true => text::fields(content).map(|fields| format!("{{{fields}}}\n")),
+        false => content.text().map_err(Failure::from).map(|text| {
+            let newline = if text.ends_with('\n') { "" } else { "\n" };
+            format!("{text}{newline}")
+        }),
+    };
+    match shown {
+        Ok(shown) => output::text(&shown),
+        Err(Failure::Error(error)) => {
+            word(&visible(&error.to_string()));
+            Ok(())
+        }
+        Err(failure) => Err(failure),
+    }
+}

@@ -1,0 +1,187 @@
+//! Signals that ask for the end of a command on documents.
+//!
+//! They are blocked in all threads but one, which waits for them and knows how far the command is:
+//!
+//! - It waits for a lock: it says so and exits 130. There is nothing to undo.
+//! - The command under `update` runs: the signal is for that command, as with `run`, unless it came
+//!   from the keyboard, which reaches both. How it ends decides what is written.
+//! - It checks or writes: that takes a moment, and is finished; a command that is started after that
+//!   gets the signal. An end here would leave the lock that programs of Node see, and they would
+//!   wait ten seconds for nobody.
+//! - Otherwise it ends as any program does.
+
+use std::io;
+use std::mem::{self, MaybeUninit};
+use std::os::unix::process::CommandExt;
+use std::process::{self, Command};
+use std::ptr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use tenure::{Error, Resource, Result};
+
+use crate::report::{Failure, Report};
+use crate::signals::{ENDING, is_ignored, set_default, unavailable};
+use crate::waiting::Telling;
+
+/// How far the command is.
+enum Stage {
+    /// Waiting, for this to begin with, and telling people so.
+    Waiting(Resource, Arc<Telling>),
+    /// Its own command runs.
+    Command(libc::pid_t),
+    /// It must not be ended now; the signal that came meanwhile.
+    HeldOff(Option<libc::c_int>),
+    /// Nothing of that.
+    Usual,
+}
+
+/// Listens until the process ends.
+pub struct Interrupt {
+    stage: Arc<Mutex<Stage>>,
+    /// What was blocked before.
+    before: libc::sigset_t,
+}
+
+impl Interrupt {
+    /// Begins to listen, before any other thread is started: those must not get the signals.
+    pub fn listen(report: Report) -> Result<Self> {
+        let stage = Arc::new(Mutex::new(Stage::Usual));
+        let signals = ending();
+        let before = block(&signals);
+        let shared = Arc::clone(&stage);
+        let listen = move || {
+            loop {
+                match next(&signals) {
+                    Ok(signal) => answer(&shared, signal, report),
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(_) => return,
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("signals".into()).spawn(listen);
+        thread.map_err(unavailable)?;
+        Ok(Self { stage, before })
+    }
+
+    /// Lets a command have the signals: it would inherit that they are blocked.
+    pub fn open_to_signals(&self, command: &mut Command) {
+        let before = self.before;
+        let step = move || {
+            // SAFETY: the pointer is valid for the call, which is async-signal-safe.
+            unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, ptr::null_mut()) };
+            Ok(())
+        };
+        // SAFETY: only async-signal-safe calls are made between fork and exec.
+        unsafe { command.pre_exec(step) };
+    }
+
+    /// From here on a signal ends the wait for this.
+    pub fn wait(&self, resource: Resource, telling: Arc<Telling>) {
+        *lock(&self.stage) = Stage::Waiting(resource, telling);
+    }
+
+    /// From here on a signal waits for the end of what is done.
+    pub fn hold_off(&self) {
+        *lock(&self.stage) = Stage::HeldOff(None);
+    }
+
+    /// From here on a signal is for this command, which must not be reaped before the next call.
+    pub fn pass_on_to(&self, command: u32) {
+        let mut stage = lock(&self.stage);
+        let command = command.cast_signed();
+        // One that came before the command could get it, from the keyboard, too.
+        if let Stage::HeldOff(Some(number)) = *stage {
+            send(command, number);
+        }
+        *stage = Stage::Command(command);
+    }
+
+    /// From here on a signal does what it usually does.
+    pub fn end(&self) {
+        *lock(&self.stage) = Stage::Usual;
+    }
+}
+
+fn lock(stage: &Mutex<Stage>) -> MutexGuard<'_, Stage> {
+    stage.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A signal, and whether the kernel sent it to the whole group, as it does for keys.
+struct Arrived {
+    number: libc::c_int,
+    from_keyboard: bool,
+}
+
+fn answer(stage: &Mutex<Stage>, signal: Arrived, report: Report) {
+    // Locked to the end, so that no work begins and no command is reaped meanwhile.
+    let mut stage = lock(stage);
+    match &mut *stage {
+        Stage::Waiting(resource, telling) => {
+            telling.stop();
+            let resource = resource.clone();
+            let failure = Failure::Error(Error::Interrupted { resource });
+            report.failure(&failure);
+            process::exit(failure.code().into());
+        }
+        Stage::Command(_) if signal.from_keyboard => {}
+        Stage::Command(command) => send(*command, signal.number),
+        Stage::HeldOff(meanwhile) => *meanwhile = Some(signal.number),
+        Stage::Usual => die_of(signal.number),
+    }
+}
+
+/// The command is not reaped before the stage is another, so its process id is its own.
+fn send(command: libc::pid_t, number: libc::c_int) {
+    // SAFETY: a plain call.
+    unsafe { libc::kill(command, number) };
+}
+
+/// Those that are not ignored from the start: `nohup tenure doc …` outlives its terminal.
+fn ending() -> libc::sigset_t {
+    // SAFETY: zero is a valid `sigset_t`, and the pointer is valid for the calls.
+    unsafe {
+        let mut set: libc::sigset_t = mem::zeroed();
+        for number in ENDING.into_iter().filter(|number| !is_ignored(*number)) {
+            libc::sigaddset(&mut set, number);
+        }
+        set
+    }
+}
+
+/// For this thread and those it starts; answers what was blocked before.
+fn block(signals: &libc::sigset_t) -> libc::sigset_t {
+    // SAFETY: zero is a valid `sigset_t`, and the pointers are valid for the call.
+    unsafe {
+        let mut before: libc::sigset_t = mem::zeroed();
+        libc::pthread_sigmask(libc::SIG_BLOCK, signals, &mut before);
+        before
+    }
+}
+
+fn next(signals: &libc::sigset_t) -> io::Result<Arrived> {
+    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+    // SAFETY: both pointers are valid for the call.
+    let number = unsafe { libc::sigwaitinfo(signals, info.as_mut_ptr()) };
+    if number < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it was zeroed, which is valid, and filled in by the call.
+    let code = unsafe { info.assume_init() }.si_code;
+    Ok(Arrived {
+        number,
+        from_keyboard: code > 0,
+    })
+}
+
+/// Ends this process as the signal would have without us.
+fn die_of(number: libc::c_int) {
+    set_default(number);
+    // SAFETY: zero is a valid `sigset_t`, and the pointers are valid for the calls.
+    unsafe {
+        let mut one: libc::sigset_t = mem::zeroed();
+        libc::sigaddset(&mut one, number);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &one, ptr::null_mut());
+        libc::raise(number);
+    }
+}

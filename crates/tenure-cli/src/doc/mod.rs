@@ -1,0 +1,46 @@
+//! `tenure doc`: JSON documents that many processes read and change.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `desk` | what every one of these commands begins with: settings, owner, wait |
+//! | `read`, `follow`, `write`, `update`, `clean` | the commands, one each |
+//! | `filter`, `pipe` | the command that a document is piped through |
+//! | `bundle` | several documents as one, for that command |
+//! | `tokens` | whether the locks around a write are still held |
+//! | `interrupt` | signals that ask for the end |
+//! | `failure`, `text` | what people are told; documents as they are printed |
+//!
+//! What a document is, and how it is locked and replaced, is all in `tenure_files`. Nothing here
+//! touches a document's file.
+
+mod bundle;
+mod clean;
+mod desk;
+mod failure;
+mod filter;
+mod follow;
+mod interrupt;
+mod pipe;
+mod read;
+mod text;
+mod tokens;
+mod update;
+mod write;
+
+use std::process::ExitCode;
+
+use crate::cli::{Doc, Global};
+use crate::report::Failure;
+
+/// Carries out one of them.
+pub fn doc(global: &Global, command: Doc) -> Result<ExitCode, Failure> {
+    match command {
+        Doc::Read(options) => match options.follow {
+            true => follow::follow(global, &options),
+            false => read::read(global, &options),
+        },
+        Doc::Write(options) => write::write(global, &options),
+        Doc::Update(options) => update::update(global, &options),
+        Doc::Clean(options) => clean::clean(global, &options),
+    }
+}

@@ -1,0 +1,92 @@
+//! Documents as they are printed. With `--json` they are part of another document, on one line and
+//! token for token as they are: no number changes.
+
+use tenure_files::{Content, Version};
+
+use crate::report::Failure;
+
+/// `"version":"…","document":…`.
+pub fn fields(content: &Content) -> Result<String, Failure> {
+    let document = on_one_line(content.text()?);
+    Ok(format!(
+        "\"version\":\"{}\",\"document\":{document}",
+        content.version()
+    ))
+}
+
+/// `{"documents":[{"file":…,…}],"next":null}`, of the fields of each.
+pub fn list<'a>(documents: impl IntoIterator<Item = (&'a str, String)>) -> String {
+    let one = |(file, fields): (&str, String)| {
+        let file = serde_json::Value::from(file);
+        format!("{{\"file\":{file},{fields}}}")
+    };
+    let documents: Vec<String> = documents.into_iter().map(one).collect();
+    format!(
+        "{{\"documents\":[{}],\"next\":null}}\n",
+        documents.join(",")
+    )
+}
+
+/// The version of one, or of each of several, after a write.
+pub fn written(files: &[&str], versions: &[Version], json: bool) -> String {
+    match versions {
+        versions if !json => versions
+            .iter()
+            .map(|version| format!("{version}\n"))
+            .collect(),
+        [version] => format!("{{\"version\":\"{version}\"}}\n"),
+        versions => {
+            let fields = versions
+                .iter()
+                .map(|version| format!("\"version\":\"{version}\""));
+            list(files.iter().copied().zip(fields))
+        }
+    }
+}
+
+/// Takes out the blanks between the tokens of JSON text.
+fn on_one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    let (mut in_string, mut escaped) = (false, false);
+    for c in text.chars() {
+        if in_string {
+            in_string = escaped || c != '"';
+            escaped = !escaped && c == '\\';
+        } else if c == '"' {
+            in_string = true;
+        } else if matches!(c, ' ' | '\t' | '\n' | '\r') {
+            continue;
+        }
+        line.push(c);
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_blanks_between_tokens_are_taken_out() {
+        let text = "{\r\n\t\"a b\" : [ 1.50, \"x \\\" y\", \"\\\\\" , 1e400 ]\n}\n";
+        assert_eq!(
+            on_one_line(text),
+            "{\"a b\":[1.50,\"x \\\" y\",\"\\\\\",1e400]}"
+        );
+    }
+
+    #[test]
+    fn versions_are_one_a_line_or_one_document() {
+        let version = Version::of(b"");
+        let digits = version.to_string();
+        assert_eq!(written(&["a"], &[version], false), format!("{digits}\n"));
+        let one: serde_json::Value =
+            serde_json::from_str(&written(&["a"], &[version], true)).unwrap();
+        assert_eq!(one, serde_json::json!({ "version": digits }));
+        let two: serde_json::Value =
+            serde_json::from_str(&written(&["a", "b"], &[version; 2], true)).unwrap();
+        assert_eq!(two["documents"][1]["file"], "b");
+        assert_eq!(two["documents"][0]["version"], digits);
+        assert!(two["next"].is_null());
+    }
+}

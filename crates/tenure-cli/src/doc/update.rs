@@ -1,0 +1,126 @@
+//! `tenure doc update`: pipes documents through a command, under their locks.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use serde::de::IgnoredAny;
+use tenure::{Error, Mode};
+use tenure_files::{Content, Terms};
+
+use super::desk::Desk;
+use super::filter::Filter;
+use super::tokens::{self, Tokens};
+use super::{bundle, failure, text};
+use crate::cli::{DocUpdate, Global};
+use crate::output;
+use crate::report::Failure;
+
+/// Everything from reading to writing is one step for everyone else.
+pub fn update(global: &Global, options: &DocUpdate) -> Result<ExitCode, Failure> {
+    let context = tokens::context(global, &options.terms)?;
+    let desk = Desk::open(global, &context, &options.access, &options.files)?;
+    let desk = desk.durability(options.terms.durability());
+    let tokens = Tokens::new(&context, options.terms.token.as_ref())?;
+    let files: Vec<&Path> = options.files.iter().map(AsRef::as_ref).collect();
+    let names = names(&files)?;
+    let wait = desk.wait(&files, Mode::Write)?;
+    let guard = || {
+        wait.is_over();
+        tokens.check()
+    };
+    let terms = Terms {
+        expect: options.terms.expect,
+        fence: tokens.fence(options.terms.rebind),
+        guard: Some(&guard),
+    };
+    let untouched = match &files[..] {
+        [file] => format!("{} is", file.display()),
+        _ => "the documents are".into(),
+    };
+    let work = |old: &[Option<Content>]| {
+        let filter = Filter {
+            command: &options.command,
+            document: old_path(&files),
+            untouched: &untouched,
+            interrupt: wait.interrupt,
+        };
+        let given = given(old, &files, options.create.as_deref())?;
+        match (&given[..], old) {
+            ([given], [old]) => Ok((vec![one(&filter, given, old.as_ref())?], ())),
+            _ => Ok((several(&filter, &names, &given, old)?, ())),
+        }
+    };
+    let updated = desk.documents.edit(&files, &terms, work);
+    wait.ended();
+    let (versions, ()) = updated.map_err(|failure| failure::about(failure, &files))?;
+    output::text(&text::written(&names, &versions, global.json))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The names that the command gets, where it gets several documents.
+fn names<'a>(files: &[&'a Path]) -> Result<Vec<&'a str>, Failure> {
+    match files {
+        [_] => Ok(Vec::new()),
+        files => files.iter().map(|file| failure::name(file)).collect(),
+    }
+}
+
+fn old_path(files: &[&Path]) -> Option<std::path::PathBuf> {
+    match files {
+        [file] => std::path::absolute(file).ok(),
+        _ => None,
+    }
+}
+
+/// What the command gets: the documents that are there, strictly checked, or what stands for them.
+fn given<'a>(
+    old: &'a [Option<Content>],
+    files: &[&Path],
+    create: Option<&'a str>,
+) -> Result<Vec<&'a str>, Failure> {
+    let one = |(old, file): (&'a Option<Content>, &&Path)| match (old, create) {
+        (Some(content), _) => Ok(content.text()?),
+        (None, Some(create)) => Ok(create),
+        (None, None) => Err(failure::missing(file)),
+    };
+    old.iter().zip(files).map(one).collect()
+}
+
+/// A new document is as the command printed it, an old one keeps its looks.
+fn one(filter: &Filter<'_>, given: &str, old: Option<&Content>) -> Result<String, Failure> {
+    let printed = filter.run(given)?;
+    Ok(match old {
+        // What is no JSON is left as it is, for whoever tells at which byte it is not.
+        Some(old) if is_json(&printed) => old.in_its_style(without_mark(&printed)),
+        _ => printed,
+    })
+}
+
+fn several(
+    filter: &Filter<'_>,
+    names: &[&str],
+    given: &[&str],
+    old: &[Option<Content>],
+) -> Result<Vec<String>, Failure> {
+    let named = names.iter().copied().zip(given.iter().copied());
+    let printed = filter.run(&bundle::pack(named))?;
+    let texts = bundle::unpack(&printed, names).map_err(|problem| {
+        let program = filter.name();
+        Error::BadInput(format!(
+            "{program} printed JSON {problem}; the documents are untouched"
+        ))
+    })?;
+    let styled = texts.into_iter().zip(old).map(|(text, old)| match old {
+        Some(old) => old.in_its_style(&text),
+        None => text + "\n",
+    });
+    Ok(styled.collect())
+}
+
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<IgnoredAny>(without_mark(text)).is_ok()
+}
+
+fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}

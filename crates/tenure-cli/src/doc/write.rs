@@ -1,0 +1,67 @@
+//! `tenure doc write`: puts standard input in the place of a document.
+
+use std::io::{self, IsTerminal, Read};
+use std::path::Path;
+use std::process::ExitCode;
+
+use tenure::{Error, Mode};
+use tenure_files::{DOCUMENT_BYTES_MAX, Terms};
+
+use super::desk::Desk;
+use super::tokens::{self, Tokens};
+use super::{failure, text};
+use crate::cli::{DocWrite, Global};
+use crate::output;
+use crate::report::{Failure, word};
+
+/// Standard input is read before the lock is taken: however slowly it comes, nobody waits for it.
+pub fn write(global: &Global, options: &DocWrite) -> Result<ExitCode, Failure> {
+    let context = tokens::context(global, &options.terms)?;
+    let desk = Desk::open(
+        global,
+        &context,
+        &options.access,
+        std::slice::from_ref(&options.file),
+    )?;
+    let desk = desk.durability(options.terms.durability());
+    let tokens = Tokens::new(&context, options.terms.token.as_ref())?;
+    let new = vec![from_input()?];
+    let file = options.file.as_path();
+    let wait = desk.wait(&[file], Mode::Write)?;
+    let guard = || {
+        wait.is_over();
+        tokens.check()
+    };
+    let terms = Terms {
+        expect: options.terms.expect,
+        fence: tokens.fence(options.terms.rebind),
+        guard: Some(&guard),
+    };
+    // What is there is not looked at: it may be broken.
+    let written = desk.documents.edit(&[file], &terms, |_| Ok((new, ())));
+    wait.ended();
+    let written = written.map_err(|failure| failure::about(failure, &[file]));
+    let (versions, ()) = written?;
+    output::text(&text::written(&[], &versions, global.json))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn from_input() -> Result<String, Failure> {
+    let input = io::stdin();
+    if input.is_terminal() {
+        word("reading JSON from the terminal; end it with Ctrl-D");
+    }
+    let mut bytes = Vec::new();
+    let limit = DOCUMENT_BYTES_MAX as u64 + 1;
+    let read = input.lock().take(limit).read_to_end(&mut bytes);
+    read.map_err(|source| Error::io("read", Path::new("standard input"), source))?;
+    if bytes.len() > DOCUMENT_BYTES_MAX {
+        let most = DOCUMENT_BYTES_MAX >> 20;
+        let problem = format!("standard input has more than {most} MiB, the limit of a document");
+        return Err(Error::BadInput(problem).into());
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        Error::BadInput(format!("standard input is not JSON: no UTF-8 at byte {at}")).into()
+    })
+}

@@ -1,0 +1,16 @@
+//! Questions to people. They are asked on standard error, so that standard output stays clean.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+
+/// Whether there is someone to ask.
+pub fn can_ask() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Asks. Anything but a plain yes is no.
+pub fn agreed(question: &str) -> io::Result<bool> {
+    write!(io::stderr(), "{question}")?;
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    Ok(answer.trim().eq_ignore_ascii_case("yes"))
+}

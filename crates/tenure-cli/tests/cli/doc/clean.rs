@@ -1,0 +1,108 @@
+//! `doc clean`.
+
+use super::desk::{Worker, doc, get, put};
+use crate::terminal::Terminal;
+use crate::world::{World, code, text};
+
+/// What a writer leaves that died before its rename.
+const LEFT: &str = ".a.json.0123456789abcdef.tmp";
+
+fn world() -> World {
+    let world = World::new();
+    put(&world, "a.json", "[1]");
+    // The lock file that every writer makes.
+    assert_eq!(code(&doc(&world, ["update", "a.json", "--", "cat"])), 0);
+    put(&world, LEFT, "[2");
+    world
+}
+
+#[test]
+fn what_a_crashed_writer_left_is_removed_and_nothing_else() {
+    let world = world();
+    let removed = world.json(["doc", "clean", "--yes", "a.json"]);
+    let path = world.path(LEFT);
+    assert_eq!(
+        removed,
+        serde_json::json!({ "removed": [path], "next": null })
+    );
+    assert!(!path.exists());
+    assert_eq!(get(&world, "a.json"), "[1]");
+    assert!(
+        world.path(".a.json.lock").exists(),
+        "a lock file stays for good"
+    );
+    let output = doc(&world, ["clean", "--yes", "a.json"]);
+    assert_eq!((code(&output), text(&output.stdout).as_str()), (0, ""));
+    assert!(
+        text(&output.stderr).contains("nothing is left over"),
+        "{output:?}"
+    );
+    assert_eq!(
+        world.json(["doc", "clean", "--yes", "a.json"])["removed"],
+        serde_json::json!([])
+    );
+}
+
+#[test]
+fn a_directory_stands_for_the_documents_in_it() {
+    let world = world();
+    put(&world, "b.json", "[1]");
+    put(&world, "foreign.tmp", "");
+    assert_eq!(code(&doc(&world, ["update", "b.json", "--", "cat"])), 0);
+    put(&world, ".b.json.fedcba9876543210.tmp", "");
+    let output = doc(&world, ["clean", "--yes", "."]);
+    assert_eq!(code(&output), 0, "{output:?}");
+    let said = text(&output.stdout);
+    assert_eq!(said.lines().count(), 2, "{said}");
+    assert!(
+        said.lines().all(|line| line.starts_with("removed ")),
+        "{said}"
+    );
+    assert!(!world.path(LEFT).exists() && !world.path(".b.json.fedcba9876543210.tmp").exists());
+    assert!(world.path("foreign.tmp").exists());
+}
+
+#[test]
+fn without_a_terminal_it_needs_yes() {
+    let world = world();
+    let output = doc(&world, ["clean", "a.json"]);
+    assert_eq!(code(&output), 2, "{output:?}");
+    assert!(text(&output.stderr).contains("--yes"), "{output:?}");
+    assert!(world.path(LEFT).exists());
+}
+
+#[test]
+fn a_person_is_shown_what_goes_and_asked() {
+    let world = world();
+    let mut terminal = Terminal::open(&world);
+    terminal.press("\"$TENURE\" doc clean a.json; echo \"code $?\"\n");
+    terminal.expect(LEFT);
+    terminal.expect("Remove them? Type yes: ");
+    terminal.press("no\n");
+    terminal.expect("code 1");
+    assert!(world.path(LEFT).exists());
+    terminal.press("\"$TENURE\" doc clean a.json; echo \"code $?\"\n");
+    terminal.expect("Type yes: ");
+    terminal.press("yes\n");
+    terminal.expect("code 0");
+    assert!(!world.path(LEFT).exists());
+}
+
+#[test]
+fn what_a_live_writer_may_use_stays() {
+    let world = world();
+    put(&world, "b.json", "{}");
+    let worker = Worker::on(&world, "b.json");
+    put(&world, ".b.json.fedcba9876543210.tmp", "");
+    let output = doc(&world, ["clean", "--yes", "--no-wait", "b.json"]);
+    assert_eq!(code(&output), 75, "{output:?}");
+    let output = doc(&world, ["clean", "--yes", "--no-wait", "."]);
+    assert_eq!(code(&output), 75, "{output:?}");
+    assert!(world.path(".b.json.fedcba9876543210.tmp").exists());
+    assert!(
+        !world.path(LEFT).exists(),
+        "the others are cleaned all the same"
+    );
+    worker.let_go(&world);
+    assert_eq!(worker.end().0, Some(0));
+}

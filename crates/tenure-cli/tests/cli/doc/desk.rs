@@ -1,0 +1,80 @@
+//! Documents in the directory of a test, and someone who works on one.
+
+use std::io::{Read, Write};
+use std::process::{Child, Output, Stdio};
+
+use crate::world::{World, until_exists};
+
+/// Makes a file, without any lock.
+pub fn put(world: &World, name: &str, text: &str) {
+    std::fs::write(world.path(name), text).unwrap();
+}
+
+/// What a file holds.
+pub fn get(world: &World, name: &str) -> String {
+    std::fs::read_to_string(world.path(name)).unwrap()
+}
+
+/// `tenure doc ARGUMENTS`, to its end.
+pub fn doc<'a>(world: &World, arguments: impl IntoIterator<Item = &'a str>) -> Output {
+    world.tenure().arg("doc").args(arguments).output().unwrap()
+}
+
+/// The same, with something on standard input.
+pub fn doc_with<'a>(
+    world: &World,
+    arguments: impl IntoIterator<Item = &'a str>,
+    input: &[u8],
+) -> Output {
+    let mut command = world.tenure();
+    command.arg("doc").args(arguments);
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // It may have had enough before the end.
+    let _ = child.stdin.take().unwrap().write_all(input);
+    child.wait_with_output().unwrap()
+}
+
+/// A `doc update` whose command runs until it is told to go on.
+pub struct Worker {
+    pub update: Child,
+    /// The process id of the command.
+    pub command: u32,
+}
+
+impl Worker {
+    /// Works on a document: adds `"worked":true`.
+    pub fn on(world: &World, file: &str) -> Self {
+        let script = "echo $$ > pid.new; mv pid.new pid; while [ ! -e go ]; do sleep 0.01; done; \
+                      exec jq -c '.worked = true'";
+        let mut command = world.tenure();
+        command.args([
+            "doc", "update", file, "--owner", "bob@desk", "--", "sh", "-c", script,
+        ]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let update = command.spawn().unwrap();
+        until_exists(&world.path("pid"));
+        let command = get(world, "pid").trim().parse().unwrap();
+        Self { update, command }
+    }
+
+    /// Lets the command end by itself.
+    pub fn let_go(&self, world: &World) {
+        put(world, "go", "");
+    }
+
+    /// What `update` said, and how it ended.
+    pub fn end(mut self) -> (Option<i32>, String) {
+        let mut said = String::new();
+        self.update
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut said)
+            .unwrap();
+        (self.update.wait().unwrap().code(), said)
+    }
+}

@@ -1,0 +1,11 @@
+//! `tenure doc`.
+
+mod clean;
+mod desk;
+mod node;
+mod read;
+mod several;
+mod tokens;
+mod update;
+mod waiting;
+mod write;
