@@ -254,6 +254,18 @@ pub enum Error {
         /// What is wrong with it.
         problem: String,
     },
+    /// A transaction over several documents was committed and cannot be finished.
+    #[error("{}: {problem}; nothing was touched (the journal is {})", path.display(), journal.display())]
+    Stuck {
+        /// What is in the way.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+        /// What knows how to finish.
+        journal: PathBuf,
+        /// What to put right; the alternative is to remove the journal.
+        remedy: String,
+    },
     /// There is no such thing.
     #[error("{0}")]
     NotFound(String),
@@ -316,7 +328,7 @@ impl Error {
             }
             Error::HalfWay { source, .. } => source.class(),
             Error::Lost { .. } => Class::Lost,
-            Error::BadInput(_) | Error::Corrupt { .. } => Class::BadInput,
+            Error::BadInput(_) | Error::Corrupt { .. } | Error::Stuck { .. } => Class::BadInput,
             Error::NotFound(_) => Class::NotFound,
             Error::Configuration { .. } => Class::Configuration,
             Error::Io { .. } => Class::Unreachable,
@@ -378,6 +390,9 @@ impl Error {
             Error::Lost { .. } => "check the work done since, then take the lock again".into(),
             Error::BadInput(_) => "correct it and try again; --help shows examples".into(),
             Error::Corrupt { .. } => "run: tenure doctor".into(),
+            Error::Stuck { remedy, .. } => {
+                format!("{remedy}; or remove the journal, to keep all documents as they are")
+            }
             Error::NotFound(_) => "look at what there is with: tenure ls".into(),
             Error::Configuration { remedy, .. }
             | Error::NotAllowed { remedy, .. }

@@ -39,6 +39,7 @@ mod tokens;
 
 pub use document::{
     Content, DOCUMENT_BYTES_MAX, DOCUMENTS_MAX, Documents, Expect, Fence, Follow, Terms, Version,
+    check_json,
 };
 pub use locker::{FileLocker, LockGuard, holders};
 pub use lockfile::{Look, Record, look};

@@ -28,12 +28,6 @@ struct Removed {
 
 /// Shows what is left, asks, and removes it.
 pub fn clean(global: &Global, options: &DocClean) -> Result<ExitCode, Failure> {
-    if !options.yes && !can_ask() {
-        return Err(Failure::Usage {
-            message: "there is no terminal to ask on, so clean needs --yes".into(),
-            remedy: "add --yes if you are sure; only what no live writer uses is removed".into(),
-        });
-    }
     let context = Context::without_store()?;
     let desk = Desk::to_clean(global, &context, &options.patience, &options.owner)?;
     let path = options.path.as_path();
@@ -50,6 +44,13 @@ pub fn clean(global: &Global, options: &DocClean) -> Result<ExitCode, Failure> {
         };
     }
     show(&left);
+    if !options.yes && !can_ask() {
+        return Err(Failure::Usage {
+            message: "there is no terminal to ask on, so clean needs --yes; nothing was removed"
+                .into(),
+            remedy: "add --yes if you are sure; only what no live writer uses is removed".into(),
+        });
+    }
     let question = "Remove them? Type yes: ";
     if !options.yes && !agreed(question).map_err(Failure::output)? {
         return Err(Failure::Declined("nothing was removed".into()));

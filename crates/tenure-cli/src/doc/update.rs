@@ -3,9 +3,8 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use serde::de::IgnoredAny;
 use tenure::{Error, Mode};
-use tenure_files::{Content, Terms};
+use tenure_files::{Content, Terms, check_json};
 
 use super::desk::Desk;
 use super::filter::Filter;
@@ -23,6 +22,13 @@ pub fn update(global: &Global, options: &DocUpdate) -> Result<ExitCode, Failure>
     let tokens = Tokens::new(&context, options.terms.token.as_ref())?;
     let files: Vec<&Path> = options.files.iter().map(AsRef::as_ref).collect();
     let names = names(&files)?;
+    if options.create.is_none() {
+        // A slip of the finger leaves no lock file behind.
+        for file in &files {
+            let known = desk.documents.require_known(file);
+            known.map_err(|error| failure::about(error.into(), &files))?;
+        }
+    }
     let wait = desk.wait(&files, Mode::Write)?;
     let guard = || {
         wait.is_over();
@@ -89,10 +95,10 @@ fn given<'a>(
 /// A new document is as the command printed it, an old one keeps its looks.
 fn one(filter: &Filter<'_>, given: &str, old: Option<&Content>) -> Result<String, Failure> {
     let printed = filter.run(given)?;
+    check(filter, &printed)?;
     Ok(match old {
-        // What is no JSON is left as it is, for whoever tells at which byte it is not.
-        Some(old) if is_json(&printed) => old.in_its_style(without_mark(&printed)),
-        _ => printed,
+        Some(old) => old.in_its_style(without_mark(&printed)),
+        None => printed,
     })
 }
 
@@ -104,6 +110,7 @@ fn several(
 ) -> Result<Vec<String>, Failure> {
     let named = names.iter().copied().zip(given.iter().copied());
     let printed = filter.run(&bundle::pack(named))?;
+    check(filter, &printed)?;
     let texts = bundle::unpack(&printed, names).map_err(|problem| {
         let program = filter.name();
         Error::BadInput(format!(
@@ -117,8 +124,12 @@ fn several(
     Ok(styled.collect())
 }
 
-fn is_json(text: &str) -> bool {
-    serde_json::from_str::<IgnoredAny>(without_mark(text)).is_ok()
+/// Before anything is done to it, so that the byte named is one that the command printed.
+fn check(filter: &Filter<'_>, printed: &str) -> Result<(), Failure> {
+    let what = || format!("what {} printed", filter.name());
+    check_json(printed, what).map_err(|problem| {
+        Error::BadInput(format!("{problem}; {} untouched", filter.untouched)).into()
+    })
 }
 
 fn without_mark(text: &str) -> &str {

@@ -273,12 +273,18 @@ fn still_ours(guards: &[LockGuard], node: &[NodeLock]) -> Result<()> {
 }
 
 fn check_new(text: &str, path: &Path) -> Result<()> {
-    json::check(text.as_bytes()).map(drop).map_err(|flaw| {
-        Error::BadInput(format!(
-            "what was to be written to {} is {flaw}; the document is untouched",
-            path.display()
-        ))
-    })
+    let path = path.display();
+    let what = || format!("what was to be written to {path}");
+    check_json(text, what)
+        .map_err(|problem| Error::BadInput(format!("{problem}; {path} is untouched")))
+}
+
+/// Checks that text can be a document: JSON in which every key is there once. The error says what
+/// is none, and at which byte.
+pub fn check_json(text: &str, what: impl FnOnce() -> String) -> Result<(), String> {
+    json::check(text.as_bytes())
+        .map(drop)
+        .map_err(|flaw| format!("{} is {flaw}", what()))
 }
 
 fn require_version(expect: Expect, open: &Open) -> Result<()> {

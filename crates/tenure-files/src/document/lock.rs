@@ -139,6 +139,9 @@ fn about_the_document(error: Error, location: &Location) -> Error {
         io::ErrorKind::NotFound => {
             Error::NotFound(format!("there is no directory for the document {document}"))
         }
+        io::ErrorKind::InvalidFilename => Error::BadInput(format!(
+            "the name of {document} is too long: its lock file has six letters more"
+        )),
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Error::NotAllowed {
             problem: format!("{document} cannot be locked for writing: {error}"),
             remedy: "give this user write access to the document, its directory and its lock file"

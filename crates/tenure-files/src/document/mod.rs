@@ -83,7 +83,7 @@ use std::time::Duration;
 use tenure_core::{Asker, Result};
 
 pub use content::{Content, Version};
-pub use edit::{Expect, Terms};
+pub use edit::{Expect, Terms, check_json};
 pub use fence::Fence;
 pub use follow::Follow;
 pub use json::DOCUMENT_BYTES_MAX;

@@ -38,7 +38,16 @@ impl Documents {
         location: &Location,
         deadline: Instant,
     ) -> Result<Vec<NodeLock>> {
-        let take = |document| NodeLock::acquire(document, deadline, self.on_lost.clone());
+        let take = |document| {
+            let taken = NodeLock::acquire(document, deadline, self.on_lost.clone());
+            // The wait for our own lock is part of it.
+            taken.map_err(|mut error| {
+                if let Error::Timeout { limit, .. } = &mut error {
+                    *limit = self.locker.timeout();
+                }
+                error
+            })
+        };
         let mut locks = vec![take(location.path())?];
         if given.is_symlink() {
             let absolute = std::path::absolute(given);

@@ -188,12 +188,11 @@ fn unreadable(path: &Path, source: std::io::Error) -> Error {
 /// Why a transaction that was committed is not finished. Waiting is told as such.
 fn cannot_finish(journal: &Path, error: Error) -> Error {
     match error {
-        Error::NotFound(problem) => Error::Corrupt {
+        Error::NotFound(problem) => Error::Stuck {
             path: journal.to_owned(),
-            problem: format!(
-                "the transaction of this journal cannot be finished: {problem}. Put it back, or \
-                 remove the journal to keep all documents as they are"
-            ),
+            problem: format!("its transaction cannot be finished: {problem}"),
+            journal: journal.to_owned(),
+            remedy: "put it back".into(),
         },
         Error::Io { .. } => Error::HalfWay {
             done: format!(

@@ -87,14 +87,11 @@ fn require_named(disk: &dyn Disk, place: &Location, journal: &Path) -> Result<()
     if Note::read(disk, place)?.journal(place)?.as_deref() == Some(journal) {
         return Ok(());
     }
-    Err(Error::Corrupt {
-        path: journal.to_owned(),
-        problem: format!(
-            "this journal is of no transaction that {} knows of; nothing was touched. If its note \
-             was removed by mistake, put that back; else remove the journal, to keep all documents \
-             as they are",
-            place.path().display()
-        ),
+    Err(Error::Stuck {
+        path: place.path().to_owned(),
+        problem: "a journal has something for it, but its note names no such journal".into(),
+        journal: journal.to_owned(),
+        remedy: "put its note back, if that was removed by mistake".into(),
     })
 }
 
@@ -132,13 +129,13 @@ fn to_be_replaced(
     if version == step.before {
         return Ok(Some(found.map(|found| found.attributes)));
     }
-    Err(Error::Corrupt {
+    Err(Error::Stuck {
         path: place.path().to_owned(),
-        problem: format!(
-            "a transaction over several documents did not finish, and this one was changed by a \
-             program that took no lock; nothing was touched. Put back what it was before, or what \
-             the journal has for it, or remove the journal to keep all as they are: {}",
-            journal.display()
-        ),
+        problem:
+            "a transaction over several documents did not finish, and since then this one was \
+                  changed by a program that took no lock"
+                .into(),
+        journal: journal.to_owned(),
+        remedy: "put back what it was before, or what the journal has for it".into(),
     })
 }

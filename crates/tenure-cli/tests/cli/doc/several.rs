@@ -65,12 +65,12 @@ fn none_changes_if_the_command_fails_or_does_not_print_all() {
         (
             "echo '{\"a.json\":1,\"b.json\":2,\"a.json\":3}'",
             65,
-            "with the key \"a.json\" twice",
+            "the key \"a.json\" is there twice",
         ),
         (
             "echo '{\"a.json\":1,\"b.json\":{\"x\":1,\"x\":2}}'",
             65,
-            "b.json",
+            "at byte 28",
         ),
         ("echo '{\"a.json\":1,\"b.json\":'", 65, "at byte "),
         ("echo '[]'", 65, "at byte 0"),

@@ -1,0 +1,149 @@
+//! SIGKILL at random instants, and a reader after each.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::process::Child;
+use crate::site::{Process, RAISE, assert_tidy, bytes, done, put, read};
+use crate::stage::Spread;
+use crate::world::{World, json as parsed};
+
+/// After how long is killed: at random within a span that follows the speed of the disk, so that
+/// about as many updates come to their end as do not.
+struct Patience {
+    spread: Spread,
+    span_micros: u64,
+}
+
+impl Patience {
+    fn new() -> Self {
+        Self {
+            spread: Spread::new(),
+            span_micros: 10_000,
+        }
+    }
+
+    fn some_time(&mut self) -> Duration {
+        self.spread.micros_below(self.span_micros)
+    }
+
+    fn learn(&mut self, came_to_its_end: bool) {
+        let span = match came_to_its_end {
+            true => self.span_micros * 4 / 5,
+            false => self.span_micros * 5 / 4,
+        };
+        self.span_micros = span.clamp(1_000, 400_000);
+    }
+}
+
+/// How often is killed: `TENURE_TEST_KILLS`, else 100 times.
+fn kills() -> u64 {
+    let asked = std::env::var("TENURE_TEST_KILLS");
+    asked.map_or(100, |kills| {
+        kills.parse().expect("TENURE_TEST_KILLS is a number")
+    })
+}
+
+/// What was acknowledged so far.
+#[derive(Debug, Default, Clone, Copy)]
+struct Acknowledged {
+    one: u64,
+    both: u64,
+}
+
+impl Acknowledged {
+    fn hear(&mut self, line: &str) {
+        let (what, n) = line.split_once(' ').unwrap();
+        let n = n.parse().unwrap();
+        match what {
+            "one" => self.one = n,
+            "both" => self.both = n,
+            _ => panic!("{line}"),
+        }
+    }
+}
+
+/// The numbers another process reads in documents, all at one moment.
+#[track_caller]
+fn numbers(world: &World, files: [&str; 3]) -> [u64; 3] {
+    let shown = done(world, ["read", "--json"].into_iter().chain(files));
+    let shown: Value = parsed(shown.as_bytes());
+    let number = |at: usize| shown["documents"][at]["document"]["n"].as_u64().unwrap();
+    [0, 1, 2].map(number)
+}
+
+#[test]
+fn after_every_kill_documents_are_whole_and_no_acknowledged_update_is_missing() {
+    let world = World::new();
+    let files = ["one.json", "left.json", "right.json"];
+    for name in files {
+        put(&world, name, "{\"n\": 0}\n");
+    }
+    let kills = kills();
+    let mut patience = Patience::new();
+    let mut acknowledged = Acknowledged::default();
+    let directory = world.path("").display().to_string();
+    let mut half_done = 0;
+    for kill in 0..kills {
+        let mut child = Child::start("raise", &[&directory]);
+        acknowledged.hear(&child.answer());
+        std::thread::sleep(patience.some_time());
+        child.kill();
+        let before = acknowledged.both;
+        while let Some(line) = child.answer_within(Duration::from_secs(10)) {
+            acknowledged.hear(&line);
+        }
+        patience.learn(acknowledged.both > before);
+        // What is there before anyone repairs it: whole, each of them.
+        for name in files {
+            serde_json::from_str::<Value>(&bytes(&world, name)).unwrap();
+        }
+        half_done += u64::from(bytes(&world, "left.json") != bytes(&world, "right.json"));
+        let [one, left, right] = numbers(&world, files);
+        let told = format!("kill {kill}: {one} {left} {right}, told {acknowledged:?}");
+        assert!((0..=1).contains(&(one - acknowledged.one)), "{told}");
+        assert!((0..=1).contains(&(left - acknowledged.both)), "{told}");
+        assert_eq!(left, right, "{told}");
+        acknowledged = Acknowledged { one, both: left };
+    }
+    eprintln!("killed {kills} times, {half_done} times between two documents: {acknowledged:?}");
+    let Acknowledged { one, both } = acknowledged;
+    assert!(
+        one >= kills && both > kills / 10,
+        "updates did happen: {acknowledged:?}"
+    );
+    for name in files {
+        done(&world, ["clean", "--yes", name]);
+    }
+    assert_tidy(&world.path(""), &files);
+}
+
+#[test]
+fn an_update_by_the_command_killed_at_any_instant_happened_or_did_not() {
+    let world = World::new();
+    put(&world, "a.json", "{\"n\": 0}\n");
+    let mut patience = Patience::new();
+    let mut last = 0;
+    let kills = kills() / 4;
+    for kill in 0..kills {
+        let mut update = Process::doc(&world, ["update", "a.json"].into_iter().chain(RAISE));
+        std::thread::sleep(patience.some_time());
+        let was_told = !update.printed().is_empty();
+        update.kill();
+        let n = read(&world, "a.json")["n"].as_u64().unwrap();
+        let least = last + u64::from(was_told);
+        assert!(least <= n && n <= last + 1, "kill {kill}: {n} after {last}");
+        patience.learn(n > last);
+        last = n;
+    }
+    eprintln!("killed {kills} times; {last} updates had happened");
+    assert!(
+        0 < last && last < kills,
+        "some happened, some did not: {last} of {kills}"
+    );
+    done(&world, ["clean", "--yes", "a.json"]);
+    assert_tidy(&world.path(""), &["a.json"]);
+    done(&world, ["update", "a.json"].into_iter().chain(RAISE));
+    assert_eq!(read(&world, "a.json"), json!({ "n": last + 1 }));
+}

@@ -1,0 +1,50 @@
+//! The hard cases of documents, through the command: writers killed and paused, Node programs,
+//! full and read-only disks, and files that are no documents.
+//!
+//! | module | what it tries to break |
+//! |---|---|
+//! | `killed`, `killed_at` | SIGKILL at random instants, and at every system call that changes something |
+//! | `live_writer`, `together` | a writer in the middle of its write; many documents at once |
+//! | `foreign_edit` | a commit over several files that crashed, and a file edited since |
+//! | `node`, `node_paused` | programs with the real `proper-lockfile` |
+//! | `odd` | large, empty, broken and deep documents, and files of other kinds |
+//! | `rights`, `full_disk` | disks that cannot be written |
+//! | `links`, `creating`, `expect`, `follow` | several names, several creators, several versions |
+//! | `fencing` | tokens, named and inherited |
+//! | `lock_log` | what the lock log tells |
+//! | `seed` | the seven examples of seed 3 |
+
+// All of it is test code, helpers included.
+#![allow(clippy::unwrap_used)]
+
+mod creating;
+mod expect;
+mod fencing;
+mod follow;
+mod foreign_edit;
+mod full_disk;
+#[path = "../cli/holder.rs"]
+#[allow(dead_code, reason = "shared with the other tests of the command")]
+mod holder;
+mod killed;
+mod killed_at;
+mod links;
+mod live_writer;
+mod lock_log;
+mod node;
+mod node_paused;
+mod odd;
+#[path = "../../../tenure-files/tests/files/process.rs"]
+#[allow(dead_code, reason = "shared with the tests of kernel locks")]
+mod process;
+mod rights;
+mod roles;
+mod seed;
+mod site;
+#[path = "../../../tenure-files/tests/files/stage.rs"]
+#[allow(dead_code, reason = "shared with the tests of kernel locks")]
+mod stage;
+mod together;
+#[path = "../cli/world.rs"]
+#[allow(dead_code, reason = "shared with the other tests of the command")]
+mod world;
