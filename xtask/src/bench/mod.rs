@@ -6,6 +6,7 @@
 
 mod command;
 mod directory;
+mod documents;
 mod hand_over;
 mod lock_unlock;
 mod sqlite;
@@ -32,13 +33,14 @@ pub struct Measured {
 
 type Bench = fn() -> Result<Vec<Measured>>;
 
-const BENCHES: [(&str, Bench); 6] = [
+const BENCHES: [(&str, Bench); 7] = [
     ("lock_unlock", lock_unlock::measure),
     ("hand_over", hand_over::measure),
     ("command", command::measure),
     ("waiters", waiters::measure),
     ("directory", directory::measure),
     ("sqlite", sqlite::measure),
+    ("documents", documents::measure),
 ];
 
 /// Runs the named benchmarks, or all. Fails if a limit is exceeded.
@@ -89,6 +91,7 @@ pub fn role(role: &str, path: &Path, rest: &[&str]) -> Result<ExitCode> {
     match role {
         "hand-over" => hand_over::child(path, rest)?,
         "lock-unlock" => lock_unlock::child(path, rest)?,
+        "documents" => documents::child(path, rest)?,
         "sqlite-acquire" => sqlite::child(path, rest)?,
         _ => bail!("no role is called {role:?}"),
     }

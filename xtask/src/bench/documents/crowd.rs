@@ -1,0 +1,156 @@
+//! Sixteen processes that read while one writes, all of them without a pause.
+//!
+//! What is timed is the whole call that reads, of which getting the lock is the part that waits.
+//! The writer changes the document durably again and again, so it holds the lock nearly always.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use tenure_files::Documents;
+
+use super::desk::Desk;
+use super::{documents, transaction};
+use crate::bench::{Measured, micros};
+
+const READERS: u32 = 16;
+const SECONDS: u64 = 10;
+const READS_MIN: usize = 5_000;
+/// Fewer changes than this would not be a writer at work.
+const CHANGES_MIN: usize = 100;
+
+pub fn measure() -> Result<Measured> {
+    let desk = Desk::new()?;
+    let path = desk.document("crowd")?;
+    transaction::ours(&documents(), &path)?;
+    let mut readers = Vec::new();
+    for _ in 0..READERS {
+        readers.push(Member::start(&path, "reader")?);
+    }
+    let mut writer = Member::start(&path, "writer")?;
+    // All at once, when all are there.
+    for member in readers.iter_mut().chain([&mut writer]) {
+        member.go()?;
+    }
+    let mut reads = Vec::new();
+    for reader in readers {
+        let own = reader.times()?;
+        ensure!(!own.is_empty(), "a reader never read");
+        reads.extend(own);
+    }
+    let changes = writer.times()?;
+    ensure!(reads.len() >= READS_MIN, "only {} reads", reads.len());
+    ensure!(
+        changes.len() >= CHANGES_MIN,
+        "the writer was kept from writing: {} changes",
+        changes.len()
+    );
+    let (reads, changes) = (Times::of(reads), Times::of(changes));
+    Ok(Measured {
+        what: format!("{READERS} processes read while one writes, p99 in ms"),
+        sides: format!("reads: {reads}; changes: {changes}"),
+        ratio: reads.quantile(0.99) / 1000.0,
+        limit: Some(500.0),
+    })
+}
+
+/// One of the crowd: says that it is there, waits for the start, works, and says how long each
+/// piece of work took, in microseconds.
+pub fn child(documents: &Documents, path: &Path, role: &str) -> Result<()> {
+    println!("ready");
+    if std::io::stdin().lines().next().is_none() {
+        bail!("the parent went away");
+    }
+    let mut times = String::new();
+    let end = Instant::now() + Duration::from_secs(SECONDS);
+    let mut started = Instant::now();
+    while started < end {
+        match role {
+            "reader" => drop(documents.read(path)?),
+            "writer" => transaction::ours(documents, path)?,
+            _ => bail!("no role of the crowd is called {role:?}"),
+        }
+        let now = Instant::now();
+        times += &format!("{:.1}\n", micros(now - started));
+        started = Instant::now();
+    }
+    Ok(std::io::stdout().write_all(times.as_bytes())?)
+}
+
+struct Member {
+    child: Child,
+    orders: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Member {
+    fn start(path: &Path, role: &str) -> Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["role", "documents"]).arg(path);
+        command.args(["crowd", role]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn()?;
+        let orders = child.stdin.take().context("it was piped")?;
+        let answers = BufReader::new(child.stdout.take().context("it was piped")?);
+        let mut member = Self {
+            child,
+            orders,
+            answers,
+        };
+        let mut answer = String::new();
+        member.answers.read_line(&mut answer)?;
+        ensure!(answer == "ready\n", "a {role} says {answer:?}");
+        Ok(member)
+    }
+
+    fn go(&mut self) -> Result<()> {
+        Ok(writeln!(self.orders, "go")?)
+    }
+
+    /// How long each piece of work took, once all is done.
+    fn times(mut self) -> Result<Vec<f64>> {
+        let mut text = String::new();
+        self.answers.read_to_string(&mut text)?;
+        let status = self.child.wait()?;
+        ensure!(status.success(), "one of the crowd failed: {status}");
+        text.lines().map(|line| Ok(line.parse()?)).collect()
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Microseconds, in order.
+struct Times(Vec<f64>);
+
+impl Times {
+    fn of(mut times: Vec<f64>) -> Self {
+        times.sort_by(f64::total_cmp);
+        Self(times)
+    }
+
+    /// The time that this part of all did not exceed.
+    fn quantile(&self, part: f64) -> f64 {
+        let at = (self.0.len() as f64 * part).ceil() as usize;
+        let time = self.0.get(at.saturating_sub(1));
+        time.copied().unwrap_or(f64::NAN)
+    }
+}
+
+impl std::fmt::Display for Times {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let ms = |part| self.quantile(part) / 1000.0;
+        let (half, most, all) = (ms(0.5), ms(0.99), ms(1.0));
+        let count = self.0.len();
+        write!(
+            f,
+            "{count}, median {half:.2} ms, p99 {most:.1} ms, max {all:.1} ms"
+        )
+    }
+}

@@ -1,0 +1,93 @@
+//! The same transaction in Node, with proper-lockfile and write-file-atomic.
+//!
+//! One Node process for all rounds: it times its own loop, so neither its start nor the way to it
+//! counts, and its code is compiled by the time the first round counts.
+
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use super::desk::Desk;
+use super::{documents, time_each, transaction};
+use crate::bench::{Measured, compare};
+
+const TIMES: u32 = 20;
+const ROUNDS: u32 = 60;
+
+pub fn measure() -> Result<Measured> {
+    let desk = Desk::new()?;
+    let (mine, theirs) = (desk.document("ours")?, desk.document("node")?);
+    let documents = documents();
+    let mut node = Node::start(&theirs)?;
+    let measured = compare(
+        "durable transaction against Node's (a third at most)",
+        Some(1.0 / 3.0),
+        ROUNDS,
+        || time_each(TIMES, || transaction::ours(&documents, &mine)),
+        || node.round(TIMES),
+    )?;
+    // The first round warms up; neither side may have lost one.
+    let raised = u64::from(TIMES * (ROUNDS + 1));
+    for path in [&mine, &theirs] {
+        let value: Value = documents.read(path)?.parse()?;
+        ensure!(value["n"] == 1_000_000 + raised, "{}: lost", path.display());
+    }
+    Ok(measured)
+}
+
+/// A Node process that raises the counter of a document as often as it is told.
+struct Node {
+    child: Child,
+    orders: ChildStdin,
+    answers: Lines<BufReader<ChildStdout>>,
+}
+
+impl Node {
+    fn start(document: &Path) -> Result<Self> {
+        let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let peers = xtask.with_file_name("crates/tenure-files/tests/node");
+        let packages = peers.join("node_modules");
+        if ["proper-lockfile", "write-file-atomic"]
+            .iter()
+            .any(|package| !packages.join(package).is_dir())
+        {
+            bail!(
+                "the packages of Node are not installed: run ./test, or `npm install \
+                 --no-package-lock --ignore-scripts --no-audit --no-fund` in {}",
+                peers.display()
+            );
+        }
+        let mut command = Command::new("node");
+        command.arg(xtask.join("src/bench/documents/transaction.js"));
+        command.arg(document).env("NODE_PATH", packages);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let started = command.spawn();
+        let mut child = started.context("node is missing; install the package nodejs")?;
+        let orders = child.stdin.take().context("it was piped")?;
+        let answers = BufReader::new(child.stdout.take().context("it was piped")?).lines();
+        Ok(Self {
+            child,
+            orders,
+            answers,
+        })
+    }
+
+    /// Microseconds for one of so many transactions.
+    fn round(&mut self, times: u32) -> Result<f64> {
+        writeln!(self.orders, "{times}")?;
+        let answer = self.answers.next().context("the Node process ended")??;
+        answer
+            .parse()
+            .with_context(|| format!("Node said {answer:?}"))
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
