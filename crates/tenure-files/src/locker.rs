@@ -211,6 +211,18 @@ impl FileLocker {
         }))
     }
 
+    /// The same with a lock file that is open from before; None if there is none, too.
+    pub(crate) fn try_share_again(&self, path: &Path) -> Option<BriefGuard> {
+        let Ok(Some(Kept { file, author })) = self.lines.enter(path) else {
+            return None;
+        };
+        let hold = hold::try_hold_briefly(&self.lines, Some(file), author);
+        Some(BriefGuard {
+            _hold: hold.ok()?.ok()?,
+            _log: Logged::acquired(path, Mode::Read, None),
+        })
+    }
+
     fn try_hold(&self, path: &Path, mode: Mode) -> Result<Result<Hold, Author>> {
         match self.lines.enter(path) {
             Ok(Some(Kept { file, mut author })) => {

@@ -39,6 +39,9 @@ pub enum Durability {
     Os,
 }
 
+/// Whoever makes a file decides who else may read it; until then nobody may.
+const MODE_OF_NEW: u32 = 0o600;
+
 /// Puts `content` in the place of `target`, durably. `like` is what is there now, if anything is.
 pub(crate) fn replace(
     disk: &dyn Disk,
@@ -82,7 +85,11 @@ impl<'a> Replacement<'a> {
         let (directory, name) = parts(target)?;
         let temporary = directory.join(temporary_name(name));
         let failed = |action| move |source| Error::io(action, target, source);
-        let mut file = disk.create(&temporary).map_err(failed("write beside"))?;
+        // With its mode from the start: who can read it could read the target. An owner or a group
+        // of its own, and what the process may not set, is set below.
+        let mode = like.map_or(MODE_OF_NEW, |like| like.mode & 0o777);
+        let file = disk.create(&temporary, mode);
+        let mut file = file.map_err(failed("write beside"))?;
         let replacement = Self {
             disk,
             target,
@@ -90,10 +97,10 @@ impl<'a> Replacement<'a> {
             in_place: false,
         };
         if let Some(like) = like {
-            let device = file.device().map_err(failed("look at"))?;
-            require_same_device(target, device, like.device)?;
-            file.dress(like)
-                .map_err(|source| undressed(target, source))?;
+            let own = file.attributes().map_err(failed("look at"))?;
+            require_same_device(target, own.device, like.device)?;
+            let dressed = file.dress(&own, like);
+            dressed.map_err(|source| undressed(target, source))?;
         }
         file.write(content).map_err(failed("write"))?;
         if durability == Durability::Full {

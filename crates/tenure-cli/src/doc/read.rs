@@ -97,6 +97,7 @@ pub fn make(
     let terms = Terms {
         expect: Some(Expect::Absent),
         fence: None,
+        existing: false,
         guard: Some(&guard),
     };
     let texts = vec![text.to_owned()];

@@ -22,19 +22,14 @@ pub fn update(global: &Global, options: &DocUpdate) -> Result<ExitCode, Failure>
     let tokens = Tokens::new(&context, options.terms.token.as_ref())?;
     let files: Vec<&Path> = options.files.iter().map(AsRef::as_ref).collect();
     let names = names(&files)?;
-    if options.create.is_none() {
-        // A slip of the finger leaves no lock file behind.
-        for file in &files {
-            let known = desk.documents.require_known(file);
-            known.map_err(|error| failure::about(error.into(), &files))?;
-        }
-    }
     let wait = desk.wait(&files, Mode::Write)?;
     let guard = || {
         wait.is_over();
         tokens.check()
     };
     let terms = Terms {
+        // A slip of the finger leaves no lock file behind.
+        existing: options.create.is_none(),
         expect: options.terms.expect,
         fence: tokens.fence(options.terms.rebind),
         guard: Some(&guard),

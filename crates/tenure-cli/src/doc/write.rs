@@ -33,6 +33,7 @@ pub fn write(global: &Global, options: &DocWrite) -> Result<ExitCode, Failure> {
         tokens.check()
     };
     let terms = Terms {
+        existing: false,
         expect: options.terms.expect,
         fence: tokens.fence(options.terms.rebind),
         guard: Some(&guard),

@@ -28,8 +28,14 @@ pub(crate) trait Disk: Send + Sync {
     /// there is none. A symbolic link in its place is not followed.
     fn read(&self, path: &Path, limit: u64) -> io::Result<Option<Found>>;
 
-    /// A new, empty file of mode 0600. A name that is taken is an error.
-    fn create(&self, path: &Path) -> io::Result<Box<dyn Fresh>>;
+    /// Whether anything has this name. Half the price of a read, where mostly nothing has.
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        Ok(self.read(path, u64::MAX - 1)?.is_some())
+    }
+
+    /// A new, empty file of this mode, as far as the process lets it have that. A name that is taken
+    /// is an error.
+    fn create(&self, path: &Path, mode: u32) -> io::Result<Box<dyn Fresh>>;
 
     /// Gives a file another name, in place of what has that name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
@@ -56,11 +62,11 @@ pub(crate) trait Fresh {
     /// Adds to its content.
     fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
 
-    /// Gives it the mode and the owner of another file.
-    fn dress(&mut self, like: &Attributes) -> io::Result<()>;
+    /// What it has besides content.
+    fn attributes(&self) -> io::Result<Attributes>;
 
-    /// Which device it is on.
-    fn device(&self) -> io::Result<u64>;
+    /// Gives it the mode and the owner of another file, where its own are different.
+    fn dress(&mut self, own: &Attributes, like: &Attributes) -> io::Result<()>;
 
     /// Makes its content durable.
     fn sync(&mut self) -> io::Result<()>;

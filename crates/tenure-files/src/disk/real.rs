@@ -30,9 +30,17 @@ impl Disk for RealDisk {
                 "it is not a regular file",
             ));
         }
-        // One byte more than there should be, so that the end is seen without another call.
-        let mut bytes = Vec::with_capacity(metadata.len().min(limit) as usize + 1);
-        (&file).take(limit + 1).read_to_end(&mut bytes)?;
+        // One byte more than there should be: a read that leaves it free has met the end.
+        let room = metadata.len().min(limit) as usize + 1;
+        let mut bytes = Vec::with_capacity(room);
+        let first = rustix::io::retry_on_intr(|| {
+            rustix::io::read(&file, rustix::buffer::spare_capacity(&mut bytes))
+        })?;
+        if first >= room {
+            // It has grown since.
+            let rest = (limit + 1).saturating_sub(first as u64);
+            (&file).take(rest).read_to_end(&mut bytes)?;
+        }
         if bytes.len() as u64 > limit {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
@@ -42,10 +50,18 @@ impl Disk for RealDisk {
         }))
     }
 
-    fn create(&self, path: &Path) -> io::Result<Box<dyn Fresh>> {
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        match rustix::fs::lstat(path) {
+            Ok(_) => Ok(true),
+            Err(rustix::io::Errno::NOENT) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn create(&self, path: &Path, mode: u32) -> io::Result<Box<dyn Fresh>> {
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let fd = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?;
+        let fd = rustix::fs::open(path, flags, Mode::from_raw_mode(mode))?;
         Ok(Box::new(File::from(fd)))
     }
 
@@ -93,8 +109,11 @@ impl Fresh for File {
         self.write_all(bytes)
     }
 
-    fn dress(&mut self, like: &Attributes) -> io::Result<()> {
-        let own = attributes(&self.metadata()?);
+    fn attributes(&self) -> io::Result<Attributes> {
+        Ok(attributes(&self.metadata()?))
+    }
+
+    fn dress(&mut self, own: &Attributes, like: &Attributes) -> io::Result<()> {
         if (own.owner, own.group) != (like.owner, like.group) {
             let (owner, group) = (Uid::from_raw(like.owner), Gid::from_raw(like.group));
             rustix::fs::fchown(&*self, Some(owner), Some(group))?;
@@ -104,10 +123,6 @@ impl Fresh for File {
             rustix::fs::fchmod(&*self, Mode::from_raw_mode(like.mode))?;
         }
         Ok(())
-    }
-
-    fn device(&self) -> io::Result<u64> {
-        Ok(self.metadata()?.dev())
     }
 
     fn sync(&mut self) -> io::Result<()> {

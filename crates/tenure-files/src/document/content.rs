@@ -66,6 +66,11 @@ impl Content {
             .map_err(|error| self.explain(&error))
     }
 
+    /// Fails if a key is there twice, in what was parsed before: the grammar is not checked again.
+    pub(crate) fn require_keys_once(&self) -> Result<()> {
+        json::check_parsed(&self.bytes).map_err(|flaw| corrupt(&self.path, flaw))
+    }
+
     /// New text for the same document, laid out as the old one was. Where nothing but blanks differs
     /// it is the old text, byte for byte; and text that is in the same style already stays as it is.
     pub fn in_its_style(&self, json: &str) -> String {

@@ -22,8 +22,9 @@ use super::content::{Content, Version};
 use super::fence::Fence;
 use super::note::Note;
 use super::path::Location;
+use super::read::missing;
 use super::several::{self, Change, DOCUMENTS_MAX};
-use super::{Documents, json};
+use super::{Documents, json, lock};
 use crate::clock;
 use crate::disk::Attributes;
 use crate::locker::LockGuard;
@@ -37,6 +38,8 @@ pub struct Terms<'a> {
     pub expect: Option<Expect>,
     /// The lock under which it is written.
     pub fence: Option<Fence>,
+    /// Whether the work needs documents that are there. One that never was is then not even locked.
+    pub existing: bool,
     /// Asked before the work and again before the write, under the document's lock; an error is
     /// passed on and nothing is written.
     pub guard: Option<&'a dyn Fn() -> Result<()>>,
@@ -126,9 +129,12 @@ impl Documents {
         let order = self.in_order(paths)?;
         refuse_re_entry(order.iter().map(|(location, _)| location))?;
         let sorted: Vec<&Location> = order.iter().map(|(location, _)| location).collect();
-        let guards = self.lock_and_recover(&sorted, deadline)?;
+        if terms.existing {
+            self.require_known(&sorted)?;
+        }
+        let (guards, notes) = self.lock_and_recover(&sorted, deadline)?;
         let node = self.node_locks_to_write(paths, &sorted, deadline)?;
-        let mut open = self.open_all(&sorted, terms)?;
+        let mut open = self.open_all(&sorted, notes, terms)?;
         ask(terms)?;
 
         // The work sees them in its own order.
@@ -181,14 +187,31 @@ impl Documents {
         Ok(vec![(Location::of(one)?, 0)])
     }
 
-    fn open_all(&self, sorted: &[&Location], terms: &Terms<'_>) -> Result<Vec<Open>> {
+    /// Fails if there is neither a document nor a lock file of it: asking for the lock would leave
+    /// one behind.
+    fn require_known(&self, sorted: &[&Location]) -> Result<()> {
+        let unknown = |location: &&&Location| {
+            !self.locker.has_open(&location.lock()) && !lock::was_ever(location)
+        };
+        match sorted.iter().find(unknown) {
+            Some(location) => Err(missing(location.path())),
+            None => Ok(()),
+        }
+    }
+
+    fn open_all(
+        &self,
+        sorted: &[&Location],
+        notes: Vec<Note>,
+        terms: &Terms<'_>,
+    ) -> Result<Vec<Open>> {
         if terms.expect.is_some() && sorted.len() > 1 {
             let problem = "a version can be expected of one document only";
             return Err(Error::BadInput(problem.into()));
         }
         let mut all = Vec::with_capacity(sorted.len());
-        for location in sorted {
-            let open = self.open(location, terms)?;
+        for (location, note) in sorted.iter().zip(notes) {
+            let open = self.open(location, note, terms)?;
             if let Some(expect) = terms.expect {
                 require_version(expect, &open)?;
             }
@@ -197,9 +220,7 @@ impl Documents {
         Ok(all)
     }
 
-    fn open(&self, location: &Location, terms: &Terms<'_>) -> Result<Open> {
-        let mut note = Note::read(&*self.disk, location)?;
-        note.journal = None;
+    fn open(&self, location: &Location, mut note: Note, terms: &Terms<'_>) -> Result<Open> {
         if let Some(fence) = &terms.fence {
             note.fence = Some(fence.admit(note.fence.as_ref(), location)?);
         }
@@ -210,7 +231,7 @@ impl Documents {
         }
         let (content, attributes) = found.unzip();
         Ok(Open {
-            location: (*location).clone(),
+            location: location.clone(),
             content,
             attributes,
             note,

@@ -24,7 +24,8 @@ impl Documents {
             ([location, ..], true) => Err(cannot_join(location)),
             _ => {
                 let places = sorted.iter().map(|location| location.path());
-                places.chain(given.iter().copied()).try_for_each(keep_out)?;
+                let links = given.iter().copied().filter(|given| given.is_symlink());
+                places.chain(links).try_for_each(keep_out)?;
                 Ok(Vec::new())
             }
         }

@@ -41,8 +41,12 @@ impl Note {
     /// What a document remembers; nothing, if there is no note.
     pub(crate) fn read(disk: &dyn Disk, location: &Location) -> Result<Self> {
         let path = location.note();
-        let found = disk.read(&path, NOTE_BYTES_MAX);
-        let Some(found) = found.map_err(|source| Error::io("read", &path, source))? else {
+        let failed = |source| Error::io("read", &path, source);
+        // Most documents have none, and every reader asks.
+        if !disk.exists(&path).map_err(failed)? {
+            return Ok(Self::default());
+        }
+        let Some(found) = disk.read(&path, NOTE_BYTES_MAX).map_err(failed)? else {
             return Ok(Self::default());
         };
         serde_json::from_slice(&found.bytes).map_err(|error| Error::Corrupt {

@@ -1,6 +1,6 @@
 //! Reading: under a shared lock, after whatever a dead process left is finished.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use tenure_core::{Error, Result};
@@ -32,8 +32,28 @@ impl Documents {
 
     /// Reads a document; None if there is none.
     pub fn read_if_there(&self, path: &Path) -> Result<Option<Content>> {
+        if let Some(content) = self.read_again(path) {
+            return Ok(Some(content));
+        }
         let mut contents = self.read_all(&[path])?;
         Ok(contents.pop().flatten())
+    }
+
+    /// The short way to a document that was locked before, by the calls that cannot be left out.
+    /// Whatever is not as usual is None, and left to the long way: a line of waiters, a note, an error.
+    ///
+    /// It was no symbolic link when its lock file was opened. If it has become one, reading fails.
+    fn read_again(&self, path: &Path) -> Option<Content> {
+        if self.shared_with_node || !path.is_absolute() {
+            return None;
+        }
+        let place = Location::at(path.to_owned()).ok()?;
+        let _shared = self.locker.try_share_again(&place.lock())?;
+        if self.disk.exists(&place.note()).ok()? {
+            return None;
+        }
+        let (content, _) = self.found(&place).ok()??;
+        Some(content)
     }
 
     /// Reads several documents as they are at one moment: no transaction shows only in some of them.
@@ -61,7 +81,9 @@ impl Documents {
             // Without a lock, a journal may be that of a live transaction.
             let locked = order.iter().zip(&shared);
             let locked = locked.filter(|(_, shared)| shared.is_lock());
-            if let Some(journal) = self.unfinished(locked.map(|((location, _), _)| location))? {
+            let locked = locked.map(|((location, _), _)| location);
+            let notes = self.notes(locked.clone())?;
+            if let Some(journal) = self.unfinished(locked.zip(&notes))? {
                 drop(shared);
                 self.finish(&journal, deadline)?;
                 continue;
@@ -100,19 +122,21 @@ impl Documents {
         Ok(contents)
     }
 
-    /// The exclusive locks of all, with nothing left to finish.
+    /// The exclusive locks of all, with nothing left to finish, and what they remember.
     pub(super) fn lock_and_recover(
         &self,
         locations: &[&Location],
         deadline: Instant,
-    ) -> Result<Vec<LockGuard>> {
+    ) -> Result<(Vec<LockGuard>, Vec<Note>)> {
         for _ in 0..RECOVERIES_MAX {
             let guards = self.lock_all(locations.iter().copied(), deadline)?;
-            let Some(journal) = self.unfinished(locations.iter().copied())? else {
-                for location in locations {
-                    recover::settle(&*self.disk, location)?;
+            let mut notes = self.notes(locations.iter().copied())?;
+            let Some(journal) = self.unfinished(locations.iter().copied().zip(&notes))? else {
+                for (location, note) in locations.iter().zip(&mut notes) {
+                    recover::settle(&*self.disk, location, note)?;
+                    note.journal = None;
                 }
-                return Ok(guards);
+                return Ok((guards, notes));
             };
             drop(guards);
             self.finish(&journal, deadline)?;
@@ -124,10 +148,9 @@ impl Documents {
     /// whoever wrote it is dead.
     fn unfinished<'a>(
         &self,
-        locations: impl Iterator<Item = &'a Location>,
-    ) -> Result<Option<std::path::PathBuf>> {
-        for location in locations {
-            let note = Note::read(&*self.disk, location)?;
+        documents: impl Iterator<Item = (&'a Location, &'a Note)>,
+    ) -> Result<Option<PathBuf>> {
+        for (location, note) in documents {
             if let Some(journal) = note.journal(location)?
                 && recover::places(&*self.disk, &journal)?.is_some()
             {
@@ -135,6 +158,11 @@ impl Documents {
             }
         }
         Ok(None)
+    }
+
+    fn notes<'a>(&self, locations: impl Iterator<Item = &'a Location>) -> Result<Vec<Note>> {
+        let read = |location| Note::read(&*self.disk, location);
+        locations.map(read).collect()
     }
 
     /// Finishes a transaction whose process died. No lock is held.

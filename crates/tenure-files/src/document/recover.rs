@@ -100,8 +100,8 @@ fn require_named(disk: &dyn Disk, place: &Location, journal: &Path) -> Result<()
 ///
 /// Whoever removed the journal may have died before that was durable. Were it there again after a
 /// power loss, it would find a document that fits neither before nor after.
-pub(crate) fn settle(disk: &dyn Disk, location: &Location) -> Result<()> {
-    let Some(journal) = Note::read(disk, location)?.journal(location)? else {
+pub(crate) fn settle(disk: &dyn Disk, location: &Location, note: &Note) -> Result<()> {
+    let Some(journal) = note.journal(location)? else {
         return Ok(());
     };
     match sync_directory_of(disk, &journal) {

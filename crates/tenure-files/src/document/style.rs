@@ -70,7 +70,9 @@ pub(crate) fn keep(old: &[u8], new: &str) -> String {
             return text.to_owned();
         }
     }
-    if Style::of(new.as_bytes()) == style {
+    // Text on one line is in no style that has several: no need to look through all of it.
+    let may_be_alike = matches!(style.layout, Layout::Compact { .. }) || new.contains('\n');
+    if may_be_alike && Style::of(new.as_bytes()) == style {
         return new.to_owned();
     }
     style.apply(new)

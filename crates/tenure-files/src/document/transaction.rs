@@ -8,10 +8,9 @@ use tenure_core::{Error, Result};
 
 use super::content::{Content, Version};
 use super::edit::Terms;
-use super::path::Location;
 use super::read::missing;
 use super::style::Style;
-use super::{Documents, follow, lock};
+use super::{Documents, follow};
 
 impl Documents {
     /// Puts a value in the place of a document, or makes it. Its indentation is kept.
@@ -66,7 +65,11 @@ impl Documents {
         T: Serialize + DeserializeOwned,
         E: From<Error>,
     {
-        let changed = self.edit(paths, &Terms::default(), |old| {
+        let terms = Terms {
+            existing: true,
+            ..Terms::default()
+        };
+        let changed = self.edit(paths, &terms, |old| {
             let mut values = Vec::with_capacity(paths.len());
             for (content, path) in old.iter().zip(paths) {
                 values.push(strictly(required(content.as_ref(), path)?)?);
@@ -89,10 +92,11 @@ impl Documents {
         T: Serialize + DeserializeOwned,
         E: From<Error>,
     {
-        if default.is_none() {
-            self.require_known(path)?;
-        }
-        let changed = self.edit(&[path], &Terms::default(), |old| {
+        let terms = Terms {
+            existing: default.is_none(),
+            ..Terms::default()
+        };
+        let changed = self.edit(&[path], &terms, |old| {
             let content = old[0].as_ref();
             let mut value = match (content, default) {
                 (None, Some(default)) => default,
@@ -110,25 +114,15 @@ impl Documents {
     }
 }
 
-impl Documents {
-    /// Fails if there is neither a document nor a lock file of it, which a request for the lock would
-    /// leave behind.
-    pub fn require_known(&self, path: &Path) -> Result<()> {
-        match lock::was_ever(&Location::of(path)?) {
-            true => Ok(()),
-            false => Err(missing(path)),
-        }
-    }
-}
-
 fn required<'a>(content: Option<&'a Content>, path: &Path) -> Result<&'a Content> {
     content.ok_or_else(|| missing(path))
 }
 
 /// What is written back must not have lost anything: a key that is there twice is refused.
 fn strictly<T: DeserializeOwned>(content: &Content) -> Result<T> {
-    content.text()?;
-    content.parse()
+    let value = content.parse()?;
+    content.require_keys_once()?;
+    Ok(value)
 }
 
 fn text_of<T: Serialize + ?Sized>(value: &T, old: Option<&Content>) -> Result<String> {

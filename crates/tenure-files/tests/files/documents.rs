@@ -364,6 +364,20 @@ fn one_document_named_twice_is_refused_by_any_spelling() {
 }
 
 #[test]
+fn a_document_that_becomes_a_link_between_two_reads_is_read_where_it_leads() {
+    let stage = Stage::new();
+    let (path, other) = (stage.at("a.json"), stage.at("b.json"));
+    fs::write(&path, r#"{"n":1}"#).unwrap();
+    fs::write(&other, r#"{"n":2}"#).unwrap();
+    let documents = documents();
+    let n = || documents.read(&path).unwrap().parse::<Value>().unwrap()["n"].clone();
+    assert_eq!((n(), n()), (1.into(), 1.into()));
+    fs::remove_file(&path).unwrap();
+    symlink("b.json", &path).unwrap();
+    assert_eq!(n(), 2);
+}
+
+#[test]
 fn looks_mode_owner_and_link_of_a_document_are_kept() {
     let stage = Stage::new();
     let (real, link) = (stage.at("real.json"), stage.at("link.json"));

@@ -65,7 +65,7 @@ pub(crate) enum Call {
     RequireReplaceable,
     Write,
     Dress,
-    Device,
+    Attributes,
     Sync,
 }
 
@@ -203,7 +203,7 @@ impl Disk for SimulatedDisk {
         })
     }
 
-    fn create(&self, path: &Path) -> io::Result<Box<dyn Fresh>> {
+    fn create(&self, path: &Path, _: u32) -> io::Result<Box<dyn Fresh>> {
         let inode = self.operate(Call::Create, path, |state, outcome| {
             outcome.or_fail()?;
             state.create(path)
@@ -294,7 +294,7 @@ impl Fresh for SimulatedFile {
             })
     }
 
-    fn dress(&mut self, like: &Attributes) -> io::Result<()> {
+    fn dress(&mut self, _: &Attributes, like: &Attributes) -> io::Result<()> {
         let inode = self.inode;
         self.disk
             .operate(Call::Dress, &self.path, |state, outcome| {
@@ -304,10 +304,12 @@ impl Fresh for SimulatedFile {
             })
     }
 
-    fn device(&self) -> io::Result<u64> {
-        self.disk.operate(Call::Device, &self.path, |_, outcome| {
+    fn attributes(&self) -> io::Result<Attributes> {
+        let inode = self.inode;
+        let call = Call::Attributes;
+        self.disk.operate(call, &self.path, |state, outcome| {
             outcome.or_fail()?;
-            Ok(state::DEVICE)
+            Ok(state.inodes[inode.0].cached.attributes)
         })
     }
 
@@ -337,7 +339,7 @@ impl Call {
     pub(crate) fn changes(self) -> bool {
         !matches!(
             self,
-            Call::Read | Call::Names | Call::RequireReplaceable | Call::Device
+            Call::Read | Call::Names | Call::RequireReplaceable | Call::Attributes
         )
     }
 }

@@ -32,7 +32,7 @@ fn set<const N: usize>(contents: [Option<&str>; N]) -> BTreeSet<Option<String>> 
 #[test]
 fn a_new_file_that_was_not_synced_may_be_gone_empty_torn_or_whole() {
     let disk = disk();
-    let mut file = disk.create(Path::new(TEMPORARY)).unwrap();
+    let mut file = disk.create(Path::new(TEMPORARY), 0o600).unwrap();
     file.write(b"word").unwrap();
     let expected = [
         None,
@@ -50,7 +50,7 @@ fn a_new_file_that_was_not_synced_may_be_gone_empty_torn_or_whole() {
 #[test]
 fn a_synced_file_keeps_its_content_but_not_its_name() {
     let disk = disk();
-    let mut file = disk.create(Path::new(TEMPORARY)).unwrap();
+    let mut file = disk.create(Path::new(TEMPORARY), 0o600).unwrap();
     file.write(b"word").unwrap();
     file.sync().unwrap();
     assert_eq!(
@@ -64,7 +64,7 @@ fn a_synced_file_keeps_its_content_but_not_its_name() {
 #[test]
 fn a_synced_name_does_not_keep_its_content() {
     let disk = disk();
-    let mut file = disk.create(Path::new(TEMPORARY)).unwrap();
+    let mut file = disk.create(Path::new(TEMPORARY), 0o600).unwrap();
     file.write(b"w").unwrap();
     disk.sync_directory(Path::new(DIRECTORY)).unwrap();
     let expected = set([Some(""), Some("\0"), Some("w")]);
@@ -74,7 +74,7 @@ fn a_synced_name_does_not_keep_its_content() {
 #[test]
 fn a_rename_is_old_or_new_and_its_source_may_stay_or_go_with_either() {
     let disk = disk();
-    let mut file = disk.create(Path::new(TEMPORARY)).unwrap();
+    let mut file = disk.create(Path::new(TEMPORARY), 0o600).unwrap();
     file.write(b"new").unwrap();
     file.sync().unwrap();
     disk.sync_directory(Path::new(DIRECTORY)).unwrap();
@@ -127,7 +127,7 @@ fn an_ignored_sync_keeps_nothing_and_the_next_one_does() {
     let mut state = State::default();
     state.add_directory(DIRECTORY);
     let disk = SimulatedDisk::new(state, Fault::IgnoreSync(0));
-    drop(disk.create(Path::new(TARGET)).unwrap());
+    drop(disk.create(Path::new(TARGET), 0o600).unwrap());
     disk.sync_directory(Path::new(DIRECTORY)).unwrap();
     assert_eq!(after_power_loss(&disk, TARGET), set([None, Some("")]));
     disk.sync_directory(Path::new(DIRECTORY)).unwrap();
@@ -140,7 +140,7 @@ fn content_whose_sync_failed_is_not_saved_by_the_next_one() {
     let mut state = State::default();
     state.add_directory(DIRECTORY);
     let disk = SimulatedDisk::new(state, Fault::Fail(2, Errno::IO));
-    let mut file = disk.create(Path::new(TARGET)).unwrap();
+    let mut file = disk.create(Path::new(TARGET), 0o600).unwrap();
     file.write(b"x").unwrap();
     file.sync().unwrap_err();
     file.sync().unwrap();
@@ -154,7 +154,7 @@ fn a_write_that_fails_has_written_a_part() {
     let mut state = State::default();
     state.add_directory(DIRECTORY);
     let disk = SimulatedDisk::new(state, Fault::Fail(1, Errno::NOSPC));
-    let mut file = disk.create(Path::new(TARGET)).unwrap();
+    let mut file = disk.create(Path::new(TARGET), 0o600).unwrap();
     let error = file.write(b"1234").unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::StorageFull);
     let found = disk.read(Path::new(TARGET), 10).unwrap().unwrap();

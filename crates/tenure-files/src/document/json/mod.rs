@@ -34,6 +34,13 @@ pub(crate) fn check(bytes: &[u8]) -> Result<&str, Flaw> {
     Ok(text)
 }
 
+/// The same for what `serde_json` has read into a value, so that its grammar is known to be right.
+pub(crate) fn check_parsed(bytes: &[u8]) -> Result<(), Flaw> {
+    let text = utf8(bytes)?;
+    let flaw = |(offset, problem)| Flaw::at(bytes, bytes.len() - text.len() + offset, problem);
+    keys::check(text).map_err(flaw)
+}
+
 /// Answers the text without the byte order mark, if it is text and there is any.
 pub(crate) fn utf8(bytes: &[u8]) -> Result<&str, Flaw> {
     let flaw = |offset, problem: &str| Flaw::at(bytes, offset, problem.to_owned());
