@@ -28,6 +28,11 @@ pub(crate) trait Disk: Send + Sync {
     /// there is none. A symbolic link in its place is not followed.
     fn read(&self, path: &Path, limit: u64) -> io::Result<Option<Found>>;
 
+    /// The content alone, which for a short file is cheaper.
+    fn content(&self, path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
+        Ok(self.read(path, limit)?.map(|found| found.bytes))
+    }
+
     /// Whether anything has this name. Half the price of a read, where mostly nothing has.
     fn exists(&self, path: &Path) -> io::Result<bool> {
         Ok(self.read(path, u64::MAX - 1)?.is_some())
@@ -52,9 +57,8 @@ pub(crate) trait Disk: Send + Sync {
     /// Makes the content of a file durable, whoever wrote it.
     fn sync_file(&self, path: &Path) -> io::Result<()>;
 
-    /// Fails if this user may not write to the file, although it could be renamed over; or if it
-    /// is one that something is mounted on, which cannot be renamed over.
-    fn require_replaceable(&self, path: &Path) -> io::Result<()>;
+    /// Fails if this user may not write to the file, although it could be renamed over.
+    fn require_writable(&self, path: &Path, attributes: &Attributes) -> io::Result<()>;
 }
 
 /// A file that was just created and is being written.
@@ -91,4 +95,6 @@ pub(crate) struct Attributes {
     pub(crate) group: u32,
     /// The device it is on. It cannot be changed: a file on another one cannot be replaced.
     pub(crate) device: u64,
+    /// Whether something is mounted on it, so that it cannot be replaced either.
+    pub(crate) mounted_on: bool,
 }

@@ -3,10 +3,11 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use rustix::fs::{Access, AtFlags, Gid, Mode, OFlags, StatxAttributes, StatxFlags, Uid};
+use rustix::buffer::spare_capacity;
+use rustix::fs::{Access, AtFlags, FileType, Gid, Mode, OFlags, StatxAttributes, StatxFlags, Uid};
+use rustix::io::{Errno, retry_on_intr};
 
 use super::{Attributes, Disk, Found, Fresh};
 
@@ -15,27 +16,14 @@ pub(crate) struct RealDisk;
 
 impl Disk for RealDisk {
     fn read(&self, path: &Path, limit: u64) -> io::Result<Option<Found>> {
-        // Not blocking: a pipe in the place of a file must not hold anyone up.
-        let flags =
-            OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let file = match rustix::fs::open(path, flags, Mode::empty()) {
-            Ok(fd) => File::from(fd),
-            Err(rustix::io::Errno::NOENT) => return Ok(None),
-            Err(error) => return Err(error.into()),
+        let Some(file) = open(path)? else {
+            return Ok(None);
         };
-        let metadata = file.metadata()?;
-        if !metadata.is_file() {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "it is not a regular file",
-            ));
-        }
+        let (attributes, length) = look(&file)?;
         // One byte more than there should be: a read that leaves it free has met the end.
-        let room = metadata.len().min(limit) as usize + 1;
+        let room = length.min(limit) as usize + 1;
         let mut bytes = Vec::with_capacity(room);
-        let first = rustix::io::retry_on_intr(|| {
-            rustix::io::read(&file, rustix::buffer::spare_capacity(&mut bytes))
-        })?;
+        let first = retry_on_intr(|| rustix::io::read(&file, spare_capacity(&mut bytes)))?;
         if first >= room {
             // It has grown since.
             let rest = (limit + 1).saturating_sub(first as u64);
@@ -44,16 +32,26 @@ impl Disk for RealDisk {
         if bytes.len() as u64 > limit {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
-        Ok(Some(Found {
-            bytes,
-            attributes: attributes(&metadata),
-        }))
+        Ok(Some(Found { bytes, attributes }))
+    }
+
+    fn content(&self, path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
+        let Some(file) = open(path)? else {
+            return Ok(None);
+        };
+        let mut short = [0; SHORT_BYTES];
+        let read = retry_on_intr(|| rustix::io::read(&file, &mut short))?;
+        // Less than there is room for is all there is. Of anything else, more must be known.
+        if read > 0 && read < SHORT_BYTES {
+            return Ok(Some(short[..read].to_vec()));
+        }
+        Ok(self.read(path, limit)?.map(|found| found.bytes))
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
         match rustix::fs::lstat(path) {
             Ok(_) => Ok(true),
-            Err(rustix::io::Errno::NOENT) => Ok(false),
+            Err(Errno::NOENT) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
@@ -90,18 +88,48 @@ impl Disk for RealDisk {
         Ok(rustix::fs::fsync(file)?)
     }
 
-    fn require_replaceable(&self, path: &Path) -> io::Result<()> {
-        rustix::fs::access(path, Access::WRITE_OK)?;
-        let flags = AtFlags::SYMLINK_NOFOLLOW;
-        let found = rustix::fs::statx(rustix::fs::CWD, path, flags, StatxFlags::TYPE)?;
-        match found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
-            true => Err(io::Error::new(
-                io::ErrorKind::ResourceBusy,
-                "something is mounted on it",
-            )),
-            false => Ok(()),
+    fn require_writable(&self, path: &Path, attributes: &Attributes) -> io::Result<()> {
+        let own = rustix::process::geteuid().as_raw();
+        // Root may write everything. For the rest of us the mode tells, if it is our own file; only
+        // the system knows about groups and access lists.
+        if own == 0 || (own == attributes.owner && attributes.mode & 0o200 != 0) {
+            return Ok(());
         }
+        Ok(rustix::fs::access(path, Access::WRITE_OK)?)
     }
+}
+
+/// A file that is at most this long is read without a look at its length.
+const SHORT_BYTES: usize = 4096;
+
+/// Opens a file for reading, not through a link. Not blocking: a pipe in the place of a file must
+/// not hold anyone up.
+fn open(path: &Path) -> io::Result<Option<File>> {
+    let flags =
+        OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(fd) => Ok(Some(File::from(fd))),
+        Err(Errno::NOENT) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What an open file is, and how long, if it is a regular one.
+fn look(file: &File) -> io::Result<(Attributes, u64)> {
+    let found = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)?;
+    let mode = u32::from(found.stx_mode);
+    if FileType::from_raw_mode(mode) != FileType::RegularFile {
+        let problem = "it is not a regular file";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
+    }
+    let attributes = Attributes {
+        mode: mode & 0o7777,
+        owner: found.stx_uid,
+        group: found.stx_gid,
+        device: rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor),
+        mounted_on: found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT),
+    };
+    Ok((attributes, found.stx_size))
 }
 
 impl Fresh for File {
@@ -110,7 +138,7 @@ impl Fresh for File {
     }
 
     fn attributes(&self) -> io::Result<Attributes> {
-        Ok(attributes(&self.metadata()?))
+        Ok(look(self)?.0)
     }
 
     fn dress(&mut self, own: &Attributes, like: &Attributes) -> io::Result<()> {
@@ -127,14 +155,5 @@ impl Fresh for File {
 
     fn sync(&mut self) -> io::Result<()> {
         self.sync_all()
-    }
-}
-
-fn attributes(metadata: &fs::Metadata) -> Attributes {
-    Attributes {
-        mode: metadata.mode() & 0o7777,
-        owner: metadata.uid(),
-        group: metadata.gid(),
-        device: metadata.dev(),
     }
 }

@@ -125,6 +125,25 @@ impl Documents {
         terms: &Terms<'_>,
         work: impl FnOnce(&[Option<Content>]) -> Result<(Vec<String>, R), E>,
     ) -> Result<(Vec<Version>, R), E> {
+        let mut versions = Vec::new();
+        let told = self.change(paths, terms, |old| {
+            let (texts, told) = work(old)?;
+            for (text, path) in texts.iter().zip(paths) {
+                check_new(text, path)?;
+                versions.push(Version::of(text.as_bytes()));
+            }
+            Ok::<_, E>((texts, told))
+        })?;
+        Ok((versions, told))
+    }
+
+    /// The same for work that gives back what is known to be JSON.
+    pub(super) fn change<R, E: From<Error>>(
+        &self,
+        paths: &[&Path],
+        terms: &Terms<'_>,
+        work: impl FnOnce(&[Option<Content>]) -> Result<(Vec<String>, R), E>,
+    ) -> Result<R, E> {
         let deadline = clock::after(Instant::now(), self.locker.timeout());
         let order = self.in_order(paths)?;
         refuse_re_entry(order.iter().map(|(location, _)| location))?;
@@ -150,18 +169,12 @@ impl Documents {
             let problem = format!("{} documents, {} new texts", paths.len(), texts.len());
             return Err(Error::Internal(problem).into());
         }
-        for (text, path) in texts.iter().zip(paths) {
-            check_new(text, path)?;
-        }
-        let versions = texts.iter().map(|text| Version::of(text.as_bytes()));
-        let versions: Vec<Version> = versions.collect();
-
         let gate = || ask(terms).and_then(|()| still_ours(&guards, &node));
         match (&open[..], &texts[..]) {
             ([one], [text]) => self.write_one(one, text, gate)?,
             _ => self.write_several(&order, open, &contents, texts, gate)?,
         }
-        Ok((versions, told))
+        Ok(told)
     }
 
     /// The places of documents in the order of locks, each with its place in `paths`.
@@ -225,9 +238,8 @@ impl Documents {
             note.fence = Some(fence.admit(note.fence.as_ref(), location)?);
         }
         let found = self.found(location)?;
-        if found.is_some() {
-            let replaceable = self.disk.require_replaceable(location.path());
-            replaceable.map_err(|source| not_replaceable(location, source))?;
+        if let Some((_, attributes)) = &found {
+            self.require_replaceable(location, attributes)?;
         }
         let (content, attributes) = found.unzip();
         Ok(Open {
@@ -236,6 +248,29 @@ impl Documents {
             attributes,
             note,
             fenced: terms.fence.is_some(),
+        })
+    }
+
+    /// Refuses before anything happens what the rename would refuse after everything did, and what
+    /// it would allow although this user may not write the document.
+    fn require_replaceable(&self, location: &Location, attributes: &Attributes) -> Result<()> {
+        let path = location.path();
+        if attributes.mounted_on {
+            return Err(Error::Configuration {
+                problem: format!(
+                    "{} cannot be replaced: something is mounted on it",
+                    path.display()
+                ),
+                remedy: "mount its directory instead of the file alone".into(),
+            });
+        }
+        let writable = self.disk.require_writable(path, attributes);
+        writable.map_err(|source| Error::NotAllowed {
+            problem: format!(
+                "{} may not be written by this user: {source}",
+                path.display()
+            ),
+            remedy: "give this user write access to the document".into(),
         })
     }
 
@@ -323,20 +358,4 @@ fn require_version(expect: Expect, open: &Open) -> Result<()> {
         expected: shown(expected),
         actual: shown(actual),
     })
-}
-
-fn not_replaceable(location: &Location, source: std::io::Error) -> Error {
-    if source.kind() == std::io::ErrorKind::ResourceBusy {
-        return Error::Configuration {
-            problem: format!("{} cannot be replaced: {source}", location.path().display()),
-            remedy: "mount its directory instead of the file alone".into(),
-        };
-    }
-    Error::NotAllowed {
-        problem: format!(
-            "{} may not be written by this user: {source}",
-            location.path().display()
-        ),
-        remedy: "give this user write access to the document".into(),
-    }
 }

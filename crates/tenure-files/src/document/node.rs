@@ -24,7 +24,11 @@ impl Documents {
             ([location, ..], true) => Err(cannot_join(location)),
             _ => {
                 let places = sorted.iter().map(|location| location.path());
-                let links = given.iter().copied().filter(|given| given.is_symlink());
+                let is_link = |given: &&Path| {
+                    let is_it = |location: &&Location| location.path() == *given;
+                    !sorted.iter().any(is_it) && given.is_symlink()
+                };
+                let links = given.iter().copied().filter(is_link);
                 places.chain(links).try_for_each(keep_out)?;
                 Ok(Vec::new())
             }

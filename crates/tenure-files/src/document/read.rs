@@ -52,8 +52,8 @@ impl Documents {
         if self.disk.exists(&place.note()).ok()? {
             return None;
         }
-        let (content, _) = self.found(&place).ok()??;
-        Some(content)
+        let content = self.disk.content(path, DOCUMENT_BYTES_MAX as u64).ok()??;
+        Some(Content::new(path.to_owned(), content))
     }
 
     /// Reads several documents as they are at one moment: no transaction shows only in some of them.

@@ -10,7 +10,7 @@ use super::content::{Content, Version};
 use super::edit::Terms;
 use super::read::missing;
 use super::style::Style;
-use super::{Documents, follow};
+use super::{Documents, follow, json};
 
 impl Documents {
     /// Puts a value in the place of a document, or makes it. Its indentation is kept.
@@ -69,7 +69,7 @@ impl Documents {
             existing: true,
             ..Terms::default()
         };
-        let changed = self.edit(paths, &terms, |old| {
+        self.change(paths, &terms, |old| {
             let mut values = Vec::with_capacity(paths.len());
             for (content, path) in old.iter().zip(paths) {
                 values.push(strictly(required(content.as_ref(), path)?)?);
@@ -78,8 +78,7 @@ impl Documents {
             let texts = values.iter().zip(old);
             let texts = texts.map(|(value, content)| text_of(value, content.as_ref()));
             Ok((texts.collect::<Result<_>>()?, told))
-        });
-        changed.map(|(_, told)| told)
+        })
     }
 
     fn transaction_on<T, R, E>(
@@ -96,7 +95,7 @@ impl Documents {
             existing: default.is_none(),
             ..Terms::default()
         };
-        let changed = self.edit(&[path], &terms, |old| {
+        self.change(&[path], &terms, |old| {
             let content = old[0].as_ref();
             let mut value = match (content, default) {
                 (None, Some(default)) => default,
@@ -104,8 +103,7 @@ impl Documents {
             };
             let told = operation(&mut value)?;
             Ok((vec![text_of(&value, content)?], told))
-        });
-        changed.map(|(_, told)| told)
+        })
     }
 
     /// Sees a document now, and again each time it has changed.
@@ -129,6 +127,9 @@ fn text_of<T: Serialize + ?Sized>(value: &T, old: Option<&Content>) -> Result<St
     let text = serde_json::to_string(value);
     let text =
         text.map_err(|error| Error::BadInput(format!("it cannot be written as JSON: {error}")))?;
+    // A type of a program may write a key twice, which whoever reads it would lose.
+    json::check_keys(&text)
+        .map_err(|problem| Error::BadInput(format!("it cannot be written as JSON: {problem}")))?;
     Ok(match old {
         Some(old) => old.in_its_style(&text),
         None => Style::default().apply(&text),

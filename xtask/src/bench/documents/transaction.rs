@@ -12,8 +12,8 @@ use super::desk::{self, Desk};
 use super::{documents, time_each};
 use crate::bench::{Measured, compare, syscalls};
 
-const TIMES: u32 = 10;
-const ROUNDS: u32 = 100;
+const TIMES: u32 = 40;
+const ROUNDS: u32 = 40;
 const COUNTED: u32 = 200;
 
 pub fn measure() -> Result<Measured> {

@@ -62,7 +62,7 @@ pub(crate) enum Call {
     SyncDirectory,
     Names,
     SyncFile,
-    RequireReplaceable,
+    RequireWritable,
     Write,
     Dress,
     Attributes,
@@ -263,8 +263,8 @@ impl Disk for SimulatedDisk {
         })
     }
 
-    fn require_replaceable(&self, path: &Path) -> io::Result<()> {
-        self.operate(Call::RequireReplaceable, path, |state, outcome| {
+    fn require_writable(&self, path: &Path, _: &Attributes) -> io::Result<()> {
+        self.operate(Call::RequireWritable, path, |state, outcome| {
             outcome.or_fail()?;
             match state.file(path)? {
                 Some(_) => Ok(()),
@@ -339,7 +339,7 @@ impl Call {
     pub(crate) fn changes(self) -> bool {
         !matches!(
             self,
-            Call::Read | Call::Names | Call::RequireReplaceable | Call::Attributes
+            Call::Read | Call::Names | Call::RequireWritable | Call::Attributes
         )
     }
 }

@@ -220,6 +220,7 @@ fn own_attributes() -> Attributes {
         owner: rustix::process::geteuid().as_raw(),
         group: rustix::process::getegid().as_raw(),
         device: DEVICE,
+        mounted_on: false,
     }
 }
 

@@ -41,6 +41,11 @@ pub(crate) fn check_parsed(bytes: &[u8]) -> Result<(), Flaw> {
     keys::check(text).map_err(flaw)
 }
 
+/// The same for what `serde_json` has written.
+pub(crate) fn check_keys(text: &str) -> Result<(), Flaw> {
+    check_parsed(text.as_bytes())
+}
+
 /// Answers the text without the byte order mark, if it is text and there is any.
 pub(crate) fn utf8(bytes: &[u8]) -> Result<&str, Flaw> {
     let flaw = |offset, problem: &str| Flaw::at(bytes, offset, problem.to_owned());

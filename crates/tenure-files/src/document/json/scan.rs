@@ -47,9 +47,8 @@ fn is_mark(byte: u8) -> bool {
 
 /// Just after the closing quote, or the end of all where there is none.
 fn end_of_string(bytes: &[u8], mut at: usize) -> usize {
-    let stops = |&byte: &u8| byte == b'"' || byte == b'\\';
     while let Some(rest) = bytes.get(at..) {
-        let Some(length) = rest.iter().position(stops) else {
+        let Some(length) = memchr::memchr2(b'"', b'\\', rest) else {
             break;
         };
         if rest[length] == b'"' {
