@@ -38,8 +38,8 @@ mod store;
 mod tokens;
 
 pub use document::{
-    Content, DOCUMENT_BYTES_MAX, DOCUMENTS_MAX, Documents, Expect, Fence, Follow, Terms, Version,
-    check_json,
+    Content, DOCUMENT_BYTES_MAX, DOCUMENTS_MAX, Documents, Expect, Fence, Follow, Leftovers, Terms,
+    Version, check_json,
 };
 pub use locker::{FileLocker, LockGuard, holders};
 pub use lockfile::{Look, Record, look};

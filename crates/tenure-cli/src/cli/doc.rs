@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use tenure::Owner;
 use tenure_files::{Durability, Expect};
 
@@ -38,7 +38,7 @@ pub struct DocRead {
     #[command(flatten)]
     pub access: Access,
     /// The documents
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub files: Vec<PathBuf>,
 }
 
@@ -49,7 +49,7 @@ pub struct DocWrite {
     #[command(flatten)]
     pub access: Access,
     /// The document
-    #[arg(value_name = "FILE")]
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
 }
 
@@ -63,10 +63,10 @@ pub struct DocUpdate {
     #[command(flatten)]
     pub access: Access,
     /// The documents; several change all or none
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub files: Vec<PathBuf>,
     /// The command that gets the document and prints the new one, after `--`
-    #[arg(last = true, required = true, value_name = "CMD")]
+    #[arg(last = true, required = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 }
 
@@ -81,7 +81,7 @@ pub struct DocClean {
     #[arg(long)]
     pub owner: Option<Owner>,
     /// A document, or a directory with documents in it
-    #[arg(value_name = "FILE|DIR")]
+    #[arg(value_name = "FILE|DIR", value_hint = ValueHint::AnyPath)]
     pub path: PathBuf,
 }
 

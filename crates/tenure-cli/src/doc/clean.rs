@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use tenure::{Error, Mode, Result};
+use tenure_files::Leftovers;
 
 use super::desk::Desk;
 use super::failure;
@@ -37,6 +38,8 @@ pub fn clean(global: &Global, options: &DocClean) -> Result<ExitCode, Failure> {
     };
     let mut sweep = Sweep::new(&desk, &documents);
     let left = sweep.each(|document| desk.documents.leftovers(document));
+    tell_finished(&left.finished);
+    let left = left.files;
     if left.is_empty() {
         return match sweep.first_failure {
             Some(failure) => Err(failure),
@@ -46,17 +49,18 @@ pub fn clean(global: &Global, options: &DocClean) -> Result<ExitCode, Failure> {
     show(&left);
     if !options.yes && !can_ask() {
         return Err(Failure::Usage {
-            message: "there is no terminal to ask on, so clean needs --yes; nothing was removed"
+            message: "there is no terminal to ask on, so clean needs --yes; no file was removed"
                 .into(),
             remedy: "add --yes if you are sure; only what no live writer uses is removed".into(),
         });
     }
     let question = "Remove them? Type yes: ";
     if !options.yes && !agreed(question).map_err(Failure::output)? {
-        return Err(Failure::Declined("nothing was removed".into()));
+        return Err(Failure::Declined("no file was removed".into()));
     }
     let removed = sweep.each(|document| desk.documents.clean(document));
-    let paths = removed.iter().map(|path| path.display().to_string());
+    tell_finished(&removed.finished);
+    let paths = removed.files.iter().map(|path| path.display().to_string());
     sweep.ended(print(global, paths.collect()))
 }
 
@@ -76,12 +80,15 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// All paths that it answers.
-    fn each(&mut self, step: impl Fn(&Path) -> Result<Vec<PathBuf>>) -> Vec<PathBuf> {
-        let mut all = Vec::new();
+    /// All that it answers.
+    fn each(&mut self, step: impl Fn(&Path) -> Result<Leftovers>) -> Leftovers {
+        let mut all = Leftovers::default();
         for document in self.documents.clone() {
             match self.step(document, &step) {
-                Ok(done) => all.extend(done),
+                Ok(done) => {
+                    all.files.extend(done.files);
+                    all.finished.extend(done.finished);
+                }
                 Err(failure) => {
                     self.first_failure.get_or_insert(failure);
                 }
@@ -93,8 +100,8 @@ impl<'a> Sweep<'a> {
     fn step(
         &self,
         document: &Path,
-        step: impl Fn(&Path) -> Result<Vec<PathBuf>>,
-    ) -> Result<Vec<PathBuf>, Failure> {
+        step: impl Fn(&Path) -> Result<Leftovers>,
+    ) -> Result<Leftovers, Failure> {
         let wait = self.desk.wait(&[document], Mode::Write)?;
         let done = step(document);
         wait.ended();
@@ -110,6 +117,17 @@ impl<'a> Sweep<'a> {
         // What was done is on standard output by now.
         Report::new(false).say(&failure);
         Ok(ExitCode::from(failure.code()))
+    }
+}
+
+/// A transaction that was committed is finished by whoever opens one of its documents.
+fn tell_finished(documents: &[PathBuf]) {
+    if !documents.is_empty() {
+        let names = documents.iter().map(|path| path.display().to_string());
+        let names = names.collect::<Vec<_>>().join(", ");
+        word(&visible(&format!(
+            "finished a transaction that was committed and left unfinished, over {names}"
+        )));
     }
 }
 

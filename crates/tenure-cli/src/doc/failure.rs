@@ -22,7 +22,23 @@ pub fn about(failure: Failure, files: &[&Path]) -> Failure {
             ),
             None => "correct the path, or say what a new one holds with --create JSON".into(),
         },
-        Error::Corrupt { path, .. } if path.is_dir() => "name a document in it".into(),
+        Error::Corrupt { path, .. } if path.is_dir() && is_one_of(path, files) => {
+            "name a document in it".into()
+        }
+        Error::Corrupt { path, .. } if is_one_of(path, files) && !path.is_file() => {
+            "name a regular file".into()
+        }
+        Error::Corrupt { path, .. } if ends_with(path, ".note") => {
+            "remove it if nothing else helps: it remembers the last token, and a transaction that \
+             is not finished"
+                .into()
+        }
+        Error::Corrupt { path, .. } if ends_with(path, ".journal") => {
+            "remove it, to keep all documents as they are".into()
+        }
+        Error::Corrupt { path, .. } if ends_with(path, ".lock") => {
+            "if no program needs it, move it away".into()
+        }
         Error::Corrupt { path, .. } if is_one_of(path, files) => {
             "repair it; a good one is put in its place with: tenure doc write FILE < good.json"
                 .into()
@@ -62,6 +78,11 @@ fn in_other_words(error: Error, files: &[&Path]) -> Error {
         }
         error => error,
     }
+}
+
+fn ends_with(path: &Path, ending: &str) -> bool {
+    let name = path.file_name().unwrap_or_default();
+    name.as_encoded_bytes().ends_with(ending.as_bytes())
 }
 
 fn leads_to(path: &Path, files: &[&Path]) -> bool {

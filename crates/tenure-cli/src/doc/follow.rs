@@ -31,13 +31,27 @@ pub fn follow(global: &Global, options: &DocRead) -> Result<ExitCode, Failure> {
     }
     let about = |error| failure::about(Failure::Error(error), &[file]);
     let mut follow = desk.documents.follow(file).map_err(about)?;
+    let mut told_busy = false;
     loop {
         match follow.next(None) {
-            Ok(Some(Some(content))) => show(&content, global.json)?,
-            Ok(Some(None)) => word(&format!("there is no document {}", file.display())),
+            Ok(Some(content)) => {
+                told_busy = false;
+                match content {
+                    Some(content) => show(&content, global.json)?,
+                    None => word(&visible(&format!(
+                        "there is no document {}; waiting for one",
+                        file.display()
+                    ))),
+                }
+            }
             Ok(None) => {}
             // Someone works on it for longer than one waits; there will be news.
-            Err(error) if error.class() == Class::Busy => word(&visible(&error.to_string())),
+            Err(error) if error.class() == Class::Busy && !options.access.patience.no_wait => {
+                if !told_busy {
+                    word(&visible(&error.to_string()));
+                }
+                told_busy = true;
+            }
             Err(error) => return Err(about(error)),
         }
     }

@@ -4,7 +4,8 @@
 //!
 //! - It waits for a lock: it says so and exits 130. There is nothing to undo.
 //! - The command under `update` runs: the signal is for that command, as with `run`, unless it came
-//!   from the keyboard, which reaches both. How it ends decides what is written.
+//!   from the keyboard, which reaches both. How it ends decides what is written. If it has ended, and
+//!   something it started keeps its output open, the signal ends us, and nothing is written.
 //! - It checks or writes: that takes a moment, and is finished; a command that is started after that
 //!   gets the signal. An end here would leave the lock that programs of Node see, and they would
 //!   wait ten seconds for nobody.
@@ -18,6 +19,7 @@ use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use tenure::{Error, Resource, Result};
 
 use crate::report::{Failure, Report};
@@ -124,11 +126,21 @@ fn answer(stage: &Mutex<Stage>, signal: Arrived, report: Report) {
             report.failure(&failure);
             process::exit(failure.code().into());
         }
+        // It is over, and somebody it started keeps its output open: that is not waited for.
+        Stage::Command(command) if has_ended(*command) => die_of(signal.number),
         Stage::Command(_) if signal.from_keyboard => {}
         Stage::Command(command) => send(*command, signal.number),
         Stage::HeldOff(meanwhile) => *meanwhile = Some(signal.number),
         Stage::Usual => die_of(signal.number),
     }
+}
+
+fn has_ended(command: libc::pid_t) -> bool {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+    let Some(pid) = Pid::from_raw(command) else {
+        return false;
+    };
+    matches!(waitid(WaitId::Pid(pid), options), Ok(Some(_)))
 }
 
 /// The command is not reaped before the stage is another, so its process id is its own.

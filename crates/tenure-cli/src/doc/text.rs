@@ -1,9 +1,15 @@
 //! Documents as they are printed. With `--json` they are part of another document, on one line and
 //! token for token as they are: no number changes.
 
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+
 use tenure_files::{Content, Version};
 
-use crate::report::Failure;
+use crate::output;
+use crate::people::visible;
+use crate::report::{Failure, word};
 
 /// `"version":"…","document":…`.
 pub fn fields(content: &Content) -> Result<String, Failure> {
@@ -41,6 +47,24 @@ pub fn written(files: &[&str], versions: &[Version], json: bool) -> String {
                 .map(|version| format!("\"version\":\"{version}\""));
             list(files.iter().copied().zip(fields))
         }
+    }
+}
+
+/// Prints what was written. That it was is told even where nobody can be told the version: it must
+/// not be done again.
+pub fn tell_written(files: &[&Path], written: &str) -> Result<ExitCode, Failure> {
+    match output::text(written) {
+        // A reader that went away did not want to know.
+        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(failure) => {
+            let names = files.iter().map(|file| file.display().to_string());
+            let names = names.collect::<Vec<_>>().join(", ");
+            word(&visible(&format!("{names}: written; do not repeat it")));
+            Err(failure)
+        }
+        Ok(()) => Ok(ExitCode::SUCCESS),
     }
 }
 

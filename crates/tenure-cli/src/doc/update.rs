@@ -11,7 +11,6 @@ use super::filter::Filter;
 use super::tokens::{self, Tokens};
 use super::{bundle, failure, text};
 use crate::cli::{DocUpdate, Global};
-use crate::output;
 use crate::report::Failure;
 
 /// Everything from reading to writing is one step for everyone else.
@@ -22,6 +21,12 @@ pub fn update(global: &Global, options: &DocUpdate) -> Result<ExitCode, Failure>
     let tokens = Tokens::new(&context, options.terms.token.as_ref())?;
     let files: Vec<&Path> = options.files.iter().map(AsRef::as_ref).collect();
     let names = names(&files)?;
+    if options.terms.expect.is_some() && files.len() > 1 {
+        return Err(Failure::Usage {
+            message: "--expect is for one document".into(),
+            remedy: "read the others in the command itself, which gets them all".into(),
+        });
+    }
     let wait = desk.wait(&files, Mode::Write)?;
     let guard = || {
         wait.is_over();
@@ -54,8 +59,8 @@ pub fn update(global: &Global, options: &DocUpdate) -> Result<ExitCode, Failure>
     let updated = desk.documents.edit(&files, &terms, work);
     wait.ended();
     let (versions, ()) = updated.map_err(|failure| failure::about(failure, &files))?;
-    output::text(&text::written(&names, &versions, global.json))?;
-    Ok(ExitCode::SUCCESS)
+    let written = text::written(&names, &versions, global.json);
+    text::tell_written(&files, &written)
 }
 
 /// The names that the command gets, where it gets several documents.

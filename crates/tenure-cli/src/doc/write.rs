@@ -11,7 +11,6 @@ use super::desk::Desk;
 use super::tokens::{self, Tokens};
 use super::{failure, text};
 use crate::cli::{DocWrite, Global};
-use crate::output;
 use crate::report::{Failure, word};
 
 /// Standard input is read before the lock is taken: however slowly it comes, nobody waits for it.
@@ -43,8 +42,7 @@ pub fn write(global: &Global, options: &DocWrite) -> Result<ExitCode, Failure> {
     wait.ended();
     let written = written.map_err(|failure| failure::about(failure, &[file]));
     let (versions, ()) = written?;
-    output::text(&text::written(&[], &versions, global.json))?;
-    Ok(ExitCode::SUCCESS)
+    text::tell_written(&[file], &text::written(&[], &versions, global.json))
 }
 
 fn from_input() -> Result<String, Failure> {

@@ -10,7 +10,8 @@ Examples:
 
 A document is a JSON file. Whoever reads it through Tenure sees it whole, before
 a change or after it; changes happen one after the other, and are on disk when
-the command ends. Its lock is the file .NAME.lock beside it, which stays there.";
+the command ends. Its lock is the file .NAME.lock beside it, which stays there.
+A new document has mode 0600; one that is there keeps its mode and owner.";
 
 /// After the options of `doc read`.
 pub const DOC_READ_LONG: &str = "\
@@ -56,7 +57,8 @@ Examples:
 The command gets the document on standard input and prints the new one. It is
 written only if the command exits 0 and prints JSON; else the document stays as
 it was. Nobody else changes it meanwhile. Indentation, byte order mark and last
-newline stay as they were. The command gets TENURE_DOCUMENT, the path.
+newline stay as they were. The command gets TENURE_DOCUMENT, the path. What it
+prints is what is written: jq, for one, rounds numbers with many digits.
 
 Several documents are one object, {\"FILE\": document, ...}, with the names as given
 here; the command prints the same names. All of them change, or none.

@@ -14,7 +14,8 @@ Examples:
 PREFIX is the beginning of a resource as `ls` shows it. Without a `:` it means
 names that begin so, and all resources of that kind. Slots are not among the
 locks: they are counted in one place for this user and machine, and shown only
-when asked for.
+when asked for. Documents (`tenure doc`) are locked beside their files and are
+not shown here; whoever waits for one is told who has it.
 
 STATE is shown where a lease is not simply held: `expired` (it may still be
 renewed, or taken over), `revoking` (a person breaks it), `offered` (its waiter

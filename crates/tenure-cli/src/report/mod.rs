@@ -9,6 +9,7 @@ use serde::Serialize;
 use tenure::{Error, Lease, Resource};
 
 use crate::exit;
+use crate::people::visible;
 
 /// Why a command did not do what it should.
 #[derive(Debug)]
@@ -94,7 +95,7 @@ impl Failure {
             }
             Failure::Usage { message, remedy } => ("usage", message.clone(), None, remedy.clone()),
             Failure::Declined(message) => {
-                let remedy = "nothing was changed".to_owned();
+                let remedy = "nothing else was done".to_owned();
                 ("declined", message.clone(), None, remedy)
             }
             Failure::Spawn { program, source } => {
@@ -189,7 +190,9 @@ impl Report {
     /// Tells people about a failure.
     pub fn say(self, failure: &Failure) {
         let (message, remedy) = (failure.message(), failure.body().remedy);
-        let _ = writeln!(io::stderr(), "tenure: {message}\n  {remedy}");
+        // Names of files can hold anything, a terminal must not obey it.
+        let text = visible_lines(&format!("tenure: {message}\n  {remedy}"));
+        let _ = writeln!(io::stderr(), "{text}");
     }
 
     /// Shows a usage error as JSON and says how to exit.
@@ -211,6 +214,11 @@ fn print_json(output: &mut dyn Write, error: Body<'_>) {
     let document = document.expect("text, numbers and JSON values are always serialisable");
     // There is nowhere left to say that this failed.
     let _ = writeln!(output, "{document}");
+}
+
+fn visible_lines(text: &str) -> String {
+    let lines: Vec<String> = text.split('\n').map(visible).collect();
+    lines.join("\n")
 }
 
 /// What clap has to say: its first paragraph, without tips and usage.

@@ -12,45 +12,62 @@ use std::time::Instant;
 
 use tenure_core::{Error, Result};
 
-use super::Documents;
+use super::note::Note;
 use super::path::{Location, document_of_journal};
+use super::{Documents, recover};
 use crate::disk::Disk;
 use crate::replace::target_of_temporary;
 use crate::{clock, node_lock};
 
 impl Documents {
-    /// The files that crashed writers of a document left beside it. None of them is removed; but a
-    /// transaction that is committed is finished, as whenever a document is opened.
-    pub fn leftovers(&self, document: &Path) -> Result<Vec<PathBuf>> {
-        self.with_leftovers(document, |_, found| Ok(found))
+    /// What crashed writers of a document left. No file is removed; but a transaction that is
+    /// committed is finished, as whenever a document is opened.
+    pub fn leftovers(&self, document: &Path) -> Result<Leftovers> {
+        self.with_leftovers(document, |_, _| Ok(()))
     }
 
-    /// Removes them, and says which they were.
-    pub fn clean(&self, document: &Path) -> Result<Vec<PathBuf>> {
-        self.with_leftovers(document, |disk, found| {
-            for path in &found {
-                remove(disk, path)?;
-            }
-            Ok(found)
+    /// Removes the files, and says which they were.
+    pub fn clean(&self, document: &Path) -> Result<Leftovers> {
+        self.with_leftovers(document, |disk, files| {
+            files.iter().try_for_each(|path| remove(disk, path))
         })
     }
 
-    fn with_leftovers<T>(
+    fn with_leftovers(
         &self,
         document: &Path,
-        then: impl FnOnce(&dyn Disk, Vec<PathBuf>) -> Result<T>,
-    ) -> Result<T> {
+        then: impl FnOnce(&dyn Disk, &[PathBuf]) -> Result<()>,
+    ) -> Result<Leftovers> {
         let deadline = clock::after(Instant::now(), self.locker.timeout());
         let location = Location::of(document)?;
-        for journal in self.beside(&location, |name| {
-            document_of_journal(name) == Some(location.name())
-        })? {
-            self.finish(&journal, deadline)?;
-        }
+        let finished = self.finish_all(&location, deadline)?;
         let _guards = self.lock_and_recover(&[&location], deadline)?;
         let mut found = self.beside(&location, |name| is_left_over(&location, name))?;
         found.sort();
-        then(&*self.disk, found)
+        then(&*self.disk, &found)?;
+        Ok(Leftovers {
+            finished,
+            files: found,
+        })
+    }
+
+    /// Finishes the transactions whose journals are beside a document or named by it, and answers
+    /// the documents of those that were not finished yet.
+    fn finish_all(&self, location: &Location, deadline: Instant) -> Result<Vec<PathBuf>> {
+        let is_its = |name: &OsStr| document_of_journal(name) == Some(location.name());
+        let mut journals = self.beside(location, is_its)?;
+        journals.extend(Note::read(&*self.disk, location)?.journal(location)?);
+        let mut finished = Vec::new();
+        for journal in journals {
+            let journal = canonical(&journal)?;
+            let Some(places) = recover::places(&*self.disk, &journal)? else {
+                continue;
+            };
+            if self.finish(&journal, deadline)? {
+                finished.extend(places.iter().map(|place| place.path().to_owned()));
+            }
+        }
+        Ok(finished)
     }
 
     fn beside(&self, location: &Location, wanted: impl Fn(&OsStr) -> bool) -> Result<Vec<PathBuf>> {
@@ -60,6 +77,23 @@ impl Documents {
         let wanted = names.into_iter().filter(|name| wanted(name));
         Ok(wanted.map(|name| directory.join(name)).collect())
     }
+}
+
+/// What crashed writers left.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Leftovers {
+    /// The documents of transactions that were committed, and are finished now.
+    pub finished: Vec<PathBuf>,
+    /// Files that nobody needs.
+    pub files: Vec<PathBuf>,
+}
+
+/// A journal's path without links, as its documents name it.
+fn canonical(journal: &Path) -> Result<PathBuf> {
+    let found = journal.parent().map(fs::canonicalize).transpose();
+    let directory = found.map_err(|source| Error::io("find", journal, source))?;
+    let name = journal.file_name().unwrap_or_default();
+    Ok(directory.unwrap_or_default().join(name))
 }
 
 /// Whether this is a file that a writer of the document makes and takes away again.

@@ -265,13 +265,7 @@ impl Documents {
             });
         }
         let writable = self.disk.require_writable(path, attributes);
-        writable.map_err(|source| Error::NotAllowed {
-            problem: format!(
-                "{} may not be written by this user: {source}",
-                path.display()
-            ),
-            remedy: "give this user write access to the document".into(),
-        })
+        writable.map_err(|source| lock::not_writable(path, source))
     }
 
     fn write_one(&self, open: &Open, text: &str, gate: impl Fn() -> Result<()>) -> Result<()> {

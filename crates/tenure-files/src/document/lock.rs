@@ -53,23 +53,32 @@ impl Documents {
         deadline: Instant,
     ) -> Result<Vec<LockGuard>> {
         let lock = |location: &Location| {
+            if self.lock_is_to_be_made(location) {
+                require_writable(location)?;
+            }
             let locked = self.locker.lock_by(&location.lock(), Mode::Write, deadline);
             locked.map_err(|error| about_the_document(error, location))
         };
         locations.into_iter().map(lock).collect()
     }
 
+    fn lock_is_to_be_made(&self, location: &Location) -> bool {
+        let lock = location.lock();
+        !self.locker.has_open(&lock) && !is_there(&lock)
+    }
+
     /// A shared lock.
     pub(super) fn share(&self, location: &Location, deadline: Instant) -> Result<Shared> {
         let path = location.lock();
-        if !self.locker.has_open(&path) && !is_there(&path) {
+        if self.lock_is_to_be_made(location) {
             // A question about nothing leaves no lock file behind; and who may not write a document
             // makes none for it, as it would keep those out who may.
             if !is_there(location.path()) {
                 return Ok(Shared::Absent);
             }
-            if rustix::fs::access(location.path(), Access::WRITE_OK).is_err() {
-                return Ok(Shared::Without);
+            match require_writable(location) {
+                Err(Error::NotAllowed { .. }) => return Ok(Shared::Without),
+                other => other?,
             }
         }
         let shared = match self.locker.try_share_briefly(&path) {
@@ -117,6 +126,34 @@ impl Documents {
 /// Whether there is a document, or was one that someone locked, or is one about to be created.
 pub(super) fn was_ever(location: &Location) -> bool {
     is_there(&location.lock()) || is_there(location.path())
+}
+
+/// Whoever makes the lock file of a document must be able to write it, if it is there: else those
+/// who can would be kept out by a file that is not theirs.
+fn require_writable(location: &Location) -> Result<()> {
+    let path = location.path();
+    let Ok(found) = fs::symlink_metadata(path) else {
+        return Ok(());
+    };
+    if !found.is_file() {
+        return Err(Error::Corrupt {
+            path: path.to_owned(),
+            problem: "it is not a regular file".into(),
+        });
+    }
+    let writable = rustix::fs::access(path, Access::WRITE_OK);
+    writable.map_err(|source| not_writable(path, source.into()))
+}
+
+/// A document that this user may only read.
+pub(super) fn not_writable(path: &Path, source: io::Error) -> Error {
+    Error::NotAllowed {
+        problem: format!(
+            "{} may not be written by this user: {source}",
+            path.display()
+        ),
+        remedy: "give this user write access to the document".into(),
+    }
 }
 
 fn is_there(path: &Path) -> bool {

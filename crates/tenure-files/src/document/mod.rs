@@ -82,6 +82,7 @@ use std::time::Duration;
 
 use tenure_core::{Asker, Result};
 
+pub use clean::Leftovers;
 pub use content::{Content, Version};
 pub use edit::{Expect, Terms, check_json};
 pub use fence::Fence;

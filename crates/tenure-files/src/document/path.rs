@@ -8,6 +8,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use tenure_core::{Error, Result};
@@ -26,7 +27,7 @@ pub(crate) struct Location {
 impl Location {
     /// Where the document of this name really is.
     pub(crate) fn of(given: &Path) -> Result<Self> {
-        let failed = |source| Error::io("find", given, source);
+        let failed = |source| lost_on_the_way(given, source);
         let mut path = std::path::absolute(given).map_err(failed)?;
         for _ in 0..LINKS_MAX {
             if path.file_name().is_none() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {
@@ -40,6 +41,7 @@ impl Location {
                 }
                 // No link, or nothing there yet.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOENT)) => {
+                    require_good_name(&path)?;
                     return Ok(Self { path });
                 }
                 Err(source) => return Err(failed(source)),
@@ -146,6 +148,52 @@ pub(crate) fn reached(directory: &Path, relative: &Path) -> Option<PathBuf> {
     Some(path)
 }
 
+/// Longer names of documents leave no room for what their writers put beside them.
+const NAME_BYTES_MAX: usize = 200;
+
+/// Names that the writers of documents use beside them are no names of documents: to replace a lock
+/// file would take the lock from its holder.
+fn require_good_name(path: &Path) -> Result<()> {
+    let name = path.file_name().unwrap_or_default().as_bytes();
+    if name.len() > NAME_BYTES_MAX {
+        let problem = format!(
+            "{}: the name of a document has at most {NAME_BYTES_MAX} bytes, this one has {}",
+            path.display(),
+            name.len()
+        );
+        return Err(Error::BadInput(problem));
+    }
+    let inner = name.strip_prefix(b".").unwrap_or_default();
+    let of = inner
+        .strip_suffix(b".lock")
+        .or_else(|| inner.strip_suffix(b".note"));
+    match of.filter(|of| !of.is_empty()) {
+        Some(of) => Err(Error::BadInput(format!(
+            "{} is where Tenure keeps what belongs to the document {}, and no document",
+            path.display(),
+            OsStr::from_bytes(of).display()
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// A name that leads nowhere, and why.
+fn lost_on_the_way(given: &Path, source: io::Error) -> Error {
+    let given = given.display();
+    match source.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => Error::NotAllowed {
+            problem: format!("{given} may not be looked for by this user: {source}"),
+            remedy: "give this user access to the directories above it".into(),
+        },
+        Some(libc::ELOOP) => Error::BadInput(format!("{given} is a link that leads in a circle")),
+        Some(libc::ENOTDIR) => Error::NotFound(format!(
+            "there is no document {given}: something on the way to it is no directory"
+        )),
+        Some(libc::ENAMETOOLONG) => Error::BadInput(format!("{given}: the name is too long")),
+        _ => Error::io("find", given.to_string(), source),
+    }
+}
+
 fn not_a_file(path: &Path) -> Error {
     Error::BadInput(format!("{} is not the name of a file", path.display()))
 }
@@ -177,6 +225,17 @@ mod tests {
         assert_eq!(found.path(), at("real/a.json"));
         fs::write(at("real/a.json"), "{}").unwrap();
         assert_eq!(Location::of(&at("first")).unwrap(), found);
+    }
+
+    #[test]
+    fn what_belongs_to_a_document_is_no_document_and_neither_is_too_long_a_name() {
+        for name in [".a.json.lock", ".a.json.note", &"x".repeat(201)] {
+            let refused = Location::of(&Path::new("/d").join(name)).unwrap_err();
+            assert_eq!(refused.class(), tenure_core::Class::BadInput, "{refused}");
+        }
+        for name in ["a.json.lock", ".lock", ".note", &"x".repeat(200)] {
+            assert!(Location::of(&Path::new("/d").join(name)).is_ok(), "{name}");
+        }
     }
 
     #[test]

@@ -165,11 +165,11 @@ impl Documents {
         locations.map(read).collect()
     }
 
-    /// Finishes a transaction whose process died. No lock is held.
-    pub(super) fn finish(&self, journal: &Path, deadline: Instant) -> Result<()> {
+    /// Finishes a transaction whose process died; false if someone else has. No lock is held.
+    pub(super) fn finish(&self, journal: &Path, deadline: Instant) -> Result<bool> {
         let disk = &*self.disk;
         let Some(places) = recover::places(disk, journal)? else {
-            return Ok(());
+            return Ok(false);
         };
         let locked = self.lock_all(&places, deadline);
         let _guards = locked.map_err(|error| cannot_finish(journal, error))?;

@@ -46,10 +46,10 @@ pub(crate) fn places(disk: &dyn Disk, journal: &Path) -> Result<Option<Vec<Locat
     }
 }
 
-/// Steps 3 to 6, with all locks held. Nothing to do is fine.
-pub(crate) fn redo(disk: &dyn Disk, path: &Path) -> Result<()> {
+/// Steps 3 to 6, with all locks held; false if there was nothing left to do.
+pub(crate) fn redo(disk: &dyn Disk, path: &Path) -> Result<bool> {
     let Some(journal) = Journal::read(disk, path)? else {
-        return Ok(());
+        return Ok(false);
     };
     let places = journal.places(path)?;
     let mut missing = Vec::new();
@@ -77,7 +77,7 @@ pub(crate) fn redo(disk: &dyn Disk, path: &Path) -> Result<()> {
     for place in &places {
         Note::forget(disk, place, path);
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Every document of a journal names it: that was durable before the journal was there. So one that

@@ -433,8 +433,8 @@ fn clean_removes_what_the_dead_left_and_nothing_else() {
         fs::write(stage.at(name), "x").unwrap();
     }
     let expected: Vec<PathBuf> = left.iter().map(|name| stage.at(name)).collect();
-    assert_eq!(documents.leftovers(&path).unwrap(), expected);
-    assert_eq!(documents.clean(&path).unwrap(), expected);
+    assert_eq!(documents.leftovers(&path).unwrap().files, expected);
+    assert_eq!(documents.clean(&path).unwrap().files, expected);
     let mut remaining = vec![".a.json.lock", ".a.json.note", "a.json"];
     remaining.extend(others);
     remaining.sort_unstable();
@@ -787,4 +787,61 @@ fn work_that_asks_for_its_own_document_is_refused_at_once() {
     });
     assert_eq!(classes.unwrap(), [Class::Conflict; 2]);
     assert_eq!(documents.read(&path).unwrap().parse::<u32>().unwrap(), 1);
+}
+
+#[test]
+fn cleaning_tells_which_transaction_it_finished() {
+    let stage = Stage::new();
+    let paths = [stage.at("a.json"), stage.at("b.json")];
+    for path in &paths {
+        documents().write(path, &0).unwrap();
+    }
+    leave_journal(&stage, [&paths[0], &paths[1]]);
+    let left = documents().leftovers(&paths[1]).unwrap();
+    assert_eq!(left.finished, paths);
+    assert_eq!(
+        documents().clean(&paths[1]).unwrap().finished,
+        [""; 0].map(PathBuf::from)
+    );
+}
+
+#[test]
+fn what_is_no_document_gets_no_lock_file() {
+    let stage = Stage::new();
+    fs::create_dir(stage.at("directory")).unwrap();
+    let status = std::process::Command::new("mkfifo")
+        .arg(stage.at("pipe"))
+        .status();
+    assert!(status.unwrap().success());
+    for name in ["directory", "pipe"] {
+        let path = stage.at(name);
+        assert_eq!(
+            documents().read(&path).unwrap_err().class(),
+            Class::BadInput
+        );
+        assert_eq!(
+            documents().write(&path, &1).unwrap_err().class(),
+            Class::BadInput
+        );
+    }
+    assert_eq!(names(&stage), ["directory", "pipe"]);
+}
+
+#[test]
+fn who_may_not_write_a_document_makes_no_lock_file_for_it() {
+    let stage = Stage::new();
+    fs::set_permissions(stage.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let path = stage.at("a.json");
+    fs::write(&path, "{\"n\": 1}").unwrap();
+    let writer = ["setpriv", "--reuid=12", "--regid=12", "--clear-groups"];
+    let mut child = Child::start_under(&writer, "write", &[path.to_str().unwrap()]);
+    assert!(child.answer().contains("may not be written by this user"));
+    assert_eq!(names(&stage), ["a.json"]);
+    assert_eq!(raise(&documents(), &path).unwrap(), 2);
+}
+
+/// Role: writes a document and tells of the error.
+pub fn play_writer(arguments: &[&str]) {
+    let written = documents().write(Path::new(arguments[0]), &1);
+    say(written.map_or_else(|error| error.to_string(), |_| "written".into()));
 }

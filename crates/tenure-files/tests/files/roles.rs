@@ -39,6 +39,7 @@ fn a_child_process_plays_its_role() {
         "draw" => crate::tokens::play(&arguments),
         "count" => crate::documents::play(&arguments),
         "read" => crate::documents::play_reader(&arguments),
+        "write" => crate::documents::play_writer(&arguments),
         "commit" => crate::documents::play_commit(&arguments),
         "draw-one" => crate::tokens::play_once(&arguments),
         _ => panic!("no such role: {role}"),

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStderr, ChildStdout, Stdio};
 use std::thread;
 
-use super::desk::{doc, get, put};
+use super::desk::{Worker, doc, get, put};
 use crate::terminal::Terminal;
 use crate::world::{World, code, json, text};
 
@@ -268,4 +268,14 @@ fn one_document_is_followed_at_a_time() {
     let world = World::new();
     let output = doc(&world, ["read", "--follow", "a.json", "b.json"]);
     assert_eq!(code(&output), 2, "{output:?}");
+}
+
+#[test]
+fn a_follower_that_does_not_wait_is_75_while_someone_works_on_it() {
+    let world = World::new();
+    put(&world, "a.json", "{}");
+    let worker = Worker::on(&world, "a.json");
+    let output = doc(&world, ["read", "--follow", "--no-wait", "a.json"]);
+    assert_eq!(code(&output), 75, "{output:?}");
+    drop(worker);
 }

@@ -1,9 +1,10 @@
 //! `doc update` on one document.
 
+use std::process::Stdio;
 use std::thread;
 
 use super::desk::{Worker, doc, get, put};
-use crate::world::{World, code, is_alive, json, signal, text, until};
+use crate::world::{World, code, is_alive, json, signal, text, until, until_exists};
 
 #[test]
 fn no_update_of_many_processes_is_lost() {
@@ -340,4 +341,57 @@ fn a_signal_is_for_the_command_which_decides() {
     );
     assert!(!is_alive(command));
     assert_eq!(get(&world, "a.json"), "{}");
+}
+
+#[test]
+fn a_command_that_is_over_is_not_waited_for_after_a_signal() {
+    let world = World::new();
+    put(&world, "a.json", "{}");
+    // The other one keeps the output open.
+    let script = "sleep 1000 & echo $! > left.new; mv left.new left; echo '[]'";
+    let mut command = world.tenure();
+    command.args(["doc", "update", "a.json", "--", "sh", "-c", script]);
+    let mut update = command.stdout(Stdio::null()).spawn().unwrap();
+    until_exists(&world.path("left"));
+    let left: u32 = get(&world, "left").trim().parse().unwrap();
+    // A signal that comes before the end of the command is for the command.
+    let mut status = None;
+    until("the end of the update", || {
+        signal(update.id(), libc::SIGTERM);
+        status = update.try_wait().unwrap();
+        status.is_some()
+    });
+    let status = status.unwrap();
+    signal(left, libc::SIGKILL);
+    assert!(!status.success(), "{status}");
+    assert_eq!(get(&world, "a.json"), "{}");
+}
+
+#[test]
+fn what_was_written_is_told_where_the_version_cannot_be() {
+    let world = World::new();
+    put(&world, "a.json", "[1]");
+    let full = std::fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let mut command = world.tenure();
+    command.args(["doc", "update", "a.json", "--", "echo", "[2]"]);
+    let output = command.stdout(full).output().unwrap();
+    assert_eq!(code(&output), 1, "{output:?}");
+    assert!(
+        text(&output.stderr).contains("a.json: written; do not repeat it"),
+        "{output:?}"
+    );
+    assert_eq!(get(&world, "a.json"), "[2]");
+}
+
+#[test]
+fn a_version_is_expected_of_one_document_only() {
+    let world = World::new();
+    let output = doc(
+        &world,
+        ["update", "--expect", "absent", "a", "b", "--", "cat"],
+    );
+    assert_eq!(code(&output), 2, "{output:?}");
 }

@@ -148,7 +148,8 @@ impl Process<'_> {
 
     /// What crashed writers left.
     pub(super) fn leftovers(&self, document: usize) -> Result<Vec<PathBuf>> {
-        self.documents().leftovers(&self.site.documents[document])
+        let left = self.documents().leftovers(&self.site.documents[document]);
+        left.map(|left| left.files)
     }
 
     fn documents(&self) -> &Documents {
