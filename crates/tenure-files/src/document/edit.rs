@@ -12,8 +12,7 @@
 //! There is no way to load, drop the lock and save: what was read is lent to the work, and what
 //! the work gives back is written before the lock is given up.
 
-use std::cell::RefCell;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use tenure_core::{Error, Result};
@@ -22,6 +21,7 @@ use super::content::{Content, Version};
 use super::fence::Fence;
 use super::note::Note;
 use super::path::Location;
+use super::re_entry::{Busy, refuse_re_entry};
 use super::read::missing;
 use super::several::{self, Change, DOCUMENTS_MAX};
 use super::{Documents, json, lock};
@@ -52,52 +52,6 @@ pub enum Expect {
     Absent,
     /// This one.
     Version(Version),
-}
-
-thread_local! {
-    /// The documents this thread is changing at the moment.
-    static BUSY: RefCell<Vec<PathBuf>> = const { RefCell::new(Vec::new()) };
-}
-
-/// While it lives, asking for these documents in the same thread is an error at once: the thread
-/// would wait for itself.
-struct Busy(usize);
-
-impl Busy {
-    fn with(locations: &[&Location]) -> Self {
-        BUSY.with_borrow_mut(|busy| {
-            let before = busy.len();
-            busy.extend(locations.iter().map(|location| location.lock()));
-            Self(before)
-        })
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        BUSY.with_borrow_mut(|busy| busy.truncate(self.0));
-    }
-}
-
-/// Fails if the work of this very thread asks for a document that it is changing.
-pub(super) fn refuse_re_entry<'a>(locations: impl Iterator<Item = &'a Location>) -> Result<()> {
-    BUSY.with_borrow(|busy| {
-        if busy.is_empty() {
-            return Ok(());
-        }
-        for location in locations {
-            if busy.contains(&location.lock()) {
-                return Err(Error::Contradiction {
-                    problem: format!(
-                        "{} is being changed by the work that asks for it",
-                        location.path().display()
-                    ),
-                    remedy: "use what the work was given".into(),
-                });
-            }
-        }
-        Ok(())
-    })
 }
 
 /// A document as the work finds it.

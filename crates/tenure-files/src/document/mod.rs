@@ -27,6 +27,7 @@
 //! |---|---|
 //! | `path`, `content`, `json`, `style` | where a document is; what it is; what is JSON; its looks |
 //! | `lock`, `read`, `edit`, `transaction` | locks; reading; the one way to change; values of a program |
+//! | `re_entry`, `node` | work that asks for its own document; documents shared with Node |
 //! | `fence`, `note` | tokens at the write; what a document remembers beside itself |
 //! | `several`, `journal`, `recover` | transactions over several documents |
 //! | `follow`, `changes` | seeing changes as they come |
@@ -70,6 +71,7 @@ mod lock;
 mod node;
 mod note;
 mod path;
+mod re_entry;
 mod read;
 mod recover;
 mod several;

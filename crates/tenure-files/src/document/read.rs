@@ -7,11 +7,11 @@ use tenure_core::{Error, Result};
 
 use super::Documents;
 use super::content::Content;
-use super::edit::refuse_re_entry;
 use super::json::DOCUMENT_BYTES_MAX;
 use super::lock::was_ever;
 use super::note::Note;
 use super::path::Location;
+use super::re_entry::refuse_re_entry;
 use super::recover;
 use crate::clock;
 use crate::disk::Attributes;

@@ -162,7 +162,8 @@ impl Drop for NodeLock {
 pub fn is_fresh(document: &Path) -> Result<bool> {
     let names = Names::of(document)?;
     // What is not a directory is the lock of some other program, and none of Node's.
-    if !names.lock().is_dir() {
+    let is_directory = std::fs::symlink_metadata(names.lock()).is_ok_and(|found| found.is_dir());
+    if !is_directory {
         return Ok(false);
     }
     let seen = directory::look(names.lock())?;

@@ -86,14 +86,17 @@ fn points(before: Before) -> Vec<Point> {
         }
     }
     points.truncate(last);
-    for Point { call, number } in &points {
+    // Where another thread makes as many of a call, it might be that one which is killed.
+    let found = points.len();
+    points.retain(|Point { call, number }| {
         let same = numbers.iter().filter(|((_, other), _)| other == call);
-        let as_many = same.filter(|(_, made)| *made >= number).count();
-        assert_eq!(
-            as_many, 1,
-            "another thread would be killed at {call} {number}"
-        );
-    }
+        same.filter(|(_, made)| *made >= number).count() == 1
+    });
+    assert!(
+        2 * points.len() > found,
+        "{} of {found}: {trace}",
+        points.len()
+    );
     for call in ["mkdir", "utimensat", "renameat2", "rmdir"] {
         assert!(points.iter().any(|point| point.call == call), "{trace}");
     }
