@@ -57,8 +57,8 @@ impl Terminal {
             self.take_back();
             match by {
                 // The whole job stops as if it had asked for the terminal itself.
-                libc::SIGTTIN => stop_group(Signal::TTIN),
-                libc::SIGTTOU => stop_group(Signal::TTOU),
+                libc::SIGTTIN => self.stop_in_background(Signal::TTIN),
+                libc::SIGTTOU => self.stop_in_background(Signal::TTOU),
                 _ if had_it => stop_group(Signal::TSTP),
                 // Ctrl-Z reached all of the group, and was passed on to the command.
                 _ => stop_self(),
@@ -102,6 +102,21 @@ impl Terminal {
     /// Whether the command has the terminal.
     pub fn is_lent(&self) -> bool {
         self.lent
+    }
+
+    /// Stops the job unless it is in the foreground. The kernel looks and stops in one: between a
+    /// look of ours and a stop of ours a person may bring the job to the foreground, and see it stop.
+    ///
+    /// To wait for the output of a terminal is such a call: in the background it stops the group,
+    /// and begins again when the group goes on; in the foreground it does nothing.
+    fn stop_in_background(&self, signal: Signal) {
+        if let Some(tty) = &self.tty {
+            while rustix::termios::tcdrain(tty) == Err(rustix::io::Errno::INTR) {}
+        }
+        if !self.in_foreground() {
+            // Whoever started us has us ignore what the kernel stops with.
+            stop_group(signal);
+        }
     }
 
     fn in_foreground(&self) -> bool {
