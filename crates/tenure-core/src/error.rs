@@ -287,6 +287,24 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// The server of a store cannot be reached, or turned us away for the moment.
+    #[error("cannot use {store}: {problem}")]
+    Unreachable {
+        /// Its address, without password.
+        store: String,
+        /// What it said, or what kept it from saying anything.
+        problem: String,
+    },
+    /// All connections for locks are in use, and none came back in time.
+    #[error("all {limit} connections to {store} are in use, and none came back within {}", duration::show(*waited))]
+    Exhausted {
+        /// The address of the store.
+        store: String,
+        /// How many there may be.
+        limit: usize,
+        /// How long one was waited for.
+        waited: Duration,
+    },
     /// Interrupted while waiting.
     #[error("interrupted while waiting for {resource}")]
     Interrupted {
@@ -315,7 +333,10 @@ impl Error {
     /// What kind of failure it is.
     pub fn class(&self) -> Class {
         match self {
-            Error::Busy { .. } | Error::Timeout { .. } | Error::TooMany { .. } => Class::Busy,
+            Error::Busy { .. }
+            | Error::Timeout { .. }
+            | Error::TooMany { .. }
+            | Error::Exhausted { .. } => Class::Busy,
             Error::Reentry { .. }
             | Error::Order { .. }
             | Error::TooWeak { .. }
@@ -331,7 +352,7 @@ impl Error {
             Error::BadInput(_) | Error::Corrupt { .. } | Error::Stuck { .. } => Class::BadInput,
             Error::NotFound(_) => Class::NotFound,
             Error::Configuration { .. } => Class::Configuration,
-            Error::Io { .. } => Class::Unreachable,
+            Error::Io { .. } | Error::Unreachable { .. } => Class::Unreachable,
             Error::Interrupted { .. } => Class::Interrupted,
             Error::Internal(_) => Class::Internal,
         }
@@ -399,6 +420,12 @@ impl Error {
             | Error::Contradiction { remedy, .. } => remedy.clone(),
             Error::TooMany { .. } => "wait until some of them end; tenure ls shows them".into(),
             Error::Io { source, .. } => remedy_for_io(source).into(),
+            Error::Unreachable { .. } => {
+                "see that the server runs and can be reached from here, then: tenure doctor".into()
+            }
+            Error::Exhausted { .. } => {
+                "hold fewer locks at once, or allow more connections in the settings".into()
+            }
             Error::Interrupted { .. } => "start it again when it suits".into(),
             Error::Internal(_) => "please report it, with this message".into(),
         }
@@ -411,6 +438,7 @@ impl Error {
                 source.kind(),
                 io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock
             ),
+            Error::Unreachable { .. } => true,
             _ => false,
         }
     }

@@ -7,6 +7,7 @@
 //! | [`mod@agent`] | whoever takes locks in a test: a child process, or a thread of this one |
 //! | [`stage`] | a fresh store, its agents, and proof that someone waits |
 //! | `budget` | how long a test waits before it fails |
+//! | [`postgres`] | real servers: PostgreSQL, pgbouncer, and a proxy that misbehaves |
 //! | [`fixture`] | what a store's crate provides to be tested |
 //!
 //! # How a store is tested
@@ -43,6 +44,7 @@ mod conformance;
 pub mod fixture;
 pub mod histories;
 pub mod kernel_locks;
+pub mod postgres;
 pub mod stage;
 mod tell;
 

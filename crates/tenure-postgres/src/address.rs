@@ -1,0 +1,315 @@
+//! The address of a database: a URL, read once and shown without its password.
+//!
+//! # Invariants
+//!
+//! - Nothing shows the password: not [`Display`](fmt::Display), not [`Debug`], no error.
+//! - The application name begins with `tenure`, whatever the URL asks for.
+//! - What the URL asks for and is not understood is an error, never ignored.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tenure_core::{Error, Result};
+use tokio_postgres::Config;
+use tokio_postgres::config::{Host, SslMode};
+
+/// How long it takes at most to reach one host, where the URL does not say.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How a server proves who it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Proof {
+    /// Not at all: what is sent is encrypted where `sslmode` asks for it, and that is all.
+    None,
+    /// By a certificate that one of these authorities signed (`verify-ca`).
+    Authority(Roots),
+    /// By such a certificate, made out to the name of the host (`verify-full`).
+    Name(Roots),
+}
+
+/// Whose signatures are trusted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Roots {
+    /// Those the system trusts (`sslrootcert=system`).
+    System,
+    /// Those in a file of certificates.
+    File(PathBuf),
+}
+
+/// Where a database is, and how to reach it.
+#[derive(Clone)]
+pub struct Address {
+    config: Config,
+    proof: Proof,
+    shown: String,
+}
+
+impl Address {
+    /// Reads a URL such as `postgres://user:password@host:5432/database?sslmode=verify-full`.
+    ///
+    /// `sslmode` is `disable`, `prefer` (the default), `require`, `verify-ca` or `verify-full`. The last two
+    /// need `sslrootcert`, a file or the word `system`.
+    ///
+    /// # Errors
+    ///
+    /// `BadInput` for what is no such URL, or asks for something unknown.
+    pub fn parse(url: &str) -> Result<Address> {
+        if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
+            let problem = "the address of a database begins with postgres://";
+            return Err(Error::BadInput(problem.into()));
+        }
+        let (rest, wanted) = split_off_tls(url)?;
+        // The message of the parser names keys, never values, so no password is in it.
+        let config: Result<Config, _> = rest.parse();
+        let mut config = config.map_err(|problem| {
+            Error::BadInput(format!("bad address of a database: {}", cause(&problem)))
+        })?;
+        let proof = wanted.proof()?;
+        if proof != Proof::None {
+            config.ssl_mode(SslMode::Require);
+        }
+        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+            config.host("/var/run/postgresql");
+        }
+        if local(&config) {
+            // There is no TLS on a socket of this machine, whatever is asked for.
+            config.ssl_mode(SslMode::Disable);
+        }
+        let name = match config.get_application_name() {
+            Some(name) if name.starts_with("tenure") => name.to_owned(),
+            Some(name) => format!("tenure {name}"),
+            None => "tenure".to_owned(),
+        };
+        config.application_name(name);
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(CONNECT_TIMEOUT);
+        }
+        let shown = show(&config);
+        Ok(Address {
+            config,
+            proof,
+            shown,
+        })
+    }
+
+    /// The same database, with more said about who connects.
+    pub(crate) fn named(&self, what: &str) -> Address {
+        let mut address = self.clone();
+        let name = self.config.get_application_name().unwrap_or("tenure");
+        if name == "tenure" {
+            address.config.application_name(format!("tenure {what}"));
+        }
+        address
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    pub(crate) fn proof(&self) -> &Proof {
+        &self.proof
+    }
+
+    /// Whether TLS is out of the question.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.config.get_ssl_mode() == SslMode::Disable
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown)
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Address({})", self.shown)
+    }
+}
+
+/// What the URL says about certificates, which the driver has no words for.
+#[derive(Default)]
+struct Wanted {
+    verify: Option<Verify>,
+    roots: Option<String>,
+}
+
+enum Verify {
+    Authority,
+    Name,
+}
+
+impl Wanted {
+    fn proof(self) -> Result<Proof> {
+        let Some(verify) = self.verify else {
+            return match self.roots {
+                None => Ok(Proof::None),
+                Some(_) => Err(Error::BadInput(
+                    "sslrootcert needs sslmode=verify-ca or sslmode=verify-full".into(),
+                )),
+            };
+        };
+        let roots = match self.roots.as_deref() {
+            Some("system") => Roots::System,
+            Some(path) => Roots::File(path.into()),
+            None => {
+                return Err(Error::BadInput(
+                    "sslmode=verify-ca and verify-full need sslrootcert: a file, or system".into(),
+                ));
+            }
+        };
+        Ok(match verify {
+            Verify::Authority => Proof::Authority(roots),
+            Verify::Name => Proof::Name(roots),
+        })
+    }
+}
+
+/// Takes out of the URL what the driver does not know.
+fn split_off_tls(url: &str) -> Result<(String, Wanted)> {
+    let mut wanted = Wanted::default();
+    let Some((base, query)) = url.split_once('?') else {
+        return Ok((url.to_owned(), wanted));
+    };
+    let mut rest = Vec::new();
+    for part in query.split('&') {
+        match part.split_once('=') {
+            Some(("sslmode", "verify-ca")) => wanted.verify = Some(Verify::Authority),
+            Some(("sslmode", "verify-full")) => wanted.verify = Some(Verify::Name),
+            Some(("sslrootcert", path)) => wanted.roots = Some(decode(path)?),
+            _ => rest.push(part),
+        }
+    }
+    let rest = match rest.is_empty() {
+        true => base.to_owned(),
+        false => format!("{base}?{}", rest.join("&")),
+    };
+    Ok((rest, wanted))
+}
+
+/// Undoes percent-encoding.
+fn decode(text: &str) -> Result<String> {
+    let bad = || Error::BadInput("sslrootcert is not percent-encoded as it should be".into());
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let mut digit = || char::from(rest.next()?).to_digit(16);
+        let (high, low) = (digit().ok_or_else(bad)?, digit().ok_or_else(bad)?);
+        bytes.push(u8::try_from(high * 16 + low).map_err(|_| bad())?);
+    }
+    String::from_utf8(bytes).map_err(|_| bad())
+}
+
+/// Whether every host is a socket of this machine.
+fn local(config: &Config) -> bool {
+    let hosts = config.get_hosts();
+    !hosts.is_empty() && hosts.iter().all(|host| matches!(host, Host::Unix(_)))
+}
+
+/// What is below an error: the driver's own text only says in which step it happened.
+fn cause(error: &tokio_postgres::Error) -> String {
+    match std::error::Error::source(error) {
+        Some(source) => source.to_string(),
+        None => error.to_string(),
+    }
+}
+
+/// The URL without password and without options.
+fn show(config: &Config) -> String {
+    let hosts = config.get_hosts().iter().map(|host| match host {
+        Host::Tcp(name) if name.contains(':') => format!("[{name}]"),
+        Host::Tcp(name) => name.clone(),
+        Host::Unix(path) => path.display().to_string().replace('/', "%2F"),
+    });
+    let mut hosts: Vec<String> = hosts.collect();
+    if hosts.is_empty() {
+        hosts.extend(config.get_hostaddrs().iter().map(ToString::to_string));
+    }
+    for (at, host) in hosts.iter_mut().enumerate() {
+        let ports = config.get_ports();
+        // One port counts for all hosts.
+        if let Some(port) = ports.get(at).or_else(|| ports.first()) {
+            host.push_str(&format!(":{port}"));
+        }
+    }
+    let user = config.get_user().map(|user| format!("{user}@"));
+    let database = config.get_dbname().or(config.get_user()).unwrap_or("");
+    format!(
+        "postgres://{}{}/{database}",
+        user.unwrap_or_default(),
+        hosts.join(",")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(url: &str) -> Address {
+        Address::parse(url).unwrap()
+    }
+
+    #[test]
+    fn nothing_shows_the_password() {
+        let address = parse("postgres://ann:s3cret@db.example:6000/work?sslmode=require");
+        assert_eq!(address.to_string(), "postgres://ann@db.example:6000/work");
+        assert!(!format!("{address:?}").contains("s3cret"));
+        for bad in [
+            "postgres://ann:s3cret@db:notaport/x",
+            "postgres://ann:s3cret@db/x?sslmode=perhaps",
+            "postgres://ann:s3cret@db/x?colour=blue",
+        ] {
+            let error = Address::parse(bad).unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("s3cret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_application_name_begins_with_tenure() {
+        let name = |url| {
+            let address: Address = parse(url);
+            address.config().get_application_name().map(str::to_owned)
+        };
+        assert_eq!(name("postgres://a@h/d").unwrap(), "tenure");
+        let named = name("postgres://a@h/d?application_name=hooks").unwrap();
+        assert_eq!(named, "tenure hooks");
+        let kept = name("postgres://a@h/d?application_name=tenure-x").unwrap();
+        assert_eq!(kept, "tenure-x");
+    }
+
+    #[test]
+    fn a_server_is_asked_for_the_proof_that_the_url_asks_for() {
+        let proof = |mode: &str| {
+            let url = format!("postgres://a@h/d?sslmode={mode}&sslrootcert=/my%20ca.pem");
+            parse(&url)
+        };
+        let roots = Roots::File("/my ca.pem".into());
+        assert_eq!(proof("verify-ca").proof(), &Proof::Authority(roots.clone()));
+        assert_eq!(proof("verify-full").proof(), &Proof::Name(roots));
+        let system = parse("postgres://a@h/d?sslrootcert=system&sslmode=verify-full");
+        assert_eq!(system.proof(), &Proof::Name(Roots::System));
+        assert_eq!(system.config().get_ssl_mode(), SslMode::Require);
+        for bad in ["sslmode=verify-full", "sslmode=require&sslrootcert=/x"] {
+            assert!(Address::parse(&format!("postgres://a@h/d?{bad}")).is_err());
+        }
+    }
+
+    #[test]
+    fn other_stores_are_no_address_of_a_database() {
+        assert!(Address::parse("sqlite:/x").is_err());
+        assert!(Address::parse("host=x dbname=y").is_err());
+    }
+
+    #[test]
+    fn a_socket_of_this_machine_has_no_tls() {
+        let address = parse("postgres://a@%2Frun%2Fpg:5433/d?sslmode=require");
+        assert!(address.is_plain());
+        assert_eq!(address.to_string(), "postgres://a@%2Frun%2Fpg:5433/d");
+    }
+}

@@ -1,0 +1,40 @@
+//! What kind of thing the number of a lock stands for.
+
+use std::fmt;
+
+/// The first number of a pair of two: what the second one counts. Programs that share a database agree
+/// on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Namespace(i32);
+
+impl Namespace {
+    /// The number is the id of an agent.
+    pub const AGENT: Namespace = Namespace(1);
+    /// The number is the id of a channel.
+    pub const CHANNEL: Namespace = Namespace(2);
+
+    /// A namespace of the application's own.
+    pub const fn new(number: i32) -> Namespace {
+        Namespace(number)
+    }
+
+    /// The number.
+    pub const fn get(self) -> i32 {
+        self.0
+    }
+
+    /// The kind of its resources, where it has a name.
+    pub(crate) const fn kind(self) -> Option<&'static str> {
+        match self {
+            Namespace::AGENT => Some("agent"),
+            Namespace::CHANNEL => Some("channel"),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Namespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

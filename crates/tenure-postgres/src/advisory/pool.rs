@@ -1,0 +1,119 @@
+//! The connections that locks are held on: 15 are kept, 10 more are opened when needed.
+//!
+//! # Invariants
+//!
+//! - A connection here is clean: it holds no lock, and nothing is under way on it. Only
+//!   [`give_back`](Pool::give_back) puts one here, and only a release that was proved calls it. Any
+//!   other way out drops the connection, which ends it.
+//! - Never more than all are open: each counts until it is back here, or ended at the server.
+//! - Kept ones are used before a new one is opened, the last one given back first.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use tenure_core::{Error, Result};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use super::sql::Prepared;
+use super::tokens;
+use crate::connect::{Connection, Pauses, left};
+use crate::{Address, Settings};
+
+pub(super) struct Pool {
+    address: Arc<Address>,
+    kept: Mutex<Vec<Prepared>>,
+    keep: usize,
+    permits: Arc<Semaphore>,
+    limit: usize,
+}
+
+/// Where a connection comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// It was kept, and may have ended unnoticed.
+    Kept,
+    /// It was opened for this.
+    Fresh,
+}
+
+impl Pool {
+    pub(super) fn new(address: Arc<Address>, settings: &Settings) -> Self {
+        let limit = settings.pool.saturating_add(settings.overflow).max(1);
+        let limit = limit.min(Semaphore::MAX_PERMITS);
+        Self {
+            address,
+            kept: Mutex::default(),
+            keep: settings.pool,
+            permits: Arc::new(Semaphore::new(limit)),
+            limit,
+        }
+    }
+
+    pub(super) fn address(&self) -> &Arc<Address> {
+        &self.address
+    }
+
+    /// A clean connection, within the deadline.
+    pub(super) async fn take(&self, deadline: Instant) -> Result<(Prepared, Origin)> {
+        let asked = Instant::now();
+        let permit = timeout(left(deadline), Arc::clone(&self.permits).acquire_owned()).await;
+        let permit = permit.map_err(|_| Error::Exhausted {
+            store: self.address.to_string(),
+            limit: self.limit,
+            waited: asked.elapsed(),
+        })?;
+        let permit = permit.map_err(|_| Error::Internal("the pool was closed".into()))?;
+        let mut pauses = Pauses::default();
+        loop {
+            if let Some(mut prepared) = self.pop() {
+                if prepared.connection.is_over() {
+                    continue;
+                }
+                prepared.connection.permit = Some(permit);
+                return Ok((prepared, Origin::Kept));
+            }
+            match Connection::try_open(&self.address, deadline).await {
+                Ok(mut connection) => {
+                    connection.permit = Some(permit);
+                    return Ok((Prepared::new(connection), Origin::Fresh));
+                }
+                // The server may be full because of those that have been given back here since.
+                Err(refusal) => pauses.pause(refusal, deadline).await?,
+            }
+        }
+    }
+
+    /// Takes back a connection that is proved to be clean.
+    pub(super) fn give_back(&self, mut prepared: Prepared) {
+        let permit = prepared.connection.permit.take();
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() < self.keep {
+            kept.push(prepared);
+        } else {
+            drop(kept);
+            // It counts until it is ended.
+            prepared.connection.permit = permit;
+        }
+    }
+
+    /// How many are kept, and how many more could be taken at once.
+    pub(super) fn standing(&self) -> (usize, usize) {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        (kept.len(), self.permits.available_permits())
+    }
+
+    /// Sees that the tables are there.
+    pub(super) async fn make_tables(&self, deadline: Instant) -> Result<()> {
+        let (prepared, _) = self.take(deadline).await?;
+        let made = timeout(left(deadline), tokens::make_tables(&prepared.connection)).await;
+        made.map_err(|_| crate::fault::unreachable(&self.address, "no answer in time"))??;
+        self.give_back(prepared);
+        Ok(())
+    }
+
+    fn pop(&self) -> Option<Prepared> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.pop()
+    }
+}

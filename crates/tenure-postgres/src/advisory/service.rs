@@ -1,0 +1,247 @@
+//! The front door: locks, sessions and who holds what.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tenure_core::{Error, Mode, Result, duration::DURATION_MAX};
+
+use super::acquire::{Ask, acquire};
+use super::monitor::{self, Locks};
+use super::pool::Pool;
+use super::reentry::{Book, lease_id};
+use super::sql::Step;
+use super::{Guard, Key, Namespace};
+use crate::{Address, prove};
+
+/// How long a lock is waited for where nobody says otherwise.
+pub const DEFAULT_WAIT: Duration = Duration::from_secs(15);
+
+/// How many connections there may be, and how long everything but a lock is waited for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Connections that are kept open.
+    pub pool: usize,
+    /// Connections beyond that, opened when needed and closed afterwards.
+    pub overflow: usize,
+    /// How long `lock_or_skip` waits for a connection, and opening and looking for an answer. A lock that is held is never waited for.
+    pub patience: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            pool: 15,
+            overflow: 10,
+            patience: Duration::from_secs(5),
+        }
+    }
+}
+
+/// Advisory locks of one database, each on a connection of its own. Cheap to clone.
+#[derive(Clone)]
+pub struct AdvisoryLocks {
+    pool: Arc<Pool>,
+    patience: Duration,
+}
+
+/// One logical unit of work: it never waits for what it holds itself.
+#[derive(Clone)]
+pub struct Session {
+    locks: AdvisoryLocks,
+    book: Arc<Book>,
+}
+
+/// How many connections there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolState {
+    /// Open, and used by nobody.
+    pub kept: usize,
+    /// How many more locks can be held at once.
+    pub free: usize,
+}
+
+impl AdvisoryLocks {
+    /// Opens the service: proves that the database keeps sessions apart, and sees that the tables are there.
+    ///
+    /// # Errors
+    ///
+    /// `Configuration` behind a pooler that shares sessions, and where rights are missing; `Unreachable`.
+    pub async fn open(url: &str, settings: Settings) -> Result<AdvisoryLocks> {
+        let address = Arc::new(Address::parse(url)?.named("advisory"));
+        let deadline = Instant::now() + settings.patience.min(DURATION_MAX);
+        prove::sessions(&address, deadline).await?;
+        let pool = Arc::new(Pool::new(address, &settings));
+        pool.make_tables(deadline).await?;
+        Ok(AdvisoryLocks {
+            pool,
+            patience: settings.patience.min(DURATION_MAX),
+        })
+    }
+
+    /// A new session.
+    pub fn session(&self) -> Session {
+        Session {
+            locks: self.clone(),
+            book: Arc::default(),
+        }
+    }
+
+    /// Waits for an exclusive lock, in a session of its own.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::lock`].
+    pub async fn lock(&self, namespace: Namespace, id: i32, wait: Duration) -> Result<Guard> {
+        self.session().lock(namespace, id, wait).await
+    }
+
+    /// Takes an exclusive lock if it is free, in a session of its own.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::lock_or_skip`].
+    pub async fn lock_or_skip(&self, namespace: Namespace, id: i32) -> Result<Option<Guard>> {
+        self.session().lock_or_skip(namespace, id).await
+    }
+
+    /// Waits for a shared lock, in a session of its own.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::lock`].
+    pub async fn lock_shared(
+        &self,
+        namespace: Namespace,
+        id: i32,
+        wait: Duration,
+    ) -> Result<Guard> {
+        self.session().lock_shared(namespace, id, wait).await
+    }
+
+    /// Takes a shared lock if nobody holds it exclusively, in a session of its own.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::lock_or_skip`].
+    pub async fn lock_shared_or_skip(
+        &self,
+        namespace: Namespace,
+        id: i32,
+    ) -> Result<Option<Guard>> {
+        self.session().lock_shared_or_skip(namespace, id).await
+    }
+
+    /// Everybody who holds or waits for an advisory lock in this database, of Tenure or not.
+    ///
+    /// It has a connection of its own, so it answers when all are in use.
+    ///
+    /// # Errors
+    ///
+    /// `Unreachable`.
+    pub async fn list(&self) -> Result<Locks> {
+        monitor::list(self.pool.address(), Instant::now() + self.patience).await
+    }
+
+    /// How many connections there are.
+    pub fn pool_state(&self) -> PoolState {
+        let (kept, free) = self.pool.standing();
+        PoolState { kept, free }
+    }
+}
+
+impl Session {
+    /// Waits for an exclusive lock.
+    ///
+    /// # Errors
+    ///
+    /// `Timeout` if it was not free in time; `Reentry`, at once, if this session holds it or asks for it; `Exhausted` if no
+    /// connection came back in time; `Unreachable`.
+    pub async fn lock(&self, namespace: Namespace, id: i32, wait: Duration) -> Result<Guard> {
+        self.acquire(Key::Pair(namespace, id), Mode::Write, wait)
+            .await
+    }
+
+    /// Takes an exclusive lock if it is free; None if anybody holds it, this session included.
+    ///
+    /// # Errors
+    ///
+    /// `Exhausted` if no connection came back in time; `Unreachable`.
+    pub async fn lock_or_skip(&self, namespace: Namespace, id: i32) -> Result<Option<Guard>> {
+        self.try_acquire(Key::Pair(namespace, id), Mode::Write)
+            .await
+    }
+
+    /// Waits for a shared lock.
+    ///
+    /// # Errors
+    ///
+    /// As [`lock`](Session::lock).
+    pub async fn lock_shared(
+        &self,
+        namespace: Namespace,
+        id: i32,
+        wait: Duration,
+    ) -> Result<Guard> {
+        self.acquire(Key::Pair(namespace, id), Mode::Read, wait)
+            .await
+    }
+
+    /// Takes a shared lock if nobody holds it exclusively.
+    ///
+    /// # Errors
+    ///
+    /// As [`lock_or_skip`](Session::lock_or_skip).
+    pub async fn lock_shared_or_skip(
+        &self,
+        namespace: Namespace,
+        id: i32,
+    ) -> Result<Option<Guard>> {
+        self.try_acquire(Key::Pair(namespace, id), Mode::Read).await
+    }
+
+    /// Waits for any key, shared (read) or exclusive (write).
+    ///
+    /// # Errors
+    ///
+    /// As [`lock`](Session::lock); `BadInput` for the mode upgradeable, which advisory locks do not have.
+    pub async fn acquire(&self, key: Key, mode: Mode, wait: Duration) -> Result<Guard> {
+        match self.ask(Step::Lock, key, mode, wait.min(DURATION_MAX))? {
+            None => Err(Error::Reentry {
+                place: key.place(mode, &self.locks.pool.address().to_string())?,
+                lease: lease_id(key),
+            }),
+            Some(ask) => acquire(&self.locks.pool, ask)
+                .await?
+                .ok_or_else(|| Error::Internal("a lock that was waited for was skipped".into())),
+        }
+    }
+
+    /// Takes any key if that needs no waiting.
+    ///
+    /// # Errors
+    ///
+    /// As [`lock_or_skip`](Session::lock_or_skip); `BadInput` for the mode upgradeable.
+    pub async fn try_acquire(&self, key: Key, mode: Mode) -> Result<Option<Guard>> {
+        match self.ask(Step::Try, key, mode, self.locks.patience)? {
+            None => Ok(None),
+            Some(ask) => acquire(&self.locks.pool, ask).await,
+        }
+    }
+
+    /// Enters a request in the book; None if the session holds the key or asks for it.
+    fn ask(&self, step: Step, key: Key, mode: Mode, limit: Duration) -> Result<Option<Ask>> {
+        if mode == Mode::Upgradeable {
+            let problem = "an advisory lock is read or write, never upgradeable";
+            return Err(Error::BadInput(problem.into()));
+        }
+        let place = key.place(mode, &self.locks.pool.address().to_string())?;
+        Ok(self.book.enter(key, mode).map(|claim| Ask {
+            step,
+            key,
+            mode,
+            claim,
+            place,
+            limit,
+        }))
+    }
+}

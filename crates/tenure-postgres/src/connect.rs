@@ -1,0 +1,304 @@
+//! One connection: opened, set up, driven by a task of its own, and ended so that nothing of it
+//! goes on at the server.
+//!
+//! # Set up
+//!
+//! What an administrator or a role may have set against long waits does not apply to a connection that
+//! holds locks: no statement, session or transaction timeout ends it. The server looks after a client
+//! that has vanished: during a statement every second, otherwise by keepalives, after about 11 s. That is
+//! longer than the 3 s after which a holder that is cut off knows it.
+//!
+//! # Ending
+//!
+//! Dropping a [`Connection`] ends it. A statement may then be under way at the server, for instance one
+//! that waits for a lock, and a server does not notice a closed socket while it waits:
+//!
+//! 1. The client is dropped. A driver with nothing outstanding says goodbye and ends.
+//! 2. Else the statement is cancelled, again and again until the driver ends: a cancellation that comes
+//!    before its statement is lost.
+//! 3. After two seconds the socket is closed. The server notices within a second.
+//!
+//! A crash at any step closes the socket: step 3. What the connection counts for in a pool is given back after the last step.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tenure_core::{Error, Result, RetryPolicy};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+use tokio_postgres::{AsyncMessage, CancelToken, Client, NoTls, Notification};
+
+use crate::fault::{explain, is_passing, message, unreachable};
+use crate::{Address, tls};
+
+/// How long the set-up of a fresh connection may take.
+const SET_UP: Duration = Duration::from_secs(5);
+/// How long a driver is given to end by itself, and between two cancellations.
+const GOODBYE: Duration = Duration::from_millis(20);
+/// How long a statement is cancelled before the socket is closed under it.
+const CANCEL: Duration = Duration::from_secs(2);
+
+/// Only what this server knows is set. Relies on no isolation: it reads no rows of ours. Asked without
+/// preparing, so that a pooler that shares sessions gets as far as its proof.
+const SETTINGS: &str = "
+    SELECT pg_catalog.set_config(known.name, wanted.value, false), pg_catalog.pg_backend_pid()
+    FROM (VALUES
+        ('statement_timeout', '0'),
+        ('transaction_timeout', '0'),
+        ('idle_session_timeout', '0'),
+        ('idle_in_transaction_session_timeout', '0'),
+        ('default_transaction_isolation', 'read committed'),
+        ('default_transaction_read_only', 'off'),
+        ('search_path', 'pg_catalog'),
+        ('tcp_keepalives_idle', '5'),
+        ('tcp_keepalives_interval', '2'),
+        ('tcp_keepalives_count', '3'),
+        ('client_connection_check_interval',
+            CASE WHEN pg_catalog.version() ~ 'linux' THEN '1s' ELSE '0' END)
+    ) AS wanted (name, value)
+    JOIN pg_catalog.pg_settings AS known USING (name)";
+
+/// An open connection, alone in its session.
+pub(crate) struct Connection {
+    /// None only while it is being dropped.
+    client: Option<Arc<Client>>,
+    pid: i32,
+    driver: Option<JoinHandle<()>>,
+    over: watch::Receiver<Option<String>>,
+    notifications: mpsc::UnboundedReceiver<Notification>,
+    cancel: Cancel,
+    runtime: Handle,
+    /// What it counts for in a pool.
+    pub(crate) permit: Option<OwnedSemaphorePermit>,
+}
+
+/// What it takes to cancel a statement.
+struct Cancel {
+    token: CancelToken,
+    address: Arc<Address>,
+}
+
+impl Connection {
+    /// Opens a connection. While the server has no room, or is starting up, it is asked again
+    /// until the deadline.
+    pub(crate) async fn open(address: &Arc<Address>, deadline: Instant) -> Result<Connection> {
+        let mut pauses = Pauses::default();
+        loop {
+            match Self::try_open(address, deadline).await {
+                Ok(connection) => return Ok(connection),
+                Err(refusal) => pauses.pause(refusal, deadline).await?,
+            }
+        }
+    }
+
+    /// Asks once for a connection.
+    pub(crate) async fn try_open(
+        address: &Arc<Address>,
+        deadline: Instant,
+    ) -> Result<Connection, Refusal> {
+        match timeout(left(deadline), reach(address)).await {
+            Ok(reached) => reached,
+            Err(_) => Err(Refusal::Final(unreachable(address, "no answer in time"))),
+        }
+    }
+
+    /// The way to ask.
+    pub(crate) fn client(&self) -> &Arc<Client> {
+        self.client.as_ref().expect("taken only when dropped")
+    }
+
+    /// The process at the server. One session has one, from beginning to end.
+    pub(crate) fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Where tasks about it run.
+    pub(crate) fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+
+    /// Tells when it is over, and why.
+    pub(crate) fn over(&self) -> watch::Receiver<Option<String>> {
+        self.over.clone()
+    }
+
+    /// Whether it is over, as far as is known without asking.
+    pub(crate) fn is_over(&self) -> bool {
+        self.client().is_closed() || self.over.borrow().is_some()
+    }
+
+    /// What closes the socket at once, from elsewhere.
+    pub(crate) fn cutter(&self) -> Option<tokio::task::AbortHandle> {
+        self.driver.as_ref().map(JoinHandle::abort_handle)
+    }
+
+    /// The next notification; None when the connection is over.
+    pub(crate) async fn notification(&mut self) -> Option<Notification> {
+        self.notifications.recv().await
+    }
+
+    /// The error of ours for one of a statement on it.
+    pub(crate) fn explain(&self, error: &tokio_postgres::Error) -> Error {
+        explain(&self.cancel.address, error)
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let (Some(client), Some(driver)) = (self.client.take(), self.driver.take()) else {
+            return;
+        };
+        let permit = self.permit.take();
+        let cancel = Cancel {
+            token: self.cancel.token.clone(),
+            address: Arc::clone(&self.cancel.address),
+        };
+        // In a runtime that is shut down the task is dropped at once, and the socket with the driver.
+        self.runtime.spawn(async move {
+            end(client, driver, cancel).await;
+            drop(permit);
+        });
+    }
+}
+
+async fn end(client: Arc<Client>, mut driver: JoinHandle<()>, cancel: Cancel) {
+    drop(client);
+    let until = Instant::now() + CANCEL;
+    while Instant::now() < until {
+        if timeout(GOODBYE, &mut driver).await.is_ok() {
+            return;
+        }
+        // An answer that does not come is what the next round is for.
+        let _ = timeout(left(until), cancel.send()).await;
+    }
+    driver.abort();
+}
+
+impl Cancel {
+    async fn send(&self) -> Result<()> {
+        let sent = match self.address.is_plain() {
+            true => self.token.cancel_query(NoTls).await,
+            false => {
+                let tls = tls::connector(self.address.proof())?;
+                self.token.cancel_query(tls).await
+            }
+        };
+        sent.map_err(|error| explain(&self.address, &error))
+    }
+}
+
+/// Why there is no connection.
+pub(crate) enum Refusal {
+    /// No room, or starting up.
+    Passing(Error),
+    /// Everything else.
+    Final(Error),
+}
+
+/// The pauses between two attempts to get a connection.
+#[derive(Default)]
+pub(crate) struct Pauses {
+    failed: u32,
+}
+
+impl Pauses {
+    /// Waits before the next attempt; an error if there is none, or no time for it.
+    pub(crate) async fn pause(&mut self, refusal: Refusal, deadline: Instant) -> Result<()> {
+        let error = match refusal {
+            Refusal::Passing(error) => error,
+            Refusal::Final(error) => return Err(error),
+        };
+        let policy = RetryPolicy {
+            attempts: u32::MAX,
+            first: Duration::from_millis(20),
+            longest: Duration::from_millis(500),
+            ..RetryPolicy::default()
+        };
+        self.failed += 1;
+        let pause = policy.pause(self.failed, spread());
+        let pause = pause.unwrap_or(policy.longest);
+        if pause >= left(deadline) {
+            return Err(error);
+        }
+        sleep(pause).await;
+        Ok(())
+    }
+}
+
+/// A number from 0 to 1 that differs between those who were refused together.
+fn spread() -> f64 {
+    use std::hash::{BuildHasher, RandomState};
+    let random = RandomState::new().hash_one(std::process::id());
+    (random >> 11) as f64 / (1u64 << 53) as f64
+}
+
+async fn reach(address: &Arc<Address>) -> Result<Connection, Refusal> {
+    let refused = |error: tokio_postgres::Error| match is_passing(&error) {
+        true => Refusal::Passing(explain(address, &error)),
+        false => Refusal::Final(explain(address, &error)),
+    };
+    let (over, ended) = watch::channel(None);
+    let (heard, notifications) = mpsc::unbounded_channel();
+    let (client, driver) = match address.is_plain() {
+        true => {
+            let (client, connection) = address.config().connect(NoTls).await.map_err(refused)?;
+            (client, tokio::spawn(drive(connection, over, heard)))
+        }
+        false => {
+            let tls = tls::connector(address.proof()).map_err(Refusal::Final)?;
+            let (client, connection) = address.config().connect(tls).await.map_err(refused)?;
+            (client, tokio::spawn(drive(connection, over, heard)))
+        }
+    };
+    let token = client.cancel_token();
+    let mut connection = Connection {
+        client: Some(Arc::new(client)),
+        pid: 0,
+        driver: Some(driver),
+        over: ended,
+        notifications,
+        cancel: Cancel {
+            token,
+            address: Arc::clone(address),
+        },
+        runtime: Handle::current(),
+        permit: None,
+    };
+    let set_up = timeout(SET_UP, connection.client().query_typed(SETTINGS, &[])).await;
+    let rows = set_up
+        .map_err(|_| Refusal::Final(unreachable(address, "no answer in time")))?
+        .map_err(refused)?;
+    connection.pid = rows.first().map_or(0, |row| row.get(1));
+    Ok(connection)
+}
+
+async fn drive<S, T>(
+    mut connection: tokio_postgres::Connection<S, T>,
+    over: watch::Sender<Option<String>>,
+    heard: mpsc::UnboundedSender<Notification>,
+) where
+    S: AsyncRead + AsyncWrite + Unpin,
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    let reason = loop {
+        match poll_fn(|context| connection.poll_message(context)).await {
+            Some(Ok(AsyncMessage::Notification(notification))) => {
+                // Whoever does not listen does not want to know.
+                let _ = heard.send(notification);
+            }
+            Some(Ok(_)) => {}
+            Some(Err(error)) => break message(&error),
+            None => break "the connection was closed".to_owned(),
+        }
+    };
+    over.send_replace(Some(reason));
+}
+
+/// How long until then.
+pub(crate) fn left(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now())
+}

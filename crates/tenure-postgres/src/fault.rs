@@ -1,0 +1,93 @@
+//! What an error of the database means: the class of each SQLSTATE.
+//!
+//! | SQLSTATE | what it is | becomes |
+//! |---|---|---|
+//! | none, 08, 25, 57 | the connection is gone, or the statement was cancelled from outside | `Unreachable` |
+//! | 53300, 57P03 | full, or starting up | `Unreachable`; connecting waits it out until the deadline |
+//! | 28, 3D, 3F | who, or which database | `Configuration` |
+//! | 42501 | rights | `Configuration`, with what to grant |
+//! | 25006 | a standby, or made read-only | `Configuration` |
+//! | others | | `Internal` |
+//!
+//! 55P03, a lock that was not free in time, is for whoever asked for the lock.
+
+use std::error::Error as _;
+
+use tenure_core::Error;
+use tokio_postgres::error::SqlState;
+
+use crate::Address;
+
+/// The error of ours for one of the database.
+pub(crate) fn explain(address: &Address, error: &tokio_postgres::Error) -> Error {
+    let problem = message(error);
+    let Some(state) = error.code() else {
+        return match is_ours(error) {
+            true => Error::Internal(format!("{address}: {problem}")),
+            false => unreachable(address, problem),
+        };
+    };
+    let code = state.code();
+    if *state == SqlState::INSUFFICIENT_PRIVILEGE {
+        return Error::Configuration {
+            problem: format!("{address}: {problem}"),
+            remedy: "let the owner of the database run: GRANT CREATE ON DATABASE … TO …; or, where the \
+                     schema tenure exists: GRANT USAGE ON SCHEMA tenure TO …; GRANT SELECT, INSERT, UPDATE, \
+                     DELETE ON ALL TABLES IN SCHEMA tenure TO …"
+                .into(),
+        };
+    }
+    if *state == SqlState::READ_ONLY_SQL_TRANSACTION {
+        return Error::Configuration {
+            problem: format!("{address} is read-only: {problem}"),
+            remedy: "give the address of the primary (target_session_attrs=read-write picks it)"
+                .into(),
+        };
+    }
+    match &code[..2] {
+        "08" | "53" | "57" | "25" => unreachable(address, problem),
+        "28" | "3D" | "3F" => Error::Configuration {
+            problem: format!("{address}: {problem}"),
+            remedy: "correct the address: user, password, database".into(),
+        },
+        _ => Error::Internal(format!("{address}: {problem} (SQLSTATE {code})")),
+    }
+}
+
+/// The database cannot be reached at the moment.
+pub(crate) fn unreachable(address: &Address, problem: impl Into<String>) -> Error {
+    Error::Unreachable {
+        store: address.to_string(),
+        problem: problem.into(),
+    }
+}
+
+/// Whether a connection was refused only for the moment.
+pub(crate) fn is_passing(error: &tokio_postgres::Error) -> bool {
+    let passing = [
+        &SqlState::TOO_MANY_CONNECTIONS,
+        &SqlState::CANNOT_CONNECT_NOW,
+    ];
+    error.code().is_some_and(|state| passing.contains(&state))
+}
+
+/// What the database says, or what kept it from saying anything.
+pub(crate) fn message(error: &tokio_postgres::Error) -> String {
+    if let Some(said) = error.as_db_error() {
+        return said.message().to_owned();
+    }
+    match error.source() {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}
+
+/// Whether the mistake is in how we ask: neither the server nor the way to it is at fault.
+fn is_ours(error: &tokio_postgres::Error) -> bool {
+    !error.is_closed()
+        && error.source().is_some_and(|source| {
+            source
+                .downcast_ref::<tokio_postgres::types::WrongType>()
+                .is_some()
+        })
+}

@@ -1,0 +1,172 @@
+//! TLS as `sslmode` asks for it.
+//!
+//! | sslmode | encrypted | the server's certificate |
+//! |---|---|---|
+//! | disable | no | |
+//! | prefer | if the server can | not looked at |
+//! | require | yes | not looked at |
+//! | verify-ca | yes | signed by one of `sslrootcert` |
+//! | verify-full | yes | the same, and made out to the host |
+
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+};
+use tenure_core::{Error, Result};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use crate::address::{Proof, Roots};
+
+/// What makes connections of the driver speak TLS.
+pub(crate) fn connector(proof: &Proof) -> Result<MakeRustlsConnect> {
+    let provider = Arc::new(ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));
+    let builder = builder
+        .with_safe_default_protocol_versions()
+        .map_err(|problem| Error::Internal(format!("no TLS: {problem}")))?;
+    let config = match proof {
+        Proof::None => builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(Unproved(provider))),
+        Proof::Authority(from) => {
+            let roots = Arc::new(roots(from)?);
+            let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider).build();
+            let inner = verifier.map_err(|problem| no_roots(from, &problem.to_string()))?;
+            builder
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(AnyName(inner)))
+        }
+        Proof::Name(from) => builder.with_root_certificates(roots(from)?),
+    };
+    Ok(MakeRustlsConnect::new(config.with_no_client_auth()))
+}
+
+fn roots(from: &Roots) -> Result<RootCertStore> {
+    let mut store = RootCertStore::empty();
+    match from {
+        Roots::System => {
+            let found = rustls_native_certs::load_native_certs();
+            // One certificate that cannot be read is no reason to distrust the others.
+            store.add_parsable_certificates(found.certs);
+        }
+        Roots::File(path) => {
+            let found = CertificateDer::pem_file_iter(path);
+            let found = found.map_err(|problem| no_roots(from, &problem.to_string()))?;
+            for certificate in found {
+                let certificate =
+                    certificate.map_err(|problem| no_roots(from, &problem.to_string()))?;
+                let added = store.add(certificate);
+                added.map_err(|problem| no_roots(from, &problem.to_string()))?;
+            }
+        }
+    }
+    match store.is_empty() {
+        true => Err(no_roots(from, "there is no certificate in it")),
+        false => Ok(store),
+    }
+}
+
+fn no_roots(from: &Roots, problem: &str) -> Error {
+    let place = match from {
+        Roots::System => "the certificates of the system".to_owned(),
+        Roots::File(path) => path.display().to_string(),
+    };
+    Error::Configuration {
+        problem: format!("sslrootcert, {place}: {problem}"),
+        remedy: "give a file of certificates in PEM form as sslrootcert, or sslrootcert=system"
+            .into(),
+    }
+}
+
+/// Takes any certificate: `prefer` and `require` encrypt, and ask for no proof.
+#[derive(Debug)]
+struct Unproved(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Unproved {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, cert, dss, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, cert, dss, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// Takes a certificate signed by a trusted authority, whoever it is made out to.
+#[derive(Debug)]
+struct AnyName(Arc<WebPkiServerVerifier>);
+
+impl ServerCertVerifier for AnyName {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let inner = &self.0;
+        // The name is looked at last: everything else holds where only the name is wrong.
+        match inner.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
+            Err(rustls::Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) => Ok(ServerCertVerified::assertion()),
+            other => other,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
+}

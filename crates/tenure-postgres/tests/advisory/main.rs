@@ -1,0 +1,17 @@
+//! The advisory lock service on a real PostgreSQL: a test for each scenario, and for each way to lose.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod dropped;
+mod keys;
+mod lost;
+mod monitor;
+mod phantom;
+mod pool;
+mod pooler;
+mod reentry;
+mod scenarios;
+mod scene;
+mod tls;
+mod tokens;
+mod trouble;

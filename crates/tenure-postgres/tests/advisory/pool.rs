@@ -1,0 +1,93 @@
+//! The pool: 15 connections, 10 more when needed, and a clear end.
+
+use std::time::Duration;
+
+use tenure_core::{Class, Error};
+use tenure_postgres::{PoolState, Settings};
+
+use crate::scene::{AGENT, PATIENCE, SHORT, Scene, timed};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_pool_keeps_15_and_opens_10_more() {
+    let scene = Scene::new().await;
+    assert_eq!(
+        (Settings::default().pool, Settings::default().overflow),
+        (15, 10)
+    );
+    let mut guards = Vec::new();
+    for id in 0..25 {
+        guards.push(scene.locks.lock(AGENT, id, PATIENCE).await.unwrap());
+    }
+    assert_eq!(scene.sessions(), 25);
+    let (error, waited) = timed(scene.locks.lock(AGENT, 99, SHORT)).await;
+    let error = error.unwrap_err();
+    assert!(
+        matches!(error, Error::Exhausted { limit: 25, .. }),
+        "{error:?}"
+    );
+    assert_eq!(error.class(), Class::Busy);
+    assert!(waited >= SHORT && waited < PATIENCE, "{waited:?}");
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
+    scene.until_whole(25).await;
+    assert_eq!(scene.locks.pool_state(), PoolState { kept: 15, free: 25 });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn skipping_does_not_wait_for_ever_for_a_connection() {
+    let settings = Settings {
+        pool: 1,
+        overflow: 0,
+        patience: Duration::from_millis(1500),
+    };
+    let scene = Scene::with(settings).await;
+    let guard = scene.locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+    let error = scene.locks.lock_or_skip(AGENT, 2).await.unwrap_err();
+    assert!(
+        matches!(error, Error::Exhausted { limit: 1, .. }),
+        "{error:?}"
+    );
+    guard.release().await.unwrap();
+    scene
+        .locks
+        .lock_or_skip(AGENT, 2)
+        .await
+        .unwrap()
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_waits_for_a_connection_gets_the_next_one() {
+    let settings = Settings {
+        pool: 1,
+        overflow: 0,
+        ..Settings::default()
+    };
+    let scene = Scene::with(settings).await;
+    let guard = scene.locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+    let locks = scene.locks.clone();
+    let waiter = tokio::spawn(async move { locks.lock(AGENT, 2, PATIENCE).await });
+    guard.release().await.unwrap();
+    waiter.await.unwrap().unwrap().release().await.unwrap();
+    assert_eq!(scene.sessions(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kept_connections_that_ended_are_replaced_unnoticed() {
+    let scene = Scene::new().await;
+    let one = scene.locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+    let two = scene.locks.lock(AGENT, 2, PATIENCE).await.unwrap();
+    one.release().await.unwrap();
+    two.release().await.unwrap();
+    scene.database.psql(
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+         WHERE datname = current_database() AND application_name = 'tenure advisory'",
+    );
+    let guard = scene.locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+    guard.release().await.unwrap();
+    scene.until_whole(25).await;
+}

@@ -1,0 +1,93 @@
+//! TLS as the URL asks for it, with a server that has it and one that does not.
+
+use std::path::Path;
+
+use tenure_core::Class;
+use tenure_postgres::{AdvisoryLocks, Settings};
+use tenure_testkit::postgres::{Cluster, Database};
+
+use crate::scene::{AGENT, PATIENCE, until};
+
+/// Gives the server a certificate that it signed itself, made out to `localhost`.
+fn give_certificate(database: &Database, data: &str) {
+    let make = format!(
+        "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost \
+         -addext subjectAltName=DNS:localhost -addext basicConstraints=critical,CA:false \
+         -keyout {data}/server.key -out {data}/server.crt 2> {data}/openssl.log \
+         || exit 1; chmod 600 {data}/server.key"
+    );
+    let made = database.try_psql(&format!("COPY (SELECT 1) TO PROGRAM '{make}'"));
+    made.expect("install openssl (apt-get install openssl)");
+    database.psql("ALTER SYSTEM SET ssl = on; SELECT pg_reload_conf()");
+}
+
+async fn asks(url: &str) -> Result<bool, tenure_core::Error> {
+    let locks = AdvisoryLocks::open(url, Settings::default()).await?;
+    let guard = locks.lock(AGENT, 1, PATIENCE).await?;
+    guard.release().await?;
+    Ok(true)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tls_is_as_the_url_asks_for() {
+    let cluster = Cluster::with(&tenure_testkit::postgres::Settings::default());
+    let database = cluster.database();
+    let url = |options: &str| format!("{}?{options}", database.tcp_url());
+    asks(&url("sslmode=prefer"))
+        .await
+        .expect("without TLS, as there is none");
+    let refused = asks(&url("sslmode=require")).await.unwrap_err();
+    assert_eq!(refused.class(), Class::Unreachable, "{refused:?}");
+
+    let data = database.psql("SHOW data_directory").trim().to_owned();
+    give_certificate(&database, &data);
+    let on = || database.psql("SHOW ssl").trim() == "on";
+    until("the server has TLS", on).await;
+    let copied = tempfile::NamedTempFile::new().unwrap();
+    let certificate = std::fs::read(Path::new(&data).join("server.crt")).unwrap();
+    std::fs::write(copied.path(), certificate).unwrap();
+    let root = format!("sslrootcert={}", copied.path().display());
+
+    for mode in ["disable", "prefer", "require"] {
+        let used = encrypted(&database, &url(&format!("sslmode={mode}"))).await;
+        assert_eq!(used, mode != "disable", "{mode}");
+    }
+    // The certificate is for localhost, and the address is a number.
+    let by_name = |options: &str| url(options).replace("127.0.0.1", "localhost");
+    assert!(by_name("").contains("localhost"));
+    assert!(encrypted(&database, &url(&format!("sslmode=verify-ca&{root}"))).await);
+    assert!(encrypted(&database, &by_name(&format!("sslmode=verify-full&{root}"))).await);
+    let wrong_name = asks(&url(&format!("sslmode=verify-full&{root}"))).await;
+    assert_eq!(wrong_name.unwrap_err().class(), Class::Unreachable);
+    let other = tempfile::NamedTempFile::new().unwrap();
+    let make = std::process::Command::new("openssl")
+        .args(
+            "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=other -keyout /dev/null -out"
+                .split(' '),
+        )
+        .arg(other.path())
+        .output();
+    assert!(
+        make.expect("install openssl (apt-get install openssl)")
+            .status
+            .success()
+    );
+    for mode in ["verify-ca", "verify-full"] {
+        let options = format!("sslmode={mode}&sslrootcert={}", other.path().display());
+        let unknown = asks(&by_name(&options)).await.unwrap_err();
+        assert_eq!(unknown.class(), Class::Unreachable, "{mode}: {unknown:?}");
+    }
+}
+
+/// Whether the connection a lock is held on is encrypted.
+async fn encrypted(database: &Database, url: &str) -> bool {
+    let locks = AdvisoryLocks::open(url, Settings::default()).await.unwrap();
+    let guard = locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+    let sql = format!(
+        "SELECT ssl FROM pg_stat_ssl WHERE pid = {}",
+        guard.backend_pid()
+    );
+    let ssl = database.psql(&sql);
+    guard.release().await.unwrap();
+    ssl.trim() == "t"
+}

@@ -1,0 +1,175 @@
+//! A real pgbouncer before a database.
+//!
+//! It listens on 127.0.0.1, lets everyone in, and goes to the server as `postgres`. It ends with
+//! the value, or soon after the test process (see `warden`).
+
+use std::fs::{self, Permissions};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+
+use super::database::Database;
+use super::programs::{USER, free_port, pgbouncer};
+use super::until;
+use super::warden::Warden;
+
+/// How often a start is tried when someone else has taken the port.
+const STARTS_MAX: u32 = 5;
+
+/// When pgbouncer takes a server's session from its client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// When the client leaves: session locks work.
+    Session,
+    /// After each transaction: session locks mean nothing.
+    Transaction,
+    /// After each statement: nor do transactions.
+    Statement,
+}
+
+impl Mode {
+    /// Every mode.
+    pub const ALL: [Self; 3] = [Self::Session, Self::Transaction, Self::Statement];
+
+    /// Its name in pgbouncer's settings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Session => "session",
+            Self::Transaction => "transaction",
+            Self::Statement => "statement",
+        }
+    }
+}
+
+/// A running pgbouncer.
+pub struct Bouncer {
+    /// Ends the server when dropped.
+    _warden: Warden,
+    url: String,
+}
+
+impl Bouncer {
+    /// A pgbouncer with the 20 sessions that it has if nothing is said.
+    pub fn start(database: &Database, mode: Mode) -> Self {
+        Self::with_sessions(database, mode, 20)
+    }
+
+    /// A pgbouncer with at most so many sessions on the server. With one, clients in transaction
+    /// mode are sure to share it.
+    pub fn with_sessions(database: &Database, mode: Mode, sessions_max: u32) -> Self {
+        for _ in 0..STARTS_MAX {
+            let mut warden = Warden::hire("TERM");
+            let port = free_port();
+            let file = warden.directory().join("pgbouncer.ini");
+            fs::write(&file, settings(database, mode, sessions_max, port)).unwrap();
+            // The file is the test's and its reader another user.
+            fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+            let program = pgbouncer();
+            let pid = warden.start(&[program.to_str().unwrap(), file.to_str().unwrap()]);
+            let process = format!("/proc/{pid}/stat");
+            let mut serves = false;
+            until(
+                || {
+                    // Only its own word tells that it is not another who listens there.
+                    serves = warden.log().contains("process up")
+                        && TcpStream::connect(("127.0.0.1", port)).is_ok();
+                    let stat = fs::read_to_string(&process).unwrap_or_default();
+                    serves || stat.is_empty() || stat.contains(") Z ")
+                },
+                || format!("pgbouncer does not come up: {}", warden.log()),
+            );
+            if serves {
+                return Self {
+                    url: database.at(&format!("127.0.0.1:{port}")),
+                    _warden: warden,
+                };
+            }
+            let said = warden.log();
+            assert!(said.contains("Address already in use"), "{said}");
+        }
+        panic!("no port for pgbouncer");
+    }
+
+    /// The database's address through it.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+}
+
+fn settings(database: &Database, mode: Mode, sessions_max: u32, port: u16) -> String {
+    let (name, mode) = (database.name(), mode.name());
+    let (host, server_port) = (database.socket_directory(), database.port());
+    format!(
+        "[databases]\n\
+         {name} = host={host} port={server_port} user={USER}\n\
+         [pgbouncer]\n\
+         listen_addr = 127.0.0.1\n\
+         listen_port = {port}\n\
+         unix_socket_dir =\n\
+         auth_type = any\n\
+         pool_mode = {mode}\n\
+         default_pool_size = {sessions_max}\n\
+         ignore_startup_parameters = extra_float_digits\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::postgres::Cluster;
+
+    /// Asks two things in one transaction through a pgbouncer.
+    fn ask(mode: Mode) -> Result<String, String> {
+        let database = Cluster::shared().database();
+        let bouncer = Bouncer::with_sessions(&database, mode, 1);
+        database.try_psql_at(
+            bouncer.url(),
+            "begin; select current_database(); select inet_server_addr() is null; commit",
+        )
+    }
+
+    #[test]
+    fn sessions_and_transactions_pass_through_it_to_the_database() {
+        for mode in [Mode::Session, Mode::Transaction] {
+            let answer = ask(mode).unwrap();
+            assert!(
+                answer.starts_with("test_") && answer.ends_with("\nt"),
+                "{answer}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_transaction_is_refused_in_statement_mode() {
+        let problem = ask(Mode::Statement).unwrap_err();
+        assert!(problem.contains("transaction"), "{problem}");
+    }
+
+    /// A lock taken by a client that is still connected is another's only where they share a
+    /// session of the server: that lock can then be taken again.
+    #[test]
+    fn clients_share_a_session_in_transaction_mode_and_not_in_session_mode() {
+        for (mode, shared) in [(Mode::Session, "f"), (Mode::Transaction, "t")] {
+            let database = Cluster::shared().database();
+            // Two sessions, so that the second client need not wait for the first to leave;
+            // in transaction mode the one that is free is used first.
+            let bouncer = Bouncer::with_sessions(&database, mode, 2);
+            let mut first = database.session_at(bouncer.url());
+            first.run("select pg_advisory_lock(1, 7)");
+            let taken = database
+                .try_psql_at(bouncer.url(), "select pg_try_advisory_lock(1, 7)")
+                .unwrap();
+            assert_eq!(taken, shared, "{mode:?}");
+        }
+    }
+
+    #[test]
+    fn a_dropped_bouncer_is_gone() {
+        let database = Cluster::shared().database();
+        let bouncer = Bouncer::start(&database, Mode::Session);
+        let url = bouncer.url().to_owned();
+        database.try_psql_at(&url, "select 1").unwrap();
+        drop(bouncer);
+        let problem = database.try_psql_at(&url, "select 1").unwrap_err();
+        assert!(problem.contains("refused"), "{problem}");
+    }
+}

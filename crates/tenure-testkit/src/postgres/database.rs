@@ -1,0 +1,162 @@
+//! A database for one test.
+
+use super::programs::USER;
+use super::psql::{Place, Psql};
+
+/// The database that is always there.
+const FIRST: &str = "postgres";
+
+/// An empty database; dropped, with all sessions in it, when the value is.
+#[derive(Debug)]
+pub struct Database {
+    place: Place,
+    name: String,
+}
+
+impl Database {
+    pub(super) fn create(place: Place, name: String) -> Self {
+        // template0, because nobody can be connected to it, which would fail the statement.
+        place
+            .run(FIRST, &format!("create database {name} template template0"))
+            .unwrap_or_else(|error| panic!("{error}"));
+        Self { place, name }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its address by the server's socket.
+    pub fn url(&self) -> String {
+        let directory = self.place.directory.to_str().unwrap();
+        let host: String = directory
+            .bytes()
+            .map(|byte| match byte {
+                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => {
+                    char::from(byte).to_string()
+                }
+                other => format!("%{other:02X}"),
+            })
+            .collect();
+        self.at(&format!("{host}:{}", self.place.port))
+    }
+
+    /// Its address by TCP.
+    pub fn tcp_url(&self) -> String {
+        self.at(&format!("127.0.0.1:{}", self.place.port))
+    }
+
+    /// The server's TCP port.
+    pub fn port(&self) -> u16 {
+        self.place.port
+    }
+
+    /// Runs statements with a new psql, each in a transaction of its own, and answers what they
+    /// print: rows as lines, columns divided by `|`. Panics if one fails.
+    pub fn psql(&self, sql: &str) -> String {
+        self.try_psql(sql)
+            .unwrap_or_else(|error| panic!("{sql}: {error}"))
+    }
+
+    /// As [`psql`](Self::psql); a failure is psql's message.
+    pub fn try_psql(&self, sql: &str) -> Result<String, String> {
+        self.place.run(&self.name, sql)
+    }
+
+    /// As [`try_psql`](Self::try_psql), by another way to this server.
+    pub fn try_psql_at(&self, url: &str, sql: &str) -> Result<String, String> {
+        self.place.run(url, sql)
+    }
+
+    /// A psql that stays connected.
+    pub fn session(&self) -> Psql {
+        Psql::open(&self.place, &self.name)
+    }
+
+    /// A psql that stays connected, by another way to this server.
+    pub fn session_at(&self, url: &str) -> Psql {
+        Psql::open(&self.place, url)
+    }
+
+    /// The address of this database at another host and port.
+    pub(super) fn at(&self, host_and_port: &str) -> String {
+        format!("postgres://{USER}@{host_and_port}/{}", self.name)
+    }
+
+    /// The directory of the server's socket.
+    pub(super) fn socket_directory(&self) -> &str {
+        self.place.directory.to_str().unwrap()
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        // A test may have stopped the server or a session; then the cluster's end removes it.
+        let sql = format!("drop database {} with (force)", self.name);
+        drop(self.place.run(FIRST, &sql));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::postgres::Cluster;
+
+    #[test]
+    fn both_addresses_lead_to_the_database() {
+        let database = Cluster::shared().database();
+        let ask = "select current_database(), inet_server_addr() is null, current_user";
+        for (url, by_socket) in [(database.url(), "t"), (database.tcp_url(), "f")] {
+            assert_eq!(
+                database.try_psql_at(&url, ask).unwrap(),
+                format!("{}|{by_socket}|postgres", database.name())
+            );
+        }
+    }
+
+    #[test]
+    fn databases_are_apart_and_dropped_with_their_sessions() {
+        let cluster = Cluster::shared();
+        let (one, other) = (cluster.database(), cluster.database());
+        one.psql("create table t ()");
+        other.psql("create table t ()");
+        let mut session = one.session();
+        session.run("begin; lock table t");
+        let count = format!(
+            "select count(*) from pg_database where datname = '{}'",
+            one.name()
+        );
+        assert_eq!(other.psql(&count), "1");
+        drop(one);
+        assert_eq!(other.psql(&count), "0");
+    }
+
+    #[test]
+    fn many_tests_make_databases_at_once() {
+        let names: std::collections::BTreeSet<String> = std::thread::scope(|scope| {
+            let makers: Vec<_> = (0..8)
+                .map(|_| {
+                    scope.spawn(|| {
+                        Cluster::shared()
+                            .database()
+                            .psql("select current_database()")
+                    })
+                })
+                .collect();
+            makers
+                .into_iter()
+                .map(|maker| maker.join().unwrap())
+                .collect()
+        });
+        assert_eq!(names.len(), 8);
+    }
+
+    #[test]
+    fn a_failing_statement_is_told() {
+        let database = Cluster::shared().database();
+        let problem = database
+            .try_psql("select 1; select 1/0; select 2")
+            .unwrap_err();
+        assert!(problem.contains("division by zero"), "{problem}");
+    }
+}
