@@ -155,13 +155,24 @@ impl FileLocker {
 
     /// Waits for the lock in any mode.
     pub fn lock(&self, path: &Path, mode: Mode) -> Result<LockGuard> {
-        self.lock_by(path, mode, clock::after(Instant::now(), self.timeout))
+        // One reading of the clock for both: what was waited is never below the timeout.
+        let started = Instant::now();
+        self.lock_between(path, mode, started, clock::after(started, self.timeout))
     }
 
     /// Waits for the lock in any mode until the deadline, as part of a wait for several.
     pub(crate) fn lock_by(&self, path: &Path, mode: Mode, deadline: Instant) -> Result<LockGuard> {
+        self.lock_between(path, mode, Instant::now(), deadline)
+    }
+
+    fn lock_between(
+        &self,
+        path: &Path,
+        mode: Mode,
+        started: Instant,
+        deadline: Instant,
+    ) -> Result<LockGuard> {
         let path = absolute(path)?;
-        let started = Instant::now();
         let author = match self.try_hold(&path, mode)? {
             Ok(hold) => return Ok(LockGuard::new(hold, started)),
             Err(author) => author,
