@@ -27,6 +27,9 @@ pub struct Capabilities {
     pub cross_process: bool,
     /// How often a holder makes sure that it still holds, or None where nothing can take it away.
     pub check_every: Option<Duration>,
+    /// How long the lease of a guard lasts without a renewal, or None where it lasts for as
+    /// long as its session.
+    pub ttl: Option<Duration>,
     /// A request may say how many can hold a resource at once.
     pub slots: bool,
 }
@@ -130,8 +133,9 @@ pub trait Store: Send + Sync {
     /// Makes an upgraded lease upgradeable again.
     fn downgrade<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Mode>;
 
-    /// Proves that the lease is still held and says so to others.
-    fn renew<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, ()>;
+    /// Proves that the lease is still held and says so to others. How long it lasts from the
+    /// moment this was asked, or None where it lasts for as long as its session.
+    fn renew<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Option<Duration>>;
 
     /// Ends the lease.
     fn release<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, ()>;

@@ -194,6 +194,7 @@ impl Store for FileStore {
             lists_waiters: false,
             cross_process: true,
             check_every: Some(CHECK_EVERY),
+            ttl: None,
             slots: false,
         }
     }
@@ -218,8 +219,8 @@ impl Store for FileStore {
         Box::pin(async move { self.with_hold(lease, Hold::downgrade) })
     }
 
-    fn renew<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, ()> {
-        Box::pin(async move { self.renew_now(lease) })
+    fn renew<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Option<Duration>> {
+        Box::pin(async move { self.renew_now(lease).map(|()| None) })
     }
 
     fn release<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, ()> {

@@ -94,6 +94,7 @@ impl Store for SqliteStore {
             cross_process: true,
             slots: true,
             check_every: Some(CHECK_EVERY),
+            ttl: None,
         }
     }
 
@@ -117,8 +118,8 @@ impl Store for SqliteStore {
         Box::pin(self.inner.become_upgradeable(lease))
     }
 
-    fn renew<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, ()> {
-        Box::pin(self.inner.show(lease))
+    fn renew<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Option<Duration>> {
+        Box::pin(async { self.inner.show(lease).await.map(|()| None) })
     }
 
     fn release<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, ()> {

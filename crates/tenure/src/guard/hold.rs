@@ -62,7 +62,7 @@ impl Hold {
         self.note(answer.as_ref().err());
         // A lease that is over is a lock that is lost, to whoever holds it.
         self.check()?;
-        answer
+        answer.map(drop)
     }
 
     pub(crate) async fn lost(&self) -> Error {

@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
 
 use tenure_core::{
     Capabilities, Error, Lease, LeaseId, Listing, Mode, Place, Query, Reply, Request, Resource,
@@ -47,6 +48,7 @@ impl Store for MemoryStore {
             lists_waiters: true,
             cross_process: false,
             check_every: None,
+            ttl: None,
             slots: true,
         }
     }
@@ -71,8 +73,8 @@ impl Store for MemoryStore {
         Box::pin(async { self.become_upgradeable(lease) })
     }
 
-    fn renew<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, ()> {
-        Box::pin(async { self.show(lease) })
+    fn renew<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Option<Duration>> {
+        Box::pin(async { self.show(lease).map(|()| None) })
     }
 
     fn release<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, ()> {

@@ -126,6 +126,7 @@ impl Store for Shaky {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             check_every: self.check_every,
+            ttl: None,
             ..self.inner.capabilities()
         }
     }
@@ -165,7 +166,7 @@ impl Store for Shaky {
         })
     }
 
-    fn renew<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, ()> {
+    fn renew<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Option<Duration>> {
         Box::pin(async move {
             self.begin("renew", lease.as_str()).await?;
             self.inner.renew(lease).await
