@@ -24,7 +24,7 @@ pub fn check(global: &Global, options: &cli::Check) -> Result<ExitCode, Failure>
     let cli::Check { resource, token } = options;
     // Nothing can be said of a token where there is no store; and a question makes none.
     if missing(&context.located.url).is_some() {
-        let problem = format!("there is no store at {}", context.located.url);
+        let problem = format!("there is no store at {}", context.shown());
         return Err(Error::NotFound(problem).into());
     }
     runtime::block_on(async {

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use tenure::locate::{self, Environment, Located, Why, locate};
 use tenure::request::command_line;
-use tenure::{Error, Keeper, Owner, Result, Settings};
+use tenure::{Error, Keeper, Owner, Result, Settings, without_passwords};
 
 use crate::cli::Global;
+use crate::identity::{is_server, same_store};
 use crate::people::this_host;
 use crate::report::word;
 
@@ -77,6 +78,32 @@ impl Context {
         })
     }
 
+    /// The address by which the command under `run` opens the same store. That of a server is as
+    /// the user gave it: with the password, and all it says about how to connect.
+    pub fn for_command<'a>(&'a self, keeper: Option<&'a Keeper>) -> &'a str {
+        match keeper {
+            Some(keeper) if !is_server(&self.located.url) => keeper.store().url(),
+            _ => &self.located.url,
+        }
+    }
+
+    /// The address by which a store that a `run` around this one named can be opened. It is
+    /// passed on without its password; the one that this command is given has it.
+    pub fn openable(&self, store: &str) -> String {
+        let own = [
+            Some(self.located.url.clone()),
+            env::var("TENURE_STORE").ok(),
+        ];
+        let mut own = own.into_iter().flatten();
+        let same = own.find(|own| is_server(store) && same_store(own, store));
+        same.unwrap_or_else(|| store.to_owned())
+    }
+
+    /// The address of the store as it may be shown: without a password.
+    pub fn shown(&self) -> String {
+        without_passwords(&self.located.url)
+    }
+
     /// Where the slots are.
     pub fn slots_url(&self) -> Result<String> {
         locate::slots(&self.environment)
@@ -126,14 +153,14 @@ impl Context {
         let problem = match url.split_once(':') {
             Some(("file", "")) => "the directory is missing",
             Some(("sqlite", "")) => "the path of the database is missing",
-            Some(("sqlite" | "file" | "memory", _)) => return Ok(()),
+            Some(("sqlite" | "file" | "memory" | "postgres" | "postgresql", _)) => return Ok(()),
             _ => "no store is known by this name",
         };
-        let shown: String = url.chars().take(200).collect();
+        let shown: String = without_passwords(url).chars().take(200).collect();
         Err(Error::Configuration {
             problem: format!(
-                "bad store {shown:?}: {problem}; known are sqlite:PATH (a database) and file:DIR \
-                 (kernel locks)"
+                "bad store {shown:?}: {problem}; known are sqlite:PATH (a database), postgres://… (a \
+                 server for many machines) and file:DIR (kernel locks)"
             ),
             remedy: "name a store with --store or TENURE_STORE, such as sqlite:/srv/tenure.db"
                 .into(),

@@ -8,15 +8,18 @@
 //! | `people/`, `table`, `output` | leases in words; tables; standard output |
 //! | `exit`, `report/` | the one table of exit codes; failures as people and programs see them |
 //! | `waiting/` | waits, and tells people who is in the way |
+//! | `identity` | when two addresses name the same store |
 //! | `nesting` | what the `run`s around this command hold |
 //! | `run/` | takes locks, runs a command under them, releases them |
 //! | `lock`, `renew`, `release`, `upgrade`, `check` | leases of their own, one command each |
 //! | `several` | one thing done to several leases |
 //! | `doc/` | JSON documents |
 //! | `log` | the lock log |
+//! | `advisory/` | PostgreSQL's own locks |
 //! | `ls/`, `audit`, `recover`, `break_lease` | for people who look and mend |
 //! | `doctor/`, `completions` | the other commands, one each |
 
+mod advisory;
 mod audit;
 mod break_lease;
 mod check;
@@ -27,6 +30,7 @@ mod doc;
 mod doctor;
 mod exit;
 mod help;
+mod identity;
 mod lock;
 mod log;
 mod ls;
@@ -77,6 +81,7 @@ fn carry_out(global: &Global, command: Command, report: Report) -> Result<ExitCo
         Command::Recover(options) => recover::recover(global, &options),
         Command::Break(options) => break_lease::break_lease(global, &options),
         Command::Audit(options) => audit::audit(global, options),
+        Command::Advisory { command } => advisory::advisory(global, *command, report),
         Command::Doc { command } => doc::doc(global, *command),
         Command::Doctor => doctor::doctor(global),
         Command::Completions { shell } => completions::completions(shell),

@@ -6,11 +6,11 @@
 //! order is set, so they do not count for it at all.
 
 use std::env;
-use std::fs;
 
 use tenure::{Error, Held, Keeper, Lease, LockSet, Place, Resource, Result};
 
 use crate::cli::Slot;
+use crate::identity::same_store;
 
 mod passed_on;
 
@@ -193,16 +193,6 @@ fn held(outer: &Outer) -> Held {
     }
 }
 
-/// Whether two addresses name the same store, spelled differently perhaps.
-fn same_store(a: &str, b: &str) -> bool {
-    let place = |url: &str| {
-        let (scheme, path) = url.split_once(':')?;
-        let place = fs::canonicalize(path).ok()?;
-        matches!(scheme, "file" | "sqlite").then(|| (scheme.to_owned(), place))
-    };
-    a == b || place(a).is_some_and(|a| place(b) == Some(a))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -266,19 +256,6 @@ mod tests {
             plan.reused.is_empty(),
             "the same name in another store is another lock"
         );
-    }
-
-    #[test]
-    fn one_directory_is_one_store_however_it_is_spelled() {
-        assert!(same_store("memory:", "memory:"));
-        assert!(same_store("file:/usr", "file:/usr/bin/.."));
-        assert!(!same_store("file:/usr", "file:/etc"));
-        assert!(same_store(
-            "sqlite:/etc/passwd",
-            "sqlite:/usr/../etc/passwd"
-        ));
-        assert!(!same_store("sqlite:/usr", "file:/usr"));
-        assert!(!same_store("file:/no-such-a", "file:/no-such-b"));
     }
 
     #[tokio::test]

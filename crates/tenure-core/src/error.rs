@@ -463,6 +463,9 @@ fn look(place: &Place, holders: &[Lease]) -> String {
         return "end the program that holds it; 10s after a program died its lock is taken over"
             .into();
     }
+    if place.location.starts_with("advisory lock") {
+        return "look with: tenure advisory ls".into();
+    }
     match (place.without_record(), holders) {
         (Some(see), []) => format!("look with: {see}"),
         (_, [holder, ..]) if place.store == "file:" => {

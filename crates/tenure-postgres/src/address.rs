@@ -6,6 +6,9 @@
 //! - The application name begins with `tenure`, whatever the URL asks for.
 //! - What the URL asks for and is not understood is an error, never ignored.
 
+mod options;
+mod password;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,6 +16,8 @@ use std::time::Duration;
 use tenure_core::{Error, Result};
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
+
+use options::Options;
 
 /// How long it takes at most to reach one host, where the URL does not say.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -42,6 +47,7 @@ pub(crate) enum Roots {
 pub struct Address {
     config: Config,
     proof: Proof,
+    lease_ttl: Option<Duration>,
     shown: String,
 }
 
@@ -49,23 +55,25 @@ impl Address {
     /// Reads a URL such as `postgres://user:password@host:5432/database?sslmode=verify-full`.
     ///
     /// `sslmode` is `disable`, `prefer` (the default), `require`, `verify-ca` or `verify-full`. The last two
-    /// need `sslrootcert`, a file or the word `system`.
+    /// need `sslrootcert`, a file or the word `system`. `lease_ttl` is how long a lease lasts: `30s`.
+    /// A URL without a password takes it from `PGPASSWORD`, or from the file `PGPASSFILE` names, or from `~/.pgpass`.
     ///
     /// # Errors
     ///
-    /// `BadInput` for what is no such URL, or asks for something unknown.
+    /// `BadInput` for what is no such URL, or asks for something unknown; `Configuration` for a file of passwords that
+    /// others can read.
     pub fn parse(url: &str) -> Result<Address> {
         if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
             let problem = "the address of a database begins with postgres://";
             return Err(Error::BadInput(problem.into()));
         }
-        let (rest, wanted) = split_off_tls(url)?;
+        let (rest, options) = Options::split_off(url)?;
         // The message of the parser names keys, never values, so no password is in it.
         let config: Result<Config, _> = rest.parse();
         let mut config = config.map_err(|problem| {
             Error::BadInput(format!("bad address of a database: {}", cause(&problem)))
         })?;
-        let proof = wanted.proof()?;
+        let proof = options.proof()?;
         if proof != Proof::None {
             config.ssl_mode(SslMode::Require);
         }
@@ -82,6 +90,11 @@ impl Address {
             None => "tenure".to_owned(),
         };
         config.application_name(name);
+        if config.get_password().is_none()
+            && let Some(password) = password::find(&config, &|name| std::env::var_os(name))?
+        {
+            config.password(password);
+        }
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(CONNECT_TIMEOUT);
         }
@@ -89,8 +102,14 @@ impl Address {
         Ok(Address {
             config,
             proof,
+            lease_ttl: options.lease_ttl,
             shown,
         })
+    }
+
+    /// How long a lease lasts, where the URL says so: from a second to a day.
+    pub fn lease_ttl(&self) -> Option<Duration> {
+        self.lease_ttl
     }
 
     /// The same database, with more said about who connects.
@@ -127,83 +146,6 @@ impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Address({})", self.shown)
     }
-}
-
-/// What the URL says about certificates, which the driver has no words for.
-#[derive(Default)]
-struct Wanted {
-    verify: Option<Verify>,
-    roots: Option<String>,
-}
-
-enum Verify {
-    Authority,
-    Name,
-}
-
-impl Wanted {
-    fn proof(self) -> Result<Proof> {
-        let Some(verify) = self.verify else {
-            return match self.roots {
-                None => Ok(Proof::None),
-                Some(_) => Err(Error::BadInput(
-                    "sslrootcert needs sslmode=verify-ca or sslmode=verify-full".into(),
-                )),
-            };
-        };
-        let roots = match self.roots.as_deref() {
-            Some("system") => Roots::System,
-            Some(path) => Roots::File(path.into()),
-            None => {
-                return Err(Error::BadInput(
-                    "sslmode=verify-ca and verify-full need sslrootcert: a file, or system".into(),
-                ));
-            }
-        };
-        Ok(match verify {
-            Verify::Authority => Proof::Authority(roots),
-            Verify::Name => Proof::Name(roots),
-        })
-    }
-}
-
-/// Takes out of the URL what the driver does not know.
-fn split_off_tls(url: &str) -> Result<(String, Wanted)> {
-    let mut wanted = Wanted::default();
-    let Some((base, query)) = url.split_once('?') else {
-        return Ok((url.to_owned(), wanted));
-    };
-    let mut rest = Vec::new();
-    for part in query.split('&') {
-        match part.split_once('=') {
-            Some(("sslmode", "verify-ca")) => wanted.verify = Some(Verify::Authority),
-            Some(("sslmode", "verify-full")) => wanted.verify = Some(Verify::Name),
-            Some(("sslrootcert", path)) => wanted.roots = Some(decode(path)?),
-            _ => rest.push(part),
-        }
-    }
-    let rest = match rest.is_empty() {
-        true => base.to_owned(),
-        false => format!("{base}?{}", rest.join("&")),
-    };
-    Ok((rest, wanted))
-}
-
-/// Undoes percent-encoding.
-fn decode(text: &str) -> Result<String> {
-    let bad = || Error::BadInput("sslrootcert is not percent-encoded as it should be".into());
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let mut digit = || char::from(rest.next()?).to_digit(16);
-        let (high, low) = (digit().ok_or_else(bad)?, digit().ok_or_else(bad)?);
-        bytes.push(u8::try_from(high * 16 + low).map_err(|_| bad())?);
-    }
-    String::from_utf8(bytes).map_err(|_| bad())
 }
 
 /// Whether every host is a socket of this machine.
@@ -298,6 +240,14 @@ mod tests {
         for bad in ["sslmode=verify-full", "sslmode=require&sslrootcert=/x"] {
             assert!(Address::parse(&format!("postgres://a@h/d?{bad}")).is_err());
         }
+    }
+
+    #[test]
+    fn the_time_of_a_lease_is_not_for_the_driver() {
+        let address = parse("postgres://a@h/d?lease_ttl=3s&sslmode=require");
+        assert_eq!(address.lease_ttl(), Some(Duration::from_secs(3)));
+        assert_eq!(parse("postgres://a@h/d").lease_ttl(), None);
+        assert!(Address::parse("postgres://a@h/d?lease_ttl=3d").is_err());
     }
 
     #[test]

@@ -69,7 +69,8 @@ pub(crate) struct Connection {
     pid: i32,
     driver: Option<JoinHandle<()>>,
     over: watch::Receiver<Option<String>>,
-    notifications: mpsc::UnboundedReceiver<Notification>,
+    /// None once somebody else listens to them.
+    notifications: Option<mpsc::UnboundedReceiver<Notification>>,
     cancel: Cancel,
     runtime: Handle,
     /// What it counts for in a pool.
@@ -138,7 +139,12 @@ impl Connection {
 
     /// The next notification; None when the connection is over.
     pub(crate) async fn notification(&mut self) -> Option<Notification> {
-        self.notifications.recv().await
+        self.notifications.as_mut()?.recv().await
+    }
+
+    /// All notifications, for one who listens while others ask; None if they were taken before.
+    pub(crate) fn take_notifications(&mut self) -> Option<mpsc::UnboundedReceiver<Notification>> {
+        self.notifications.take()
     }
 
     /// The error of ours for one of a statement on it.
@@ -230,7 +236,7 @@ impl Pauses {
 }
 
 /// A number from 0 to 1 that differs between those who were refused together.
-fn spread() -> f64 {
+pub(crate) fn spread() -> f64 {
     use std::hash::{BuildHasher, RandomState};
     let random = RandomState::new().hash_one(std::process::id());
     (random >> 11) as f64 / (1u64 << 53) as f64
@@ -260,7 +266,7 @@ async fn reach(address: &Arc<Address>) -> Result<Connection, Refusal> {
         pid: 0,
         driver: Some(driver),
         over: ended,
-        notifications,
+        notifications: Some(notifications),
         cancel: Cancel {
             token,
             address: Arc::clone(address),

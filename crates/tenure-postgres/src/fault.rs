@@ -33,7 +33,8 @@ pub(crate) fn explain(address: &Address, error: &tokio_postgres::Error) -> Error
             problem: format!("{address}: {problem}"),
             remedy: "let the owner of the database run: GRANT CREATE ON DATABASE … TO …; or, where the \
                      schema tenure exists: GRANT USAGE ON SCHEMA tenure TO …; GRANT SELECT, INSERT, UPDATE, \
-                     DELETE ON ALL TABLES IN SCHEMA tenure TO …"
+                     DELETE ON ALL TABLES IN SCHEMA tenure TO …; GRANT USAGE, SELECT, UPDATE ON ALL \
+                     SEQUENCES IN SCHEMA tenure TO …"
                 .into(),
         };
     }

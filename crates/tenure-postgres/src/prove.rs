@@ -9,6 +9,8 @@
 //! 3. While that transaction is open the first is asked again: it must be the same session.
 //! 4. The second notifies and commits. The first must hear of it *while it asks nothing*: a pooler
 //!    in transaction mode has nobody to pass that on to, as the session is nobody's between transactions.
+//! 5. The second takes a session lock and leaves. The lock must be free then: a pooler in session mode that does not clean
+//!    what it takes back (`server_reset_query`) keeps it, and whatever else was left there, for its next client.
 //!
 //! A crash leaves nothing: both connections end with the process.
 
@@ -16,18 +18,24 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tenure_core::{Error, Result};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_postgres::Client;
 
 use crate::Address;
+use crate::advisory::name_to_i64;
 use crate::connect::{Connection, left};
 use crate::fault::unreachable;
 
 /// How long a notification may take.
 const HEARING: Duration = Duration::from_secs(2);
+/// How long it may take until a session that was left is clean.
+const CLEANING: Duration = Duration::from_secs(2);
+/// Between two looks.
+const PAUSE: Duration = Duration::from_millis(5);
 
-/// Proves that the database at this address keeps sessions apart.
-pub(crate) async fn sessions(address: &Arc<Address>, deadline: Instant) -> Result<()> {
+/// Proves that the database at this address keeps sessions apart. The first of the two connections is as good
+/// as new, and can be used.
+pub(crate) async fn sessions(address: &Arc<Address>, deadline: Instant) -> Result<Connection> {
     let mut listener = Connection::open(address, deadline).await?;
     let speaker = Connection::open(address, deadline).await?;
     let proof = async {
@@ -45,11 +53,18 @@ pub(crate) async fn sessions(address: &Arc<Address>, deadline: Instant) -> Resul
         notify(&speaker, &channel).await?;
         let heard = timeout(HEARING.min(left(deadline)), listener.notification()).await;
         match heard {
-            Ok(Some(notification)) if notification.channel() == channel => Ok(()),
-            Ok(Some(_)) => Err(shared("a notification for somebody else arrived")),
-            Ok(None) => Err(unreachable(address, "the connection was closed")),
-            Err(_) => Err(shared("a notification did not arrive")),
+            Ok(Some(notification)) if notification.channel() == channel => {}
+            Ok(Some(_)) => return Err(shared("a notification for somebody else arrived")),
+            Ok(None) => return Err(unreachable(address, "the connection was closed")),
+            Err(_) => return Err(shared("a notification did not arrive")),
         }
+        let key = name_to_i64(&channel);
+        ask(&speaker, "pg_advisory_lock", key).await?;
+        drop(speaker);
+        is_clean(&listener, key).await?;
+        let done = listener.client().batch_execute("UNLISTEN *").await;
+        done.map_err(|error| listener.explain(&error))?;
+        Ok(listener)
     };
     match timeout(left(deadline) + HEARING, proof).await {
         Ok(proved) => proved,
@@ -67,6 +82,41 @@ pub(crate) fn shared(sign: &str) -> Error {
         remedy: "connect to the database itself, or set pool_mode = session for it in PgBouncer"
             .into(),
     }
+}
+
+/// The refusal of what keeps sessions as their clients left them.
+fn not_cleaned() -> Error {
+    Error::Configuration {
+        problem:
+            "there is a pooler before the database that does not clean the sessions it takes back: \
+                  a lock would stay when its holder is gone"
+                .into(),
+        remedy:
+            "set server_reset_query = DISCARD ALL in PgBouncer, or connect to the database itself"
+                .into(),
+    }
+}
+
+/// Waits until a lock that was left behind is free.
+async fn is_clean(connection: &Connection, key: i64) -> Result<()> {
+    let cleaned = async {
+        while !ask(connection, "pg_try_advisory_lock", key).await? {
+            sleep(PAUSE).await;
+        }
+        ask(connection, "pg_advisory_unlock", key).await
+    };
+    match timeout(CLEANING, cleaned).await {
+        Ok(cleaned) => cleaned.map(|_| ()),
+        Err(_) => Err(not_cleaned()),
+    }
+}
+
+/// Calls a function on an advisory lock, and answers whether it did what it is for.
+async fn ask(connection: &Connection, function: &str, key: i64) -> Result<bool> {
+    let sql = format!("SELECT pg_catalog.{function}({key})::text IN ('', 'true')");
+    let rows = connection.client().query_typed(&sql, &[]).await;
+    let rows = rows.map_err(|error| connection.explain(&error))?;
+    Ok(rows.first().is_some_and(|row| row.get(0)))
 }
 
 async fn listen(listener: &Connection, channel: &str) -> Result<i32> {

@@ -20,6 +20,29 @@ pub trait Fixture: Sync {
         process::this_test_binary(url)
     }
 
+    /// How many random histories are played if nobody asks for more.
+    fn histories(&self) -> u32 {
+        2000
+    }
+
+    /// Lets the time of what guards of dead processes left in the store run out now, where it has a time: between the scenes of a
+    /// case, and for the histories, which kill by the hundred. What really becomes of it, in its time, is what the cases show.
+    fn outlive(&self, fresh: &Fresh, pids: &[u32]) {
+        let _ = (fresh, pids);
+    }
+
+    /// Whether the store is at a server: what is dropped, and what the dead held, is free when the server has been told, a
+    /// moment later.
+    fn is_remote(&self) -> bool {
+        false
+    }
+
+    /// Whether somebody is in the middle of a step, and holds up others for as long as it is stopped there.
+    fn is_held_up(&self, fresh: &Fresh) -> bool {
+        let _ = fresh;
+        false
+    }
+
     /// How many wait for a resource, as proved by something other than the clock.
     /// Asked only of stores that do not list their waiters themselves.
     fn waiters(&self, keeper: &Keeper, resource: &Resource) -> usize {

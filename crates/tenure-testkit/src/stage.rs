@@ -1,9 +1,12 @@
 //! A fresh store, its agents, and proof that someone waits.
 
 mod leases;
+mod outlived;
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use tenure::{
@@ -35,6 +38,8 @@ pub struct Stage<'a> {
     keeper: Keeper,
     runtime: Runtime,
     fresh: Fresh,
+    /// The processes of all agents that were cast.
+    pids: Mutex<BTreeSet<u32>>,
 }
 
 impl<'a> Stage<'a> {
@@ -52,6 +57,7 @@ impl<'a> Stage<'a> {
             keeper,
             runtime,
             fresh,
+            pids: Mutex::default(),
         }
     }
 
@@ -123,8 +129,10 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Agents with these owners.
+    /// Agents with these owners. Nothing is left of those that were cast before them and are dead.
     pub fn cast<const N: usize>(&self, seating: Seating, owners: [&str; N]) -> [Agent; N] {
+        self.settle();
+        self.outlive_the_dead();
         let mut place = 0;
         owners.map(|owner| {
             place += 1;
@@ -141,7 +149,9 @@ impl<'a> Stage<'a> {
         if together {
             return Agent::thread(self.keeper.clone(), owner);
         }
-        Agent::process(self.fixture.child(self.url()), owner)
+        let agent = Agent::process(self.fixture.child(self.url()), owner);
+        self.pids.lock().unwrap().insert(agent.pid());
+        agent
     }
 
     /// Stops an agent between two of its steps: others can go on. A store with one writer at a
@@ -150,7 +160,7 @@ impl<'a> Stage<'a> {
         let mut budget = Budget::default();
         loop {
             agent.stop();
-            if self.goes_on() {
+            if self.goes_on() && !self.fixture.is_held_up(&self.fresh) {
                 return;
             }
             agent.resume();
@@ -172,9 +182,15 @@ impl<'a> Stage<'a> {
     /// How many wait for a resource.
     pub fn waiting(&self, name: &str) -> usize {
         if !self.capabilities().lists_waiters {
-            return self.fixture.waiters(&self.keeper, &resource(name));
+            self.settle();
+            return self.seen_to_wait(name);
         }
         self.queue(name).len()
+    }
+
+    /// How many wait for a resource, by the other proof there is in stores that do not list them.
+    pub fn seen_to_wait(&self, name: &str) -> usize {
+        self.fixture.waiters(&self.keeper, &resource(name))
     }
 
     /// The owners of those who wait for a resource, in the order in which they are listed.
@@ -211,6 +227,8 @@ impl<'a> Stage<'a> {
 
     /// Nobody holds anything, and nobody waits as far as the store knows.
     pub fn assert_idle(&self) {
+        self.outlive_the_dead();
+        self.until_idle();
         let listing = self.block_on(self.keeper.list(&Query::default())).unwrap();
         assert_eq!(listing.held, []);
         assert_eq!(listing.waiting.unwrap_or_default(), []);

@@ -1,12 +1,17 @@
 //! A lock in hand.
 
+mod doubt;
 mod hold;
+mod trust;
 
 use std::fmt;
+use std::future::{Future, poll_fn};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
+use tenure_core::decide::Millis;
 use tenure_core::{Error, Lease, Mode, Resource, Result, Token, UpgradeRequest};
 
 use crate::log::Logged;
@@ -14,14 +19,17 @@ use crate::poison::lock;
 use crate::retry::retry;
 use crate::session::{Claim, GaveUp, Patience, Shared, wait};
 
+pub use doubt::Doubt;
 pub(crate) use hold::Hold;
+pub(crate) use trust::Phase;
 
 /// How far a guard can be trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GuardState {
     /// The lock is held.
     Held,
-    /// The last check failed without an answer: it may be held or not.
+    /// The last check failed without an answer, or the lease has used up two thirds of its time
+    /// without a renewal: it may be held or not.
     Unknown,
     /// The lock is gone, and does not come back.
     Lost,
@@ -30,6 +38,10 @@ pub enum GuardState {
 /// Holds a lock until released or dropped.
 ///
 /// Dropping it releases, after a panic too; [`release`](Guard::release) tells how that went.
+///
+/// Where its lease runs out by itself, as on PostgreSQL, it is renewed in the background. If that
+/// fails it is unknown at once, [in doubt](Guard::in_doubt) when two thirds of its time are used up, and
+/// [lost](Guard::lost) at five sixths: before anybody else can have the lock.
 #[must_use = "dropping the guard releases the lock"]
 pub struct Guard {
     hold: Arc<Hold>,
@@ -52,20 +64,33 @@ pub struct ReleaseError {
 }
 
 impl Guard {
-    pub(crate) fn new(session: Arc<Shared>, claim: Claim, lease: Lease, log: Logged) -> Guard {
+    /// What was granted by a question asked then, in milliseconds since boot.
+    pub(crate) fn new(
+        session: Arc<Shared>,
+        claim: Claim,
+        lease: Lease,
+        log: Logged,
+        asked: Millis,
+    ) -> Guard {
         let store = Arc::clone(session.keeper.store());
         let retry = session.keeper.settings().retry.clone();
-        let hold = Arc::new(Hold::new(store, lease, retry));
-        let guard = Guard {
+        let hold = Arc::new(Hold::new(store, lease, retry, asked));
+        Guard {
             hold,
             session,
             claim: Some(claim),
             released: false,
             log,
-        };
+        }
+    }
+
+    /// Has it checked from now on. What waited long for its grant is proved first: nobody judges it by
+    /// the time it waited.
+    pub(crate) async fn watched(self) -> Result<Guard> {
+        self.hold.prove().await?;
         // Only with the guard made: if this panics, for want of a runtime, it releases.
-        guard.session.watch.add(&guard.hold);
-        guard
+        self.session.watch.add(&self.hold);
+        Ok(self)
     }
 
     /// The lease as it is now.
@@ -91,6 +116,18 @@ impl Guard {
     /// How far it can be trusted, as of the last check.
     pub fn state(&self) -> GuardState {
         self.hold.state()
+    }
+
+    /// How long the lease is known to last, if it is not renewed. None where it lasts for as long as
+    /// its session.
+    pub fn expires_in(&self) -> Option<Duration> {
+        self.hold.expires_in()
+    }
+
+    /// Waits until the lease has used up two thirds of its time without a renewal, or is lost,
+    /// and says what is wrong. Whoever needs time to stop begins now. Any number may wait.
+    pub async fn in_doubt(&self) -> Doubt {
+        self.hold.in_doubt().await
     }
 
     /// Waits until the lock is lost, and says why. Any number may wait.
@@ -162,9 +199,12 @@ impl Guard {
             || store.try_upgrade(id),
             || store.upgrade(&request),
         );
-        let token = token
-            .await
-            .inspect_err(|error| self.hold.note_loss(error))?;
+        let token = tokio::select! {
+            biased;
+            token = token => token.inspect_err(|error| self.hold.note_loss(error))?,
+            // What is lost cannot be upgraded, whether or not the store can say so.
+            lost = self.hold.lost() => return Err(lost),
+        };
         if let Ok(token) = token {
             let mut lease = lock(&self.hold.lease);
             lease.mode = Mode::Write;
@@ -229,6 +269,17 @@ impl Guard {
     pub(crate) fn hold(&self) -> &Arc<Hold> {
         &self.hold
     }
+}
+
+/// Waits until one of them is lost. There may be none.
+pub(crate) async fn any_lost(guards: &[Guard]) -> Error {
+    let mut losses: Vec<_> = guards.iter().map(|guard| Box::pin(guard.lost())).collect();
+    poll_fn(|context| {
+        let lost = losses.iter_mut().map(|loss| loss.as_mut().poll(context));
+        let mut lost = lost.filter(Poll::is_ready);
+        lost.next().unwrap_or(Poll::Pending)
+    })
+    .await
 }
 
 impl Drop for Guard {

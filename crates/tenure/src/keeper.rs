@@ -27,9 +27,10 @@ impl Keeper {
 
     /// Opens a store by its address: `memory:` for locks within this keeper and its
     /// clones, `file:DIR` for kernel locks that all processes of the machine share,
-    /// `sqlite:PATH` for the same with leases of their own, a line of waiters and an audit.
+    /// `sqlite:PATH` for the same with leases of their own, a line of waiters and an audit,
+    /// `postgres://…` for all of that on many machines.
     pub async fn open_with(url: &str, settings: Settings) -> Result<Keeper> {
-        let store = url::open(url, &settings)?;
+        let store = url::open(url, &settings).await?;
         Ok(Self::from_store(store, settings))
     }
 

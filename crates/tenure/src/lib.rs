@@ -26,6 +26,7 @@
 //! | `session` | what a session holds and awaits, the order of locks, the one wait loop |
 //! | `leases`, `automated` | leases that outlive their process; recovery, break, audit |
 //! | `guard`, `watch` | a lock in hand, and how its loss is noticed |
+//! | `secret` | passwords, left out of what is shown |
 //! | [`locate`], [`config`] | which store to use and why; settings of files and environment |
 //! | [`memory`] | the store within one process |
 //! | [`blocking`] | the same without `async` |
@@ -41,6 +42,9 @@
 //! - Every future can be dropped at any point: a dropped acquire holds nothing and waits for
 //!   nothing, a dropped upgrade leaves the lease as it was, a dropped release still releases.
 //! - A guard that is dropped, by a panic too, releases.
+//! - A guard whose lease runs out by itself is renewed in the background, also while the rest of its
+//!   set is awaited. Where that fails it is lost before anybody else can have the lock, as long as
+//!   its process runs; after a sleep it goes on only if nobody took over.
 //! - A set is taken whole or not at all. A set of leases of their own is bound in one step: their
 //!   time runs from when all of them are there.
 //!
@@ -52,7 +56,9 @@
 //! - Order is only kept within one session and what it left as leases of their own. Code that holds locks in one session
 //!   while it waits in another can build a circle; the deadline ends it.
 //! - Where a store can lose a lock, the loss is noticed by a task of the runtime in which the
-//!   session's first lock was granted; a runtime that is blocked notices nothing.
+//!   session's first lock was granted; a runtime that is blocked notices nothing. Leases that run
+//!   out by themselves (PostgreSQL) are renewed there, too: block it for longer than a third of a
+//!   lease, and the guard may be lost.
 
 mod automated;
 pub mod blocking;
@@ -66,15 +72,17 @@ pub mod memory;
 mod poison;
 mod random;
 mod retry;
+mod secret;
 mod session;
 mod settings;
 mod url;
 mod watch;
 
 pub use automated::{AUTOMATED_DEFAULT, Automated};
-pub use guard::{Guard, GuardState, ReleaseError};
+pub use guard::{Doubt, Guard, GuardState, ReleaseError};
 pub use keeper::Keeper;
 pub use leases::LeaseTerms;
+pub use secret::without_passwords;
 pub use session::{Held, Options, Session, SessionOptions};
 pub use settings::Settings;
 

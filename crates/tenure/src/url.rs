@@ -5,17 +5,18 @@ use std::sync::Arc;
 
 use tenure_core::{Error, Result, Store};
 use tenure_files::FileStore;
+use tenure_postgres::{Address, AdvisoryStore, PostgresStore};
 use tenure_sqlite::SqliteStore;
 
-use crate::Settings;
 use crate::memory::MemoryStore;
+use crate::{Settings, without_passwords};
 
-const KNOWN: &str = "known are sqlite:PATH (a database), file:DIR (kernel locks) and memory: \
-                     (this process only)";
+const KNOWN: &str = "known are sqlite:PATH (a database), postgres://… (a server for many machines), \
+                     file:DIR (kernel locks) and memory: (this process only)";
 
 /// Opens the store an address names. A relative path counts from the current one,
 /// and is made absolute at once: the process may go elsewhere later.
-pub(crate) fn open(url: &str, settings: &Settings) -> Result<Arc<dyn Store>> {
+pub(crate) async fn open(url: &str, settings: &Settings) -> Result<Arc<dyn Store>> {
     match url.split_once(':') {
         Some(("memory", "")) => Ok(Arc::new(MemoryStore::new())),
         Some(("memory", _)) => Err(bad(url, "nothing may follow memory:")),
@@ -36,6 +37,22 @@ pub(crate) fn open(url: &str, settings: &Settings) -> Result<Arc<dyn Store>> {
             }
             Ok(Arc::new(SqliteStore::open(&path, settings.trust_flock)?))
         }
+        Some(("advisory", address)) => {
+            let opened = AdvisoryStore::open(address)
+                .await
+                .map_err(|error| match error {
+                    Error::BadInput(problem) => malformed(&problem),
+                    error => error,
+                })?;
+            Ok(Arc::new(opened))
+        }
+        Some(("postgres" | "postgresql", _)) => {
+            let address = Address::parse(url).map_err(|error| match error {
+                Error::BadInput(problem) => malformed(&problem),
+                error => error,
+            })?;
+            Ok(Arc::new(PostgresStore::open(address).await?))
+        }
         _ => Err(bad(url, "no store is known by this name")),
     }
 }
@@ -45,10 +62,21 @@ fn from_here(path: &str) -> Result<PathBuf> {
 }
 
 fn bad(url: &str, problem: &str) -> Error {
-    let shown: String = url.chars().take(200).collect();
+    let shown: String = without_passwords(url).chars().take(200).collect();
     Error::Configuration {
         problem: format!("bad store {shown:?}: {problem}; {KNOWN}"),
         remedy: "name a store with --store or TENURE_STORE, such as sqlite:/var/lib/locks.db"
+            .into(),
+    }
+}
+
+/// The address of a server that cannot be read. What is wrong in it may be the password, so none
+/// of it is shown.
+fn malformed(problem: &str) -> Error {
+    Error::Configuration {
+        problem: format!("bad store: {problem}"),
+        remedy: "an address is like postgres://user:password@host:5432/database?sslmode=require, \
+                 with what is special in it percent-encoded"
             .into(),
     }
 }

@@ -1,22 +1,48 @@
-//! The background check that notices a lost lock.
+//! The background check that notices a lost lock, and renews what runs out by itself.
 //!
-//! Where a store can lose a lock, one task a session proves every lock of it at the
-//! store's interval. It begins with the first guard, and ends with the session or when it finds
-//! nothing to check: whoever locks and unlocks in a row does not start it each time. The task only
-//! has weak references: it keeps neither session nor lock alive.
+//! Where a store can lose a lock, one task a session looks after every lock of it. It begins with
+//! the first guard, and ends with the session or when it finds nothing to check: whoever locks
+//! and unlocks in a row does not start it each time. The task only has weak references: it
+//! keeps neither session nor lock alive.
+//!
+//! # A look
+//!
+//! 1. The clock is read. It counts time asleep, which the timers do not.
+//! 2. A lock that is due is checked, each on its own, so that one slow answer takes no time from the
+//!    others. At most [`CHECKS_MAX`] are under way, and each is given up after a while.
+//! 3. A lease that has used up two thirds of its time is in doubt, and one that has used up five
+//!    sixths is lost. Both are told although a check may be under way: an answer that has not
+//!    come does not count.
+//!
+//! # After a sleep
+//!
+//! The process was stopped, or the machine slept: the last look was in good time, and this
+//! one is past it. Nobody may have taken over, so the store is asked once more, for a
+//! short while, before the lock is given up.
+
+mod check;
+mod rhythm;
 
 use std::sync::{Arc, Mutex, Weak};
-use std::time::Duration;
 
-use tenure_core::{Error, Store};
-use tokio::task::AbortHandle;
-use tokio::time::{sleep, timeout};
+use tenure_core::Store;
+use tenure_core::decide::Millis;
+use tenure_files::clock;
+use tokio::sync::Semaphore;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::sleep;
 
-use crate::guard::Hold;
+use crate::guard::{Hold, Phase};
 use crate::poison::lock;
+use check::Check;
+use rhythm::Rhythm;
+
+/// More checks of a session than this are not under way at once.
+const CHECKS_MAX: usize = 16;
 
 pub(crate) struct Watch {
     store: Arc<dyn Store>,
+    rhythm: Option<Rhythm>,
     state: Mutex<State>,
 }
 
@@ -29,6 +55,7 @@ struct State {
 impl Watch {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
         Self {
+            rhythm: Rhythm::of(&store.capabilities()),
             store,
             state: Mutex::default(),
         }
@@ -36,7 +63,7 @@ impl Watch {
 
     /// Begins to check a lock, in the runtime it was granted in.
     pub(crate) fn add(self: &Arc<Self>, hold: &Arc<Hold>) {
-        let Some(every) = self.store.capabilities().check_every else {
+        let Some(rhythm) = self.rhythm else {
             return;
         };
         let mut state = lock(&self.state);
@@ -44,7 +71,9 @@ impl Watch {
         // A task is finished before its time if the runtime it lived in is gone.
         let runs = state.task.as_ref().is_some_and(|task| !task.is_finished());
         if !runs {
-            let task = tokio::spawn(check_all(Arc::downgrade(self), every));
+            // The first look counts from here: a sleep may come before the task does.
+            let looked = clock::boot_now();
+            let task = tokio::spawn(look_after(Arc::downgrade(self), rhythm, looked));
             state.task = Some(task.abort_handle());
         }
     }
@@ -55,8 +84,8 @@ impl Watch {
         lock(&self.state).holds.retain(other);
     }
 
-    /// What there is to check; None, and the end of the task, if it is nothing.
-    fn due(&self) -> Option<Vec<Weak<Hold>>> {
+    /// What there is to look at; None, and the end of the task, if it is nothing.
+    fn holds(&self) -> Option<Vec<Weak<Hold>>> {
         let mut state = lock(&self.state);
         if state.holds.is_empty() {
             state.task = None;
@@ -74,31 +103,47 @@ impl Drop for Watch {
     }
 }
 
-async fn check_all(watch: Weak<Watch>, every: Duration) {
+async fn look_after(watch: Weak<Watch>, rhythm: Rhythm, mut last_look: Millis) {
+    // Dropped with this task, which ends what is under way.
+    let mut checks = JoinSet::new();
+    let places = Arc::new(Semaphore::new(CHECKS_MAX));
     loop {
-        sleep(every).await;
+        sleep(rhythm.look).await;
+        while checks.try_join_next().is_some() {}
+        let now = clock::boot_now();
         let Some((store, holds)) = watch
             .upgrade()
-            .and_then(|watch| Some((Arc::clone(&watch.store), watch.due()?)))
+            .and_then(|watch| Some((Arc::clone(&watch.store), watch.holds()?)))
         else {
             return;
         };
         for hold in holds {
-            check_one(&*store, &hold, every).await;
+            let check = hold
+                .upgrade()
+                .and_then(|hold| look_at(&hold, &rhythm, last_look, now));
+            if let Some(check) = check {
+                let (store, places) = (Arc::clone(&store), Arc::clone(&places));
+                checks.spawn(check::carry_out(check, store, hold, places));
+            }
         }
+        last_look = now;
     }
 }
 
-async fn check_one(store: &dyn Store, hold: &Weak<Hold>, every: Duration) {
-    // The id is taken out first, so that the wait for the answer keeps nothing alive.
-    let Some(id) = hold.upgrade().map(|hold| hold.id.clone()) else {
-        return;
-    };
-    // A store that does not answer must not keep the other locks from being checked.
-    let answer = timeout(every, store.renew(&id)).await;
-    let Some(hold) = hold.upgrade() else { return };
-    match answer {
-        Ok(answer) => hold.note(answer.as_ref().err()),
-        Err(_) => hold.note(Some(&Error::Internal("no answer in time".into()))),
+/// Says of a lock what its time is, and which check is due.
+fn look_at(hold: &Hold, rhythm: &Rhythm, last_look: Millis, now: Millis) -> Option<Check> {
+    let asleep = now.saturating_sub(last_look) >= rhythm.asleep;
+    match (hold.phase(last_look), hold.phase(now)) {
+        (_, Phase::Good) => {}
+        (Phase::Good, Phase::Doubt) if asleep => {}
+        (_, Phase::Doubt) => hold.note_doubt(),
+        (Phase::Good, Phase::Over) => return check::last_try(hold, rhythm, now),
+        (_, Phase::Over) => {
+            if !lock(&hold.checks).last_try {
+                hold.note_over();
+            }
+            return None;
+        }
     }
+    check::due(hold, rhythm, now)
 }

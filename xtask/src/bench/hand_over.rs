@@ -108,6 +108,7 @@ pub fn child(path: &Path, rest: &[&str]) -> Result<()> {
             Ok(peer::now())
         }),
         ["sqlite", role @ ..] => super::sqlite::hand_over::child(path, role),
+        ["postgres", role @ ..] => super::postgres::hand_over::child(path, role),
         _ => bail!("no side is called {rest:?}"),
     }
 }

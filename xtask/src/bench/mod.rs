@@ -9,6 +9,8 @@ mod directory;
 mod documents;
 mod hand_over;
 mod lock_unlock;
+mod postgres;
+mod program;
 mod sqlite;
 mod syscalls;
 mod waiters;
@@ -33,7 +35,7 @@ pub struct Measured {
 
 type Bench = fn() -> Result<Vec<Measured>>;
 
-const BENCHES: [(&str, Bench); 7] = [
+const BENCHES: [(&str, Bench); 8] = [
     ("lock_unlock", lock_unlock::measure),
     ("hand_over", hand_over::measure),
     ("command", command::measure),
@@ -41,6 +43,7 @@ const BENCHES: [(&str, Bench); 7] = [
     ("directory", directory::measure),
     ("sqlite", sqlite::measure),
     ("documents", documents::measure),
+    ("postgres", postgres::measure),
 ];
 
 /// Runs the named benchmarks, or all. Fails if a limit is exceeded.

@@ -6,9 +6,11 @@
 //! | `leases` | `lock`, and what is done to its leases |
 //! | `look` | `ls`, `audit`, `recover`, `break` |
 //! | `doc` | the words of `doc` |
+//! | `advisory` | the words of `advisory` |
 //! | `values` | how single values are read |
 //! | `refusal` | what is said of a command line that cannot be read |
 
+mod advisory;
 mod doc;
 mod leases;
 mod look;
@@ -23,6 +25,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use tenure::Resource;
 
 use crate::help;
+pub use advisory::{Advisory, AdvisoryRun};
 pub use doc::{Access, Compat, Doc, DocClean, DocRead, DocUpdate, DocWrite, Patience, WriteTerms};
 pub use leases::{Check, Downgrade, Lock, Release, Renew, Upgrade};
 pub use look::{Audit, Break, Ls, Recover};
@@ -53,7 +56,7 @@ pub struct Cli {
 /// Options of every command.
 #[derive(Debug, Args)]
 pub struct Global {
-    /// The store: sqlite:PATH or file:DIR (default: as `tenure doctor` says)
+    /// The store: sqlite:PATH, postgres://… or file:DIR (default: as `tenure doctor` says)
     #[arg(long, global = true, value_name = "URL", display_order = LAST)]
     pub store: Option<String>,
     /// Print one JSON document on standard output, errors included
@@ -96,6 +99,12 @@ pub enum Command {
     /// Show who did what to a lock, when and why
     #[command(after_long_help = help::AUDIT_LONG)]
     Audit(Audit),
+    /// PostgreSQL's own locks, which other programs take, too
+    #[command(after_long_help = help::ADVISORY_LONG)]
+    Advisory {
+        #[command(subcommand)]
+        command: Box<Advisory>,
+    },
     /// Read, write, change and clean JSON documents that are never torn
     #[command(after_long_help = help::DOC_LONG)]
     Doc {

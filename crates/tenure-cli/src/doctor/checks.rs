@@ -46,7 +46,8 @@ async fn of_store(context: &Context, checks: &mut Vec<Check>) {
         Ok(examined) => checks.extend(examined.into_iter().map(Check::from)),
         Err(error) => checks.push(Check::failed("store", &error)),
     }
-    checks.push(exclusion::prove(&keeper).await);
+    let url = context.for_command(Some(&keeper));
+    checks.push(exclusion::prove(&keeper, url).await);
     checks.push(match scheme {
         "file" => leftovers::of_files(&keeper, path).await,
         _ => leftovers::of_leases(&keeper).await,

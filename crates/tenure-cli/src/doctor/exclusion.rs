@@ -1,4 +1,5 @@
-//! The proof: a child process holds a lock, and this one cannot have it until the child is killed.
+//! The proof: a child process holds a lock, and this one cannot have it until the child is killed, or
+//! lets go of it where a lease outlives its process.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -20,22 +21,40 @@ const HELD: &str = "held";
 /// Another doctor may be at work.
 const WAIT: Duration = Duration::from_secs(10);
 
-/// Proves that the store excludes, and that the death of a holder frees its lock.
-pub async fn prove(keeper: &Keeper) -> Check {
+/// Proves that the store excludes, and that the end of a holder frees its lock: its death, where
+/// leases last for as long as their session, else its release.
+pub async fn prove(keeper: &Keeper, url: &str) -> Check {
     let name = "exclusion";
-    match try_prove(keeper).await {
+    let ending = match keeper.store().capabilities().ttl {
+        None => Ending::Death,
+        Some(_) => Ending::Release,
+    };
+    match try_prove(keeper, url, ending).await {
         Ok(()) => Check::good(
             name,
-            "a lock held by another process kept this one out, and was free once that was killed",
+            format!(
+                "a lock held by another process kept this one out, and was free once that {}",
+                match ending {
+                    Ending::Death => "was killed",
+                    Ending::Release => "released it",
+                }
+            ),
         ),
         Err(error) => Check::failed(name, &error),
     }
 }
 
-async fn try_prove(keeper: &Keeper) -> Result<()> {
+/// How the other process ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    Death,
+    Release,
+}
+
+async fn try_prove(keeper: &Keeper, url: &str, ending: Ending) -> Result<()> {
     let resource = Resource::parse(RESOURCE).map_err(|e| Error::Internal(e.to_string()))?;
     let session = keeper.session(SessionOptions::new(owner(None)?)).await?;
-    let mut holder = Holder::start(keeper.store().url())?;
+    let mut holder = Holder::start(url)?;
     let options = Options::default();
     let taken = session
         .try_acquire(&resource, Mode::Write, &options)
@@ -46,7 +65,10 @@ async fn try_prove(keeper: &Keeper) -> Result<()> {
             remedy: "do not use this store; choose a local directory with --store".into(),
         });
     }
-    holder.kill()?;
+    match ending {
+        Ending::Death => holder.kill()?,
+        Ending::Release => holder.let_go(),
+    }
     let options = Options {
         wait: Some(WAIT),
         ..options
@@ -65,7 +87,10 @@ impl Holder {
     fn start(url: &str) -> Result<Self> {
         let failed = |error| Error::io("start", "/proc/self/exe", error);
         let mut command = Command::new("/proc/self/exe");
-        command.args([HOLD, "--json", "--store", url, RESOURCE]);
+        // Not among the arguments: those are for everybody to see, and there may be a password in it.
+        command
+            .args([HOLD, "--json", RESOURCE])
+            .env("TENURE_STORE", url);
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -83,6 +108,11 @@ impl Holder {
             return Ok(holder);
         }
         Err(not_taken(&said))
+    }
+
+    /// Lets it release the lock and end.
+    fn let_go(&mut self) {
+        self.child.stdin = None;
     }
 
     fn kill(&mut self) -> Result<()> {

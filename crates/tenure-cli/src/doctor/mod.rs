@@ -115,7 +115,7 @@ fn diagnose(global: &Global) -> Diagnosis {
         Err(error) => (None, None, vec![Check::failed("configuration", &error)]),
         Ok(context) => {
             let located = &context.located;
-            let (store, why) = (located.url.clone(), located.why.to_string());
+            let (store, why) = (context.shown(), located.why.to_string());
             (Some(store), Some(why), checks::all(&context))
         }
     };

@@ -1,11 +1,13 @@
 //! The texts of `--help` that do not belong to a single option.
 
+mod advisory;
 mod doc;
 mod leases;
 mod look;
 mod operate;
 mod run;
 
+pub use advisory::{ADVISORY_LONG, ADVISORY_LS_LONG, ADVISORY_RUN_LONG};
 pub use doc::{DOC_CLEAN_LONG, DOC_LONG, DOC_READ_LONG, DOC_UPDATE_LONG, DOC_WRITE_LONG};
 pub use leases::{CHECK_LONG, DOWNGRADE_LONG, LOCK_LONG, RELEASE_LONG, RENEW_LONG, UPGRADE_LONG};
 pub use look::{AUDIT_LONG, BREAK_LONG, LS_LONG, RECOVER_LONG};
@@ -29,6 +31,7 @@ Locks:
   recover      End stale leases; always safe
   break        Take a lease away from its holder
   audit        Show who did what to a lock, when and why
+  advisory     PostgreSQL's own locks, which other programs take, too
 
 Files:
   doc          Read, write, change and clean JSON documents that are never torn
@@ -52,7 +55,8 @@ Examples:
   tenure ls                                    who holds what, and who waits
   tenure doc update a.json -- jq '.n += 1'     change a file, safe from others
 
-Store: --store, else TENURE_STORE, else the nearest tenure.toml upwards, else
+Store: --store, else TENURE_STORE (sqlite:PATH, postgres://user@host/database
+  for many machines, file:DIR), else the nearest tenure.toml upwards, else
   <git common dir>/tenure/tenure.db inside a git repository, so that worktrees
   share it, else the user's state directory. `tenure doctor` says which and why.
 

@@ -27,6 +27,13 @@ locks are released, whatever it left running. If `run` itself is killed, the
 locks stay until the command ends. If a person breaks the lock, the command
 gets SIGTERM, and SIGKILL five seconds later.
 
+On postgres:// a lock is a lease of 30s (?lease_ttl=D in the URL), renewed while
+the command runs. If `run` is killed, so is the command, but not the processes
+it started in turn. If the lease cannot be renewed, the command gets SIGTERM
+when two thirds of it are used up and SIGKILL at five sixths: before anybody
+else can have the lock. The password in the URL is passed on to the command in
+TENURE_STORE, and shown nowhere.
+
 Exit codes: those of the command (128 + signal; 126 not executable, 127 not
 found); 75 busy or timed out (see -E); 76 asked for in the wrong order, or held
 by an outer run already; 79 the lock was lost and the command was stopped; 130

@@ -15,6 +15,10 @@ pub fn message(error: &Error) -> String {
     let [first, rest @ ..] = error.holders() else {
         return error.to_string();
     };
+    // What the database knows of the holder of an advisory lock is said by the error.
+    if is_advisory(error) {
+        return error.to_string();
+    }
     let outlived = outlived(error);
     let held_by = |lease: &Lease| {
         let by = held_by(lease, &outlived);
@@ -50,6 +54,13 @@ pub fn message(error: &Error) -> String {
         );
     }
     message
+}
+
+fn is_advisory(error: &Error) -> bool {
+    let (Error::Busy { place, .. } | Error::Timeout { place, .. }) = error else {
+        return false;
+    };
+    place.location.starts_with("advisory lock ")
 }
 
 /// The holders whose `run` is gone while the lease is still held, which is looked up anew: a

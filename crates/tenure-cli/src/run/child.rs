@@ -3,27 +3,20 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ffi::OsString;
-use std::future::{Future, pending, poll_fn};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
-use std::pin::Pin;
 use std::process::Command;
-use std::task::Poll;
-use std::time::Duration;
 
 use rustix::io::FdFlags;
 use rustix::process::{self, Pid, Signal, WaitOptions, WaitStatus};
 use tenure::{Error, Guard};
-use tokio::time::{Instant, sleep_until};
 
+use super::ending::{Ends, Order};
 use super::job_control::Terminal;
 use crate::exit;
 use crate::report::Failure;
 use crate::signals::{Event, Signals};
-
-/// How long the command has to end by itself once its lock is lost.
-const GRACE: Duration = Duration::from_secs(5);
 
 /// What to start, and how.
 pub struct Launch<'a> {
@@ -35,6 +28,15 @@ pub struct Launch<'a> {
     pub guards: &'a [Guard],
     /// Whether it must not inherit the locks, and dies with us instead.
     pub close: bool,
+}
+
+impl Launch<'_> {
+    /// Whether the kernel kills the command when we die: nothing else would end it before
+    /// its lock is somebody else's, where a lease runs out by itself.
+    fn dies_with_us(&self) -> bool {
+        let runs_out = |guard: &Guard| guard.expires_in().is_some();
+        self.close || self.guards.iter().any(runs_out)
+    }
 }
 
 /// How the command ended.
@@ -65,7 +67,7 @@ impl Child {
         let mut command = Command::new(program);
         command.args(arguments).process_group(0);
         command.envs(launch.environment.iter().map(|(name, value)| (name, value)));
-        if launch.close {
+        if launch.dies_with_us() {
             die_with_parent(&mut command);
         }
         let spawned = command.spawn().or_else(|error| match error.raw_os_error() {
@@ -84,17 +86,15 @@ impl Child {
     }
 
     /// Waits for the end of the command. Meanwhile passes signals on, follows the terminal, and
-    /// stops the command if a lock is lost, which `on_loss` is told at once.
+    /// ends the command when `ending` says so, which `on_loss` is told at once.
     pub async fn supervise(
         &mut self,
         signals: &mut Signals,
-        guards: &[Guard],
+        mut ending: impl Ends,
         on_loss: impl Fn(Error),
     ) -> Ended {
-        let mut loss = first_loss(guards);
-        let mut lost = false;
-        let mut kill_at = None;
         loop {
+            let lost = ending.has_begun();
             tokio::select! {
                 biased;
                 event = signals.next() => match event {
@@ -111,17 +111,17 @@ impl Child {
                     Event::Suspend => self.signal_group(libc::SIGTSTP),
                     Event::Continued => self.terminal.resume(),
                 },
-                error = &mut loss, if !lost => {
-                    self.signal_group(libc::SIGTERM);
-                    self.signal_group(libc::SIGCONT);
-                    on_loss(error);
-                    lost = true;
-                    kill_at = Some(Instant::now() + GRACE);
-                }
-                () = at(kill_at) => {
-                    self.signal_group(libc::SIGKILL);
-                    kill_at = None;
-                }
+                order = ending.next() => match order {
+                    Order::Stop(error) => {
+                        self.signal_group(libc::SIGTERM);
+                        self.signal_group(libc::SIGCONT);
+                        on_loss(error);
+                    }
+                    Order::Kill(error) => {
+                        self.signal_group(libc::SIGKILL);
+                        on_loss(error);
+                    }
+                },
             }
         }
     }
@@ -229,24 +229,4 @@ pub fn die_with_parent(command: &mut Command) {
 fn by_fork(command: &mut Command) -> &mut Command {
     // SAFETY: nothing is done between fork and exec.
     unsafe { command.pre_exec(|| Ok(())) }
-}
-
-async fn at(instant: Option<Instant>) {
-    match instant {
-        Some(instant) => sleep_until(instant).await,
-        None => pending().await,
-    }
-}
-
-/// Resolves when the first of the locks is lost.
-fn first_loss(guards: &[Guard]) -> Pin<Box<dyn Future<Output = Error> + '_>> {
-    let mut losses: Vec<_> = guards.iter().map(|guard| Box::pin(guard.lost())).collect();
-    Box::pin(poll_fn(move |context| {
-        for loss in &mut losses {
-            if let Poll::Ready(error) = loss.as_mut().poll(context) {
-                return Poll::Ready(error);
-            }
-        }
-        Poll::Pending
-    }))
 }

@@ -3,13 +3,16 @@
 //! # Invariants
 //!
 //! - From the first grant to the end of the command the locks are held by this process, and by
-//!   the command too unless `--close` says otherwise: it never runs unprotected.
+//!   the command too unless `--close` says otherwise: it never runs unprotected. Where leases run out
+//!   by themselves the command cannot hold them: there it is killed with this process, and ended
+//!   before the lock can be somebody else's.
 //! - Signals are listened to before the first lock is asked for, so that none is lost between
 //!   the grant and the start of the command.
 //! - Whatever happens after the grant, the locks are released before this process ends.
 //! - A slot is taken before all locks, and given back after them.
 
 mod child;
+mod ending;
 mod environment;
 mod job_control;
 mod slot;
@@ -20,6 +23,7 @@ use std::time::Duration;
 
 use tenure::request::command_line;
 use tenure::{Class, Error, Guard, Keeper, LockSet, Options, Owner, SessionOptions};
+use tokio::time::timeout;
 
 use crate::cli::{self, Global};
 use crate::context::{Context, owner};
@@ -27,13 +31,17 @@ use crate::nesting::{self, Ancestors, Outer, Outers, Plan};
 use crate::report::{Failure, Report, word};
 use crate::signals::Signals;
 use crate::{exit, runtime};
-pub use child::die_with_parent;
-use child::{Child, Launch};
+pub use child::{Child, Launch, die_with_parent};
+use ending::Ending;
+pub use ending::{Ends, Order};
 use environment::Under;
 use taken::{Asked, Limit, Taken};
 
 /// How long `run` waits unless something says otherwise.
 const WAIT_DEFAULT: Duration = Duration::from_secs(600);
+
+/// How long the release of a lock takes at most that was lost already.
+const RELEASE_MAX: Duration = Duration::from_secs(1);
 
 /// Runs a command under locks.
 pub fn run(global: &Global, options: cli::Run, report: Report) -> Result<ExitCode, Failure> {
@@ -90,9 +98,8 @@ async fn under_locks(
         &mut signals,
     )
     .await?;
-    let store = stores.locks.as_ref().map(|keeper| keeper.store().url());
     let environment = environment::of_command(&Under {
-        store: store.unwrap_or(&context.located.url),
+        store: context.for_command(stores.locks.as_ref()),
         owner: &owner,
         slot: &slot,
         locks: &locks,
@@ -117,8 +124,13 @@ async fn under_locks(
         }
     };
     let on_loss = |error| report.late_failure(&Failure::Error(error));
-    let ended = child.supervise(&mut signals, &guards, on_loss).await;
-    let lost_late = release(guards).await;
+    let ending = Ending::of(&guards);
+    let ended = child.supervise(&mut signals, ending, on_loss).await;
+    let lost_late = match ended.lost {
+        // A store that does not answer is not waited for: whoever is next waits for us to end.
+        true => timeout(RELEASE_MAX, release(guards)).await.ok().flatten(),
+        false => release(guards).await,
+    };
     // Before this process may end itself by the signal that ended the command.
     drop(sessions);
     if let Some(error) = lost_late.filter(|_| !ended.lost) {

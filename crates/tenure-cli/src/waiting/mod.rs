@@ -9,12 +9,15 @@ use std::convert::Infallible;
 use std::pin::pin;
 use std::time::Duration;
 
-use tenure::{Error, LeaseId, LockSet, Result, Session, clock};
-use tokio::time::{Instant, sleep_until};
+use tenure::{Error, LeaseId, LockSet, Query, Result, Session, clock};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::signals::Signals;
 pub use document::{Documents, Telling, name_of};
 use screen::Screen;
+
+/// Whoever interrupts a wait does not wait longer than this.
+const SETTLE_MAX: Duration = Duration::from_secs(2);
 
 /// What is waited for.
 #[derive(Debug, Clone, Copy)]
@@ -39,14 +42,36 @@ pub async fn wait<T>(
     wait: Wait<'_>,
     signals: &mut Signals,
 ) -> Result<T> {
-    let asking = pin!(asking);
-    let telling = pin!(tell(wait));
-    // In this order, so that a lock that is free costs neither timer nor listing.
+    {
+        let asking = pin!(asking);
+        let telling = pin!(tell(wait));
+        // In this order, so that a lock that is free costs neither timer nor listing.
+        tokio::select! {
+            biased;
+            answer = asking => return answer,
+            _ = signals.interruption() => {}
+            never = telling => match never {},
+        }
+    }
+    settle(wait.session, signals).await;
+    Err(interrupted(wait.set))
+}
+
+/// Lets a store finish what the drop of a request left to its background: this process ends now,
+/// and whoever is behind us in the line would wait for nobody until that is noticed. A look waits
+/// for it. Who asks for the end again does not want to wait.
+async fn settle(session: &Session, signals: &mut Signals) {
+    let keeper = session.keeper();
+    if keeper.store().capabilities().ttl.is_none() {
+        return;
+    }
+    let query = Query {
+        limit: Some(1),
+        ..Query::default()
+    };
     tokio::select! {
-        biased;
-        answer = asking => answer,
-        _ = signals.interruption() => Err(interrupted(wait.set)),
-        never = telling => match never {},
+        _ = timeout(SETTLE_MAX, keeper.list(&query)) => {}
+        _ = signals.interruption() => {}
     }
 }
 

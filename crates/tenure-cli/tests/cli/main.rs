@@ -28,4 +28,5 @@ mod store_choice;
 mod terminal;
 mod upgrade;
 mod waiting;
+#[allow(dead_code, reason = "shared with the tests on a server")]
 mod world;

@@ -16,6 +16,8 @@ pub const DEADLINE: Duration = Duration::from_secs(30);
 pub struct World {
     directory: TempDir,
     kind: Kind,
+    /// Where the store is, if it is not in the directory.
+    server: Option<String>,
 }
 
 /// Where the locks are.
@@ -23,6 +25,7 @@ pub struct World {
 pub enum Kind {
     File,
     Sqlite,
+    Postgres,
 }
 
 impl World {
@@ -43,7 +46,19 @@ impl World {
 
     fn with(kind: Kind) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        Self { directory, kind }
+        Self {
+            directory,
+            kind,
+            server: None,
+        }
+    }
+
+    /// One with a database on a server.
+    pub fn at(url: &str) -> Self {
+        Self {
+            server: Some(url.to_owned()),
+            ..Self::with(Kind::Postgres)
+        }
     }
 
     pub fn is_file(&self) -> bool {
@@ -59,6 +74,7 @@ impl World {
         match self.kind {
             Kind::File => format!("file:{}", self.path("store").display()),
             Kind::Sqlite => format!("sqlite:{}", self.path("store/tenure.db").display()),
+            Kind::Postgres => self.server.clone().unwrap(),
         }
     }
 
@@ -126,7 +142,7 @@ impl World {
                 let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
                 tasks.map(|tasks| tasks.count()).unwrap_or(0) > 1
             }),
-            Kind::Sqlite => until("it waits in the store", || {
+            Kind::Sqlite | Kind::Postgres => until("it waits in the store", || {
                 let listing = self.json(["ls"]);
                 listing["waiting"].as_array().unwrap().len() == number
             }),

@@ -13,6 +13,7 @@ use blake2::{Blake2b, Digest};
 use tenure_core::{Error, Mode, Place, Resource, Result};
 
 use super::Namespace;
+use crate::Address;
 
 /// What an advisory lock is known by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -72,7 +73,7 @@ impl Key {
     }
 
     /// What errors about it name.
-    pub(crate) fn place(self, mode: Mode, store: &str) -> Result<Box<Place>> {
+    pub(crate) fn place(self, mode: Mode, store: &Address) -> Result<Box<Place>> {
         let resource = match self {
             Key::Pair(namespace, id) => match namespace.kind() {
                 Some(kind) => Resource::new(kind, id.to_string()),
@@ -84,7 +85,7 @@ impl Key {
         Ok(Box::new(Place {
             resource,
             mode,
-            store: store.to_owned(),
+            store: store.to_string(),
             location: format!("advisory lock {self}"),
         }))
     }

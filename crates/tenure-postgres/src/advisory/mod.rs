@@ -5,11 +5,13 @@
 //! | `namespace`, `key` | what a lock is known by |
 //! | `service` | the front door: locks and sessions |
 //! | `acquire` | how a lock is taken, step by step |
-//! | `guard`, `standing` | a lock in hand, and how far it can be trusted |
+//! | `guard`, `standing`, `probe` | a lock in hand, how far it can be trusted, and what proves it |
 //! | `reentry` | what a session holds |
 //! | `pool` | clean connections |
-//! | `tokens`, `sql` | the tables, and every statement |
-//! | `monitor` | who holds and waits |
+//! | `tokens` | fencing tokens, and what keeps them from going back |
+//! | `sql` | every statement on a lock |
+//! | `store` | resources and their modes on advisory locks |
+//! | `monitor`, `since` | who holds and waits, and since when |
 
 mod acquire;
 mod guard;
@@ -17,10 +19,13 @@ mod key;
 mod monitor;
 mod namespace;
 mod pool;
+mod probe;
 mod reentry;
 mod service;
+mod since;
 mod sql;
 mod standing;
+mod store;
 mod tokens;
 
 pub use guard::Guard;
@@ -29,6 +34,7 @@ pub use monitor::{LockEntry, Locks};
 pub use namespace::Namespace;
 pub use service::{AdvisoryLocks, DEFAULT_WAIT, PoolState, Session, Settings};
 pub use standing::GuardState;
+pub use store::AdvisoryStore;
 
 use tenure_core::Error;
 

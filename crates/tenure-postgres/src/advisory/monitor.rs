@@ -1,36 +1,36 @@
 //! Who holds and waits for advisory locks.
 //!
 //! `pg_locks` knows every lock of the cluster; those of other databases are left out, as they are other locks. What
-//! a role may not see of others is null. How long a lock has been held is known of our own, by what
-//! their grant recorded: nobody else records it.
+//! a role may not see of others is null. How long a lock has been held is known of our own (see
+//! [`since`]): nobody else shows it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::{Serialize, Serializer};
-use tenure_core::{Mode, Result, Timestamp};
+use tenure_core::{
+    Binding, Lease, LeaseId, LeaseState, Mode, Owner, Resource, Result, SessionId, Timestamp, Token,
+};
 use tokio::time::timeout;
 use tokio_postgres::Row;
+use tokio_postgres::types::Type;
 
-use super::{Key, Namespace};
+use super::sql::GRANT_MARK;
+use super::{Key, Namespace, since};
 use crate::Address;
 use crate::connect::{Connection, left};
-use crate::fault::{explain, unreachable};
+use crate::fault::unreachable;
 
-/// A record counts for the backend that made it, not for a later one with the same number: hence the comparison with its start.
 /// Relies on no isolation: locks are not rows, and are looked at one after the other.
 const LIST: &str = "
     SELECT l.classid, l.objid, l.objsubid, l.mode = 'ShareLock', l.granted, l.pid, a.application_name, a.state,
         (pg_catalog.date_part('epoch', a.query_start) * 1000)::bigint,
-        (pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - coalesce(t.granted_at, r.granted_at)) * 1000)::bigint
+        (pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) * 1000)::bigint,
+        CASE WHEN pg_catalog.starts_with(a.query, $1) AND pg_catalog.starts_with(a.application_name, 'tenure')
+             THEN (pg_catalog.date_part('epoch', CASE a.state WHEN 'idle' THEN a.state_change
+                                                 ELSE pg_catalog.clock_timestamp() END) * 1000)::bigint END
     FROM pg_catalog.pg_locks AS l
     LEFT JOIN pg_catalog.pg_stat_activity AS a ON a.pid = l.pid
-    LEFT JOIN tenure.advisory_tokens AS t
-        ON l.granted AND l.mode = 'ExclusiveLock' AND t.pid = l.pid AND t.granted_at >= a.backend_start
-        AND t.form = l.objsubid AND t.key = (l.classid::bigint << 32 | l.objid::bigint)
-    LEFT JOIN tenure.advisory_readers AS r
-        ON l.granted AND l.mode = 'ShareLock' AND r.pid = l.pid AND r.granted_at >= a.backend_start
-        AND r.form = l.objsubid AND r.key = (l.classid::bigint << 32 | l.objid::bigint)
     WHERE l.locktype = 'advisory'
       AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())
     ORDER BY l.objsubid, l.classid, l.objid, l.granted DESC, l.pid";
@@ -82,15 +82,35 @@ impl LockEntry {
 
 pub(super) async fn list(address: &Arc<Address>, deadline: Instant) -> Result<Locks> {
     let connection = Connection::open(address, deadline).await?;
-    let rows = timeout(left(deadline), connection.client().query(LIST, &[])).await;
-    let rows = rows
-        .map_err(|_| unreachable(address, "no answer in time"))?
-        .map_err(|error| explain(address, &error))?;
-    let locks: Vec<LockEntry> = rows.iter().map(entry).collect();
+    let locks = timeout(left(deadline), entries(&connection)).await;
+    let locks = locks.map_err(|_| unreachable(address, "no answer in time"))??;
     Ok(Locks {
         total: locks.len(),
         locks,
     })
+}
+
+/// Who holds a key, other than the one who asks.
+pub(super) async fn holders(
+    connection: &Connection,
+    key: Key,
+    resource: &Resource,
+) -> Result<Vec<Lease>> {
+    let mut entries = entries(connection).await?;
+    entries.retain(|entry| entry.granted && entry.key() == key && entry.pid != connection.pid());
+    let now = Timestamp::from(std::time::SystemTime::now());
+    let leases = entries.iter();
+    Ok(leases
+        .filter_map(|entry| lease(entry, resource, now))
+        .collect())
+}
+
+/// Everybody who holds or waits.
+async fn entries(connection: &Connection) -> Result<Vec<LockEntry>> {
+    let client = connection.client();
+    let rows = client.query_typed(LIST, &[(&GRANT_MARK, Type::TEXT)]).await;
+    let rows = rows.map_err(|error| connection.explain(&error))?;
+    Ok(rows.iter().map(entry).collect())
 }
 
 fn entry(row: &Row) -> LockEntry {
@@ -99,19 +119,66 @@ fn entry(row: &Row) -> LockEntry {
         Key::Pair(namespace, id) => (Some(namespace), i64::from(id)),
         Key::Name64(number) => (None, number),
     };
-    let held: Option<i64> = row.get(9);
+    let granted: bool = row.get(4);
+    let application_name: Option<String> = row.get(6);
+    let time = |column| {
+        row.get::<_, Option<i64>>(column)
+            .map(Timestamp::from_millis)
+    };
+    // What was asked last is newer than the name.
+    let since = time(10).or_else(|| since::in_name(application_name.as_deref()?));
     LockEntry {
         pid: row.get::<_, Option<i32>>(5).unwrap_or(0),
-        application_name: row.get(6),
+        application_name,
         state: row.get(7),
-        query_start: row.get::<_, Option<i64>>(8).map(Timestamp::from_millis),
+        query_start: time(8),
         namespace,
         entity_id,
         mode: if row.get(3) { Mode::Read } else { Mode::Write },
-        granted: row.get(4),
-        // A clock that was set back makes it nothing, not less.
-        held_for: held.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0))),
+        granted,
+        held_for: match (granted, time(9), since) {
+            // A clock that was set back makes it nothing, not less.
+            (true, Some(now), Some(since)) => Some(now.since(since)),
+            _ => None,
+        },
     }
+}
+
+/// A holder as errors name it. Nobody but the server knows more of it than this.
+fn lease(entry: &LockEntry, resource: &Resource, now: Timestamp) -> Option<Lease> {
+    let name = entry.application_name.as_deref().unwrap_or_default();
+    // The time is told once.
+    let name = name.split(", since ").next().unwrap_or_default();
+    let program = if name.is_empty() {
+        "a program without a name"
+    } else {
+        name
+    };
+    let state = entry.state.as_deref().unwrap_or("state unknown");
+    let since = entry.held_for.map(|held| {
+        let ms = i64::try_from(held.as_millis()).unwrap_or(i64::MAX);
+        Timestamp::from_millis(now.as_millis().saturating_sub(ms))
+    });
+    let told = since.map_or_else(String::new, |since| format!(", since {since}"));
+    let owner = format!("{program} (server process {}, {state}{told})", entry.pid);
+    Some(Lease {
+        lease: LeaseId::parse(&format!("advisory-{}", entry.pid)).ok()?,
+        resource: resource.clone(),
+        mode: entry.mode,
+        owner: Owner::parse(&owner).ok()?,
+        session: SessionId::parse(&format!("advisory-{}", entry.pid)).ok()?,
+        token: Token::NONE,
+        acquired_at: since.or(entry.query_start).unwrap_or(now),
+        expires_at: None,
+        heartbeat_at: entry.query_start.unwrap_or(now),
+        binding: Binding::Session,
+        state: LeaseState::Held,
+        pid: u32::try_from(entry.pid).unwrap_or(0),
+        host: "the database's".into(),
+        command: program.to_owned(),
+        purpose: None,
+        metadata: None,
+    })
 }
 
 fn namespace_number<S: Serializer>(

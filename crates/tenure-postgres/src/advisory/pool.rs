@@ -8,17 +8,27 @@
 //! - Never more than all are open: each counts until it is back here, or ended at the server.
 //! - Kept ones are used before a new one is opened, the last one given back first.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tenure_core::{Error, Result};
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
+use super::since::Name;
 use super::sql::Prepared;
-use super::tokens;
+use super::tokens::Highest;
 use crate::connect::{Connection, Pauses, left};
-use crate::{Address, Settings};
+use crate::fault::unreachable;
+use crate::{Address, Settings, schema};
+
+/// How long it takes at most to end a connection.
+pub(super) const SETTLING: Duration = Duration::from_secs(3);
+/// Of more than these nobody asks whether they have ended.
+const ENDED_MAX: usize = 1000;
+/// How often it is looked whether all are back.
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 pub(super) struct Pool {
     address: Arc<Address>,
@@ -26,6 +36,37 @@ pub(super) struct Pool {
     keep: usize,
     permits: Arc<Semaphore>,
     limit: usize,
+    name: Name,
+    highest: Highest,
+    /// How many are in somebody's hands.
+    in_hand: Arc<AtomicUsize>,
+    ended: Ended,
+}
+
+/// The sessions that were ended lately, and may still be there at the server.
+#[derive(Clone, Default)]
+pub(super) struct Ended(Arc<Mutex<Vec<i32>>>);
+
+impl Ended {
+    pub(super) fn note(&self, pid: i32) {
+        let mut pids = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if pids.len() < ENDED_MAX {
+            pids.push(pid);
+        }
+    }
+
+    pub(super) fn take(&self) -> Vec<i32> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A connection in somebody's hands. Dropped before the connection is back or ended, that is still owed.
+pub(super) struct InHand(Arc<AtomicUsize>);
+
+impl Drop for InHand {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 /// Where a connection comes from.
@@ -38,20 +79,71 @@ pub(super) enum Origin {
 }
 
 impl Pool {
-    pub(super) fn new(address: Arc<Address>, settings: &Settings) -> Self {
+    /// Sees that the tables are there, with the first connection, which is then kept.
+    pub(super) async fn open(
+        address: Arc<Address>,
+        settings: &Settings,
+        connection: Connection,
+        deadline: Instant,
+    ) -> Result<Self> {
         let limit = settings.pool.saturating_add(settings.overflow).max(1);
         let limit = limit.min(Semaphore::MAX_PERMITS);
-        Self {
+        let name = address.config().get_application_name();
+        let name = Name::new(name.unwrap_or("tenure"));
+        let pool = Self {
             address,
             kept: Mutex::default(),
             keep: settings.pool,
             permits: Arc::new(Semaphore::new(limit)),
             limit,
-        }
+            name,
+            highest: Highest::default(),
+            in_hand: Arc::default(),
+            ended: Ended::default(),
+        };
+        schema::migrate(&connection, &pool.address, deadline).await?;
+        let first = pool.prepare(connection, deadline).await?;
+        pool.give_back(first);
+        Ok(pool)
     }
 
     pub(super) fn address(&self) -> &Arc<Address> {
         &self.address
+    }
+
+    /// What its connections are called.
+    pub(super) fn name(&self) -> &Name {
+        &self.name
+    }
+
+    /// The highest token that was drawn here.
+    pub(super) fn highest(&self) -> &Highest {
+        &self.highest
+    }
+
+    /// Notes that a connection that was taken is in somebody's hands.
+    pub(super) fn in_hand(&self) -> InHand {
+        self.in_hand.fetch_add(1, Ordering::AcqRel);
+        InHand(Arc::clone(&self.in_hand))
+    }
+
+    /// The sessions that were ended lately.
+    pub(super) fn ended(&self) -> &Ended {
+        &self.ended
+    }
+
+    /// Whether more are in use than are in somebody's hands: they are about to be given back, or opened.
+    pub(super) fn owes(&self) -> bool {
+        let used = self.limit.saturating_sub(self.permits.available_permits());
+        used > self.in_hand.load(Ordering::Acquire)
+    }
+
+    /// Waits until that is over. It is a matter of a round trip or two, so it is looked at again and again.
+    pub(super) async fn settled(&self) {
+        let until = Instant::now() + SETTLING;
+        while self.owes() && Instant::now() < until {
+            sleep(LOOK_EVERY).await;
+        }
     }
 
     /// A clean connection, within the deadline.
@@ -76,7 +168,8 @@ impl Pool {
             match Connection::try_open(&self.address, deadline).await {
                 Ok(mut connection) => {
                     connection.permit = Some(permit);
-                    return Ok((Prepared::new(connection), Origin::Fresh));
+                    let prepared = self.prepare(connection, deadline).await?;
+                    return Ok((prepared, Origin::Fresh));
                 }
                 // The server may be full because of those that have been given back here since.
                 Err(refusal) => pauses.pause(refusal, deadline).await?,
@@ -103,13 +196,10 @@ impl Pool {
         (kept.len(), self.permits.available_permits())
     }
 
-    /// Sees that the tables are there.
-    pub(super) async fn make_tables(&self, deadline: Instant) -> Result<()> {
-        let (prepared, _) = self.take(deadline).await?;
-        let made = timeout(left(deadline), tokens::make_tables(&prepared.connection)).await;
-        made.map_err(|_| crate::fault::unreachable(&self.address, "no answer in time"))??;
-        self.give_back(prepared);
-        Ok(())
+    async fn prepare(&self, connection: Connection, deadline: Instant) -> Result<Prepared> {
+        let preparing = Prepared::new(connection, &self.name, &self.ended);
+        let prepared = timeout(left(deadline), preparing).await;
+        prepared.map_err(|_| unreachable(&self.address, "no answer in time"))?
     }
 
     fn pop(&self) -> Option<Prepared> {

@@ -4,17 +4,26 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tenure_core::{Error, Mode, Result, duration::DURATION_MAX};
+use tokio::time::{sleep, timeout};
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 use super::acquire::{Ask, acquire};
 use super::monitor::{self, Locks};
-use super::pool::Pool;
+use super::pool::{LOOK_EVERY, Origin, Pool, SETTLING};
 use super::reentry::{Book, lease_id};
 use super::sql::Step;
 use super::{Guard, Key, Namespace};
+use crate::connect::left;
+use crate::fault::unreachable;
 use crate::{Address, prove};
 
 /// How long a lock is waited for where nobody says otherwise.
 pub const DEFAULT_WAIT: Duration = Duration::from_secs(15);
+
+/// Relies on no isolation: it reads no rows of ours.
+const STILL_THERE: &str =
+    "SELECT FROM pg_catalog.pg_stat_activity WHERE pid = ANY ($1::integer[]) LIMIT 1";
 
 /// How many connections there may be, and how long everything but a lock is waited for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,13 +76,17 @@ impl AdvisoryLocks {
     ///
     /// `Configuration` behind a pooler that shares sessions, and where rights are missing; `Unreachable`.
     pub async fn open(url: &str, settings: Settings) -> Result<AdvisoryLocks> {
-        let address = Arc::new(Address::parse(url)?.named("advisory"));
+        Self::open_at(Address::parse(url)?.named("advisory"), settings).await
+    }
+
+    /// The same, by an address that was read already.
+    pub(super) async fn open_at(address: Address, settings: Settings) -> Result<AdvisoryLocks> {
+        let address = Arc::new(address);
         let deadline = Instant::now() + settings.patience.min(DURATION_MAX);
-        prove::sessions(&address, deadline).await?;
-        let pool = Arc::new(Pool::new(address, &settings));
-        pool.make_tables(deadline).await?;
+        let connection = prove::sessions(&address, deadline).await?;
+        let pool = Pool::open(address, &settings, connection, deadline).await?;
         Ok(AdvisoryLocks {
-            pool,
+            pool: Arc::new(pool),
             patience: settings.patience.min(DURATION_MAX),
         })
     }
@@ -142,6 +155,53 @@ impl AdvisoryLocks {
         monitor::list(self.pool.address(), Instant::now() + self.patience).await
     }
 
+    /// Whether something dropped is still being given back.
+    pub(super) fn owes(&self) -> bool {
+        self.pool.owes()
+    }
+
+    /// Waits until nothing is being given back, and the server has seen it, for as long as that takes at most.
+    pub(super) async fn settled(&self) {
+        self.pool.settled().await;
+        let ended = self.pool.ended().take();
+        let until = Instant::now() + SETTLING;
+        while !ended.is_empty() && Instant::now() < until {
+            let there = self.rows(STILL_THERE, &[&ended]).await;
+            // Who cannot ask finds out when it asks for what it wants.
+            if there.map_or(true, |rows| rows.is_empty()) {
+                return;
+            }
+            sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// The database.
+    pub(super) fn address(&self) -> &Address {
+        self.pool.address()
+    }
+
+    /// Asks something on a connection that holds nothing.
+    pub(super) async fn rows(&self, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>> {
+        let deadline = Instant::now() + self.patience;
+        loop {
+            let (prepared, origin) = self.pool.take(deadline).await?;
+            let _in_hand = self.pool.in_hand();
+            let asked = timeout(
+                left(deadline),
+                prepared.connection.client().query(sql, values),
+            );
+            match asked.await {
+                Ok(Ok(rows)) => {
+                    self.pool.give_back(prepared);
+                    return Ok(rows);
+                }
+                Ok(Err(_)) if origin == Origin::Kept && prepared.connection.is_over() => {}
+                Ok(Err(error)) => return Err(prepared.connection.explain(&error)),
+                Err(_) => return Err(unreachable(self.address(), "no answer in time")),
+            }
+        }
+    }
+
     /// How many connections there are.
     pub fn pool_state(&self) -> PoolState {
         let (kept, free) = self.pool.standing();
@@ -207,7 +267,7 @@ impl Session {
     pub async fn acquire(&self, key: Key, mode: Mode, wait: Duration) -> Result<Guard> {
         match self.ask(Step::Lock, key, mode, wait.min(DURATION_MAX))? {
             None => Err(Error::Reentry {
-                place: key.place(mode, &self.locks.pool.address().to_string())?,
+                place: key.place(mode, self.locks.pool.address())?,
                 lease: lease_id(key),
             }),
             Some(ask) => acquire(&self.locks.pool, ask)
@@ -234,13 +294,11 @@ impl Session {
             let problem = "an advisory lock is read or write, never upgradeable";
             return Err(Error::BadInput(problem.into()));
         }
-        let place = key.place(mode, &self.locks.pool.address().to_string())?;
         Ok(self.book.enter(key, mode).map(|claim| Ask {
             step,
             key,
             mode,
             claim,
-            place,
             limit,
         }))
     }

@@ -1,24 +1,34 @@
 //! Every statement on a lock, prepared once a connection.
 //!
-//! All run on their own (autocommit), at READ COMMITTED, and each reply carries `pg_backend_pid()`.
+//! All run on their own (autocommit), and each reply carries `pg_backend_pid()`. None reads or writes a row, so none
+//! relies on isolation.
 //!
-//! - A grant sets `lock_timeout` for itself alone: nothing of it is left on the connection. CASE makes sure
-//!   that it is set before the wait begins.
-//! - The grant comes before the draw because the draw reads its rows; MATERIALIZED keeps the two apart.
-//! - The draw sees the last token although its snapshot is older than the wait: ON CONFLICT works on the row as it is
-//!   now, at READ COMMITTED.
-//! - A shared grant reads the token in a second statement, as its own snapshot would be too old. The lock
-//!   is held by then, so no other token is drawn in between.
+//! - CASE draws the token after the lock is granted, and only then.
+//! - `lock_timeout` is set on the connection, ahead of the grant in the same round trip, and only when it is
+//!   another than the last one there.
+//! - A grant is marked, so that whoever looks at what a connection asked last knows since when it holds.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 
 use tenure_core::Mode;
-use tokio_postgres::types::ToSql;
-use tokio_postgres::{Error, Row, Statement};
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Error, Statement};
 
-use super::{Key, tokens};
+use super::Key;
+use super::pool::Ended;
+use super::probe::Prober;
+use super::since::Name;
+use super::tokens::{self, Sequence};
 use crate::connect::Connection;
+
+/// What the statement of a grant begins with.
+pub(super) const GRANT_MARK: &str = "SELECT /* tenure grants */";
+
+/// The session is the same as long as this is.
+const PROBE: &str = "SELECT pg_catalog.pg_backend_pid()";
+
+/// Whatever the session holds.
+pub(super) const UNLOCK_ALL: &str = "SELECT pg_catalog.pg_advisory_unlock_all()";
 
 /// What is done with a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -31,46 +41,89 @@ pub(super) enum Step {
     Unlock,
 }
 
+/// How long the server waits for a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct LimitMs(pub(super) u32);
+
 /// A connection and its prepared statements.
 pub(super) struct Prepared {
     statements: HashMap<(Step, Mode, i16), Statement>,
-    note: Option<Statement>,
-    probe: Option<Statement>,
+    /// Asks which session answers.
+    pub(super) probe: Statement,
+    /// What the server has; None if that is not known.
+    limit: Option<LimitMs>,
+    pub(super) sequence: Sequence,
+    pub(super) prober: Prober,
     pub(super) connection: Connection,
+    ended: Ended,
+}
+
+impl Drop for Prepared {
+    fn drop(&mut self) {
+        self.ended.note(self.connection.pid());
+    }
+}
+
+/// What the server answered to a grant.
+pub(super) struct Answer {
+    /// The process that answered.
+    pub(super) pid: i32,
+    /// None if the lock was not granted.
+    pub(super) token: Option<i64>,
 }
 
 impl Prepared {
-    pub(super) fn new(connection: Connection) -> Self {
-        Self {
+    /// Sees that the counter has not gone back, and starts the task that proves what is held.
+    pub(super) async fn new(
+        connection: Connection,
+        name: &Name,
+        ended: &Ended,
+    ) -> tenure_core::Result<Self> {
+        let preparing = connection.client().prepare(PROBE);
+        let (sequence, probe) = tokio::join!(tokens::prove(&connection), preparing);
+        let (sequence, probe) = (
+            sequence?,
+            probe.map_err(|error| connection.explain(&error))?,
+        );
+        Ok(Self {
             statements: HashMap::new(),
-            note: None,
-            probe: None,
+            limit: None,
+            sequence,
+            prober: Prober::start(&connection, probe.clone(), name.clone()),
+            probe,
             connection,
-        }
+            ended: ended.clone(),
+        })
     }
 
-    /// Asks for the lock. None if it is not free and was not to be waited for.
-    ///
-    /// The row has the backend first; of an exclusive grant the token is second.
+    /// Asks for the lock. The limit counts for what waits.
     pub(super) async fn grant(
         &mut self,
         step: Step,
         mode: Mode,
         key: Key,
-        limit_ms: &str,
-    ) -> Result<Option<Row>, Error> {
+        limit: LimitMs,
+    ) -> Result<Answer, Error> {
         let statement = self.statement(step, mode, key).await?;
-        let (form, bits) = (key.form(), key.bits());
         let numbers = Numbers::of(key);
-        let mut values: Vec<&(dyn ToSql + Sync)> = vec![&limit_ms];
-        values.extend(numbers.values());
-        if mode == Mode::Write {
-            values.extend([&form as &(dyn ToSql + Sync), &bits]);
-        }
-        self.connection
-            .client()
-            .query_opt(&statement, &values)
-            .await
+        let values = numbers.values();
+        let client = self.connection.client();
+        let granting = client.query_one(&statement, values.as_slice());
+        let row = if step == Step::Try || self.limit == Some(limit) {
+            granting.await?
+        } else {
+            self.limit = None;
+            let setting = format!("SET lock_timeout = {}", limit.0);
+            // Polled in this order, so sent in this order.
+            let (set, row) = tokio::join!(biased; client.batch_execute(&setting), granting);
+            set?;
+            self.limit = Some(limit);
+            row?
+        };
+        Ok(Answer {
+            token: row.get(0),
+            pid: row.get(1),
+        })
     }
 
     /// Gives the lock back: whether it was held, and the backend.
@@ -78,27 +131,10 @@ impl Prepared {
         let statement = self.statement(Step::Unlock, mode, key).await?;
         let numbers = Numbers::of(key);
         let client = self.connection.client();
-        let row = client.query_one(&statement, &numbers.values()).await?;
+        let row = client
+            .query_one(&statement, numbers.values().as_slice())
+            .await?;
         Ok((row.get(0), row.get(1)))
-    }
-
-    /// Records a shared grant, and reads the token: the backend and the token.
-    pub(super) async fn note_reader(&mut self, key: Key) -> Result<(i32, i64), Error> {
-        if self.note.is_none() {
-            self.note = Some(self.connection.client().prepare(NOTE_READER).await?);
-        }
-        let note = self.note.clone().expect("just put there");
-        let client = self.connection.client();
-        let row = client.query_one(&note, &[&key.form(), &key.bits()]).await?;
-        Ok((row.get(0), row.get(1)))
-    }
-
-    /// The statement that asks whether the session is still the same.
-    pub(super) async fn probe(&mut self) -> Result<Statement, Error> {
-        if self.probe.is_none() {
-            self.probe = Some(self.connection.client().prepare(PROBE).await?);
-        }
-        Ok(self.probe.clone().expect("just put there"))
     }
 
     async fn statement(&mut self, step: Step, mode: Mode, key: Key) -> Result<Statement, Error> {
@@ -106,29 +142,13 @@ impl Prepared {
         if let Some(statement) = self.statements.get(&which) {
             return Ok(statement.clone());
         }
-        let text = text(step, mode, key.form());
-        let statement = self.connection.client().prepare(&text).await?;
+        let (text, types) = text(step, mode, key.form(), self.sequence);
+        let client = self.connection.client();
+        let statement = client.prepare_typed(&text, types).await?;
         self.statements.insert(which, statement.clone());
         Ok(statement)
     }
 }
-
-/// The session is the same as long as this is.
-pub(super) const PROBE: &str = "SELECT pg_catalog.pg_backend_pid()";
-
-/// Whatever the session holds.
-pub(super) const UNLOCK_ALL: &str = "SELECT pg_catalog.pg_advisory_unlock_all()";
-
-const NOTE_READER: &str = "
-    WITH noted AS (
-        INSERT INTO tenure.advisory_readers AS r (pid, form, key, granted_at)
-        VALUES (pg_catalog.pg_backend_pid(), $1::smallint, $2::bigint, pg_catalog.clock_timestamp())
-        ON CONFLICT (pid) DO UPDATE
-            SET form = excluded.form, key = excluded.key, granted_at = excluded.granted_at
-        RETURNING pid
-    )
-    SELECT pid, coalesce((SELECT last FROM tenure.advisory_tokens WHERE form = $1 AND key = $2), 0)
-    FROM noted";
 
 /// The numbers of a key as parameters: two of 32 bits, or one of 64.
 enum Numbers {
@@ -152,7 +172,7 @@ impl Numbers {
     }
 }
 
-fn text(step: Step, mode: Mode, form: i16) -> String {
+fn text(step: Step, mode: Mode, form: i16, sequence: Sequence) -> (String, &'static [Type]) {
     let exclusive = mode == Mode::Write;
     let function = match (step, exclusive) {
         (Step::Lock, true) => "pg_advisory_lock",
@@ -162,47 +182,26 @@ fn text(step: Step, mode: Mode, form: i16) -> String {
         (Step::Unlock, true) => "pg_advisory_unlock",
         (Step::Unlock, false) => "pg_advisory_unlock_shared",
     };
-    // The first parameter of a grant is its time.
-    let first = if step == Step::Unlock { 1 } else { 2 };
-    let (numbers, next) = match form {
-        2 => (
-            format!("${first}::integer, ${}::integer", first + 1),
-            first + 2,
-        ),
-        _ => (format!("${first}::bigint"), first + 1),
+    let (numbers, types): (_, &[Type]) = match form {
+        2 => ("$1, $2", &[Type::INT4, Type::INT4]),
+        _ => ("$1", &[Type::INT8]),
     };
     let call = format!("pg_catalog.{function}({numbers})");
     if step == Step::Unlock {
-        return format!("SELECT {call}, pg_catalog.pg_backend_pid()");
+        let text = format!("SELECT {call}, pg_catalog.pg_backend_pid()");
+        return (text, types);
     }
     // What waits returns nothing, which is not null.
-    let granted = if step == Step::Lock {
-        " IS NOT NULL"
-    } else {
-        ""
+    let granted = match step {
+        Step::Lock => format!("{call} IS NOT NULL"),
+        _ => call,
     };
-    let mut sql = format!(
-        "WITH asked AS MATERIALIZED (
-            SELECT CASE WHEN pg_catalog.set_config('lock_timeout', $1::text, true) IS NOT NULL
-                        THEN {call}{granted} END AS granted
-        ) "
-    );
-    let clock = tokens::CLOCK;
-    let rest = match exclusive {
-        true => write!(
-            sql,
-            "INSERT INTO tenure.advisory_tokens AS t (form, key, last, pid, granted_at)
-             SELECT ${next}::smallint, ${}::bigint, {clock}, pg_catalog.pg_backend_pid(), pg_catalog.clock_timestamp()
-             FROM asked WHERE granted
-             ON CONFLICT (form, key) DO UPDATE
-                 SET last = greatest(t.last + 1, excluded.last), pid = excluded.pid, granted_at = excluded.granted_at
-             RETURNING pid, last,
-                 CASE WHEN last <= {clock}
-                      THEN pg_catalog.set_config('synchronous_commit', 'off', true) END",
-            next + 1
-        ),
-        false => write!(sql, "SELECT pg_catalog.pg_backend_pid() FROM asked WHERE granted"),
+    let sequence = sequence.sql();
+    let token = match exclusive {
+        true => format!("pg_catalog.nextval({sequence})"),
+        false => format!("coalesce(pg_catalog.pg_sequence_last_value({sequence}), 0)"),
     };
-    rest.expect("a string takes whatever is written to it");
-    sql
+    let text =
+        format!("{GRANT_MARK} CASE WHEN {granted} THEN {token} END, pg_catalog.pg_backend_pid()");
+    (text, types)
 }

@@ -10,16 +10,14 @@
 //! | 3 s ago, or the connection ended, or another session answered | lost, for good |
 //!
 //! The clock counts time asleep. The state is worked out when asked for, so it is right even where the
-//! task that asks the questions is held up.
+//! task that asks the questions (see [`probe`](super::probe)) is held up.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tenure_files::clock;
 use tokio::sync::watch;
 use tokio::time::sleep;
-use tokio_postgres::{Client, Statement};
 
 /// How often the server is asked.
 pub(super) const PROBE_EVERY: Duration = Duration::from_millis(500);
@@ -41,27 +39,26 @@ pub enum GuardState {
 
 /// What is known of one lock in hand.
 pub(super) struct Standing {
-    /// Milliseconds since boot.
+    /// When the grant was answered, in milliseconds since boot.
+    granted: u64,
+    /// When the last question was sent that was answered well, in milliseconds since boot.
     sent: AtomicU64,
+    /// Whether the connection may show since when it holds.
+    shown: AtomicBool,
     lost: watch::Sender<Option<String>>,
-}
-
-/// What a probe needs.
-pub(super) struct Probe {
-    pub(super) client: Arc<Client>,
-    pub(super) statement: Statement,
-    pub(super) pid: i32,
-    pub(super) over: watch::Receiver<Option<String>>,
-    /// Closes the socket, so that a server that can still be reached gives the lock to others.
-    pub(super) cutter: Option<tokio::task::AbortHandle>,
+    /// Whether the connection has ended, and why.
+    over: watch::Receiver<Option<String>>,
 }
 
 impl Standing {
     /// Known to be held by an answer to a question sent then, in milliseconds since boot.
-    pub(super) fn new(sent: u64) -> Self {
+    pub(super) fn new(sent: u64, over: watch::Receiver<Option<String>>) -> Self {
         Self {
+            granted: clock::boot_now(),
             sent: AtomicU64::new(sent),
+            shown: AtomicBool::new(false),
             lost: watch::Sender::new(None),
+            over,
         }
     }
 
@@ -69,15 +66,34 @@ impl Standing {
         if self.lost.borrow().is_some() {
             return GuardState::Lost;
         }
+        if let Some(reason) = self.over.borrow().clone() {
+            self.lose(reason);
+            return GuardState::Lost;
+        }
         let age = self.age();
         if age >= LOST_AFTER {
-            self.lose(format!("no answer for {} s", LOST_AFTER.as_secs()));
+            self.lose(no_answer());
             GuardState::Lost
         } else if age >= UNKNOWN_AFTER {
             GuardState::Unknown
         } else {
             GuardState::Held
         }
+    }
+
+    /// Whether the connection may show since when it holds.
+    pub(super) fn is_shown(&self) -> bool {
+        self.shown.load(Ordering::Acquire)
+    }
+
+    /// Notes that it does, and answers whether it was noted before.
+    pub(super) fn show(&self) -> bool {
+        self.shown.swap(true, Ordering::AcqRel)
+    }
+
+    /// How long it has been held.
+    pub(super) fn held_ms(&self) -> u64 {
+        clock::boot_now().saturating_sub(self.granted)
     }
 
     /// Why it is lost, if it is.
@@ -88,14 +104,15 @@ impl Standing {
 
     /// Waits until it is lost, and says why.
     pub(super) async fn lost(&self) -> String {
-        let mut lost = self.lost.subscribe();
+        let (mut lost, mut over) = (self.lost.subscribe(), self.over.clone());
         loop {
             if let Some(reason) = self.reason() {
                 return reason;
             }
-            // The task that probes says so; the pause is for when it is gone with its runtime.
+            // The pause is for when everything else is gone with its runtime.
             tokio::select! {
                 _ = lost.changed() => {}
+                _ = over.changed() => {}
                 () = sleep(PROBE_EVERY) => {}
             }
         }
@@ -112,71 +129,54 @@ impl Standing {
         });
     }
 
-    fn good(&self, sent: u64) {
+    /// A question sent then was answered well.
+    pub(super) fn good(&self, sent: u64) {
         self.sent.fetch_max(sent, Ordering::AcqRel);
     }
 
-    fn age(&self) -> Duration {
+    /// How old the last good question is.
+    pub(super) fn age(&self) -> Duration {
         let sent = self.sent.load(Ordering::Acquire);
         Duration::from_millis(clock::boot_now().saturating_sub(sent))
     }
 }
 
-/// Asks again and again, until the lock is lost.
-pub(super) async fn watch_over(standing: Arc<Standing>, mut probe: Probe) {
-    let reason = loop {
-        tokio::select! {
-            reason = ended(&mut probe.over) => break reason,
-            () = sleep(PROBE_EVERY) => {}
-        }
-        let sent = clock::boot_now();
-        let asked = probe.client.query_one(&probe.statement, &[]);
-        let rest = LOST_AFTER.saturating_sub(standing.age());
-        let answer = tokio::select! {
-            answer = asked => answer,
-            reason = ended(&mut probe.over) => break reason,
-            () = sleep(rest) => break format!("no answer for {} s", LOST_AFTER.as_secs()),
-        };
-        match answer.map(|row| row.get::<_, i32>(0)) {
-            Ok(pid) if pid == probe.pid => standing.good(sent),
-            Ok(pid) => break format!("session {} became {pid}", probe.pid),
-            Err(error) => break crate::fault::message(&error),
-        }
-        // A good answer that came too late is too late.
-        if let Some(reason) = standing.reason() {
-            break reason;
-        }
-    };
-    standing.lose(reason);
-    if let Some(cutter) = probe.cutter {
-        cutter.abort();
-    }
-}
-
-async fn ended(over: &mut watch::Receiver<Option<String>>) -> String {
-    match over.wait_for(Option::is_some).await {
-        Ok(reason) => reason.clone().unwrap_or_default(),
-        Err(_) => "the connection was closed".to_owned(),
-    }
+/// Why a lock is lost that nobody answered for.
+pub(super) fn no_answer() -> String {
+    format!("no answer for {} s", LOST_AFTER.as_secs())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn proved_at(sent: u64) -> (Standing, watch::Sender<Option<String>>) {
+        let (connection, over) = watch::channel(None);
+        (Standing::new(sent, over), connection)
+    }
+
     #[test]
     fn trust_fades_with_the_age_of_the_last_good_question() {
         let now = clock::boot_now();
-        assert_eq!(Standing::new(now).state(), GuardState::Held);
-        assert_eq!(Standing::new(now - 1000).state(), GuardState::Unknown);
-        assert_eq!(Standing::new(now - 2900).state(), GuardState::Unknown);
-        assert_eq!(Standing::new(now - 3000).state(), GuardState::Lost);
+        let state = |sent| proved_at(sent).0.state();
+        assert_eq!(state(now), GuardState::Held);
+        assert_eq!(state(now - 1000), GuardState::Unknown);
+        assert_eq!(state(now - 2900), GuardState::Unknown);
+        assert_eq!(state(now - 3000), GuardState::Lost);
+    }
+
+    #[test]
+    fn a_connection_that_ended_takes_the_lock_with_it() {
+        let (standing, connection) = proved_at(clock::boot_now());
+        connection.send_replace(Some("cut".into()));
+        assert_eq!(standing.state(), GuardState::Lost);
+        assert_eq!(standing.reason().as_deref(), Some("cut"));
     }
 
     #[test]
     fn unknown_ends_with_a_good_answer_and_lost_never_does() {
         let now = clock::boot_now();
-        let standing = Standing::new(now - 1500);
+        let (standing, _connection) = proved_at(now - 1500);
         assert_eq!(standing.state(), GuardState::Unknown);
         standing.good(now);
         assert_eq!(standing.state(), GuardState::Held);

@@ -1,68 +1,149 @@
-//! Fencing tokens of advisory locks.
+//! Fencing tokens of advisory locks, drawn without writing a row.
 //!
 //! # The rule
 //!
-//! An exclusive grant draws the higher of the key's last token + 1 and the database's clock in microseconds, in the
-//! very statement that grants. A shared grant carries the last one: while it is held, no other is drawn.
+//! A database has one counter, the sequence `tenure.advisory_tokens`. An exclusive grant draws from it in the very statement
+//! that grants, after the lock: so of two grants of a key the later one has the higher token. A shared grant
+//! carries what was drawn last by anybody: not below any earlier exclusive grant of its key, and below every later one.
 //!
-//! A token that equals the clock needs no disk: whatever is lost, the clock is later the next time. So the draw does not
-//! wait for the disk, as long as the clock gives it. A token ahead of the clock, because the clock was set
-//! back, is on disk before it is granted.
+//! A draw does not wait for the disk. So the counter may come back lower after a crash, a failover or a restore; and
+//! then it is put ahead before anybody draws:
+//!
+//! > to the clock in microseconds, or to the last number that is left and a million, whichever is higher.
+//!
+//! The counter stays behind the clock by itself, as nobody draws a million numbers a second.
+//!
+//! # How it is known that nothing was lost
+//!
+//! `tenure.advisory_epoch` has a row that was written after the counter was last put ahead. It is good as long as all of these are so:
+//!
+//! | what is compared | what it tells |
+//! |---|---|
+//! | the row is there | the table is unlogged: crash recovery, also that after a single killed backend, and the promotion of a standby empty it |
+//! | the start of the server | the files are not those of a server that was stopped, copied and put back |
+//! | the database | it is no copy of another database |
+//! | the sequence | nobody made it anew: `pg_restore --clean`, a dropped schema |
+//! | the row's writer is its `xmin` | the row itself was not put back by a restore of data only |
+//!
+//! # Protocol
+//!
+//! For each connection, when it is opened and before it is used:
+//!
+//! 1. Look whether the row is good, and note the sequence by its number. It is: done, in one round trip.
+//! 2. Else begin a transaction and lock the table. Of many that come at once one goes on; the others wait for its commit.
+//! 3. Look again, in a statement of its own, which sees what was committed meanwhile.
+//! 4. Not good: put the counter ahead, replace the row, commit.
+//!
+//! | crash or race | what happens |
+//! |---|---|
+//! | we die in 4 before the commit | the counter is ahead, the row is not there: the next one puts it ahead again |
+//! | the server dies at any moment | every connection ends, and the table is empty: the next one puts it ahead |
+//! | others draw during 4 | they draw from the same counter; the million covers what they draw between the look at it and the change |
+//! | the sequence is dropped while connections are open | they know it by number, not by name: a grant fails, and its connection ends |
+//! | the counter is set back by hand, or by a restore of data only, while connections are open | whoever draws below what its process drew before puts it ahead, and draws again while it holds the lock |
+//!
+//! A connection never outlives its server, so a good row stays good for as long as the connection.
 //!
 //! # What is assumed
 //!
-//! After a crash, a failover or a restore the clock of the database is not behind the tokens that were lost with it.
-//!
-//! # The tables
-//!
-//! Made by whoever comes first, under a lock of their own, so that any number may come at once. Whoever finds them needs no
-//! right to make them.
+//! - After a crash, a failover or a restore the database's clock is not behind the tokens that were lost with it; or fewer than
+//!   a million were lost, which is more than a server draws before they are on disk.
+//! - Nobody sets the counter back while programs are connected that have not drawn from it themselves.
+
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use tenure_core::{Error, Result, Token};
 
-use super::Key;
 use crate::connect::Connection;
 
-/// The clock in microseconds: below 2^53 until the year 2255.
-pub(super) const CLOCK: &str =
-    "(pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) * 1000000)::bigint";
+/// The counter, by the number the server knows it by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Sequence(u32);
 
-/// Relies on no isolation: one look at the catalogue.
-const ARE_THERE: &str = "
-    SELECT pg_catalog.to_regclass('tenure.advisory_tokens') IS NOT NULL
-       AND pg_catalog.to_regclass('tenure.advisory_readers') IS NOT NULL";
-
-/// The last token of each key, and who was granted it.
-const MAKE: &str = "
-    CREATE SCHEMA IF NOT EXISTS tenure;
-    CREATE TABLE IF NOT EXISTS tenure.advisory_tokens (
-        form smallint NOT NULL,
-        key bigint NOT NULL,
-        last bigint NOT NULL,
-        pid integer NOT NULL,
-        granted_at timestamptz NOT NULL,
-        PRIMARY KEY (form, key)
-    ) WITH (fillfactor = 50);
-    CREATE TABLE IF NOT EXISTS tenure.advisory_readers (
-        pid integer PRIMARY KEY,
-        form smallint NOT NULL,
-        key bigint NOT NULL,
-        granted_at timestamptz NOT NULL
-    ) WITH (fillfactor = 50);";
-
-/// Makes the tables if they are not there.
-///
-/// The lock is of the transaction and is taken first: of many that come at once one makes the tables, and
-/// the others find them. IF NOT EXISTS alone is no protection: two that see nothing both make it, and one fails.
-pub(super) async fn make_tables(connection: &Connection) -> Result<()> {
-    let client = connection.client();
-    let said = |error: tokio_postgres::Error| connection.explain(&error);
-    if client.query_one(ARE_THERE, &[]).await.map_err(said)?.get(0) {
-        return Ok(());
+impl Sequence {
+    /// As a statement names it: a number is not looked up again when the statement is planned anew.
+    pub(super) fn sql(self) -> String {
+        format!("'{}'::pg_catalog.regclass", self.0)
     }
-    let lock = Key::of_name("tenure:schema").bits();
-    let make = format!("BEGIN; SELECT pg_catalog.pg_advisory_xact_lock({lock}); {MAKE} COMMIT;");
-    client.batch_execute(&make).await.map_err(said)
+}
+
+/// The highest token that this process has seen.
+#[derive(Default)]
+pub(super) struct Highest(AtomicI64);
+
+impl Highest {
+    pub(super) fn get(&self) -> i64 {
+        self.0.load(Ordering::Acquire)
+    }
+
+    pub(super) fn saw(&self, token: i64) {
+        self.0.fetch_max(token, Ordering::AcqRel);
+    }
+}
+
+/// Relies on no isolation: one row, which is replaced whole.
+const LOOK: &str = "
+    SELECT s.sequence, EXISTS (
+        SELECT FROM tenure.advisory_epoch AS e
+        WHERE e.server = pg_catalog.pg_postmaster_start_time()
+          AND e.sequence = s.sequence
+          AND e.database = d.oid
+          AND e.writer = e.xmin::text::bigint),
+        pg_catalog.set_config('synchronous_commit', 'off', false)
+    FROM (SELECT 'tenure.advisory_tokens'::pg_catalog.regclass::oid AS sequence) AS s,
+         pg_catalog.pg_database AS d
+    WHERE d.datname = pg_catalog.current_database()";
+
+/// The lock lets nobody write the row, and everybody read it. An administrator's `lock_timeout` does not count here.
+const BEGIN: &str = "
+    BEGIN;
+    SET LOCAL lock_timeout = 0;
+    LOCK TABLE tenure.advisory_epoch IN SHARE ROW EXCLUSIVE MODE";
+
+/// The clock in microseconds is below 2^53 until the year 2255.
+fn put_ahead(sequence: Sequence, beyond: i64) -> String {
+    let sequence = sequence.sql();
+    format!(
+        "SELECT pg_catalog.setval({sequence}, greatest(
+             (pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) * 1000000)::bigint,
+             coalesce(pg_catalog.pg_sequence_last_value({sequence}), 0) + 1000000,
+             {beyond} + 1000000));
+         DELETE FROM tenure.advisory_epoch;
+         INSERT INTO tenure.advisory_epoch (server, database, sequence, writer)
+             SELECT pg_catalog.pg_postmaster_start_time(), d.oid, {sequence},
+                 pg_catalog.pg_current_xact_id()::text::bigint % 4294967296
+             FROM pg_catalog.pg_database AS d WHERE d.datname = pg_catalog.current_database();
+         COMMIT"
+    )
+}
+
+/// Sees that the counter has not gone back, or puts it ahead. The connection no longer waits for the disk.
+pub(super) async fn prove(connection: &Connection) -> Result<Sequence> {
+    let (sequence, good) = look(connection).await?;
+    if good {
+        return Ok(sequence);
+    }
+    run(connection, BEGIN).await?;
+    let (sequence, good) = look(connection).await?;
+    match good {
+        true => run(connection, "COMMIT").await?,
+        false => run(connection, &put_ahead(sequence, 0)).await?,
+    }
+    Ok(sequence)
+}
+
+/// Draws beyond a token, from a counter that was set back. The caller holds the lock that the token is for.
+pub(super) async fn draw_beyond(
+    connection: &Connection,
+    sequence: Sequence,
+    token: i64,
+) -> Result<i64> {
+    run(connection, BEGIN).await?;
+    run(connection, &put_ahead(sequence, token)).await?;
+    let draw = format!("SELECT pg_catalog.nextval({})", sequence.sql());
+    let rows = connection.client().query_typed(&draw, &[]).await;
+    let rows = rows.map_err(|error| connection.explain(&error))?;
+    Ok(rows.first().map_or(0, |row| row.get(0)))
 }
 
 /// A token as the database gave it.
@@ -71,4 +152,18 @@ pub(super) fn token(number: i64) -> Result<Token> {
         .ok()
         .and_then(|number| Token::new(number).ok())
         .ok_or_else(|| Error::Internal(format!("the database drew {number} as a token")))
+}
+
+/// Asked without preparing, as it is asked once.
+async fn look(connection: &Connection) -> Result<(Sequence, bool)> {
+    let rows = connection.client().query_typed(LOOK, &[]).await;
+    let rows = rows.map_err(|error| connection.explain(&error))?;
+    let row = rows.first();
+    let row = row.ok_or_else(|| Error::Internal("the database does not know itself".into()))?;
+    Ok((Sequence(row.get(0)), row.get(1)))
+}
+
+async fn run(connection: &Connection, sql: &str) -> Result<()> {
+    let ran = connection.client().batch_execute(sql).await;
+    ran.map_err(|error| connection.explain(&error))
 }

@@ -53,8 +53,10 @@ async fn an_acquire_dropped_at_every_await_point_leaves_nothing() {
         for shared in [false, true] {
             let mut n = 1;
             loop {
-                // A new service each time, so that every wait of the first acquire is met.
+                // A new service each time, whose first connection is in use, so that every wait of a
+                // connection that is opened is met.
                 let scene = small().await;
+                let other = scene.locks.lock(AGENT, 2, PATIENCE).await.unwrap();
                 let done = match shared {
                     true => {
                         let lock = scene.locks.lock_shared(AGENT, 1, PATIENCE);
@@ -65,6 +67,7 @@ async fn an_acquire_dropped_at_every_await_point_leaves_nothing() {
                         drop_in_wait(n, moment, lock).await.is_some()
                     }
                 };
+                other.release().await.unwrap();
                 scene.until_free(AGENT, 1).await;
                 scene.until_whole(3).await;
                 if done {

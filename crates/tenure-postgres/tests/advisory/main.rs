@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod dropped;
+mod epoch;
 mod keys;
 mod lost;
 mod monitor;

@@ -1,10 +1,19 @@
 //! Who holds, and who waits.
 
+use std::time::{Duration, Instant};
+
 use tenure_core::Mode;
-use tenure_postgres::{Key, Namespace};
+use tenure_postgres::{AdvisoryLocks, GuardState, Key, Namespace, Settings};
 use tenure_testkit::postgres::Cluster;
 
-use crate::scene::{AGENT, PATIENCE, Scene, until};
+use crate::scene::{AGENT, PATIENCE, SHORT, Scene, until};
+
+/// What two clocks on one machine may differ by.
+const CLOCKS: Duration = Duration::from_millis(20);
+
+/// The names of the connections of the service.
+const NAMES: &str = "SELECT DISTINCT application_name FROM pg_stat_activity
+                     WHERE datname = current_database() AND application_name LIKE 'tenure%'";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn holders_and_waiters_are_listed_with_all_there_is_to_know() {
@@ -26,7 +35,8 @@ async fn holders_and_waiters_are_listed_with_all_there_is_to_know() {
     assert_eq!(ours.key(), Key::Pair(AGENT, 42));
     assert_eq!((ours.mode, ours.granted), (Mode::Write, true));
     assert_eq!(ours.pid, holder.backend_pid());
-    assert_eq!(ours.application_name.as_deref(), Some("tenure advisory"));
+    let name = ours.application_name.as_deref().unwrap();
+    assert!(name.starts_with("tenure advisory"), "{name}");
     assert!(ours.state.is_some() && ours.query_start.is_some());
     assert!(ours.held_for.unwrap() < PATIENCE);
     assert_eq!(foreign.key(), Key::Pair(AGENT, 42));
@@ -37,6 +47,88 @@ async fn holders_and_waiters_are_listed_with_all_there_is_to_know() {
     assert!(shared.held_for.unwrap() < PATIENCE);
     holder.release().await.unwrap();
     reader.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn how_long_a_lock_is_held_is_known_before_and_after_the_first_probe() {
+    let scene = Scene::new().await;
+    let before = Instant::now();
+    let guard = scene.locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+    let held_for = async || {
+        let listed = scene.locks.list().await.unwrap();
+        (
+            listed.locks[0].held_for.unwrap(),
+            listed.locks[0].application_name.clone().unwrap(),
+        )
+    };
+    let (first, name) = held_for().await;
+    assert!(first <= before.elapsed() + CLOCKS, "{first:?}");
+    if guard.state() == GuardState::Held && before.elapsed() < SHORT {
+        assert_eq!(name, "tenure advisory");
+    }
+    let shown = || {
+        scene
+            .database
+            .psql(NAMES)
+            .contains("tenure advisory, since 20")
+    };
+    until("the first probe shows it", shown).await;
+    let granted = before.elapsed();
+    let (later, _) = held_for().await;
+    assert!(
+        later >= first && later <= before.elapsed() + CLOCKS,
+        "{later:?}"
+    );
+    assert!(later + SHORT >= granted, "{later:?} of {granted:?}");
+    guard.release().await.unwrap();
+    assert_eq!(scene.database.psql(NAMES).trim(), "tenure advisory");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_name_of_the_program_leaves_room_for_the_time() {
+    let database = Cluster::shared().database();
+    let url = format!("{}?application_name={}", database.url(), "x".repeat(60));
+    let locks = AdvisoryLocks::open(&url, Settings::default())
+        .await
+        .unwrap();
+    let guard = locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+    let shown = || database.psql(NAMES).contains("xxx, since 20");
+    until("the first probe shows it", shown).await;
+    let listed = locks.list().await.unwrap();
+    assert!(listed.locks[0].held_for.unwrap() < PATIENCE);
+    guard.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_timeout_names_the_holders_and_where_to_look() {
+    let scene = Scene::new().await;
+    let mut psql = scene.database.session();
+    psql.run("SET application_name = 'nightly'; SELECT pg_advisory_lock(1, 1)");
+    let pid = psql.run("SELECT pg_backend_pid()").trim().to_owned();
+    let error = scene.locks.lock(AGENT, 1, SHORT).await.unwrap_err();
+    let said = error.to_string();
+    assert!(
+        said.contains(&format!("held by nightly (server process {pid}, idle)")),
+        "{said}"
+    );
+    assert!(
+        error.remedy().contains("tenure advisory ls"),
+        "{}",
+        error.remedy()
+    );
+    assert_eq!(error.holders().len(), 1);
+    let ours = scene.locks.lock(AGENT, 2, PATIENCE).await.unwrap();
+    let error = scene.locks.lock(AGENT, 2, SHORT).await.unwrap_err();
+    let said = error.to_string();
+    let begin = format!(
+        "held by tenure advisory (server process {}, ",
+        ours.backend_pid()
+    );
+    assert!(
+        said.contains(&begin) && said.contains(", since 20"),
+        "{said}"
+    );
+    ours.release().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -85,7 +85,7 @@ async fn kept_connections_that_ended_are_replaced_unnoticed() {
     two.release().await.unwrap();
     scene.database.psql(
         "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
-         WHERE datname = current_database() AND application_name = 'tenure advisory'",
+         WHERE datname = current_database() AND application_name LIKE 'tenure advisory%'",
     );
     let guard = scene.locks.lock(AGENT, 1, PATIENCE).await.unwrap();
     guard.release().await.unwrap();

@@ -1,5 +1,9 @@
 //! Behind a real pgbouncer.
 
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+
 use tenure_core::Class;
 use tenure_postgres::{AdvisoryLocks, GuardState, Settings};
 use tenure_testkit::postgres::{Bouncer, Cluster, Mode};
@@ -42,4 +46,60 @@ async fn a_pooler_in_session_mode_works() {
     until("it is held", || taken().trim() == "f").await;
     held.abort();
     until("it is free", || taken().trim() == "t").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pooler_that_does_not_clean_sessions_is_refused_with_the_reason() {
+    let database = Cluster::shared().database();
+    let bouncer = Bouncer::without_reset(&database);
+    let opened = AdvisoryLocks::open(bouncer.url(), Settings::default()).await;
+    let error = opened.err().expect("it was not refused");
+    assert_eq!(error.class(), Class::Configuration, "{error:?}");
+    assert!(error.to_string().contains("does not clean"), "{error}");
+    assert!(error.remedy().contains("server_reset_query"), "{error:?}");
+}
+
+/// What keeps sessions apart, and still passes no notification on, is found by the NOTIFY alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_way_that_swallows_notifications_is_refused_with_the_reason() {
+    let database = Cluster::shared().database();
+    let way = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (server, port) = (database.port(), way.local_addr().unwrap().port());
+    thread::spawn(move || {
+        for client in way.incoming().map_while(Result::ok) {
+            let server = TcpStream::connect(("127.0.0.1", server)).unwrap();
+            let (mut asks, mut asked) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+            thread::spawn(move || std::io::copy(&mut asks, &mut asked));
+            thread::spawn(move || pass_on_all_but_notifications(server, client));
+        }
+    });
+    let url = format!(
+        "postgres://postgres@127.0.0.1:{port}/{}?sslmode=disable",
+        database.name()
+    );
+    let opened = AdvisoryLocks::open(&url, Settings::default()).await;
+    let error = opened.err().expect("it was not refused");
+    assert_eq!(error.class(), Class::Configuration, "{error:?}");
+    assert!(
+        error.to_string().contains("a notification did not arrive"),
+        "{error}"
+    );
+}
+
+/// A message of the server is a letter, its length with the length itself, and the rest.
+fn pass_on_all_but_notifications(
+    mut server: TcpStream,
+    mut client: TcpStream,
+) -> std::io::Result<()> {
+    loop {
+        let mut head = [0; 5];
+        server.read_exact(&mut head)?;
+        let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
+        let mut rest = vec![0; length - 4];
+        server.read_exact(&mut rest)?;
+        if head[0] != b'A' {
+            client.write_all(&head)?;
+            client.write_all(&rest)?;
+        }
+    }
 }

@@ -51,7 +51,7 @@ impl Scene {
     /// How many sessions of the service there are at the server.
     pub fn sessions(&self) -> usize {
         let sql = "SELECT count(*) FROM pg_stat_activity
-                   WHERE datname = current_database() AND application_name = 'tenure advisory'";
+                   WHERE datname = current_database() AND application_name LIKE 'tenure advisory%'";
         self.database.psql(sql).trim().parse().unwrap()
     }
 

@@ -44,7 +44,8 @@ async fn a_role_without_rights_is_told_which_it_needs() {
     }
     scene.database.psql(&format!(
         "GRANT USAGE ON SCHEMA tenure TO {role};
-         GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA tenure TO {role}"
+         GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA tenure TO {role};
+         GRANT USAGE, SELECT, UPDATE ON ALL SEQUENCES IN SCHEMA tenure TO {role}"
     ));
     let url = of_role(scene.database.url());
     let locks = AdvisoryLocks::open(&url, Settings::default())

@@ -88,6 +88,7 @@ impl Role {
 
     async fn open(&mut self, owner: &str) -> Answer {
         self.end().await;
+        settle(&self.keeper).await;
         let owner = Owner::parse(owner).unwrap();
         let session = self
             .keeper
@@ -109,9 +110,28 @@ impl Role {
         let tell = Arc::clone(tell);
         self.tasks.spawn(async move {
             let answer = seat.perform(command, cancelled).await;
+            // What it dropped is given back, however far away the store is, when its answer is told.
+            if !matches!(answer, Answer::Granted { .. } | Answer::Listed { .. }) {
+                settle(seat.session.keeper()).await;
+            }
             tell(Reply { id, answer });
         });
     }
+}
+
+/// Returns when what this process dropped is given back: whoever looks sees what itself has ended.
+async fn settle(keeper: &Keeper) {
+    let store = keeper.store();
+    let is_remote = store.capabilities().ttl.is_some() || store.url().starts_with("advisory:");
+    if !is_remote {
+        return;
+    }
+    let little = Query {
+        limit: Some(1),
+        ..Query::default()
+    };
+    // A store that cannot be reached now gives it back later.
+    drop(keeper.list(&little).await);
 }
 
 /// Drops the work when cancelled, even if it is done in that very instant.

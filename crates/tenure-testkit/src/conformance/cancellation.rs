@@ -21,9 +21,17 @@ pub(super) const CASES: &[Case] = &[
     case!(an_aborted_task_releases_what_it_holds_and_awaits),
 ];
 
-/// More polls than a request makes progress by; what happens after the last await point
-/// is the same as at it.
-pub(super) const POLLS_MAX: usize = 8;
+/// More polls than a request makes progress by on one machine. After the last of them it goes on until it waits.
+const POLLS_MAX: usize = 8;
+/// The same where every step is a round trip or two.
+const POLLS_MAX_REMOTE: usize = 32;
+
+pub(super) fn polls_max(stage: &Stage<'_>) -> usize {
+    match stage.is_remote() {
+        true => POLLS_MAX_REMOTE,
+        false => POLLS_MAX,
+    }
+}
 
 /// Polls a future so often, then hands the rest back. Between polls other tasks run, and the
 /// waker is that of this task, so it goes on exactly as it would without us.
@@ -41,19 +49,50 @@ pub(super) async fn poll_times<F: Future>(
     None
 }
 
+/// Goes on with a future until it is in line for a resource, where nobody else is.
+pub(super) fn poll_until_waiting<F: Future>(
+    stage: &Stage<'_>,
+    future: &mut Pin<Box<F>>,
+    name: &str,
+) {
+    let query = tenure::Query {
+        resource: Some(resource(name)),
+        ..tenure::Query::default()
+    };
+    stage.block_on(async {
+        let waits = async {
+            loop {
+                let listing = stage.keeper().list(&query).await.unwrap();
+                match listing.waiting {
+                    Some(waiting) if waiting.len() == 1 => return,
+                    Some(_) => tokio::task::yield_now().await,
+                    // Where waiters are not listed, it waits after the polls it was given, or a moment later.
+                    None if !stage.is_remote() || stage.seen_to_wait(name) == 1 => return,
+                    None => tokio::task::yield_now().await,
+                }
+            }
+        };
+        tokio::select! {
+            _ = future => panic!("it was to wait for {name}"),
+            () = waits => {}
+        }
+    });
+    stage.until_waiting(name, 1);
+}
+
 fn an_acquire_dropped_at_any_await_leaves_neither_lock_nor_waiter(stage: &Stage<'_>) {
     let [mut ana, mut cy] = stage.cast(stage.apart(), ["ana", "cy"]);
     let bo = stage.session("bo");
     let (a, options) = (resource("a"), patient());
     let mut waited = 0;
     for mode in Mode::ALL {
-        for polls in 0..POLLS_MAX {
+        for polls in 0..polls_max(stage) {
             ana.take("a", Mode::Write);
             let mut asking = Box::pin(bo.acquire(&a, mode, &options));
             let done = stage.block_on(poll_times(&mut asking, polls));
             assert!(done.is_none());
-            if polls == POLLS_MAX - 1 {
-                stage.until_waiting("a", 1);
+            if polls == polls_max(stage) - 1 {
+                poll_until_waiting(stage, &mut asking, "a");
                 waited += 1;
             }
             drop(asking);
@@ -64,6 +103,7 @@ fn an_acquire_dropped_at_any_await_leaves_neither_lock_nor_waiter(stage: &Stage<
             cy.release("a");
             // Nor does the session believe that it still waits.
             drop(stage.block_on(bo.acquire(&a, mode, &options)).unwrap());
+            stage.settle();
         }
     }
     assert_eq!(waited, Mode::ALL.len());
@@ -115,11 +155,11 @@ fn a_set_dropped_at_any_await_leaves_nothing_of_it(stage: &Stage<'_>) {
     let wanted = set(&[("a", Mode::Write), ("b", Mode::Read), ("c", Mode::Write)]);
     let options = patient();
     ana.take("c", Mode::Write);
-    for polls in 0..POLLS_MAX {
+    for polls in 0..polls_max(stage) {
         let mut asking = Box::pin(bo.acquire_many(&wanted, &options));
         assert!(stage.block_on(poll_times(&mut asking, polls)).is_none());
-        if polls == POLLS_MAX - 1 {
-            stage.until_waiting("c", 1);
+        if polls == polls_max(stage) - 1 {
+            poll_until_waiting(stage, &mut asking, "c");
             assert!(cy.try_take("a", Mode::Read).is_none());
         }
         drop(asking);
@@ -136,7 +176,7 @@ fn an_upgrade_dropped_at_any_await_leaves_the_lock_as_before(stage: &Stage<'_>) 
     let [mut bo, mut cy] = stage.cast(stage.apart(), ["bo", "cy"]);
     let ana = stage.session("ana");
     let (a, options) = (resource("a"), patient());
-    for polls in 0..POLLS_MAX {
+    for polls in 0..polls_max(stage) {
         let mut guard = stage
             .block_on(ana.acquire(&a, Mode::Upgradeable, &options))
             .unwrap();
@@ -144,8 +184,8 @@ fn an_upgrade_dropped_at_any_await_leaves_the_lock_as_before(stage: &Stage<'_>) 
         let token = guard.token();
         let mut upgrading = Box::pin(guard.upgrade(options.wait));
         assert!(stage.block_on(poll_times(&mut upgrading, polls)).is_none());
-        if polls == POLLS_MAX - 1 {
-            stage.until_waiting("a", 1);
+        if polls == polls_max(stage) - 1 {
+            poll_until_waiting(stage, &mut upgrading, "a");
         }
         drop(upgrading);
         assert_eq!(stage.waiting("a"), 0, "after {polls} polls");
@@ -163,13 +203,14 @@ fn a_release_dropped_at_any_await_releases(stage: &Stage<'_>) {
     let ana = stage.session("ana");
     let [mut bo] = stage.cast(stage.apart(), ["bo"]);
     let (a, options) = (resource("a"), patient());
-    for polls in 0..POLLS_MAX {
+    for polls in 0..polls_max(stage) {
         let guard = stage
             .block_on(ana.acquire(&a, Mode::Write, &options))
             .unwrap();
         let mut releasing = Box::pin(guard.release());
         stage.block_on(poll_times(&mut releasing, polls));
         drop(releasing);
+        stage.settle();
         bo.take("a", Mode::Write);
         bo.release("a");
     }
@@ -187,6 +228,7 @@ fn a_dropped_guard_releases(stage: &Stage<'_>) {
             stage.block_on(guard.upgrade(Some(Duration::ZERO))).unwrap();
         }
         drop(guard);
+        stage.settle();
         bo.take("a", Mode::Write);
         bo.release("a");
     }

@@ -178,6 +178,8 @@ fn the_blocking_front_excludes_and_is_excluded(stage: &Stage<'_>) {
         );
         bo.release("a");
         drop(ana.acquire(&a, Mode::Write, &options).unwrap());
+        // Looked at in the same way: inside a runtime, too.
+        keeper.list(&tenure::Query::default()).unwrap();
         bo.take("a", Mode::Write);
         bo.release("a");
     };

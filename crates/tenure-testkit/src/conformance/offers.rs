@@ -85,8 +85,10 @@ fn a_waiter_resumed_in_time_takes_up_its_offer(stage: &Stage<'_>) {
     cy.granted(behind);
 }
 
+/// Where its death is not proved, when an offer does.
 fn an_offer_passes_on_at_once_when_its_waiter_dies(stage: &Stage<'_>) {
-    in_time("passing on what a dead waiter was offered", AT_ONCE, || {
+    let limit = stage.after_death(AT_ONCE, OFFER);
+    in_time("passing on what a dead waiter was offered", limit, || {
         let [mut ana, mut bo, mut cy] = stage.cast(stage.apart(), ["ana", "bo", "cy"]);
         let [_, behind] = line(stage, [&mut ana, &mut bo, &mut cy], PATIENCE);
         ana.release("a");

@@ -1,5 +1,7 @@
 //! The order of resources, and sets.
 
+use std::time::Duration;
+
 use tenure::Mode;
 
 use super::case::{Case, case};
@@ -163,6 +165,8 @@ fn a_set_is_taken_whole_or_not_at_all(stage: &Stage<'_>) {
     let [mut ana, mut bo, mut cy] = stage.cast(stage.apart(), ["ana", "bo", "cy"]);
     let names = ["a", "b", "c"];
     let items = || names.map(|name| (resource(name), Mode::Write)).to_vec();
+    // What comes before the one that is held is taken in that time.
+    let wait = stage.wait_of(Duration::from_millis(10), Duration::from_millis(500));
     for held in names {
         bo.take(held, Mode::Read);
         let answer = ana.ask(Command::TryMany { items: items() });
@@ -170,7 +174,7 @@ fn a_set_is_taken_whole_or_not_at_all(stage: &Stage<'_>) {
         assert_eq!(stage.shown(), [format!("bo name:{held} read")]);
         let answer = ana.ask(Command::AcquireMany {
             items: items(),
-            wait: std::time::Duration::from_millis(10),
+            wait,
         });
         let failure = refused(answer);
         assert_eq!(failure.kind, Kind::Timeout);

@@ -247,7 +247,7 @@ fn the_lock_of_a_stopped_session_is_not_recovered(stage: &Stage<'_>) {
     let listed = stage.listed(&lease.lease).unwrap();
     assert_eq!(
         (listed.binding, listed.state),
-        (Binding::Session, LeaseState::Held)
+        (stage.binding(), LeaseState::Held)
     );
     ana.resume();
     ana.release("a");
@@ -263,14 +263,18 @@ fn the_lock_of_a_dead_session_is_ended_and_audited(stage: &Stage<'_>) {
     bo.granted(wanted);
     // Nobody waits for the other: recovery ends it, as does whoever comes.
     stage.recover(Recovery::Real);
-    cy.take("b", Mode::Write);
+    stage.take_from_the_dead(&mut cy, "b", Mode::Write);
     for (name, lease) in [("a", &waited_for), ("b", &left)] {
         let next = if name == "a" {
             "acquire bo"
         } else {
             "acquire cy"
         };
-        let expected = ["acquire ana", "session_ended ana", next];
+        let ended = match stage.binding() {
+            Binding::Session => "session_ended ana",
+            Binding::Lease => "recover ana",
+        };
+        let expected = ["acquire ana", ended, next];
         assert_eq!(stage.recorded(name), expected);
         let ended = &stage.audit_of(name)[1];
         assert_eq!((&ended.lease, ended.token), (&lease.lease, lease.token));

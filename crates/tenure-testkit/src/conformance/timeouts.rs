@@ -106,7 +106,7 @@ fn a_wait_that_ran_out_leaves_neither_lock_nor_waiter(stage: &Stage<'_>) {
 /// sweep the outcome is certain, in the middle both happen in one instant.
 fn a_timeout_in_the_instant_of_the_grant_leaves_no_phantom(stage: &Stage<'_>) {
     const ROUNDS: u32 = 120;
-    const WAIT: Duration = Duration::from_millis(2);
+    let wait = stage.wait_of(Duration::from_millis(2), Duration::from_millis(60));
     for seating in stage.seatings() {
         let [mut ana, mut bo, mut cy] = stage.cast(*seating, ["ana", "bo", "cy"]);
         let (mut granted, mut timed_out) = (0, 0);
@@ -114,8 +114,8 @@ fn a_timeout_in_the_instant_of_the_grant_leaves_no_phantom(stage: &Stage<'_>) {
             ana.take("a", Mode::Write);
             let asked = [Mode::Write, Mode::Read][round as usize % 2];
             let began = Instant::now();
-            let wanted = bo.want_for("a", asked, WAIT);
-            let release_after = WAIT * 2 * round / ROUNDS;
+            let wanted = bo.want_for("a", asked, wait);
+            let release_after = wait * 2 * round / ROUNDS;
             while began.elapsed() < release_after {
                 std::hint::spin_loop();
             }
@@ -148,7 +148,7 @@ fn a_timeout_in_the_instant_of_the_grant_leaves_no_phantom(stage: &Stage<'_>) {
 }
 
 fn a_set_has_one_deadline(stage: &Stage<'_>) {
-    const LIMIT: Duration = Duration::from_millis(400);
+    let allowed = stage.wait_of(Duration::from_millis(400), Duration::from_secs(2));
     let [mut ana, mut cy] = stage.cast(stage.apart(), ["ana", "cy"]);
     let bo = stage.session("bo");
     ana.take("b", Mode::Write);
@@ -157,11 +157,11 @@ fn a_set_has_one_deadline(stage: &Stage<'_>) {
     let began = Instant::now();
     let asking = stage.runtime().spawn({
         let bo = bo.clone();
-        async move { bo.acquire_many(&wanted, &wait(LIMIT)).await }
+        async move { bo.acquire_many(&wanted, &wait(allowed)).await }
     });
     // Half of the time goes to b, so only the other half is left for c.
     stage.until_waiting("b", 1);
-    while began.elapsed() < LIMIT / 2 {
+    while began.elapsed() < allowed / 2 {
         std::thread::yield_now();
     }
     ana.release("b");
@@ -170,8 +170,8 @@ fn a_set_has_one_deadline(stage: &Stage<'_>) {
     let Error::Timeout { place, limit, .. } = &error else {
         panic!("{error:?}");
     };
-    assert_eq!((&place.resource, *limit), (&resource("c"), LIMIT));
-    assert!(took >= LIMIT && took < LIMIT * 3 / 2, "{took:?}");
+    assert_eq!((&place.resource, *limit), (&resource("c"), allowed));
+    assert!(took >= allowed && took < allowed * 3 / 2, "{took:?}");
     assert_eq!(stage.shown(), ["cy name:c write"]);
 }
 

@@ -91,7 +91,8 @@ fn tokens_go_on_after_a_crash(stage: &Stage<'_>) {
         let held = ana.take("a", Mode::Write).token;
         assert!(held > last);
         ana.crash();
-        assert_eq!(bo.take("a", Mode::Read).token, held);
+        let after = stage.take_from_the_dead(&mut bo, "a", Mode::Read);
+        assert_eq!(after.token, held);
         bo.release("a");
         bo.take("a", Mode::Upgradeable);
         last = bo.try_upgrade("a").unwrap();

@@ -24,16 +24,15 @@ use model::{Model, Rules};
 use player::Troupe;
 use tally::Tally;
 
-/// How many histories are played if nobody asks for more.
-const HISTORIES: u32 = 2000;
 const STEPS: std::ops::RangeInclusive<usize> = 20..=30;
 
 /// Plays the histories, prints what they met, and fails at the first that differs from the
 /// model, shrunk, with the seed that repeats it.
 pub fn run(fixture: &dyn Fixture) {
-    let histories = number("TENURE_HISTORIES").map_or(HISTORIES, |more| {
+    let least = fixture.histories();
+    let histories = number("TENURE_HISTORIES").map_or(least, |more| {
         let more = u32::try_from(more).expect("TENURE_HISTORIES is a number of histories");
-        more.max(HISTORIES)
+        more.max(least)
     });
     let seed = number("TENURE_HISTORIES_SEED");
     let seed = seed.unwrap_or_else(|| RandomState::new().hash_one("seed"));

@@ -135,6 +135,7 @@ impl<'a> Troupe<'a> {
             }
             Step::Crash(who) => {
                 self.agents[*who].crash();
+                self.stage.outlive_the_dead();
                 self.pending[*who] = None;
                 self.agents[*who] = agent(&self.stage, *who);
                 Ok(())

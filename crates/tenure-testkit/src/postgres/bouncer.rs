@@ -53,14 +53,27 @@ impl Bouncer {
         Self::with_sessions(database, mode, 20)
     }
 
+    /// A pgbouncer in session mode that leaves a session as its client left it.
+    pub fn without_reset(database: &Database) -> Self {
+        Self::serving(database, |port| {
+            settings(database, Mode::Session, 20, port) + "server_reset_query =\n"
+        })
+    }
+
     /// A pgbouncer with at most so many sessions on the server. With one, clients in transaction
     /// mode are sure to share it.
     pub fn with_sessions(database: &Database, mode: Mode, sessions_max: u32) -> Self {
+        Self::serving(database, |port| {
+            settings(database, mode, sessions_max, port)
+        })
+    }
+
+    fn serving(database: &Database, settings: impl Fn(u16) -> String) -> Self {
         for _ in 0..STARTS_MAX {
             let mut warden = Warden::hire("TERM");
             let port = free_port();
             let file = warden.directory().join("pgbouncer.ini");
-            fs::write(&file, settings(database, mode, sessions_max, port)).unwrap();
+            fs::write(&file, settings(port)).unwrap();
             // The file is the test's and its reader another user.
             fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
             let program = pgbouncer();

@@ -69,6 +69,13 @@ impl Database {
         self.place.run(url, sql)
     }
 
+    /// A backup of all that is in it, as statements for [`psql`](Self::psql).
+    pub fn dump(&self) -> String {
+        self.place
+            .dump(&self.name)
+            .unwrap_or_else(|error| panic!("pg_dump: {error}"))
+    }
+
     /// A psql that stays connected.
     pub fn session(&self) -> Psql {
         Psql::open(&self.place, &self.name)
@@ -149,6 +156,23 @@ mod tests {
                 .collect()
         });
         assert_eq!(names.len(), 8);
+    }
+
+    #[test]
+    fn a_backup_brings_back_what_was_there() {
+        let cluster = Cluster::shared();
+        let (one, other) = (cluster.database(), cluster.database());
+        one.psql(
+            "create table t (n int generated always as identity); insert into t default values",
+        );
+        let backup = one.dump();
+        one.psql("insert into t default values");
+        other.psql(&backup);
+        assert_eq!(other.psql("select max(n) from public.t"), "1");
+        assert_eq!(
+            other.psql("insert into public.t default values returning n"),
+            "2"
+        );
     }
 
     #[test]

@@ -18,6 +18,28 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// What `pg_dump`, which lies beside psql, writes about a database.
+    pub(super) fn dump(&self, database: &str) -> Result<String, String> {
+        let program = self.psql.with_file_name("pg_dump");
+        let mut command = Command::new(&program);
+        command
+            .arg(database)
+            .env("PGHOST", &self.directory)
+            .env("PGPORT", self.port.to_string())
+            .env("PGUSER", USER)
+            .env_remove("PGOPTIONS");
+        let output = command.output().map_err(|error| {
+            let program = program.display();
+            format!(
+                "{program}: {error}: install postgresql-client (apt-get install postgresql-client)"
+            )
+        })?;
+        match output.status.success() {
+            true => String::from_utf8(output.stdout).map_err(|error| error.to_string()),
+            false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+        }
+    }
+
     /// A psql that prints bare values, reads no files of the user's and stops at an error.
     fn psql(&self) -> Command {
         let mut command = Command::new(&self.psql);

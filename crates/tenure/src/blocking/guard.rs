@@ -8,8 +8,8 @@ use std::time::Duration;
 use tenure_core::{Error, Lease, Mode, Resource, Result, Token};
 
 use super::thread::Thread;
-use crate::GuardState;
 use crate::guard::Hold;
+use crate::{Doubt, GuardState};
 
 /// Holds a lock until released or dropped. It is released before `drop` returns.
 #[must_use = "dropping the guard releases the lock"]
@@ -62,6 +62,17 @@ impl Guard {
     /// How far it can be trusted, as of the last check.
     pub fn state(&self) -> GuardState {
         self.hold.state()
+    }
+
+    /// How long the lease is known to last; see [`crate::Guard::expires_in`].
+    pub fn expires_in(&self) -> Option<Duration> {
+        self.hold.expires_in()
+    }
+
+    /// Blocks until the lease is in doubt, or lost; see [`crate::Guard::in_doubt`].
+    pub fn in_doubt(&self) -> Result<Doubt> {
+        let hold = Arc::clone(&self.hold);
+        self.thread.run(async move { hold.in_doubt().await })
     }
 
     /// Blocks until the lock is lost, and says why.

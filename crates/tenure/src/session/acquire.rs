@@ -1,10 +1,12 @@
 //! Taking one lock.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tenure_core::request::check_notes;
 use tenure_core::{Error, Lease, LeaseId, Mode, Request, Resource, Result};
+use tenure_files::clock;
 use tokio::time::timeout;
 
 use super::held::Refusal;
@@ -112,18 +114,32 @@ impl Shared {
         let request = self.request(claim.lease.clone(), resource, mode, options, patience);
         let store = self.keeper.store();
         let asking = log::Asking::new(resource, mode);
+        // When the question was asked that was granted: a lease's time is never counted from later.
+        let asked = AtomicU64::new(clock::boot_now());
         let lease = wait(
             patience,
             &self.keeper.settings().retry,
-            || store.try_acquire(&request),
+            || {
+                asked.store(clock::boot_now(), Ordering::Relaxed);
+                store.try_acquire(&request)
+            },
             || {
                 asking.waiting();
+                asked.store(clock::boot_now(), Ordering::Relaxed);
                 store.acquire(&request)
             },
         );
         // Nothing is awaited between grant and guard, so no grant is ever without one.
-        let lease = lease.await?.inspect_err(|_| asking.gave_up());
-        Ok(lease.map(|lease| Guard::new(Arc::clone(self), claim, lease, asking.acquired())))
+        let lease = match lease.await? {
+            Ok(lease) => lease,
+            Err(gave_up) => {
+                asking.gave_up();
+                return Ok(Err(gave_up));
+            }
+        };
+        let (log, asked) = (asking.acquired(), asked.into_inner());
+        let guard = Guard::new(Arc::clone(self), claim, lease, log, asked);
+        Ok(Ok(guard.watched().await?))
     }
 
     fn request(

@@ -3,7 +3,7 @@
 use tenure_core::request::{command_line, cut_command};
 use tenure_core::{Asker, Owner, Result};
 
-use crate::random;
+use crate::{random, without_passwords};
 
 /// A new session of this process.
 pub(super) fn asker(owner: Owner, command: Option<String>) -> Result<Asker> {
@@ -14,13 +14,22 @@ pub(super) fn asker(owner: Owner, command: Option<String>) -> Result<Asker> {
         owner,
         pid: std::process::id(),
         host: host.nodename().to_string_lossy().into_owned(),
-        command: cut_command(&command),
+        // It is kept for others to see, and may name a database with its password.
+        command: cut_command(&without_passwords(&command)),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_is_kept_without_the_passwords_in_it() {
+        let owner = Owner::parse("ana@desk").unwrap();
+        let command = "psql postgres://ana:s3cret@db/x".to_owned();
+        let asker = asker(owner, Some(command)).unwrap();
+        assert_eq!(asker.command, "psql postgres://ana@db/x");
+    }
 
     #[test]
     fn a_session_without_a_command_shows_the_command_line() {

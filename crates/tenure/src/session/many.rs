@@ -9,6 +9,7 @@ use super::acquire::check;
 use super::held::Refusal;
 use super::turn::Turn;
 use super::{Claim, GaveUp, Options, Patience, Shared};
+use crate::guard::any_lost;
 use crate::{Guard, random};
 
 /// What could not be had of a set.
@@ -110,9 +111,13 @@ async fn take_all(
     }
     let mut taken = Taken::default();
     for ((resource, mode), claim) in set.iter().zip(claims) {
-        let guard = session
-            .take(claim, resource, *mode, options, patience)
-            .await;
+        let take = session.take(claim, resource, *mode, options, patience);
+        let guard = tokio::select! {
+            biased;
+            guard = take => guard,
+            // Half of a set is of no use: nothing is waited for any longer.
+            lost = any_lost(&taken.0) => Err(lost),
+        };
         match guard {
             Ok(Ok(guard)) => taken.0.push(guard),
             Ok(Err(gave_up)) => {
@@ -124,6 +129,10 @@ async fn take_all(
                 return Err(error);
             }
         }
+    }
+    if let Some(lost) = taken.0.iter().find_map(|guard| guard.hold().check().err()) {
+        taken.give_back().await;
+        return Err(lost);
     }
     Ok(Ok(std::mem::take(&mut taken.0)))
 }

@@ -9,5 +9,6 @@ mod memory;
 mod scene;
 mod session;
 mod shaky;
+mod trust;
 mod url;
 mod watch;

@@ -18,11 +18,30 @@ pub struct Shaky {
     /// What does the work; a memory store unless said otherwise.
     inner: Arc<dyn Store>,
     check_every: Option<Duration>,
+    /// How long a lease lasts, where it runs out by itself.
+    ttl: Option<Duration>,
+    /// How the next checks go, until another word.
+    weather: Mutex<Weather>,
     /// How often each call yields before it does anything.
     yields: usize,
     /// What the next calls, by name, fail with.
     faults: Mutex<VecDeque<(&'static str, Error)>>,
     log: Mutex<Vec<String>>,
+}
+
+/// How checks go.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Weather {
+    #[default]
+    Fair,
+    /// They fail.
+    Failing,
+    /// They are not answered.
+    Silent,
+    /// Those of one lease are not answered.
+    SilentFor(LeaseId),
+    /// They are answered so much later.
+    Slow(Duration),
 }
 
 pub fn passing() -> Error {
@@ -53,6 +72,8 @@ impl Shaky {
         Shaky {
             inner,
             check_every: None,
+            ttl: None,
+            weather: Mutex::default(),
             yields: 0,
             faults: Mutex::default(),
             log: Mutex::default(),
@@ -65,6 +86,20 @@ impl Shaky {
             check_every: Some(every),
             ..Shaky::default()
         }
+    }
+
+    /// One whose leases run out unless they are renewed.
+    pub fn leased(ttl: Duration) -> Shaky {
+        Shaky {
+            check_every: Some(Duration::from_secs(2)),
+            ttl: Some(ttl),
+            ..Shaky::default()
+        }
+    }
+
+    /// From now on checks go like this.
+    pub fn becomes(&self, weather: Weather) {
+        *self.weather.lock().unwrap() = weather;
     }
 
     /// One whose calls have await points.
@@ -126,7 +161,7 @@ impl Store for Shaky {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             check_every: self.check_every,
-            ttl: None,
+            ttl: self.ttl,
             ..self.inner.capabilities()
         }
     }
@@ -169,7 +204,16 @@ impl Store for Shaky {
     fn renew<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Option<Duration>> {
         Box::pin(async move {
             self.begin("renew", lease.as_str()).await?;
-            self.inner.renew(lease).await
+            let weather = self.weather.lock().unwrap().clone();
+            match weather {
+                Weather::Fair => {}
+                Weather::Failing => return Err(broken()),
+                Weather::SilentFor(other) if other != *lease => {}
+                Weather::Silent | Weather::SilentFor(_) => std::future::pending().await,
+                Weather::Slow(time) => tokio::time::sleep(time).await,
+            }
+            self.inner.renew(lease).await?;
+            Ok(self.ttl)
         })
     }
 

@@ -19,10 +19,37 @@ async fn unknown_stores_are_refused_and_the_known_ones_named() {
         let error = Keeper::open(url).await.unwrap_err();
         assert_eq!(error.class(), Class::Configuration, "{url:?}");
         let message = error.to_string();
-        for known in ["memory:", "file:DIR", "sqlite:PATH"] {
+        for known in ["memory:", "file:DIR", "sqlite:PATH", "postgres://"] {
             assert!(message.contains(known), "{url:?}: {message}");
         }
     }
+}
+
+#[tokio::test]
+async fn the_password_of_an_address_that_cannot_be_read_is_not_shown() {
+    for url in [
+        "postgre://ana:s3cret@db/x",
+        "postgres://ana:s3cret@db:notaport/x",
+        "postgres://ana:s3cret@db/x?colour=blue",
+        "postgres:ana:s3cret@db/x",
+    ] {
+        let error = Keeper::open(url).await.unwrap_err();
+        assert_eq!(error.class(), Class::Configuration, "{url}: {error}");
+        let said = format!("{error} {error:?} {}", error.remedy());
+        assert!(!said.contains("s3cret"), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_unreachable_and_its_password_is_not_shown() {
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = gone.local_addr().unwrap().port();
+    drop(gone);
+    let url = format!("postgresql://ana:s3cret@127.0.0.1:{port}/x");
+    let error = Keeper::open(&url).await.unwrap_err();
+    assert_eq!(error.class(), Class::Unreachable, "{error}");
+    let said = format!("{error} {error:?} {}", error.remedy());
+    assert!(!said.contains("s3cret"), "{said}");
 }
 
 #[tokio::test]

@@ -43,9 +43,20 @@ impl Peer {
 
     /// Makes the peer wait, releases, and tells the time in between, in microseconds.
     pub fn round(&mut self, work: Duration, release: impl FnOnce() -> Result<()>) -> Result<f64> {
+        self.round_once(work, || Ok(true), release)
+    }
+
+    /// The same, with a release only when the peer is seen to wait.
+    pub fn round_once(
+        &mut self,
+        work: Duration,
+        mut waits: impl FnMut() -> Result<bool>,
+        release: impl FnOnce() -> Result<()>,
+    ) -> Result<f64> {
         writeln!(self.orders, "go")?;
         self.expect("waiting")?;
         self.wait_until_asleep()?;
+        while !waits()? {}
         let working = Instant::now();
         while working.elapsed() < work {
             std::hint::spin_loop();

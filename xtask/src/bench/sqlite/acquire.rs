@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 
 use super::bare::{Bare, Table};
-use super::program::{Program, free_names};
+use crate::bench::program::{Program, free_names, sqlite};
 use crate::bench::{Measured, compare, micros, syscalls};
 
 const TIMES: u32 = 250;
@@ -27,7 +27,7 @@ pub fn measure() -> Result<Vec<Measured>> {
     let directory = tempfile::tempdir()?;
     for (title, side) in [("acquire + release", "ours"), ("bare", "bare")] {
         let path = directory.path().join(side).join("tenure.db");
-        drop(Program::open(&path)?);
+        drop(Program::open(&sqlite(&path))?);
         syscalls::print(title, &["sqlite-acquire", side], &path, TIMES)?;
     }
     Ok(vec![own, plain])
@@ -37,9 +37,9 @@ fn against(table: Table, title: &str, limit: Option<f64>) -> Result<Measured> {
     let directory = tempfile::tempdir()?;
     let ours = directory.path().join("ours/tenure.db");
     let bare = directory.path().join("bare/tenure.db");
-    drop(Program::open(&bare)?);
+    drop(Program::open(&sqlite(&bare))?);
     let mut alone = Bare::open(&bare, table)?;
-    let program = Program::open(&ours)?;
+    let program = Program::open(&sqlite(&ours))?;
     let names = free_names(TIMES)?;
     compare(
         title,
@@ -67,7 +67,7 @@ pub fn child(path: &Path, rest: &[&str]) -> Result<()> {
     };
     let times = times.parse()?;
     if *side == "ours" {
-        return Program::open(path)?.acquire_and_release_each(&free_names(times)?);
+        return Program::open(&sqlite(path))?.acquire_and_release_each(&free_names(times)?);
     }
     let mut alone = Bare::open(path, Table::Leases)?;
     (0..times).try_for_each(|_| alone.insert_and_delete())

@@ -7,11 +7,11 @@ use anyhow::Result;
 use rusqlite::{Connection, params};
 use tenure::clock;
 
-use super::program::Program;
+use crate::bench::program::{Program, sqlite};
 
 /// Makes the store and fills it.
 pub fn fill(database: &Path, leases: u32) -> Result<()> {
-    drop(Program::open(database)?);
+    drop(Program::open(&sqlite(database))?);
     let mut connection = Connection::open(database)?;
     // All in the log first; nobody else is there to be held up.
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;

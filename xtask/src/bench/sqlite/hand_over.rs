@@ -7,9 +7,9 @@ use std::time::Duration;
 use anyhow::{Result, anyhow, bail};
 use tenure::Resource;
 
-use super::program::Program;
 use crate::bench::hand_over::peer::{self, Peer};
 use crate::bench::lock_unlock::open;
+use crate::bench::program::{Program, sqlite};
 use crate::bench::{Measured, compare, median};
 
 const ROUNDS: u32 = 400;
@@ -24,7 +24,7 @@ pub fn measure() -> Result<Vec<Measured>> {
 }
 
 fn usual(database: &Path, bare: &Path) -> Result<Measured> {
-    let program = Program::open(database)?;
+    let program = Program::open(&sqlite(database))?;
     let resource = resource()?;
     let mut our_peer = Peer::start(database, &["sqlite", "wait"])?;
     let mut bare_peer = Peer::start(bare, &["bare"])?;
@@ -68,7 +68,7 @@ fn killed_holder(database: &Path) -> Result<Measured> {
 
 /// The other process.
 pub fn child(database: &Path, role: &[&str]) -> Result<()> {
-    let program = Program::open(database)?;
+    let program = Program::open(&sqlite(database))?;
     let resource = resource()?;
     match role {
         ["hold"] => {

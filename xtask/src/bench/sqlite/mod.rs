@@ -5,14 +5,13 @@
 //! | `acquire` | acquire + release against two bare transactions |
 //! | `hand_over` | a hand-over between processes against flock(2); the end of a killed holder |
 //! | `size` | a million leases against none |
-//! | `program`, `bare`, `fill` | the sides: through the keeper, SQLite alone, many leases at once |
+//! | `bare`, `fill` | SQLite alone, many leases at once |
 //! | `steps` | the test of `size` with a tenth of it, which counts instead of timing |
 
 mod acquire;
 mod bare;
 mod fill;
 pub mod hand_over;
-mod program;
 mod size;
 #[cfg(test)]
 mod steps;
@@ -33,7 +32,7 @@ pub fn measure() -> Result<Vec<Measured>> {
 
 fn whole_command() -> Result<Measured> {
     let directory = tempfile::tempdir()?;
-    let store = program::url(&directory.path().join("tenure.db"));
+    let store = crate::bench::program::sqlite(&directory.path().join("tenure.db"));
     command::against_flock(
         "tenure run x -- true on sqlite, the whole command",
         &store,

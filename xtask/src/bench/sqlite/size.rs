@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use tenure::{Query, Resource};
 
 use super::fill::fill;
-use super::program::{Program, free_names};
+use crate::bench::program::{Program, free_names, sqlite};
 use crate::bench::{Measured, compare, median, micros};
 
 const LEASES: u32 = 1_000_000;
@@ -23,7 +23,10 @@ pub fn measure() -> Result<Vec<Measured>> {
         "  {LEASES} leases written in {:.1} s",
         started.elapsed().as_secs_f64()
     );
-    let (full, empty) = (Program::open(&full)?, Program::open(&empty)?);
+    let (full, empty) = (
+        Program::open(&sqlite(&full))?,
+        Program::open(&sqlite(&empty))?,
+    );
     let names = free_names(TIMES)?;
     let held = compare(
         "acquire + release with 1,000,000 leases held against none",

@@ -11,8 +11,8 @@ use rusqlite::ffi;
 use tenure::Query;
 
 use super::fill::fill;
-use super::program::{Program, free_names};
 use super::size::after;
+use crate::bench::program::{Program, free_names, sqlite};
 
 const LEASES: u32 = 100_000;
 
@@ -69,7 +69,7 @@ fn store(directory: &Path, leases: u32) -> Program {
     count_steps();
     let database = directory.join(format!("{leases}/tenure.db"));
     fill(&database, leases).unwrap();
-    Program::open(&database).unwrap()
+    Program::open(&sqlite(&database)).unwrap()
 }
 
 #[test]

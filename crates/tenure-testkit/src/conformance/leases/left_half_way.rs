@@ -2,7 +2,7 @@
 
 use tenure::{IdempotenceKey, LeaseTerms, LockSet, Mode};
 
-use crate::conformance::cancellation::{POLLS_MAX, poll_times};
+use crate::conformance::cancellation::{poll_times, poll_until_waiting, polls_max};
 use crate::stage::{Stage, TTL_LONG, patient, set, until};
 
 pub(super) fn a_lock_that_is_dropped_leaves_nothing(stage: &Stage<'_>) {
@@ -27,7 +27,8 @@ pub(super) fn a_lock_dropped_at_any_await_leaves_nothing(stage: &Stage<'_>) {
     let both = set(&[("a", Mode::Write), ("b", Mode::Write)]);
     let (first, options) = (set(&[("a", Mode::Read)]), patient());
     bo.take("b", Mode::Write);
-    for polls in 0..POLLS_MAX {
+    let polls_max = polls_max(stage);
+    for polls in 0..polls_max {
         for key in [None, Some(format!("after {polls} polls"))] {
             let key = key.map(|key| IdempotenceKey::parse(&key).unwrap());
             let terms = LeaseTerms { ttl: TTL_LONG, key };
@@ -39,8 +40,8 @@ pub(super) fn a_lock_dropped_at_any_await_leaves_nothing(stage: &Stage<'_>) {
             let mut locking = Box::pin(lock(&both));
             let done = stage.block_on(poll_times(&mut locking, polls));
             assert!(done.is_none(), "{done:?}");
-            if polls == POLLS_MAX - 1 {
-                stage.until_waiting("b", 1);
+            if polls == polls_max - 1 {
+                poll_until_waiting(stage, &mut locking, "b");
             }
             // Inside a runtime: what is left to do about the key may be done there.
             stage.block_on(async { drop(locking) });

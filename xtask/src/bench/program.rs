@@ -1,4 +1,4 @@
-//! A program that uses the store as programs do: through the keeper, with one session.
+//! A program that uses a store as programs do: through the keeper, with one session.
 
 use std::path::Path;
 
@@ -16,10 +16,10 @@ pub struct Program {
 }
 
 impl Program {
-    pub fn open(database: &Path) -> Result<Self> {
+    pub fn open(url: &str) -> Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let (keeper, session) = runtime.block_on(async {
-            let keeper = Keeper::open_with(&url(database), Settings::default()).await?;
+            let keeper = Keeper::open_with(url, Settings::default()).await?;
             let owner = Owner::parse("bench@desk").map_err(|error| anyhow!("{error}"))?;
             let session = keeper.session(SessionOptions::new(owner)).await?;
             anyhow::Ok((keeper, session))
@@ -63,8 +63,8 @@ impl Program {
     }
 }
 
-/// The address of a database.
-pub fn url(database: &Path) -> String {
+/// The address of an embedded store.
+pub fn sqlite(database: &Path) -> String {
     format!("sqlite:{}", database.display())
 }
 

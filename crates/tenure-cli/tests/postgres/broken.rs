@@ -1,0 +1,24 @@
+//! A person breaks the lock of a running command.
+
+use crate::holder::Holder;
+use crate::process::{Process, field};
+use crate::scene::{Scene, lease_of};
+use crate::world::{code, is_alive, until};
+
+#[test]
+fn the_command_under_a_broken_lock_is_stopped_and_the_next_has_it_then() {
+    let scene = Scene::new();
+    let world = &scene.world;
+    let mut holder = Holder::start(world, ["x"]);
+    let next = Process::in_line(world, "x", "next");
+    let id = field(&lease_of(world, "x"), "lease");
+    let broken = world.call(["break", &id, "--reason", "stuck", "--yes"]);
+    assert_eq!(code(&broken), 0, "{broken:?}");
+    assert_eq!(holder.code(), 79);
+    until("the command is dead", || !is_alive(holder.command));
+    next.token();
+    let entries = world.json(["audit", "--resource", "x"]);
+    let entries = entries["entries"].as_array().unwrap().clone();
+    let broken = entries.iter().find(|entry| entry["action"] == "break");
+    assert_eq!(broken.unwrap()["reason"], "stuck");
+}

@@ -1,0 +1,204 @@
+//! Every command of the contract, once, on a real server.
+
+use crate::process::{TELL, field, token};
+use crate::scene::{Scene, lease_of};
+use crate::world::{code, json, text};
+
+#[test]
+fn run_takes_the_lock_tells_the_command_and_gives_it_back() {
+    let scene = Scene::new();
+    let world = &scene.world;
+    let script = "echo $TENURE_STORE; echo $TENURE_RESOURCE; \"$TENURE\" ls --json";
+    let output = world.run(["--purpose", "nightly", "x", "--", "sh", "-c", script]);
+    assert_eq!(code(&output), 0, "{output:?}");
+    let told = text(&output.stdout);
+    let mut lines = told.lines();
+    assert_eq!(
+        lines.next(),
+        Some(&*world.store()),
+        "it must be able to connect"
+    );
+    assert_eq!(lines.next(), Some("name:x"));
+    let listing = json(lines.next().unwrap().as_bytes());
+    let lease = &listing["held"][0];
+    assert_eq!(
+        (&lease["binding"], &lease["purpose"]),
+        (&"lease".into(), &"nightly".into())
+    );
+    assert!(!lease["expires_at"].is_null(), "{lease}");
+    assert_eq!(world.json(["ls"])["held"], serde_json::json!([]));
+}
+
+#[test]
+fn the_exit_code_of_the_command_is_passed_on() {
+    let scene = Scene::new();
+    let world = &scene.world;
+    assert_eq!(code(&world.run(["x", "--", "sh", "-c", "exit 7"])), 7);
+    assert_eq!(code(&world.run(["x", "--", "no-such-command"])), 127);
+    assert!(world.is_free("x"));
+}
+
+#[test]
+fn tokens_only_go_up() {
+    let scene = Scene::new();
+    let world = &scene.world;
+    let take = || token(&world.run(["x"].into_iter().chain(TELL)));
+    let (first, second) = (take(), take());
+    assert!(second > first, "{first} {second}");
+    assert_eq!(code(&world.call(["check", "x", &second.to_string()])), 0);
+    assert_eq!(code(&world.call(["check", "x", &first.to_string()])), 77);
+}
+
+#[test]
+fn a_lease_is_taken_renewed_upgraded_downgraded_and_released_by_its_id() {
+    let scene = Scene::new();
+    let world = &scene.world;
+    let lease = world.lock([
+        "--ttl",
+        "1h",
+        "--owner",
+        "ana",
+        "--mode",
+        "upgradeable",
+        "x",
+    ]);
+    let renewed = world.json(["renew", &lease, "--ttl", "2h"]);
+    assert_eq!(renewed["leases"][0]["lease"], *lease);
+    let output = world.call(["upgrade", &lease]);
+    assert_eq!(code(&output), 0, "{output:?}");
+    assert_eq!(lease_of(world, "x")["mode"], "write");
+    assert_eq!(code(&world.call(["downgrade", &lease])), 0);
+    assert_eq!(lease_of(world, "x")["mode"], "upgradeable");
+    let foreign = world.call(["release", &lease, "--owner", "bo"]);
+    assert_eq!(code(&foreign), 77, "{foreign:?}");
+    assert_eq!(code(&world.call(["release", &lease])), 0);
+    assert_eq!(code(&world.call(["release", &lease])), 77, "it is over");
+    assert_eq!(code(&world.call(["release", "dbx9qvvmhr4nq6tx"])), 66);
+}
+
+#[test]
+fn a_lease_that_ran_out_is_taken_over_and_its_holder_is_refused() {
+    let scene = Scene::new();
+    let world = &scene.world;
+    let lease = world.lock(["--ttl", "1s", "x"]);
+    let token = token(&world.run(["--wait", "20s", "x"].into_iter().chain(TELL)));
+    assert!(token > 0);
+    for command in ["renew", "release"] {
+        let output = world.call([command, &lease]);
+        assert_eq!(code(&output), 77, "{output:?}");
+    }
+}
+
+#[test]
+fn asked_again_under_a_key_the_same_lease_comes_back() {
+    let scene = Scene::new();
+    let world = &scene.world;
+    let lock = || world.lock(["--key", "k1", "--ttl", "1h", "x"]);
+    assert_eq!(lock(), lock());
+    let other = world.call(["lock", "--key", "k1", "--ttl", "1h", "y"]);
+    assert_eq!(code(&other), 76, "{other:?}");
+}
+
+#[test]
+fn a_set_is_taken_whole_or_not_at_all() {
+    let scene = Scene::new();
+    let world = &scene.world;
+    let held = world.lock(["--ttl", "1h", "b"]);
+    let output = world.call(["lock", "--wait", "300ms", "a", "b", "c"]);
+    assert_eq!(code(&output), 75, "{output:?}");
+    assert!(text(&output.stderr).contains(&held), "{output:?}");
+    let listing = world.json(["ls"]);
+    assert_eq!(listing["held"].as_array().unwrap().len(), 1, "{listing}");
+    assert_eq!(listing["waiting"], serde_json::json!([]));
+}
+
+#[test]
+fn what_is_stale_is_recovered_and_the_record_says_so() {
+    let scene = Scene::new();
+    let world = &scene.world;
+    let lease = world.lock(["--ttl", "1s", "x"]);
+    crate::world::until("it is stale", || {
+        let found = world.json(["recover", "--dry-run"]);
+        found["leases"][0]["recoverable"] == true
+    });
+    let found = world.json(["recover"]);
+    assert_eq!(found["leases"][0]["lease"], *lease, "{found}");
+    assert_eq!(found["leases"][0]["recovered"], true, "{found}");
+    let entries = world.json(["audit", "--resource", "x"]);
+    let entries = entries["entries"].as_array().unwrap().clone();
+    let actions: Vec<String> = entries.iter().map(|entry| field(entry, "action")).collect();
+    assert_eq!(actions, ["acquire", "recover"]);
+}
+
+#[test]
+fn who_waits_and_why_is_shown() {
+    let scene = Scene::new();
+    let world = &scene.world;
+    let held = world.lock(["--ttl", "1h", "--owner", "ana", "x"]);
+    let next = crate::process::Process::in_line(world, "x", "next");
+    let listing = world.json(["ls", "x"]);
+    let waiting = &listing["waiting"][0];
+    assert_eq!(
+        waiting["blocked_by"],
+        serde_json::json!([held]),
+        "{listing}"
+    );
+    assert_eq!(waiting["position"], 1);
+    assert_eq!(code(&world.call(["release", &held])), 0);
+    next.token();
+}
+
+#[test]
+fn a_slot_is_counted_on_this_machine_whatever_the_store() {
+    let scene = Scene::new();
+    let world = &scene.world;
+    let script = "\"$TENURE\" ls slot --json";
+    let output = world.run(["--slot", "build:1", "x", "--", "sh", "-c", script]);
+    assert_eq!(code(&output), 0, "{output:?}");
+    let listing = json(&output.stdout);
+    assert_eq!(listing["held"][0]["resource"], "slot:build");
+    assert_eq!(
+        listing["held"][0]["binding"], "session",
+        "it is in another store"
+    );
+    assert!(world.path("home/.local/state/tenure/slots.db").exists());
+}
+
+#[test]
+fn doctor_says_which_store_and_proves_that_it_locks() {
+    let scene = Scene::new();
+    let world = &scene.world;
+    let output = world.call(["doctor", "--json"]);
+    let document = json(&output.stdout);
+    let checks = document["checks"].as_array().unwrap();
+    let bad: Vec<_> = checks.iter().filter(|check| check["ok"] != true).collect();
+    assert!(bad.is_empty(), "{bad:?}");
+    assert_eq!(code(&output), 0);
+    assert!(field(&document, "store").starts_with("postgres://postgres@"));
+    let names: Vec<String> = checks.iter().map(|check| field(check, "name")).collect();
+    for name in [
+        "server",
+        "clock",
+        "pooler",
+        "permissions",
+        "schema",
+        "connections",
+        "exclusion",
+    ] {
+        assert!(
+            names.iter().any(|known| known == name),
+            "{name} is not in {names:?}"
+        );
+    }
+}
+
+#[test]
+fn a_nested_run_knows_what_the_outer_one_holds() {
+    let scene = Scene::new();
+    let world = &scene.world;
+    let inner = |flags: &str| format!("\"$TENURE\" run {flags} x -- true");
+    let again = world.run(["x", "--", "sh", "-c", &inner("--no-wait")]);
+    assert_eq!(code(&again), 76, "{again:?}");
+    let reused = world.run(["x", "--", "sh", "-c", &inner("--reuse")]);
+    assert_eq!(code(&reused), 0, "{reused:?}");
+}

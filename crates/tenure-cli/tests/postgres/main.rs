@@ -1,0 +1,27 @@
+//! The command on PostgreSQL: a real server, real processes, and what can go wrong between them.
+
+// All of it is test code, helpers included.
+#![allow(clippy::unwrap_used)]
+
+mod advisory;
+mod broken;
+mod commands;
+mod cut_off;
+mod documents;
+mod handover;
+#[path = "../cli/holder.rs"]
+#[allow(dead_code, reason = "shared with the other tests of the command")]
+mod holder;
+mod passwords;
+mod paused;
+mod pooler;
+#[path = "../sqlite/process.rs"]
+#[allow(dead_code, reason = "shared with the other tests of the command")]
+mod process;
+mod refusals;
+mod run_killed;
+mod scene;
+mod survived;
+#[path = "../cli/world.rs"]
+#[allow(dead_code, reason = "shared with the other tests of the command")]
+mod world;

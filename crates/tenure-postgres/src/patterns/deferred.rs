@@ -1,0 +1,39 @@
+//! Something done later, if it is still to be done.
+//!
+//! 1. Wait, without the lock: others go on meanwhile.
+//! 2. Take the lock.
+//! 3. Read anew, under the lock: another may have done it.
+//! 4. Act on what was read, still under the lock.
+//!
+//! A crash in 1 to 3 has changed nothing. One in 4 leaves what the application's transaction says.
+
+use std::future::Future;
+
+use tenure_core::{Error, Result};
+
+use super::{refreshed, under};
+use crate::Guard;
+
+/// Acts after a wait, unless it is no longer to be done by then: None.
+///
+/// `lock` is a lock that is not yet asked for, such as `locks.lock(Namespace::AGENT, id, DEFAULT_WAIT)`: a future does nothing
+/// until it is awaited, which is after the wait. `reread` answers what is still to be done.
+///
+/// # Errors
+///
+/// Those of the lock, of [`under`], and of the two.
+pub async fn deferred<S, T, E, R, A>(
+    wait: impl Future<Output = ()>,
+    lock: impl Future<Output = Result<Guard>>,
+    reread: impl FnOnce() -> R,
+    act: impl FnOnce(S) -> A,
+) -> Result<Option<T>, E>
+where
+    E: From<Error>,
+    R: Future<Output = Result<Option<S>, E>>,
+    A: Future<Output = Result<T, E>>,
+{
+    wait.await;
+    let guard = lock.await?;
+    under(guard, refreshed(reread, act)).await
+}

@@ -1,0 +1,64 @@
+//! Expensive work on a row, done by one.
+//!
+//! 1. Lock the row without waiting, inside a savepoint. Somebody else has it: back to the savepoint, so that the caller's
+//!    transaction goes on, and nothing is done.
+//! 2. Look at the row as it is now. It is done: that is the answer.
+//! 3. Work. The row stays locked until the caller's transaction ends, so the caller writes the result in it.
+//!
+//! A crash at any step ends the transaction, and frees the row for the next one.
+
+use std::future::Future;
+
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Error, Row, Transaction};
+
+/// Works on a row unless somebody else does so at this moment, or there is no such row: None.
+///
+/// `select` finds one row by its parameters, without a lock clause: ` FOR UPDATE NOWAIT` is added. `done` answers what is
+/// there already, and then no work is done. The caller writes what the work answers in the same transaction, and commits.
+///
+/// # Errors
+///
+/// Those of the database, other than that the row is locked, and the work's own.
+pub async fn once<T, E, W>(
+    transaction: &mut Transaction<'_>,
+    select: &str,
+    parameters: &[&(dyn ToSql + Sync)],
+    done: impl FnOnce(&Row) -> Option<T>,
+    work: impl FnOnce(Row) -> W,
+) -> Result<Option<T>, E>
+where
+    E: From<Error>,
+    W: Future<Output = Result<T, E>>,
+{
+    let Some(row) = lock_row(transaction, select, parameters).await? else {
+        return Ok(None);
+    };
+    match done(&row) {
+        Some(there) => Ok(Some(there)),
+        None => work(row).await.map(Some),
+    }
+}
+
+/// The row, locked, as it is now; None if it is not there or somebody else has it.
+async fn lock_row(
+    transaction: &mut Transaction<'_>,
+    select: &str,
+    parameters: &[&(dyn ToSql + Sync)],
+) -> Result<Option<Row>, Error> {
+    let savepoint = transaction.savepoint("tenure_once").await?;
+    let locking = format!("{select} FOR UPDATE NOWAIT");
+    match savepoint.query_opt(&locking, parameters).await {
+        Ok(row) => {
+            // The lock stays: it belongs to the outer transaction then.
+            savepoint.commit().await?;
+            Ok(row)
+        }
+        Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
+            savepoint.rollback().await?;
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,25 @@
+//! Refresh before check.
+
+use std::future::Future;
+
+/// Reads anew, and acts only on what that says is still to be done; None if nothing is.
+///
+/// `reread` goes to the database, never to what the program has in memory, and answers what is to be worked
+/// on, or None. Under the lock that all who change it take, nobody can change it in between.
+///
+/// # Errors
+///
+/// Those of the two.
+pub async fn refreshed<S, T, E, R, A>(
+    reread: impl FnOnce() -> R,
+    act: impl FnOnce(S) -> A,
+) -> Result<Option<T>, E>
+where
+    R: Future<Output = Result<Option<S>, E>>,
+    A: Future<Output = Result<T, E>>,
+{
+    match reread().await? {
+        None => Ok(None),
+        Some(state) => act(state).await.map(Some),
+    }
+}

@@ -1,0 +1,57 @@
+//! One after the other, by entity.
+
+use std::future::Future;
+
+use tenure_core::{Error, Result, Token};
+
+use crate::{AdvisoryLocks, DEFAULT_WAIT, Guard, Namespace};
+
+/// Runs work while the exclusive lock of an entity is held: whoever comes meanwhile for the same entity waits, for
+/// 15 s at most, and then finds what the work left. Others are not held up.
+///
+/// The work gets the fencing token, and reads what it needs itself, under the lock.
+///
+/// # Errors
+///
+/// As [`Session::lock`](crate::Session::lock), and as [`under`].
+pub async fn serialise<T, E, W>(
+    locks: &AdvisoryLocks,
+    namespace: Namespace,
+    id: i32,
+    work: impl FnOnce(Token) -> W,
+) -> Result<T, E>
+where
+    E: From<Error>,
+    W: Future<Output = Result<T, E>>,
+{
+    let guard = locks.lock(namespace, id, DEFAULT_WAIT).await?;
+    let token = guard.token();
+    under(guard, work(token)).await
+}
+
+/// Runs work under a lock, and gives the lock back whatever comes of it.
+///
+/// # Errors
+///
+/// The work's own; `Lost` if the lock was lost meanwhile: the work is dropped then; `HalfWay` if the work was done, but
+/// whether the lock was held to the end is not known.
+pub async fn under<T, E>(guard: Guard, work: impl Future<Output = Result<T, E>>) -> Result<T, E>
+where
+    E: From<Error>,
+{
+    let worked = tokio::select! {
+        // A loss counts before a result of the same moment.
+        biased;
+        lost = guard.lost() => return Err(lost.into()),
+        worked = work => worked,
+    };
+    let released = guard.release().await;
+    match (worked, released) {
+        (Ok(told), Ok(())) => Ok(told),
+        (Ok(_), Err(error)) => Err(E::from(Error::HalfWay {
+            done: "the work under the lock was done".into(),
+            source: Box::new(error),
+        })),
+        (Err(error), _) => Err(error),
+    }
+}

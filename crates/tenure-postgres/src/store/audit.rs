@@ -1,0 +1,221 @@
+//! The record of who did what. The database itself refuses to change or delete an entry.
+//!
+//! # Order
+//!
+//! Entries are numbered when they are written and seen when their transaction commits, so one may appear before
+//! another with a lower number. Those of one resource never do: its row is locked from before the number
+//! is drawn until the commit. A page that ends at such a gap, where something may still appear, ends before it,
+//! so that whoever reads on by its cursor misses nothing. A gap that is older than [`IN_FLIGHT`] stays
+//! empty: it was a transaction that was taken back.
+
+use std::time::{Duration, SystemTime};
+
+use tenure_core::audit::{Action, AuditPage, AuditQuery, Entry};
+use tenure_core::leases::grace;
+use tenure_core::{Error, LeaseId, Owner, Resource, Result, Timestamp, Token, duration};
+use tokio_postgres::Row;
+
+use super::inner::Inner;
+use super::moment::Moment;
+use super::row::{LeaseRow, column, owner, parsed, text, time, token};
+use super::sql::{Asked, Sql, values};
+
+/// A page has at most this many unless the query says otherwise.
+const LIMIT_DEFAULT: usize = 1000;
+/// So many rows are stepped over by one statement.
+const WINDOW: usize = 10_000;
+/// So many rows are stepped over by one call.
+const ROWS_MAX: usize = 50_000;
+/// No transaction of ours takes longer: the server ends one that idles.
+const IN_FLIGHT: Duration = Duration::from_secs(15);
+
+pub(super) const OFFER_LAPSED: &str = "offered to a waiter that did not take it up in 5s";
+
+/// One entry to be written.
+pub(super) struct Line<'a> {
+    pub(super) action: Action,
+    pub(super) resource: &'a Resource,
+    pub(super) lease: &'a LeaseId,
+    pub(super) token: Token,
+    pub(super) owner: &'a Owner,
+    pub(super) actor: &'a Owner,
+    pub(super) reason: Option<&'a str>,
+    /// A lease ended with it.
+    pub(super) ends: bool,
+}
+
+/// Appends an entry, in the transaction of what it tells of.
+pub(super) fn append(line: &Line<'_>, moment: &Moment) -> Asked<'static> {
+    const INSERT: &str = "INSERT INTO tenure.audit \
+        (at, action, resource, lock_id, token, owner, actor, reason, ends) \
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+    Asked::new(
+        INSERT,
+        values![
+            moment.at(),
+            line.action.as_str(),
+            line.resource.to_string(),
+            line.lease.to_string(),
+            line.token.get().cast_signed(),
+            line.owner.to_string(),
+            line.actor.to_string(),
+            line.reason.map(str::to_owned),
+            line.ends,
+        ],
+    )
+}
+
+/// Why an offer to a dead process is over.
+pub(super) fn session_ended(held: &LeaseRow) -> String {
+    format!("session {} has not been seen for 15s", held.lease.session)
+}
+
+/// Why a stale lease could be recovered: the conditions that held.
+pub(super) fn recovered(held: &LeaseRow, moment: &Moment) -> String {
+    let ago = |at: Timestamp| duration::show(moment.wall().since(at));
+    let expired = held.lease.expires_at.map_or_else(String::new, ago);
+    format!(
+        "expired {expired} ago; heartbeat {} ago, older than {}; no active job claims it",
+        ago(held.lease.heartbeat_at),
+        duration::show(grace(held.ttl)),
+    )
+}
+
+/// What is said of a holder that let its time to stop run out.
+pub(super) fn not_confirmed(held: &LeaseRow) -> String {
+    let note = held.note.as_deref().unwrap_or("broken");
+    format!("{note}; its stop was not confirmed within 10s")
+}
+
+impl Inner {
+    /// One page, oldest first. The record is read in windows of numbers, at most 50,000 rows a
+    /// call: where few of them are wanted, a page is short and has a cursor all the same.
+    ///
+    /// Relies on no isolation: entries are never changed.
+    pub(super) async fn read_audit(&self, query: &AuditQuery) -> Result<AuditPage> {
+        self.settled().await;
+        self.retrying(|| self.read_audit_once(query)).await
+    }
+
+    async fn read_audit_once(&self, query: &AuditQuery) -> Result<AuditPage> {
+        const SELECT: &str = "SELECT seq, at, action, resource, lock_id, token, owner, actor, \
+            reason FROM tenure.audit WHERE seq > $1 AND seq <= $2 \
+            AND ($3::text IS NULL OR resource = $3) AND ($4::timestamptz IS NULL OR at >= $4) \
+            ORDER BY seq LIMIT $5";
+        let limit = query.limit.unwrap_or(LIMIT_DEFAULT).max(1);
+        let mut after = cursor(query)?;
+        let resource = query.resource.as_ref().map(Resource::as_str);
+        let since = query.since.map(at_least);
+        let sql = self.lend().await?;
+        let last = last(&sql).await?;
+        let mut told: Vec<(i64, Entry)> = Vec::new();
+        for _ in 0..ROWS_MAX / WINDOW {
+            let window = after.saturating_add(WINDOW as i64);
+            let left = WINDOW.min(limit - told.len());
+            let asked = values![after, window, resource, since, left as i64];
+            let rows = sql.rows(&Asked::new(SELECT, asked)).await?;
+            for row in &rows {
+                told.push((column(row, 0)?, entry(row)?));
+            }
+            after = match told.last() {
+                Some((seq, _)) if rows.len() == left => *seq,
+                _ => window,
+            };
+            if after >= last {
+                return Ok(page(told, None));
+            }
+            if told.len() == limit {
+                break;
+            }
+        }
+        let sure = sure_to(&sql, last).await?.unwrap_or(after);
+        // Where nothing would be left to show, going on matters more.
+        if told.first().is_some_and(|(seq, _)| *seq <= sure) {
+            told.retain(|(seq, _)| *seq <= sure);
+            after = after.min(sure);
+        }
+        Ok(page(told, Some(after.to_string())))
+    }
+
+    /// How a lease ended.
+    pub(super) async fn how_it_ended(&self, lease: &LeaseId) -> Result<Option<String>> {
+        const SELECT: &str = "SELECT at, action, actor, reason FROM tenure.audit \
+            WHERE lock_id = $1 AND ends LIMIT 1";
+        let asked = Asked::new(SELECT, values![lease.as_str()]);
+        let Some(row) = self.lend().await?.row(&asked).await? else {
+            return Ok(None);
+        };
+        let (at, action, actor) = (time(&row, 0)?, text(&row, 1)?, text(&row, 2)?);
+        let reason: Option<String> = column(&row, 3)?;
+        let done = match Action::parse(&action) {
+            Some(Action::Release) => format!("released by {actor} at {at}"),
+            Some(Action::Recover) => format!("recovered by {actor} at {at}"),
+            Some(Action::Lost) => format!("taken away at {at}"),
+            _ => format!("{action} by {actor} at {at}"),
+        };
+        Ok(Some(match reason {
+            Some(reason) => format!("{done} ({reason})"),
+            None => done,
+        }))
+    }
+}
+
+fn page(told: Vec<(i64, Entry)>, next: Option<String>) -> AuditPage {
+    AuditPage {
+        entries: told.into_iter().map(|(_, entry)| entry).collect(),
+        next,
+    }
+}
+
+fn cursor(query: &AuditQuery) -> Result<i64> {
+    let Some(cursor) = &query.after else {
+        return Ok(0);
+    };
+    cursor.parse().map_err(|_| {
+        Error::BadInput(format!(
+            "bad cursor {cursor:?}: take it from `next` of the page before"
+        ))
+    })
+}
+
+/// The number of the last entry.
+async fn last(sql: &Sql) -> Result<i64> {
+    const LAST: &str = "SELECT max(seq) FROM tenure.audit";
+    let row = sql.row(&Asked::new(LAST, values![])).await?;
+    let last = row.map(|row| column::<Option<i64>>(&row, 0)).transpose()?;
+    Ok(last.flatten().unwrap_or_default())
+}
+
+/// The entry before the first gap in which another may still appear; None if there is no such gap.
+async fn sure_to(sql: &Sql, last: i64) -> Result<Option<i64>> {
+    const SURE: &str = "SELECT min(told.before) FROM (SELECT seq, at, lag(seq) OVER (ORDER BY seq) \
+        AS before FROM tenure.audit WHERE seq > $1) AS told WHERE told.seq > told.before + 1 \
+        AND told.at > pg_catalog.clock_timestamp() - $2 * interval '1 second'";
+    let asked = values![last.saturating_sub(WINDOW as i64), IN_FLIGHT.as_secs_f64()];
+    let row = sql.row(&Asked::new(SURE, asked)).await?;
+    let sure = row.map(|row| column::<Option<i64>>(&row, 0)).transpose()?;
+    Ok(sure.flatten())
+}
+
+fn entry(row: &Row) -> Result<Entry> {
+    let word = text(row, 2)?;
+    let action = Action::parse(&word);
+    Ok(Entry {
+        at: time(row, 1)?,
+        action: action.ok_or_else(|| Error::Corrupt {
+            path: "tenure.audit".into(),
+            problem: format!("unknown action {word:?}"),
+        })?,
+        resource: parsed(row, 3)?,
+        lease: parsed(row, 4)?,
+        token: token(row, 5)?,
+        owner: owner(row, 6)?,
+        actor: owner(row, 7)?,
+        reason: column(row, 8)?,
+    })
+}
+
+fn at_least(since: Timestamp) -> SystemTime {
+    let millis = u64::try_from(since.as_millis()).unwrap_or(0);
+    SystemTime::UNIX_EPOCH + Duration::from_millis(millis)
+}

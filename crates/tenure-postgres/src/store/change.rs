@@ -1,0 +1,365 @@
+//! The changes of a decision, as statements of a step: one or two for each, sent with its commit.
+//!
+//! Each statement finds its row by a key that the step has read under the lock of the resource, so none misses, and
+//! none needs an answer. What a lease is after its change is noted in what the step has loaded.
+//!
+//! What `decide` knows as bound to its session is here an offer, which ends with its process. Every other grant is
+//! lease-bound from its first moment: it begins with the time to live of the store.
+
+use std::time::Duration;
+
+use tenure_core::audit::Action;
+use tenure_core::decide::{Bound, Change, End, Holder, Life, Standing, Waiter};
+use tenure_core::leases::grace;
+use tenure_core::{
+    Binding, Error, Lease, LeaseId, LeaseState, Mode, Request, Result, Token, UpgradeRequest,
+};
+
+use super::audit;
+use super::moment::{Moment, shown, written};
+use super::row::{LeaseRow, millis, signed};
+use super::sql::{Asked, values};
+use super::step::Step;
+
+/// Who asks, if what it asks for may be granted or queued.
+#[derive(Clone, Copy)]
+pub(super) enum Newcomer<'a> {
+    /// For a new lease.
+    Lease(&'a Request),
+    /// For an upgrade.
+    Upgrade(&'a UpgradeRequest),
+    /// Nobody new.
+    None,
+}
+
+impl Step<'_> {
+    /// Notes changes, to be written with the commit. The lease that was granted to the newcomer, if one was.
+    pub(super) fn write(
+        &mut self,
+        changes: &[Change],
+        newcomer: Newcomer<'_>,
+    ) -> Result<Option<Lease>> {
+        let mut granted = None;
+        for change in changes {
+            match change {
+                Change::Grant(holder) => match newcomer {
+                    Newcomer::Lease(request) if request.lease == holder.lease => {
+                        granted = Some(self.grant(request)?);
+                    }
+                    _ => self.offer(holder)?,
+                },
+                Change::SetMode {
+                    lease,
+                    mode,
+                    upgraded,
+                } => self.set_mode(lease, *mode, *upgraded, newcomer)?,
+                // To get its time is to be held.
+                Change::SetStanding { lease, .. } if binds(changes, lease) => {}
+                Change::SetStanding { lease, standing } => self.set_standing(lease, *standing)?,
+                Change::SetBinding { lease, binding } => self.set_binding(lease, *binding)?,
+                Change::Remove { lease, end } => {
+                    let held = self.lease_of(lease)?.clone();
+                    self.end(&held, *end);
+                }
+                Change::Enqueue(waiter) => self.enqueue(waiter, newcomer)?,
+                // A waiter that is granted is still needed: its row becomes the lease.
+                Change::Dequeue(lease) if grants(changes, lease) => {}
+                Change::Dequeue(lease) => self.dequeue(lease),
+            }
+            self.state_mut().apply(change);
+        }
+        Ok(granted)
+    }
+
+    /// Grants to who asks, at once.
+    fn grant(&mut self, request: &Request) -> Result<Lease> {
+        const INSERT: &str = "INSERT INTO tenure.dal_locks (lock_id, owner, lease_expires, heartbeat_ts, \
+            metadata, resource, mode, session, process, token, acquired_at, state, ttl_ms, pid, host, \
+            command, purpose) \
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $4, 'held', $11, $12, $13, $14, $15)";
+        let token = self.token_for(request.mode)?;
+        let ttl = self.store.ttl();
+        let expires = self.moment.now().saturating_add(millis(ttl));
+        let lease = begin(request, token, &self.moment, Some(expires));
+        self.add(Asked::new(
+            INSERT,
+            values![
+                lease.lease.to_string(),
+                lease.owner.to_string(),
+                written(expires),
+                self.moment.at(),
+                lease.metadata.as_ref().map(ToString::to_string),
+                lease.resource.to_string(),
+                lease.mode.as_str(),
+                lease.session.to_string(),
+                self.store.process().to_owned(),
+                signed(token),
+                millis(ttl).cast_signed(),
+                i64::from(lease.pid),
+                lease.host.clone(),
+                lease.command.clone(),
+                lease.purpose.clone(),
+            ],
+        ));
+        self.audit(Action::Acquire, &lease, None, false);
+        Ok(lease)
+    }
+
+    /// Grants to the next in line: the row of the waiter becomes that of an offer, and its process is told.
+    fn offer(&mut self, holder: &Holder) -> Result<()> {
+        const MOVE: &str = "WITH w AS (DELETE FROM tenure.waiters WHERE place = $1 RETURNING *) \
+            INSERT INTO tenure.dal_locks (lock_id, owner, heartbeat_ts, metadata, resource, mode, session, \
+            process, token, acquired_at, state, until, ttl_ms, pid, host, command, purpose) \
+            SELECT lock_id, owner, $2, metadata, resource, mode, session, process, $3, $2, 'offered', $4, \
+            ttl_ms, pid, host, command, purpose FROM w";
+        let waiter = self.loaded.waiter(&holder.lease).cloned();
+        let waiter = waiter.ok_or_else(|| Error::Internal("a grant to nobody".into()))?;
+        let until = match holder.standing {
+            Standing::Offered { until } => written(until),
+            Standing::Held | Standing::Revoking { .. } => None,
+        };
+        let token = self.token_for(holder.mode)?;
+        let values = values![waiter.place, self.moment.at(), signed(token), until];
+        self.add(Asked::new(MOVE, values));
+        let line = audit::Line {
+            action: Action::Acquire,
+            resource: &waiter.resource,
+            lease: &holder.lease,
+            token,
+            owner: &waiter.owner,
+            actor: self.actor.as_ref().unwrap_or(&waiter.owner),
+            reason: Some("next in line"),
+            ends: false,
+        };
+        let entry = audit::append(&line, &self.moment);
+        self.add(entry);
+        self.wake(&waiter.process, &holder.lease);
+        Ok(())
+    }
+
+    fn set_mode(
+        &mut self,
+        id: &LeaseId,
+        mode: Mode,
+        upgraded: bool,
+        newcomer: Newcomer<'_>,
+    ) -> Result<()> {
+        const UPDATE: &str = "UPDATE tenure.dal_locks SET mode = $2, upgraded = $3, token = $4, \
+            upgraded_by = $5 WHERE lock_id = $1";
+        let mut token = self.lease_of(id)?.lease.token;
+        if mode.is_exclusive() {
+            token = self.token_for(mode)?;
+        }
+        // Whoever asks now, or waited for it.
+        let asks = match newcomer {
+            Newcomer::Upgrade(request) if request.lease == *id => {
+                Some(request.asker.session.clone())
+            }
+            _ => None,
+        };
+        let waiter = self.loaded.waiter(id);
+        let waiter = waiter.filter(|row| row.waiter.life == Life::Alive);
+        let by = asks.or_else(|| waiter.map(|waiter| waiter.session.clone()));
+        let by = by.filter(|_| upgraded);
+        self.add(Asked::new(
+            UPDATE,
+            values![
+                id.to_string(),
+                mode.as_str(),
+                upgraded,
+                signed(token),
+                by.as_ref().map(ToString::to_string),
+            ],
+        ));
+        let held = self.lease_to_change(id)?;
+        held.lease.mode = mode;
+        held.lease.token = token;
+        held.holder.mode = mode;
+        held.holder.upgraded = upgraded;
+        held.upgraded_by = by;
+        let lease = held.lease.clone();
+        let action = match mode {
+            Mode::Write => Action::Upgrade,
+            Mode::Read | Mode::Upgradeable => Action::Downgrade,
+        };
+        self.audit(action, &lease, None, false);
+        Ok(())
+    }
+
+    /// A lease is taken up, or is being broken. One that is taken up has its time from then on.
+    fn set_standing(&mut self, id: &LeaseId, standing: Standing) -> Result<()> {
+        const UPDATE: &str =
+            "UPDATE tenure.dal_locks SET state = $2, until = $3 WHERE lock_id = $1";
+        let (word, until, state) = match standing {
+            Standing::Held => {
+                let ttl = self.lease_of(id)?.ttl;
+                return self.set_binding(id, self.time_of(ttl));
+            }
+            Standing::Offered { until } => ("offered", until, LeaseState::Offered),
+            Standing::Revoking { until } => ("revoking", until, LeaseState::Revoking),
+        };
+        self.add(Asked::new(
+            UPDATE,
+            values![id.to_string(), word, written(until)],
+        ));
+        let held = self.lease_to_change(id)?;
+        held.lease.state = state;
+        held.holder.standing = standing;
+        Ok(())
+    }
+
+    fn time_of(&self, ttl: Duration) -> Bound {
+        let now = self.moment.now();
+        Bound::Lease {
+            expires: now.saturating_add(millis(ttl)),
+            stale: now.saturating_add(millis(grace(ttl))),
+            claimed: false,
+        }
+    }
+
+    fn set_binding(&mut self, id: &LeaseId, binding: Bound) -> Result<()> {
+        const UPDATE: &str = "UPDATE tenure.dal_locks SET lease_expires = $2, heartbeat_ts = $3, \
+            ttl_ms = $4, state = 'held', until = NULL WHERE lock_id = $1";
+        let Bound::Lease { expires, .. } = binding else {
+            return Err(Error::Internal("a lease does not lose its time".into()));
+        };
+        let now = self.moment;
+        let ttl = expires.saturating_sub(now.now());
+        let values = values![
+            id.to_string(),
+            written(expires),
+            now.at(),
+            ttl.cast_signed()
+        ];
+        self.add(Asked::new(UPDATE, values));
+        let held = self.lease_to_change(id)?;
+        held.ttl = Duration::from_millis(ttl);
+        held.lease.expires_at = Some(shown(expires));
+        held.lease.heartbeat_at = now.wall();
+        held.lease.state = LeaseState::Held;
+        held.holder.binding = binding;
+        held.holder.standing = Standing::Held;
+        Ok(())
+    }
+
+    /// Ends a lease, and says how in the audit.
+    pub(super) fn end(&mut self, held: &LeaseRow, end: End) {
+        const DELETE: &str = "WITH c AS (DELETE FROM tenure.lease_claims WHERE lock_id = $1) \
+            DELETE FROM tenure.dal_locks WHERE lock_id = $1";
+        let id = &held.lease.lease;
+        self.state_mut()
+            .holders
+            .retain(|holder| holder.lease != *id);
+        self.add(Asked::new(DELETE, values![id.to_string()]));
+        let (action, reason) = match end {
+            End::Released => (Action::Release, None),
+            End::SessionEnded => (Action::SessionEnded, Some(audit::session_ended(held))),
+            End::Recovered => (Action::Recover, Some(audit::recovered(held, &self.moment))),
+            End::OfferLapsed => (Action::Expire, Some(audit::OFFER_LAPSED.to_owned())),
+            End::Broken => (Action::Lost, Some(audit::not_confirmed(held))),
+        };
+        self.audit(action, &held.lease, reason.as_deref(), true);
+        // Whoever waits to take it up, or still relies on it, hears that it is over.
+        if end != End::Released {
+            self.wake(&held.process, id);
+        }
+    }
+
+    fn enqueue(&mut self, waiter: &Waiter, newcomer: Newcomer<'_>) -> Result<()> {
+        const INSERT: &str = "INSERT INTO tenure.waiters (lock_id, resource, want, mode, capacity, session, \
+            holder_session, process, owner, since, deadline, ttl_ms, pid, host, command, purpose, metadata) \
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
+        let (want, request, asker) = match newcomer {
+            Newcomer::Lease(request) => ("lease", Some(request), &request.asker),
+            Newcomer::Upgrade(upgrade) => ("upgrade", None, &upgrade.asker),
+            Newcomer::None => return Err(Error::Internal("nobody to queue".into())),
+        };
+        let metadata = request.and_then(|request| request.metadata.as_ref());
+        let capacity = request.and_then(|request| request.capacity);
+        let values = values![
+            waiter.lease.to_string(),
+            self.resource()?.to_string(),
+            want,
+            waiter.want.mode().as_str(),
+            capacity.map(i64::from),
+            asker.session.to_string(),
+            // Whoever waits to upgrade asks for the session that holds the lease.
+            waiter.session.to_string(),
+            self.store.process().to_owned(),
+            asker.owner.to_string(),
+            self.moment.at(),
+            written(waiter.deadline),
+            millis(self.store.ttl()).cast_signed(),
+            i64::from(asker.pid),
+            asker.host.clone(),
+            asker.command.clone(),
+            request.and_then(|request| request.purpose.clone()),
+            metadata.map(ToString::to_string),
+        ];
+        self.add(Asked::new(INSERT, values));
+        Ok(())
+    }
+
+    /// Takes a waiter out of the line. One that has time left is told: that its lease is upgraded, or that it waits in vain.
+    fn dequeue(&mut self, id: &LeaseId) {
+        const DELETE: &str = "DELETE FROM tenure.waiters WHERE place = $1";
+        // Queued by this very decision and out of time already: it was never written.
+        let Some(row) = self.loaded.waiter(id).cloned() else {
+            return;
+        };
+        self.add(Asked::new(DELETE, values![row.place]));
+        if row.waiter.deadline > self.moment.now() {
+            self.wake(&row.process, id);
+        }
+    }
+
+    fn lease_of(&self, id: &LeaseId) -> Result<&LeaseRow> {
+        self.loaded.lease(id).ok_or_else(|| not_there(id))
+    }
+
+    fn lease_to_change(&mut self, id: &LeaseId) -> Result<&mut LeaseRow> {
+        self.loaded.lease_mut(id).ok_or_else(|| not_there(id))
+    }
+}
+
+fn not_there(id: &LeaseId) -> Error {
+    Error::Internal(format!("a change to lease {id}, which is not there"))
+}
+
+fn grants(changes: &[Change], lease: &LeaseId) -> bool {
+    let is = |change: &Change| matches!(change, Change::Grant(holder) if holder.lease == *lease);
+    changes.iter().any(is)
+}
+
+fn binds(changes: &[Change], id: &LeaseId) -> bool {
+    let is = |change: &Change| matches!(change, Change::SetBinding { lease, .. } if lease == id);
+    changes.iter().any(is)
+}
+
+/// The lease of a request, granted now.
+pub(super) fn begin(
+    request: &Request,
+    token: Token,
+    moment: &Moment,
+    expires: Option<tenure_core::decide::Millis>,
+) -> Lease {
+    let asker = &request.asker;
+    Lease {
+        lease: request.lease.clone(),
+        resource: request.resource.clone(),
+        mode: request.mode,
+        owner: asker.owner.clone(),
+        session: asker.session.clone(),
+        token,
+        acquired_at: moment.wall(),
+        expires_at: expires.map(shown),
+        heartbeat_at: moment.wall(),
+        binding: Binding::Lease,
+        state: LeaseState::Held,
+        pid: asker.pid,
+        host: asker.host.clone(),
+        command: asker.command.clone(),
+        purpose: request.purpose.clone(),
+        metadata: request.metadata.clone(),
+    }
+}

@@ -1,0 +1,117 @@
+//! Who claims a lease: an active job keeps its lease from being recovered.
+//!
+//! A claim counts only while the process that made it is seen (`ear`): a job claims for as
+//! long as its own worker lives. Whoever wants to recover looks at that moment; where a resource is loaded for a
+//! decision, the same statement does (`load`).
+//!
+//! # The steps of a claim
+//!
+//! 1. The process is seen (`stays`). A crash here leaves nothing but that, for a few seconds.
+//! 2. The row of the resource is locked, so that nobody recovers the lease meanwhile, and the lease is looked for.
+//! 3. The claim is written and committed. From here on the lease is safe.
+//!
+//! It ends with the lease (`change`), by [`Inner::drop_claim`], with its session, or by silence.
+
+use std::sync::Arc;
+
+use tenure_core::{Asker, Error, LeaseId, Result, SessionId};
+
+use super::inner::Inner;
+use super::row::text;
+use super::sql::{Asked, Flush, Sql, values};
+
+/// The longest name of a claimant, in bytes.
+const CLAIMANT_BYTES_MAX: usize = 200;
+
+/// An active claimant of each of some leases that have one. Relies on no isolation: what is told is for people.
+pub(super) async fn claimants(sql: &Sql, leases: &[&str]) -> Result<Vec<(String, String)>> {
+    const SELECT: &str = "SELECT DISTINCT ON (c.lock_id) c.lock_id, c.claimant \
+        FROM tenure.lease_claims AS c JOIN tenure.processes AS p USING (process) \
+        WHERE c.lock_id = ANY ($1) \
+        AND p.seen_at > pg_catalog.clock_timestamp() - interval '15 seconds' \
+        ORDER BY c.lock_id, c.claimant";
+    let rows = sql.rows(&Asked::new(SELECT, values![leases])).await?;
+    let read = |row| Ok((text(row, 0)?, text(row, 1)?));
+    rows.iter().map(read).collect()
+}
+
+impl Inner {
+    pub(super) async fn add_claim(
+        &self,
+        lease: &LeaseId,
+        claimant: &str,
+        asker: &Arc<Asker>,
+    ) -> Result<()> {
+        if claimant.is_empty() || claimant.len() > CLAIMANT_BYTES_MAX {
+            return Err(Error::BadInput(format!(
+                "a claimant is 1 to {CLAIMANT_BYTES_MAX} bytes long"
+            )));
+        }
+        self.stays.keep(&self.ear, &asker.session).await?;
+        let claimed = self.retrying(|| self.claim_once(lease, claimant, &asker.session));
+        match claimed.await? {
+            true => Ok(()),
+            false => Err(self.over(lease)),
+        }
+    }
+
+    /// Whether the lease is there.
+    async fn claim_once(
+        &self,
+        lease: &LeaseId,
+        claimant: &str,
+        session: &SessionId,
+    ) -> Result<bool> {
+        // The lock keeps the lease where it is: nobody ends one without it. The second statement has a
+        // snapshot of its own, taken after the first has the lock.
+        const LOCK: &str = "SELECT 1 FROM tenure.resources WHERE resource = \
+            (SELECT resource FROM tenure.dal_locks WHERE lock_id = $1) FOR UPDATE";
+        const FIND: &str = "SELECT 1 FROM tenure.dal_locks WHERE lock_id = $1";
+        const INSERT: &str = "INSERT INTO tenure.lease_claims \
+            (lock_id, claimant, session, process, made_at) \
+            VALUES ($1, $2, $3, $4, pg_catalog.clock_timestamp()) \
+            ON CONFLICT (lock_id, claimant) DO UPDATE SET session = excluded.session, \
+            process = excluded.process, made_at = excluded.made_at";
+        let find = [
+            Asked::new(LOCK, values![lease.as_str()]),
+            Asked::new(FIND, values![lease.as_str()]),
+        ];
+        let (transaction, found) = self.begin(&find).await?;
+        if found.last().is_none_or(Vec::is_empty) {
+            transaction.roll_back().await?;
+            return Ok(false);
+        }
+        let row = values![lease.as_str(), claimant, session.as_str(), self.process()];
+        let insert = [Asked::new(INSERT, row)];
+        transaction.commit(&insert, Flush::Now).await?;
+        Ok(true)
+    }
+
+    pub(super) async fn drop_claim(&self, lease: &LeaseId, claimant: &str) -> Result<()> {
+        const DELETE: &str = "DELETE FROM tenure.lease_claims WHERE lock_id = $1 AND claimant = $2";
+        let drop_once = || async {
+            let asked = Asked::new(DELETE, values![lease.as_str(), claimant]);
+            self.lend().await?.rows(&asked).await.map(drop)
+        };
+        self.retrying(drop_once).await
+    }
+
+    /// Ends what a session of this process is counted on for. It has nothing else in the store.
+    pub(super) fn leave(&self, session: &SessionId) {
+        const DELETE: &str = "DELETE FROM tenure.lease_claims WHERE session = $1";
+        if !self.stays.end(session) {
+            return;
+        }
+        let (Some(store), session) = (self.itself.upgrade(), session.clone()) else {
+            return;
+        };
+        // Where it fails, others find out when the process is not seen any more.
+        self.leave_behind(async move {
+            let forget = || async {
+                let asked = Asked::new(DELETE, values![session.as_str()]);
+                store.lend().await?.rows(&asked).await.map(drop)
+            };
+            drop(store.retrying(forget).await);
+        });
+    }
+}

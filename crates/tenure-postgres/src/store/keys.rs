@@ -1,0 +1,220 @@
+//! Keys: asked again, the same request gets the same leases.
+//!
+//! A key is taken before anything else and is the asker's until its leases are bound, in the
+//! same transaction as that. An asker that dies before leaves a key whose process is not seen
+//! any more (`ear`): the next takes it over.
+//!
+//! # The steps of taking one
+//!
+//! 1. The process is seen (`stays`). A crash here leaves nothing but that, for a few seconds.
+//! 2. One round trip, each statement with a snapshot of its own: the key is inserted if it is new; its row is locked,
+//!    so that nobody else takes, binds or drops it meanwhile; whether its asker is seen is read; so are
+//!    the leases it got. What was read before the lock could be old, and a living asker be taken for dead.
+//! 3. It is taken over, or left as it is, and committed. A crash before leaves it as it was.
+//!
+//! An answer to 3 that is lost is asked for again: a key that is the asker's own by then was taken by this very call.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tenure_core::leases::{KeyState, Keyed};
+use tenure_core::{Error, LeaseId, Result, SessionId, Timestamp};
+use tokio_postgres::Row;
+
+use super::inner::Inner;
+use super::row::{LeaseRow, column, leases, parsed, text, time};
+use super::sql::{Asked, Flush, values};
+
+/// What is known under a key.
+struct Known {
+    request: String,
+    session: SessionId,
+    /// What was granted under it; None while it is being asked for.
+    leases: Option<String>,
+    made_at: Timestamp,
+    /// Its time is over.
+    old: bool,
+    /// Its asker is there.
+    seen: bool,
+}
+
+/// Locks the row of a key, to complete it in the same transaction.
+pub(super) fn hold(keyed: &Keyed) -> Asked<'static> {
+    const SELECT: &str = "SELECT session, leases FROM tenure.keys \
+        WHERE owner = $1 AND key = $2 FOR UPDATE";
+    let key = values![keyed.owner.to_string(), keyed.key.to_string()];
+    Asked::new(SELECT, key)
+}
+
+/// Makes sure that a key, as [`hold`] found it, is still the asker's. If its process was not seen for too long,
+/// another may have it. One that names these very leases was completed before, and the answer was lost.
+pub(super) fn is_askers(found: &[Row], keyed: &Keyed, leases: &[LeaseId]) -> Result<()> {
+    let lost = |by: &str| Error::Contradiction {
+        problem: format!(
+            "key {}: its asker was not seen for 15s, and {by}",
+            keyed.key
+        ),
+        remedy: "ask again under the same key".into(),
+    };
+    let Some(row) = found.first() else {
+        return Err(lost("it was given up"));
+    };
+    let (session, named): (SessionId, Option<String>) = (parsed(row, 0)?, column(row, 1)?);
+    match named {
+        Some(named) if named == spelled(leases)? => Ok(()),
+        None if session == keyed.asker.session => Ok(()),
+        _ => Err(lost("another asked under it")),
+    }
+}
+
+/// Writes what was granted under a key.
+pub(super) fn complete(keyed: &Keyed, leases: &[LeaseId]) -> Result<Asked<'static>> {
+    const UPDATE: &str = "UPDATE tenure.keys SET leases = $3 WHERE owner = $1 AND key = $2";
+    let row = values![
+        keyed.owner.to_string(),
+        keyed.key.to_string(),
+        spelled(leases)?,
+    ];
+    Ok(Asked::new(UPDATE, row))
+}
+
+fn spelled(leases: &[LeaseId]) -> Result<String> {
+    let ids: Vec<&str> = leases.iter().map(LeaseId::as_str).collect();
+    serde_json::to_string(&ids).map_err(|error| Error::Internal(error.to_string()))
+}
+
+impl Inner {
+    pub(super) async fn take_key(&self, keyed: &Keyed) -> Result<KeyState> {
+        self.stays.keep(&self.ear, &keyed.asker.session).await?;
+        let asked = AtomicBool::new(false);
+        let take = || self.take_key_once(keyed, asked.swap(true, Ordering::Relaxed));
+        loop {
+            // None: it was dropped between two statements.
+            if let Some(state) = self.retrying(take).await? {
+                return Ok(state);
+            }
+        }
+    }
+
+    async fn take_key_once(&self, keyed: &Keyed, asked_before: bool) -> Result<Option<KeyState>> {
+        const INSERT: &str = "INSERT INTO tenure.keys (owner, key, request, session, process, made_at) \
+            VALUES ($1, $2, $3, $4, $5, pg_catalog.clock_timestamp()) \
+            ON CONFLICT (owner, key) DO NOTHING RETURNING 1";
+        const LOCK: &str = "SELECT 1 FROM tenure.keys WHERE owner = $1 AND key = $2 FOR UPDATE";
+        const FIND: &str = "SELECT k.request, k.session, k.leases, k.made_at, \
+            k.made_at <= pg_catalog.clock_timestamp() - interval '24 hours', EXISTS \
+            (SELECT 1 FROM tenure.processes AS p WHERE p.process = k.process \
+            AND p.seen_at > pg_catalog.clock_timestamp() - interval '15 seconds') \
+            FROM tenure.keys AS k WHERE k.owner = $1 AND k.key = $2";
+        const UPDATE: &str = "UPDATE tenure.keys SET request = $3, session = $4, process = $5, \
+            made_at = pg_catalog.clock_timestamp(), leases = NULL WHERE owner = $1 AND key = $2";
+        const LEASES: &str = leases!(
+            "l.lock_id IN (SELECT pg_catalog.jsonb_array_elements_text(k.leases::jsonb) \
+             FROM tenure.keys AS k WHERE k.owner = $1 AND k.key = $2)"
+        );
+        // Few at a time, and none that somebody else has in hand.
+        const FORGET_OLD: &str = "DELETE FROM tenure.keys WHERE (owner, key) IN \
+            (SELECT owner, key FROM tenure.keys \
+            WHERE made_at <= pg_catalog.clock_timestamp() - interval '24 hours' \
+            ORDER BY made_at LIMIT 10 FOR UPDATE SKIP LOCKED)";
+        let (owner, key) = (keyed.owner.as_str(), keyed.key.as_str());
+        let session = keyed.asker.session.as_str();
+        let row = || values![owner, key, keyed.request.as_str(), session, self.process()];
+        let first = [
+            Asked::new(INSERT, row()),
+            Asked::new(LOCK, values![owner, key]),
+            Asked::new(FIND, values![owner, key]),
+            Asked::new(LEASES, values![owner, key]),
+        ];
+        let (transaction, answers) = self.begin(&first).await?;
+        let [inserted, _, found, leases] = &answers[..] else {
+            return Err(Error::Internal("an answer is missing".into()));
+        };
+        let forget_old = || Asked::new(FORGET_OLD, values![]);
+        if !inserted.is_empty() {
+            transaction.commit(&[forget_old()], Flush::Now).await?;
+            return Ok(Some(KeyState::Yours));
+        }
+        let Some(known) = found.first().map(Known::read).transpose()? else {
+            transaction.roll_back().await?;
+            return Ok(None);
+        };
+        let its_own =
+            asked_before && known.leases.is_none() && known.session == keyed.asker.session;
+        let state = match its_own {
+            true => None,
+            false => known.state(keyed, leases)?,
+        };
+        match state {
+            Some(state) => {
+                transaction.roll_back().await?;
+                Ok(Some(state))
+            }
+            None => {
+                let take = [Asked::new(UPDATE, row()), forget_old()];
+                transaction.commit(&take, Flush::Now).await?;
+                Ok(Some(KeyState::Yours))
+            }
+        }
+    }
+
+    pub(super) async fn drop_key(&self, keyed: &Keyed) -> Result<()> {
+        const DELETE: &str = "DELETE FROM tenure.keys \
+            WHERE owner = $1 AND key = $2 AND session = $3 AND leases IS NULL";
+        let drop_once = || async {
+            let row = values![
+                keyed.owner.as_str(),
+                keyed.key.as_str(),
+                keyed.asker.session.as_str(),
+            ];
+            self.lend()
+                .await?
+                .rows(&Asked::new(DELETE, row))
+                .await
+                .map(drop)
+        };
+        self.retrying(drop_once).await
+    }
+}
+
+impl Known {
+    fn read(row: &Row) -> Result<Self> {
+        Ok(Self {
+            request: text(row, 0)?,
+            session: parsed(row, 1)?,
+            leases: column(row, 2)?,
+            made_at: time(row, 3)?,
+            old: column(row, 4)?,
+            seen: column(row, 5)?,
+        })
+    }
+
+    /// What it stands for; None if it may be taken over.
+    fn state(&self, keyed: &Keyed, found: &[Row]) -> Result<Option<KeyState>> {
+        if self.old {
+            return Ok(None);
+        }
+        let Some(leases) = &self.leases else {
+            return Ok(self.seen.then(|| KeyState::Taken(self.session.clone())));
+        };
+        if self.request != keyed.request {
+            let problem = format!("it was used for another request at {}", self.made_at);
+            return Ok(Some(KeyState::Conflict(problem)));
+        }
+        let ids: Vec<LeaseId> = serde_json::from_str(leases).map_err(|error| Error::Corrupt {
+            path: "tenure.keys".into(),
+            problem: error.to_string(),
+        })?;
+        let found = LeaseRow::read_all(found)?;
+        let mut held = Vec::with_capacity(ids.len());
+        for id in ids {
+            match found.iter().find(|row| row.lease.lease == id) {
+                Some(row) => held.push(row.lease.clone()),
+                None => {
+                    let problem = format!("lease {id}, which it got at {}, is over", self.made_at);
+                    return Ok(Some(KeyState::Conflict(problem)));
+                }
+            }
+        }
+        Ok(Some(KeyState::Done(held)))
+    }
+}

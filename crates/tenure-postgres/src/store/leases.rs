@@ -1,0 +1,120 @@
+//! The store as one whose leases can outlive who took them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure_core::audit::{AuditPage, AuditQuery};
+use tenure_core::leases::{Findings, KeyState, Keyed, Recovery};
+use tenure_core::{Asker, Lease, LeaseId, LeaseStore, Owner, Reply, Result, SessionId};
+
+use super::PostgresStore;
+use super::inner::Inner;
+use super::load::{Line, load_lease};
+use super::row::{LeaseRow, leases};
+use super::sql::{Asked, values};
+
+impl Inner {
+    async fn look_up(&self, lease: &LeaseId) -> Result<Option<Lease>> {
+        let found = self.retrying(|| self.look_up_once(lease)).await?;
+        let Some((row, over)) = found else {
+            return Ok(None);
+        };
+        if over {
+            // Whoever comes next ends it if that cannot be done now.
+            drop(self.move_on(&row.lease.resource, Line::Front, None).await);
+            return Ok(None);
+        }
+        Ok(Some(row.lease))
+    }
+
+    /// A lease, and whether it is over and only waits for somebody to take it away.
+    async fn look_up_once(&self, lease: &LeaseId) -> Result<Option<(LeaseRow, bool)>> {
+        let sql = self.lend().await?;
+        let found = load_lease(&sql, lease).await?;
+        Ok(found.map(|(row, moment)| {
+            let over = row.has_run_out(&moment);
+            (row, over)
+        }))
+    }
+
+    async fn of_one_session(&self, session: &SessionId) -> Result<Vec<Lease>> {
+        const SELECT: &str =
+            leases!("l.session = $1 AND l.lease_expires IS NOT NULL ORDER BY l.resource");
+        let look = || async {
+            let asked = Asked::new(SELECT, values![session.as_str()]);
+            LeaseRow::read_all(&self.lend().await?.rows(&asked).await?)
+        };
+        let rows = self.retrying(look).await?;
+        Ok(rows.into_iter().map(|row| row.lease).collect())
+    }
+}
+
+impl LeaseStore for PostgresStore {
+    fn find<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Option<Lease>> {
+        Box::pin(self.inner.look_up(lease))
+    }
+
+    fn ended<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Option<String>> {
+        Box::pin(self.inner.how_it_ended(lease))
+    }
+
+    fn of_session<'a>(&'a self, session: &'a SessionId) -> Reply<'a, Vec<Lease>> {
+        Box::pin(self.inner.of_one_session(session))
+    }
+
+    fn bind<'a>(
+        &'a self,
+        leases: &'a [LeaseId],
+        ttl: Duration,
+        keyed: Option<&'a Keyed>,
+    ) -> Reply<'a, Vec<Lease>> {
+        Box::pin(self.inner.bind_all(leases, ttl, keyed))
+    }
+
+    fn begin_key<'a>(&'a self, keyed: &'a Keyed) -> Reply<'a, KeyState> {
+        Box::pin(self.inner.take_key(keyed))
+    }
+
+    fn forget_key<'a>(&'a self, keyed: &'a Keyed) -> Reply<'a, ()> {
+        Box::pin(self.inner.drop_key(keyed))
+    }
+
+    fn extend<'a>(&'a self, lease: &'a LeaseId, ttl: Option<Duration>) -> Reply<'a, Lease> {
+        Box::pin(self.inner.give_time(lease, ttl))
+    }
+
+    fn recover<'a>(
+        &'a self,
+        actor: &'a Owner,
+        recovery: Recovery,
+        after: Option<&'a str>,
+    ) -> Reply<'a, Findings> {
+        Box::pin(self.inner.recover_page(actor, recovery, after))
+    }
+
+    fn break_lease<'a>(
+        &'a self,
+        lease: &'a LeaseId,
+        actor: &'a Owner,
+        reason: &'a str,
+    ) -> Reply<'a, Lease> {
+        Box::pin(self.inner.revoke(lease, actor, reason))
+    }
+
+    fn audit<'a>(&'a self, query: &'a AuditQuery) -> Reply<'a, AuditPage> {
+        Box::pin(self.inner.read_audit(query))
+    }
+
+    fn claim<'a>(
+        &'a self,
+        lease: &'a LeaseId,
+        claimant: &'a str,
+        asker: &'a Arc<Asker>,
+    ) -> Reply<'a, ()> {
+        Box::pin(self.inner.add_claim(lease, claimant, asker))
+    }
+
+    fn unclaim<'a>(&'a self, lease: &'a LeaseId, claimant: &'a str) -> Reply<'a, ()> {
+        Box::pin(self.inner.drop_claim(lease, claimant))
+    }
+}

@@ -1,0 +1,269 @@
+//! Who holds, who waits, and why.
+//!
+//! Pages are cut by (resource, lease id), which an index finds. A page is read without a
+//! transaction: between two statements the world may change, as it may after the listing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tenure_core::decide::{Life, explain};
+use tenure_core::store::Waiting;
+use tenure_core::{Error, Lease, LeaseId, Listing, Query, Resource, Result};
+
+use super::inner::Inner;
+use super::load::{Line, Loaded, read_line};
+use super::moment::Moment;
+use super::row::{LeaseRow, WaiterRow, leases, waiter_columns};
+use super::sql::{Asked, Sql, values};
+
+/// A page has at most this many unless the query says otherwise.
+const LIMIT_DEFAULT: usize = 500;
+/// So many rows are read by one statement.
+const CHUNK: usize = 1000;
+/// So many rows are stepped over by one call.
+const ROWS_MAX: usize = 50_000;
+/// So many lines are read by one round trip.
+const LINES: i64 = 50;
+/// On so many resources that are met by chance what is over is taken away, by one call.
+const MOVED_MAX: usize = 100;
+
+/// Where a page begins: after this lease of this resource.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Cursor {
+    resource: String,
+    lease: String,
+}
+
+impl Cursor {
+    fn of(after: Option<&str>) -> Self {
+        let after = after.unwrap_or_default();
+        let (resource, lease) = after.split_once(' ').unwrap_or((after, ""));
+        Self {
+            resource: resource.to_owned(),
+            lease: lease.to_owned(),
+        }
+    }
+
+    fn at(resource: &Resource, lease: &LeaseId) -> Self {
+        Self {
+            resource: resource.to_string(),
+            lease: lease.to_string(),
+        }
+    }
+
+    fn spelled(&self) -> String {
+        format!("{} {}", self.resource, self.lease)
+    }
+}
+
+/// What is held, and where the next page of it begins.
+#[derive(Default)]
+struct Held {
+    leases: Vec<Lease>,
+    next: Option<String>,
+    /// Where a page would show something although it is over.
+    over: BTreeSet<Resource>,
+}
+
+impl Inner {
+    pub(super) async fn list_page(&self, query: &Query) -> Result<Listing> {
+        self.settled().await;
+        let held = self.retrying(|| self.held(query)).await?;
+        // What has run out is over, and on record as soon as anyone looks. A store that cannot be written, or is
+        // busy now, is shown as it would be.
+        for resource in held.over.iter().take(MOVED_MAX) {
+            if self.move_on(resource, Line::Front, None).await.is_err() {
+                break;
+            }
+        }
+        let (waiting, waiting_next) = self.retrying(|| self.waiting(query)).await?;
+        Ok(Listing {
+            held: held.leases,
+            next: held.next,
+            waiting: Some(waiting),
+            waiting_next,
+        })
+    }
+
+    async fn held(&self, query: &Query) -> Result<Held> {
+        let limit = query.limit.unwrap_or(LIMIT_DEFAULT).max(1);
+        let mut held = Held::default();
+        let mut cursor = Cursor::of(query.after.as_deref());
+        let mut stepped_over = 0;
+        let sql = self.lend().await?;
+        loop {
+            let chunk = CHUNK.min(limit - held.leases.len() + 1);
+            let (rows, moment) = chunk_of(&sql, query, &cursor, chunk).await?;
+            let last_chunk = rows.len() < chunk;
+            for row in rows {
+                if held.leases.len() == limit {
+                    held.next = Some(cursor.spelled());
+                    return Ok(held);
+                }
+                cursor = Cursor::at(&row.lease.resource, &row.lease.lease);
+                stepped_over += 1;
+                let owner = &row.lease.owner;
+                if query.owner.as_ref().is_some_and(|wanted| owner != wanted) {
+                    continue;
+                }
+                match row.has_run_out(&moment) {
+                    true => drop(held.over.insert(row.lease.resource)),
+                    false => held.leases.push(row.lease),
+                }
+            }
+            if last_chunk {
+                return Ok(held);
+            }
+            if stepped_over >= ROWS_MAX {
+                held.next = Some(cursor.spelled());
+                return Ok(held);
+            }
+        }
+    }
+
+    async fn waiting(&self, query: &Query) -> Result<(Vec<Waiting>, Option<String>)> {
+        let limit = query.limit.unwrap_or(LIMIT_DEFAULT).max(1);
+        let cursor = Cursor::of(query.after.as_deref());
+        let mut waiting: Vec<Waiting> = Vec::new();
+        let (first, to) = bounds(query);
+        let mut from = first.max(cursor.resource.clone());
+        let sql = self.lend().await?;
+        // One more than fits, so that it is known whether there is more.
+        while waiting.len() <= limit {
+            let lines = lines_from(&sql, &from, &to).await?;
+            let Some(last) = lines.keys().next_back() else {
+                break;
+            };
+            // The first name after this one: no name has a byte below a blank.
+            from = format!("{last} ");
+            for (resource, loaded) in &lines {
+                let mut line = explained(resource, loaded);
+                line.retain(|waiter| Cursor::at(resource, &waiter.waiter) > cursor);
+                line.retain(|waiter| query.owner.as_ref().is_none_or(|o| waiter.owner == *o));
+                // Pages are cut by id, which stays, and shown by place, which moves.
+                line.sort_by(|a, b| a.waiter.cmp(&b.waiter));
+                waiting.extend(line);
+            }
+        }
+        let more = waiting.len() > limit;
+        waiting.truncate(limit);
+        let last = waiting.last().filter(|_| more);
+        let next = last.map(|last| Cursor::at(&last.resource, &last.waiter).spelled());
+        waiting.sort_by(|a, b| (&a.resource, a.position).cmp(&(&b.resource, b.position)));
+        Ok((waiting, next))
+    }
+}
+
+/// One page of all leases, by key, and when it was read.
+pub(super) async fn page(
+    sql: &Sql,
+    after: Option<&str>,
+    limit: usize,
+) -> Result<(Vec<LeaseRow>, Moment, Option<String>)> {
+    let cursor = Cursor::of(after);
+    let (rows, moment) = chunk_of(sql, &Query::default(), &cursor, limit).await?;
+    let last = rows.last().filter(|_| rows.len() == limit);
+    let next = last.map(|row| Cursor::at(&row.lease.resource, &row.lease.lease).spelled());
+    Ok((rows, moment, next))
+}
+
+/// Rows after a cursor, within the names the query asks for.
+async fn chunk_of(
+    sql: &Sql,
+    query: &Query,
+    cursor: &Cursor,
+    limit: usize,
+) -> Result<(Vec<LeaseRow>, Moment)> {
+    // The keys come from the index in its order, so that no more is read than is wanted.
+    const SELECT: &str = leases!(
+        "l.lock_id = ANY (ARRAY (SELECT k.lock_id FROM tenure.dal_locks AS k \
+         WHERE (k.resource, k.lock_id) > ($1, $2) AND k.resource >= $3 AND k.resource < $4 \
+         ORDER BY k.resource, k.lock_id LIMIT $5)) ORDER BY l.resource, l.lock_id"
+    );
+    let (from, to) = bounds(query);
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let asked = values![
+        cursor.resource.as_str(),
+        cursor.lease.as_str(),
+        from,
+        to,
+        limit
+    ];
+    let rows = sql.rows(&Asked::new(SELECT, asked)).await?;
+    let first = rows.first();
+    let first = first.ok_or_else(|| Error::Internal("the clock was not read".into()))?;
+    Ok((LeaseRow::read_all(&rows)?, Moment::read(first, 0)?))
+}
+
+/// From which name to before which name a query reaches. Names are compared byte by byte, and none has a byte below a blank.
+fn bounds(query: &Query) -> (String, String) {
+    const LAST: char = char::MAX;
+    let prefix = query.prefix.as_deref().unwrap_or_default();
+    let (from, to) = (prefix.to_owned(), format!("{prefix}{LAST}"));
+    match &query.resource {
+        None => (from, to),
+        Some(resource) => (
+            from.max(resource.to_string()),
+            to.min(format!("{resource} ")),
+        ),
+    }
+}
+
+/// The next few lines from a name on, with who holds what they wait for, by name. Whoever waits and is dead is passed
+/// over; it is not shown either.
+async fn lines_from(sql: &Sql, from: &str, to: &str) -> Result<BTreeMap<Resource, Loaded>> {
+    macro_rules! awaited {
+        () => {
+            "(SELECT DISTINCT a.resource FROM tenure.waiters AS a \
+             WHERE a.resource >= $1 AND a.resource < $2 ORDER BY a.resource LIMIT $3)"
+        };
+    }
+    const WAITERS: &str = concat!(
+        "SELECT ",
+        waiter_columns!(),
+        " FROM tenure.waiters AS w WHERE w.resource IN ",
+        awaited!()
+    );
+    const HOLDERS: &str = leases!("l.resource IN ", awaited!());
+    let asked = [WAITERS, HOLDERS].map(|text| Asked::new(text, values![from, to, LINES]));
+    let answers = sql.in_order(&asked).await?;
+    let [waiters, holders] = &answers[..] else {
+        return Err(Error::Internal("an answer is missing".into()));
+    };
+    let mut lines: BTreeMap<Resource, Loaded> = BTreeMap::new();
+    let (waiters, _) = read_line(waiters, Line::All)?;
+    for row in waiters {
+        let line = lines.entry(row.resource.clone()).or_default();
+        line.waiters.push(row);
+    }
+    for row in LeaseRow::read_all(holders)? {
+        if let Some(line) = lines.get_mut(&row.lease.resource) {
+            line.leases.push(row);
+        }
+    }
+    let alive = |row: &WaiterRow| row.waiter.life == Life::Alive;
+    for line in lines.values_mut() {
+        line.waiters.retain(alive);
+    }
+    Ok(lines)
+}
+
+fn explained(resource: &Resource, loaded: &Loaded) -> Vec<Waiting> {
+    let state = loaded.state();
+    let owner_of = |lease: &LeaseId| loaded.lease(lease).map(|row| &row.lease.owner);
+    let line = explain(&state, owner_of).into_iter();
+    let listed = line.filter_map(|explained| {
+        let row = loaded.waiter(&explained.waiter.lease)?;
+        Some(Waiting {
+            waiter: explained.waiter.lease.clone(),
+            resource: resource.clone(),
+            mode: explained.waiter.want.mode(),
+            owner: row.owner.clone(),
+            since: row.since,
+            deadline: row.deadline,
+            position: explained.position,
+            reason: explained.reason,
+            blocked_by: explained.blocked_by,
+        })
+    });
+    listed.collect()
+}

@@ -1,0 +1,300 @@
+//! The connections of a store: one as a rule, more while several ask at once.
+//!
+//! A process that only waits has one connection: the one that hears (`ear`) is lent like any other, as a
+//! step is short and a notification waits for its end. More are opened when all are in use,
+//! and closed when they were idle for a while.
+//!
+//! # Invariants
+//!
+//! - A connection here is clean: nothing is under way on it, and it is in no transaction.
+//! - Never more than [`CONNECTIONS_MAX`] are open: each counts until it is here, or ended at the server.
+//! - A transaction that its process abandons half-way, because it was stopped or is cut off, is ended by the
+//!   server after [`IDLE_IN_TRANSACTION`], and with it its locks on rows.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tenure_core::{Error, Result};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{sleep, timeout};
+
+use super::sql::{Asked, Flush, Frame, Sql};
+use crate::Address;
+use crate::connect::{Connection, Pauses, left};
+
+/// So many connections has a process at most.
+pub(super) const CONNECTIONS_MAX: usize = 8;
+/// How long a caller waits for a connection.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a connection is kept that nobody needs.
+const IDLE: Duration = Duration::from_secs(5);
+/// How long the server lets a transaction idle, at most.
+const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(5);
+/// The same at least: a machine may be busy for a moment between two round trips.
+const IDLE_IN_TRANSACTION_MIN: Duration = Duration::from_millis(500);
+
+pub(super) struct Pool {
+    address: Arc<Address>,
+    idle_in_transaction: Duration,
+    idle: Mutex<Vec<Idle>>,
+    permits: Arc<Semaphore>,
+    /// Whether someone looks for connections that nobody needs.
+    tidied: AtomicBool,
+}
+
+struct Idle {
+    sql: Sql,
+    since: Instant,
+}
+
+/// A connection on loan, outside a transaction. Given back when dropped, if it is clean.
+pub(super) struct Lent {
+    /// None only while it is being given back.
+    sql: Option<Sql>,
+    permit: Option<OwnedSemaphorePermit>,
+    pool: Arc<Pool>,
+}
+
+/// A transaction. Dropped without an end, its connection is ended, and it with it.
+pub(super) struct Transaction {
+    /// None only when it has ended.
+    lent: Option<Lent>,
+}
+
+impl Pool {
+    /// Leases last for `ttl`. Who is stopped in the middle of a step keeps the row of its resource, and so keeps
+    /// a holder from renewing: for a small part of that time at most.
+    pub(super) fn new(address: Arc<Address>, ttl: Duration) -> Arc<Self> {
+        Arc::new(Self {
+            address,
+            idle_in_transaction: (ttl / 6).clamp(IDLE_IN_TRANSACTION_MIN, IDLE_IN_TRANSACTION),
+            idle: Mutex::default(),
+            permits: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+            tidied: AtomicBool::new(false),
+        })
+    }
+
+    pub(super) fn address(&self) -> &Arc<Address> {
+        &self.address
+    }
+
+    /// A connection, as soon as there is one. While the server is full it is asked again.
+    pub(super) async fn lend(self: &Arc<Self>) -> Result<Lent> {
+        self.lend_by(Instant::now() + PATIENCE).await
+    }
+
+    /// The same until a deadline.
+    pub(super) async fn lend_by(self: &Arc<Self>, deadline: Instant) -> Result<Lent> {
+        let asked = Instant::now();
+        let permit = timeout(left(deadline), Arc::clone(&self.permits).acquire_owned()).await;
+        let permit = permit.map_err(|_| Error::Exhausted {
+            store: self.address.to_string(),
+            limit: CONNECTIONS_MAX,
+            waited: asked.elapsed(),
+        })?;
+        let permit = permit.map_err(|_| Error::Internal("the pool was closed".into()))?;
+        let mut pauses = Pauses::default();
+        loop {
+            while let Some(sql) = self.pop() {
+                if sql.is_clean() {
+                    return Ok(self.lent(sql, permit));
+                }
+            }
+            match Connection::try_open(&self.address, deadline).await {
+                Ok(connection) => {
+                    self.set_up(&connection).await?;
+                    let sql = Sql::new(connection, Arc::clone(&self.address));
+                    return Ok(self.lent(sql, permit));
+                }
+                Err(refusal) => pauses.pause(refusal, deadline).await?,
+            }
+        }
+    }
+
+    /// Takes in a connection that nobody else uses.
+    pub(super) async fn adopt(self: &Arc<Self>, connection: Connection) -> Result<()> {
+        self.set_up(&connection).await?;
+        self.give_back(Sql::new(connection, Arc::clone(&self.address)));
+        Ok(())
+    }
+
+    /// A commit is on disk before it is told, whatever the administrator thinks of other programs. Statements
+    /// are planned once, and by their indexes: one that is planned while a table is empty is used
+    /// when it has a million rows.
+    async fn set_up(&self, connection: &Connection) -> Result<()> {
+        let idle = self.idle_in_transaction.as_millis();
+        let set = format!(
+            "SET idle_in_transaction_session_timeout TO {idle}; \
+             SET lock_timeout TO 0; SET plan_cache_mode TO force_generic_plan; SET enable_seqscan TO off; SET jit TO off; \
+             SELECT pg_catalog.set_config('synchronous_commit', 'on', false) \
+             WHERE pg_catalog.current_setting('synchronous_commit') IN ('off', 'local')"
+        );
+        let set = connection.client().batch_execute(&set).await;
+        set.map_err(|error| connection.explain(&error))
+    }
+
+    fn lent(self: &Arc<Self>, sql: Sql, permit: OwnedSemaphorePermit) -> Lent {
+        Lent {
+            sql: Some(sql),
+            permit: Some(permit),
+            pool: Arc::clone(self),
+        }
+    }
+
+    /// The one that hears before all others, so that those are idle and end; else the last that was used.
+    fn pop(&self) -> Option<Sql> {
+        let mut idle = self.idle();
+        let last = idle.len().checked_sub(1)?;
+        let hears = idle.iter().position(|one| one.sql.listens());
+        Some(idle.remove(hears.unwrap_or(last)).sql)
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Idle>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn give_back(self: &Arc<Self>, sql: Sql) {
+        let mut idle = self.idle();
+        idle.push(Idle {
+            sql,
+            since: Instant::now(),
+        });
+        let several = idle.len() > 1;
+        drop(idle);
+        if several && !self.tidied.swap(true, Ordering::Relaxed) {
+            match tokio::runtime::Handle::try_current() {
+                Ok(runtime) => drop(runtime.spawn(tidy(Arc::downgrade(self)))),
+                Err(_) => self.tidied.store(false, Ordering::Relaxed),
+            }
+        }
+    }
+
+    /// Ends what nobody needed for a while, except the one that hears, or else one.
+    /// Whether more is to be done later.
+    fn tidy(&self) -> bool {
+        let mut idle = self.idle();
+        let hears = idle.iter().any(|idle| idle.sql.listens());
+        let mut kept_one = false;
+        let mut over = Vec::new();
+        for one in std::mem::take(&mut *idle) {
+            let keep = match hears {
+                true => one.sql.listens(),
+                false => !std::mem::replace(&mut kept_one, true),
+            };
+            match keep || one.since.elapsed() < IDLE {
+                true => idle.push(one),
+                false => over.push(one),
+            }
+        }
+        let more = idle.len() > 1;
+        if !more {
+            self.tidied.store(false, Ordering::Relaxed);
+        }
+        drop(idle);
+        drop(over);
+        more
+    }
+}
+
+async fn tidy(pool: std::sync::Weak<Pool>) {
+    loop {
+        sleep(IDLE).await;
+        match pool.upgrade() {
+            Some(pool) if pool.tidy() => {}
+            _ => return,
+        }
+    }
+}
+
+impl Lent {
+    /// Begins a transaction with these statements, in one round trip.
+    pub(super) async fn begin(
+        self,
+        first: &[Asked<'_>],
+    ) -> Result<(Transaction, Vec<Vec<tokio_postgres::Row>>)> {
+        // A transaction from the first moment on: whatever fails, it is not given back inside one.
+        let transaction = Transaction { lent: Some(self) };
+        match transaction.framed(Frame::Begin, first).await {
+            Ok(rows) => Ok((transaction, rows)),
+            Err(error) => {
+                transaction.give_up().await;
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Deref for Lent {
+    type Target = Sql;
+
+    fn deref(&self) -> &Sql {
+        self.sql.as_ref().expect("taken only when dropped")
+    }
+}
+
+impl DerefMut for Lent {
+    fn deref_mut(&mut self) -> &mut Sql {
+        self.sql.as_mut().expect("taken only when dropped")
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let (Some(sql), Some(permit)) = (self.sql.take(), self.permit.take()) else {
+            return;
+        };
+        match sql.is_clean() {
+            true => self.pool.give_back(sql),
+            false => sql.end(permit),
+        }
+    }
+}
+
+impl Transaction {
+    /// These statements and the end of the transaction, in one round trip. An error means that nothing was
+    /// done, or, where the connection was lost, that nobody knows.
+    pub(super) async fn commit(mut self, writes: &[Asked<'_>], flush: Flush) -> Result<()> {
+        let done = self.framed(Frame::Commit(flush), writes).await;
+        // With an answer it is over, whatever the answer: a commit after an error takes it back. Without one
+        // the connection is dirty.
+        self.lent = None;
+        done.map(drop)
+    }
+
+    /// Takes everything back.
+    pub(super) async fn roll_back(mut self) -> Result<()> {
+        let taken = self.sql().roll_back().await;
+        if taken.is_ok() {
+            self.lent = None;
+        }
+        taken
+    }
+
+    /// The same where the answer does not matter.
+    pub(super) async fn give_up(self) {
+        // Where it fails the connection is ended, and the transaction with it.
+        drop(self.roll_back().await);
+    }
+
+    fn sql(&self) -> &Sql {
+        self.lent.as_ref().expect("taken only when it has ended")
+    }
+}
+
+impl Deref for Transaction {
+    type Target = Sql;
+
+    fn deref(&self) -> &Sql {
+        self.sql()
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        if let Some(lent) = &self.lent {
+            lent.spoil();
+        }
+    }
+}

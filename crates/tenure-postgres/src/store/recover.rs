@@ -1,0 +1,204 @@
+//! Stale leases: which conditions hold, and the end of those for which all do.
+//!
+//! | condition | a lease | an offer |
+//! |---|---|---|
+//! | its time is over | `lease_expires` has passed | its process is not seen any more |
+//! | nobody shows up | the heartbeat is older than the grace period | follows from that |
+//! | nobody needs it | no active job claims it | – |
+//! | it is on record | written in the same transaction | written in the same transaction |
+//!
+//! What is found is read without a transaction, and is what a person sees. What is ended is decided anew, in a step on
+//! its resource: a lease that was renewed in between stays.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tenure_core::decide::{Ask, Bound, Change, Life, Millis};
+use tenure_core::leases::{Finding, Findings, Recovery, grace};
+use tenure_core::{LeaseId, LeaseState, Owner, Resource, Result, duration};
+
+use super::change::Newcomer;
+use super::claims::claimants;
+use super::inner::Inner;
+use super::list;
+use super::load::Line;
+use super::moment::Moment;
+use super::row::{LeaseRow, millis, parsed};
+use super::sql::{Asked, values};
+use super::step::Step;
+
+/// So many leases are looked at by one call.
+const PAGE: usize = 1000;
+
+impl Inner {
+    pub(super) async fn recover_page(
+        &self,
+        actor: &Owner,
+        recovery: Recovery,
+        after: Option<&str>,
+    ) -> Result<Findings> {
+        let (mut findings, next) = self.retrying(|| self.find_stale(after)).await?;
+        if recovery == Recovery::Real {
+            for finding in findings.iter_mut().filter(|found| found.recoverable) {
+                finding.recovered = self.take_away(actor, &finding.lease).await?;
+            }
+            if next.is_none() {
+                self.sweep_lines().await?;
+            }
+        }
+        Ok(Findings {
+            leases: findings,
+            next,
+        })
+    }
+
+    /// Everything on a page that looks stale.
+    async fn find_stale(&self, after: Option<&str>) -> Result<(Vec<Finding>, Option<String>)> {
+        let sql = self.lend().await?;
+        let (rows, moment, next) = list::page(&sql, after, PAGE).await?;
+        let expired = |row: &LeaseRow| match row.holder.binding {
+            Bound::Lease { expires, .. } => expires <= moment.now(),
+            Bound::Session => false,
+        };
+        let ids: Vec<&str> = rows
+            .iter()
+            .filter(|row| expired(row))
+            .map(|row| row.lease.lease.as_str())
+            .collect();
+        let claimed: HashMap<String, String> = match ids.is_empty() {
+            true => HashMap::new(),
+            false => claimants(&sql, &ids).await?.into_iter().collect(),
+        };
+        let findings = rows.iter().filter_map(|row| {
+            let by = claimed.get(row.lease.lease.as_str()).cloned();
+            finding(row, by, &moment)
+        });
+        Ok((findings.collect(), next))
+    }
+
+    /// Ends a stale lease and lets the line move on. Whether it was there, and still stale.
+    async fn take_away(&self, actor: &Owner, stale: &tenure_core::Lease) -> Result<bool> {
+        let ended = |lease: &LeaseId, changes: &[Change]| {
+            let is =
+                |change: &Change| matches!(change, Change::Remove { lease: id, .. } if id == lease);
+            changes.iter().any(is)
+        };
+        let moved = || self.move_on(&stale.resource, Line::Front, Some(actor));
+        let changes = self.retrying(moved).await?;
+        Ok(ended(&stale.lease, &changes))
+    }
+
+    /// Takes away what is over on a resource, and grants to who comes next. What was changed.
+    pub(super) async fn move_on(
+        &self,
+        resource: &Resource,
+        line: Line<'_>,
+        actor: Option<&Owner>,
+    ) -> Result<Vec<Change>> {
+        let Some(mut step) = Step::on(self, resource, line).await? else {
+            return Ok(Vec::new());
+        };
+        step.actor = actor.cloned();
+        let decision = step.decide(&Ask::Look).await?;
+        step.write(&decision.changes, Newcomer::None)?;
+        step.commit().await?;
+        Ok(decision.changes)
+    }
+
+    /// Takes out of the lines who died waiting or has no time left, and what was offered in vain. Whoever moves a line on
+    /// passes over them, but while what they wait for is held, nobody does.
+    async fn sweep_lines(&self) -> Result<()> {
+        // Relies on no isolation: each line is looked at again under the lock of its resource.
+        const SELECT: &str = "SELECT o.resource FROM (SELECT w.resource FROM tenure.waiters AS w \
+            WHERE w.deadline <= pg_catalog.clock_timestamp() OR NOT EXISTS (SELECT 1 FROM \
+            tenure.processes AS p WHERE p.process = w.process \
+            AND p.seen_at > pg_catalog.clock_timestamp() - interval '15 seconds') \
+            UNION SELECT l.resource FROM tenure.dal_locks AS l \
+            WHERE l.until <= pg_catalog.clock_timestamp()) AS o \
+            WHERE o.resource > $1 ORDER BY o.resource LIMIT $2";
+        let mut after = String::new();
+        loop {
+            let select = || async {
+                let asked = Asked::new(SELECT, values![after.as_str(), PAGE as i64]);
+                let rows = self.lend().await?.rows(&asked).await?;
+                rows.iter()
+                    .map(|row| parsed(row, 0))
+                    .collect::<Result<Vec<Resource>>>()
+            };
+            let lines = self.retrying(select).await?;
+            let Some(last) = lines.last() else {
+                return Ok(());
+            };
+            for resource in &lines {
+                self.retrying(|| self.move_on(resource, Line::All, None))
+                    .await?;
+            }
+            after = last.to_string();
+        }
+    }
+}
+
+/// Explains a lease that looks stale; None if it does not.
+fn finding(row: &LeaseRow, claimed_by: Option<String>, moment: &Moment) -> Option<Finding> {
+    match row.holder.binding {
+        Bound::Lease { expires, stale, .. } if expires <= moment.now() => {
+            Some(stale_lease(row, expires, stale, claimed_by, moment))
+        }
+        Bound::Session if row.holder.life == Life::Dead => Some(dead_offer(row)),
+        Bound::Lease { .. } | Bound::Session => None,
+    }
+}
+
+fn stale_lease(
+    row: &LeaseRow,
+    expires: Millis,
+    stale: Millis,
+    claimed_by: Option<String>,
+    moment: &Moment,
+) -> Finding {
+    let ago = |at: Millis| {
+        let passed = moment.now().saturating_sub(at);
+        duration::show(Duration::from_millis(passed))
+    };
+    let grace = grace(row.ttl);
+    let heartbeat_old = stale <= moment.now();
+    let age = ago(stale.saturating_sub(millis(grace)));
+    let grace = duration::show(grace);
+    let revoking = row.lease.state == LeaseState::Revoking;
+    let mut parts = vec![format!("expired {} ago", ago(expires))];
+    parts.push(match heartbeat_old {
+        true => format!("heartbeat {age} ago, older than {grace}"),
+        false => format!("but its heartbeat is {age} old, not yet {grace}"),
+    });
+    parts.push(match &claimed_by {
+        None => "no active job claims it".into(),
+        Some(by) => format!("but {by} claims it, which is alive"),
+    });
+    if revoking {
+        parts.push("it is being broken".into());
+    }
+    Finding {
+        lease: row.lease.clone(),
+        expired: true,
+        heartbeat_old,
+        recoverable: heartbeat_old && claimed_by.is_none(),
+        claimed_by,
+        recovered: false,
+        reason: parts.join("; "),
+    }
+}
+
+fn dead_offer(row: &LeaseRow) -> Finding {
+    Finding {
+        lease: row.lease.clone(),
+        expired: true,
+        heartbeat_old: true,
+        claimed_by: None,
+        recoverable: true,
+        recovered: false,
+        reason: format!(
+            "on offer to session {}, whose process has not been seen for 15s",
+            row.lease.session
+        ),
+    }
+}

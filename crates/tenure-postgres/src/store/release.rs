@@ -1,0 +1,172 @@
+//! The end of a lease, and of a wait.
+//!
+//! # The steps of a release
+//!
+//! 1. The empty case, one statement and one round trip: where the row of the resource says that this lease holds it alone
+//!    and nobody waits, it ends. The update looks at the newest version of the row, after it has locked it.
+//! 2. Else a step: the next in line are granted what they wait for, and told, in the same transaction.
+//!
+//! A connection that is lost meanwhile leaves the outcome unknown, so it is asked again; a lease that is then gone counts as
+//! released if the record says that it was, and as over if it ended otherwise. A future that is dropped goes on
+//! to the end (`owed`). A crash before the commit leaves the lease, which runs out.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tenure_core::audit::Action;
+use tenure_core::decide::{Ask, Outcome};
+use tenure_core::{Error, LeaseId, Result, SessionId};
+
+use super::change::Newcomer;
+use super::inner::Inner;
+use super::load::Line;
+use super::owed::{Debt, carry};
+use super::patience::Patience;
+use super::sql::{Asked, values};
+use super::step::Step;
+use super::wait::Place;
+
+impl Inner {
+    pub(super) async fn end(&self, lease: &LeaseId) -> Result<()> {
+        let work = end_surely(self.arc()?, lease.clone(), Patience::briefly());
+        carry(self, work, |_| std::future::ready(())).await
+    }
+
+    /// Ends a lease from a drop: as soon as that is possible, and for as long as it may be there.
+    pub(super) fn let_go(&self, lease: &LeaseId) {
+        let (Ok(store), lease) = (self.arc(), lease.clone()) else {
+            return;
+        };
+        self.debts.let_go(&lease);
+        self.leave_behind(async move {
+            let ends = Instant::now() + store.ttl();
+            let mut ended =
+                end_surely(Arc::clone(&store), lease.clone(), Patience::briefly()).await;
+            while ended.is_err_and(|error| error.is_passing()) && Instant::now() < ends {
+                let patience = Patience::briefly();
+                ended = end_surely(Arc::clone(&store), lease.clone(), patience).await;
+            }
+            store.debts.went(&lease);
+        });
+    }
+
+    /// Itself, for work that may go on after a drop.
+    pub(super) fn arc(&self) -> Result<Arc<Inner>> {
+        let itself = self.itself.upgrade();
+        itself.ok_or_else(|| Error::Internal("the store is closed".into()))
+    }
+
+    /// Ends a lease. Whether there was one.
+    async fn end_once(&self, lease: &LeaseId) -> Result<bool> {
+        if self.end_alone(lease).await? {
+            return Ok(true);
+        }
+        let Some(mut step) = Step::of_lease(self, lease).await? else {
+            return Ok(false);
+        };
+        let release = Ask::Release {
+            lease: lease.clone(),
+        };
+        let decision = step.decide(&release).await?;
+        step.write(&decision.changes, Newcomer::None)?;
+        if step.hands_over() {
+            step.flush_later();
+        }
+        step.commit().await?;
+        Ok(decision.outcome == Outcome::Done)
+    }
+
+    /// The empty case: nobody else holds and nobody waits, so nobody is granted anything. Whether it was so.
+    async fn end_alone(&self, lease: &LeaseId) -> Result<bool> {
+        const RELEASE: &str = "WITH r AS ( \
+                UPDATE tenure.resources SET alone = '' WHERE alone = $1 AND resource = \
+                    (SELECT h.resource FROM tenure.dal_locks h WHERE h.lock_id = $1) RETURNING 1 \
+            ), c AS ( \
+                DELETE FROM tenure.lease_claims WHERE lock_id = $1 AND EXISTS (SELECT 1 FROM r) \
+            ), l AS ( \
+                DELETE FROM tenure.dal_locks WHERE lock_id = $1 AND EXISTS (SELECT 1 FROM r) \
+                RETURNING resource, lock_id, token, owner \
+            ) \
+            INSERT INTO tenure.audit (at, action, resource, lock_id, token, owner, actor, ends) \
+            SELECT pg_catalog.date_trunc('milliseconds', pg_catalog.clock_timestamp()), 'release', \
+                resource, lock_id, token, owner, owner, true FROM l RETURNING 1";
+        let asked = Asked::new(RELEASE, values![lease.as_str()]);
+        Ok(self.lend().await?.row(&asked).await?.is_some())
+    }
+
+    /// Whether the record says that a lease ended by its release.
+    async fn was_released(&self, lease: &LeaseId) -> Result<bool> {
+        const ENDED: &str =
+            "SELECT 1 FROM tenure.audit WHERE lock_id = $1 AND ends AND action = $2";
+        let asked = Asked::new(ENDED, values![lease.as_str(), Action::Release.as_str()]);
+        Ok(self.lend().await?.row(&asked).await?.is_some())
+    }
+}
+
+/// Ends a lease, asking again where the outcome is unknown.
+async fn end_surely(store: Arc<Inner>, lease: LeaseId, mut patience: Patience) -> Result<()> {
+    let mut asked_before = false;
+    loop {
+        let ended = match store.end_once(&lease).await {
+            Ok(false) if asked_before => store.was_released(&lease).await,
+            ended => ended,
+        };
+        match ended {
+            Ok(true) => return Ok(()),
+            Ok(false) => return Err(store.gone(&lease).await),
+            Err(error) => patience.pause(error).await?,
+        }
+        asked_before = true;
+    }
+}
+
+/// Takes back what a request got that nobody wants any more, if that is still owed.
+///
+/// A step moves the line on before it decides: whoever is about to leave it may be granted in that very step, and
+/// is then no waiter any more. What it got is taken back by the next step.
+pub(super) async fn give_up(store: &Inner, place: &Place, debt: &Debt) -> Result<()> {
+    while !give_up_once(store, place, debt).await? {}
+    Ok(())
+}
+
+/// Whether there is nothing more to take back.
+async fn give_up_once(store: &Inner, place: &Place, debt: &Debt) -> Result<bool> {
+    let id = place.lease();
+    let Some(mut step) = Step::on(store, place.resource(), Line::FrontAnd(id)).await? else {
+        return Ok(true);
+    };
+    let asked = match place {
+        Place::Lease(_) => lease_taken_back(&step, id),
+        Place::Upgrade(request, _) => upgrade_taken_back(&step, id, &request.asker.session),
+    };
+    let Some(ask) = asked.filter(|_| store.debts.is_owed(debt)) else {
+        step.roll_back().await?;
+        return Ok(true);
+    };
+    let decision = step.decide(&ask).await?;
+    step.write(&decision.changes, Newcomer::None)?;
+    step.commit().await?;
+    Ok(decision.outcome == Outcome::Done)
+}
+
+/// Leaves the line, or ends what was granted instead.
+fn lease_taken_back(step: &Step<'_>, id: &LeaseId) -> Option<Ask> {
+    let lease = id.clone();
+    if step.loaded.waiter(id).is_some() {
+        return Some(Ask::Withdraw { lease });
+    }
+    let held = step.loaded.lease(id);
+    held.map(|_| Ask::Release { lease })
+}
+
+/// Leaves the line, or undoes an upgrade that was granted instead. What another session waits for or was granted is none
+/// of this one's: it may have asked after this waiter, stopped for too long, had lost its place.
+fn upgrade_taken_back(step: &Step<'_>, id: &LeaseId, session: &SessionId) -> Option<Ask> {
+    let lease = id.clone();
+    if let Some(waiter) = step.loaded.waiter(id) {
+        return (waiter.session == *session).then_some(Ask::Withdraw { lease });
+    }
+    let held = step.loaded.lease(id)?;
+    let ours = held.upgraded_by.as_ref() == Some(session);
+    ours.then_some(Ask::Downgrade { lease })
+}

@@ -1,0 +1,297 @@
+//! Rows as types: what a lease and a waiter look like in the tables.
+//!
+//! Whether a process is there is part of a row: the statement that reads it says so, by the clock of the database
+//! ([`PRESENT_FOR`](super::ear::PRESENT_FOR)). An offer and a waiter end with their process; a
+//! claim counts for as long as its process is there; everything else has its own time.
+
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
+use tenure_core::decide::{Bound, Holder, Life, Millis, Standing, Waiter, Want};
+use tenure_core::leases::grace;
+use tenure_core::{
+    Binding, Error, Lease, LeaseState, Mode, Owner, Resource, Result, SessionId, Timestamp, Token,
+};
+use tokio_postgres::Row;
+use tokio_postgres::types::FromSql;
+
+use super::moment::{Moment, shown};
+
+/// Reads leases and the clock: a condition on `l` follows, and what comes after it. There is always at least one row:
+/// without leases it has the time alone. See [`LeaseRow::read`].
+macro_rules! leases {
+    ($($rest:expr),+) => {
+        concat!(
+            "WITH n AS MATERIALIZED (SELECT pg_catalog.clock_timestamp() AS now) \
+             SELECT n.now, l.lock_id, l.resource, l.mode, l.upgraded, l.owner, l.session, l.token, \
+             l.acquired_at, l.lease_expires, l.heartbeat_ts, l.state, l.until, l.ttl_ms, l.pid, l.host, \
+             l.command, l.purpose, l.metadata, l.note, l.upgraded_by, l.process, \
+             l.lease_expires IS NOT NULL OR EXISTS (SELECT 1 FROM tenure.processes p \
+                 WHERE p.process = l.process AND p.seen_at > n.now - interval '15 seconds'), \
+             l.lease_expires <= n.now AND EXISTS (SELECT 1 FROM tenure.lease_claims c \
+                 JOIN tenure.processes p ON p.process = c.process \
+                 WHERE c.lock_id = l.lock_id AND p.seen_at > n.now - interval '15 seconds') \
+             FROM n LEFT JOIN tenure.dal_locks l ON ",
+            $($rest),+
+        )
+    };
+}
+pub(super) use leases;
+
+/// The columns of a waiter `w`, in the order [`WaiterRow::read`] takes them.
+macro_rules! waiter_columns {
+    () => {
+        "w.lock_id, w.place, w.resource, w.want, w.mode, w.capacity, w.session, w.holder_session, w.process, \
+         w.owner, w.since, w.deadline, EXISTS (SELECT 1 FROM tenure.processes p \
+             WHERE p.process = w.process \
+             AND p.seen_at > pg_catalog.clock_timestamp() - interval '15 seconds')"
+    };
+}
+pub(super) use waiter_columns;
+
+/// One lease in its table.
+#[derive(Debug, Clone)]
+pub(super) struct LeaseRow {
+    /// As people and programs see it.
+    pub(super) lease: Lease,
+    /// As it is decided upon.
+    pub(super) holder: Holder,
+    /// The time to live it was last given, or will have once it is taken up.
+    pub(super) ttl: Duration,
+    /// Who broke it and why.
+    pub(super) note: Option<String>,
+    /// The session that waited for it to become write.
+    pub(super) upgraded_by: Option<SessionId>,
+    /// The process that is told of what happens to it.
+    pub(super) process: String,
+}
+
+/// One waiter in its table.
+#[derive(Debug, Clone)]
+pub(super) struct WaiterRow {
+    /// Where it stands: whoever came earlier has a lower number.
+    pub(super) place: i64,
+    /// What it waits for.
+    pub(super) resource: Resource,
+    /// As it is decided upon.
+    pub(super) waiter: Waiter,
+    /// Who waits. For an upgrade it may be another than the session that holds the lease.
+    pub(super) session: SessionId,
+    /// The process that waits: who is woken, and whose presence keeps it in line.
+    pub(super) process: String,
+    /// On whose behalf.
+    pub(super) owner: Owner,
+    /// Since when.
+    pub(super) since: Timestamp,
+    /// Until when, for people.
+    pub(super) deadline: Option<Timestamp>,
+}
+
+impl LeaseRow {
+    /// The lease of a row of [`leases!`]; None of the row that has only the time.
+    pub(super) fn read(row: &Row) -> Result<Option<Self>> {
+        let Some(id) = column::<Option<&str>>(row, 1)? else {
+            return Ok(None);
+        };
+        let moment = Moment::read(row, 0)?;
+        let expires = instant(row, 9)?;
+        let heartbeat: Millis = instant(row, 10)?.unwrap_or(0);
+        let until = instant(row, 12)?.unwrap_or(0);
+        let ttl = duration(row, 13)?;
+        let standing = match column::<&str>(row, 11)? {
+            "offered" => Standing::Offered { until },
+            "revoking" => Standing::Revoking { until },
+            _ => Standing::Held,
+        };
+        let binding = match expires {
+            None => Bound::Session,
+            Some(expires) => Bound::Lease {
+                expires,
+                stale: heartbeat.saturating_add(millis(grace(ttl))),
+                claimed: column::<Option<bool>>(row, 23)?.unwrap_or(false),
+            },
+        };
+        let state = match standing {
+            Standing::Offered { .. } => LeaseState::Offered,
+            Standing::Revoking { .. } => LeaseState::Revoking,
+            Standing::Held if expires.is_some_and(|at| at <= moment.now()) => LeaseState::Expired,
+            Standing::Held => LeaseState::Held,
+        };
+        let lease = Lease {
+            lease: id.parse().map_err(|error| odd(row, 1, &error))?,
+            resource: parsed(row, 2)?,
+            mode: parsed(row, 3)?,
+            owner: owner(row, 5)?,
+            session: parsed(row, 6)?,
+            token: token(row, 7)?,
+            acquired_at: time(row, 8)?,
+            expires_at: expires.map(shown),
+            heartbeat_at: shown(heartbeat),
+            binding: Binding::Lease,
+            state,
+            pid: number(row, 14)?,
+            host: text(row, 15)?,
+            command: text(row, 16)?,
+            purpose: column(row, 17)?,
+            metadata: optional(row, 18, |text| serde_json::from_str::<Value>(text))?,
+        };
+        let holder = Holder {
+            lease: lease.lease.clone(),
+            session: lease.session.clone(),
+            mode: lease.mode,
+            upgraded: column(row, 4)?,
+            standing,
+            binding,
+            life: life(row, 22)?,
+        };
+        Ok(Some(Self {
+            lease,
+            holder,
+            ttl,
+            note: column(row, 19)?,
+            upgraded_by: optional(row, 20, SessionId::parse)?,
+            process: text(row, 21)?,
+        }))
+    }
+
+    /// All leases that a statement of [`leases!`] found.
+    pub(super) fn read_all(rows: &[Row]) -> Result<Vec<Self>> {
+        rows.iter()
+            .filter_map(|row| Self::read(row).transpose())
+            .collect()
+    }
+
+    /// Whether it is over and only waits for somebody to take it away: the time of an offer or of a break has run
+    /// out, or the process that it was offered to is gone.
+    pub(super) fn has_run_out(&self, moment: &Moment) -> bool {
+        let dead = self.holder.binding == Bound::Session && self.holder.life == Life::Dead;
+        match self.holder.standing {
+            Standing::Offered { until } | Standing::Revoking { until } => {
+                dead || until <= moment.now()
+            }
+            Standing::Held => dead,
+        }
+    }
+}
+
+impl WaiterRow {
+    /// A row of [`waiter_columns!`].
+    pub(super) fn read(row: &Row) -> Result<Self> {
+        let mode: Mode = parsed(row, 4)?;
+        let capacity = column::<Option<i64>>(row, 5)?;
+        let want = match column::<&str>(row, 3)? {
+            "upgrade" => Want::Upgrade,
+            _ => Want::Lease {
+                mode,
+                capacity: capacity.map(|capacity| u32::try_from(capacity).unwrap_or(u32::MAX)),
+            },
+        };
+        let deadline = instant(row, 11)?;
+        Ok(Self {
+            place: column(row, 1)?,
+            resource: parsed(row, 2)?,
+            waiter: Waiter {
+                lease: parsed(row, 0)?,
+                session: parsed(row, 7)?,
+                want,
+                deadline: deadline.unwrap_or(Millis::MAX),
+                life: life(row, 12)?,
+            },
+            session: parsed(row, 6)?,
+            process: text(row, 8)?,
+            owner: owner(row, 9)?,
+            since: time(row, 10)?,
+            deadline: deadline.map(shown),
+        })
+    }
+}
+
+/// A duration on the clock that decides.
+pub(super) fn millis(duration: Duration) -> Millis {
+    Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX)
+}
+
+/// A token as a column holds it.
+pub(super) fn signed(token: Token) -> i64 {
+    token.get().cast_signed()
+}
+
+/// What a column holds, where it has a type of PostgreSQL.
+pub(super) fn column<'r, T: FromSql<'r>>(row: &'r Row, index: usize) -> Result<T> {
+    row.try_get(index).map_err(|error| odd(row, index, &error))
+}
+
+/// A column with a text.
+pub(super) fn text(row: &Row, index: usize) -> Result<String> {
+    column(row, index)
+}
+
+/// A column with a time, for people.
+pub(super) fn time(row: &Row, index: usize) -> Result<Timestamp> {
+    Ok(Moment::read(row, index)?.wall())
+}
+
+/// A column with a token.
+pub(super) fn token(row: &Row, index: usize) -> Result<Token> {
+    let number: i64 = column(row, index)?;
+    let token = u64::try_from(number).map_err(|error| odd(row, index, &error))?;
+    Token::new(token).map_err(|error| odd(row, index, &error))
+}
+
+/// A column with an owner.
+pub(super) fn owner(row: &Row, index: usize) -> Result<Owner> {
+    Owner::parse(column(row, index)?).map_err(|error| odd(row, index, &error))
+}
+
+/// A column with one of our words in it.
+pub(super) fn parsed<T>(row: &Row, index: usize) -> Result<T>
+where
+    T: std::str::FromStr,
+    T::Err: std::fmt::Display,
+{
+    let text: &str = column(row, index)?;
+    text.parse().map_err(|error| odd(row, index, &error))
+}
+
+fn optional<T, E: std::fmt::Display>(
+    row: &Row,
+    index: usize,
+    parse: impl FnOnce(&str) -> Result<T, E>,
+) -> Result<Option<T>> {
+    let text: Option<&str> = column(row, index)?;
+    let parsed = text.map(parse).transpose();
+    parsed.map_err(|error| odd(row, index, &error))
+}
+
+/// A column with a time on the clock that decides.
+fn instant(row: &Row, index: usize) -> Result<Option<Millis>> {
+    let time: Option<SystemTime> = column(row, index)?;
+    Ok(time.map(|time| Moment::from(time).now()))
+}
+
+fn duration(row: &Row, index: usize) -> Result<Duration> {
+    let millis: i64 = column(row, index)?;
+    Ok(Duration::from_millis(u64::try_from(millis).unwrap_or(0)))
+}
+
+fn number(row: &Row, index: usize) -> Result<u32> {
+    let number: i64 = column(row, index)?;
+    u32::try_from(number).map_err(|error| odd(row, index, &error))
+}
+
+/// Whether the process is there.
+fn life(row: &Row, index: usize) -> Result<Life> {
+    Ok(match column(row, index)? {
+        true => Life::Alive,
+        false => Life::Dead,
+    })
+}
+
+/// A row that someone else wrote, or a damaged one.
+fn odd(row: &Row, index: usize, problem: &dyn std::fmt::Display) -> Error {
+    let column = row.columns().get(index).map_or("?", |column| column.name());
+    Error::Corrupt {
+        path: "tenure.dal_locks".into(),
+        problem: format!("bad {column}: {problem}"),
+    }
+}

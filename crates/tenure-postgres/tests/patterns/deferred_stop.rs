@@ -1,0 +1,93 @@
+//! The deferred stop: it takes the lock after its wait, and reads anew before it changes anything.
+
+use std::sync::Arc;
+
+use tenure_postgres::DEFAULT_WAIT;
+use tenure_postgres::patterns::{deferred, serialise};
+use tokio::sync::Notify;
+
+use crate::scene::{AGENT, Scene, Trouble, until};
+
+const COMMANDS: &str =
+    "CREATE TABLE commands (agent int PRIMARY KEY, state text NOT NULL, by text);
+                        INSERT INTO commands VALUES (1, 'PROCESSING')";
+const COMPLETE: &str = "UPDATE commands SET state = 'COMPLETE', by = $1 WHERE agent = 1";
+
+/// Completes the command after the wait, unless it is complete by then; whether it did.
+async fn deferred_stop(scene: &Scene, wait: impl Future<Output = ()>) -> bool {
+    let application = &scene.application().await;
+    let stopped = deferred(
+        wait,
+        scene.locks.lock(AGENT, 1, DEFAULT_WAIT),
+        || async move {
+            let row = application
+                .query_one("SELECT state FROM commands WHERE agent = 1", &[])
+                .await?;
+            let state: String = row.get(0);
+            Ok::<_, Trouble>((state != "COMPLETE").then_some(state))
+        },
+        |state| async move {
+            assert_eq!(state, "PROCESSING");
+            application.execute(COMPLETE, &[&"deferred stop"]).await?;
+            Ok(())
+        },
+    );
+    stopped.await.unwrap().is_some()
+}
+
+/// The end of the session completes the command, unless it is complete; whether it did.
+async fn session_end(scene: &Scene) -> bool {
+    let application = scene.application().await;
+    let completed = serialise(&scene.locks, AGENT, 1, |_| async move {
+        let completed = application
+            .execute(
+                &format!("{COMPLETE} AND state <> 'COMPLETE'"),
+                &[&"session end"],
+            )
+            .await?;
+        Ok::<_, Trouble>(completed == 1)
+    });
+    completed.await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deferred_stop_after_session_end_finds_the_command_complete_and_skips() {
+    let scene = Arc::new(Scene::new(COMMANDS).await);
+    let wake = Arc::new(Notify::new());
+    let stop = {
+        let (scene, wake) = (Arc::clone(&scene), Arc::clone(&wake));
+        tokio::spawn(async move { deferred_stop(&scene, wake.notified()).await })
+    };
+    // While it waits it holds nothing: the end of the session goes ahead.
+    assert!(session_end(&scene).await);
+    assert!(!stop.is_finished());
+    wake.notify_one();
+    assert!(!stop.await.unwrap(), "it changed what was complete");
+    let by = scene.database.psql("SELECT by FROM commands");
+    assert_eq!(by, "session end");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deferred_stop_before_session_end_completes_and_session_end_finds_it_complete() {
+    let scene = Scene::new(COMMANDS).await;
+    assert!(deferred_stop(&scene, std::future::ready(())).await);
+    assert!(!session_end(&scene).await);
+    let by = scene.database.psql("SELECT by FROM commands");
+    assert_eq!(by, "deferred stop");
+}
+
+/// What is committed while the deferred stop waits for the lock counts, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deferred_stop_that_waits_for_the_lock_reads_what_its_holder_wrote() {
+    let scene = Arc::new(Scene::new(COMMANDS).await);
+    let holder = scene.locks.lock(AGENT, 1, DEFAULT_WAIT).await.unwrap();
+    let stop = {
+        let scene = Arc::clone(&scene);
+        tokio::spawn(async move { deferred_stop(&scene, std::future::ready(())).await })
+    };
+    until("it waits", || scene.waiting() == 1).await;
+    let done = "UPDATE commands SET state = 'COMPLETE', by = 'session end'";
+    scene.database.psql(done);
+    holder.release().await.unwrap();
+    assert!(!stop.await.unwrap());
+}

@@ -1,0 +1,11 @@
+//! The patterns on a real PostgreSQL, scenario by scenario.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod config;
+mod deferred_stop;
+mod hook_routes;
+mod injector;
+mod reaper;
+mod scene;
+mod summarise;

@@ -1,0 +1,92 @@
+//! Background workers: the reaper goes through all agents, and skips those that somebody is at.
+
+use std::cell::RefCell;
+
+use tenure_postgres::patterns::{Tally, for_each_unlocked};
+use tenure_postgres::{PoolState, Settings};
+
+use crate::scene::{AGENT, PATIENCE, Scene, Trouble};
+
+const AGENTS: &str =
+    "CREATE TABLE agents (id int PRIMARY KEY, reaped boolean NOT NULL DEFAULT false);
+                      INSERT INTO agents SELECT generate_series(1, 5)";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_locked_agent_is_skipped_and_taken_in_the_next_cycle() {
+    let scene = Scene::new(AGENTS).await;
+    let hook = scene.locks.lock(AGENT, 3, PATIENCE).await.unwrap();
+    let reaped = RefCell::new(Vec::new());
+    let cycle = async || {
+        let go = for_each_unlocked(&scene.locks, AGENT, 1..=5, |agent, _| {
+            reaped.borrow_mut().push(agent);
+            async { Ok::<(), Trouble>(()) }
+        });
+        go.await.unwrap()
+    };
+    assert_eq!(
+        cycle().await,
+        Tally {
+            done: 4,
+            skipped: 1
+        }
+    );
+    assert_eq!(*reaped.borrow(), [1, 2, 4, 5]);
+    hook.release().await.unwrap();
+    assert_eq!(
+        cycle().await,
+        Tally {
+            done: 5,
+            skipped: 0
+        }
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_reaper_commits_inside_the_lock_and_gives_the_connection_back_before_the_next_agent() {
+    let scene = Scene::new(AGENTS).await;
+    let application = scene.application().await;
+    let all = Settings::default().pool + Settings::default().overflow;
+    let tally = for_each_unlocked(&scene.locks, AGENT, 1..=5, |agent, _| {
+        let (scene, application) = (&scene, &application);
+        async move {
+            // One is in use, by this agent: those of the agents before are back.
+            let PoolState { kept, free } = scene.locks.pool_state();
+            assert_eq!((kept, free), (0, all - 1), "agent {agent}");
+            let held = scene.database.psql(
+                "SELECT string_agg(objid::text, ',') FROM pg_locks WHERE locktype = 'advisory' AND granted AND
+                 database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+            );
+            assert_eq!(held, agent.to_string());
+            let reap = "UPDATE agents SET reaped = true WHERE id = $1";
+            application.execute(reap, &[&agent]).await?;
+            // Committed, and still inside the lock: others see it.
+            let seen = format!("SELECT reaped FROM agents WHERE id = {agent}");
+            assert_eq!(scene.database.psql(&seen), "t");
+            assert_eq!(scene.held(), 1);
+            Ok::<(), Trouble>(())
+        }
+    })
+    .await
+    .unwrap();
+    assert_eq!(
+        tally,
+        Tally {
+            done: 5,
+            skipped: 0
+        }
+    );
+    assert_eq!(scene.locks.pool_state(), PoolState { kept: 1, free: all });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_ends_the_cycle_and_leaves_no_lock() {
+    let scene = Scene::new(AGENTS).await;
+    let go = for_each_unlocked(&scene.locks, AGENT, 1..=5, |agent, _| async move {
+        match agent {
+            3 => Err(Trouble::Work("no")),
+            _ => Ok(()),
+        }
+    });
+    assert!(matches!(go.await, Err(Trouble::Work("no"))));
+    assert_eq!(scene.held(), 0);
+}

@@ -1,0 +1,96 @@
+//! What an administrator may have set for all programs.
+
+use std::time::Duration;
+
+use tenure_core::{Mode, Store};
+use tenure_testkit::postgres::{Cluster, Settings, Stop};
+
+use crate::scene::{PATIENCE, Scene, as_role, open, request, take, unique, until};
+
+/// Set for the role, the most common way; each of them alone would end a wait.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_statement_timeout_of_the_role_does_not_end_a_wait() {
+    let database = Cluster::shared().database();
+    let role = unique("hurried");
+    database.psql(&format!(
+        "CREATE ROLE {role} LOGIN; GRANT CREATE ON DATABASE {} TO {role};
+         ALTER ROLE {role} SET statement_timeout = '50ms';
+         ALTER ROLE {role} SET lock_timeout = '20ms';
+         ALTER ROLE {role} SET idle_session_timeout = '100ms';
+         ALTER ROLE {role} SET idle_in_transaction_session_timeout = '100ms'",
+        database.name()
+    ));
+    let url = as_role(&database.url(), &role);
+    let (first, second) = (open(&url).await.unwrap(), open(&url).await.unwrap());
+    let held = take(&first, "a").await;
+    let waiting = tokio::spawn(async move {
+        let request = request("a", Mode::Write, PATIENCE);
+        let lease = second.acquire(&request).await;
+        (second, lease)
+    });
+    let waiters = || database.psql("SELECT count(*) FROM tenure.waiters") == "1";
+    until("it waits", waiters).await;
+    // Longer than all of them together.
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    assert!(!waiting.is_finished(), "it waits on");
+    assert!(waiters(), "in its place");
+    first.release(&held.lease).await.unwrap();
+    let (second, lease) = waiting.await.unwrap();
+    let lease = lease.unwrap();
+    assert!(lease.token > held.token);
+    second.release(&lease.lease).await.unwrap();
+    drop((first, second));
+    database.psql(&format!("DROP OWNED BY {role} CASCADE; DROP ROLE {role}"));
+}
+
+/// A row that somebody else has locked for a while is waited for, whatever the lock_timeout of the role.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_timeout_does_not_break_a_step_that_has_to_wait_for_a_row() {
+    let scene = Scene::new().await;
+    let name = scene.database.name();
+    scene.database.psql(&format!(
+        "ALTER DATABASE {name} SET lock_timeout = '20ms'; ALTER DATABASE {name} SET deadlock_timeout = '10ms'"
+    ));
+    let store = open(&scene.database.url()).await.unwrap();
+    let lease = take(&store, "a").await;
+    let mut other = scene.database.session();
+    other.run("BEGIN; SELECT 1 FROM tenure.resources WHERE resource = 'name:a' FOR UPDATE");
+    let releasing = tokio::spawn(async move { store.release(&lease.lease).await });
+    let blocked = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+                   AND wait_event_type = 'Lock'";
+    until("it waits for the row", || {
+        scene.database.psql(blocked) == "1"
+    })
+    .await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(!releasing.is_finished());
+    other.run("COMMIT");
+    releasing.await.unwrap().unwrap();
+}
+
+/// What others may lose with the power is none of ours: a server that crashes has the grant.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_grant_survives_a_crash_whatever_synchronous_commit_is_for_others() {
+    // Nothing is written by itself in the time of this test.
+    let settings = Settings::default().parameter("wal_writer_delay", "10s");
+    let mut cluster = Cluster::with(&settings);
+    let database = cluster.database();
+    let name = database.name().to_owned();
+    database.psql(&format!(
+        "ALTER DATABASE {name} SET synchronous_commit = off"
+    ));
+    let store = open(&database.url()).await.unwrap();
+    let lease = take(&store, "a").await;
+    // Others do lose what they wrote last.
+    database.psql("CREATE TABLE notes (note text)");
+    cluster.restart(Stop::Crash);
+    let held = database.psql("SELECT lock_id FROM tenure.dal_locks");
+    assert_eq!(held, lease.lease.as_str());
+    let lost = database.try_psql("SELECT * FROM notes");
+    assert!(
+        lost.is_err(),
+        "the server wrote everything: nothing is shown here"
+    );
+    store.release(&lease.lease).await.unwrap();
+    assert_eq!(database.psql("SELECT count(*) FROM tenure.dal_locks"), "0");
+}

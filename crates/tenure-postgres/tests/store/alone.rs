@@ -1,0 +1,126 @@
+//! The column that the empty cases rely on is never false, whatever was done.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure_core::{LeaseId, Mode, Store, UpgradeRequest};
+use tenure_files::clock;
+use tenure_postgres::PostgresStore;
+
+use crate::scene::{Scene, asker, open, request};
+
+/// Resources of which the column says something that is not so. Only who holds the row can look.
+const FALSE: &str = "SELECT count(*) FROM tenure.resources r WHERE \
+    (r.alone = '' AND (EXISTS (SELECT 1 FROM tenure.dal_locks l WHERE l.resource = r.resource) \
+                       OR EXISTS (SELECT 1 FROM tenure.waiters w WHERE w.resource = r.resource))) \
+    OR (r.alone <> '' AND (NOT EXISTS (SELECT 1 FROM tenure.dal_locks l WHERE l.lock_id = r.alone \
+                                       AND l.resource = r.resource AND l.state = 'held') \
+                           OR EXISTS (SELECT 1 FROM tenure.dal_locks l WHERE l.resource = r.resource \
+                                      AND l.lock_id <> r.alone) \
+                           OR EXISTS (SELECT 1 FROM tenure.waiters w WHERE w.resource = r.resource)))";
+
+/// Resources of which nobody knows that they are free: true, but slow.
+const UNSAID: &str = "SELECT count(*) FROM tenure.resources r WHERE r.alone IS DISTINCT FROM '' \
+    AND NOT EXISTS (SELECT 1 FROM tenure.dal_locks l WHERE l.resource = r.resource) \
+    AND NOT EXISTS (SELECT 1 FROM tenure.waiters w WHERE w.resource = r.resource)";
+
+/// A small generator, so that a run can be had again.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % n
+    }
+}
+
+/// One of many who take, upgrade, give back and give up, for a while.
+async fn rush(store: Arc<PostgresStore>, seed: u64) {
+    let mut random = Random(seed);
+    let mut held: Vec<(LeaseId, Mode)> = Vec::new();
+    for _ in 0..60 {
+        let resource = ["x", "y"][random.below(2) as usize];
+        let mode = [Mode::Read, Mode::Write, Mode::Upgradeable][random.below(3) as usize];
+        let wait = Duration::from_millis(random.below(40));
+        match random.below(7) {
+            0 | 1 => {
+                let request = request(resource, mode, wait);
+                if let Ok(Some(lease)) = store.try_acquire(&request).await {
+                    held.push((lease.lease, mode));
+                }
+            }
+            2 => {
+                let request = request(resource, mode, wait);
+                if let Ok(lease) = store.acquire(&request).await {
+                    held.push((lease.lease, mode));
+                }
+            }
+            3 => {
+                // Dropped somewhere in between.
+                let request = request(resource, mode, Duration::from_secs(5));
+                let wait = Duration::from_micros(random.below(20_000));
+                if let Ok(Ok(lease)) = tokio::time::timeout(wait, store.acquire(&request)).await {
+                    held.push((lease.lease, mode));
+                }
+            }
+            4 => {
+                let upgradeable = held.iter().find(|(_, mode)| *mode == Mode::Upgradeable);
+                if let Some((lease, _)) = upgradeable {
+                    let request = UpgradeRequest {
+                        lease: lease.clone(),
+                        asker: asker("ana"),
+                        deadline: None,
+                        until: Some(clock::boot_now() + random.below(40)),
+                    };
+                    if store.upgrade(&request).await.is_ok() && random.below(2) == 0 {
+                        store.downgrade(lease).await.unwrap();
+                    }
+                }
+            }
+            _ => {
+                if let Some((lease, _)) = held.pop() {
+                    store.release(&lease).await.unwrap();
+                }
+            }
+        }
+    }
+    for (lease, _) in held {
+        match random.below(2) {
+            0 => store.abandon(&lease),
+            _ => store.release(&lease).await.unwrap(),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_empty_cases_rely_on_is_true_after_any_steps() {
+    let seed = u64::from(std::process::id());
+    println!("seed {seed}");
+    let scene = Scene::new().await;
+    let mut all = Vec::new();
+    for process in 0..3u64 {
+        let store = Arc::new(open(&scene.database.url()).await.unwrap());
+        for session in 0..3u64 {
+            let seed = (process * 3 + session + 1) * 7_919 + seed;
+            all.push(tokio::spawn(rush(Arc::clone(&store), seed)));
+        }
+    }
+    let mut looks = 0;
+    while all.iter().any(|one| !one.is_finished()) {
+        assert_eq!(scene.database.psql(FALSE), "0", "seed {seed}");
+        looks += 1;
+    }
+    for one in all {
+        one.await.unwrap();
+    }
+    assert!(looks > 5, "only {looks} looks");
+    crate::scene::until("all is given back", || {
+        let left = "SELECT (SELECT count(*) FROM tenure.dal_locks) + (SELECT count(*) FROM tenure.waiters)";
+        scene.database.psql(left) == "0"
+    })
+    .await;
+    assert_eq!(scene.database.psql(FALSE), "0", "seed {seed}");
+    assert_eq!(scene.database.psql(UNSAID), "0", "seed {seed}");
+}

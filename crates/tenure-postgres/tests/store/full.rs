@@ -1,0 +1,88 @@
+//! Servers that have no room for one more connection.
+
+use std::time::Duration;
+
+use tenure_core::{Class, Mode, Store};
+use tenure_testkit::postgres::{Cluster, Database, Psql, Settings};
+
+use crate::scene::{PATIENCE, open, request, take, timed, until};
+
+const FULL: &str = "too many clients";
+
+fn small() -> Cluster {
+    let settings = Settings::default()
+        .parameter("max_connections", 10)
+        .parameter("superuser_reserved_connections", 0);
+    Cluster::with(&settings)
+}
+
+/// Others take all connections that are left. One that is ended just now may still count.
+fn fill(database: &Database) -> Vec<Psql> {
+    let free = || {
+        let sql = "SELECT current_setting('max_connections')::int - count(*) FROM pg_stat_activity \
+                   WHERE backend_type = 'client backend'";
+        database
+            .try_psql(sql)
+            .ok()
+            .and_then(|left| left.parse::<i64>().ok())
+    };
+    let mut others = Vec::new();
+    // The psql that looks is one itself.
+    while free().is_some() {
+        let mut other = database.session();
+        other.run("SELECT 1");
+        others.push(other);
+    }
+    others
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn opening_a_store_on_a_full_server_waits_and_then_says_so() {
+    let cluster = small();
+    let database = cluster.database();
+    drop(open(&database.url()).await.unwrap());
+    let mut others = fill(&database);
+    let (error, waited) = timed(open(&database.url())).await;
+    let error = error.err().expect("the server is full");
+    assert_eq!(error.class(), Class::Unreachable, "{error:?}");
+    assert!(error.to_string().contains(FULL), "{error}");
+    assert!(waited >= Duration::from_secs(1), "{waited:?}");
+    assert!(waited <= PATIENCE * 2, "{waited:?}");
+    // As soon as there is room it goes on.
+    let url = database.url();
+    let opening = tokio::spawn(async move { open(&url).await });
+    let refused = cluster.log().matches(FULL).count();
+    until("it is refused, and asks again", || {
+        cluster.log().matches(FULL).count() > refused + 1
+    })
+    .await;
+    assert!(!opening.is_finished());
+    others.truncate(4);
+    let store = opening.await.unwrap().unwrap();
+    take(&store, "a").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_lost_its_connection_waits_for_room_until_the_deadline() {
+    let cluster = small();
+    let database = cluster.database();
+    let store = open(&database.url()).await.unwrap();
+    let lease = take(&store, "a").await;
+    let mut others = fill(&database);
+    // Its connections are ended, and others take their places at once.
+    let ours = "SELECT count(pg_terminate_backend(pid)) > 0 FROM pg_stat_activity \
+                WHERE application_name LIKE 'tenure%' AND datname = current_database()";
+    assert_eq!(others[0].run(ours), "t");
+    others.extend(fill(&database));
+    let asked = request("b", Mode::Write, Duration::from_secs(2));
+    let (error, waited) = timed(store.acquire(&asked)).await;
+    let error = error.expect_err("the server is full");
+    assert_eq!(error.class(), Class::Unreachable, "{error:?}");
+    assert!(error.to_string().contains(FULL), "{error}");
+    assert!(waited <= PATIENCE, "{waited:?}");
+    // What it holds is still its own, and given back as soon as there is room.
+    let releasing = tokio::spawn(async move { store.release(&lease.lease).await });
+    drop(others);
+    releasing.await.unwrap().unwrap();
+    assert_eq!(database.psql("SELECT count(*) FROM tenure.dal_locks"), "0");
+}

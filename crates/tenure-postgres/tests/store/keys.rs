@@ -1,0 +1,133 @@
+//! Keys and claims of processes that are not seen any more.
+
+use std::time::Duration;
+
+use tenure_core::leases::{KeyState, Keyed, Recovery};
+use tenure_core::{IdempotenceKey, Mode, Owner, Store};
+
+use crate::scene::{SHORT, Scene, asker, open, request, take};
+
+fn keyed(key: &str) -> Keyed {
+    Keyed {
+        key: IdempotenceKey::parse(key).unwrap(),
+        owner: Owner::parse("ana").unwrap(),
+        request: "name:a=write 1000".into(),
+        asker: asker("ana"),
+    }
+}
+
+/// As if nothing had been heard of any process for a minute.
+const SILENCE: &str =
+    "UPDATE tenure.processes SET seen_at = clock_timestamp() - interval '1 minute'";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_is_taken_over_only_when_its_asker_is_not_seen_any_more() {
+    let scene = Scene::new().await;
+    let other = open(&scene.database.url()).await.unwrap();
+    let (first, second) = (keyed("k"), keyed("k"));
+    let state = scene.leases().begin_key(&first).await.unwrap();
+    assert_eq!(state, KeyState::Yours);
+    let leases = other.leases().unwrap();
+    let taken = leases.begin_key(&second).await.unwrap();
+    assert_eq!(taken, KeyState::Taken(first.asker.session.clone()));
+    scene.database.psql(SILENCE);
+    assert_eq!(leases.begin_key(&second).await.unwrap(), KeyState::Yours);
+    // The first was silent for too long: it cannot complete what is another's.
+    let lease = take(&scene.store, "a").await;
+    let bound = scene.leases().bind(
+        std::slice::from_ref(&lease.lease),
+        Duration::from_secs(60),
+        Some(&first),
+    );
+    let error = bound.await.unwrap_err();
+    assert!(error.to_string().contains("not seen"), "{error}");
+    let ids = [lease.lease.clone()];
+    let bound = leases
+        .bind(&ids, Duration::from_secs(60), Some(&second))
+        .await;
+    let bound = bound.unwrap();
+    assert_eq!(
+        leases.begin_key(&first).await.unwrap(),
+        KeyState::Done(bound)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_of_yesterday_is_free_and_swept() {
+    let scene = Scene::new().await;
+    for number in 0..5 {
+        let key = keyed(&format!("k{number}"));
+        let state = scene.leases().begin_key(&key).await.unwrap();
+        assert_eq!(state, KeyState::Yours);
+    }
+    scene
+        .database
+        .psql("UPDATE tenure.keys SET made_at = made_at - interval '25 hours'");
+    let again = keyed("k1");
+    assert_eq!(
+        scene.leases().begin_key(&again).await.unwrap(),
+        KeyState::Yours
+    );
+    assert_eq!(
+        scene
+            .database
+            .psql("SELECT string_agg(key, ' ') FROM tenure.keys"),
+        "k1"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_that_take_a_key_at_once_do_not_both_have_it() {
+    let scene = Scene::new().await;
+    let other = open(&scene.database.url()).await.unwrap();
+    for round in 0..30 {
+        let keys = [keyed(&format!("k{round}")), keyed(&format!("k{round}"))];
+        let (one, two) = tokio::join!(
+            scene.leases().begin_key(&keys[0]),
+            other.leases().unwrap().begin_key(&keys[1])
+        );
+        let states = [one.unwrap(), two.unwrap()];
+        let mine = states.iter().filter(|state| **state == KeyState::Yours);
+        assert_eq!(mine.count(), 1, "{round}: {states:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_ends_with_its_session_and_with_its_process() {
+    let scene = Scene::with("?lease_ttl=1s").await;
+    let worker = open(&scene.database.url()).await.unwrap();
+    let recover = || async {
+        let actor = Owner::parse("admin").unwrap();
+        let found = scene.leases().recover(&actor, Recovery::Real, None).await;
+        found.unwrap().leases
+    };
+    for by_silence in [false, true] {
+        let lease = take(&scene.store, "a").await;
+        let job = asker("job:7");
+        let leases = worker.leases().unwrap();
+        leases.claim(&lease.lease, "job:7", &job).await.unwrap();
+        let stale = loop {
+            let mut found = recover().await;
+            if found.first().is_some_and(|found| found.heartbeat_old) {
+                break found.remove(0);
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        };
+        assert_eq!(stale.claimed_by.as_deref(), Some("job:7"));
+        assert!(!stale.recovered, "{stale:?}");
+        let asked = request("a", Mode::Read, SHORT);
+        assert!(scene.store.try_acquire(&asked).await.unwrap().is_none());
+        match by_silence {
+            true => drop(scene.database.psql(SILENCE)),
+            false => worker.end_session(&job.session),
+        }
+        let taken = take(&scene.store, "a").await;
+        scene.store.release(&taken.lease).await.unwrap();
+        assert_eq!(
+            scene
+                .database
+                .psql("SELECT count(*) FROM tenure.lease_claims"),
+            "0"
+        );
+    }
+}

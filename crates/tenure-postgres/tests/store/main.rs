@@ -1,0 +1,20 @@
+//! The lease store on a real PostgreSQL: what conformance does not ask, because only a server has it.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod administrator;
+mod alone;
+mod dropped;
+mod empty;
+mod examine;
+mod full;
+mod keys;
+mod line;
+mod migrations;
+mod pooler;
+mod record;
+mod restore;
+mod rights;
+mod scene;
+mod secrets;
+mod unknown;

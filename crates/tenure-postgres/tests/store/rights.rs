@@ -1,0 +1,73 @@
+//! Roles that may not do all that is needed: each is told what to grant.
+
+use tenure_core::{Class, Error, Mode, Store};
+use tenure_testkit::postgres::Cluster;
+
+use crate::scene::{SHORT, Scene, as_role, open, request, take, unique};
+
+const USE: &str = "GRANT USAGE ON SCHEMA tenure TO";
+const TABLES: &str = "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA tenure TO";
+
+async fn refused(url: &str) -> Error {
+    match open(url).await {
+        Err(error) => error,
+        Ok(store) => {
+            let request = request("a", Mode::Write, SHORT);
+            store.acquire(&request).await.unwrap_err()
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_without_rights_is_told_which_it_needs() {
+    let scene = Scene::new().await;
+    let empty = Cluster::shared().database();
+    let role = unique("nobody");
+    empty.psql(&format!("CREATE ROLE {role} LOGIN"));
+    let told = |error: Error, wanted: &str| {
+        assert_eq!(error.class(), Class::Configuration, "{error:?}");
+        assert!(error.remedy().contains(wanted), "{error:?}");
+        assert!(error.to_string().contains("permission denied"), "{error}");
+    };
+    // Where there is nothing yet, somebody has to make it.
+    let url = as_role(&empty.url(), &role);
+    told(refused(&url).await, "GRANT CREATE ON DATABASE");
+    // Where there is something, one step after the other.
+    let url = as_role(&scene.database.url(), &role);
+    told(refused(&url).await, USE);
+    scene.database.psql(&format!("{USE} {role}"));
+    told(refused(&url).await, "GRANT SELECT, INSERT, UPDATE, DELETE");
+    scene.database.psql(&format!("{TABLES} {role}"));
+    scene.database.psql(&format!(
+        "GRANT USAGE, SELECT, UPDATE ON ALL SEQUENCES IN SCHEMA tenure TO {role}"
+    ));
+    let store = open(&url).await.unwrap();
+    let lease = take(&store, "a").await;
+    store.release(&lease.lease).await.unwrap();
+    drop(store);
+    scene
+        .database
+        .psql(&format!("DROP OWNED BY {role}; DROP ROLE {role}"));
+}
+
+/// Looking takes fewer rights, and no more than it says.
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_changes_the_record_with_the_rights_of_a_user() {
+    let scene = Scene::new().await;
+    let lease = take(&scene.store, "a").await;
+    for tampering in [
+        "UPDATE tenure.audit SET owner = 'x'",
+        "DELETE FROM tenure.audit",
+        "TRUNCATE tenure.audit",
+        "INSERT INTO tenure.audit (seq, at, action, resource, lock_id, token, owner, actor) \
+         VALUES (1, now(), 'release', 'name:a', 'x', 1, 'o', 'o')",
+    ] {
+        let refused = scene.database.try_psql(tampering);
+        assert!(refused.is_err(), "{tampering}");
+    }
+    let left = "SELECT count(*), min(action), min(lock_id) FROM tenure.audit";
+    assert_eq!(
+        scene.database.psql(left),
+        format!("1|acquire|{}", lease.lease)
+    );
+}

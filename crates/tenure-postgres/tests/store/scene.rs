@@ -1,0 +1,128 @@
+//! A database of one's own, the store on it, requests, and patience with a limit.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tenure_core::{
+    Asker, Lease, LeaseId, LeaseStore, Mode, Owner, Request, Resource, Result, SessionId, Store,
+};
+use tenure_files::clock;
+use tenure_postgres::{Address, PostgresStore};
+use tenure_testkit::postgres::{Cluster, Database};
+
+/// Longer than anything takes that works.
+pub const PATIENCE: Duration = Duration::from_secs(15);
+/// Long enough to be measured, short enough to be waited for.
+pub const SHORT: Duration = Duration::from_millis(300);
+
+/// A store on a database of its own.
+pub struct Scene {
+    // Before the database, so that it ends first.
+    pub store: PostgresStore,
+    pub database: Database,
+}
+
+impl Scene {
+    pub async fn new() -> Scene {
+        Self::with("").await
+    }
+
+    /// With more in the address, such as `?lease_ttl=1s`.
+    pub async fn with(query: &str) -> Scene {
+        let database = Cluster::shared().database();
+        let store = open(&format!("{}{query}", database.url())).await.unwrap();
+        Scene { store, database }
+    }
+
+    /// Leases of their own.
+    pub fn leases(&self) -> &dyn LeaseStore {
+        self.store.leases().unwrap()
+    }
+
+    /// How many wait, whoever asks.
+    pub fn waiting(&self) -> usize {
+        let count = self.database.psql("SELECT count(*) FROM tenure.waiters");
+        count.parse().unwrap()
+    }
+}
+
+/// Opens a store as any other process would.
+pub async fn open(url: &str) -> Result<PostgresStore> {
+    PostgresStore::open(Address::parse(url)?).await
+}
+
+/// Another user at the same address.
+pub fn as_role(url: &str, role: &str) -> String {
+    let other = url.replacen("postgres@", &format!("{role}@"), 1);
+    assert!(other.contains(role), "{other}");
+    other
+}
+
+/// A name that nobody else has, for roles: those are of the whole server.
+pub fn unique(word: &str) -> String {
+    format!("{word}_{}_{}", std::process::id(), number())
+}
+
+fn number() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed) + 1
+}
+
+/// Someone who asks, in a session of its own.
+pub fn asker(owner: &str) -> Arc<Asker> {
+    Arc::new(Asker {
+        session: SessionId::parse(&unique("session").replace('_', "-")).unwrap(),
+        owner: Owner::parse(owner).unwrap(),
+        pid: std::process::id(),
+        host: "here".into(),
+        command: "a test".into(),
+    })
+}
+
+pub fn resource(text: &str) -> Resource {
+    Resource::parse(text).unwrap()
+}
+
+/// A request by a session of its own.
+pub fn request(name: &str, mode: Mode, wait: Duration) -> Request {
+    request_by(&asker("ana"), name, mode, wait)
+}
+
+pub fn request_by(asker: &Arc<Asker>, name: &str, mode: Mode, wait: Duration) -> Request {
+    let wait_ms = u64::try_from(wait.as_millis()).unwrap();
+    Request {
+        lease: LeaseId::parse(&unique("lease").replace('_', "-")).unwrap(),
+        resource: resource(name),
+        mode,
+        asker: Arc::clone(asker),
+        purpose: None,
+        metadata: None,
+        deadline: Some(clock::now().after(wait)),
+        until: Some(clock::boot_now() + wait_ms),
+        capacity: None,
+    }
+}
+
+/// Takes a free lock for writing.
+pub async fn take(store: &PostgresStore, name: &str) -> Lease {
+    let request = request(name, Mode::Write, PATIENCE);
+    store.acquire(&request).await.unwrap()
+}
+
+/// Waits until something is so; fails after a while.
+pub async fn until(what: &str, mut so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !so() {
+        assert!(Instant::now() < deadline, "not in time: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// The result, and how long it took.
+pub async fn timed<T>(future: impl Future<Output = T>) -> (T, Duration) {
+    let started = Instant::now();
+    let result = future.await;
+    (result, started.elapsed())
+}

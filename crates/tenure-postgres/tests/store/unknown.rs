@@ -1,0 +1,243 @@
+//! A connection that is lost before the answer comes: nobody knows what was done, until it is asked again.
+
+use std::future::Future;
+
+use tenure_core::{Mode, Store, UpgradeRequest};
+use tenure_files::clock;
+use tenure_postgres::PostgresStore;
+use tenure_testkit::postgres::Proxy;
+
+use crate::scene::{PATIENCE, Scene, asker, open, request, take, until};
+
+/// A store behind a proxy, which has prepared its statements.
+async fn behind(scene: &Scene) -> (PostgresStore, Proxy) {
+    let proxy = Proxy::before(&scene.database);
+    let store = open(&proxy.url_through(&scene.database)).await.unwrap();
+    warm(&store).await;
+    (store, proxy)
+}
+
+/// Has all statements of the empty cases prepared, on the connection that is used next.
+async fn warm(store: &PostgresStore) {
+    let lease = take(store, "warm").await;
+    store.release(&lease.lease).await.unwrap();
+}
+
+/// Loses the answer to the second round trip of a step: what that writes is held up until the first has its answer.
+async fn without_second_answer<T>(
+    scene: &Scene,
+    proxy: &Proxy,
+    (table, done): (&str, &str),
+    asked: impl Future<Output = T>,
+) -> T {
+    let mut barrier = scene.database.session();
+    barrier.run("BEGIN");
+    barrier.run(&format!("LOCK TABLE tenure.{table} IN SHARE MODE"));
+    let lose = async {
+        until("it is held up", || {
+            scene
+                .database
+                .psql("SELECT count(*) FROM pg_locks WHERE NOT granted")
+                == "1"
+        })
+        .await;
+        proxy.pause_answers();
+        barrier.run("COMMIT");
+        until("it is done at the server", || {
+            scene.database.psql(done) == "t"
+        })
+        .await;
+        proxy.cut();
+        proxy.resume();
+    };
+    tokio::join!(asked, lose).0
+}
+
+/// Loses the answer to something: it is done at the server, and the connection is cut then.
+async fn without_answer<T>(
+    scene: &Scene,
+    proxy: &Proxy,
+    done: &str,
+    asked: impl Future<Output = T>,
+) -> T {
+    proxy.pause_answers();
+    let lose = async {
+        until("it is done at the server", || {
+            scene.database.psql(done) == "t"
+        })
+        .await;
+        proxy.cut();
+        proxy.resume();
+    };
+    tokio::join!(asked, lose).0
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_acquire_whose_answer_is_lost_finds_its_lease() {
+    let scene = Scene::new().await;
+    let (store, proxy) = behind(&scene).await;
+    for again in 0..3 {
+        warm(&store).await;
+        let asked = request("a", Mode::Write, PATIENCE);
+        let done = format!(
+            "SELECT count(*) = 1 FROM tenure.dal_locks WHERE lock_id = '{}'",
+            asked.lease
+        );
+        let lease = match again {
+            0 => without_answer(&scene, &proxy, &done, store.acquire(&asked))
+                .await
+                .unwrap(),
+            _ => without_answer(&scene, &proxy, &done, store.try_acquire(&asked))
+                .await
+                .unwrap()
+                .unwrap(),
+        };
+        assert_eq!(lease.lease, asked.lease);
+        assert_eq!(store.token(&asked.resource).await.unwrap(), lease.token);
+        // One grant, whatever was asked how often.
+        let granted = format!(
+            "SELECT count(*) FROM tenure.audit WHERE lock_id = '{}'",
+            asked.lease
+        );
+        assert_eq!(scene.database.psql(&granted), "1");
+        store.release(&lease.lease).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_place_in_line_whose_answer_is_lost_is_found_again() {
+    let scene = Scene::new().await;
+    let (store, proxy) = behind(&scene).await;
+    let held = take(&scene.store, "a").await;
+    let asked = request("a", Mode::Write, PATIENCE);
+    // What queues is prepared.
+    let in_vain = request("a", Mode::Write, crate::scene::SHORT);
+    store.acquire(&in_vain).await.unwrap_err();
+    until("nobody waits", || scene.waiting() == 0).await;
+    let done = ("waiters", "SELECT count(*) = 1 FROM tenure.waiters");
+    let place = "SELECT place FROM tenure.waiters";
+    let waiting = without_second_answer(&scene, &proxy, done, store.acquire(&asked));
+    let release = async {
+        until("it waits", || scene.waiting() == 1).await;
+        let first = scene.database.psql(place);
+        // A step on a connection that is younger than the place: it found it, and had nothing to write.
+        let asks = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+                    AND application_name LIKE 'tenure%' AND query = 'ROLLBACK' \
+                    AND backend_start > (SELECT max(since) FROM tenure.waiters)";
+        until("it asks again", || scene.database.psql(asks) != "0").await;
+        assert_eq!(scene.database.psql(place), first);
+        scene.store.release(&held.lease).await.unwrap();
+    };
+    let (granted, ()) = tokio::join!(waiting, release);
+    let granted = granted.unwrap();
+    assert_eq!(granted.lease, asked.lease);
+    store.release(&granted.lease).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_whose_answer_is_lost_is_a_release() {
+    let scene = Scene::new().await;
+    let (store, proxy) = behind(&scene).await;
+    let done = "SELECT count(*) = 0 FROM tenure.dal_locks";
+    for _ in 0..3 {
+        warm(&store).await;
+        let lease = take(&store, "a").await;
+        let released = without_answer(&scene, &proxy, done, store.release(&lease.lease)).await;
+        released.unwrap();
+        // Released once, it is over.
+        let error = store.release(&lease.lease).await.unwrap_err();
+        assert!(error.to_string().contains("released by"), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_that_was_lost_meanwhile_does_not_count_as_released() {
+    let scene = Scene::new().await;
+    let (store, proxy) = behind(&scene).await;
+    let lease = take(&store, "a").await;
+    // Recovered by someone else, while the release does not get through.
+    proxy.pause();
+    let release = store.release(&lease.lease);
+    let lose = async {
+        scene.database.psql(
+            "UPDATE tenure.dal_locks SET lease_expires = now() - interval '1 minute', \
+             heartbeat_ts = now() - interval '1 minute'",
+        );
+        let other = take(&scene.store, "a").await;
+        proxy.cut();
+        proxy.resume();
+        other
+    };
+    let (released, other) = tokio::join!(release, lose);
+    let error = released.unwrap_err();
+    assert!(error.to_string().contains("recovered by"), "{error}");
+    scene.store.release(&other.lease).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upgrade_whose_answer_is_lost_is_found_again() {
+    let scene = Scene::new().await;
+    let (store, proxy) = behind(&scene).await;
+    for tries in [false, true] {
+        let asked = request("a", Mode::Upgradeable, PATIENCE);
+        let lease = store.acquire(&asked).await.unwrap();
+        let done = "SELECT mode = 'write' FROM tenure.dal_locks";
+        // Prepared, and the ear hears.
+        let ask = || UpgradeRequest {
+            lease: lease.lease.clone(),
+            asker: asker("ana"),
+            deadline: None,
+            until: Some(clock::boot_now() + 15_000),
+        };
+        store.upgrade(&ask()).await.unwrap();
+        store.downgrade(&lease.lease).await.unwrap();
+        let request = ask();
+        let upgrade = async {
+            match tries {
+                true => store.try_upgrade(&lease.lease).await.map(Option::unwrap),
+                false => store.upgrade(&request).await,
+            }
+        };
+        let token = without_second_answer(&scene, &proxy, ("dal_locks", done), upgrade).await;
+        let token = token.unwrap();
+        assert!(token > lease.token);
+        assert_eq!(store.token(&asked.resource).await.unwrap(), token);
+        // Really write already: asked once more it is a conflict.
+        let error = store.upgrade(&ask()).await.unwrap_err();
+        assert_eq!(error.class(), tenure_core::Class::Conflict, "{error}");
+        store.release(&lease.lease).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_that_is_cut_off_stays_until_its_deadline_and_then_says_why() {
+    let scene = Scene::new().await;
+    let (store, proxy) = behind(&scene).await;
+    let held = take(&scene.store, "a").await;
+    // Cut off for a moment: it goes on waiting.
+    let asked = request("a", Mode::Write, PATIENCE);
+    let waiting = store.acquire(&asked);
+    let cut = async {
+        until("it waits", || scene.waiting() == 1).await;
+        proxy.refuse();
+        proxy.cut();
+        proxy.admit();
+        scene.store.release(&held.lease).await.unwrap();
+    };
+    let (granted, ()) = tokio::join!(waiting, cut);
+    let granted = granted.unwrap();
+    // Cut off for good: it waits for as long as it has time, and not a moment longer.
+    let asked = request("a", Mode::Write, std::time::Duration::from_secs(2));
+    proxy.refuse();
+    proxy.cut();
+    let (error, waited) = crate::scene::timed(store.acquire(&asked)).await;
+    let error = error.unwrap_err();
+    assert_eq!(error.class(), tenure_core::Class::Unreachable, "{error}");
+    assert!(waited > std::time::Duration::from_millis(500), "{waited:?}");
+    assert!(
+        waited <= std::time::Duration::from_millis(2_500),
+        "{waited:?}"
+    );
+    proxy.admit();
+    store.release(&granted.lease).await.unwrap();
+}

@@ -1,0 +1,93 @@
+//! A thousand waiters on one resource.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use tenure_testkit::postgres::Cluster;
+
+use crate::crew::{Crew, Order, Won};
+use crate::histories::tell;
+use crate::moment::until;
+use crate::process::{LONG, alone};
+
+const PROCESSES: usize = 4;
+const EACH: usize = 250;
+const ALL: usize = PROCESSES * EACH;
+const TTL: Duration = Duration::from_secs(30);
+/// How long the waiters are ready to wait.
+const WAIT: Duration = Duration::from_secs(300);
+/// Long enough for connections that nobody needs to be closed.
+const QUIET: Duration = Duration::from_secs(30);
+/// A thousand hand-overs from process to process.
+const HANDED_OVER: Duration = Duration::from_secs(90);
+
+#[test]
+fn a_thousand_waiters_of_four_processes_wait_at_one_connection_each_and_are_served_in_order() {
+    let _alone = alone();
+    let database = Cluster::shared().database();
+    let mut look = database.session();
+    let mut holder = Crew::start(&database, TTL);
+    let one = || vec!["crowded".to_owned()];
+    holder.take(&Order::Guards { names: one() });
+    let mut crews: Vec<Crew> = (0..PROCESSES)
+        .map(|_| Crew::start(&database, TTL))
+        .collect();
+    for crew in &mut crews {
+        let order = Order::Wait {
+            names: vec!["crowded".to_owned(); EACH],
+            wait: WAIT,
+            hold: Duration::ZERO,
+        };
+        crew.tell(&order);
+    }
+    let count = "SELECT count(*) FROM tenure.waiters";
+    until(LONG, "all are in line", || {
+        look.run(count) == ALL.to_string()
+    });
+    let connections = |crews: &[Crew]| -> Vec<usize> {
+        crews.iter().map(|crew| crew.proxy.connections()).collect()
+    };
+    until(QUIET, "one connection a process", || {
+        connections(&crews) == [1; PROCESSES]
+    });
+    // They go on to wait at it: through three looks of who looks most often.
+    let quiet = Instant::now();
+    while quiet.elapsed() < Duration::from_secs(3) {
+        assert_eq!(connections(&crews), [1; PROCESSES]);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let line = look.run("SELECT lock_id FROM tenure.waiters ORDER BY place");
+    let line: Vec<&str> = line.lines().collect();
+    assert_eq!(line.len(), ALL);
+
+    let began = Instant::now();
+    assert_eq!(holder.release(), [""; 0]);
+    let end = Instant::now() + HANDED_OVER;
+    let mut most = vec![0; PROCESSES];
+    while crews.iter().map(|crew| crew.won.len()).sum::<usize>() < ALL {
+        assert!(
+            Instant::now() < end,
+            "not all are served within {HANDED_OVER:?}"
+        );
+        for (most, crew) in most.iter_mut().zip(&mut crews) {
+            *most = crew.proxy.connections().max(*most);
+            crew.hear_until(Instant::now() + Duration::from_millis(5));
+            assert!(crew.failed.is_empty(), "{:?}", crew.failed);
+        }
+    }
+    let took = began.elapsed();
+    assert!(most.iter().all(|most| *most <= 8), "{most:?} connections");
+    let mut won: Vec<&Won> = crews.iter().flat_map(|crew| &crew.won).collect();
+    won.sort_by_key(|won| won.token);
+    let tokens: BTreeSet<u64> = won.iter().map(|won| won.token).collect();
+    assert_eq!(tokens.len(), ALL, "a token was drawn twice");
+    let served: Vec<&str> = won.iter().map(|won| won.lease.as_str()).collect();
+    assert_eq!(served, line, "served in another order than they came");
+    assert!(
+        won.is_sorted_by_key(|won| won.at),
+        "granted in another order than served"
+    );
+    tell(&format!(
+        "machines: {ALL} waiters served in {took:?}, at most {most:?} connections"
+    ));
+}

@@ -1,0 +1,247 @@
+//! Nobody reaches the database for longer than leases last, and then everybody does.
+//!
+//! Hundreds of leases have run out by then. Some of their holders are dead, some live and were told that
+//! they lost their locks, some live and renew leases of their own. Others wait for what the first two had.
+//!
+//! # What a storm would be
+//!
+//! Everybody who finds the database again has something to ask, and none of it may be asked more than a
+//! few times. The bound on transactions is counted from what each has to do:
+//!
+//! - A wait that is granted: a look when it is found again, a look when the lease before it runs
+//!   out or when it becomes the first of its process, the step that takes over or hands over, the one
+//!   that takes it up, the release, which tries the short way first. That is 6, and as many looks
+//!   again for timers of a second while it waits for its turn.
+//! - A renewal of a lease of its own: a look and a step, every third of its time.
+//! - A process: its connections, at most 8, three statements each, and its presence.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use tenure_testkit::postgres::{Cluster, Psql};
+
+use crate::crew::{Crew, Order, Won, names};
+use crate::histories::tell;
+use crate::moment::{now, until};
+use crate::process::{LONG, alone};
+
+const TTL: Duration = Duration::from_secs(8);
+/// As many has a process that dies.
+const DEAD: usize = 80;
+/// As many guards, and as many leases of its own, has each that lives.
+const LIVE: usize = 40;
+const LIVE_PROCESSES: usize = 2;
+/// Connections of a process at most; each that is given up may have another to say so.
+const CONNECTIONS_MAX: usize = 8;
+/// Until everybody has what it can have.
+const SETTLED: Duration = Duration::from_secs(20);
+const WAIT: Duration = Duration::from_secs(120);
+/// Longer than anybody is believed to be there without a sign.
+const PRESENT_FOR: Duration = Duration::from_secs(15);
+
+#[test]
+fn leases_that_ran_out_in_an_outage_are_renewed_or_taken_over_in_order_without_a_storm() {
+    outage(TTL * 3 / 2);
+}
+
+#[test]
+fn after_an_outage_longer_than_anybody_is_believed_everybody_is_served_without_a_storm() {
+    outage(PRESENT_FOR + TTL);
+}
+
+fn outage(lasts: Duration) {
+    let _alone = alone();
+    let database = Cluster::shared().database();
+    let mut look = database.session();
+    let mut dying = Crew::start(&database, TTL);
+    dying.take(&Order::Guards {
+        names: names("dead", DEAD),
+    });
+    let mut living: Vec<Crew> = (0..LIVE_PROCESSES)
+        .map(|_| Crew::start(&database, TTL))
+        .collect();
+    for (number, crew) in living.iter_mut().enumerate() {
+        crew.take(&Order::Guards {
+            names: names(&format!("lost-{number}"), LIVE),
+        });
+        crew.take(&Order::Leases {
+            names: names(&format!("leased-{number}"), LIVE),
+            ttl: TTL,
+        });
+    }
+    let lost = (0..LIVE_PROCESSES).flat_map(|number| names(&format!("lost-{number}"), LIVE));
+    let wanted: Vec<String> = names("dead", DEAD).into_iter().chain(lost).collect();
+    let mut waiting = Vec::new();
+    for number in 1..=2 {
+        let mut crew = Crew::start(&database, TTL);
+        crew.tell(&Order::Wait {
+            names: wanted.clone(),
+            wait: WAIT,
+            hold: Duration::from_millis(20),
+        });
+        let count = "SELECT count(*) FROM tenure.waiters";
+        let all = (number * wanted.len()).to_string();
+        let mut seen = String::new();
+        let end = Instant::now() + LONG;
+        while seen != all {
+            let held = living
+                .iter_mut()
+                .map(|crew| crew.look().held)
+                .sum::<usize>();
+            assert!(
+                Instant::now() < end,
+                "{seen} of {all} in line, {held} guards held"
+            );
+            seen = look.run(count);
+            crew.hear_until(Instant::now() + Duration::from_millis(50));
+            let (won, failed) = (&crew.won, &crew.failed);
+            assert!(won.is_empty() && failed.is_empty(), "{won:?}, {failed:?}");
+        }
+        waiting.push(crew);
+    }
+
+    for crew in &mut living {
+        assert_eq!(crew.look().held, LIVE, "this machine is too busy");
+    }
+
+    // Some find that nothing answers, some that nobody is there.
+    dying.child.kill();
+    for crew in living.iter().chain(&waiting) {
+        crew.proxy.pause();
+    }
+    for crew in [&living[1], &waiting[1]] {
+        crew.proxy.refuse();
+        crew.proxy.cut();
+    }
+    let began = Instant::now();
+    for crew in &mut living {
+        until(TTL, "all guards are told", || crew.look().lost == LIVE);
+    }
+    std::thread::sleep(lasts.saturating_sub(began.elapsed()));
+
+    let before = transactions(&mut look);
+    let (back, returned) = (now(), Instant::now());
+    for crew in living.iter().chain(&waiting) {
+        crew.proxy.resume();
+    }
+    for crew in [&living[1], &waiting[1]] {
+        crew.proxy.admit();
+    }
+    let mut watch = Watch::new(before);
+    let all = 2 * wanted.len();
+    loop {
+        watch.look(&mut look, &living, &waiting);
+        for crew in &mut waiting {
+            crew.hear_until(Instant::now() + Duration::from_millis(10));
+            assert!(crew.failed.is_empty(), "{:?}", crew.failed);
+        }
+        let won: usize = waiting.iter().map(|crew| crew.won.len()).sum();
+        let renewed = living.iter_mut().all(|crew| {
+            let renewed = crew.look().renewed;
+            renewed.len() == LIVE && renewed.values().all(|at| at.is_some_and(|at| at > back))
+        });
+        if won == all && renewed {
+            break;
+        }
+        assert!(
+            returned.elapsed() < SETTLED,
+            "{won} of {all} granted, renewed: {renewed}, after {:?}",
+            returned.elapsed()
+        );
+    }
+    let took = returned.elapsed();
+    watch.look(&mut look, &living, &waiting);
+    watch.assert_calm(all, took);
+    // Nobody who was told that a lock is lost has it again.
+    for crew in &mut living {
+        assert_eq!(crew.look().lost, LIVE);
+    }
+    if lasts < PRESENT_FOR {
+        assert_in_order(&wanted, &waiting);
+    }
+    tell(&format!(
+        "machines: after {lasts:?} without a database {all} waiters were served and {} leases renewed in \
+         {took:?}: {} transactions, at most {} in a second and {} connections of a process",
+        LIVE * LIVE_PROCESSES,
+        watch.total(),
+        watch.most_in_a_second(),
+        watch.connections,
+    ));
+}
+
+/// Of every lock the first process in line was served first.
+fn assert_in_order(wanted: &[String], waiting: &[Crew]) {
+    let won = |crew: &Crew| -> BTreeMap<String, Won> {
+        let won = crew.won.iter().map(|won| (won.name.clone(), won.clone()));
+        won.collect()
+    };
+    let (first, second) = (won(&waiting[0]), won(&waiting[1]));
+    for name in wanted {
+        let (first, second) = (&first[name], &second[name]);
+        assert!(first.token < second.token, "{first:?}, {second:?}");
+        assert!(first.at < second.at, "{first:?}, {second:?}");
+    }
+}
+
+/// Committed and rolled back.
+fn transactions(look: &mut Psql) -> u64 {
+    let sql = "SELECT xact_commit + xact_rollback FROM pg_stat_database \
+               WHERE datname = current_database()";
+    look.run(sql).parse().unwrap()
+}
+
+/// What is seen of the database while all come back.
+struct Watch {
+    seen: Vec<(Instant, u64)>,
+    connections: usize,
+}
+
+impl Watch {
+    fn new(transactions: u64) -> Self {
+        Self {
+            seen: vec![(Instant::now(), transactions)],
+            connections: 0,
+        }
+    }
+
+    fn look(&mut self, look: &mut Psql, living: &[Crew], waiting: &[Crew]) {
+        for crew in living.iter().chain(waiting) {
+            self.connections = self.connections.max(crew.connections());
+        }
+        self.seen.push((Instant::now(), transactions(look)));
+    }
+
+    fn total(&self) -> u64 {
+        let (first, last) = (self.seen[0].1, self.seen[self.seen.len() - 1].1);
+        // Each look here is one, too.
+        (last - first).saturating_sub(self.seen.len() as u64)
+    }
+
+    fn most_in_a_second(&self) -> u64 {
+        let from = |(at, count): &(Instant, u64)| {
+            let second = *at + Duration::from_secs(1);
+            let within = self.seen.iter().take_while(|(at, _)| *at <= second);
+            within
+                .last()
+                .map_or(0, |(_, last)| last.saturating_sub(*count))
+        };
+        self.seen.iter().map(from).max().unwrap_or(0)
+    }
+
+    fn assert_calm(&self, granted: usize, took: Duration) {
+        assert!(
+            self.connections <= 2 * CONNECTIONS_MAX,
+            "{} connections of a process",
+            self.connections
+        );
+        let renewals = took.as_millis().div_ceil((TTL / 3).as_millis()) + 1;
+        let renewals = usize::try_from(renewals).unwrap() * LIVE * LIVE_PROCESSES;
+        let processes = (LIVE_PROCESSES + 2) * (CONNECTIONS_MAX * 3 + 10);
+        let bound = granted * 12 + renewals * 2 + processes;
+        let total = usize::try_from(self.total()).unwrap();
+        assert!(
+            total <= bound,
+            "{total} transactions, where {bound} are enough"
+        );
+    }
+}

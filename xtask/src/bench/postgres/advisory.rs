@@ -1,0 +1,83 @@
+//! Advisory locks against the two bare calls.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use tenure_postgres::{AdvisoryLocks, DEFAULT_WAIT, Namespace, Settings};
+use tokio::runtime::Builder;
+
+use super::CLIENTS;
+use super::bare::{Bare, LOCK, UNLOCK};
+use super::server::{Server, pgbench};
+use crate::bench::{Measured, compare, micros};
+
+const TIMES: i32 = 500;
+const ROUNDS: u32 = 40;
+const SECONDS: u32 = 2;
+const TURNS: u32 = 7;
+
+const PAIR: &str = "\\set k random(1, 1000000)\n\
+    SELECT pg_advisory_lock(7, :k);\nSELECT pg_advisory_unlock(7, :k);\n";
+
+pub fn measure(server: &Server) -> Result<Vec<Measured>> {
+    let database = server.database();
+    let url = database.url();
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let locks = runtime.block_on(AdvisoryLocks::open(&url, Settings::default()))?;
+    let namespace = Namespace::new(8);
+    let bare = Bare::open(&url, LOCK, UNLOCK)?;
+    let session = locks.session();
+    let alone = compare(
+        "advisory lock + unlock against the two bare calls",
+        Some(1.15),
+        ROUNDS,
+        || {
+            let started = Instant::now();
+            runtime.block_on(async {
+                for id in 0..TIMES {
+                    let guard = session.lock(namespace, id, DEFAULT_WAIT).await?;
+                    guard.release().await?;
+                }
+                anyhow::Ok(())
+            })?;
+            Ok(micros(started.elapsed()) / f64::from(TIMES))
+        },
+        || {
+            let started = Instant::now();
+            bare.each(0..i64::from(TIMES))?;
+            Ok(micros(started.elapsed()) / f64::from(TIMES))
+        },
+    )?;
+    let crowd = compare(
+        "16 clients: the bare pair in pgbench against ours (0.8)",
+        Some(1.25),
+        TURNS,
+        || {
+            runtime.block_on(async {
+                let until = Instant::now() + Duration::from_secs(u64::from(SECONDS));
+                let mut clients = tokio::task::JoinSet::new();
+                for client in 0..CLIENTS {
+                    let session = locks.session();
+                    clients.spawn(async move {
+                        let mut done = 0u32;
+                        let mut id = i32::try_from(client).unwrap_or(0) * 100_000;
+                        while Instant::now() < until {
+                            let guard = session.lock(namespace, id, DEFAULT_WAIT).await?;
+                            guard.release().await?;
+                            id += 1;
+                            done += 1;
+                        }
+                        anyhow::Ok(done)
+                    });
+                }
+                let mut done = 0;
+                while let Some(client) = clients.join_next().await {
+                    done += client??;
+                }
+                Ok(f64::from(SECONDS) * 1e6 / f64::from(done))
+            })
+        },
+        || Ok(1e6 / pgbench(&database, PAIR, SECONDS)?),
+    )?;
+    Ok(vec![alone, crowd])
+}

@@ -1,0 +1,72 @@
+//! The bare statements, on one connection.
+
+use anyhow::Result;
+use tokio::runtime::{Builder, Runtime};
+use tokio_postgres::{Client, NoTls, Statement};
+
+/// A connection, and a pair of prepared statements that both take one number.
+pub struct Bare {
+    client: Client,
+    first: Statement,
+    second: Statement,
+    runtime: Runtime,
+}
+
+/// What one row has in common with a lease: a key, and that it is on disk.
+pub const TABLE: &str =
+    "CREATE TABLE IF NOT EXISTS public.bare (id text PRIMARY KEY, owner text NOT NULL)";
+pub const INSERT: &str = "INSERT INTO public.bare VALUES ('item:' || $1::bigint, 'bench@desk')";
+pub const DELETE: &str = "DELETE FROM public.bare WHERE id = 'item:' || $1::bigint";
+pub const LOCK: &str = "SELECT pg_advisory_lock(7, $1::bigint::integer)";
+pub const UNLOCK: &str = "SELECT pg_advisory_unlock(7, $1::bigint::integer)";
+
+impl Bare {
+    pub fn open(url: &str, first: &str, second: &str) -> Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let (client, first, second) = runtime.block_on(async {
+            let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
+            tokio::spawn(connection);
+            let first = client.prepare(first).await?;
+            let second = client.prepare(second).await?;
+            anyhow::Ok((client, first, second))
+        })?;
+        Ok(Self {
+            client,
+            first,
+            second,
+            runtime,
+        })
+    }
+
+    /// Both, one after the other, for each number.
+    pub fn each(&self, numbers: std::ops::Range<i64>) -> Result<()> {
+        self.runtime.block_on(async {
+            for number in numbers {
+                self.client.query(&self.first, &[&number]).await?;
+                self.client.query(&self.second, &[&number]).await?;
+            }
+            Ok(())
+        })
+    }
+
+    pub fn first(&self, number: i64) -> Result<()> {
+        self.one(&self.first, number)
+    }
+
+    pub fn second(&self, number: i64) -> Result<()> {
+        self.one(&self.second, number)
+    }
+
+    fn one(&self, statement: &Statement, number: i64) -> Result<()> {
+        self.runtime.block_on(async {
+            self.client.query(statement, &[&number]).await?;
+            Ok(())
+        })
+    }
+
+    /// The number that a statement counts.
+    pub fn count(&self, statement: &str) -> Result<i64> {
+        let asked = self.client.query_one(statement, &[]);
+        Ok(self.runtime.block_on(asked)?.get(0))
+    }
+}

@@ -1,0 +1,35 @@
+//! PostgreSQL: what locks and leases cost beside the bare statements.
+//!
+//! | file | what is compared |
+//! |---|---|
+//! | `advisory` | advisory lock + unlock against the two bare calls, one client and sixteen |
+//! | `lease` | lease acquire + release against a bare insert + delete, one client and sixteen |
+//! | `hand_over` | a hand-over of a lease between processes against that of `pg_advisory_lock` |
+//! | `size` | a million leases against none |
+//! | `server`, `bare` | a server of our own that syncs to the disk; the other sides |
+//!
+//! Where a rate must be at least a part of the other side's, the ratio is theirs divided by ours.
+
+mod advisory;
+mod bare;
+pub mod hand_over;
+mod lease;
+mod server;
+mod size;
+
+use anyhow::Result;
+
+use super::Measured;
+use server::Server;
+
+/// So many clients at once.
+const CLIENTS: usize = 16;
+
+pub fn measure() -> Result<Vec<Measured>> {
+    let server = Server::start();
+    let mut all = advisory::measure(&server)?;
+    all.extend(lease::measure(&server)?);
+    all.push(hand_over::measure(&server)?);
+    all.push(size::measure(&server)?);
+    Ok(all)
+}
