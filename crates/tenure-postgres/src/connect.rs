@@ -103,7 +103,7 @@ impl Connection {
     ) -> Result<Connection, Refusal> {
         match timeout(left(deadline), reach(address)).await {
             Ok(reached) => reached,
-            Err(_) => Err(Refusal::Final(unreachable(address, "no answer in time"))),
+            Err(_) => Err(Refusal::Late(unreachable(address, "no answer in time"))),
         }
     }
 
@@ -201,6 +201,8 @@ impl Cancel {
 pub(crate) enum Refusal {
     /// No room, or starting up.
     Passing(Error),
+    /// The deadline came before the answer.
+    Late(Error),
     /// Everything else.
     Final(Error),
 }
@@ -209,6 +211,8 @@ pub(crate) enum Refusal {
 #[derive(Default)]
 pub(crate) struct Pauses {
     failed: u32,
+    /// Why the attempt before was refused: says more than that the last one came too late.
+    last: Option<Error>,
 }
 
 impl Pauses {
@@ -216,6 +220,7 @@ impl Pauses {
     pub(crate) async fn pause(&mut self, refusal: Refusal, deadline: Instant) -> Result<()> {
         let error = match refusal {
             Refusal::Passing(error) => error,
+            Refusal::Late(error) => return Err(self.last.take().unwrap_or(error)),
             Refusal::Final(error) => return Err(error),
         };
         let policy = RetryPolicy {
@@ -230,6 +235,7 @@ impl Pauses {
         if pause >= left(deadline) {
             return Err(error);
         }
+        self.last = Some(error);
         sleep(pause).await;
         Ok(())
     }

@@ -206,18 +206,20 @@ impl Inner {
         })
     }
 
-    /// Whether the shortcut of the empty cases tells the truth everywhere. One statement has one snapshot, and
+    /// Whether the shortcut of the plain cases tells the truth everywhere. One statement has one snapshot, and
     /// every transaction of ours leaves it true.
     async fn consistency(&self) -> Result<Found> {
         const SELECT: &str = "SELECT r.resource FROM tenure.resources AS r \
             LEFT JOIN (SELECT resource, count(*) AS leases, min(lock_id) AS lock_id, \
             bool_and(state = 'held') AS held FROM tenure.dal_locks GROUP BY resource) AS l \
             USING (resource) \
-            LEFT JOIN (SELECT DISTINCT resource FROM tenure.waiters) AS w USING (resource) \
-            WHERE r.alone IS NOT NULL AND NOT CASE r.alone \
-            WHEN '' THEN l.resource IS NULL AND w.resource IS NULL \
-            ELSE coalesce(l.leases = 1 AND l.lock_id = r.alone AND l.held, false) \
-            AND w.resource IS NULL END \
+            LEFT JOIN (SELECT resource, bool_or(want = 'upgrade') AS upgrade FROM tenure.waiters \
+            GROUP BY resource) AS w USING (resource) \
+            WHERE r.alone IS NOT NULL AND NOT CASE \
+            WHEN r.alone = '' THEN l.resource IS NULL AND w.resource IS NULL \
+            ELSE coalesce(l.leases = 1 AND l.held, false) AND CASE r.alone \
+            WHEN l.lock_id THEN w.resource IS NULL WHEN l.lock_id || '+' THEN NOT w.upgrade \
+            ELSE false END END \
             UNION ALL SELECT l.resource FROM tenure.dal_locks AS l WHERE NOT EXISTS \
             (SELECT 1 FROM tenure.resources AS r WHERE r.resource = l.resource) LIMIT 100";
         let sql = self.lend().await?;

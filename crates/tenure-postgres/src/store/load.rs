@@ -224,16 +224,21 @@ pub(super) fn read_line(rows: &[Row], line: Line<'_>) -> Result<(Vec<WaiterRow>,
     Ok((waiters, partial))
 }
 
-/// What the column `alone` says of a state: that nobody holds and nobody waits, or who holds it alone with nobody
-/// waiting; None where neither is so. It is never false: whoever relies on it sees nothing else.
-pub(super) fn alone(state: &State) -> Option<String> {
+/// What the column `alone` says of a state: '' that nobody holds and nobody waits; the id of a lease, that it holds and
+/// nobody else does; with a plus behind it, that others wait besides, none of them to upgrade it. None where nothing
+/// of that is so. It is never false: whoever relies on it sees nothing else.
+///
+/// Of a line that is loaded in part it is known that it is not empty, and who waits to upgrade.
+pub(super) fn alone(state: &State, partial: bool) -> Option<String> {
     use tenure_core::decide::Standing;
-    if !state.waiters.is_empty() {
+    let nobody_waits = state.waiters.is_empty();
+    if partial && nobody_waits || state.waiting_upgrade().is_some() {
         return None;
     }
-    match state.holders.as_slice() {
-        [] => Some(String::new()),
-        [one] if one.standing == Standing::Held => Some(one.lease.to_string()),
+    match (state.holders.as_slice(), nobody_waits) {
+        ([], true) => Some(String::new()),
+        ([one], true) if one.standing == Standing::Held => Some(one.lease.to_string()),
+        ([one], false) if one.standing == Standing::Held => Some(format!("{}+", one.lease)),
         _ => None,
     }
 }

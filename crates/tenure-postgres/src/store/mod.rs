@@ -18,8 +18,9 @@
 //!
 //! # Invariants
 //!
-//! - What a step decides is [`decide`](tenure_core::decide::decide)'s. The only shortcuts are the empty cases: an acquire
-//!   where nobody holds or waits, a release where nobody waits. They rely on the column `alone`, which is never false.
+//! - What a step decides is [`decide`](tenure_core::decide::decide)'s. The only shortcuts are the plain cases: an acquire
+//!   where nobody holds or waits, a release where nobody waits or only the first in line is granted anything, and
+//!   the offer taken up by who was told of it. The empty ones rely on the column `alone`, which is never false.
 //! - Whoever changes anything about a resource holds its row in `tenure.resources`, and reads only after it has it.
 //! - Every time that decides is the `clock_timestamp()` of the database. A deadline of a caller becomes one when it
 //!   is written: what is left of it is added.

@@ -2,8 +2,9 @@
 //!
 //! # The steps of a release
 //!
-//! 1. The empty case, one statement and one round trip: where the row of the resource says that this lease holds it alone
-//!    and nobody waits, it ends. The update looks at the newest version of the row, after it has locked it.
+//! 1. The plain cases, one statement and one round trip (`tenure.release` in the schema). Where the row of the resource
+//!    says that this lease holds it alone and nobody waits, it ends. Where nobody else holds it and the first in
+//!    line waits to write, it ends, and that one has it on offer.
 //! 2. Else a step: the next in line are granted what they wait for, and told, in the same transaction.
 //!
 //! A connection that is lost meanwhile leaves the outcome unknown, so it is asked again; a lease that is then gone counts as
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tenure_core::audit::Action;
-use tenure_core::decide::{Ask, Outcome};
+use tenure_core::decide::{Ask, OFFER_MS, Outcome};
 use tenure_core::{Error, LeaseId, Result, SessionId};
 
 use super::change::Newcomer;
@@ -22,6 +23,7 @@ use super::inner::Inner;
 use super::load::Line;
 use super::owed::{Debt, carry};
 use super::patience::Patience;
+use super::row::column;
 use super::sql::{Asked, values};
 use super::step::Step;
 use super::wait::Place;
@@ -58,7 +60,7 @@ impl Inner {
 
     /// Ends a lease. Whether there was one.
     async fn end_once(&self, lease: &LeaseId) -> Result<bool> {
-        if self.end_alone(lease).await? {
+        if self.end_plainly(lease).await? {
             return Ok(true);
         }
         let Some(mut step) = Step::of_lease(self, lease).await? else {
@@ -76,22 +78,12 @@ impl Inner {
         Ok(decision.outcome == Outcome::Done)
     }
 
-    /// The empty case: nobody else holds and nobody waits, so nobody is granted anything. Whether it was so.
-    async fn end_alone(&self, lease: &LeaseId) -> Result<bool> {
-        const RELEASE: &str = "WITH r AS ( \
-                UPDATE tenure.resources SET alone = '' WHERE alone = $1 AND resource = \
-                    (SELECT h.resource FROM tenure.dal_locks h WHERE h.lock_id = $1) RETURNING 1 \
-            ), c AS ( \
-                DELETE FROM tenure.lease_claims WHERE lock_id = $1 AND EXISTS (SELECT 1 FROM r) \
-            ), l AS ( \
-                DELETE FROM tenure.dal_locks WHERE lock_id = $1 AND EXISTS (SELECT 1 FROM r) \
-                RETURNING resource, lock_id, token, owner \
-            ) \
-            INSERT INTO tenure.audit (at, action, resource, lock_id, token, owner, actor, ends) \
-            SELECT pg_catalog.date_trunc('milliseconds', pg_catalog.clock_timestamp()), 'release', \
-                resource, lock_id, token, owner, owner, true FROM l RETURNING 1";
-        let asked = Asked::new(RELEASE, values![lease.as_str()]);
-        Ok(self.lend().await?.row(&asked).await?.is_some())
+    /// The plain cases: nobody waits, or the first in line is the only one to be granted anything. Whether it was one.
+    async fn end_plainly(&self, lease: &LeaseId) -> Result<bool> {
+        const RELEASE: &str = "SELECT tenure.release($1, $2) IS NOT NULL";
+        let values = values![lease.as_str(), OFFER_MS.cast_signed()];
+        let row = self.lend().await?.row(&Asked::new(RELEASE, values)).await?;
+        row.map_or(Ok(false), |row| column(&row, 0))
     }
 
     /// Whether the record says that a lease ended by its release.

@@ -248,10 +248,7 @@ impl<'a> Step<'a> {
         const NOTIFY: &str = "SELECT pg_catalog.pg_notify('tenure_' || t.process, t.lease) \
             FROM ROWS FROM (pg_catalog.unnest($1::text[]), pg_catalog.unnest($2::text[])) AS t (process, lease)";
         if let (Some(mut row), Some(was)) = (self.row.take(), self.was.take()) {
-            row.alone = match self.loaded.partial {
-                true => None,
-                false => alone(&self.state),
-            };
+            row.alone = alone(&self.state, self.loaded.partial);
             if row.token != was.token || row.alone != was.alone {
                 let values = values![row.resource.to_string(), signed(row.token), row.alone];
                 self.writes.push(Asked::new(ROW, values));

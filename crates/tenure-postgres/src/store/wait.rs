@@ -12,6 +12,9 @@
 //!   never quite together with others. This heals what a wake-up cannot: a holder whose lease ran out, a waiter
 //!   before this one whose process is gone, a notification that was lost with its connection.
 //!
+//! Who was woken first takes up what it may have on offer, in one statement (`tenure.take_up` in the schema). Where there
+//! is no offer it looks.
+//!
 //! To look is a step. What was granted is taken up in it; else the line is moved on, if it can be; else nothing is
 //! written. An offer is taken up before anybody relies on it: it may have been passed on while the waiter was
 //! stopped, and then the waiter asks again.
@@ -32,15 +35,17 @@ use tenure_core::{Asker, Error, Lease, LeaseId, Mode, Request, Resource, Result,
 use tokio::time::{sleep, timeout};
 
 use super::acquire::Got;
-use super::change::Newcomer;
+use super::change::{Newcomer, begin};
 use super::ear::{Hearing, PRESENT_FOR};
 use super::inner::Inner;
 use super::load::Line;
+use super::moment::Moment;
 use super::owed::{self, Debt};
 use super::patience::{Patience, time_left};
 use super::release::give_up;
 use super::rest::Rest;
-use super::row::millis;
+use super::row::{millis, token};
+use super::sql::{Asked, values};
 use super::step::Step;
 use crate::connect::spread;
 use crate::fault::unreachable;
@@ -110,6 +115,15 @@ enum Stage {
     InStep,
     /// It may have a place in line, or a grant.
     Asked,
+}
+
+/// Why a waiter woke up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Woken {
+    /// Somebody rang for it.
+    ByName,
+    /// Its timer ended.
+    ByTime,
 }
 
 /// What a look found.
@@ -219,9 +233,14 @@ impl InLine {
     /// Waits for the grant. None if the place in line was lost: it is to be asked for again.
     pub(super) async fn called(&mut self, mut rest: Rest) -> Result<Option<Lease>> {
         loop {
-            self.sleep(rest).await;
+            let woken = self.sleep(rest).await;
             if time_left(self.place.until()) == 0 {
                 return Err(self.late());
+            }
+            if woken == Woken::ByName
+                && let Some(lease) = self.carry(take_up).await?
+            {
+                return Ok(Some(lease));
             }
             let seen = loop {
                 match self.carry(look).await? {
@@ -238,16 +257,18 @@ impl InLine {
     }
 
     /// Sleeps until there is reason to look, or no time left.
-    async fn sleep(&self, rest: Rest) {
-        let Some(hearing) = &self.hearing else { return };
+    async fn sleep(&self, rest: Rest) -> Woken {
+        let Some(hearing) = &self.hearing else {
+            return Woken::ByTime;
+        };
         let left = Duration::from_millis(time_left(self.place.until()));
         let timer = match hearing.is_first() {
             true => rest.timer(spread()).min(left),
             false => left,
         };
         tokio::select! {
-            () = hearing.woken() => {}
-            () = sleep(timer) => {}
+            () = hearing.woken() => Woken::ByName,
+            () = sleep(timer) => Woken::ByTime,
         }
     }
 
@@ -283,6 +304,29 @@ async fn pay(store: Arc<Inner>, place: Place, debt: Debt) {
         }
     }
     store.debts.paid(&debt);
+}
+
+/// Takes up the offer of a new lease, where there is one: one statement and one round trip. Else all is left as it was.
+async fn take_up(store: Arc<Inner>, place: Place) -> Result<Option<Lease>> {
+    const TAKE_UP: &str =
+        "SELECT token, acquired_at, now FROM tenure.take_up($1, $2) WHERE token IS NOT NULL";
+    let Place::Lease(request) = &place else {
+        return Ok(None);
+    };
+    let values = values![request.lease.as_str(), request.resource.as_str()];
+    let row = store
+        .lend()
+        .await?
+        .row(&Asked::new(TAKE_UP, values))
+        .await?;
+    let Some(row) = row else { return Ok(None) };
+    let moment = Moment::read(&row, 2)?;
+    let expires = moment.now().saturating_add(millis(store.ttl()));
+    let lease = begin(request, token(&row, 0)?, &moment, Some(expires));
+    Ok(Some(Lease {
+        acquired_at: Moment::read(&row, 1)?.wall(),
+        ..lease
+    }))
 }
 
 /// One look.

@@ -1,5 +1,7 @@
 //! Servers that are full, strict, or not ours.
 
+use std::time::Instant;
+
 use tenure_core::{Class, Error};
 use tenure_postgres::{AdvisoryLocks, Settings};
 use tenure_testkit::postgres::{self, Cluster};
@@ -75,9 +77,14 @@ async fn a_full_server_is_waited_for_until_the_deadline() {
     let locks = locks.unwrap();
     let first = locks.lock(AGENT, 0, PATIENCE).await.unwrap();
     let mut others = Vec::new();
-    while let Ok(guard) = locks.lock(AGENT, 1 + others.len() as i32, SHORT).await {
-        others.push(guard);
-        assert!(others.len() < 12, "the server is never full");
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match locks.lock(AGENT, 1 + others.len() as i32, SHORT).await {
+            Ok(guard) => others.push(guard),
+            Err(error) if error.to_string().contains("too many clients") => break,
+            // A busy machine may need longer than that for a connection.
+            Err(_) => assert!(Instant::now() < deadline, "the server is never full"),
+        }
     }
     let (error, waited) = timed(locks.lock(AGENT, 99, SHORT * 3)).await;
     let error = error.unwrap_err();

@@ -1,4 +1,4 @@
-//! The column that the empty cases rely on is never false, whatever was done.
+//! The column that the plain cases rely on is never false, whatever was done.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,11 +13,14 @@ use crate::scene::{Scene, asker, open, request};
 const FALSE: &str = "SELECT count(*) FROM tenure.resources r WHERE \
     (r.alone = '' AND (EXISTS (SELECT 1 FROM tenure.dal_locks l WHERE l.resource = r.resource) \
                        OR EXISTS (SELECT 1 FROM tenure.waiters w WHERE w.resource = r.resource))) \
-    OR (r.alone <> '' AND (NOT EXISTS (SELECT 1 FROM tenure.dal_locks l WHERE l.lock_id = r.alone \
+    OR (r.alone <> '' AND (NOT EXISTS (SELECT 1 FROM tenure.dal_locks l WHERE l.lock_id = rtrim(r.alone, '+') \
                                        AND l.resource = r.resource AND l.state = 'held') \
                            OR EXISTS (SELECT 1 FROM tenure.dal_locks l WHERE l.resource = r.resource \
-                                      AND l.lock_id <> r.alone) \
-                           OR EXISTS (SELECT 1 FROM tenure.waiters w WHERE w.resource = r.resource)))";
+                                      AND l.lock_id <> rtrim(r.alone, '+')) \
+                           OR EXISTS (SELECT 1 FROM tenure.waiters w WHERE w.resource = r.resource) \
+                              <> (r.alone LIKE '%+') \
+                           OR EXISTS (SELECT 1 FROM tenure.waiters w WHERE w.resource = r.resource \
+                                      AND w.want = 'upgrade')))";
 
 /// Resources of which nobody knows that they are free: true, but slow.
 const UNSAID: &str = "SELECT count(*) FROM tenure.resources r WHERE r.alone IS DISTINCT FROM '' \

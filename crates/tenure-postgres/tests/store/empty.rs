@@ -1,23 +1,19 @@
-//! The empty cases take one round trip each, and what each is.
+//! The plain cases take one round trip each, and what each is.
 //!
 //! A proxy that holds answers back counts them: what needs a second round trip does not get it.
 
 use std::time::Duration;
 
 use tenure_core::{Mode, Store};
-use tenure_testkit::postgres::Proxy;
+use tenure_testkit::postgres::{Database, Proxy};
 
-use crate::scene::{PATIENCE, Scene, open, request, take};
+use crate::scene::{PATIENCE, Scene, open, request, take, until};
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_acquire_and_a_release_of_what_is_free_are_one_statement_each() {
-    let scene = Scene::new().await;
-    scene
-        .database
-        .psql("CREATE TABLE public.said (lock_id text, statement text)");
-    // Whatever is written says by which statement: all of it is one and the same.
+/// Has every change say by which statement it was made.
+fn have_changes_told(database: &Database) {
+    database.psql("CREATE TABLE public.said (lock_id text, statement text)");
     for table in ["resources", "dal_locks", "audit"] {
-        scene.database.psql(&format!(
+        database.psql(&format!(
             "CREATE FUNCTION public.say_{table}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
              INSERT INTO public.said VALUES ('{table}', statement_timestamp()::text || pg_current_xact_id()::text); \
              RETURN NULL; END $$; \
@@ -25,12 +21,21 @@ async fn an_acquire_and_a_release_of_what_is_free_are_one_statement_each() {
              FOR EACH ROW EXECUTE FUNCTION public.say_{table}()"
         ));
     }
-    let said = || {
-        let sql = "SELECT count(DISTINCT statement), string_agg(lock_id, ' ' ORDER BY lock_id) FROM public.said";
-        let said = scene.database.psql(sql);
-        scene.database.psql("TRUNCATE public.said");
-        said
-    };
+}
+
+/// How many statements made changes since this was last asked, and to which tables.
+fn said(database: &Database) -> String {
+    let sql = "SELECT count(DISTINCT statement), string_agg(lock_id, ' ' ORDER BY lock_id) FROM public.said";
+    let said = database.psql(sql);
+    database.psql("TRUNCATE public.said");
+    said
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_acquire_and_a_release_of_what_is_free_are_one_statement_each() {
+    let scene = Scene::new().await;
+    have_changes_told(&scene.database);
+    let said = || said(&scene.database);
     for mode in [Mode::Write, Mode::Read] {
         let asked = request("a", mode, PATIENCE);
         let lease = scene.store.acquire(&asked).await.unwrap();
@@ -59,18 +64,66 @@ async fn an_acquire_and_a_release_of_what_is_free_are_one_round_trip_each() {
     let asked = request("a", Mode::Write, PATIENCE);
     let acquire = store.acquire(&asked);
     let answer = async {
-        crate::scene::until("it is granted without an answer", || held() == "1").await;
+        until("it is granted without an answer", || held() == "1").await;
         proxy.resume();
     };
     let (lease, ()) = tokio::join!(acquire, answer);
     let lease = lease.unwrap();
     proxy.pause_answers();
     let answer = async {
-        crate::scene::until("it is released without an answer", || held() == "0").await;
+        until("it is released without an answer", || held() == "0").await;
         proxy.resume();
     };
     let (released, ()) = tokio::join!(store.release(&lease.lease), answer);
     released.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_is_passed_on_in_one_statement_and_taken_up_in_another() {
+    let scene = Scene::new().await;
+    let other = open(&scene.database.url()).await.unwrap();
+    have_changes_told(&scene.database);
+    let lease = take(&scene.store, "a").await;
+    let asked = request("a", Mode::Write, PATIENCE);
+    let waiting = tokio::spawn(async move { (other.acquire(&asked).await.unwrap(), other) });
+    until("it waits", || scene.waiting() == 1).await;
+    said(&scene.database);
+    scene.store.release(&lease.lease).await.unwrap();
+    let (next, other) = waiting.await.unwrap();
+    assert!(next.token > lease.token);
+    let passed_on = "audit audit dal_locks dal_locks resources".split(' ');
+    let taken_up = "dal_locks resources".split(' ');
+    let mut all: Vec<_> = passed_on.chain(taken_up).collect();
+    all.sort_unstable();
+    assert_eq!(said(&scene.database), format!("2|{}", all.join(" ")));
+    other.release(&next.lease).await.unwrap();
+    assert_eq!(said(&scene.database), "1|audit dal_locks resources");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_with_a_writer_in_line_is_one_round_trip() {
+    let scene = Scene::new().await;
+    let proxy = Proxy::before(&scene.database);
+    let store = open(&proxy.url_through(&scene.database)).await.unwrap();
+    // All statements are prepared.
+    let lease = take(&store, "a").await;
+    store.release(&lease.lease).await.unwrap();
+    let lease = take(&store, "a").await;
+    let asked = request("a", Mode::Write, PATIENCE);
+    let next = scene.store.acquire(&asked);
+    let release = async {
+        until("it waits", || scene.waiting() == 1).await;
+        // No answer comes back, so whatever the first message does is all that is done.
+        proxy.pause_answers();
+        store.release(&lease.lease).await.unwrap();
+    };
+    let answer = async {
+        let next = next.await.unwrap();
+        proxy.resume();
+        next
+    };
+    let ((), next) = tokio::join!(release, answer);
+    assert!(next.token > lease.token);
 }
 
 #[tokio::test(flavor = "multi_thread")]

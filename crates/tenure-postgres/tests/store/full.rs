@@ -9,31 +9,24 @@ use crate::scene::{PATIENCE, open, request, take, timed, until};
 
 const FULL: &str = "too many clients";
 
+/// How many connections the server takes.
+const ROOM: usize = 10;
+
 fn small() -> Cluster {
     let settings = Settings::default()
-        .parameter("max_connections", 10)
+        .parameter("max_connections", ROOM)
         .parameter("superuser_reserved_connections", 0);
     Cluster::with(&settings)
 }
 
-/// Others take all connections that are left. One that is ended just now may still count.
-fn fill(database: &Database) -> Vec<Psql> {
-    let free = || {
-        let sql = "SELECT current_setting('max_connections')::int - count(*) FROM pg_stat_activity \
-                   WHERE backend_type = 'client backend'";
-        database
-            .try_psql(sql)
-            .ok()
-            .and_then(|left| left.parse::<i64>().ok())
-    };
-    let mut others = Vec::new();
-    // The psql that looks is one itself.
-    while free().is_some() {
-        let mut other = database.session();
-        other.run("SELECT 1");
-        others.push(other);
-    }
-    others
+/// Others take every connection of the server. One that ended just now still counts for a moment, so a refusal alone does
+/// not mean that it is full.
+async fn fill(database: &Database, others: &mut Vec<Psql>) {
+    until("others have every connection", || {
+        others.extend(database.try_session());
+        others.len() == ROOM
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -41,7 +34,8 @@ async fn opening_a_store_on_a_full_server_waits_and_then_says_so() {
     let cluster = small();
     let database = cluster.database();
     drop(open(&database.url()).await.unwrap());
-    let mut others = fill(&database);
+    let mut others = Vec::new();
+    fill(&database, &mut others).await;
     let (error, waited) = timed(open(&database.url())).await;
     let error = error.err().expect("the server is full");
     assert_eq!(error.class(), Class::Unreachable, "{error:?}");
@@ -68,12 +62,12 @@ async fn a_store_that_lost_its_connection_waits_for_room_until_the_deadline() {
     let database = cluster.database();
     let store = open(&database.url()).await.unwrap();
     let lease = take(&store, "a").await;
-    let mut others = fill(&database);
+    let mut others = vec![database.session()];
     // Its connections are ended, and others take their places at once.
     let ours = "SELECT count(pg_terminate_backend(pid)) > 0 FROM pg_stat_activity \
                 WHERE application_name LIKE 'tenure%' AND datname = current_database()";
     assert_eq!(others[0].run(ours), "t");
-    others.extend(fill(&database));
+    fill(&database, &mut others).await;
     let asked = request("b", Mode::Write, Duration::from_secs(2));
     let (error, waited) = timed(store.acquire(&asked)).await;
     let error = error.expect_err("the server is full");

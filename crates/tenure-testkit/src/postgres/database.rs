@@ -81,6 +81,12 @@ impl Database {
         Psql::open(&self.place, &self.name)
     }
 
+    /// The same, if the server lets one more in.
+    pub fn try_session(&self) -> Option<Psql> {
+        let mut session = self.session();
+        session.is_in().then_some(session)
+    }
+
     /// A psql that stays connected, by another way to this server.
     pub fn session_at(&self, url: &str) -> Psql {
         Psql::open(&self.place, url)

@@ -130,16 +130,30 @@ impl Psql {
 
     /// Waits for the answer to the first statement sent and not yet answered.
     pub fn answer(&mut self) -> String {
+        let answer = self.try_answer();
+        answer.unwrap_or_else(|lines| panic!("psql ended after {lines:?}: see its error above"))
+    }
+
+    /// The answer, or what was printed of it before psql ended.
+    fn try_answer(&mut self) -> Result<String, Vec<String>> {
         let mut lines = Vec::new();
         loop {
             let mut line = String::new();
-            let length = self.output.read_line(&mut line).unwrap();
-            assert_ne!(length, 0, "psql ended after {lines:?}: see its error above");
+            if self.output.read_line(&mut line).unwrap() == 0 {
+                return Err(lines);
+            }
             match line.trim_end_matches('\n') {
-                Self::END => return lines.join("\n"),
+                Self::END => return Ok(lines.join("\n")),
                 line => lines.push(line.to_owned()),
             }
         }
+    }
+
+    /// Whether the server let it in.
+    pub(super) fn is_in(&mut self) -> bool {
+        // A psql that was refused has closed its input, and ends without an answer.
+        drop(writeln!(self.input, "\\echo {}", Self::END));
+        self.try_answer().is_ok()
     }
 
     /// Whether anything of an answer has come that was not yet waited for.
