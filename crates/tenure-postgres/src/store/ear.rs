@@ -10,7 +10,7 @@
 //! 3. A notification carries the id of a lease; its waiter is woken. One that nobody waits for is dropped.
 //! 4. Every [`SHOW_EVERY`] the row is written again, while there is someone to wait for.
 //! 5. If the connection ends, the task takes another, with growing pauses that differ between processes, and wakes
-//!    the first waiter of every line: what was said meanwhile was said to nobody.
+//!    the first waiter of every line, and whoever has something on offer: what was said meanwhile was said to nobody.
 //!
 //! A crash leaves a row that is not written any more: after [`PRESENT_FOR`] its waiters are passed over. A process that is
 //! stopped, or cut off for longer than that, loses its places the same way, and asks anew.
@@ -31,6 +31,7 @@ use tokio::time::{sleep, timeout};
 use tokio_postgres::Notification;
 
 use super::pool::Pool;
+use super::row::column;
 use super::sql::{Asked, values};
 use crate::connect::spread;
 use crate::fault::unreachable;
@@ -274,7 +275,7 @@ impl Shared {
 
     async fn show(&self) -> Result<()> {
         let asked = Instant::now();
-        let sql = self.pool.lend().await?;
+        let sql = self.pool.lend_urgently().await?;
         sql.rows(&self.showing()).await?;
         drop(sql);
         // Deaf stays deaf: that it was seen does not make it hear.
@@ -298,7 +299,7 @@ impl Shared {
 
     /// Has a connection listen.
     async fn listen(&self) -> Result<Option<UnboundedReceiver<Notification>>> {
-        let mut sql = self.pool.lend().await?;
+        let mut sql = self.pool.lend_urgently().await?;
         if sql.listens() {
             // Its notifications go to a task that is no more. It cannot hear again.
             sql.spoil();
@@ -306,9 +307,15 @@ impl Shared {
         }
         let asked = Instant::now();
         let heard = sql.listen(&channel(&self.process)).await?;
-        sql.rows(&self.showing()).await?;
+        let waiting = self.waiting();
+        let answers = sql.in_order(&[self.showing(), offered(&waiting)]).await?;
         drop(sql);
         self.ready.send_replace(Some(asked));
+        for row in answers.into_iter().skip(1).flatten() {
+            if let Ok(lease) = LeaseId::parse(column(&row, 0)?) {
+                self.state().wake(&lease);
+            }
+        }
         Ok(heard)
     }
 
@@ -322,12 +329,24 @@ impl Shared {
         needed
     }
 
+    /// Who waits.
+    fn waiting(&self) -> Vec<String> {
+        self.state().leases.keys().map(LeaseId::to_string).collect()
+    }
+
     fn wake_all_firsts(&self) {
         let state = self.state();
         for resource in state.lines.keys() {
             state.wake_first(resource);
         }
     }
+}
+
+/// Which of these have something on offer.
+fn offered(waiting: &[String]) -> Asked<'_> {
+    const OFFERED: &str =
+        "SELECT lock_id FROM tenure.dal_locks WHERE lock_id = ANY ($1) AND state = 'offered'";
+    Asked::new(OFFERED, values![waiting])
 }
 
 /// The channel of a process. Whoever grants it something has the same in SQL.

@@ -16,7 +16,8 @@ use super::owed::Debts;
 use super::pool::{Lent, Pool, Transaction};
 use super::sql::Asked;
 use super::stays::Stays;
-use crate::connect::spread;
+use crate::connect::{left, spread};
+use crate::fault::unreachable;
 use crate::{Address, prove, schema};
 
 /// The time to live of a guard's lease, where the address does not say otherwise.
@@ -45,13 +46,18 @@ impl Inner {
     /// Proves that sessions are sessions, and makes the tables that are missing.
     pub(super) async fn open(address: Address, deadline: Instant) -> Result<Arc<Inner>> {
         let address = Arc::new(address);
+        let opened = timeout(left(deadline), Self::set_up(Arc::clone(&address), deadline)).await;
+        opened.map_err(|_| unreachable(&address, "no answer in time"))?
+    }
+
+    async fn set_up(address: Arc<Address>, deadline: Instant) -> Result<Arc<Inner>> {
         let connection = prove::sessions(&address, deadline).await?;
         examine::refuse_old(&connection, &address).await?;
         schema::migrate(&connection, &address, deadline).await?;
         let process = SessionId::from_random(random()).as_str().to_owned();
         let ttl = address.lease_ttl().unwrap_or(TTL);
         let pool = Pool::new(Arc::clone(&address), ttl);
-        pool.adopt(connection).await?;
+        pool.adopt(connection, deadline).await?;
         Ok(Arc::new_cyclic(|itself| Inner {
             itself: Weak::clone(itself),
             url: address.to_string(),
@@ -111,9 +117,22 @@ impl Inner {
         self.pool.lend().await
     }
 
+    /// The same for what cannot wait until others are done.
+    pub(super) async fn lend_urgently(&self) -> Result<Lent> {
+        self.pool.lend_urgently().await
+    }
+
     /// A transaction, and these statements, in one round trip.
     pub(super) async fn begin(&self, first: &[Asked<'_>]) -> Result<(Transaction, Vec<Vec<Row>>)> {
         self.pool.lend().await?.begin(first).await
+    }
+
+    /// The same for what cannot wait until others are done.
+    pub(super) async fn begin_urgently(
+        &self,
+        first: &[Asked<'_>],
+    ) -> Result<(Transaction, Vec<Vec<Row>>)> {
+        self.lend_urgently().await?.begin(first).await
     }
 
     /// Asks again where a fault passes: a few times, with pauses.

@@ -94,8 +94,8 @@ pub(super) struct Loaded {
     pub(super) leases: Vec<LeaseRow>,
     /// In the order they are served: an upgrade stands before all others.
     pub(super) waiters: Vec<WaiterRow>,
-    /// There may be more waiters than these.
-    pub(super) partial: bool,
+    /// Behind this place there may be more waiters than these.
+    pub(super) front_ends: Option<i64>,
 }
 
 impl Loaded {
@@ -133,13 +133,16 @@ impl Loaded {
         held.chain(self.waiters.iter().map(|row| &row.waiter.lease))
     }
 
-    /// Whether a decision went through all that is loaded of the line, and there may be more.
+    /// Whether a decision went through all that is loaded of the front of the line, and there may be more behind it.
     pub(super) fn is_exhausted_by(&self, decision: &Decision) -> bool {
         let leaves = |id: &LeaseId| {
             let is = |change: &Change| matches!(change, Change::Dequeue(lease) if lease == id);
             decision.changes.iter().any(is)
         };
-        self.partial && self.waiters.iter().all(|row| leaves(&row.waiter.lease))
+        self.front_ends.is_some_and(|last| {
+            let mut front = self.waiters.iter().filter(|row| row.place <= last);
+            front.all(|row| leaves(&row.waiter.lease))
+        })
     }
 }
 
@@ -201,11 +204,11 @@ pub(super) fn read(
     };
     let moment = Moment::read(first, 0)?;
     let leases = LeaseRow::read_all(leases)?;
-    let (waiters, partial) = read_line(waiters, line)?;
+    let (waiters, front_ends) = read_line(waiters, line)?;
     let loaded = Loaded {
         leases,
         waiters,
-        partial,
+        front_ends,
     };
     match about {
         About::Lease(lease) if loaded.lease(lease).is_none() => Ok(None),
@@ -213,15 +216,17 @@ pub(super) fn read(
     }
 }
 
-/// What [`load_line`] found, in the order it is served, and whether there may be more.
-pub(super) fn read_line(rows: &[Row], line: Line<'_>) -> Result<(Vec<WaiterRow>, bool)> {
+/// What [`load_line`] found, in the order it is served, and where its front ends if there may be more behind it.
+pub(super) fn read_line(rows: &[Row], line: Line<'_>) -> Result<(Vec<WaiterRow>, Option<i64>)> {
     let mut waiters: Vec<WaiterRow> = rows.iter().map(WaiterRow::read).collect::<Result<_>>()?;
-    // Whoever is found twice is in the front. Without its doubles it is at most as long as was asked for.
+    // Whoever is found twice is in the front. Without its doubles that is at most as long as was asked for, and who is
+    // behind it was asked for by name.
     waiters.sort_by_key(|row| row.place);
     waiters.dedup_by_key(|row| row.place);
-    let partial = !matches!(line, Line::All) && waiters.len() >= FRONT as usize;
+    let last = waiters.get(FRONT as usize - 1).map(|row| row.place);
+    let front_ends = last.filter(|_| !matches!(line, Line::All));
     waiters.sort_by_key(|row| row.waiter.want != Want::Upgrade);
-    Ok((waiters, partial))
+    Ok((waiters, front_ends))
 }
 
 /// What the column `alone` says of a state: '' that nobody holds and nobody waits; the id of a lease, that it holds and

@@ -8,8 +8,11 @@
 //!
 //! - A connection here is clean: nothing is under way on it, and it is in no transaction.
 //! - Never more than [`CONNECTIONS_MAX`] are open: each counts until it is here, or ended at the server.
+//! - Some of them are for what cannot wait ([`Pool::lend_urgently`]): that a holder renews, and that the process is seen.
+//!   However many wait for the row of one resource, what is held of others stays held.
 //! - A transaction that its process abandons half-way, because it was stopped or is cut off, is ended by the
-//!   server after [`IDLE_IN_TRANSACTION`], and with it its locks on rows.
+//!   server after [`IDLE_IN_TRANSACTION`], and with it its locks on rows. Nobody waits for a row longer than that at a
+//!   time, so what such a process still has in line for a row is gone by then, too.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,11 +26,16 @@ use tokio::time::{sleep, timeout};
 use super::sql::{Asked, Flush, Frame, Sql};
 use crate::Address;
 use crate::connect::{Connection, Pauses, left};
+use crate::fault::unreachable;
 
 /// So many connections has a process at most.
 pub(super) const CONNECTIONS_MAX: usize = 8;
+/// So many of them are kept for what cannot wait.
+const URGENT: usize = 2;
 /// How long a caller waits for a connection.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a fresh connection has to answer.
+const SET_UP: Duration = Duration::from_secs(5);
 /// How long a connection is kept that nobody needs.
 const IDLE: Duration = Duration::from_secs(5);
 /// How long the server lets a transaction idle, at most.
@@ -40,6 +48,8 @@ pub(super) struct Pool {
     idle_in_transaction: Duration,
     idle: Mutex<Vec<Idle>>,
     permits: Arc<Semaphore>,
+    /// For what cannot wait.
+    urgent: Arc<Semaphore>,
     /// Whether someone looks for connections that nobody needs.
     tidied: AtomicBool,
 }
@@ -71,7 +81,8 @@ impl Pool {
             address,
             idle_in_transaction: (ttl / 6).clamp(IDLE_IN_TRANSACTION_MIN, IDLE_IN_TRANSACTION),
             idle: Mutex::default(),
-            permits: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+            permits: Arc::new(Semaphore::new(CONNECTIONS_MAX - URGENT)),
+            urgent: Arc::new(Semaphore::new(URGENT)),
             tidied: AtomicBool::new(false),
         })
     }
@@ -85,16 +96,42 @@ impl Pool {
         self.lend_by(Instant::now() + PATIENCE).await
     }
 
-    /// The same until a deadline.
-    pub(super) async fn lend_by(self: &Arc<Self>, deadline: Instant) -> Result<Lent> {
+    /// The same for what cannot wait until others are done.
+    pub(super) async fn lend_urgently(self: &Arc<Self>) -> Result<Lent> {
+        let deadline = Instant::now() + PATIENCE;
+        let permit = match Arc::clone(&self.permits).try_acquire_owned() {
+            Ok(permit) => permit,
+            Err(_) => self.permit(&self.urgent, deadline).await?,
+        };
+        self.lend_with(permit, deadline).await
+    }
+
+    /// A connection by a deadline.
+    async fn lend_by(self: &Arc<Self>, deadline: Instant) -> Result<Lent> {
+        let permit = self.permit(&self.permits, deadline).await?;
+        self.lend_with(permit, deadline).await
+    }
+
+    async fn permit(
+        &self,
+        permits: &Arc<Semaphore>,
+        deadline: Instant,
+    ) -> Result<OwnedSemaphorePermit> {
         let asked = Instant::now();
-        let permit = timeout(left(deadline), Arc::clone(&self.permits).acquire_owned()).await;
+        let permit = timeout(left(deadline), Arc::clone(permits).acquire_owned()).await;
         let permit = permit.map_err(|_| Error::Exhausted {
             store: self.address.to_string(),
             limit: CONNECTIONS_MAX,
             waited: asked.elapsed(),
         })?;
-        let permit = permit.map_err(|_| Error::Internal("the pool was closed".into()))?;
+        permit.map_err(|_| Error::Internal("the pool was closed".into()))
+    }
+
+    async fn lend_with(
+        self: &Arc<Self>,
+        permit: OwnedSemaphorePermit,
+        deadline: Instant,
+    ) -> Result<Lent> {
         let mut pauses = Pauses::default();
         loop {
             while let Some(sql) = self.pop() {
@@ -104,7 +141,7 @@ impl Pool {
             }
             match Connection::try_open(&self.address, deadline).await {
                 Ok(connection) => {
-                    self.set_up(&connection).await?;
+                    self.set_up(&connection, deadline).await?;
                     let sql = Sql::new(connection, Arc::clone(&self.address));
                     return Ok(self.lent(sql, permit));
                 }
@@ -114,8 +151,12 @@ impl Pool {
     }
 
     /// Takes in a connection that nobody else uses.
-    pub(super) async fn adopt(self: &Arc<Self>, connection: Connection) -> Result<()> {
-        self.set_up(&connection).await?;
+    pub(super) async fn adopt(
+        self: &Arc<Self>,
+        connection: Connection,
+        deadline: Instant,
+    ) -> Result<()> {
+        self.set_up(&connection, deadline).await?;
         self.give_back(Sql::new(connection, Arc::clone(&self.address)));
         Ok(())
     }
@@ -123,15 +164,17 @@ impl Pool {
     /// A commit is on disk before it is told, whatever the administrator thinks of other programs. Statements
     /// are planned once, and by their indexes: one that is planned while a table is empty is used
     /// when it has a million rows.
-    async fn set_up(&self, connection: &Connection) -> Result<()> {
+    async fn set_up(&self, connection: &Connection, deadline: Instant) -> Result<()> {
         let idle = self.idle_in_transaction.as_millis();
         let set = format!(
             "SET idle_in_transaction_session_timeout TO {idle}; \
-             SET lock_timeout TO 0; SET plan_cache_mode TO force_generic_plan; SET enable_seqscan TO off; SET jit TO off; \
+             SET lock_timeout TO {idle}; SET plan_cache_mode TO force_generic_plan; SET enable_seqscan TO off; SET jit TO off; \
              SELECT pg_catalog.set_config('synchronous_commit', 'on', false) \
              WHERE pg_catalog.current_setting('synchronous_commit') IN ('off', 'local')"
         );
-        let set = connection.client().batch_execute(&set).await;
+        let limit = left(deadline).min(SET_UP);
+        let set = timeout(limit, connection.client().batch_execute(&set)).await;
+        let set = set.map_err(|_| unreachable(&self.address, "no answer in time"))?;
         set.map_err(|error| connection.explain(&error))
     }
 
@@ -256,11 +299,20 @@ impl Transaction {
     /// These statements and the end of the transaction, in one round trip. An error means that nothing was
     /// done, or, where the connection was lost, that nobody knows.
     pub(super) async fn commit(mut self, writes: &[Asked<'_>], flush: Flush) -> Result<()> {
-        let done = self.framed(Frame::Commit(flush), writes).await;
-        // With an answer it is over, whatever the answer: a commit after an error takes it back. Without one
-        // the connection is dirty.
-        self.lent = None;
-        done.map(drop)
+        match self.framed(Frame::Commit(flush), writes).await {
+            Ok(_) => {
+                self.lent = None;
+                Ok(())
+            }
+            Err(error) => {
+                // A statement that cannot be prepared fails before the commit is sent. Without an answer the
+                // connection is dirty, and ended.
+                if self.is_clean() {
+                    self.give_up().await;
+                }
+                Err(error)
+            }
+        }
     }
 
     /// Takes everything back.

@@ -28,7 +28,7 @@ impl Inner {
 
     async fn show_once(&self, lease: &LeaseId) -> Result<Duration> {
         let found = {
-            let sql = self.lend().await?;
+            let sql = self.lend_urgently().await?;
             load_lease(&sql, lease).await?
         };
         let Some((row, moment)) = found else {

@@ -92,7 +92,7 @@ impl<'a> Step<'a> {
     }
 
     /// Begins a step on leases of several resources, of each its own row alone: enough for what nobody else has a
-    /// say in. It may not end a lease or begin one. What another statement found, sent after the rows were locked.
+    /// say in, and what cannot wait for others. It may not end a lease or begin one. What another statement found, sent after the rows were locked.
     pub(super) async fn of_leases(
         store: &'a Inner,
         leases: &[LeaseId],
@@ -108,7 +108,7 @@ impl<'a> Step<'a> {
             Asked::new(LEASES, values![ids]),
         ];
         first.extend(also);
-        let (tx, mut answers) = store.begin(&first).await?;
+        let (tx, mut answers) = store.begin_urgently(&first).await?;
         let found = answers.get(1).and_then(|rows| {
             let moment = Moment::read(rows.first()?, 0);
             Some(moment.and_then(|moment| Ok((moment, LeaseRow::read_all(rows)?))))
@@ -164,7 +164,7 @@ impl<'a> Step<'a> {
         }
         let resource = self.resource()?.clone();
         let rows = self.tx.rows(&load_line(&resource, Line::All)).await?;
-        (self.loaded.waiters, self.loaded.partial) = read_line(&rows, Line::All)?;
+        (self.loaded.waiters, self.loaded.front_ends) = read_line(&rows, Line::All)?;
         self.state = self.loaded.state();
         Ok(decide(&self.state, ask, self.moment.now()))
     }
@@ -248,7 +248,7 @@ impl<'a> Step<'a> {
         const NOTIFY: &str = "SELECT pg_catalog.pg_notify('tenure_' || t.process, t.lease) \
             FROM ROWS FROM (pg_catalog.unnest($1::text[]), pg_catalog.unnest($2::text[])) AS t (process, lease)";
         if let (Some(mut row), Some(was)) = (self.row.take(), self.was.take()) {
-            row.alone = alone(&self.state, self.loaded.partial);
+            row.alone = alone(&self.state, self.loaded.front_ends.is_some());
             if row.token != was.token || row.alone != was.alone {
                 let values = values![row.resource.to_string(), signed(row.token), row.alone];
                 self.writes.push(Asked::new(ROW, values));

@@ -17,4 +17,5 @@ mod restore;
 mod rights;
 mod scene;
 mod secrets;
+mod stuck;
 mod unknown;
