@@ -1,8 +1,11 @@
 //! The append-only record of who did what to a lock, when and why.
 
+use std::fmt;
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
-use crate::{LeaseId, Owner, Resource, Timestamp, Token};
+use crate::{Error, Lease, LeaseId, Owner, Resource, Result, Timestamp, Token, duration};
 
 /// The longest reason, in bytes.
 pub const REASON_BYTES_MAX: usize = 500;
@@ -87,6 +90,64 @@ pub struct Entry {
     pub reason: Option<String>,
 }
 
+/// One entry to be written, at the moment of what it tells of.
+#[derive(Debug, Clone, Copy)]
+pub struct Line<'a> {
+    /// What was done.
+    pub action: Action,
+    /// To the lock of what.
+    pub resource: &'a Resource,
+    /// To which lease.
+    pub lease: &'a LeaseId,
+    /// The token of the lease after it.
+    pub token: Token,
+    /// Whose lease it is or was.
+    pub owner: &'a Owner,
+    /// Who did it.
+    pub actor: &'a Owner,
+    /// Why, where there is more to say.
+    pub reason: Option<&'a str>,
+    /// A lease ended with it that others may still ask about.
+    pub ends: bool,
+}
+
+/// Why an offer has passed on.
+pub const OFFER_LAPSED: &str = "offered to a waiter that did not take it up in 5s";
+
+/// Why a stale lease could be recovered: the conditions that held.
+pub fn recovered(lease: &Lease, now: Timestamp, grace: Duration) -> String {
+    let ago = |at: Timestamp| duration::show(now.since(at));
+    let expired = lease.expires_at.map_or_else(String::new, ago);
+    format!(
+        "expired {expired} ago; heartbeat {} ago, older than {}; no active job claims it",
+        ago(lease.heartbeat_at),
+        duration::show(grace),
+    )
+}
+
+/// What is said of a holder that let its time to stop run out; the note is who broke its lease, and why.
+pub fn not_confirmed(note: Option<&str>) -> String {
+    let note = note.unwrap_or("broken");
+    format!("{note}; its stop was not confirmed within 10s")
+}
+
+/// How a lease ended, by the entry that says so.
+pub fn ended(action: &str, actor: &str, at: impl fmt::Display, reason: Option<&str>) -> String {
+    let done = match Action::parse(action) {
+        Some(Action::Release) => format!("released by {actor} at {at}"),
+        Some(Action::Recover) => format!("recovered by {actor} at {at}"),
+        Some(Action::Lost) => format!("taken away at {at}"),
+        _ => format!("{action} by {actor} at {at}"),
+    };
+    match reason {
+        Some(reason) => format!("{done} ({reason})"),
+        None => done,
+    }
+}
+
+/// A page has at most this many unless the query says otherwise.
+const LIMIT_DEFAULT: usize = 1000;
+
 /// Which entries to read.
 #[derive(Debug, Clone, Default)]
 pub struct AuditQuery {
@@ -98,6 +159,29 @@ pub struct AuditQuery {
     pub limit: Option<usize>,
     /// Only what comes after this cursor, as an earlier page gave it.
     pub after: Option<String>,
+}
+
+impl AuditQuery {
+    /// How many are wanted at most.
+    pub fn limit(&self) -> usize {
+        self.limit.unwrap_or(LIMIT_DEFAULT).max(1)
+    }
+
+    /// The number of the entry after which the page begins, where entries are numbered.
+    ///
+    /// # Errors
+    ///
+    /// `BadInput` for what is no cursor.
+    pub fn after_entry(&self) -> Result<i64> {
+        let Some(cursor) = &self.after else {
+            return Ok(0);
+        };
+        cursor.parse().map_err(|_| {
+            Error::BadInput(format!(
+                "bad cursor {cursor:?}: take it from `next` of the page before"
+            ))
+        })
+    }
 }
 
 /// A page of the record, oldest first, as `audit --json` shows it.

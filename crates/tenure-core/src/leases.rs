@@ -10,7 +10,10 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::audit::{AuditPage, AuditQuery};
-use crate::{Asker, IdempotenceKey, Lease, LeaseId, Mode, Owner, Reply, Resource, SessionId};
+use crate::{
+    Asker, IdempotenceKey, Lease, LeaseId, LeaseState, Mode, Owner, Reply, Resource, SessionId,
+    duration,
+};
 
 /// The time to live of a lease nobody says anything else about.
 pub const TTL_DEFAULT: Duration = Duration::from_secs(15 * 60);
@@ -74,6 +77,67 @@ pub struct Finding {
     pub reason: String,
 }
 
+/// What is known of a lease whose time is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stale {
+    /// How long it has been over.
+    pub expired: Duration,
+    /// How old its heartbeat is.
+    pub heartbeat: Duration,
+    /// How old that may be.
+    pub grace: Duration,
+    /// The active job that claims it.
+    pub claimed_by: Option<String>,
+}
+
+impl Finding {
+    /// Which conditions hold for a lease whose time is over.
+    pub fn stale(lease: &Lease, stale: Stale) -> Self {
+        let Stale {
+            expired,
+            heartbeat,
+            grace,
+            claimed_by,
+        } = stale;
+        let heartbeat_old = heartbeat >= grace;
+        let (age, limit) = (duration::show(heartbeat), duration::show(grace));
+        let mut parts = vec![format!("expired {} ago", duration::show(expired))];
+        parts.push(match heartbeat_old {
+            true => format!("heartbeat {age} ago, older than {limit}"),
+            false => format!("but its heartbeat is {age} old, not yet {limit}"),
+        });
+        parts.push(match &claimed_by {
+            None => "no active job claims it".into(),
+            Some(by) => format!("but {by} claims it, which is alive"),
+        });
+        if lease.state == LeaseState::Revoking {
+            parts.push("it is being broken".into());
+        }
+        Self {
+            lease: lease.clone(),
+            expired: true,
+            heartbeat_old,
+            recoverable: heartbeat_old && claimed_by.is_none(),
+            claimed_by,
+            recovered: false,
+            reason: parts.join("; "),
+        }
+    }
+
+    /// A lease that is over with who had it, for this reason.
+    pub fn dead(lease: &Lease, reason: String) -> Self {
+        Self {
+            lease: lease.clone(),
+            expired: true,
+            heartbeat_old: true,
+            claimed_by: None,
+            recoverable: true,
+            recovered: false,
+            reason,
+        }
+    }
+}
+
 /// One page of what recovery found.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Findings {
@@ -100,6 +164,12 @@ pub trait LeaseStore: Send + Sync {
     /// Looks a lease up.
     fn find<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Option<Lease>>;
 
+    /// Whether a guard has the lease in hand, in whatever process: then nobody else changes it by its id. Never
+    /// where the leases of guards are bound to their sessions.
+    fn has_guard<'a>(&'a self, _lease: &'a LeaseId) -> Reply<'a, bool> {
+        Box::pin(std::future::ready(Ok(false)))
+    }
+
     /// How a lease ended that is no longer there; None if there never was one.
     fn ended<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Option<String>>;
 
@@ -122,7 +192,7 @@ pub trait LeaseStore: Send + Sync {
     fn forget_key<'a>(&'a self, keyed: &'a Keyed) -> Reply<'a, ()>;
 
     /// Gives a lease-bound lease new time, its last time to live if None. An expired one
-    /// too, as long as nobody took over.
+    /// too, as long as nobody took over. What a guard has in hand never gets less than it has.
     fn extend<'a>(&'a self, lease: &'a LeaseId, ttl: Option<Duration>) -> Reply<'a, Lease>;
 
     /// Takes away what is stale, or says why not; one page of leases.

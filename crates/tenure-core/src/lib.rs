@@ -11,6 +11,7 @@
 //! | [`order`] | the global order and sorted lock sets |
 //! | [`mod@decide`] | the one decision: conflict, queue, upgrade |
 //! | [`lease`], [`request`], [`store`], [`leases`] | what a store is asked and what it answers |
+//! | [`page`] | where a page of leases begins, and how far a query reaches |
 //! | [`audit`] | the record of who did what to a lock |
 //! | [`retry`] | how often and how long passing faults are tried again |
 //! | [`error`] | every way it can go wrong, and the class each belongs to |
@@ -29,6 +30,7 @@ pub mod leases;
 pub mod mode;
 pub mod order;
 pub mod owner;
+pub mod page;
 pub mod request;
 pub mod resource;
 pub mod retry;
@@ -43,6 +45,7 @@ pub use leases::LeaseStore;
 pub use mode::Mode;
 pub use order::{LockSet, Ranking};
 pub use owner::Owner;
+pub use page::Cursor;
 pub use request::{Asker, Request, UpgradeRequest};
 pub use resource::Resource;
 pub use retry::RetryPolicy;

@@ -148,10 +148,12 @@ impl fmt::Debug for Address {
     }
 }
 
-/// Whether every host is a socket of this machine.
+/// Whether every host is a socket of this machine. Where the URL has `hostaddr`, that is what is connected to.
 fn local(config: &Config) -> bool {
     let hosts = config.get_hosts();
-    !hosts.is_empty() && hosts.iter().all(|host| matches!(host, Host::Unix(_)))
+    !hosts.is_empty()
+        && config.get_hostaddrs().is_empty()
+        && hosts.iter().all(|host| matches!(host, Host::Unix(_)))
 }
 
 /// What is below an error: the driver's own text only says in which step it happened.
@@ -261,5 +263,14 @@ mod tests {
         let address = parse("postgres://a@%2Frun%2Fpg:5433/d?sslmode=require");
         assert!(address.is_plain());
         assert_eq!(address.to_string(), "postgres://a@%2Frun%2Fpg:5433/d");
+    }
+
+    #[test]
+    fn a_socket_with_a_hostaddr_is_not_of_this_machine() {
+        let query = "hostaddr=192.0.2.1&sslmode=verify-full&sslrootcert=system";
+        let address = parse(&format!("postgres://a@%2Frun%2Fpg/d?{query}"));
+        assert!(!address.is_plain());
+        assert_eq!(address.config().get_ssl_mode(), SslMode::Require);
+        assert_eq!(address.proof(), &Proof::Name(Roots::System));
     }
 }

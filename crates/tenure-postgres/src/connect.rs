@@ -4,9 +4,12 @@
 //! # Set up
 //!
 //! What an administrator or a role may have set against long waits does not apply to a connection that
-//! holds locks: no statement, session or transaction timeout ends it. The server looks after a client
-//! that has vanished: during a statement every second, otherwise by keepalives, after about 11 s. That is
-//! longer than the 3 s after which a holder that is cut off knows it.
+//! holds locks: no statement, session or transaction timeout ends it.
+//!
+//! The server looks after a client that has vanished. One whose socket is closed is noticed within a second during a
+//! statement, and at once otherwise. One that is cut off is noticed after about 11 s: by keepalives where nothing is under way,
+//! and by `tcp_user_timeout` where a reply is. The kernel sends no keepalives while a reply waits to be acknowledged, and would
+//! send that again for a quarter of an hour. Both are longer than the 3 s after which a holder that is cut off knows it.
 //!
 //! # Ending
 //!
@@ -57,6 +60,7 @@ const SETTINGS: &str = "
         ('tcp_keepalives_idle', '5'),
         ('tcp_keepalives_interval', '2'),
         ('tcp_keepalives_count', '3'),
+        ('tcp_user_timeout', '10000'),
         ('client_connection_check_interval',
             CASE WHEN pg_catalog.version() ~ 'linux' THEN '1s' ELSE '0' END)
     ) AS wanted (name, value)
@@ -313,4 +317,30 @@ async fn drive<S, T>(
 /// How long until then.
 pub(crate) fn left(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now())
+}
+
+#[cfg(test)]
+mod tests {
+    use tenure_testkit::postgres::Cluster;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_session_is_set_up_to_end_when_it_is_cut_off() {
+        let database = Cluster::shared().database();
+        let address = Arc::new(Address::parse(&database.tcp_url()).unwrap());
+        let deadline = Instant::now() + Duration::from_secs(15);
+        let connection = Connection::open(&address, deadline).await.unwrap();
+        let wanted = [
+            ("tcp_keepalives_idle", "5"),
+            ("tcp_keepalives_interval", "2"),
+            ("tcp_keepalives_count", "3"),
+            ("tcp_user_timeout", "10000"),
+        ];
+        for (name, value) in wanted {
+            let sql = "SELECT setting FROM pg_settings WHERE name = $1";
+            let row = connection.client().query_one(sql, &[&name]).await.unwrap();
+            assert_eq!(row.get::<_, &str>(0), value, "{name}");
+        }
+    }
 }

@@ -3,13 +3,14 @@
 //! | SQLSTATE | what it is | becomes |
 //! |---|---|---|
 //! | none, 08, 25, 57 | the connection is gone, or the statement was cancelled from outside | `Unreachable` |
+//! | 40, 55P03 | a deadlock, or rows that others had: the same statement may do a moment later | `Unreachable` |
 //! | 53300, 57P03 | full, or starting up | `Unreachable`; connecting waits it out until the deadline |
 //! | 28, 3D, 3F | who, or which database | `Configuration` |
 //! | 42501 | rights | `Configuration`, with what to grant |
 //! | 25006 | a standby, or made read-only | `Configuration` |
 //! | others | | `Internal` |
 //!
-//! 55P03, a lock that was not free in time, is for whoever asked for the lock.
+//! 55P03 is an advisory lock that was not free in time where one was waited for: whoever asks for one looks for it before all this.
 
 use std::error::Error as _;
 
@@ -45,8 +46,11 @@ pub(crate) fn explain(address: &Address, error: &tokio_postgres::Error) -> Error
                 .into(),
         };
     }
+    if *state == SqlState::LOCK_NOT_AVAILABLE {
+        return unreachable(address, problem);
+    }
     match &code[..2] {
-        "08" | "53" | "57" | "25" => unreachable(address, problem),
+        "08" | "25" | "40" | "53" | "57" => unreachable(address, problem),
         "28" | "3D" | "3F" => Error::Configuration {
             problem: format!("{address}: {problem}"),
             remedy: "correct the address: user, password, database".into(),

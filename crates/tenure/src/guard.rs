@@ -16,11 +16,11 @@ use tenure_core::{Error, Lease, Mode, Resource, Result, Token, UpgradeRequest};
 
 use crate::log::Logged;
 use crate::poison::lock;
-use crate::retry::retry;
+use crate::retry::{Tries, retry};
 use crate::session::{Claim, GaveUp, Patience, Shared, wait};
 
 pub use doubt::Doubt;
-pub(crate) use hold::Hold;
+pub(crate) use hold::{Checks, Hold};
 pub(crate) use trust::Phase;
 
 /// How far a guard can be trusted.
@@ -49,6 +49,10 @@ pub struct Guard {
     /// Ends after the lease: while the store holds it, the session counts it as held.
     claim: Option<Claim>,
     released: bool,
+    /// How it was taken; an upgrade is on top of that.
+    taken: Mode,
+    /// Whether a downgrade was asked for and its outcome is open: it counts as upgradeable, and may be write.
+    lowering: bool,
     /// Ends last, when the lock is given back.
     log: Logged,
 }
@@ -74,12 +78,15 @@ impl Guard {
     ) -> Guard {
         let store = Arc::clone(session.keeper.store());
         let retry = session.keeper.settings().retry.clone();
+        let taken = lease.mode;
         let hold = Arc::new(Hold::new(store, lease, retry, asked));
         Guard {
             hold,
             session,
             claim: Some(claim),
             released: false,
+            taken,
+            lowering: false,
             log,
         }
     }
@@ -127,12 +134,12 @@ impl Guard {
     /// Waits until the lease has used up two thirds of its time without a renewal, or is lost,
     /// and says what is wrong. Whoever needs time to stop begins now. Any number may wait.
     pub async fn in_doubt(&self) -> Doubt {
-        self.hold.in_doubt().await
+        self.session.watch.watching(self.hold.in_doubt()).await
     }
 
     /// Waits until the lock is lost, and says why. Any number may wait.
     pub async fn lost(&self) -> Error {
-        self.hold.lost().await
+        self.session.watch.watching(self.hold.lost()).await
     }
 
     /// Makes sure that it is still held.
@@ -179,6 +186,10 @@ impl Guard {
                 actual: mode.to_string(),
             });
         }
+        if self.lowering {
+            // It may be write in the store, which would refuse to make it so.
+            self.downgrade().await?;
+        }
         let session = &self.session;
         session.strike_out_ended().await?;
         let turn = session.book.enter_upgrade(&self.hold.resource);
@@ -203,7 +214,7 @@ impl Guard {
             biased;
             token = token => token.inspect_err(|error| self.hold.note_loss(error))?,
             // What is lost cannot be upgraded, whether or not the store can say so.
-            lost = self.hold.lost() => return Err(lost),
+            lost = self.lost() => return Err(lost),
         };
         if let Ok(token) = token {
             let mut lease = lock(&self.hold.lease);
@@ -213,21 +224,30 @@ impl Guard {
         Ok(token)
     }
 
-    /// Makes an upgraded lock upgradeable again. Dropped half-way, the guard counts as
-    /// upgradeable whatever the store did, as nobody may then rely on being alone.
+    /// Makes an upgraded lock upgradeable again. Dropped half-way, or without an answer, the guard
+    /// counts as upgradeable whatever the store did, as nobody may then rely on being alone.
+    /// Asking again, for this or for an upgrade, settles it.
     ///
     /// # Errors
     ///
     /// `Conflict` if it was never upgraded.
     pub async fn downgrade(&mut self) -> Result<Mode> {
         self.hold.check()?;
-        let before = std::mem::replace(&mut lock(&self.hold.lease).mode, Mode::Upgradeable);
-        let answer = retry(&self.hold.retry, || {
-            self.hold.store.downgrade(&self.hold.id)
-        })
-        .await;
-        let after = answer.as_ref().copied().unwrap_or(before);
-        lock(&self.hold.lease).mode = after;
+        let asked_before = self.lowering;
+        if self.taken == Mode::Upgradeable && self.mode() == Mode::Write {
+            lock(&self.hold.lease).mode = Mode::Upgradeable;
+            self.lowering = true;
+        }
+        let mut tries = Tries::default();
+        let downgrade = || self.hold.store.downgrade(&self.hold.id);
+        let answer = tries.run(&self.hold.retry, downgrade).await;
+        let asked_before = asked_before || tries.made > 1;
+        let answer = match answer {
+            // An earlier question had done it, and its answer was lost.
+            Err(Error::Conflict { .. }) if self.lowering && asked_before => Ok(Mode::Upgradeable),
+            answer => answer,
+        };
+        self.lowering &= answer.as_ref().is_err_and(leaves_open);
         answer.inspect_err(|error| self.hold.note_loss(error))
     }
 
@@ -269,6 +289,15 @@ impl Guard {
     pub(crate) fn hold(&self) -> &Arc<Hold> {
         &self.hold
     }
+}
+
+/// Whether a store that answered so may have done what it was asked, or not.
+fn leaves_open(error: &Error) -> bool {
+    let definite = matches!(
+        error,
+        Error::Conflict { .. } | Error::LeaseOver { .. } | Error::Lost { .. }
+    );
+    !definite
 }
 
 /// Waits until one of them is lost. There may be none.

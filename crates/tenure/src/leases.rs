@@ -30,12 +30,12 @@ use std::time::Duration;
 use tenure_core::audit::{AuditPage, AuditQuery};
 use tenure_core::leases::{Finding, Findings, Recovery, TTL_DEFAULT, TTL_MAX, TTL_MIN};
 use tenure_core::{
-    Error, IdempotenceKey, Lease, LeaseId, LockSet, Owner, Resource, Result, Token, duration,
+    Error, IdempotenceKey, Lease, LeaseId, LockSet, Mode, Owner, Resource, Result, Token, duration,
 };
 
 pub(crate) use recover::page as recover_page;
 
-use crate::retry::retry;
+use crate::retry::{Tries, retry};
 use crate::{Keeper, Options, Session};
 
 /// For how long a lease is taken, and under which key.
@@ -96,7 +96,8 @@ impl Keeper {
     ///
     /// # Errors
     ///
-    /// As [`find`](Keeper::find); `NotAllowed` if `by` is not its owner, or if it is bound to a session.
+    /// As [`find`](Keeper::find); `NotAllowed` if `by` is not its owner, or if it is bound to a session or in the
+    /// hands of a guard.
     pub async fn renew(
         &self,
         lease: &LeaseId,
@@ -146,10 +147,18 @@ impl Keeper {
     ///
     /// As [`renew`](Keeper::renew); `Conflict` if it was never upgraded.
     pub async fn downgrade(&self, lease: &LeaseId, by: Option<&Owner>) -> Result<Lease> {
-        let mut after = permit::permit(self, lease, "downgrade", by).await?;
+        let before = permit::permit(self, lease, "downgrade", by).await?;
         let store = self.store();
-        after.mode = retry(&self.settings().retry, || store.downgrade(lease)).await?;
-        Ok(after)
+        let mut tries = Tries::default();
+        let answer = tries.run(&self.settings().retry, || store.downgrade(lease));
+        let mode = match answer.await {
+            // The first try had done it, and its answer was lost.
+            Err(Error::Conflict { .. }) if before.mode == Mode::Write && tries.made > 1 => {
+                Mode::Upgradeable
+            }
+            answer => answer?,
+        };
+        Ok(Lease { mode, ..before })
     }
 
     /// Whether a token is still good: no later exclusive grant exists. Every store can tell.

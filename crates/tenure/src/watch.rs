@@ -5,6 +5,9 @@
 //! and unlocks in a row does not start it each time. The task only has weak references: it
 //! keeps neither session nor lock alive.
 //!
+//! It lives in the runtime of a grant, and ends when that is gone. Whoever waits to hear of a loss
+//! has it begin again in its own: else nobody would tell.
+//!
 //! # A look
 //!
 //! 1. The clock is read. It counts time asleep, which the timers do not.
@@ -23,16 +26,19 @@
 mod check;
 mod rhythm;
 
+use std::future::Future;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, Weak};
 
 use tenure_core::Store;
 use tenure_core::decide::Millis;
 use tenure_files::clock;
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::sleep;
 
-use crate::guard::{Hold, Phase};
+use crate::guard::{Checks, Hold, Phase};
 use crate::poison::lock;
 use check::Check;
 use rhythm::Rhythm;
@@ -50,6 +56,8 @@ pub(crate) struct Watch {
 struct State {
     holds: Vec<Weak<Hold>>,
     task: Option<AbortHandle>,
+    /// When the last look was, in milliseconds since boot.
+    looked: Millis,
 }
 
 impl Watch {
@@ -67,15 +75,41 @@ impl Watch {
             return;
         };
         let mut state = lock(&self.state);
-        state.holds.push(Arc::downgrade(hold));
-        // A task is finished before its time if the runtime it lived in is gone.
-        let runs = state.task.as_ref().is_some_and(|task| !task.is_finished());
-        if !runs {
+        if state.holds.is_empty() && !state.runs() {
             // The first look counts from here: a sleep may come before the task does.
-            let looked = clock::boot_now();
-            let task = tokio::spawn(look_after(Arc::downgrade(self), rhythm, looked));
-            state.task = Some(task.abort_handle());
+            state.looked = clock::boot_now();
         }
+        state.holds.push(Arc::downgrade(hold));
+        self.run(&mut state, rhythm, &Handle::current());
+    }
+
+    /// Waits for what is told of a lock, and sees to it that there is somebody to tell.
+    pub(crate) async fn watching<T>(self: &Arc<Self>, wait: impl Future<Output = T>) -> T {
+        let (Some(rhythm), Ok(runtime)) = (self.rhythm, Handle::try_current()) else {
+            return wait.await;
+        };
+        let mut wait = pin!(wait);
+        loop {
+            self.run(&mut lock(&self.state), rhythm, &runtime);
+            tokio::select! {
+                biased;
+                told = &mut wait => return told,
+                () = sleep(rhythm.look) => {}
+            }
+        }
+    }
+
+    /// Begins to look, where there is something to look at and nobody does.
+    fn run(self: &Arc<Self>, state: &mut State, rhythm: Rhythm, runtime: &Handle) {
+        if state.holds.is_empty() || state.runs() {
+            return;
+        }
+        for hold in state.holds.iter().filter_map(Weak::upgrade) {
+            // What was under way ended with the runtime.
+            *lock(&hold.checks) = Checks::default();
+        }
+        let task = runtime.spawn(look_after(Arc::downgrade(self), rhythm, state.looked));
+        state.task = Some(task.abort_handle());
     }
 
     /// Ends the checks of a lock.
@@ -85,13 +119,21 @@ impl Watch {
     }
 
     /// What there is to look at; None, and the end of the task, if it is nothing.
-    fn holds(&self) -> Option<Vec<Weak<Hold>>> {
+    fn holds(&self, now: Millis) -> Option<Vec<Weak<Hold>>> {
         let mut state = lock(&self.state);
+        state.looked = now;
         if state.holds.is_empty() {
             state.task = None;
             return None;
         }
         Some(state.holds.clone())
+    }
+}
+
+impl State {
+    /// A task is finished before its time if the runtime it lived in is gone.
+    fn runs(&self) -> bool {
+        self.task.as_ref().is_some_and(|task| !task.is_finished())
     }
 }
 
@@ -113,7 +155,7 @@ async fn look_after(watch: Weak<Watch>, rhythm: Rhythm, mut last_look: Millis) {
         let now = clock::boot_now();
         let Some((store, holds)) = watch
             .upgrade()
-            .and_then(|watch| Some((Arc::clone(&watch.store), watch.holds()?)))
+            .and_then(|watch| Some((Arc::clone(&watch.store), watch.holds(now)?)))
         else {
             return;
         };

@@ -1,7 +1,8 @@
 //! The password, where the URL has none: `PGPASSWORD`, else the file `PGPASSFILE` names, else `~/.pgpass`.
 //!
 //! A line of the file is `host:port:database:user:password`. `*` is any, `\` takes the next character as it is, `#` begins a
-//! remark, and the first line that fits counts. The host of a socket is its directory, or `localhost`.
+//! remark, and the first line that fits counts. The host of a socket is its directory, or `localhost`; with a `hostaddr` it is
+//! that, as no socket is used.
 //!
 //! # Invariants
 //!
@@ -83,7 +84,10 @@ fn look_up(text: &str, config: &Config, user: &str) -> Option<Vec<u8>> {
     for (at, host) in hosts.iter().enumerate() {
         let names = match host {
             Host::Tcp(name) => vec![name.clone()],
-            Host::Unix(path) => vec![path.display().to_string(), "localhost".to_owned()],
+            Host::Unix(path) => match config.get_hostaddrs().get(at) {
+                Some(number) => vec![number.to_string()],
+                None => vec![path.display().to_string(), "localhost".to_owned()],
+            },
         };
         let port = ports.get(at).or_else(|| ports.first()).unwrap_or(&5432);
         let port = port.to_string();
@@ -182,6 +186,21 @@ mod tests {
         let of = |url| found(url, &file).unwrap().unwrap();
         assert_eq!(of("postgres://a@%2Frun%2Fpg/d"), "one");
         assert_eq!(of("postgres://a@%2Frun%2Fother/d"), "two");
+    }
+
+    #[test]
+    fn the_password_of_a_socket_is_not_sent_to_a_hostaddr() {
+        let text = "/run/pg:*:*:*:one\nlocalhost:*:*:*:two\n192.0.2.1:*:*:*:three";
+        let (_directory, path) = file(text, 0o600);
+        let file = [("PGPASSFILE", path.as_str())];
+        let of = |number| {
+            found(
+                &format!("postgres://a@%2Frun%2Fpg/d?hostaddr={number}"),
+                &file,
+            )
+        };
+        assert_eq!(of("192.0.2.1").unwrap().unwrap(), "three");
+        assert_eq!(of("192.0.2.2").unwrap(), None);
     }
 
     #[test]

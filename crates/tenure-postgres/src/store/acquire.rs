@@ -19,7 +19,7 @@
 
 use std::sync::Arc;
 
-use tenure_core::decide::{Ask, Outcome, Refusal, Wait};
+use tenure_core::decide::{Ask, Millis, Outcome, Refusal, Wait};
 use tenure_core::{Error, Lease, Request, Result};
 
 use super::change::{Newcomer, begin};
@@ -142,7 +142,8 @@ impl Inner {
             asker.command.as_str(),
             request.purpose.as_deref(),
         ];
-        let row = self.lend().await?.row(&Asked::new(TAKE, values)).await?;
+        let sql = self.lend_until(until(request)).await?;
+        let row = sql.row(&Asked::new(TAKE, values)).await?;
         let Some(row) = row else { return Ok(None) };
         let moment = Moment::from(column::<std::time::SystemTime>(&row, 1)?);
         let expires = moment.now().saturating_add(ttl);
@@ -172,7 +173,8 @@ impl Inner {
         meeting: Meeting,
     ) -> Result<Option<Got>> {
         let id = &request.lease;
-        let step = Step::on(self, &request.resource, Line::FrontAnd(id)).await?;
+        let line = Line::FrontAnd(id);
+        let step = Step::on_until(until(request), self, &request.resource, line).await?;
         let Some(mut step) = step else {
             // Whoever tried the empty case has made its row, and none is ever deleted.
             return Err(Error::Internal(format!("{} has no row", request.resource)));
@@ -231,6 +233,11 @@ impl Step<'_> {
             }
         }
     }
+}
+
+/// When the time of who asks is over.
+fn until(request: &Request) -> Millis {
+    request.until.unwrap_or(Millis::MAX)
 }
 
 fn refused(store: &Inner, request: &Request, loaded: &Loaded, refusal: Refusal) -> Error {

@@ -10,9 +10,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use tenure_core::audit::{Action, AuditPage, AuditQuery, Entry};
-use tenure_core::leases::grace;
-use tenure_core::{Error, LeaseId, Owner, Resource, Result, Timestamp, Token, duration};
+use tenure_core::audit::{Action, AuditPage, AuditQuery, Entry, ended};
+pub(super) use tenure_core::audit::{Line, OFFER_LAPSED, not_confirmed, recovered};
+use tenure_core::{Error, LeaseId, Resource, Result, Timestamp};
 use tokio_postgres::Row;
 
 use super::inner::Inner;
@@ -20,29 +20,12 @@ use super::moment::Moment;
 use super::row::{LeaseRow, column, owner, parsed, text, time, token};
 use super::sql::{Asked, Sql, values};
 
-/// A page has at most this many unless the query says otherwise.
-const LIMIT_DEFAULT: usize = 1000;
 /// So many rows are stepped over by one statement.
 const WINDOW: usize = 10_000;
 /// So many rows are stepped over by one call.
 const ROWS_MAX: usize = 50_000;
 /// No transaction of ours takes longer: the server ends one that idles.
 const IN_FLIGHT: Duration = Duration::from_secs(15);
-
-pub(super) const OFFER_LAPSED: &str = "offered to a waiter that did not take it up in 5s";
-
-/// One entry to be written.
-pub(super) struct Line<'a> {
-    pub(super) action: Action,
-    pub(super) resource: &'a Resource,
-    pub(super) lease: &'a LeaseId,
-    pub(super) token: Token,
-    pub(super) owner: &'a Owner,
-    pub(super) actor: &'a Owner,
-    pub(super) reason: Option<&'a str>,
-    /// A lease ended with it.
-    pub(super) ends: bool,
-}
 
 /// Appends an entry, in the transaction of what it tells of.
 pub(super) fn append(line: &Line<'_>, moment: &Moment) -> Asked<'static> {
@@ -70,23 +53,6 @@ pub(super) fn session_ended(held: &LeaseRow) -> String {
     format!("session {} has not been seen for 15s", held.lease.session)
 }
 
-/// Why a stale lease could be recovered: the conditions that held.
-pub(super) fn recovered(held: &LeaseRow, moment: &Moment) -> String {
-    let ago = |at: Timestamp| duration::show(moment.wall().since(at));
-    let expired = held.lease.expires_at.map_or_else(String::new, ago);
-    format!(
-        "expired {expired} ago; heartbeat {} ago, older than {}; no active job claims it",
-        ago(held.lease.heartbeat_at),
-        duration::show(grace(held.ttl)),
-    )
-}
-
-/// What is said of a holder that let its time to stop run out.
-pub(super) fn not_confirmed(held: &LeaseRow) -> String {
-    let note = held.note.as_deref().unwrap_or("broken");
-    format!("{note}; its stop was not confirmed within 10s")
-}
-
 impl Inner {
     /// One page, oldest first. The record is read in windows of numbers, at most 50,000 rows a
     /// call: where few of them are wanted, a page is short and has a cursor all the same.
@@ -102,8 +68,8 @@ impl Inner {
             reason FROM tenure.audit WHERE seq > $1 AND seq <= $2 \
             AND ($3::text IS NULL OR resource = $3) AND ($4::timestamptz IS NULL OR at >= $4) \
             ORDER BY seq LIMIT $5";
-        let limit = query.limit.unwrap_or(LIMIT_DEFAULT).max(1);
-        let mut after = cursor(query)?;
+        let limit = query.limit();
+        let mut after = query.after_entry()?;
         let resource = query.resource.as_ref().map(Resource::as_str);
         let since = query.since.map(at_least);
         let sql = self.lend().await?;
@@ -147,16 +113,7 @@ impl Inner {
         };
         let (at, action, actor) = (time(&row, 0)?, text(&row, 1)?, text(&row, 2)?);
         let reason: Option<String> = column(&row, 3)?;
-        let done = match Action::parse(&action) {
-            Some(Action::Release) => format!("released by {actor} at {at}"),
-            Some(Action::Recover) => format!("recovered by {actor} at {at}"),
-            Some(Action::Lost) => format!("taken away at {at}"),
-            _ => format!("{action} by {actor} at {at}"),
-        };
-        Ok(Some(match reason {
-            Some(reason) => format!("{done} ({reason})"),
-            None => done,
-        }))
+        Ok(Some(ended(&action, &actor, at, reason.as_deref())))
     }
 }
 
@@ -165,17 +122,6 @@ fn page(told: Vec<(i64, Entry)>, next: Option<String>) -> AuditPage {
         entries: told.into_iter().map(|(_, entry)| entry).collect(),
         next,
     }
-}
-
-fn cursor(query: &AuditQuery) -> Result<i64> {
-    let Some(cursor) = &query.after else {
-        return Ok(0);
-    };
-    cursor.parse().map_err(|_| {
-        Error::BadInput(format!(
-            "bad cursor {cursor:?}: take it from `next` of the page before"
-        ))
-    })
 }
 
 /// The number of the last entry.

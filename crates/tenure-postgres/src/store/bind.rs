@@ -1,6 +1,7 @@
 //! A set is complete: its leases get the time their asker wants.
 //!
-//! Until this step they have the time of a guard and are renewed like one. It is one durable transaction for all of
+//! Until this step they have the time of a guard and are renewed like one. From then on no process has them in hand, and
+//! whoever knows their ids tends them; their rows say so by naming none. It is one durable transaction for all of
 //! them, with the key they were asked under: after a crash either all have their time and the key names them, or none
 //! has and they run out. Asked again because the answer was lost, it does the same once more.
 //!
@@ -17,7 +18,11 @@ use super::change::Newcomer;
 use super::inner::Inner;
 use super::keys;
 use super::row::millis;
+use super::sql::{Asked, values};
 use super::step::Step;
+
+/// Each row is locked by the step.
+const OUT_OF_HAND: &str = "UPDATE tenure.dal_locks SET process = '' WHERE lock_id = ANY($1)";
 
 impl Inner {
     pub(super) async fn bind_all(
@@ -39,6 +44,7 @@ impl Inner {
         let (mut step, found) = Step::of_leases(self, leases, key).await?;
         let bound = bind_each(&mut step, leases, ttl);
         let bound = bound.and_then(|bound| {
+            step.add(Asked::new(OUT_OF_HAND, values![ids(leases)]));
             if let Some(keyed) = keyed {
                 keys::is_askers(&found, keyed, leases)?;
                 step.add(keys::complete(keyed, leases)?);
@@ -56,6 +62,10 @@ impl Inner {
             }
         }
     }
+}
+
+fn ids(leases: &[LeaseId]) -> Vec<String> {
+    leases.iter().map(ToString::to_string).collect()
 }
 
 fn bind_each(step: &mut Step<'_>, leases: &[LeaseId], ttl: Duration) -> Result<Vec<Lease>> {

@@ -254,9 +254,19 @@ impl Step<'_> {
         let (action, reason) = match end {
             End::Released => (Action::Release, None),
             End::SessionEnded => (Action::SessionEnded, Some(audit::session_ended(held))),
-            End::Recovered => (Action::Recover, Some(audit::recovered(held, &self.moment))),
+            End::Recovered => (
+                Action::Recover,
+                Some(audit::recovered(
+                    &held.lease,
+                    self.moment.wall(),
+                    grace(held.ttl),
+                )),
+            ),
             End::OfferLapsed => (Action::Expire, Some(audit::OFFER_LAPSED.to_owned())),
-            End::Broken => (Action::Lost, Some(audit::not_confirmed(held))),
+            End::Broken => (
+                Action::Lost,
+                Some(audit::not_confirmed(held.note.as_deref())),
+            ),
         };
         self.audit(action, &held.lease, reason.as_deref(), true);
         // Whoever waits to take it up, or still relies on it, hears that it is over.

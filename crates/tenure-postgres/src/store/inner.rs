@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use tenure_core::decide::Millis;
 use tenure_core::{Error, LeaseId, Mode, Place, Resource, Result, RetryPolicy, SessionId};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -13,6 +14,7 @@ use tokio_postgres::Row;
 use super::ear::Ear;
 use super::examine;
 use super::owed::Debts;
+use super::patience::time_left;
 use super::pool::{Lent, Pool, Transaction};
 use super::sql::Asked;
 use super::stays::Stays;
@@ -114,7 +116,14 @@ impl Inner {
 
     /// A connection, for statements that are transactions of their own.
     pub(super) async fn lend(&self) -> Result<Lent> {
-        self.pool.lend().await
+        self.lend_until(Millis::MAX).await
+    }
+
+    /// The same for a caller whose time ends then.
+    pub(super) async fn lend_until(&self, until: Millis) -> Result<Lent> {
+        self.pool
+            .lend(Duration::from_millis(time_left(until)))
+            .await
     }
 
     /// The same for what cannot wait until others are done.
@@ -124,7 +133,7 @@ impl Inner {
 
     /// A transaction, and these statements, in one round trip.
     pub(super) async fn begin(&self, first: &[Asked<'_>]) -> Result<(Transaction, Vec<Vec<Row>>)> {
-        self.pool.lend().await?.begin(first).await
+        self.lend().await?.begin(first).await
     }
 
     /// The same for what cannot wait until others are done.

@@ -37,6 +37,11 @@ impl Inner {
         }))
     }
 
+    async fn is_in_hand(&self, lease: &LeaseId) -> Result<bool> {
+        let found = self.retrying(|| self.look_up_once(lease)).await?;
+        Ok(found.is_some_and(|(row, _)| row.has_guard()))
+    }
+
     async fn of_one_session(&self, session: &SessionId) -> Result<Vec<Lease>> {
         const SELECT: &str =
             leases!("l.session = $1 AND l.lease_expires IS NOT NULL ORDER BY l.resource");
@@ -52,6 +57,10 @@ impl Inner {
 impl LeaseStore for PostgresStore {
     fn find<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Option<Lease>> {
         Box::pin(self.inner.look_up(lease))
+    }
+
+    fn has_guard<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, bool> {
+        Box::pin(self.inner.is_in_hand(lease))
     }
 
     fn ended<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Option<String>> {

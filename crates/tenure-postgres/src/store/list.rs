@@ -6,8 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tenure_core::decide::{Life, explain};
+use tenure_core::page::next_name;
 use tenure_core::store::Waiting;
-use tenure_core::{Error, Lease, LeaseId, Listing, Query, Resource, Result};
+use tenure_core::{Cursor, Error, Lease, LeaseId, Listing, Query, Resource, Result};
 
 use super::inner::Inner;
 use super::load::{Line, Loaded, read_line};
@@ -15,8 +16,6 @@ use super::moment::Moment;
 use super::row::{LeaseRow, WaiterRow, leases, waiter_columns};
 use super::sql::{Asked, Sql, values};
 
-/// A page has at most this many unless the query says otherwise.
-const LIMIT_DEFAULT: usize = 500;
 /// So many rows are read by one statement.
 const CHUNK: usize = 1000;
 /// So many rows are stepped over by one call.
@@ -25,35 +24,6 @@ const ROWS_MAX: usize = 50_000;
 const LINES: i64 = 50;
 /// On so many resources that are met by chance what is over is taken away, by one call.
 const MOVED_MAX: usize = 100;
-
-/// Where a page begins: after this lease of this resource.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct Cursor {
-    resource: String,
-    lease: String,
-}
-
-impl Cursor {
-    fn of(after: Option<&str>) -> Self {
-        let after = after.unwrap_or_default();
-        let (resource, lease) = after.split_once(' ').unwrap_or((after, ""));
-        Self {
-            resource: resource.to_owned(),
-            lease: lease.to_owned(),
-        }
-    }
-
-    fn at(resource: &Resource, lease: &LeaseId) -> Self {
-        Self {
-            resource: resource.to_string(),
-            lease: lease.to_string(),
-        }
-    }
-
-    fn spelled(&self) -> String {
-        format!("{} {}", self.resource, self.lease)
-    }
-}
 
 /// What is held, and where the next page of it begins.
 #[derive(Default)]
@@ -85,7 +55,7 @@ impl Inner {
     }
 
     async fn held(&self, query: &Query) -> Result<Held> {
-        let limit = query.limit.unwrap_or(LIMIT_DEFAULT).max(1);
+        let limit = query.limit();
         let mut held = Held::default();
         let mut cursor = Cursor::of(query.after.as_deref());
         let mut stepped_over = 0;
@@ -121,10 +91,10 @@ impl Inner {
     }
 
     async fn waiting(&self, query: &Query) -> Result<(Vec<Waiting>, Option<String>)> {
-        let limit = query.limit.unwrap_or(LIMIT_DEFAULT).max(1);
+        let limit = query.limit();
         let cursor = Cursor::of(query.after.as_deref());
         let mut waiting: Vec<Waiting> = Vec::new();
-        let (first, to) = bounds(query);
+        let (first, to) = query.bounds();
         let mut from = first.max(cursor.resource.clone());
         let sql = self.lend().await?;
         // One more than fits, so that it is known whether there is more.
@@ -133,8 +103,7 @@ impl Inner {
             let Some(last) = lines.keys().next_back() else {
                 break;
             };
-            // The first name after this one: no name has a byte below a blank.
-            from = format!("{last} ");
+            from = next_name(last);
             for (resource, loaded) in &lines {
                 let mut line = explained(resource, loaded);
                 line.retain(|waiter| Cursor::at(resource, &waiter.waiter) > cursor);
@@ -179,7 +148,7 @@ async fn chunk_of(
          WHERE (k.resource, k.lock_id) > ($1, $2) AND k.resource >= $3 AND k.resource < $4 \
          ORDER BY k.resource, k.lock_id LIMIT $5)) ORDER BY l.resource, l.lock_id"
     );
-    let (from, to) = bounds(query);
+    let (from, to) = query.bounds();
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let asked = values![
         cursor.resource.as_str(),
@@ -192,20 +161,6 @@ async fn chunk_of(
     let first = rows.first();
     let first = first.ok_or_else(|| Error::Internal("the clock was not read".into()))?;
     Ok((LeaseRow::read_all(&rows)?, Moment::read(first, 0)?))
-}
-
-/// From which name to before which name a query reaches. Names are compared byte by byte, and none has a byte below a blank.
-fn bounds(query: &Query) -> (String, String) {
-    const LAST: char = char::MAX;
-    let prefix = query.prefix.as_deref().unwrap_or_default();
-    let (from, to) = (prefix.to_owned(), format!("{prefix}{LAST}"));
-    match &query.resource {
-        None => (from, to),
-        Some(resource) => (
-            from.max(resource.to_string()),
-            to.min(format!("{resource} ")),
-        ),
-    }
 }
 
 /// The next few lines from a name on, with who holds what they wait for, by name. Whoever waits and is dead is passed

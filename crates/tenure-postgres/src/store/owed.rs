@@ -23,8 +23,13 @@
 //!
 //! Whoever drops a guard and asks again expects it to be free. So a request that would be told busy, or re-entry, because
 //! of something that this process is about to take back, waits for that and asks once more.
+//!
+//! # A release without an answer
+//!
+//! Whoever asked for a release and got no answer asks again, and finds the lease gone. That it asked before is known here, so
+//! that it is told of a release, and not of a lease that it lost. Only the last [`UNANSWERED_MAX`] are remembered.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -34,6 +39,9 @@ use tenure_core::{Error, LeaseId, Result, SessionId};
 use tokio::sync::oneshot;
 
 use super::inner::Inner;
+
+/// So many releases without an answer are remembered.
+const UNANSWERED_MAX: usize = 1000;
 
 /// What is owed: of each lease and session the number of the last debt. While a step is made its debt is noted
 /// already, so that it is there whenever that is dropped.
@@ -48,6 +56,8 @@ struct State {
     owed: HashMap<(LeaseId, SessionId), u64>,
     /// Leases that were let go of, and may still be there.
     let_go: HashSet<LeaseId>,
+    /// Leases whose release had no answer, the latest last.
+    unanswered: VecDeque<LeaseId>,
 }
 
 /// One debt.
@@ -91,6 +101,27 @@ impl Debts {
     /// It is gone.
     pub(super) fn went(&self, lease: &LeaseId) {
         self.state().let_go.remove(lease);
+    }
+
+    /// Notes that the release of a lease had no answer.
+    pub(super) fn unanswered(&self, lease: &LeaseId) {
+        let mut state = self.state();
+        if !state.unanswered.contains(lease) {
+            state.unanswered.push_back(lease.clone());
+        }
+        if state.unanswered.len() > UNANSWERED_MAX {
+            state.unanswered.pop_front();
+        }
+    }
+
+    /// Whether the release of a lease was asked for and had no answer.
+    pub(super) fn is_unanswered(&self, lease: &LeaseId) -> bool {
+        self.state().unanswered.contains(lease)
+    }
+
+    /// It has its answer.
+    pub(super) fn answered(&self, lease: &LeaseId) {
+        self.state().unanswered.retain(|other| other != lease);
     }
 
     /// Whether this process is about to end any of these.
@@ -185,6 +216,19 @@ mod tests {
         assert!(debts.is_owed(&second), "the first is not the second");
         debts.paid(&second);
         assert!(!debts.is_owed(&second));
+    }
+
+    #[test]
+    fn only_the_last_releases_without_an_answer_are_remembered() {
+        let lease = |number| LeaseId::parse(&format!("l{number}")).unwrap();
+        let debts = Debts::default();
+        for number in 0..=UNANSWERED_MAX {
+            debts.unanswered(&lease(number));
+            debts.unanswered(&lease(number));
+        }
+        assert!(!debts.is_unanswered(&lease(0)) && debts.is_unanswered(&lease(1)));
+        debts.answered(&lease(1));
+        assert!(!debts.is_unanswered(&lease(1)) && debts.is_unanswered(&lease(2)));
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub(super) const CONNECTIONS_MAX: usize = 8;
 const URGENT: usize = 2;
 /// How long a caller waits for a connection.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The same for who has no time at all: it asks, and is to be answered.
+const PATIENCE_MIN: Duration = Duration::from_secs(1);
 /// How long a fresh connection has to answer.
 const SET_UP: Duration = Duration::from_secs(5);
 /// How long a connection is kept that nobody needs.
@@ -91,9 +93,12 @@ impl Pool {
         &self.address
     }
 
-    /// A connection, as soon as there is one. While the server is full it is asked again.
-    pub(super) async fn lend(self: &Arc<Self>) -> Result<Lent> {
-        self.lend_by(Instant::now() + PATIENCE).await
+    /// A connection, as soon as there is one and before the caller's time is over. While the server is full it is
+    /// asked again.
+    pub(super) async fn lend(self: &Arc<Self>, patience: Duration) -> Result<Lent> {
+        let deadline = Instant::now() + patience.clamp(PATIENCE_MIN, PATIENCE);
+        let permit = self.permit(&self.permits, deadline).await?;
+        self.lend_with(permit, deadline).await
     }
 
     /// The same for what cannot wait until others are done.
@@ -103,12 +108,6 @@ impl Pool {
             Ok(permit) => permit,
             Err(_) => self.permit(&self.urgent, deadline).await?,
         };
-        self.lend_with(permit, deadline).await
-    }
-
-    /// A connection by a deadline.
-    async fn lend_by(self: &Arc<Self>, deadline: Instant) -> Result<Lent> {
-        let permit = self.permit(&self.permits, deadline).await?;
         self.lend_with(permit, deadline).await
     }
 

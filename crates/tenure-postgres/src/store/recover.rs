@@ -14,8 +14,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use tenure_core::decide::{Ask, Bound, Change, Life, Millis};
-use tenure_core::leases::{Finding, Findings, Recovery, grace};
-use tenure_core::{LeaseId, LeaseState, Owner, Resource, Result, duration};
+use tenure_core::leases::{Finding, Findings, Recovery, Stale, grace};
+use tenure_core::{LeaseId, Owner, Resource, Result};
 
 use super::change::Newcomer;
 use super::claims::claimants;
@@ -156,49 +156,19 @@ fn stale_lease(
     claimed_by: Option<String>,
     moment: &Moment,
 ) -> Finding {
-    let ago = |at: Millis| {
-        let passed = moment.now().saturating_sub(at);
-        duration::show(Duration::from_millis(passed))
-    };
+    let since = |at: Millis| Duration::from_millis(moment.now().saturating_sub(at));
     let grace = grace(row.ttl);
-    let heartbeat_old = stale <= moment.now();
-    let age = ago(stale.saturating_sub(millis(grace)));
-    let grace = duration::show(grace);
-    let revoking = row.lease.state == LeaseState::Revoking;
-    let mut parts = vec![format!("expired {} ago", ago(expires))];
-    parts.push(match heartbeat_old {
-        true => format!("heartbeat {age} ago, older than {grace}"),
-        false => format!("but its heartbeat is {age} old, not yet {grace}"),
-    });
-    parts.push(match &claimed_by {
-        None => "no active job claims it".into(),
-        Some(by) => format!("but {by} claims it, which is alive"),
-    });
-    if revoking {
-        parts.push("it is being broken".into());
-    }
-    Finding {
-        lease: row.lease.clone(),
-        expired: true,
-        heartbeat_old,
-        recoverable: heartbeat_old && claimed_by.is_none(),
+    let stale = Stale {
+        expired: since(expires),
+        heartbeat: since(stale.saturating_sub(millis(grace))),
+        grace,
         claimed_by,
-        recovered: false,
-        reason: parts.join("; "),
-    }
+    };
+    Finding::stale(&row.lease, stale)
 }
 
 fn dead_offer(row: &LeaseRow) -> Finding {
-    Finding {
-        lease: row.lease.clone(),
-        expired: true,
-        heartbeat_old: true,
-        claimed_by: None,
-        recoverable: true,
-        recovered: false,
-        reason: format!(
-            "on offer to session {}, whose process has not been seen for 15s",
-            row.lease.session
-        ),
-    }
+    let session = &row.lease.session;
+    let reason = format!("on offer to session {session}, whose process has not been seen for 15s");
+    Finding::dead(&row.lease, reason)
 }

@@ -8,7 +8,8 @@
 //! 2. Else a step: the next in line are granted what they wait for, and told, in the same transaction.
 //!
 //! A connection that is lost meanwhile leaves the outcome unknown, so it is asked again; a lease that is then gone counts as
-//! released if the record says that it was, and as over if it ended otherwise. A future that is dropped goes on
+//! released if the record says that it was, and as over if it ended otherwise. That holds also where it is the caller who asks
+//! again, after an error (`owed`). A future that is dropped goes on
 //! to the end (`owed`). A crash before the commit leaves the lease, which runs out.
 
 use std::sync::Arc;
@@ -97,18 +98,25 @@ impl Inner {
 
 /// Ends a lease, asking again where the outcome is unknown.
 async fn end_surely(store: Arc<Inner>, lease: LeaseId, mut patience: Patience) -> Result<()> {
-    let mut asked_before = false;
+    let mut asked_before = store.debts.is_unanswered(&lease);
     loop {
         let ended = match store.end_once(&lease).await {
             Ok(false) if asked_before => store.was_released(&lease).await,
             ended => ended,
         };
-        match ended {
-            Ok(true) => return Ok(()),
-            Ok(false) => return Err(store.gone(&lease).await),
-            Err(error) => patience.pause(error).await?,
-        }
+        let error = match ended {
+            Ok(ended) => {
+                store.debts.answered(&lease);
+                return match ended {
+                    true => Ok(()),
+                    false => Err(store.gone(&lease).await),
+                };
+            }
+            Err(error) => error,
+        };
+        store.debts.unanswered(&lease);
         asked_before = true;
+        patience.pause(error).await?;
     }
 }
 

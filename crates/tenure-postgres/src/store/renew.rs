@@ -6,6 +6,9 @@
 //! The answer is how long the lease lasts from the moment it was asked. The clock of the database is read after that
 //! moment, and what was left then is the answer: the holder never trusts itself for longer than others have to.
 //! A renewal whose answer is lost has given time that the holder does not know of, and no harm is done.
+//!
+//! A guard trusts what it was told. So whoever else renews its lease may give it more time, and never less; a lease of its
+//! own gets what is asked for.
 
 use std::time::Duration;
 
@@ -63,7 +66,10 @@ impl Inner {
             step.roll_back().await?;
             return Err(self.gone(lease).await);
         };
-        let ttl = ttl.unwrap_or(row.ttl);
+        let ttl = match ttl {
+            Some(ttl) if !row.has_guard() => ttl,
+            ttl => row.ttl.max(ttl.unwrap_or_default()),
+        };
         let renew = Ask::Renew {
             lease: lease.clone(),
             ttl: millis(ttl),

@@ -62,7 +62,7 @@ pub(super) struct LeaseRow {
     pub(super) note: Option<String>,
     /// The session that waited for it to become write.
     pub(super) upgraded_by: Option<SessionId>,
-    /// The process that is told of what happens to it.
+    /// The process that is told of what happens to it, and has its guard. Empty for a lease of its own (`bind`).
     pub(super) process: String,
 }
 
@@ -152,6 +152,11 @@ impl LeaseRow {
             upgraded_by: optional(row, 20, SessionId::parse)?,
             process: text(row, 21)?,
         }))
+    }
+
+    /// Whether a guard has it in hand, or is to have it.
+    pub(super) fn has_guard(&self) -> bool {
+        !self.process.is_empty()
     }
 
     /// All leases that a statement of [`leases!`] found.

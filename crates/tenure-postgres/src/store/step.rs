@@ -24,7 +24,7 @@
 //! released is there again and runs out.
 
 use tenure_core::audit::Action;
-use tenure_core::decide::{Ask, Decision, Holder, Standing, State, decide};
+use tenure_core::decide::{Ask, Decision, Holder, Millis, Standing, State, decide};
 use tenure_core::{Error, Lease, LeaseId, Mode, Owner, Resource, Result, Token};
 use tokio_postgres::Row;
 
@@ -32,7 +32,7 @@ use super::audit;
 use super::inner::Inner;
 use super::load::{About, Line, Loaded, ResourceRow, alone, load, load_line, read, read_line};
 use super::moment::Moment;
-use super::pool::Transaction;
+use super::pool::{Lent, Transaction};
 use super::row::{LeaseRow, leases, signed};
 use super::sql::{Asked, Flush, values};
 
@@ -64,16 +64,33 @@ impl<'a> Step<'a> {
         resource: &Resource,
         line: Line<'_>,
     ) -> Result<Option<Self>> {
-        Self::begin(store, About::Resource(resource), line).await
+        Self::on_until(Millis::MAX, store, resource, line).await
+    }
+
+    /// The same for a caller whose time ends then.
+    pub(super) async fn on_until(
+        until: Millis,
+        store: &'a Inner,
+        resource: &Resource,
+        line: Line<'_>,
+    ) -> Result<Option<Self>> {
+        let lent = store.lend_until(until).await?;
+        Self::begin(store, lent, About::Resource(resource), line).await
     }
 
     /// Begins a step on the resource of a lease. None if there is no such lease.
     pub(super) async fn of_lease(store: &'a Inner, lease: &LeaseId) -> Result<Option<Self>> {
-        Self::begin(store, About::Lease(lease), Line::FrontAnd(lease)).await
+        let lent = store.lend().await?;
+        Self::begin(store, lent, About::Lease(lease), Line::FrontAnd(lease)).await
     }
 
-    async fn begin(store: &'a Inner, about: About<'_>, line: Line<'_>) -> Result<Option<Self>> {
-        let (tx, answers) = store.begin(&load(about, line)).await?;
+    async fn begin(
+        store: &'a Inner,
+        lent: Lent,
+        about: About<'_>,
+        line: Line<'_>,
+    ) -> Result<Option<Self>> {
+        let (tx, answers) = lent.begin(&load(about, line)).await?;
         let found = match read(about, &answers, line) {
             Ok(found) => found,
             Err(error) => {

@@ -105,6 +105,8 @@ pub(super) struct InLine {
     stage: Stage,
     /// Something of an earlier request under the same id may be there, or of this one, for all that is known.
     pub(super) doubtful: bool,
+    /// Why the database could not be reached, the last time it could not.
+    trouble: Option<String>,
 }
 
 /// What a drop has to do.
@@ -149,6 +151,7 @@ impl InLine {
             hearing: None,
             stage: Stage::Clear,
             doubtful,
+            trouble: None,
         })
     }
 
@@ -177,6 +180,9 @@ impl InLine {
         self.store.debts.paid(&debt);
         self.stage = Stage::Asked;
         self.doubtful |= done.as_ref().is_err_and(is_doubtful);
+        if let Err(Error::Unreachable { problem, .. }) = &done {
+            self.trouble = Some(problem.clone());
+        }
         done
     }
 
@@ -203,9 +209,10 @@ impl InLine {
                 .join(self.place.lease(), self.place.resource());
             let joined = timeout(left, join).await;
             // Where nothing failed so far somebody was in the way a moment ago, and the server answers.
-            let late = || match self.doubtful {
-                true => unreachable(self.store.address(), "it does not answer"),
-                false => self.late(),
+            let late = || match (self.doubtful, &self.trouble) {
+                (true, Some(trouble)) => unreachable(self.store.address(), trouble),
+                (true, None) => unreachable(self.store.address(), "it does not answer"),
+                (false, _) => self.late(),
             };
             self.hearing = Some(joined.unwrap_or_else(|_| Err(late()))?);
         }
@@ -314,11 +321,8 @@ async fn take_up(store: Arc<Inner>, place: Place) -> Result<Option<Lease>> {
         return Ok(None);
     };
     let values = values![request.lease.as_str(), request.resource.as_str()];
-    let row = store
-        .lend()
-        .await?
-        .row(&Asked::new(TAKE_UP, values))
-        .await?;
+    let sql = store.lend_until(place.until()).await?;
+    let row = sql.row(&Asked::new(TAKE_UP, values)).await?;
     let Some(row) = row else { return Ok(None) };
     let moment = Moment::read(&row, 2)?;
     let expires = moment.now().saturating_add(millis(store.ttl()));
@@ -332,7 +336,8 @@ async fn take_up(store: Arc<Inner>, place: Place) -> Result<Option<Lease>> {
 /// One look.
 async fn look(store: Arc<Inner>, place: Place) -> Result<Seen> {
     let id = place.lease();
-    let step = Step::on(&store, place.resource(), Line::FrontAnd(id)).await?;
+    let line = Line::FrontAnd(id);
+    let step = Step::on_until(place.until(), &store, place.resource(), line).await?;
     let Some(mut step) = step else {
         return Ok(Seen::Gone);
     };

@@ -60,7 +60,11 @@ async fn a_killed_backend_puts_tokens_ahead() {
     assert!(killed.unwrap().success());
     guard.lost().await;
     drop(guard);
-    until("it serves again", || database.try_psql("SELECT 1").is_ok()).await;
+    let again = "database system is ready to accept connections";
+    until("it serves again", || {
+        cluster.log().matches(again).count() == 2 && database.try_psql("SELECT 1").is_ok()
+    })
+    .await;
     assert_eq!(database.psql(STARTED), started);
     database.psql(SET_BACK);
     assert!(draw(&service(&database).await).await > last);
@@ -124,10 +128,20 @@ async fn a_schema_made_anew_begins_ahead() {
     assert!(draw(&service(&database).await).await > last);
 }
 
+/// The counter alone, beside a row that is still good otherwise.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_counter_made_anew_begins_ahead() {
+    let database = Cluster::shared().database();
+    let last = draw(&service(&database).await).await;
+    database.psql("DROP SEQUENCE tenure.advisory_tokens; CREATE SEQUENCE tenure.advisory_tokens");
+    assert!(draw(&service(&database).await).await > last);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restore_of_an_old_backup_under_a_running_service_puts_tokens_ahead() {
     let database = Cluster::shared().database();
-    let locks = service(&database).await;
+    let (locks, quiet) = (service(&database).await, service(&database).await);
+    draw(&quiet).await;
     draw(&locks).await;
     let backup = dump(&database, &["--clean", "--if-exists"]);
     for _ in 0..20 {
@@ -143,8 +157,11 @@ async fn a_restore_of_an_old_backup_under_a_running_service_puts_tokens_ahead() 
     }
     let last = draw(&locks).await;
     database.psql(&backup);
+    // The first to ask is one that never drew more than the backup knows.
+    let first = draw(&quiet).await;
+    assert!(first > last, "{first} after {last}");
     let restored = draw(&locks).await;
-    assert!(restored > last);
+    assert!(restored > first);
     assert!(draw(&service(&database).await).await > restored);
 }
 
@@ -190,21 +207,41 @@ async fn many_that_open_at_once_put_tokens_ahead_once() {
     let database = Cluster::shared().database();
     let last = draw(&service(&database).await).await;
     database.psql(&format!("DELETE FROM tenure.advisory_epoch; {SET_BACK}"));
+    // All of them have looked before any of them can write.
+    let mut barrier = database.session();
+    barrier.run("BEGIN; LOCK TABLE tenure.advisory_epoch IN SHARE MODE");
     let opening: Vec<_> = (0..8)
         .map(|_| {
             let url = database.url();
+            let settings = Settings {
+                patience: PATIENCE,
+                ..Settings::default()
+            };
             tokio::spawn(async move {
-                let locks = AdvisoryLocks::open(&url, Settings::default()).await;
+                let locks = AdvisoryLocks::open(&url, settings).await;
                 draw(&locks.unwrap()).await
             })
         })
         .collect();
+    let held_up = "SELECT count(*) FROM pg_locks WHERE NOT granted AND database = \
+                   (SELECT oid FROM pg_database WHERE datname = current_database())";
+    until("all are held up", || database.psql(held_up) == "8").await;
+    barrier.run("COMMIT");
     let mut tokens = Vec::new();
     for opened in opening {
         tokens.push(opened.await.unwrap().get());
     }
     tokens.sort_unstable();
     assert!(tokens[0] > last.get());
+    let ahead = format!(
+        "SELECT extract(epoch FROM clock_timestamp()) * 1000000 > {}",
+        tokens[0]
+    );
+    assert_eq!(database.psql(&ahead), "t", "put ahead again and again");
+    assert_eq!(
+        database.psql("SELECT count(*) FROM tenure.advisory_epoch"),
+        "1"
+    );
     let all: Vec<u64> = (tokens[0]..tokens[0] + 8).collect();
     assert_eq!(tokens, all);
 }

@@ -206,3 +206,23 @@ async fn a_release_without_an_answer_says_so() {
     assert!(took < Duration::from_secs(5), "{took:?}");
     proxy.resume();
 }
+
+/// The process stands still while an answer lies unread: it tells of the moment it was asked for, not of now.
+#[tokio::test]
+async fn trust_is_counted_from_the_question_and_not_from_the_answer() {
+    let (locks, proxy, _database) = by_proxy().await;
+    let guard = locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+    proxy.pause_answers();
+    // The first probe is sent after half a second.
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    let stand_still = |ms| std::thread::sleep(Duration::from_millis(ms));
+    proxy.resume();
+    stand_still(200);
+    proxy.pause_answers();
+    stand_still(1300);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(guard.state(), GuardState::Unknown);
+    proxy.resume();
+    until("it is held again", || guard.state() == GuardState::Held).await;
+    guard.release().await.unwrap();
+}

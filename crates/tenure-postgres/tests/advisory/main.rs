@@ -13,6 +13,8 @@ mod pooler;
 mod reentry;
 mod scenarios;
 mod scene;
+mod store;
+mod swapped;
 mod tls;
 mod tokens;
 mod trouble;

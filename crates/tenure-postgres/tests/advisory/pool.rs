@@ -91,3 +91,22 @@ async fn kept_connections_that_ended_are_replaced_unnoticed() {
     guard.release().await.unwrap();
     scene.until_whole(25).await;
 }
+
+/// On one thread, so that nobody hears of their end before they are asked.
+#[tokio::test]
+async fn kept_connections_that_ended_unheard_are_replaced_unnoticed() {
+    let scene = Scene::new().await;
+    let one = scene.locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+    let two = scene.locks.lock(AGENT, 2, PATIENCE).await.unwrap();
+    let pids = [one.backend_pid(), two.backend_pid()];
+    one.release().await.unwrap();
+    two.release().await.unwrap();
+    scene.database.psql(&format!(
+        "SELECT pg_terminate_backend({}, 5000), pg_terminate_backend({}, 5000)",
+        pids[0], pids[1]
+    ));
+    let guard = scene.locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+    assert!(!pids.contains(&guard.backend_pid()));
+    guard.release().await.unwrap();
+    scene.until_whole(25).await;
+}

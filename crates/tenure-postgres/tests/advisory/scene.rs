@@ -1,8 +1,11 @@
 //! A database of one's own, the service on it, and patience with a limit.
 
 use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use tenure_core::{Asker, LeaseId, Mode, Owner, Request, Resource, SessionId};
 use tenure_postgres::{AdvisoryLocks, Namespace, PoolState, Settings};
 use tenure_testkit::postgres::{Cluster, Database};
 
@@ -62,6 +65,30 @@ impl Scene {
             now == free && self.sessions() == kept
         };
         until("the pool is whole", whole).await;
+    }
+}
+
+/// A request for a resource, by a session of its own, without a deadline.
+pub fn request(name: &str, mode: Mode) -> Request {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let number = LAST.fetch_add(1, Ordering::Relaxed);
+    let asker = Asker {
+        session: SessionId::parse(&format!("session-{number}")).unwrap(),
+        owner: Owner::parse("ana").unwrap(),
+        pid: std::process::id(),
+        host: "here".into(),
+        command: "a test".into(),
+    };
+    Request {
+        lease: LeaseId::parse(&format!("lease-{number}")).unwrap(),
+        resource: Resource::parse(name).unwrap(),
+        mode,
+        asker: Arc::new(asker),
+        purpose: None,
+        metadata: None,
+        deadline: None,
+        until: None,
+        capacity: None,
     }
 }
 

@@ -79,6 +79,22 @@ async fn tls_is_as_the_url_asks_for() {
     }
 }
 
+/// No socket is used then, and what goes over the network is not in the clear.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_socket_with_a_hostaddr_is_not_taken_for_a_local_one() {
+    let database = Cluster::shared().database();
+    let url = |options: &str| {
+        let (port, name) = (database.port(), database.name());
+        format!("postgres://postgres@%2Fnowhere:{port}/{name}?hostaddr=127.0.0.1&{options}")
+    };
+    asks(&url("sslmode=disable"))
+        .await
+        .expect("the address leads to the server");
+    for options in ["sslmode=require", "sslmode=verify-full&sslrootcert=system"] {
+        assert!(asks(&url(options)).await.is_err(), "{options}");
+    }
+}
+
 /// Whether the connection a lock is held on is encrypted.
 async fn encrypted(database: &Database, url: &str) -> bool {
     let locks = AdvisoryLocks::open(url, Settings::default()).await.unwrap();

@@ -6,8 +6,9 @@ use std::time::Duration;
 use tenure_core::{LeaseId, Mode, Store, UpgradeRequest};
 use tenure_files::clock;
 use tenure_postgres::PostgresStore;
+use tenure_testkit::postgres::Database;
 
-use crate::scene::{Scene, asker, open, request};
+use crate::scene::{PATIENCE, Scene, asker, open, request, take, until};
 
 /// Resources of which the column says something that is not so. Only who holds the row can look.
 const FALSE: &str = "SELECT count(*) FROM tenure.resources r WHERE \
@@ -26,6 +27,23 @@ const FALSE: &str = "SELECT count(*) FROM tenure.resources r WHERE \
 const UNSAID: &str = "SELECT count(*) FROM tenure.resources r WHERE r.alone IS DISTINCT FROM '' \
     AND NOT EXISTS (SELECT 1 FROM tenure.dal_locks l WHERE l.resource = r.resource) \
     AND NOT EXISTS (SELECT 1 FROM tenure.waiters w WHERE w.resource = r.resource)";
+
+/// Has every transaction look, right before it commits and with the row still locked, whether it leaves the truth.
+fn have_every_commit_looked_at(database: &Database) {
+    database.psql(&format!(
+        "CREATE TABLE public.lies (changed text, resource text);
+         CREATE FUNCTION public.look() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+             IF ({FALSE}) + ({UNSAID}) <> 0 THEN
+                 INSERT INTO public.lies VALUES (TG_TABLE_NAME, coalesce(NEW.resource, OLD.resource));
+             END IF; RETURN NULL; END $$"
+    ));
+    for table in ["resources", "dal_locks", "waiters"] {
+        database.psql(&format!(
+            "CREATE CONSTRAINT TRIGGER look AFTER INSERT OR UPDATE OR DELETE ON tenure.{table}
+             DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.look()"
+        ));
+    }
+}
 
 /// A small generator, so that a run can be had again.
 struct Random(u64);
@@ -46,7 +64,7 @@ async fn rush(store: Arc<PostgresStore>, seed: u64) {
     for _ in 0..60 {
         let resource = ["x", "y"][random.below(2) as usize];
         let mode = [Mode::Read, Mode::Write, Mode::Upgradeable][random.below(3) as usize];
-        let wait = Duration::from_millis(random.below(40));
+        let wait = Duration::from_millis(random.below(200));
         match random.below(7) {
             0 | 1 => {
                 let request = request(resource, mode, wait);
@@ -102,6 +120,7 @@ async fn what_the_empty_cases_rely_on_is_true_after_any_steps() {
     let seed = u64::from(std::process::id());
     println!("seed {seed}");
     let scene = Scene::new().await;
+    have_every_commit_looked_at(&scene.database);
     let mut all = Vec::new();
     for process in 0..3u64 {
         let store = Arc::new(open(&scene.database.url()).await.unwrap());
@@ -119,11 +138,47 @@ async fn what_the_empty_cases_rely_on_is_true_after_any_steps() {
         one.await.unwrap();
     }
     assert!(looks > 5, "only {looks} looks");
-    crate::scene::until("all is given back", || {
+    until("all is given back", || {
         let left = "SELECT (SELECT count(*) FROM tenure.dal_locks) + (SELECT count(*) FROM tenure.waiters)";
         scene.database.psql(left) == "0"
     })
     .await;
     assert_eq!(scene.database.psql(FALSE), "0", "seed {seed}");
     assert_eq!(scene.database.psql(UNSAID), "0", "seed {seed}");
+    let lies = "SELECT count(*), string_agg(DISTINCT changed, ' ') FROM public.lies";
+    assert_eq!(scene.database.psql(lies), "0|", "seed {seed}");
+    let handed_over = "SELECT count(*) > 0 FROM tenure.audit WHERE reason = 'next in line'";
+    assert_eq!(
+        scene.database.psql(handed_over),
+        "t",
+        "nobody ever had to wait"
+    );
+}
+
+/// Offered and not yet taken up, a lease is nobody's to end by the short way.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_empty_cases_rely_on_is_true_while_a_lease_is_handed_over() {
+    let scene = Scene::new().await;
+    have_every_commit_looked_at(&scene.database);
+    let other = Arc::new(open(&scene.database.url()).await.unwrap());
+    for mode in [Mode::Write, Mode::Read, Mode::Upgradeable] {
+        for waiters in 1..3 {
+            let mut before = take(&scene.store, "a").await;
+            let mut line = Vec::new();
+            for number in 0..waiters {
+                let (other, asked) = (Arc::clone(&other), request("a", mode, PATIENCE));
+                line.push(tokio::spawn(
+                    async move { other.acquire(&asked).await.unwrap() },
+                ));
+                until("it waits", || scene.waiting() == number + 1).await;
+            }
+            for one in line {
+                other.release(&before.lease).await.unwrap();
+                before = one.await.unwrap();
+            }
+            other.release(&before.lease).await.unwrap();
+            let lies = "SELECT count(*), string_agg(DISTINCT changed, ' ') FROM public.lies";
+            assert_eq!(scene.database.psql(lies), "0|", "{mode}, {waiters} in line");
+        }
+    }
 }

@@ -242,3 +242,38 @@ async fn what_is_asked_for_again_under_the_same_id_is_not_taken_back() {
         scene.until_free().await;
     }
 }
+
+/// The first is dropped before its answer comes, and the second asks before that: what the first got is the second's.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_asked_for_again_before_the_first_answer_is_granted_once() {
+    let scene = Scene::new().await;
+    scene.until_free().await;
+    let mut barrier = scene.database.session();
+    barrier.run("BEGIN; SELECT 1 FROM tenure.resources FOR UPDATE");
+    let held_up = |count: &str| {
+        let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+                   AND wait_event_type = 'Lock'";
+        scene.database.psql(sql) == count
+    };
+    let asked = request("a", Mode::Write, PATIENCE);
+    tokio::select! {
+        _ = scene.store.acquire(&asked) => panic!("granted without its row"),
+        () = until("the first is held up", || held_up("1")) => {}
+    }
+    let go_on = async {
+        until("both are held up", || held_up("2")).await;
+        barrier.run("COMMIT");
+    };
+    let (lease, ()) = tokio::join!(scene.store.acquire(&asked), go_on);
+    let lease = lease.unwrap();
+    // When all that goes on has come to its end.
+    let listed = scene.store.list(&tenure_core::Query::default()).await;
+    assert_eq!(listed.unwrap().held.len(), 1);
+    let record = format!(
+        "SELECT string_agg(action, ' ' ORDER BY seq) FROM tenure.audit WHERE lock_id = '{}'",
+        lease.lease
+    );
+    assert_eq!(scene.database.psql(&record), "acquire");
+    scene.store.release(&lease.lease).await.unwrap();
+    scene.until_free().await;
+}

@@ -86,6 +86,11 @@ async fn tables_that_somebody_else_changed_are_found() {
             "name:held",
         ),
         (
+            "UPDATE tenure.resources SET alone = 'nobody' WHERE resource = 'name:held'".to_owned(),
+            "UPDATE tenure.resources SET alone = NULL WHERE resource = 'name:held'".to_owned(),
+            "name:held",
+        ),
+        (
             "UPDATE tenure.resources SET alone = 'nobody' WHERE resource = 'name:free'".to_owned(),
             "UPDATE tenure.resources SET alone = NULL WHERE resource = 'name:free'".to_owned(),
             "name:free",

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tenure_core::leases::{KeyState, Keyed, Recovery};
 use tenure_core::{IdempotenceKey, Mode, Owner, Store};
 
-use crate::scene::{SHORT, Scene, asker, open, request, take};
+use crate::scene::{PATIENCE, SHORT, Scene, asker, open, request, take, timed};
 
 fn keyed(key: &str) -> Keyed {
     Keyed {
@@ -92,6 +92,30 @@ async fn two_that_take_a_key_at_once_do_not_both_have_it() {
     }
 }
 
+/// The key is there, and its asker is not: both find that, and one has to find that the other was first.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_that_take_over_a_key_at_once_do_not_both_have_it() {
+    let scene = Scene::new().await;
+    let other = open(&scene.database.url()).await.unwrap();
+    let gone = open(&scene.database.url()).await.unwrap();
+    for round in 0..30 {
+        let key = || keyed(&format!("k{round}"));
+        let dead = gone.leases().unwrap().begin_key(&key()).await.unwrap();
+        assert_eq!(dead, KeyState::Yours);
+        scene.database.psql(&format!(
+            "UPDATE tenure.keys SET process = 'gone' WHERE key = 'k{round}'"
+        ));
+        let keys = [key(), key()];
+        let (one, two) = tokio::join!(
+            scene.leases().begin_key(&keys[0]),
+            other.leases().unwrap().begin_key(&keys[1])
+        );
+        let states = [one.unwrap(), two.unwrap()];
+        let mine = states.iter().filter(|state| **state == KeyState::Yours);
+        assert_eq!(mine.count(), 1, "{round}: {states:?}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_ends_with_its_session_and_with_its_process() {
     let scene = Scene::with("?lease_ttl=1s").await;
@@ -121,7 +145,9 @@ async fn a_claim_ends_with_its_session_and_with_its_process() {
             true => drop(scene.database.psql(SILENCE)),
             false => worker.end_session(&job.session),
         }
-        let taken = take(&scene.store, "a").await;
+        let (taken, waited) = timed(take(&scene.store, "a")).await;
+        // At once: a process is believed for three times as long.
+        assert!(waited < PATIENCE / 3, "{waited:?}");
         scene.store.release(&taken.lease).await.unwrap();
         assert_eq!(
             scene

@@ -37,15 +37,23 @@ async fn a_lease_is_handed_over_to_another_process_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_that_ran_out_is_taken_over_within_a_second() {
-    let scene = Scene::with("?lease_ttl=1s").await;
-    let first = take(&scene.store, "a").await;
-    let (second, waited) = timed(take(&scene.store, "a")).await;
-    assert!(second.token > first.token);
-    assert!(waited > Duration::from_millis(900), "{waited:?}");
-    assert!(waited < Duration::from_secs(2), "{waited:?}");
-    let error = scene.store.release(&first.lease).await.unwrap_err();
-    assert!(error.to_string().contains("recovered by"), "{error}");
-    assert!(scene.store.renew(&first.lease).await.is_err());
+    let ttl = Duration::from_millis(1250);
+    let scene = Scene::with("?lease_ttl=1250ms").await;
+    let mut shortest = PATIENCE;
+    for _ in 0..3 {
+        let first = take(&scene.store, "a").await;
+        let (second, waited) = timed(take(&scene.store, "a")).await;
+        assert!(second.token > first.token);
+        assert!(waited > ttl - Duration::from_millis(100), "{waited:?}");
+        assert!(waited < ttl + Duration::from_secs(1), "{waited:?}");
+        shortest = shortest.min(waited);
+        let error = scene.store.release(&first.lease).await.unwrap_err();
+        assert!(error.to_string().contains("recovered by"), "{error}");
+        assert!(scene.store.renew(&first.lease).await.is_err());
+        scene.store.release(&second.lease).await.unwrap();
+    }
+    // When it ran out: by the usual timer it is looked at within the first second, and after one and a half.
+    assert!(shortest < Duration::from_millis(1450), "{shortest:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -93,40 +101,36 @@ async fn a_waiter_whose_process_is_gone_is_passed_over() {
 #[tokio::test(flavor = "multi_thread")]
 async fn readers_enter_together_and_no_reader_overtakes_a_writer() {
     let scene = Scene::new().await;
-    let store = &scene.store;
-    let held = take(store, "a").await;
-    let line =
-        [Mode::Read, Mode::Read, Mode::Write, Mode::Read].map(|mode| request("a", mode, PATIENCE));
-    let wait = |n: usize| {
-        let (line, scene) = (&line, &scene);
-        async move {
-            until("its turn to come", || scene.waiting() == n).await;
-            store.acquire(&line[n]).await.unwrap()
-        }
+    let store = Arc::new(open(&scene.database.url()).await.unwrap());
+    let held = take(&store, "a").await;
+    // Each in a task of its own, so that it takes up what it is offered whatever the others are about.
+    let ask = |mode| {
+        let (store, asked) = (Arc::clone(&store), request("a", mode, PATIENCE * 2));
+        tokio::spawn(async move { store.acquire(&asked).await.unwrap() })
     };
-    let rest = async {
-        until("all wait", || scene.waiting() == 4).await;
-        store.release(&held.lease).await.unwrap();
-        until("the readers have it", || scene.waiting() == 2).await;
-        let listing = store.list(&Query::default()).await.unwrap();
-        assert_eq!(listing.held.len(), 2);
-        // Taken up before it is given back, the writer too.
-        for one in &line[..3] {
-            until("it is held", || {
-                let sql = format!(
-                    "SELECT state FROM tenure.dal_locks WHERE lock_id = '{}'",
-                    one.lease
-                );
-                scene.database.psql(&sql) == "held"
-            })
-            .await;
-            store.release(&one.lease).await.unwrap();
-        }
-    };
-    let (one, two, writer, last, ()) = tokio::join!(wait(0), wait(1), wait(2), wait(3), rest);
+    let in_line = async |count| until("it waits", || scene.waiting() == count).await;
+    let one = ask(Mode::Read);
+    in_line(1).await;
+    let two = ask(Mode::Read);
+    in_line(2).await;
+    let writer = ask(Mode::Write);
+    in_line(3).await;
+    let last = ask(Mode::Read);
+    in_line(4).await;
+    store.release(&held.lease).await.unwrap();
+    let (one, two) = (one.await.unwrap(), two.await.unwrap());
     assert_eq!((one.token, two.token), (held.token, held.token));
+    let listing = store.list(&Query::default()).await.unwrap();
+    assert_eq!(listing.held.len(), 2, "{listing:?}");
+    assert_eq!(scene.waiting(), 2, "the writer, and who came after it");
+    store.release(&one.lease).await.unwrap();
+    assert_eq!(scene.waiting(), 2, "the writer waits for both");
+    store.release(&two.lease).await.unwrap();
+    let writer = writer.await.unwrap();
     assert!(writer.token > held.token);
-    assert_eq!(last.token, writer.token);
+    assert_eq!(scene.waiting(), 1, "who came after the writer");
+    store.release(&writer.lease).await.unwrap();
+    assert_eq!(last.await.unwrap().token, writer.token);
 }
 
 #[tokio::test(flavor = "multi_thread")]

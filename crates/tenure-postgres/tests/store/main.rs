@@ -8,6 +8,7 @@ mod dropped;
 mod empty;
 mod examine;
 mod full;
+mod in_hand;
 mod keys;
 mod line;
 mod migrations;

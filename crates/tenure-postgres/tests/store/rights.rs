@@ -60,7 +60,7 @@ async fn nobody_changes_the_record_with_the_rights_of_a_user() {
         "DELETE FROM tenure.audit",
         "TRUNCATE tenure.audit",
         "INSERT INTO tenure.audit (seq, at, action, resource, lock_id, token, owner, actor) \
-         VALUES (1, now(), 'release', 'name:a', 'x', 1, 'o', 'o')",
+         VALUES (999, now(), 'release', 'name:a', 'x', 1, 'o', 'o')",
     ] {
         let refused = scene.database.try_psql(tampering);
         assert!(refused.is_err(), "{tampering}");

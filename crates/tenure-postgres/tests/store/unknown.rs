@@ -1,6 +1,7 @@
 //! A connection that is lost before the answer comes: nobody knows what was done, until it is asked again.
 
 use std::future::Future;
+use std::time::Instant;
 
 use tenure_core::{Mode, Store, UpgradeRequest};
 use tenure_files::clock;
@@ -214,18 +215,31 @@ async fn a_waiter_that_is_cut_off_stays_until_its_deadline_and_then_says_why() {
     let scene = Scene::new().await;
     let (store, proxy) = behind(&scene).await;
     let held = take(&scene.store, "a").await;
-    // Cut off for a moment: it goes on waiting.
+    // Cut off for a while: it goes on waiting, and is woken as before.
     let asked = request("a", Mode::Write, PATIENCE);
-    let waiting = store.acquire(&asked);
+    let waiting = async { (store.acquire(&asked).await, Instant::now()) };
     let cut = async {
         until("it waits", || scene.waiting() == 1).await;
         proxy.refuse();
         proxy.cut();
+        // For longer than it takes to ask a few times.
+        tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+        let cut_off = scene.database.psql("SELECT clock_timestamp()");
         proxy.admit();
+        let seen = format!("SELECT count(*) FROM tenure.processes WHERE seen_at > '{cut_off}'");
+        until("it hears again", || scene.database.psql(&seen) == "1").await;
+        assert_eq!(scene.waiting(), 1, "in its place");
+        let released = Instant::now();
         scene.store.release(&held.lease).await.unwrap();
+        released
     };
-    let (granted, ()) = tokio::join!(waiting, cut);
+    let ((granted, at), released) = tokio::join!(waiting, cut);
     let granted = granted.unwrap();
+    assert!(
+        at - released < std::time::Duration::from_millis(700),
+        "woken after {:?}",
+        at - released
+    );
     // Cut off for good: it waits for as long as it has time, and not a moment longer.
     let asked = request("a", Mode::Write, std::time::Duration::from_secs(2));
     proxy.refuse();

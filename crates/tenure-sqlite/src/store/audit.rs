@@ -1,34 +1,17 @@
 //! The record of who did what. The database itself refuses to change or delete an entry.
 
 use rusqlite::params;
-use tenure_core::audit::{Action, AuditPage, AuditQuery, Entry};
-use tenure_core::leases::grace;
-use tenure_core::{Error, LeaseId, Owner, Resource, Result, Timestamp, Token, duration};
+use tenure_core::audit::{Action, AuditPage, AuditQuery, Entry, ended};
+pub(super) use tenure_core::audit::{Line, OFFER_LAPSED, not_confirmed, recovered};
+use tenure_core::{Error, LeaseId, Resource, Result, Token};
 
 use super::inner::Inner;
 use super::moment::Moment;
 use super::row::{LeaseRow, number, owner, parsed, text, token};
 use crate::connection::{ROWS_MAX, Rows, Sql};
 
-/// A page has at most this many unless the query says otherwise.
-const LIMIT_DEFAULT: usize = 1000;
 /// So many rows are stepped over by one statement.
 const WINDOW: usize = 10_000;
-
-pub(super) const OFFER_LAPSED: &str = "offered to a waiter that did not take it up in 5s";
-
-/// One entry to be written.
-pub(super) struct Line<'a> {
-    pub(super) action: Action,
-    pub(super) resource: &'a Resource,
-    pub(super) lease: &'a LeaseId,
-    pub(super) token: Token,
-    pub(super) owner: &'a Owner,
-    pub(super) actor: &'a Owner,
-    pub(super) reason: Option<&'a str>,
-    /// A lease-bound lease ended with it.
-    pub(super) ends: bool,
-}
 
 /// Appends an entry, in the transaction of what it tells of. `drawn` is the last token drawn
 /// in it; without one, the entry knows what the one before it knew.
@@ -69,23 +52,6 @@ pub(super) fn session_ended(held: &LeaseRow) -> String {
     format!("session {} is proved dead", held.lease.session)
 }
 
-/// Why a stale lease could be recovered: the conditions that held.
-pub(super) fn recovered(held: &LeaseRow, moment: &Moment) -> String {
-    let ago = |at: Timestamp| duration::show(moment.wall.since(at));
-    let expired = held.lease.expires_at.map_or_else(String::new, ago);
-    format!(
-        "expired {expired} ago; heartbeat {} ago, older than {}; no active job claims it",
-        ago(held.lease.heartbeat_at),
-        duration::show(grace(held.ttl.unwrap_or_default())),
-    )
-}
-
-/// What is said of a holder that let its time to stop run out.
-pub(super) fn not_confirmed(held: &LeaseRow) -> String {
-    let note = held.note.as_deref().unwrap_or("broken");
-    format!("{note}; its stop was not confirmed within 10s")
-}
-
 impl Inner {
     pub(super) async fn read_audit(&self, query: &AuditQuery) -> Result<AuditPage> {
         self.sweep_some().await;
@@ -100,16 +66,7 @@ impl Inner {
             sql.one(SELECT, params![lease.as_str()], |row| {
                 let (at, action, actor) = (text(row, 0)?, text(row, 1)?, text(row, 2)?);
                 let reason: Option<String> = number(row, 3)?;
-                let done = match Action::parse(&action) {
-                    Some(Action::Release) => format!("released by {actor} at {at}"),
-                    Some(Action::Recover) => format!("recovered by {actor} at {at}"),
-                    Some(Action::Lost) => format!("taken away at {at}"),
-                    _ => format!("{action} by {actor} at {at}"),
-                };
-                Ok(match reason {
-                    Some(reason) => format!("{done} ({reason})"),
-                    None => done,
-                })
+                Ok(ended(&action, &actor, at, reason.as_deref()))
             })
         })
         .await
@@ -122,8 +79,8 @@ fn page(sql: &Sql<'_>, query: &AuditQuery) -> Result<AuditPage> {
     const SELECT: &str = "SELECT seq, at, action, resource, lock_id, token, owner, actor, reason \
         FROM audit WHERE seq > ?1 AND seq <= ?2 AND (?3 IS NULL OR resource = ?3) \
         AND (?4 IS NULL OR at >= ?4) ORDER BY seq LIMIT ?5";
-    let limit = query.limit.unwrap_or(LIMIT_DEFAULT).max(1);
-    let (mut after, last) = (cursor(query)?, last(sql)?);
+    let limit = query.limit();
+    let (mut after, last) = (query.after_entry()?, last(sql)?);
     let resource = query.resource.as_ref().map(Resource::as_str);
     let since = query.since.map(|since| since.to_string());
     let mut page = AuditPage::default();
@@ -149,17 +106,6 @@ fn page(sql: &Sql<'_>, query: &AuditQuery) -> Result<AuditPage> {
     }
     page.next = Some(after.to_string());
     Ok(page)
-}
-
-fn cursor(query: &AuditQuery) -> Result<i64> {
-    let Some(cursor) = &query.after else {
-        return Ok(0);
-    };
-    cursor.parse().map_err(|_| {
-        Error::BadInput(format!(
-            "bad cursor {cursor:?}: take it from `next` of the page before"
-        ))
-    })
 }
 
 /// The number of the last entry.

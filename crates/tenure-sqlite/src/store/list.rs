@@ -7,8 +7,11 @@ use std::collections::{BTreeSet, HashMap};
 
 use rusqlite::params;
 use tenure_core::decide::explain;
+use tenure_core::page::next_name;
 use tenure_core::store::Waiting;
-use tenure_core::{Lease, LeaseId, LeaseState, Listing, Query, Resource, Result, SessionId};
+use tenure_core::{
+    Cursor, Lease, LeaseId, LeaseState, Listing, Query, Resource, Result, SessionId,
+};
 
 use super::inner::Inner;
 use super::load::{Dead, Line, Loaded, load};
@@ -18,39 +21,8 @@ use crate::connection::{ROWS_MAX, Rows, Sql};
 use crate::platform;
 use crate::session_file::Proof;
 
-/// A page has at most this many unless the query says otherwise.
-const LIMIT_DEFAULT: usize = 500;
 /// So many rows are read by one statement.
 const CHUNK: usize = 1000;
-
-/// Where a page begins: after this lease of this resource.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct Cursor {
-    resource: String,
-    lease: String,
-}
-
-impl Cursor {
-    fn of(after: Option<&str>) -> Self {
-        let after = after.unwrap_or_default();
-        let (resource, lease) = after.split_once(' ').unwrap_or((after, ""));
-        Self {
-            resource: resource.to_owned(),
-            lease: lease.to_owned(),
-        }
-    }
-
-    fn at(resource: &Resource, lease: &LeaseId) -> Self {
-        Self {
-            resource: resource.to_string(),
-            lease: lease.to_string(),
-        }
-    }
-
-    fn spelled(&self) -> String {
-        format!("{} {}", self.resource, self.lease)
-    }
-}
 
 /// What a page would show although it is over.
 #[derive(Default)]
@@ -89,7 +61,7 @@ impl Inner {
         over: &mut Over,
     ) -> Result<(Vec<Lease>, Option<String>)> {
         let moment = Moment::now()?;
-        let limit = query.limit.unwrap_or(LIMIT_DEFAULT).max(1);
+        let limit = query.limit();
         let mut proofs = Proofs::new();
         let mut held = Vec::new();
         let mut cursor = Cursor::of(query.after.as_deref());
@@ -162,7 +134,7 @@ impl Inner {
 
     fn waiting(&self, sql: &Sql<'_>, query: &Query) -> Result<(Vec<Waiting>, Option<String>)> {
         let moment = Moment::now()?;
-        let limit = query.limit.unwrap_or(LIMIT_DEFAULT).max(1);
+        let limit = query.limit();
         let cursor = Cursor::of(query.after.as_deref());
         let mut waiting: Vec<Waiting> = Vec::new();
         let mut from = first_resource(query, &cursor);
@@ -185,8 +157,7 @@ impl Inner {
             // Pages are cut by id, which stays, and shown by place, which moves.
             line.sort_by(|a, b| a.waiter.cmp(&b.waiter));
             waiting.extend(line);
-            // The first name after this one: no name has a byte below a blank.
-            from = format!("{resource} ");
+            from = next_name(&resource);
         }
         let more = waiting.len() > limit;
         waiting.truncate(limit);
@@ -246,7 +217,7 @@ fn chunk_of(
          WHERE (resource, lock_id) > (?1, ?2) AND resource >= ?3 AND resource < ?4 \
          ORDER BY resource, lock_id LIMIT ?5"
     );
-    let (from, to) = bounds(query);
+    let (from, to) = query.bounds();
     let limit_column = i64::try_from(limit).unwrap_or(i64::MAX);
     sql.query(
         &select,
@@ -256,29 +227,15 @@ fn chunk_of(
     )
 }
 
-/// From which name to before which name a query reaches. Names are compared byte by byte, and none has a byte below a blank.
-fn bounds(query: &Query) -> (String, String) {
-    const LAST: char = char::MAX;
-    let prefix = query.prefix.as_deref().unwrap_or_default();
-    let (from, to) = (prefix.to_owned(), format!("{prefix}{LAST}"));
-    match &query.resource {
-        None => (from, to),
-        Some(resource) => (
-            from.max(resource.to_string()),
-            to.min(format!("{resource} ")),
-        ),
-    }
-}
-
 fn first_resource(query: &Query, cursor: &Cursor) -> String {
-    bounds(query).0.max(cursor.resource.clone())
+    query.bounds().0.max(cursor.resource.clone())
 }
 
 /// The first resource from a name on that somebody waits for.
 fn awaited_resource(sql: &Sql<'_>, query: &Query, from: &str) -> Result<Option<Resource>> {
     const SELECT: &str = "SELECT resource FROM waiters \
         WHERE resource >= ?1 AND resource < ?2 ORDER BY resource LIMIT 1";
-    let (_, to) = bounds(query);
+    let (_, to) = query.bounds();
     sql.one(SELECT, params![from, to], |row| parsed(row, 0))
 }
 

@@ -8,11 +8,12 @@
 //! | it is on record | written in the same transaction | written in the same transaction |
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use rusqlite::params;
 use tenure_core::decide::{Ask, Bound, Millis};
-use tenure_core::leases::{Finding, Findings, Recovery, grace};
-use tenure_core::{Binding, LeaseState, Owner, Resource, Result, SessionId, duration};
+use tenure_core::leases::{Finding, Findings, Recovery, Stale, grace};
+use tenure_core::{Binding, LeaseState, Owner, Resource, Result, SessionId};
 
 use super::change::Newcomer;
 use super::claims::claimant;
@@ -20,7 +21,7 @@ use super::inner::Inner;
 use super::list;
 use super::load::{Dead, Line};
 use super::moment::Moment;
-use super::row::{LeaseRow, number, parsed};
+use super::row::{LeaseRow, millis, number, parsed};
 use super::sessions;
 use crate::connection::{Rows, Sql};
 use crate::session_file::{self, Proof};
@@ -223,49 +224,20 @@ fn stale_lease(
     claimed_by: Option<String>,
     moment: &Moment,
 ) -> Finding {
-    let ago = |at: Millis| {
-        let millis = moment.boot.saturating_sub(at);
-        duration::show(std::time::Duration::from_millis(millis))
-    };
+    let since = |at: Millis| Duration::from_millis(moment.boot.saturating_sub(at));
     let grace = grace(row.ttl.unwrap_or_default());
-    let heartbeat_old = stale <= moment.boot;
-    let heartbeat = stale.saturating_sub(super::row::millis(grace));
-    let age = ago(heartbeat);
-    let grace = duration::show(grace);
-    let revoking = row.lease.state == LeaseState::Revoking;
-    let mut parts = vec![format!("expired {} ago", ago(expires))];
-    parts.push(match heartbeat_old {
-        true => format!("heartbeat {age} ago, older than {grace}"),
-        false => format!("but its heartbeat is {age} old, not yet {grace}"),
-    });
-    parts.push(match &claimed_by {
-        None => "no active job claims it".into(),
-        Some(by) => format!("but {by} claims it, which is alive"),
-    });
-    if revoking {
-        parts.push("it is being broken".into());
-    }
-    Finding {
-        lease: row.lease.clone(),
-        expired: true,
-        heartbeat_old,
-        recoverable: heartbeat_old && claimed_by.is_none(),
+    let stale = Stale {
+        expired: since(expires),
+        heartbeat: since(stale.saturating_sub(millis(grace))),
+        grace,
         claimed_by,
-        recovered: false,
-        reason: parts.join("; "),
-    }
+    };
+    Finding::stale(&row.lease, stale)
 }
 
 fn dead_session(row: &LeaseRow) -> Finding {
-    Finding {
-        lease: row.lease.clone(),
-        expired: true,
-        heartbeat_old: true,
-        claimed_by: None,
-        recoverable: true,
-        recovered: false,
-        reason: format!("its session {} is proved dead", row.lease.session),
-    }
+    let reason = format!("its session {} is proved dead", row.lease.session);
+    Finding::dead(&row.lease, reason)
 }
 
 fn unknown_session(row: &LeaseRow) -> Finding {

@@ -60,7 +60,19 @@ pub(super) async fn permit(
         );
         return Err(refuse(why, remedy));
     }
+    let leases = leases(keeper, act)?;
+    let in_hand = || retry(&keeper.settings().retry, || leases.has_guard(lease));
     match found.binding {
+        // Whoever holds it would go on as if nothing had been.
+        Binding::Lease if in_hand().await? => {
+            let why = format!("a guard of session {} has it in hand", found.session);
+            let remedy = format!(
+                "it ends with its guard (pid {} on {}), or when its time is over, or a person ends \
+                 it with: tenure break {lease} --reason TEXT",
+                found.pid, found.host
+            );
+            Err(refuse(why, remedy))
+        }
         Binding::Lease => Ok(found),
         Binding::Session => {
             let why = format!("it is bound to session {}", found.session);

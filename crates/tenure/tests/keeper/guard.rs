@@ -3,7 +3,7 @@
 use tenure::{Class, Error, GuardState, Mode};
 
 use crate::scene::*;
-use crate::shaky::{Shaky, broken, over};
+use crate::shaky::{Shaky, broken, over, passing};
 
 #[tokio::test]
 async fn an_upgrade_is_alone_with_a_higher_token_and_a_downgrade_shares_again() {
@@ -57,6 +57,58 @@ async fn only_an_upgradeable_lock_is_upgraded_and_only_an_upgraded_one_downgrade
     let mut guard = take(&ana, "a", Mode::Upgradeable).await;
     let error = guard.downgrade().await.unwrap_err();
     assert!(matches!(error, Error::Conflict { .. }), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_downgrade_whose_answer_was_lost_is_done_when_the_store_says_so() {
+    let (store, keeper) = Shaky::default().keep();
+    let ana = session(&keeper, "ana").await;
+    let mut guard = take(&ana, "a", Mode::Upgradeable).await;
+    guard.upgrade(None).await.unwrap();
+    store.lose_downgrade(passing());
+    assert_eq!(guard.downgrade().await.unwrap(), Mode::Upgradeable);
+    assert_eq!(held(&keeper).await, ["name:a upgradeable"]);
+    let error = guard.downgrade().await.unwrap_err();
+    assert!(
+        matches!(error, Error::Conflict { .. }),
+        "nothing is open any more: {error}"
+    );
+}
+
+#[tokio::test]
+async fn a_guard_counts_as_upgradeable_while_the_outcome_of_its_downgrade_is_open() {
+    let (store, keeper) = Shaky::default().keep();
+    let (ana, bo) = (session(&keeper, "ana").await, session(&keeper, "bo").await);
+    let mut guard = take(&ana, "a", Mode::Upgradeable).await;
+    guard.upgrade(None).await.unwrap();
+    store.lose_downgrade(broken());
+    let error = guard.downgrade().await.unwrap_err();
+    assert_eq!(error.class(), Class::Unreachable);
+    let reader = take(&bo, "a", Mode::Read).await;
+    assert_eq!(
+        (guard.mode(), guard.state()),
+        (Mode::Upgradeable, GuardState::Held)
+    );
+    // Asked again, it was done; and it can become write again.
+    assert_eq!(guard.downgrade().await.unwrap(), Mode::Upgradeable);
+    drop(reader);
+    guard.upgrade(None).await.unwrap();
+    assert_eq!(guard.mode(), Mode::Write);
+}
+
+#[tokio::test]
+async fn a_downgrade_that_was_not_done_is_settled_by_the_next_upgrade() {
+    let (store, keeper) = Shaky::default().keep();
+    let ana = session(&keeper, "ana").await;
+    let mut guard = take(&ana, "a", Mode::Upgradeable).await;
+    let first = guard.upgrade(None).await.unwrap();
+    store.fail("downgrade", broken());
+    guard.downgrade().await.unwrap_err();
+    assert_eq!(guard.mode(), Mode::Upgradeable);
+    assert_eq!(held(&keeper).await, ["name:a write"]);
+    let second = guard.upgrade(None).await.unwrap();
+    assert!(second > first);
+    assert_eq!((guard.mode(), guard.token()), (Mode::Write, second));
 }
 
 #[tokio::test]

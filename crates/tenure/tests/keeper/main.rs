@@ -7,6 +7,7 @@ mod guard;
 mod leases;
 mod memory;
 mod scene;
+mod server;
 mod session;
 mod shaky;
 mod trust;

@@ -26,6 +26,8 @@ pub struct Shaky {
     yields: usize,
     /// What the next calls, by name, fail with.
     faults: Mutex<VecDeque<(&'static str, Error)>>,
+    /// What the next downgrades are told although they were done.
+    lost_answers: Mutex<VecDeque<Error>>,
     log: Mutex<Vec<String>>,
 }
 
@@ -76,6 +78,7 @@ impl Shaky {
             weather: Mutex::default(),
             yields: 0,
             faults: Mutex::default(),
+            lost_answers: Mutex::default(),
             log: Mutex::default(),
         }
     }
@@ -114,6 +117,11 @@ impl Shaky {
 
     pub fn fail(&self, call: &'static str, error: Error) {
         self.faults.lock().unwrap().push_back((call, error));
+    }
+
+    /// The next downgrade is done, and told as an error.
+    pub fn lose_downgrade(&self, error: Error) {
+        self.lost_answers.lock().unwrap().push_back(error);
     }
 
     /// Everything asked so far, as `call what`.
@@ -197,7 +205,11 @@ impl Store for Shaky {
     fn downgrade<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Mode> {
         Box::pin(async move {
             self.begin("downgrade", lease.as_str()).await?;
-            self.inner.downgrade(lease).await
+            let done = self.inner.downgrade(lease).await;
+            match self.lost_answers.lock().unwrap().pop_front() {
+                Some(error) => Err(error),
+                None => done,
+            }
         })
     }
 

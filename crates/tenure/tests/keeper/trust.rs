@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tenure::{Class, GuardState, Keeper, Mode, blocking};
+use tenure::{Class, Guard, GuardState, Keeper, Mode, blocking};
+use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
 use crate::scene::*;
@@ -102,6 +103,29 @@ async fn a_good_answer_ends_the_doubt() {
 }
 
 #[tokio::test]
+async fn a_good_answer_after_the_loss_is_too_late() {
+    for _ in 0..5 {
+        let (store, keeper) = leased();
+        let ana = session(&keeper, "ana").await;
+        let guard = take(&ana, "a", Mode::Write).await;
+        store.becomes(Weather::Failing);
+        guard.in_doubt().await;
+        // The check of that moment has failed; the next is asked in time, and answered after it was given up.
+        tokio::time::sleep(TTL / 30).await;
+        let late = TTL / 6 - Duration::from_millis(10);
+        store.becomes(Weather::Slow(late));
+        if timeout(TTL / 3, guard.lost()).await.is_err() {
+            // A busy machine: it was answered first.
+            continue;
+        }
+        tokio::time::sleep(late).await;
+        assert_eq!(guard.state(), GuardState::Lost, "lost is final");
+        return;
+    }
+    panic!("this machine is too busy");
+}
+
+#[tokio::test]
 async fn one_lock_that_is_not_answered_takes_no_time_from_the_others() {
     let (store, keeper) = leased();
     let ana = session(&keeper, "ana").await;
@@ -133,6 +157,13 @@ async fn trust_is_counted_from_the_question_and_not_from_the_answer() {
         took >= late && left <= TTL - late + took.saturating_sub(late),
         "{left:?}"
     );
+    // Nor does any answer to the background ever count for more.
+    let began = Instant::now();
+    while began.elapsed() < TTL {
+        let left = guard.expires_in().unwrap();
+        assert!(left <= TTL - late, "{left:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 /// The process stands still for longer than the lease lasts, as when it is stopped.
@@ -272,6 +303,60 @@ fn a_guard_of_the_blocking_front_is_renewed_without_any_call() {
     let doubt = guard.in_doubt().unwrap();
     assert!(doubt.to_string().contains(&broken().to_string()), "{doubt}");
     assert_eq!(guard.lost().class(), Class::Lost);
+}
+
+/// A guard whose runtime is gone, and another runtime.
+fn orphan(keeper: &Keeper) -> (Guard, Runtime) {
+    let (stays, ends) = (Runtime::new().unwrap(), Runtime::new().unwrap());
+    let ana = stays.block_on(session(keeper, "ana"));
+    let guard = ends.block_on(take(&ana, "a", Mode::Write));
+    (guard, stays)
+}
+
+#[test]
+fn a_guard_whose_runtime_is_gone_is_renewed_in_that_of_who_waits_for_its_loss() {
+    let (_store, keeper) = leased();
+    let (guard, runtime) = orphan(&keeper);
+    runtime.block_on(async {
+        assert!(timeout(TTL * 3 / 2, guard.lost()).await.is_err());
+        assert!(timeout(TTL, guard.in_doubt()).await.is_err());
+    });
+    assert_eq!(guard.state(), GuardState::Held);
+}
+
+#[test]
+fn a_guard_whose_runtime_is_gone_is_given_up_in_time() {
+    for weather in [Weather::Failing, Weather::Silent] {
+        let (store, keeper) = leased();
+        store.becomes(weather);
+        let began = Instant::now();
+        let (guard, runtime) = orphan(&keeper);
+        runtime.block_on(async {
+            let doubt = timeout(TTL, guard.in_doubt()).await;
+            let lost = timeout(TTL, guard.lost()).await;
+            assert_eq!((doubt.is_ok(), lost.unwrap().class()), (true, Class::Lost));
+        });
+        assert!(began.elapsed() < TTL, "{:?}", began.elapsed());
+    }
+}
+
+#[test]
+fn a_check_that_ended_with_its_runtime_is_made_again_in_another() {
+    let (store, keeper) = leased();
+    store.becomes(Weather::Silent);
+    let (stays, ends) = (Runtime::new().unwrap(), Runtime::new().unwrap());
+    let ana = stays.block_on(session(&keeper, "ana"));
+    let guard = ends.block_on(async {
+        let guard = take(&ana, "a", Mode::Write).await;
+        until("a check is under way", async || store.count("renew") > 0).await;
+        guard
+    });
+    drop(ends);
+    store.becomes(Weather::Fair);
+    stays.block_on(async {
+        assert!(timeout(TTL * 2, guard.lost()).await.is_err());
+    });
+    assert_eq!(guard.state(), GuardState::Held);
 }
 
 #[tokio::test]

@@ -1,10 +1,9 @@
 //! Who may do what with a lease, by its id.
 
-use tenure::{Binding, LeaseId, Mode};
+use tenure::{LeaseId, Mode};
 
-use crate::agent::Agent;
 use crate::agent::lease_words::LeaseCommand;
-use crate::agent::words::{Answer, Kind};
+use crate::agent::words::Kind;
 use crate::stage::{Stage, TTL_LONG};
 
 pub(super) fn only_its_owner_tends_a_lease_where_an_owner_is_given(stage: &Stage<'_>) {
@@ -56,12 +55,8 @@ pub(super) fn a_released_lease_is_over(stage: &Stage<'_>) {
     }
 }
 
-/// Unless it is a lease like any other, which its owner may end.
 pub(super) fn the_lock_of_a_session_is_not_ended_by_its_id(stage: &Stage<'_>) {
     let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
-    if stage.is_lease_bound() {
-        return the_lease_of_a_session_is_ended_by_its_owner(stage, ana, bo);
-    }
     let lease = ana.take("a", Mode::Upgradeable);
     for by in [None, Some("ana"), Some("bo")] {
         let tend = || LeaseCommand::all_of_its_owner(&lease.lease, by);
@@ -70,29 +65,11 @@ pub(super) fn the_lock_of_a_session_is_not_ended_by_its_id(stage: &Stage<'_>) {
     }
     let listed = stage.listed(&lease.lease).unwrap();
     assert_eq!(
-        (listed.mode, listed.binding, listed.expires_at),
-        (Mode::Upgradeable, Binding::Session, None)
+        (listed.mode, listed.binding),
+        (Mode::Upgradeable, stage.binding())
     );
+    assert_eq!(listed.expires_at.is_some(), stage.is_lease_bound());
     // The session goes on with it as if nothing had been.
     ana.try_upgrade("a").unwrap();
     ana.release("a");
-}
-
-fn the_lease_of_a_session_is_ended_by_its_owner(stage: &Stage<'_>, mut ana: Agent, mut bo: Agent) {
-    let lease = ana.take("a", Mode::Upgradeable);
-    let by_another = LeaseCommand::all_of_its_owner(&lease.lease, Some("bo"));
-    bo.all_refused(Kind::NotAllowed, by_another);
-    let listed = stage.listed(&lease.lease).unwrap();
-    assert_eq!(
-        (listed.mode, listed.binding, &listed.session),
-        (Mode::Upgradeable, Binding::Lease, ana.session())
-    );
-    let watching = ana.watch("a");
-    let [.., release] = LeaseCommand::all_of_its_owner(&lease.lease, Some("ana"));
-    bo.do_on_lease(release);
-    bo.take("a", Mode::Write);
-    // The session finds out, and takes nothing from who has it now.
-    let answer = ana.answer(watching);
-    assert!(matches!(&answer, Answer::Lost(_)), "{answer:?}");
-    assert_eq!(stage.shown(), ["bo name:a write"]);
 }

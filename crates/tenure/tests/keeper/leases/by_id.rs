@@ -3,6 +3,7 @@
 use tenure::{Class, Error, LeaseId, Mode};
 
 use super::*;
+use crate::shaky::{Shaky, passing};
 
 /// Everything that changes a lease by its id.
 async fn change(keeper: &Keeper, lease: &LeaseId, by: Option<&Owner>) -> Vec<Error> {
@@ -52,6 +53,25 @@ async fn another_owner_is_refused_and_no_owner_at_all_suffices() {
     keeper.downgrade(&lease.lease, None).await.unwrap();
     keeper.release(&lease.lease, None).await.unwrap();
     assert_idle(keeper).await;
+}
+
+#[tokio::test]
+async fn a_downgrade_by_id_whose_first_answer_was_lost_is_done() {
+    let database = Database::new().await;
+    let (store, keeper) = Shaky::over(database.keeper.store().clone()).keep();
+    let ana = session(&keeper, "ana").await;
+    let lease = lock_one(&ana, "a", Mode::Upgradeable).await;
+    keeper
+        .upgrade(&ana, &lease.lease, None, None)
+        .await
+        .unwrap();
+    store.lose_downgrade(passing());
+    let after = keeper.downgrade(&lease.lease, None).await.unwrap();
+    assert_eq!(after.mode, Mode::Upgradeable);
+    assert_eq!(held(&keeper).await, ["name:a upgradeable"]);
+    let error = keeper.downgrade(&lease.lease, None).await.unwrap_err();
+    assert_eq!(error.class(), Class::Conflict, "{error}");
+    keeper.release(&lease.lease, None).await.unwrap();
 }
 
 #[tokio::test]

@@ -33,6 +33,10 @@ impl LeaseStore for Shaky {
         passed_on!(self, "find", lease.as_str(), within => within.find(lease))
     }
 
+    fn has_guard<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, bool> {
+        self.within().has_guard(lease)
+    }
+
     fn ended<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Option<String>> {
         passed_on!(self, "ended", lease.as_str(), within => within.ended(lease))
     }
