@@ -12,11 +12,13 @@
 //! The clock counts time asleep. The state is worked out when asked for, so it is right even where the
 //! task that asks the questions (see [`probe`](super::probe)) is held up.
 
+use std::pin::pin;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tenure_files::clock;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 
 /// How often the server is asked.
@@ -45,7 +47,9 @@ pub(super) struct Standing {
     sent: AtomicU64,
     /// Whether the connection may show since when it holds.
     shown: AtomicBool,
-    lost: watch::Sender<Option<String>>,
+    /// Why it is lost, if it is. A short lock pays for nothing more.
+    lost: OnceLock<String>,
+    told: Notify,
     /// Whether the connection has ended, and why.
     over: watch::Receiver<Option<String>>,
 }
@@ -57,13 +61,14 @@ impl Standing {
             granted: clock::boot_now(),
             sent: AtomicU64::new(sent),
             shown: AtomicBool::new(false),
-            lost: watch::Sender::new(None),
+            lost: OnceLock::new(),
+            told: Notify::new(),
             over,
         }
     }
 
     pub(super) fn state(&self) -> GuardState {
-        if self.lost.borrow().is_some() {
+        if self.lost.get().is_some() {
             return GuardState::Lost;
         }
         if let Some(reason) = self.over.borrow().clone() {
@@ -99,19 +104,22 @@ impl Standing {
     /// Why it is lost, if it is.
     pub(super) fn reason(&self) -> Option<String> {
         self.state();
-        self.lost.borrow().clone()
+        self.lost.get().cloned()
     }
 
     /// Waits until it is lost, and says why.
     pub(super) async fn lost(&self) -> String {
-        let (mut lost, mut over) = (self.lost.subscribe(), self.over.clone());
+        let mut over = self.over.clone();
         loop {
+            // Before it is looked at, so that no loss is missed in between.
+            let mut told = pin!(self.told.notified());
+            told.as_mut().enable();
             if let Some(reason) = self.reason() {
                 return reason;
             }
             // The pause is for when everything else is gone with its runtime.
             tokio::select! {
-                _ = lost.changed() => {}
+                () = told => {}
                 _ = over.changed() => {}
                 () = sleep(PROBE_EVERY) => {}
             }
@@ -120,13 +128,9 @@ impl Standing {
 
     /// Notes the loss. The first reason stays.
     pub(super) fn lose(&self, reason: String) {
-        self.lost.send_if_modified(|lost| {
-            let first = lost.is_none();
-            if first {
-                *lost = Some(reason);
-            }
-            first
-        });
+        if self.lost.set(reason).is_ok() {
+            self.told.notify_waiters();
+        }
     }
 
     /// A question sent then was answered well.

@@ -211,6 +211,10 @@ impl Hold {
     }
 
     fn note_good(&self, asked: Millis, lasts: Option<Duration>) {
+        // What is lost gets no time any more, or it would be asked about for ever.
+        if matches!(*self.standing.borrow(), Standing::Lost(_)) {
+            return;
+        }
         let now = clock::now();
         let mut lease = lock(&self.lease);
         lease.heartbeat_at = now;

@@ -104,7 +104,7 @@ async fn a_good_answer_ends_the_doubt() {
 
 #[tokio::test]
 async fn a_good_answer_after_the_loss_is_too_late() {
-    for _ in 0..5 {
+    for _ in 0..20 {
         let (store, keeper) = leased();
         let ana = session(&keeper, "ana").await;
         let guard = take(&ana, "a", Mode::Write).await;
@@ -120,6 +120,10 @@ async fn a_good_answer_after_the_loss_is_too_late() {
         }
         tokio::time::sleep(late).await;
         assert_eq!(guard.state(), GuardState::Lost, "lost is final");
+        // Nor is it asked about any more, which would keep it from others.
+        let asked = store.count("renew");
+        tokio::time::sleep(TTL).await;
+        assert_eq!(store.count("renew"), asked);
         return;
     }
     panic!("this machine is too busy");
