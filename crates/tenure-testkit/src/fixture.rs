@@ -25,6 +25,12 @@ pub trait Fixture: Sync {
         2000
     }
 
+    /// How many cases of an area run at once, besides those that wait for time to pass: more than one where most of a case is
+    /// waiting for a server.
+    fn at_once(&self) -> usize {
+        1
+    }
+
     /// Lets the time of what guards of dead processes left in the store run out now, where it has a time: between the scenes of a
     /// case, and for the histories, which kill by the hundred. What really becomes of it, in its time, is what the cases show.
     fn outlive(&self, fresh: &Fresh, pids: &[u32]) {

@@ -21,6 +21,7 @@ mod tokens;
 mod upgrade;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
 
 use case::{Case, Need};
 
@@ -166,18 +167,22 @@ pub fn conformance(fixture: &dyn Fixture, area: Area) {
     let (slow, quick): (Vec<_>, Vec<_>) = possible(fixture, area)
         .into_iter()
         .partition(|case| case.slow);
-    let mut failed = std::thread::scope(|scope| {
-        let waiting: Vec<_> = slow
-            .into_iter()
-            .map(|case| scope.spawn(move || fails(fixture, area, case)))
-            .collect();
-        let quick = quick.into_iter();
-        let mut failed: Vec<_> = quick
+    let left = Mutex::new(quick.into_iter());
+    let next = || left.lock().unwrap().next();
+    let one_by_one = || -> Vec<_> {
+        let cases = std::iter::from_fn(next);
+        cases
             .filter_map(|case| fails(fixture, area, case))
-            .collect();
-        let waiting = waiting.into_iter();
-        failed.extend(waiting.filter_map(|case| case.join().unwrap()));
-        failed
+            .collect()
+    };
+    let mut failed: Vec<_> = std::thread::scope(|scope| {
+        let waiting = slow
+            .into_iter()
+            .map(|case| scope.spawn(move || Vec::from_iter(fails(fixture, area, case))));
+        let working = (0..fixture.at_once()).map(|_| scope.spawn(one_by_one));
+        let threads: Vec<_> = waiting.chain(working).collect();
+        let threads = threads.into_iter();
+        threads.flat_map(|thread| thread.join().unwrap()).collect()
     });
     failed.sort_unstable();
     assert!(

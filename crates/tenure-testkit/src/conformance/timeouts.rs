@@ -116,9 +116,7 @@ fn a_timeout_in_the_instant_of_the_grant_leaves_no_phantom(stage: &Stage<'_>) {
             let began = Instant::now();
             let wanted = bo.want_for("a", asked, wait);
             let release_after = wait * 2 * round / ROUNDS;
-            while began.elapsed() < release_after {
-                std::hint::spin_loop();
-            }
+            spin_until(began + release_after);
             if round == ROUNDS - 1 {
                 // The one round whose end is waited for, so that it is a timeout on any machine.
                 assert_eq!(bo.failed(wanted).kind, Kind::Timeout);
@@ -147,6 +145,16 @@ fn a_timeout_in_the_instant_of_the_grant_leaves_no_phantom(stage: &Stage<'_>) {
     }
 }
 
+/// Returns at an instant, as exactly as the machine can, and leaves it to others until shortly before.
+fn spin_until(instant: Instant) {
+    const SHORTLY: Duration = Duration::from_millis(1);
+    let left = instant.saturating_duration_since(Instant::now());
+    std::thread::sleep(left.saturating_sub(SHORTLY));
+    while Instant::now() < instant {
+        std::hint::spin_loop();
+    }
+}
+
 fn a_set_has_one_deadline(stage: &Stage<'_>) {
     let allowed = stage.wait_of(Duration::from_millis(400), Duration::from_secs(2));
     let [mut ana, mut cy] = stage.cast(stage.apart(), ["ana", "cy"]);
@@ -161,9 +169,7 @@ fn a_set_has_one_deadline(stage: &Stage<'_>) {
     });
     // Half of the time goes to b, so only the other half is left for c.
     stage.until_waiting("b", 1);
-    while began.elapsed() < allowed / 2 {
-        std::thread::yield_now();
-    }
+    spin_until(began + allowed / 2);
     ana.release("b");
     let error = stage.block_on(asking).unwrap().unwrap_err();
     let took = began.elapsed();

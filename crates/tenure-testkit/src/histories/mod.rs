@@ -5,6 +5,8 @@
 //! At most one request and one upgrade wait for a resource at a time, so the outcome is
 //! certain whatever order a store keeps.
 //!
+//! Several troupes play at once, each on a store of its own: most of a history is waiting for an answer.
+//!
 //! `TENURE_HISTORIES` raises their number, `TENURE_HISTORIES_SEED` repeats a run.
 
 mod model;
@@ -14,6 +16,8 @@ mod tally;
 
 use std::cell::RefCell;
 use std::hash::{BuildHasher, RandomState};
+use std::panic::resume_unwind;
+use std::thread;
 
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use proptest_state_machine::ReferenceStateMachine;
@@ -25,6 +29,9 @@ use player::Troupe;
 use tally::Tally;
 
 const STEPS: std::ops::RangeInclusive<usize> = 20..=30;
+
+/// How many troupes play at once.
+const TROUPES: u32 = 2;
 
 /// Plays the histories, prints what they met, and fails at the first that differs from the
 /// model, shrunk, with the seed that repeats it.
@@ -38,6 +45,32 @@ pub fn run(fixture: &dyn Fixture) {
     let seed = seed.unwrap_or_else(|| RandomState::new().hash_one("seed"));
     let name = fixture.name();
     tell(format!("histories: {name}: {histories} with seed {seed}"));
+    let outcomes: Vec<_> = thread::scope(|scope| {
+        let playing: Vec<_> = (0..TROUPES)
+            .map(|troupe| {
+                let share = histories / TROUPES + u32::from(troupe < histories % TROUPES);
+                let seed = seed.wrapping_add(troupe.into());
+                scope.spawn(move || play(fixture, share, seed))
+            })
+            .collect();
+        let playing = playing.into_iter();
+        playing.map(thread::ScopedJoinHandle::join).collect()
+    });
+    let mut tally = Tally::default();
+    for outcome in outcomes {
+        match outcome.unwrap_or_else(|panic| resume_unwind(panic)) {
+            Ok(met) => tally.add(&met),
+            Err(failure) => panic!(
+                "{name} differs from the model; TENURE_HISTORIES_SEED={seed} repeats it\n{failure}"
+            ),
+        }
+    }
+    tell(format!("histories: {name}:\n{tally}"));
+    tally.assert_complete(histories);
+}
+
+/// Plays so many histories, one after the other; answers what they met, or how one failed.
+fn play(fixture: &dyn Fixture, histories: u32, seed: u64) -> Result<Tally, String> {
     let config = Config {
         cases: histories,
         failure_persistence: None,
@@ -63,12 +96,8 @@ pub fn run(fixture: &dyn Fixture) {
         tally.replace(counted);
         Ok(())
     });
-    if let Err(failure) = outcome {
-        panic!("{name} differs from the model; TENURE_HISTORIES_SEED={seed} repeats it\n{failure}");
-    }
-    let tally = tally.into_inner();
-    tell(format!("histories: {name}:\n{tally}"));
-    tally.assert_complete();
+    outcome.map_err(|failure| failure.to_string())?;
+    Ok(tally.into_inner())
 }
 
 fn number(variable: &str) -> Option<u64> {

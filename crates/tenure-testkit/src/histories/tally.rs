@@ -83,6 +83,19 @@ impl Tally {
         self.histories += 1;
     }
 
+    /// Counts what another has counted as well.
+    pub(super) fn add(&mut self, other: &Tally) {
+        self.histories += other.histories;
+        self.steps += other.steps;
+        let counts = self.cells.as_flattened_mut().iter_mut();
+        for (count, more) in counts.zip(other.cells.as_flattened()) {
+            *count += more;
+        }
+        for (count, more) in self.events.iter_mut().zip(other.events) {
+            *count += more;
+        }
+    }
+
     /// The cells that decide a request; none where something else does.
     fn cells(&mut self, before: &Model, who: Who, what: What, asked: Mode) {
         let decided = matches!(
@@ -102,8 +115,9 @@ impl Tally {
         self.events[at.expect("every event is in the list")] += 1;
     }
 
-    /// Fails if anything was never met.
-    pub(super) fn assert_complete(&self) {
+    /// Fails if anything was never met, or fewer histories were played.
+    pub(super) fn assert_complete(&self, histories: u32) {
+        assert!(self.histories >= histories, "too few:\n{self}");
         let cells = self.cells.as_flattened();
         assert!(
             cells.iter().all(|count| *count > 0),

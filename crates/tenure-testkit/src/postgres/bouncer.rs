@@ -70,7 +70,7 @@ impl Bouncer {
 
     fn serving(database: &Database, settings: impl Fn(u16) -> String) -> Self {
         for _ in 0..STARTS_MAX {
-            let mut warden = Warden::hire("TERM");
+            let mut warden = Warden::hire(&std::env::temp_dir(), "TERM");
             let port = free_port();
             let file = warden.directory().join("pgbouncer.ini");
             fs::write(&file, settings(port)).unwrap();

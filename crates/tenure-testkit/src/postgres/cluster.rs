@@ -6,15 +6,17 @@
 //!
 //! It listens on a socket in its directory and on 127.0.0.1, and trusts whoever comes; the
 //! superuser is `postgres`. What is committed survives [`Stop::Crash`] on every cluster: without
-//! [`durable`](Settings::durable) nothing is synced, but the kernel keeps what was written.
+//! [`durable`](Settings::durable) nothing is synced, but the kernel keeps what was written. Such a
+//! cluster is in memory where there is room: a database is some 300 files, and tests make hundreds.
 
+use std::env;
 use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::database::Database;
-use super::programs::{USER, binaries, free_port};
+use super::programs::{USER, binaries, free_port, passing};
 use super::psql::Place;
 use super::until;
 use super::warden::Warden;
@@ -62,7 +64,7 @@ struct Template(Warden);
 
 impl Template {
     fn make() -> Self {
-        let mut template = Self(Warden::hire("QUIT"));
+        let mut template = Self(Warden::hire(&passing(), "QUIT"));
         let data = template.data();
         template.0.run(&[
             // A given time zone spares initdb the search for the machine's.
@@ -109,7 +111,12 @@ impl Cluster {
 
     fn from(template: &Template, settings: &Settings) -> Self {
         let programs = binaries();
-        let mut warden = Warden::hire("QUIT");
+        let place = if settings.durable {
+            env::temp_dir()
+        } else {
+            passing()
+        };
+        let mut warden = Warden::hire(&place, "QUIT");
         let directory = warden.directory().to_str().unwrap().to_owned();
         let data = format!("{directory}/data");
         warden.run(&["cp", "-r", "-p", &template.data(), &data]);
@@ -230,6 +237,10 @@ fn parameters(settings: &Settings, directory: &str, port: u16) -> Vec<(String, S
         ("max_connections", "300"),
         ("fsync", switch),
         ("full_page_writes", switch),
+        (
+            "max_wal_size",
+            if settings.durable { "1GB" } else { "128MB" },
+        ),
         ("listen_addresses", "127.0.0.1"),
         ("port", &port.to_string()),
         ("unix_socket_directories", directory),
@@ -242,7 +253,6 @@ fn parameters(settings: &Settings, directory: &str, port: u16) -> Vec<(String, S
 
 #[cfg(test)]
 mod tests {
-    use std::env;
     use std::io::{BufRead, BufReader, Lines};
     use std::process::{Child, ChildStdout, Command, Stdio};
     use std::thread;

@@ -1,13 +1,16 @@
-//! Where PostgreSQL's programs are, who runs them, and a port for a server.
+//! Where PostgreSQL's programs are, who runs them, and a place and a port for a server.
 //!
 //! `initdb` is looked for on the PATH, then under `/usr/lib/postgresql`, newest first; the
 //! others lie beside it.
 
 use std::env;
 use std::ffi::OsStr;
+use std::fs;
 use std::net::TcpListener;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::statvfs;
 use rustix::process::geteuid;
 
 /// Debian keeps the programs of each version here, outside the PATH.
@@ -51,6 +54,20 @@ pub(super) fn not_as_root() -> Vec<String> {
     ]
     .map(String::from)
     .to_vec()
+}
+
+/// Where what need not outlast the machine is kept: in memory, where everyone may and there is room for many servers.
+pub(super) fn passing() -> PathBuf {
+    const MEMORY: &str = "/dev/shm";
+    const EVERYONE: u32 = 0o1777;
+    const ROOM_MIN: u64 = 2 << 30;
+    let open = fs::metadata(MEMORY).is_ok_and(|found| found.mode() & EVERYONE == EVERYONE);
+    let room = statvfs(MEMORY).map_or(0, |found| found.f_bavail * found.f_frsize);
+    if open && room >= ROOM_MIN {
+        MEMORY.into()
+    } else {
+        env::temp_dir()
+    }
 }
 
 /// A port that nobody listens on, below those the kernel gives to clients: a server that is
@@ -104,7 +121,6 @@ fn find_binaries(path: &OsStr, versions: &Path) -> Result<PathBuf, String> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::os::unix::fs::symlink;
 
     use super::*;

@@ -36,14 +36,14 @@ pub(super) struct Warden {
 }
 
 impl Warden {
-    /// Makes a directory and waits for orders. `farewell` is the signal (`QUIT`, `TERM`) that
-    /// ends the server at once.
-    pub(super) fn hire(farewell: &str) -> Self {
+    /// Makes a directory in `place` and waits for orders. `farewell` is the signal (`QUIT`,
+    /// `TERM`) that ends the server at once.
+    pub(super) fn hire(place: &Path, farewell: &str) -> Self {
         let mut words = not_as_root();
         words.extend(["sh", "-c", SCRIPT, "warden"].map(String::from));
         let mut child = Command::new(&words[0])
             .args(&words[1..])
-            .arg(std::env::temp_dir())
+            .arg(place)
             .arg(farewell)
             // The servers' user may not be allowed where the tests are.
             .current_dir("/")
@@ -133,11 +133,13 @@ fn quoted(words: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::env;
+
     use super::*;
 
     #[test]
     fn a_dropped_warden_has_ended_its_server_and_removed_its_directory() {
-        let mut warden = Warden::hire("TERM");
+        let mut warden = Warden::hire(&env::temp_dir(), "TERM");
         let directory = warden.directory().to_owned();
         let pid = warden.start(&["sleep", "1000"]);
         assert!(directory.exists() && Path::new(&format!("/proc/{pid}")).exists());
@@ -147,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_server_ends_with_a_killed_warden() {
-        let mut warden = Warden::hire("TERM");
+        let mut warden = Warden::hire(&env::temp_dir(), "TERM");
         let directory = warden.directory().to_owned();
         // A shell that answers after a moment proves that the signal is set by then.
         let pid = warden.start(&["sh", "-c", "echo up; exec sleep 1000"]);
@@ -163,7 +165,7 @@ mod tests {
 
     #[test]
     fn words_reach_a_command_as_they_are() {
-        let mut warden = Warden::hire("TERM");
+        let mut warden = Warden::hire(&env::temp_dir(), "TERM");
         warden.run(&["printf", "%s|", "it's", "$HOME", "a  b", "\\n"]);
         assert_eq!(warden.log(), "it's|$HOME|a  b|\\n|");
     }
@@ -171,6 +173,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "no such thing")]
     fn a_command_that_fails_is_told_with_what_it_said() {
-        Warden::hire("TERM").run(&["sh", "-c", "echo no such thing; exit 3"]);
+        Warden::hire(&env::temp_dir(), "TERM").run(&["sh", "-c", "echo no such thing; exit 3"]);
     }
 }

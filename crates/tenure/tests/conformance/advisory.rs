@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use tenure::{Keeper, Resource};
 use tenure_postgres::{AdvisoryStore, Key};
-use tenure_testkit::postgres::{Cluster, Database};
 use tenure_testkit::{Fixture, Fresh, conformance};
+
+use crate::lookout::Lookout;
 
 struct Advisory;
 
@@ -16,7 +17,7 @@ impl Fixture for Advisory {
     }
 
     fn fresh(&self) -> Fresh {
-        let database = Cluster::shared().database();
+        let database = Lookout::new();
         Fresh {
             url: format!("advisory:{}", database.url()),
             keep: Box::new(database),
@@ -27,13 +28,17 @@ impl Fixture for Advisory {
         true
     }
 
+    fn at_once(&self) -> usize {
+        2
+    }
+
     fn histories(&self) -> u32 {
         100
     }
 
     /// The server looks every second whether who waits for a lock is still there. The connections of a process have its number.
     fn outlive(&self, fresh: &Fresh, pids: &[u32]) {
-        let database = fresh.keep.downcast_ref::<Database>();
+        let database = fresh.keep.downcast_ref::<Lookout>();
         let database = database.expect("a fresh store keeps its database");
         let names: Vec<String> = pids
             .iter()
@@ -55,8 +60,8 @@ impl Fixture for Advisory {
 
     /// Whoever waits at the server, for either key of the resource.
     fn waiters(&self, keeper: &Keeper, resource: &Resource) -> usize {
-        static LOOKOUT: OnceLock<Database> = OnceLock::new();
-        let lookout = LOOKOUT.get_or_init(|| Cluster::shared().database());
+        static ANYWHERE: OnceLock<Lookout> = OnceLock::new();
+        let lookout = ANYWHERE.get_or_init(Lookout::new);
         let url = keeper.store().url();
         let (_, name) = url
             .rsplit_once('/')

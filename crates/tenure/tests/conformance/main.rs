@@ -2,6 +2,7 @@
 
 mod advisory;
 mod file;
+mod lookout;
 mod memory;
 mod postgres;
 mod sqlite;

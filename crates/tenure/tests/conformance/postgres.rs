@@ -1,7 +1,8 @@
 //! The lease store on PostgreSQL.
 
-use tenure_testkit::postgres::{Cluster, Database};
 use tenure_testkit::{Fixture, Fresh, conformance};
+
+use crate::lookout::Lookout;
 
 struct Postgres;
 
@@ -13,11 +14,15 @@ impl Fixture for Postgres {
     /// A database of its own on the server of this process. Leases are short, so that what the dead held is soon free, and
     /// long enough that a stopped holder keeps its lock for as long as the cases look at it.
     fn fresh(&self) -> Fresh {
-        let database = Cluster::shared().database();
+        let database = Lookout::new();
         Fresh {
             url: format!("{}?lease_ttl=4s", database.url()),
             keep: Box::new(database),
         }
+    }
+
+    fn at_once(&self) -> usize {
+        2
     }
 
     fn histories(&self) -> u32 {
@@ -44,8 +49,8 @@ impl Fixture for Postgres {
     }
 }
 
-fn database(fresh: &Fresh) -> &Database {
-    let database = fresh.keep.downcast_ref::<Database>();
+fn database(fresh: &Fresh) -> &Lookout {
+    let database = fresh.keep.downcast_ref::<Lookout>();
     database.expect("a fresh store keeps its database")
 }
 
