@@ -2,7 +2,7 @@
 //!
 //! # The keys of a resource
 //!
-//! All are of 64 bits, made of its name: the *turn*, the *intent* and the *door*. Each is a [`Guard`] on a
+//! All are of 64 bits, made of its name: the *turn*, the *intent* and the *door*. Each is a [`Guard`](super::Guard) on a
 //! connection of its own, and they are taken in this order.
 //!
 //! | mode | turn, while it waits | intent | door |
