@@ -99,6 +99,35 @@ async fn a_waiter_whose_process_is_gone_is_passed_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_offered_to_who_died_or_ran_out_of_time_in_line() {
+    let scene = Scene::new().await;
+    let first = "INSERT INTO tenure.processes VALUES ('other', clock_timestamp(), 1, 'h') \
+                 ON CONFLICT (process) DO UPDATE SET seen_at = clock_timestamp(); \
+                 INSERT INTO tenure.waiters (lock_id, resource, want, mode, session, holder_session, process, owner, \
+                 since, ttl_ms, pid, host, command) VALUES ('first', 'name:a', 'lease', 'write', 's', 's', 'other', \
+                 'o', now(), 30000, 1, 'h', 'c'); UPDATE tenure.resources SET alone = NULL";
+    for over in [
+        "UPDATE tenure.processes SET seen_at = seen_at - interval '20 seconds' WHERE process = 'other'",
+        "UPDATE tenure.waiters SET deadline = clock_timestamp() WHERE lock_id = 'first'",
+    ] {
+        let held = take(&scene.store, "a").await;
+        scene.database.psql(first);
+        let mine = request("a", Mode::Write, PATIENCE);
+        let waiting = scene.store.acquire(&mine);
+        let release = async {
+            until("it waits behind the first", || scene.waiting() == 2).await;
+            scene.database.psql(over);
+            scene.store.release(&held.lease).await.unwrap();
+        };
+        let (granted, ()) = tokio::join!(waiting, release);
+        assert_eq!(granted.unwrap().lease, mine.lease);
+        let offered = "SELECT count(*) FROM tenure.audit WHERE lock_id = 'first'";
+        assert_eq!(scene.database.psql(offered), "0", "{over}");
+        scene.store.release(&mine.lease).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn readers_enter_together_and_no_reader_overtakes_a_writer() {
     let scene = Scene::new().await;
     let store = Arc::new(open(&scene.database.url()).await.unwrap());
