@@ -14,6 +14,7 @@
 //!
 //! An answer to 3 that is lost is asked for again: a key that is the asker's own by then was taken by this very call.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tenure_core::leases::{KeyState, Keyed};
@@ -21,6 +22,7 @@ use tenure_core::{Error, LeaseId, Result, SessionId, Timestamp};
 use tokio_postgres::Row;
 
 use super::inner::Inner;
+use super::owed::carry;
 use super::row::{LeaseRow, column, leases, parsed, text, time};
 use super::sql::{Asked, Flush, values};
 
@@ -83,7 +85,23 @@ fn spelled(leases: &[LeaseId]) -> Result<String> {
 }
 
 impl Inner {
-    pub(super) async fn take_key(&self, keyed: &Keyed) -> Result<KeyState> {
+    /// Takes a key. Dropped half-way it comes to its end, and the key is given up: a delete that came before the commit
+    /// would not see it.
+    pub(super) async fn ask_under_key(&self, keyed: &Keyed) -> Result<KeyState> {
+        let (store, keyed) = (self.arc()?, keyed.clone());
+        let undo = {
+            let (store, keyed) = (Arc::clone(&store), keyed.clone());
+            move |taken| async move {
+                if matches!(taken, Ok(KeyState::Yours) | Err(_)) {
+                    // One that cannot be given up now ends with its session.
+                    drop(store.drop_key(&keyed).await);
+                }
+            }
+        };
+        carry(self, async move { store.take_key(&keyed).await }, undo).await
+    }
+
+    async fn take_key(&self, keyed: &Keyed) -> Result<KeyState> {
         self.stays.keep(&self.ear, &keyed.asker.session).await?;
         let asked = AtomicBool::new(false);
         let take = || self.take_key_once(keyed, asked.swap(true, Ordering::Relaxed));

@@ -81,7 +81,7 @@ impl LeaseStore for PostgresStore {
     }
 
     fn begin_key<'a>(&'a self, keyed: &'a Keyed) -> Reply<'a, KeyState> {
-        Box::pin(self.inner.take_key(keyed))
+        Box::pin(self.inner.ask_under_key(keyed))
     }
 
     fn forget_key<'a>(&'a self, keyed: &'a Keyed) -> Reply<'a, ()> {
