@@ -5,7 +5,7 @@ use std::time::Duration;
 use tenure_core::leases::{KeyState, Keyed, Recovery};
 use tenure_core::{IdempotenceKey, Mode, Owner, Store};
 
-use crate::scene::{PATIENCE, SHORT, Scene, asker, open, request, take, timed};
+use crate::scene::{PATIENCE, SHORT, Scene, asker, open, request, take, timed, until};
 
 fn keyed(key: &str) -> Keyed {
     Keyed {
@@ -113,6 +113,43 @@ async fn two_that_take_over_a_key_at_once_do_not_both_have_it() {
         let states = [one.unwrap(), two.unwrap()];
         let mine = states.iter().filter(|state| **state == KeyState::Yours);
         assert_eq!(mine.count(), 1, "{round}: {states:?}");
+    }
+}
+
+/// Holds up the commit of whoever takes a key, for as long as another session has the lock it asks for.
+const SLOW_COMMIT: &str = "\
+    CREATE FUNCTION public.wait_for_it() RETURNS trigger LANGUAGE plpgsql AS \
+    'BEGIN PERFORM pg_catalog.pg_advisory_xact_lock(17686); RETURN NULL; END'; \
+    CREATE CONSTRAINT TRIGGER slow AFTER INSERT OR UPDATE ON tenure.keys \
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.wait_for_it()";
+
+/// Whoever gives the key up at once does not see it yet; nor may it stay when the commit comes after that.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_whose_asking_is_dropped_in_its_commit_is_given_up() {
+    let scene = Scene::new().await;
+    scene.database.psql(SLOW_COMMIT);
+    let mut barrier = scene.database.session();
+    let count = |sql: &str| scene.database.psql(&format!("SELECT count(*) FROM {sql}"));
+    let in_commit = "pg_locks WHERE locktype = 'advisory' AND objid = 17686 AND NOT granted";
+    for taken_over in [false, true] {
+        let key = keyed("k");
+        if taken_over {
+            let dead = keyed("k");
+            let state = scene.leases().begin_key(&dead).await.unwrap();
+            assert_eq!(state, KeyState::Yours);
+            scene
+                .database
+                .psql("UPDATE tenure.keys SET process = 'gone'");
+        }
+        barrier.run("SELECT pg_advisory_lock(17686)");
+        tokio::select! {
+            state = scene.leases().begin_key(&key) => panic!("without its commit: {state:?}"),
+            () = until("it commits", || count(in_commit) == "1") => {}
+        }
+        assert_eq!(count("tenure.keys"), if taken_over { "1" } else { "0" });
+        barrier.run("SELECT pg_advisory_unlock(17686)");
+        until("its commit is over", || count(in_commit) == "0").await;
+        until("nobody has the key", || count("tenure.keys") == "0").await;
     }
 }
 
