@@ -5,9 +5,13 @@
 //! them, with the key they were asked under: after a crash either all have their time and the key names them, or none
 //! has and they run out. Asked again because the answer was lost, it does the same once more.
 //!
+//! Dropped in its commit it comes to its end, and the key is given up after that: its guards release what nobody was told
+//! of, and whoever asks again under the key must not find leases that are over.
+//!
 //! The rows of the resources are locked in the order of their names, so two sets that share some never wait for each
 //! other; the row of the key comes after them, and who takes a key locks nothing else.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_core::decide::{Ask, Outcome};
@@ -17,6 +21,7 @@ use tenure_core::{Lease, LeaseId, Result};
 use super::change::Newcomer;
 use super::inner::Inner;
 use super::keys;
+use super::owed::carry;
 use super::row::millis;
 use super::sql::{Asked, values};
 use super::step::Step;
@@ -31,7 +36,21 @@ impl Inner {
         ttl: Duration,
         keyed: Option<&Keyed>,
     ) -> Result<Vec<Lease>> {
-        self.retrying(|| self.bind_once(leases, ttl, keyed)).await
+        let (store, keyed, leases) = (self.arc()?, keyed.cloned(), leases.to_vec());
+        let undo = {
+            let (store, keyed, leases) = (Arc::clone(&store), keyed.clone(), leases.clone());
+            move |_| async move {
+                if let Some(keyed) = keyed {
+                    // What cannot be given up now is forgotten after a day.
+                    drop(store.drop_key(&keyed, Some(&leases)).await);
+                }
+            }
+        };
+        let work = async move {
+            let bind = || store.bind_once(&leases, ttl, keyed.as_ref());
+            store.retrying(bind).await
+        };
+        carry(self, work, undo).await
     }
 
     async fn bind_once(

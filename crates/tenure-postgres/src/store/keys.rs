@@ -94,7 +94,7 @@ impl Inner {
             move |taken| async move {
                 if matches!(taken, Ok(KeyState::Yours) | Err(_)) {
                     // One that cannot be given up now ends with its session.
-                    drop(store.drop_key(&keyed).await);
+                    drop(store.drop_key(&keyed, None).await);
                 }
             }
         };
@@ -175,14 +175,17 @@ impl Inner {
         }
     }
 
-    pub(super) async fn drop_key(&self, keyed: &Keyed) -> Result<()> {
+    /// Gives up a key: one that is still asked for, or one that stands for these leases.
+    pub(super) async fn drop_key(&self, keyed: &Keyed, leases: Option<&[LeaseId]>) -> Result<()> {
         const DELETE: &str = "DELETE FROM tenure.keys \
-            WHERE owner = $1 AND key = $2 AND session = $3 AND leases IS NULL";
+            WHERE owner = $1 AND key = $2 AND session = $3 AND leases IS NOT DISTINCT FROM $4";
+        let named = leases.map(spelled).transpose()?;
         let drop_once = || async {
             let row = values![
                 keyed.owner.as_str(),
                 keyed.key.as_str(),
                 keyed.asker.session.as_str(),
+                named.as_deref(),
             ];
             self.lend()
                 .await?

@@ -85,7 +85,7 @@ impl LeaseStore for PostgresStore {
     }
 
     fn forget_key<'a>(&'a self, keyed: &'a Keyed) -> Reply<'a, ()> {
-        Box::pin(self.inner.drop_key(keyed))
+        Box::pin(self.inner.drop_key(keyed, None))
     }
 
     fn extend<'a>(&'a self, lease: &'a LeaseId, ttl: Option<Duration>) -> Reply<'a, Lease> {

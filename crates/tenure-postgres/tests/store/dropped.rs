@@ -42,15 +42,10 @@ async fn drop_in_wait<T>(n: usize, moment: Moment, future: impl Future<Output = 
 }
 
 impl Scene {
-    fn count(&self, table: &str) -> String {
-        self.database
-            .psql(&format!("SELECT count(*) FROM tenure.{table}"))
-    }
-
     /// Waits until nobody holds and nobody waits, and a newcomer is granted by the empty case.
     async fn until_free(&self) {
         until("nobody holds and nobody waits", || {
-            self.count("dal_locks") == "0" && self.count("waiters") == "0"
+            self.count("tenure.dal_locks") == "0" && self.count("tenure.waiters") == "0"
         })
         .await;
         let free = request("a", Mode::Write, PATIENCE);
@@ -120,7 +115,7 @@ async fn an_acquire_of_what_is_held_dropped_at_every_await_point_leaves_nothing(
             // It is released as soon as the other waits, so that it is dropped in every state, granted too.
             let release = async {
                 until("it waits, or gave up", || {
-                    ended.load(Ordering::Relaxed) || scene.count("waiters") == "1"
+                    ended.load(Ordering::Relaxed) || scene.count("tenure.waiters") == "1"
                 })
                 .await;
                 scene.store.release(&held.lease).await.unwrap();
@@ -196,7 +191,8 @@ async fn an_upgrade_dropped_at_every_await_point_leaves_the_lease_as_it_was() {
                     break;
                 }
                 until("nobody waits, and it is upgradeable", || {
-                    scene.count("waiters") == "0" && scene.database.psql(&mode) == "upgradeable"
+                    scene.count("tenure.waiters") == "0"
+                        && scene.database.psql(&mode) == "upgradeable"
                 })
                 .await;
                 scene.store.release(&lease.lease).await.unwrap();

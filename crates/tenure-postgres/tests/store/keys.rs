@@ -123,14 +123,15 @@ const SLOW_COMMIT: &str = "\
     CREATE CONSTRAINT TRIGGER slow AFTER INSERT OR UPDATE ON tenure.keys \
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.wait_for_it()";
 
+const IN_COMMIT: &str =
+    "pg_catalog.pg_locks WHERE locktype = 'advisory' AND objid = 17686 AND NOT granted";
+
 /// Whoever gives the key up at once does not see it yet; nor may it stay when the commit comes after that.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_whose_asking_is_dropped_in_its_commit_is_given_up() {
     let scene = Scene::new().await;
     scene.database.psql(SLOW_COMMIT);
     let mut barrier = scene.database.session();
-    let count = |sql: &str| scene.database.psql(&format!("SELECT count(*) FROM {sql}"));
-    let in_commit = "pg_locks WHERE locktype = 'advisory' AND objid = 17686 AND NOT granted";
     for taken_over in [false, true] {
         let key = keyed("k");
         if taken_over {
@@ -144,13 +145,45 @@ async fn a_key_whose_asking_is_dropped_in_its_commit_is_given_up() {
         barrier.run("SELECT pg_advisory_lock(17686)");
         tokio::select! {
             state = scene.leases().begin_key(&key) => panic!("without its commit: {state:?}"),
-            () = until("it commits", || count(in_commit) == "1") => {}
+            () = until("it commits", || scene.count(IN_COMMIT) == "1") => {}
         }
-        assert_eq!(count("tenure.keys"), if taken_over { "1" } else { "0" });
+        assert_eq!(
+            scene.count("tenure.keys"),
+            if taken_over { "1" } else { "0" }
+        );
         barrier.run("SELECT pg_advisory_unlock(17686)");
-        until("its commit is over", || count(in_commit) == "0").await;
-        until("nobody has the key", || count("tenure.keys") == "0").await;
+        until("its commit is over", || scene.count(IN_COMMIT) == "0").await;
+        until("nobody has the key", || scene.count("tenure.keys") == "0").await;
     }
+}
+
+/// Its guards end what was bound. The key must not stand for that.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_whose_leases_are_dropped_in_the_commit_of_their_time_is_given_up() {
+    let scene = Scene::new().await;
+    let key = keyed("k");
+    let state = scene.leases().begin_key(&key).await.unwrap();
+    assert_eq!(state, KeyState::Yours);
+    let lease = take(&scene.store, "a").await;
+    scene.database.psql(SLOW_COMMIT);
+    let mut barrier = scene.database.session();
+    barrier.run("SELECT pg_advisory_lock(17686)");
+    let ids = [lease.lease.clone()];
+    tokio::select! {
+        bound = scene.leases().bind(&ids, Duration::from_secs(60), Some(&key)) => panic!("{bound:?}"),
+        () = until("it commits", || scene.count(IN_COMMIT) == "1") => {}
+    }
+    // As a request that is dropped does.
+    let (release, forget) = (
+        scene.store.release(&lease.lease),
+        scene.leases().forget_key(&key),
+    );
+    let go_on = async { barrier.run("SELECT pg_advisory_unlock(17686)") };
+    let (released, forgot, _) = tokio::join!(release, forget, go_on);
+    released.unwrap();
+    forgot.unwrap();
+    until("nobody has the key", || scene.count("tenure.keys") == "0").await;
+    assert_eq!(scene.count("tenure.dal_locks"), "0");
 }
 
 #[tokio::test(flavor = "multi_thread")]

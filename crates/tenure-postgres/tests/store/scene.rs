@@ -43,8 +43,12 @@ impl Scene {
 
     /// How many wait, whoever asks.
     pub fn waiting(&self) -> usize {
-        let count = self.database.psql("SELECT count(*) FROM tenure.waiters");
-        count.parse().unwrap()
+        self.count("tenure.waiters").parse().unwrap()
+    }
+
+    /// How many rows there are of a table, as psql tells it.
+    pub fn count(&self, rows: &str) -> String {
+        self.database.psql(&format!("SELECT count(*) FROM {rows}"))
     }
 }
 
