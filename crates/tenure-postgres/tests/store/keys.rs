@@ -1,6 +1,6 @@
 //! Keys and claims of processes that are not seen any more.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tenure_core::leases::{KeyState, Keyed, Recovery};
 use tenure_core::{IdempotenceKey, Mode, Owner, Store};
@@ -16,9 +16,23 @@ fn keyed(key: &str) -> Keyed {
     }
 }
 
-/// As if nothing had been heard of any process for a minute.
-const SILENCE: &str =
-    "UPDATE tenure.processes SET seen_at = clock_timestamp() - interval '1 minute'";
+/// Does something as if nothing had been heard of any process for a minute. They live, and are heard of every few
+/// seconds: so it is said again and again.
+async fn in_silence<T>(scene: &Scene, future: impl Future<Output = T>) -> T {
+    const SILENCE: &str =
+        "UPDATE tenure.processes SET seen_at = clock_timestamp() - interval '1 minute'";
+    let silence = async {
+        loop {
+            scene.database.psql(SILENCE);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::select! {
+        biased;
+        () = silence => unreachable!("it has no end"),
+        done = future => done,
+    }
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_is_taken_over_only_when_its_asker_is_not_seen_any_more() {
@@ -30,8 +44,13 @@ async fn a_key_is_taken_over_only_when_its_asker_is_not_seen_any_more() {
     let leases = other.leases().unwrap();
     let taken = leases.begin_key(&second).await.unwrap();
     assert_eq!(taken, KeyState::Taken(first.asker.session.clone()));
-    scene.database.psql(SILENCE);
-    assert_eq!(leases.begin_key(&second).await.unwrap(), KeyState::Yours);
+    in_silence(&scene, async {
+        let deadline = Instant::now() + PATIENCE;
+        while leases.begin_key(&second).await.unwrap() != KeyState::Yours {
+            assert!(Instant::now() < deadline, "it was never taken over");
+        }
+    })
+    .await;
     // The first was silent for too long: it cannot complete what is another's.
     let lease = take(&scene.store, "a").await;
     let bound = scene.leases().bind(
@@ -123,8 +142,9 @@ const SLOW_COMMIT: &str = "\
     CREATE CONSTRAINT TRIGGER slow AFTER INSERT OR UPDATE ON tenure.keys \
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.wait_for_it()";
 
-const IN_COMMIT: &str =
-    "pg_catalog.pg_locks WHERE locktype = 'advisory' AND objid = 17686 AND NOT granted";
+const IN_COMMIT: &str = "pg_catalog.pg_locks AS l JOIN pg_catalog.pg_database AS d ON d.oid = l.database \
+    WHERE d.datname = pg_catalog.current_database() \
+    AND l.locktype = 'advisory' AND l.objid = 17686 AND NOT l.granted";
 
 /// Whoever gives the key up at once does not see it yet; nor may it stay when the commit comes after that.
 #[tokio::test(flavor = "multi_thread")]
@@ -211,11 +231,13 @@ async fn a_claim_ends_with_its_session_and_with_its_process() {
         assert!(!stale.recovered, "{stale:?}");
         let asked = request("a", Mode::Read, SHORT);
         assert!(scene.store.try_acquire(&asked).await.unwrap().is_none());
-        match by_silence {
-            true => drop(scene.database.psql(SILENCE)),
-            false => worker.end_session(&job.session),
-        }
-        let (taken, waited) = timed(take(&scene.store, "a")).await;
+        let (taken, waited) = match by_silence {
+            true => in_silence(&scene, timed(take(&scene.store, "a"))).await,
+            false => {
+                worker.end_session(&job.session);
+                timed(take(&scene.store, "a")).await
+            }
+        };
         // At once: a process is believed for three times as long.
         assert!(waited < PATIENCE / 3, "{waited:?}");
         scene.store.release(&taken.lease).await.unwrap();
