@@ -35,13 +35,11 @@ async fn without_second_answer<T>(
     barrier.run("BEGIN");
     barrier.run(&format!("LOCK TABLE tenure.{table} IN SHARE MODE"));
     let lose = async {
-        until("it is held up", || {
-            scene
-                .database
-                .psql("SELECT count(*) FROM pg_locks WHERE NOT granted")
-                == "1"
-        })
-        .await;
+        let held_up = format!(
+            "pg_locks WHERE NOT granted AND relation = 'tenure.{table}'::regclass \
+             AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+        );
+        until("it is held up", || scene.count(&held_up) == "1").await;
         proxy.pause_answers();
         barrier.run("COMMIT");
         until("it is done at the server", || {

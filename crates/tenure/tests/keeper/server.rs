@@ -51,7 +51,8 @@ async fn a_guard_whose_downgrade_was_done_unheard_is_not_write_while_readers_are
     barrier.run("LOCK TABLE tenure.audit IN SHARE MODE");
     let lost = async {
         let held_up = "SELECT count(*) > 0 FROM pg_locks WHERE NOT granted \
-                       AND relation = 'tenure.audit'::regclass";
+                       AND relation = 'tenure.audit'::regclass AND database = \
+                       (SELECT oid FROM pg_database WHERE datname = current_database())";
         until(&database, held_up).await;
         proxy.pause_answers();
         barrier.run("COMMIT");
