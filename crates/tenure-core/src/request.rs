@@ -6,7 +6,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::decide::Millis;
-use crate::{LeaseId, Mode, Owner, Resource, SessionId, Timestamp};
+use crate::{
+    Binding, Lease, LeaseId, LeaseState, Mode, Owner, Resource, SessionId, Timestamp, Token,
+};
 
 /// The longest purpose, in bytes.
 pub const PURPOSE_BYTES_MAX: usize = 500;
@@ -54,6 +56,31 @@ pub struct Request {
     pub capacity: Option<u32>,
 }
 
+impl Request {
+    /// The lease it becomes, held from `at` on by its session.
+    pub fn granted(&self, token: Token, at: Timestamp) -> Lease {
+        let asker = &self.asker;
+        Lease {
+            lease: self.lease.clone(),
+            resource: self.resource.clone(),
+            mode: self.mode,
+            owner: asker.owner.clone(),
+            session: asker.session.clone(),
+            token,
+            acquired_at: at,
+            expires_at: None,
+            heartbeat_at: at,
+            binding: Binding::Session,
+            state: LeaseState::Held,
+            pid: asker.pid,
+            host: asker.host.clone(),
+            command: asker.command.clone(),
+            purpose: self.purpose.clone(),
+            metadata: self.metadata.clone(),
+        }
+    }
+}
+
 /// An upgrade that may have to wait.
 #[derive(Debug, Clone)]
 pub struct UpgradeRequest {
@@ -65,6 +92,17 @@ pub struct UpgradeRequest {
     pub deadline: Option<Timestamp>,
     /// The same on the clock that decides; see [`Request::until`].
     pub until: Option<Millis>,
+}
+
+/// Who asks, if what it asks for may be granted or queued.
+#[derive(Debug, Clone, Copy)]
+pub enum Newcomer<'a> {
+    /// For a new lease.
+    Lease(&'a Request),
+    /// For an upgrade.
+    Upgrade(&'a UpgradeRequest),
+    /// Nobody new.
+    None,
 }
 
 /// What is wrong with a purpose or metadata from outside.

@@ -98,6 +98,41 @@ pub struct Examined {
     pub remedy: Option<String>,
 }
 
+/// What was found in one place; bad if something is to be done about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    text: String,
+    remedy: Option<String>,
+}
+
+impl Found {
+    /// It is as it should be.
+    pub fn good(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            remedy: None,
+        }
+    }
+
+    /// It is not, and this is to be done.
+    pub fn bad(text: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            remedy: Some(remedy.into()),
+        }
+    }
+
+    /// As it is told of what was looked at.
+    pub fn of(self, name: &'static str) -> Examined {
+        Examined {
+            name,
+            good: self.remedy.is_none(),
+            text: self.text,
+            remedy: self.remedy,
+        }
+    }
+}
+
 /// Where leases live.
 ///
 /// A store applies [`decide`](crate::decide::decide) or the kernel's locks to single

@@ -1,7 +1,7 @@
 //! What is asked of a resource, and how that ends.
 
 use super::Millis;
-use crate::{LeaseId, Mode, SessionId};
+use crate::{Error, LeaseId, Mode, Place, SessionId};
 
 /// Whether a request waits, and until when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -146,4 +146,30 @@ pub enum Refusal {
     Revoked,
     /// The lease ends with its session and has no time to renew.
     NotLeaseBound,
+}
+
+impl Refusal {
+    /// As whoever wanted to change the mode of a lease is told of it.
+    pub fn of_mode(self, lease: &LeaseId, place: Box<Place>) -> Error {
+        let conflict = |expected: &str, actual: &str| Error::Conflict {
+            place,
+            expected: expected.into(),
+            actual: actual.into(),
+        };
+        let over = |reason: &str| Error::LeaseOver {
+            lease: lease.clone(),
+            reason: reason.into(),
+        };
+        match self {
+            Refusal::NotUpgradeable => conflict("an upgradeable lease", "read"),
+            Refusal::AlreadyWrite => conflict("an upgradeable lease", "write"),
+            Refusal::NeverUpgraded => conflict("an upgraded lease", "as it was taken"),
+            Refusal::Reentry => conflict("one upgrade at a time", "being upgraded already"),
+            Refusal::Expired => over("its time is over; renew it first, if nobody took over"),
+            Refusal::Revoked => over("it is being taken away by break"),
+            Refusal::NotHeld | Refusal::NotWaiting | Refusal::NotLeaseBound => {
+                over("it is not held in this store")
+            }
+        }
+    }
 }

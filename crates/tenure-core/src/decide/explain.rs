@@ -1,7 +1,8 @@
 //! Why someone waits, in words: so that every store says the same.
 
 use super::state::{Holder, Standing, State, Waiter, Want};
-use crate::{LeaseId, Owner};
+use crate::store::Waiting;
+use crate::{LeaseId, Owner, Resource, Timestamp};
 
 /// One waiter as a listing shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,6 +15,29 @@ pub struct Explained<'a> {
     pub blocked_by: Vec<LeaseId>,
     /// Why it is not granted now, in words.
     pub reason: String,
+}
+
+impl Explained<'_> {
+    /// As a listing shows it: who waits for what, since when and until when, is the store's to know.
+    pub fn listed(
+        self,
+        resource: &Resource,
+        owner: &Owner,
+        since: Timestamp,
+        deadline: Option<Timestamp>,
+    ) -> Waiting {
+        Waiting {
+            waiter: self.waiter.lease.clone(),
+            resource: resource.clone(),
+            mode: self.waiter.want.mode(),
+            owner: owner.clone(),
+            since,
+            deadline,
+            position: self.position,
+            reason: self.reason,
+            blocked_by: self.blocked_by,
+        }
+    }
 }
 
 /// Explains the whole line, in the order in which it is served. `owner_of` names the owner

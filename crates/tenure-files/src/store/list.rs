@@ -3,14 +3,11 @@
 use std::fs;
 use std::io;
 
-use tenure_core::{Error, Lease, Listing, Query, Resource, Result};
+use tenure_core::{Cursor, Error, Lease, Listing, Query, Resource, Result};
 
 use super::FileStore;
 use super::names::{self, Named};
 use crate::lockfile::{self, Record};
-
-/// The size of a page if none is asked for.
-const PAGE: usize = 1000;
 
 /// A lock file that may hold what is asked for.
 enum Found {
@@ -22,7 +19,7 @@ enum Found {
 
 impl FileStore {
     pub(super) fn list_now(&self, query: &Query) -> Result<Listing> {
-        let limit = query.limit.unwrap_or(PAGE).max(1);
+        let limit = query.limit();
         let mut held: Vec<Lease> = Vec::new();
         let mut next = None;
         for (_, found) in self.find(query)? {
@@ -30,12 +27,12 @@ impl FileStore {
                 Found::Name(name) => self.look_at(&name, query)?,
                 Found::Seen(leases) => leases,
             };
-            leases.sort_by_key(cursor);
+            leases.sort_by_cached_key(at);
             held.extend(leases);
             // Files are sorted like the cursors, so a full page is complete.
             if held.len() > limit {
                 held.truncate(limit);
-                next = held.last().map(cursor);
+                next = held.last().map(|last| at(last).spelled());
                 break;
             }
         }
@@ -67,7 +64,7 @@ impl FileStore {
             return Ok(vec![(resource.to_string(), Found::Name(name))]);
         }
         let prefix = query.prefix.as_deref().unwrap_or("");
-        let after = query.after.as_deref().map_or("", resource_in);
+        let after = Cursor::of(query.after.as_deref()).resource;
         let entries = match fs::read_dir(&self.locks) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -82,7 +79,7 @@ impl FileStore {
             match names::read(&name) {
                 Some(Named::Resource(resource)) => {
                     let key = String::from(resource);
-                    if key.starts_with(prefix) && key.as_str() >= after {
+                    if key.starts_with(prefix) && key >= after {
                         found.push((key, Found::Name(name)));
                     }
                 }
@@ -103,21 +100,13 @@ impl FileStore {
 fn asked_for(lease: &Lease, query: &Query) -> bool {
     let resource = |wanted: &Resource| lease.resource == *wanted;
     let prefix = |prefix: &String| lease.resource.as_str().starts_with(prefix.as_str());
-    let owner = |owner: &tenure_core::Owner| lease.owner == *owner;
-    let after = |after: &String| cursor(lease) > *after;
     query.resource.as_ref().is_none_or(resource)
         && query.prefix.as_ref().is_none_or(prefix)
-        && query.owner.as_ref().is_none_or(owner)
-        && query.after.as_ref().is_none_or(after)
+        && query.wants(&lease.owner)
+        && at(lease) > Cursor::of(query.after.as_deref())
 }
 
-/// Where a lease stands in the list. A blank sorts before everything a resource can hold.
-fn cursor(lease: &Lease) -> String {
-    format!("{} {}", lease.resource, lease.lease)
-}
-
-fn resource_in(cursor: &str) -> &str {
-    cursor
-        .split_once(' ')
-        .map_or(cursor, |(resource, _)| resource)
+/// Where a lease stands in the list.
+fn at(lease: &Lease) -> Cursor {
+    Cursor::at(&lease.resource, &lease.lease)
 }

@@ -20,9 +20,10 @@
 use std::sync::Arc;
 
 use tenure_core::decide::{Ask, Millis, Outcome, Refusal, Wait};
+use tenure_core::request::Newcomer;
 use tenure_core::{Error, Lease, Request, Result};
 
-use super::change::{Newcomer, begin};
+use super::change::begin;
 use super::inner::Inner;
 use super::load::{Line, Loaded};
 use super::moment::Moment;
@@ -147,12 +148,7 @@ impl Inner {
         let Some(row) = row else { return Ok(None) };
         let moment = Moment::from(column::<std::time::SystemTime>(&row, 1)?);
         let expires = moment.now().saturating_add(ttl);
-        Ok(Some(begin(
-            request,
-            token(&row, 0)?,
-            &moment,
-            Some(expires),
-        )))
+        Ok(Some(begin(request, token(&row, 0)?, &moment, expires)))
     }
 
     /// Asks in a step. What this process itself is about to take back is in nobody's way.

@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tenure_core::audit::Action;
 use tenure_core::decide::{Ask, Outcome};
+use tenure_core::request::Newcomer;
 use tenure_core::{Lease, LeaseId, Owner, Result};
 
-use super::change::Newcomer;
 use super::inner::Inner;
 use super::sql::{Asked, values};
 use super::step::Step;

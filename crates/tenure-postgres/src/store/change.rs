@@ -9,28 +9,16 @@
 use std::time::Duration;
 
 use tenure_core::audit::Action;
-use tenure_core::decide::{Bound, Change, End, Holder, Life, Standing, Waiter};
+use tenure_core::decide::{Bound, Change, End, Holder, Life, Millis, Standing, Waiter};
 use tenure_core::leases::grace;
-use tenure_core::{
-    Binding, Error, Lease, LeaseId, LeaseState, Mode, Request, Result, Token, UpgradeRequest,
-};
+use tenure_core::request::Newcomer;
+use tenure_core::{Binding, Error, Lease, LeaseId, LeaseState, Mode, Request, Result, Token};
 
 use super::audit;
 use super::moment::{Moment, shown, written};
 use super::row::{LeaseRow, millis, signed};
 use super::sql::{Asked, values};
 use super::step::Step;
-
-/// Who asks, if what it asks for may be granted or queued.
-#[derive(Clone, Copy)]
-pub(super) enum Newcomer<'a> {
-    /// For a new lease.
-    Lease(&'a Request),
-    /// For an upgrade.
-    Upgrade(&'a UpgradeRequest),
-    /// Nobody new.
-    None,
-}
 
 impl Step<'_> {
     /// Notes changes, to be written with the commit. The lease that was granted to the newcomer, if one was.
@@ -80,7 +68,7 @@ impl Step<'_> {
         let token = self.token_for(request.mode)?;
         let ttl = self.store.ttl();
         let expires = self.moment.now().saturating_add(millis(ttl));
-        let lease = begin(request, token, &self.moment, Some(expires));
+        let lease = begin(request, token, &self.moment, expires);
         self.add(Asked::new(
             INSERT,
             values![
@@ -346,30 +334,11 @@ fn binds(changes: &[Change], id: &LeaseId) -> bool {
     changes.iter().any(is)
 }
 
-/// The lease of a request, granted now.
-pub(super) fn begin(
-    request: &Request,
-    token: Token,
-    moment: &Moment,
-    expires: Option<tenure_core::decide::Millis>,
-) -> Lease {
-    let asker = &request.asker;
+/// The lease of a request, granted now, with its time.
+pub(super) fn begin(request: &Request, token: Token, moment: &Moment, expires: Millis) -> Lease {
     Lease {
-        lease: request.lease.clone(),
-        resource: request.resource.clone(),
-        mode: request.mode,
-        owner: asker.owner.clone(),
-        session: asker.session.clone(),
-        token,
-        acquired_at: moment.wall(),
-        expires_at: expires.map(shown),
-        heartbeat_at: moment.wall(),
+        expires_at: Some(shown(expires)),
         binding: Binding::Lease,
-        state: LeaseState::Held,
-        pid: asker.pid,
-        host: asker.host.clone(),
-        command: asker.command.clone(),
-        purpose: request.purpose.clone(),
-        metadata: request.metadata.clone(),
+        ..request.granted(token, moment.wall())
     }
 }

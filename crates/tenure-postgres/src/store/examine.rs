@@ -5,6 +5,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
+use tenure_core::store::Found;
 use tenure_core::{Error, Examined, Result, duration};
 use tokio_postgres::Row;
 
@@ -66,12 +67,7 @@ impl Inner {
         let told = found.into_iter().map(|(name, found)| {
             let cannot_look = |error: Error| Found::bad(error.to_string(), error.remedy());
             let found = found.unwrap_or_else(cannot_look);
-            Examined {
-                name,
-                good: found.remedy.is_none(),
-                text: found.text,
-                remedy: found.remedy,
-            }
+            found.of(name)
         });
         told.collect()
     }
@@ -260,28 +256,6 @@ impl Inner {
             told.push_str(" (`tenure recover --dry-run` says which may be recovered)");
         }
         Ok(Found::good(told))
-    }
-}
-
-/// What was found in one place; bad if something is to be done about it.
-struct Found {
-    text: String,
-    remedy: Option<String>,
-}
-
-impl Found {
-    fn good(text: impl Into<String>) -> Self {
-        Self {
-            text: text.into(),
-            remedy: None,
-        }
-    }
-
-    fn bad(text: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self {
-            text: text.into(),
-            remedy: Some(remedy.into()),
-        }
     }
 }
 

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tenure_core::decide::{Life, explain};
-use tenure_core::page::next_name;
+use tenure_core::page::{WaitingPage, next_name};
 use tenure_core::store::Waiting;
 use tenure_core::{Cursor, Error, Lease, LeaseId, Listing, Query, Resource, Result};
 
@@ -71,8 +71,7 @@ impl Inner {
                 }
                 cursor = Cursor::at(&row.lease.resource, &row.lease.lease);
                 stepped_over += 1;
-                let owner = &row.lease.owner;
-                if query.owner.as_ref().is_some_and(|wanted| owner != wanted) {
+                if !query.wants(&row.lease.owner) {
                     continue;
                 }
                 match row.has_run_out(&moment) {
@@ -91,34 +90,20 @@ impl Inner {
     }
 
     async fn waiting(&self, query: &Query) -> Result<(Vec<Waiting>, Option<String>)> {
-        let limit = query.limit();
-        let cursor = Cursor::of(query.after.as_deref());
-        let mut waiting: Vec<Waiting> = Vec::new();
-        let (first, to) = query.bounds();
-        let mut from = first.max(cursor.resource.clone());
+        let mut page = WaitingPage::of(query);
+        let (mut from, (_, to)) = (page.begins_at(), query.bounds());
         let sql = self.lend().await?;
-        // One more than fits, so that it is known whether there is more.
-        while waiting.len() <= limit {
+        while !page.is_full() {
             let lines = lines_from(&sql, &from, &to).await?;
             let Some(last) = lines.keys().next_back() else {
                 break;
             };
             from = next_name(last);
             for (resource, loaded) in &lines {
-                let mut line = explained(resource, loaded);
-                line.retain(|waiter| Cursor::at(resource, &waiter.waiter) > cursor);
-                line.retain(|waiter| query.owner.as_ref().is_none_or(|o| waiter.owner == *o));
-                // Pages are cut by id, which stays, and shown by place, which moves.
-                line.sort_by(|a, b| a.waiter.cmp(&b.waiter));
-                waiting.extend(line);
+                page.add(explained(resource, loaded));
             }
         }
-        let more = waiting.len() > limit;
-        waiting.truncate(limit);
-        let last = waiting.last().filter(|_| more);
-        let next = last.map(|last| Cursor::at(&last.resource, &last.waiter).spelled());
-        waiting.sort_by(|a, b| (&a.resource, a.position).cmp(&(&b.resource, b.position)));
-        Ok((waiting, next))
+        Ok(page.cut())
     }
 }
 
@@ -206,19 +191,9 @@ fn explained(resource: &Resource, loaded: &Loaded) -> Vec<Waiting> {
     let state = loaded.state();
     let owner_of = |lease: &LeaseId| loaded.lease(lease).map(|row| &row.lease.owner);
     let line = explain(&state, owner_of).into_iter();
-    let listed = line.filter_map(|explained| {
-        let row = loaded.waiter(&explained.waiter.lease)?;
-        Some(Waiting {
-            waiter: explained.waiter.lease.clone(),
-            resource: resource.clone(),
-            mode: explained.waiter.want.mode(),
-            owner: row.owner.clone(),
-            since: row.since,
-            deadline: row.deadline,
-            position: explained.position,
-            reason: explained.reason,
-            blocked_by: explained.blocked_by,
-        })
+    let listed = line.filter_map(|waits| {
+        let row = loaded.waiter(&waits.waiter.lease)?;
+        Some(waits.listed(resource, &row.owner, row.since, row.deadline))
     });
     listed.collect()
 }

@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use tenure_core::decide::{Ask, Bound, Change, Life, Millis};
 use tenure_core::leases::{Finding, Findings, Recovery, Stale, grace};
+use tenure_core::request::Newcomer;
 use tenure_core::{LeaseId, Owner, Resource, Result};
 
-use super::change::Newcomer;
 use super::claims::claimants;
 use super::inner::Inner;
 use super::list;

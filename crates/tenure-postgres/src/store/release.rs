@@ -17,9 +17,9 @@ use std::time::Instant;
 
 use tenure_core::audit::Action;
 use tenure_core::decide::{Ask, OFFER_MS, Outcome};
+use tenure_core::request::Newcomer;
 use tenure_core::{Error, LeaseId, Result, SessionId};
 
-use super::change::Newcomer;
 use super::inner::Inner;
 use super::load::Line;
 use super::owed::{Debt, carry};

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use tenure_core::decide::{Ask, Bound, Outcome, Refusal, Standing};
 use tenure_core::leases::grace;
+use tenure_core::request::Newcomer;
 use tenure_core::{Error, Lease, LeaseId, Result};
 
-use super::change::Newcomer;
 use super::inner::Inner;
 use super::load::load_lease;
 use super::moment::Moment;

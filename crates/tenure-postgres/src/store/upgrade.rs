@@ -8,10 +8,10 @@
 use std::sync::Arc;
 
 use tenure_core::decide::{Ask, Outcome, Refusal, Wait};
+use tenure_core::request::Newcomer;
 use tenure_core::{Error, LeaseId, Mode, Resource, Result, SessionId, Token, UpgradeRequest};
 
 use super::acquire::Meeting;
-use super::change::Newcomer;
 use super::inner::Inner;
 use super::load::load_lease;
 use super::owed::carry;
@@ -223,27 +223,8 @@ fn found(step: &Step<'_>, lease: &LeaseId, session: Option<&SessionId>) -> Optio
 }
 
 fn refused(step: &Step<'_>, lease: &LeaseId, mode: Mode, refusal: Refusal) -> Error {
-    let conflict = |expected: &str, actual: &str| match step.resource() {
-        Ok(resource) => Error::Conflict {
-            place: step.store.place(resource, mode),
-            expected: expected.into(),
-            actual: actual.into(),
-        },
+    match step.resource() {
+        Ok(resource) => refusal.of_mode(lease, step.store.place(resource, mode)),
         Err(error) => error,
-    };
-    match refusal {
-        Refusal::NotUpgradeable => conflict("an upgradeable lease", "read"),
-        Refusal::AlreadyWrite => conflict("an upgradeable lease", "write"),
-        Refusal::NeverUpgraded => conflict("an upgraded lease", "as it was taken"),
-        Refusal::Reentry => conflict("one upgrade at a time", "being upgraded already"),
-        Refusal::Expired => Error::LeaseOver {
-            lease: lease.clone(),
-            reason: "its time is over; renew it first, if nobody took over".into(),
-        },
-        Refusal::Revoked => Error::LeaseOver {
-            lease: lease.clone(),
-            reason: "it is being taken away by break".into(),
-        },
-        _ => step.store.over(lease),
     }
 }

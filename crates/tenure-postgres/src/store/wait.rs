@@ -31,11 +31,12 @@ use std::time::{Duration, Instant};
 
 use tenure_core::decide::{Ask, Millis, Outcome, Refusal, Wait};
 use tenure_core::leases::grace;
+use tenure_core::request::Newcomer;
 use tenure_core::{Asker, Error, Lease, LeaseId, Mode, Request, Resource, Result, UpgradeRequest};
 use tokio::time::{sleep, timeout};
 
 use super::acquire::Got;
-use super::change::{Newcomer, begin};
+use super::change::begin;
 use super::ear::{Hearing, PRESENT_FOR};
 use super::inner::Inner;
 use super::load::Line;
@@ -326,7 +327,7 @@ async fn take_up(store: Arc<Inner>, place: Place) -> Result<Option<Lease>> {
     let Some(row) = row else { return Ok(None) };
     let moment = Moment::read(&row, 2)?;
     let expires = moment.now().saturating_add(millis(store.ttl()));
-    let lease = begin(request, token(&row, 0)?, &moment, Some(expires));
+    let lease = begin(request, token(&row, 0)?, &moment, expires);
     Ok(Some(Lease {
         acquired_at: Moment::read(&row, 1)?.wall(),
         ..lease

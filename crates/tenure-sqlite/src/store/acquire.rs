@@ -13,9 +13,9 @@
 
 use rusqlite::params;
 use tenure_core::decide::{Ask, Millis, Outcome, Refusal, Wait};
+use tenure_core::request::Newcomer;
 use tenure_core::{Error, Lease, Request, Result, SessionId, Token};
 
-use super::change::Newcomer;
 use super::inner::Inner;
 use super::load::{Dead, Line};
 use super::row::number;

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use tenure_core::decide::{Ask, Outcome};
 use tenure_core::leases::{Keyed, grace};
+use tenure_core::request::Newcomer;
 use tenure_core::{Lease, LeaseId, Result};
 
-use super::change::Newcomer;
 use super::inner::Inner;
 use super::keys;
 use super::load::{Loaded, load_lease};

@@ -7,9 +7,9 @@
 use rusqlite::params;
 use tenure_core::audit::Action;
 use tenure_core::decide::{Ask, Outcome};
+use tenure_core::request::Newcomer;
 use tenure_core::{Lease, LeaseId, Owner, Result};
 
-use super::change::Newcomer;
 use super::inner::Inner;
 use super::load::{Line, load_lease};
 use super::step::Step;

@@ -4,24 +4,13 @@ use rusqlite::params;
 use tenure_core::audit::Action;
 use tenure_core::decide::{Bound, Change, End, Holder, Standing, Waiter};
 use tenure_core::leases::grace;
-use tenure_core::{Error, Lease, LeaseId, Mode, Request, Resource, Result, Token, UpgradeRequest};
+use tenure_core::request::Newcomer;
+use tenure_core::{Error, Lease, LeaseId, Mode, Request, Resource, Result, Token};
 
 use super::load::{Loaded, load_token};
-use super::moment::Moment;
 use super::row::{LeaseRow, column, millis};
 use super::step::{Step, signed};
 use super::{audit, claims};
-
-/// Who asks, if what it asks for may be granted or queued.
-#[derive(Clone, Copy)]
-pub(super) enum Newcomer<'a> {
-    /// For a new lease.
-    Lease(&'a Request),
-    /// For an upgrade.
-    Upgrade(&'a UpgradeRequest),
-    /// Nobody new.
-    None,
-}
 
 impl Step<'_> {
     /// Writes changes. The lease that was granted to the newcomer, if one was.
@@ -70,7 +59,7 @@ impl Step<'_> {
         let asker = &request.asker;
         self.record(asker)?;
         let token = self.token_after(current, &request.resource, request.mode)?;
-        let lease = begin(request, token, &self.moment);
+        let lease = request.granted(token, self.moment.wall);
         let now = self.moment.wall.to_string();
         let metadata = request.metadata.as_ref().map(ToString::to_string);
         let row = params![
@@ -346,27 +335,4 @@ impl Step<'_> {
 fn grants(changes: &[Change], lease: &LeaseId) -> bool {
     let is = |change: &Change| matches!(change, Change::Grant(holder) if holder.lease == *lease);
     changes.iter().any(is)
-}
-
-/// The lease of a request, granted now.
-fn begin(request: &Request, token: Token, moment: &Moment) -> Lease {
-    let asker = &request.asker;
-    Lease {
-        lease: request.lease.clone(),
-        resource: request.resource.clone(),
-        mode: request.mode,
-        owner: asker.owner.clone(),
-        session: asker.session.clone(),
-        token,
-        acquired_at: moment.wall,
-        expires_at: None,
-        heartbeat_at: moment.wall,
-        binding: tenure_core::Binding::Session,
-        state: tenure_core::LeaseState::Held,
-        pid: asker.pid,
-        host: asker.host.clone(),
-        command: asker.command.clone(),
-        purpose: request.purpose.clone(),
-        metadata: request.metadata.clone(),
-    }
 }

@@ -10,6 +10,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tenure_core::store::Found;
 use tenure_core::{Error, Examined, Result, SessionId};
 
 use super::inner::Inner;
@@ -35,12 +36,7 @@ impl Inner {
         ];
         let told = found.into_iter().map(|(name, found)| {
             let found = found.unwrap_or_else(|error| self.cannot_look(&error));
-            Examined {
-                name,
-                good: found.remedy.is_none(),
-                text: found.text,
-                remedy: found.remedy,
-            }
+            found.of(name)
         });
         told.collect()
     }
@@ -214,28 +210,6 @@ impl Inner {
         let (database, log) = (bytes(self.path())?, bytes(Path::new(&log))?);
         let told = format!("database {}, log {}", in_units(database), in_units(log));
         Ok(Found::good(told))
-    }
-}
-
-/// What was found in one place; bad if something is to be done about it.
-struct Found {
-    text: String,
-    remedy: Option<String>,
-}
-
-impl Found {
-    fn good(text: impl Into<String>) -> Self {
-        Self {
-            text: text.into(),
-            remedy: None,
-        }
-    }
-
-    fn bad(text: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self {
-            text: text.into(),
-            remedy: Some(remedy.into()),
-        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use rusqlite::params;
 use tenure_core::decide::explain;
-use tenure_core::page::next_name;
+use tenure_core::page::{WaitingPage, next_name};
 use tenure_core::store::Waiting;
 use tenure_core::{
     Cursor, Lease, LeaseId, LeaseState, Listing, Query, Resource, Result, SessionId,
@@ -76,11 +76,7 @@ impl Inner {
                 }
                 cursor = Cursor::at(&row.lease.resource, &row.lease.lease);
                 stepped_over += 1;
-                if query
-                    .owner
-                    .as_ref()
-                    .is_some_and(|owner| row.lease.owner != *owner)
-                {
+                if !query.wants(&row.lease.owner) {
                     continue;
                 }
                 if row.has_run_out(&moment) {
@@ -134,12 +130,9 @@ impl Inner {
 
     fn waiting(&self, sql: &Sql<'_>, query: &Query) -> Result<(Vec<Waiting>, Option<String>)> {
         let moment = Moment::now()?;
-        let limit = query.limit();
-        let cursor = Cursor::of(query.after.as_deref());
-        let mut waiting: Vec<Waiting> = Vec::new();
-        let mut from = first_resource(query, &cursor);
-        // One more than fits, so that it is known whether there is more.
-        while waiting.len() <= limit {
+        let mut page = WaitingPage::of(query);
+        let mut from = page.begins_at();
+        while !page.is_full() {
             let Some(resource) = awaited_resource(sql, query, &from)? else {
                 break;
             };
@@ -151,20 +144,10 @@ impl Inner {
             let gone: Vec<SessionId> = gone.map(|row| row.session.clone()).collect();
             let dead = self.sessions.dead(sql, &gone)?;
             loaded.waiters.retain(|row| !dead.contains(&row.session));
-            let mut line = explained(&resource, &loaded);
-            line.retain(|waiter| Cursor::at(&resource, &waiter.waiter) > cursor);
-            line.retain(|waiter| query.owner.as_ref().is_none_or(|o| waiter.owner == *o));
-            // Pages are cut by id, which stays, and shown by place, which moves.
-            line.sort_by(|a, b| a.waiter.cmp(&b.waiter));
-            waiting.extend(line);
+            page.add(explained(&resource, &loaded));
             from = next_name(&resource);
         }
-        let more = waiting.len() > limit;
-        waiting.truncate(limit);
-        let last = waiting.last().filter(|_| more);
-        let next = last.map(|last| Cursor::at(&last.resource, &last.waiter).spelled());
-        waiting.sort_by(|a, b| (&a.resource, a.position).cmp(&(&b.resource, b.position)));
-        Ok((waiting, next))
+        Ok(page.cut())
     }
 
     /// Ends every lease of sessions that are dead, as far as a bounded look finds them. What is
@@ -227,10 +210,6 @@ fn chunk_of(
     )
 }
 
-fn first_resource(query: &Query, cursor: &Cursor) -> String {
-    query.bounds().0.max(cursor.resource.clone())
-}
-
 /// The first resource from a name on that somebody waits for.
 fn awaited_resource(sql: &Sql<'_>, query: &Query, from: &str) -> Result<Option<Resource>> {
     const SELECT: &str = "SELECT resource FROM waiters \
@@ -243,19 +222,9 @@ fn explained(resource: &Resource, loaded: &Loaded) -> Vec<Waiting> {
     let state = loaded.state();
     let owner_of = |lease: &LeaseId| loaded.lease(lease).map(|row| &row.lease.owner);
     let line = explain(&state, owner_of).into_iter();
-    let listed = line.filter_map(|explained| {
-        let row = loaded.waiter(&explained.waiter.lease)?;
-        Some(Waiting {
-            waiter: explained.waiter.lease.clone(),
-            resource: resource.clone(),
-            mode: explained.waiter.want.mode(),
-            owner: row.owner.clone(),
-            since: row.since,
-            deadline: row.deadline,
-            position: explained.position,
-            reason: explained.reason,
-            blocked_by: explained.blocked_by,
-        })
+    let listed = line.filter_map(|waits| {
+        let row = loaded.waiter(&waits.waiter.lease)?;
+        Some(waits.listed(resource, &row.owner, row.since, row.deadline))
     });
     listed.collect()
 }

@@ -13,9 +13,9 @@ use std::time::Duration;
 use rusqlite::params;
 use tenure_core::decide::{Ask, Bound, Millis};
 use tenure_core::leases::{Finding, Findings, Recovery, Stale, grace};
+use tenure_core::request::Newcomer;
 use tenure_core::{Binding, LeaseState, Owner, Resource, Result, SessionId};
 
-use super::change::Newcomer;
 use super::claims::claimant;
 use super::inner::Inner;
 use super::list;

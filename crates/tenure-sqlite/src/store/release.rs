@@ -2,9 +2,9 @@
 
 use rusqlite::params;
 use tenure_core::decide::{Ask, End, Outcome};
+use tenure_core::request::Newcomer;
 use tenure_core::{LeaseId, Resource, Result, SessionId};
 
-use super::change::Newcomer;
 use super::inner::Inner;
 use super::load::{Dead, Line, load_lease};
 use super::owed::Owed;

@@ -5,9 +5,9 @@ use std::time::Duration;
 use rusqlite::params;
 use tenure_core::decide::{Ask, Outcome, Refusal, Standing};
 use tenure_core::leases::grace;
+use tenure_core::request::Newcomer;
 use tenure_core::{Error, Lease, LeaseId, Result};
 
-use super::change::Newcomer;
 use super::inner::Inner;
 use super::load::{Loaded, load_lease};
 use super::moment::Moment;

@@ -1,9 +1,9 @@
 //! Upgradeable to write, and back.
 
-use tenure_core::decide::{Ask, Millis, Outcome, Refusal, Wait};
+use tenure_core::decide::{Ask, Millis, Outcome, Wait};
+use tenure_core::request::Newcomer;
 use tenure_core::{Error, LeaseId, Mode, Resource, Result, SessionId, Token, UpgradeRequest};
 
-use super::change::Newcomer;
 use super::inner::Inner;
 use super::load::{Dead, Line, load_lease};
 use super::moment::Moment;
@@ -87,7 +87,7 @@ impl Inner {
             let (loaded, decision) =
                 step.decide(&resource, Line::Front, &downgrade, &Dead::new())?;
             if let Outcome::Refused(refusal) = decision.outcome {
-                return Err(refused(step, lease, &resource, Mode::Upgradeable, refusal));
+                return Err(refusal.of_mode(lease, step.store.place(&resource, Mode::Upgradeable)));
             }
             step.write(&resource, &loaded, &decision.changes, Newcomer::None)?;
             Ok(Mode::Upgradeable)
@@ -126,7 +126,7 @@ fn ask_once(
         return Ok(Asked::Unproved(loaded.in_the_way()));
     }
     if let Outcome::Refused(refusal) = decision.outcome {
-        return Err(refused(step, lease, resource, Mode::Write, refusal));
+        return Err(refusal.of_mode(lease, step.store.place(resource, Mode::Write)));
     }
     step.write(resource, &loaded, &decision.changes, newcomer)?;
     match decision.outcome {
@@ -138,35 +138,5 @@ fn ask_once(
         Outcome::Queued => Ok(Asked::Queued),
         Outcome::Busy => Ok(Asked::Busy),
         other => Err(Error::Internal(format!("upgrade ended with {other:?}"))),
-    }
-}
-
-fn refused(
-    step: &Step<'_>,
-    lease: &LeaseId,
-    resource: &Resource,
-    mode: Mode,
-    refusal: Refusal,
-) -> Error {
-    let place = step.store.place(resource, mode);
-    let conflict = |expected: &str, actual: &str| Error::Conflict {
-        place,
-        expected: expected.into(),
-        actual: actual.into(),
-    };
-    match refusal {
-        Refusal::NotUpgradeable => conflict("an upgradeable lease", "read"),
-        Refusal::AlreadyWrite => conflict("an upgradeable lease", "write"),
-        Refusal::NeverUpgraded => conflict("an upgraded lease", "as it was taken"),
-        Refusal::Reentry => conflict("one upgrade at a time", "being upgraded already"),
-        Refusal::Expired => Error::LeaseOver {
-            lease: lease.clone(),
-            reason: "its time is over; renew it first, if nobody took over".into(),
-        },
-        Refusal::Revoked => Error::LeaseOver {
-            lease: lease.clone(),
-            reason: "it is being taken away by break".into(),
-        },
-        _ => step.store.over(lease),
     }
 }

@@ -25,11 +25,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tenure_core::decide::{Ask, Change, Decision, Millis, Outcome, decide, next_look};
+use tenure_core::request::Newcomer;
 use tenure_core::{
     Asker, Error, Lease, LeaseId, Mode, Owner, Request, Resource, Result, UpgradeRequest,
 };
 
-use super::change::Newcomer;
 use super::inner::Inner;
 use super::load::{Dead, Line, Loaded, ahead_of, load, load_lease};
 use super::moment::Moment;

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use tenure_core::decide::{Ask, Change, Holder, Millis, Outcome, Standing, decide};
-use tenure_core::{Binding, Lease, LeaseId, LeaseState, Mode, Request, Resource, Token};
+use tenure_core::{Lease, LeaseId, Mode, Resource, Token};
 use tenure_files::clock;
 use tokio::sync::oneshot;
 
@@ -132,7 +132,7 @@ impl Step<'_> {
         if holder.mode.is_exclusive() {
             self.draw();
         }
-        let lease = begin(request, self.entry.token);
+        let lease = request.granted(self.entry.token, clock::now());
         let leases = &mut self.entry.leases;
         leases.insert(holder.lease.clone(), lease.clone());
         self.news.push((waiter.wake, lease));
@@ -162,29 +162,5 @@ impl Step<'_> {
         let next = self.token.next(0);
         *self.token = next.expect("2^53 grants do not happen within one process");
         self.entry.token = *self.token;
-    }
-}
-
-/// The lease of a request, granted now.
-fn begin(request: Request, token: Token) -> Lease {
-    let now = clock::now();
-    let asker = &request.asker;
-    Lease {
-        lease: request.lease,
-        resource: request.resource,
-        mode: request.mode,
-        owner: asker.owner.clone(),
-        session: asker.session.clone(),
-        token,
-        acquired_at: now,
-        expires_at: None,
-        heartbeat_at: now,
-        binding: Binding::Session,
-        state: LeaseState::Held,
-        pid: asker.pid,
-        host: asker.host.clone(),
-        command: asker.command.clone(),
-        purpose: request.purpose,
-        metadata: request.metadata,
     }
 }

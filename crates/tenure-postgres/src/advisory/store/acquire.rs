@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use tenure_core::{Binding, Error, Lease, LeaseState, Mode, Request, Result};
+use tenure_core::{Error, Lease, Mode, Request, Result};
 use tenure_files::clock;
 
 use super::super::Guard;
@@ -40,25 +40,7 @@ impl AdvisoryStore {
             keys: Mutex::new(keys),
         };
         self.held().insert(request.lease.clone(), Arc::new(held));
-        let asker = &request.asker;
-        Ok(Some(Lease {
-            lease: request.lease.clone(),
-            resource: request.resource.clone(),
-            mode: request.mode,
-            owner: asker.owner.clone(),
-            session: asker.session.clone(),
-            token,
-            acquired_at,
-            expires_at: None,
-            heartbeat_at: acquired_at,
-            binding: Binding::Session,
-            state: LeaseState::Held,
-            pid: asker.pid,
-            host: asker.host.clone(),
-            command: asker.command.clone(),
-            purpose: request.purpose.clone(),
-            metadata: request.metadata.clone(),
-        }))
+        Ok(Some(request.granted(token, acquired_at)))
     }
 }
 

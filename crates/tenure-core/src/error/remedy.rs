@@ -1,0 +1,156 @@
+//! What to do about each error.
+
+use std::io;
+
+use super::{Error, Place};
+use crate::Lease;
+
+impl Error {
+    /// What to do next, in one sentence.
+    pub fn remedy(&self) -> String {
+        match self {
+            Error::Busy { place, holders } => {
+                format!("wait for it with --wait, or {}", look(place, holders))
+            }
+            Error::Timeout { place, holders, .. } => {
+                format!("wait longer with --wait, or {}", look(place, holders))
+            }
+            Error::TooWeak { place, .. } => {
+                format!("start the outer run with {}={}", place.resource, place.mode)
+            }
+            Error::Reentry { .. } => "use the lease already held (tenure run --reuse)".into(),
+            Error::Order { asked, held } => {
+                format!("take both in one set, or {asked} first and {held} after it")
+            }
+            Error::Conflict { .. } => "look at its state with: tenure ls".into(),
+            Error::OtherVersion { .. } => {
+                "read it again, and repeat the change on what is there now".into()
+            }
+            Error::HalfWay { .. } => "do not repeat it: look first at what is there now".into(),
+            Error::OtherFence { .. } => {
+                "if it is to be guarded by this lock from now on, add --rebind".into()
+            }
+            Error::LeaseOver { .. } | Error::Fenced { .. } => {
+                "take the lock again, then repeat the work".into()
+            }
+            Error::Lost { .. } => "check the work done since, then take the lock again".into(),
+            Error::BadInput(_) => "correct it and try again; --help shows examples".into(),
+            Error::Corrupt { .. } => "run: tenure doctor".into(),
+            Error::Stuck { remedy, .. } => {
+                format!("{remedy}; or remove the journal, to keep all documents as they are")
+            }
+            Error::NotFound(_) => "look at what there is with: tenure ls".into(),
+            Error::Configuration { remedy, .. }
+            | Error::NotAllowed { remedy, .. }
+            | Error::Contradiction { remedy, .. } => remedy.clone(),
+            Error::TooMany { .. } => "wait until some of them end; tenure ls shows them".into(),
+            Error::Io { source, .. } => remedy_for_io(source).into(),
+            Error::Unreachable { .. } => {
+                "see that the server runs and can be reached from here, then: tenure doctor".into()
+            }
+            Error::Exhausted { .. } => {
+                "hold fewer locks at once, or allow more connections in the settings".into()
+            }
+            Error::Interrupted { .. } => "start it again when it suits".into(),
+            Error::Internal(_) => "please report it, with this message".into(),
+        }
+    }
+}
+
+fn remedy_for_io(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "give this user write access to it, or choose another place with --store"
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some disk space",
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+            "create the directory above it, or choose another place with --store"
+        }
+        _ => "run: tenure doctor",
+    }
+}
+
+/// How to see who is in the way. A lock on a path of its own is in no store that `ls` could show.
+fn look(place: &Place, holders: &[Lease]) -> String {
+    if place.is_nodes() {
+        return "end the program that holds it; 10s after a program died its lock is taken over"
+            .into();
+    }
+    if place.location.starts_with("advisory lock") {
+        return "look with: tenure advisory ls".into();
+    }
+    match (place.without_record(), holders) {
+        (Some(see), []) => format!("look with: {see}"),
+        (_, [holder, ..]) if place.store == "file:" => {
+            format!("look what it does with: ps -fp {}", holder.pid)
+        }
+        _ => "look with: tenure ls".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{Class, Mode, Resource};
+
+    fn place(store: &str, location: &str) -> Box<Place> {
+        Box::new(Place {
+            resource: Resource::new("name", "x").unwrap(),
+            mode: Mode::Write,
+            store: store.into(),
+            location: location.into(),
+        })
+    }
+
+    fn timeout(place: Box<Place>) -> Error {
+        Error::Timeout {
+            place,
+            waited: Duration::from_millis(301),
+            limit: Duration::from_millis(300),
+            attempts: 1,
+            holders: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_holder_without_a_record_is_looked_for_by_its_file() {
+        let error = timeout(place("file:/s", "/s/locks/x.lock"));
+        assert_eq!(
+            error.to_string(),
+            "name:x (write) at /s/locks/x.lock was not free within 300ms; \
+             held by a program that leaves no record"
+        );
+        assert!(error.remedy().ends_with("look with: fuser /s/locks/x.lock"));
+        let elsewhere = timeout(place("memory:", "name:x"));
+        assert!(elsewhere.to_string().ends_with("within 300ms; held"));
+        assert!(elsewhere.remedy().ends_with("look with: tenure ls"));
+    }
+
+    #[test]
+    fn a_holder_that_speaks_proper_lockfile_is_called_so() {
+        let error = timeout(place("node:", "/d/a.json.lock"));
+        assert_eq!(
+            error.to_string(),
+            "name:x (write) at /d/a.json.lock was not free within 300ms; \
+             held by a program that speaks proper-lockfile"
+        );
+        assert!(error.remedy().contains("10s after a program died"));
+    }
+
+    #[test]
+    fn a_lease_too_weak_to_reuse_says_how_to_start_the_outer_run() {
+        let error = Error::TooWeak {
+            place: place("file:/s", "/s/x"),
+            held: Mode::Read,
+        };
+        assert_eq!(error.class(), Class::Conflict);
+        assert!(
+            error
+                .to_string()
+                .starts_with("the outer run holds name:x for read")
+        );
+        assert_eq!(error.remedy(), "start the outer run with name:x=write");
+    }
+}
