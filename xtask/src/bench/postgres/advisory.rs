@@ -1,19 +1,18 @@
 //! Advisory locks against the two bare calls.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Result;
 use tenure_postgres::{AdvisoryLocks, DEFAULT_WAIT, Namespace, Settings};
 use tokio::runtime::Builder;
 
-use super::CLIENTS;
 use super::bare::{Bare, LOCK, UNLOCK};
+use super::crowd::Crowd;
 use super::server::{Server, pgbench};
 use crate::bench::{Measured, compare, micros};
 
 const TIMES: i32 = 500;
 const ROUNDS: u32 = 40;
-const SECONDS: u32 = 2;
 const TURNS: u32 = 7;
 
 const PAIR: &str = "\\set k random(1, 1000000)\n\
@@ -48,36 +47,25 @@ pub fn measure(server: &Server) -> Result<Vec<Measured>> {
             Ok(micros(started.elapsed()) / f64::from(TIMES))
         },
     )?;
+    // Each thread is a program with a pool of its own.
+    let crowd = Crowd::open(async |clients| {
+        let locks = AdvisoryLocks::open(&url, Settings::default()).await?;
+        let open = |client| anyhow::Ok((i32::try_from(client)? * 100_000, locks.session()));
+        clients.map(open).collect()
+    })?;
     let crowd = compare(
         "16 clients: the bare pair in pgbench against ours (0.8)",
         Some(1.25),
         TURNS,
         || {
-            runtime.block_on(async {
-                let until = Instant::now() + Duration::from_secs(u64::from(SECONDS));
-                let mut clients = tokio::task::JoinSet::new();
-                for client in 0..CLIENTS {
-                    let session = locks.session();
-                    clients.spawn(async move {
-                        let mut done = 0u32;
-                        let mut id = i32::try_from(client).unwrap_or(0) * 100_000;
-                        while Instant::now() < until {
-                            let guard = session.lock(namespace, id, DEFAULT_WAIT).await?;
-                            guard.release().await?;
-                            id += 1;
-                            done += 1;
-                        }
-                        anyhow::Ok(done)
-                    });
-                }
-                let mut done = 0;
-                while let Some(client) = clients.join_next().await {
-                    done += client??;
-                }
-                Ok(f64::from(SECONDS) * 1e6 / f64::from(done))
+            crowd.run(move |client, done| async move {
+                let (first, session) = &*client;
+                let id = first + i32::try_from(done)?;
+                let guard = session.lock(namespace, id, DEFAULT_WAIT).await?;
+                Ok(guard.release().await?)
             })
         },
-        || Ok(1e6 / pgbench(&database, PAIR, SECONDS)?),
+        || Ok(1e6 / pgbench(&database, PAIR)?),
     )?;
     Ok(vec![alone, crowd])
 }

@@ -6,12 +6,13 @@
 //! | `lease` | lease acquire + release against a bare insert + delete, one client and sixteen |
 //! | `hand_over` | a hand-over of a lease between processes against that of `pg_advisory_lock` |
 //! | `size` | a million leases against none |
-//! | `server`, `bare` | a server of our own that syncs to the disk; the other sides |
+//! | `server`, `bare`, `crowd` | a server of our own that syncs to the disk; the other sides; sixteen clients |
 //!
 //! Where a rate must be at least a part of the other side's, the ratio is theirs divided by ours.
 
 mod advisory;
 mod bare;
+mod crowd;
 pub mod hand_over;
 mod lease;
 mod server;
@@ -22,14 +23,11 @@ use anyhow::Result;
 use super::Measured;
 use server::Server;
 
-/// So many clients at once.
-const CLIENTS: usize = 16;
-
 pub fn measure() -> Result<Vec<Measured>> {
     let server = Server::start();
     let mut all = advisory::measure(&server)?;
     all.extend(lease::measure(&server)?);
-    all.push(hand_over::measure(&server)?);
+    all.extend(hand_over::measure(&server)?);
     all.push(size::measure(&server)?);
     Ok(all)
 }

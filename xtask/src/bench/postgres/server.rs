@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 use tenure_testkit::postgres::{Cluster, Database, Settings};
 
-use super::CLIENTS;
+use super::crowd::{CLIENTS, SECONDS, THREADS};
 
 pub struct Server {
     cluster: Cluster,
@@ -19,19 +19,25 @@ impl Server {
         }
     }
 
+    pub fn without_sync() -> Self {
+        Self {
+            cluster: Cluster::with(&Settings::default()),
+        }
+    }
+
     pub fn database(&self) -> Database {
         self.cluster.database()
     }
 }
 
 /// How often sixteen clients of pgbench run a script in a second.
-pub fn pgbench(database: &Database, script: &str, seconds: u32) -> Result<f64> {
+pub fn pgbench(database: &Database, script: &str) -> Result<f64> {
     let mut file = tempfile::NamedTempFile::new()?;
     file.write_all(script.as_bytes())?;
-    let clients = CLIENTS.to_string();
+    let (clients, threads) = (CLIENTS.to_string(), THREADS.to_string());
     let output = Command::new(program()?)
-        .args(["-n", "-M", "prepared", "-j", "2", "-c", &clients])
-        .args(["-T", &seconds.to_string(), "-f"])
+        .args(["-n", "-M", "prepared", "-j", &threads, "-c", &clients])
+        .args(["-T", &SECONDS.to_string(), "-f"])
         .arg(file.path())
         .arg(database.url())
         .output()?;
