@@ -7,6 +7,7 @@ mod alone;
 mod dropped;
 mod empty;
 mod examine;
+mod failover;
 mod full;
 mod in_hand;
 mod keys;

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::database::Database;
+use super::database::{Database, FIRST};
 use super::programs::{USER, binaries, free_port, passing};
 use super::psql::Place;
 use super::until;
@@ -110,6 +110,53 @@ impl Cluster {
     }
 
     fn from(template: &Template, settings: &Settings) -> Self {
+        let copy = |warden: &mut Warden, data: &str| {
+            warden.run(&["cp", "-r", "-p", &template.data(), data]);
+        };
+        Self::on(settings, copy)
+    }
+
+    /// A standby of this server, which replays what it is sent until it is [promoted](Self::promote).
+    pub fn standby(&self) -> Self {
+        let program = binaries().join("pg_basebackup");
+        let (program, host) = (
+            program.to_str().unwrap(),
+            self.directory().to_str().unwrap(),
+        );
+        let port = self.place.port.to_string();
+        let copy = |warden: &mut Warden, data: &str| {
+            warden.run(&[
+                program,
+                "-h",
+                host,
+                "-p",
+                &port,
+                "-U",
+                USER,
+                "-D",
+                data,
+                "-R",
+                "-c",
+                "fast",
+                "--no-sync",
+            ]);
+        };
+        Self::on(&Settings::default(), copy)
+    }
+
+    /// Makes a standby a server of its own.
+    pub fn promote(&self) {
+        let promoted = self.place.run(FIRST, "select pg_promote()");
+        assert_eq!(promoted.as_deref(), Ok("t"), "{}", self.log());
+    }
+
+    /// The same database as this one at this server, which has a copy of it.
+    pub fn copy_of(&self, database: &Database) -> Database {
+        Database::known(self.place.clone(), database.name().to_owned())
+    }
+
+    /// A server on data that is put where it is told.
+    fn on(settings: &Settings, put: impl FnOnce(&mut Warden, &str)) -> Self {
         let programs = binaries();
         let place = if settings.durable {
             env::temp_dir()
@@ -119,7 +166,7 @@ impl Cluster {
         let mut warden = Warden::hire(&place, "QUIT");
         let directory = warden.directory().to_str().unwrap().to_owned();
         let data = format!("{directory}/data");
-        warden.run(&["cp", "-r", "-p", &template.data(), &data]);
+        put(&mut warden, &data);
         let mut cluster = Self {
             place: Place {
                 psql: programs.join("psql"),
@@ -220,14 +267,16 @@ impl Cluster {
         serves
     }
 
-    /// Whether the server has written that it is ready. The file may be a former server's: the
+    /// Whether the server has written that it is ready, or that it is a standby that can be asked. The file may be a former server's: the
     /// first line is the process it tells of.
     fn serves(&self) -> bool {
         let file = self.directory().join("data/postmaster.pid");
         let told = fs::read_to_string(file).unwrap_or_default();
         let mut lines = told.lines();
         lines.next() == Some(&self.pid.to_string())
-            && lines.nth(6).is_some_and(|state| state.trim() == "ready")
+            && lines
+                .nth(6)
+                .is_some_and(|state| ["ready", "standby"].contains(&state.trim()))
     }
 }
 

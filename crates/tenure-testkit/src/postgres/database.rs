@@ -4,7 +4,7 @@ use super::programs::USER;
 use super::psql::{Place, Psql};
 
 /// The database that is always there.
-const FIRST: &str = "postgres";
+pub(super) const FIRST: &str = "postgres";
 
 /// An empty database; dropped, with all sessions in it, when the value is.
 #[derive(Debug)]
@@ -19,6 +19,11 @@ impl Database {
         place
             .run(FIRST, &format!("create database {name} template template0"))
             .unwrap_or_else(|error| panic!("{error}"));
+        Self::known(place, name)
+    }
+
+    /// One that is there.
+    pub(super) fn known(place: Place, name: String) -> Self {
         Self { place, name }
     }
 
