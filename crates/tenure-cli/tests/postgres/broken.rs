@@ -1,4 +1,4 @@
-//! A person breaks the lock of a running command.
+//! Others and the lock of a running command: it is broken or left alone.
 
 use crate::holder::Holder;
 use crate::process::{Process, field};
@@ -21,4 +21,28 @@ fn the_command_under_a_broken_lock_is_stopped_and_the_next_has_it_then() {
     let entries = entries["entries"].as_array().unwrap().clone();
     let broken = entries.iter().find(|entry| entry["action"] == "break");
     assert_eq!(broken.unwrap()["reason"], "stuck");
+}
+
+#[test]
+fn the_lock_of_a_running_command_is_not_changed_by_its_id() {
+    let scene = Scene::new();
+    let world = &scene.world;
+    let holder = Holder::start(world, ["x=upgradeable"]);
+    let before = lease_of(world, "x");
+    let id = field(&before, "lease");
+    let changes: [&[&str]; 4] = [
+        &["release", &id],
+        &["renew", &id, "--ttl", "1s"],
+        &["upgrade", &id],
+        &["downgrade", &id],
+    ];
+    for change in changes {
+        let output = world.call(change.iter().copied());
+        assert_eq!(code(&output), 77, "{change:?}: {output:?}");
+    }
+    assert!(is_alive(holder.command));
+    let after = lease_of(world, "x");
+    for field in ["lease", "mode", "token", "owner"] {
+        assert_eq!(after[field], before[field], "{field}");
+    }
 }
