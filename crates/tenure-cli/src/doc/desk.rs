@@ -9,6 +9,7 @@ use tenure_files::{Documents, Durability};
 
 use super::failure;
 use super::interrupt::Interrupt;
+use super::tokens::Tokens;
 use crate::cli::{Access, Compat, Global, Patience};
 use crate::context::{Context, WAIT_DEFAULT, own_command, owner};
 use crate::people::visible;
@@ -35,9 +36,17 @@ pub struct Wait<'a> {
 
 impl Wait<'_> {
     /// The documents are here: nothing more is told, and a signal does no longer end the command.
-    pub fn is_over(&self) {
+    fn is_over(&self) {
         self.interrupt.hold_off();
         self.telling.stop();
+    }
+
+    /// What is asked under the locks before anything is written: nobody waits any more, and no token is fenced.
+    pub fn guard<'a>(&'a self, tokens: &'a Tokens<'_>) -> impl Fn() -> Result<()> + 'a {
+        || {
+            self.is_over();
+            tokens.check()
+        }
     }
 
     /// All is done, or failed: what follows may be interrupted as usual.

@@ -90,10 +90,7 @@ pub fn make(
     wait: &Wait<'_>,
 ) -> Result<(), Failure> {
     let tokens = Tokens::new(context, None)?;
-    let guard = || {
-        wait.is_over();
-        tokens.check()
-    };
+    let guard = wait.guard(&tokens);
     let terms = Terms {
         expect: Some(Expect::Absent),
         fence: None,

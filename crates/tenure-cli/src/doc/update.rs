@@ -28,10 +28,7 @@ pub fn update(global: &Global, options: &DocUpdate) -> Result<ExitCode, Failure>
         });
     }
     let wait = desk.wait(&files, Mode::Write)?;
-    let guard = || {
-        wait.is_over();
-        tokens.check()
-    };
+    let guard = wait.guard(&tokens);
     let terms = Terms {
         // A slip of the finger leaves no lock file behind.
         existing: options.create.is_none(),

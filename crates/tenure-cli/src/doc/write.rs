@@ -27,10 +27,7 @@ pub fn write(global: &Global, options: &DocWrite) -> Result<ExitCode, Failure> {
     let new = vec![from_input()?];
     let file = options.file.as_path();
     let wait = desk.wait(&[file], Mode::Write)?;
-    let guard = || {
-        wait.is_over();
-        tokens.check()
-    };
+    let guard = wait.guard(&tokens);
     let terms = Terms {
         existing: false,
         expect: options.terms.expect,

@@ -128,7 +128,7 @@ fn text_of<T: Serialize + ?Sized>(value: &T, old: Option<&Content>) -> Result<St
     let text =
         text.map_err(|error| Error::BadInput(format!("it cannot be written as JSON: {error}")))?;
     // A type of a program may write a key twice, which whoever reads it would lose.
-    json::check_keys(&text)
+    json::check_parsed(text.as_bytes())
         .map_err(|problem| Error::BadInput(format!("it cannot be written as JSON: {problem}")))?;
     Ok(match old {
         Some(old) => old.in_its_style(&text),

@@ -34,16 +34,11 @@ pub(crate) fn check(bytes: &[u8]) -> Result<&str, Flaw> {
     Ok(text)
 }
 
-/// The same for what `serde_json` has read into a value, so that its grammar is known to be right.
+/// The same for what `serde_json` has read into a value or written, so that its grammar is known to be right.
 pub(crate) fn check_parsed(bytes: &[u8]) -> Result<(), Flaw> {
     let text = utf8(bytes)?;
     let flaw = |(offset, problem)| Flaw::at(bytes, bytes.len() - text.len() + offset, problem);
     keys::check(text).map_err(flaw)
-}
-
-/// The same for what `serde_json` has written.
-pub(crate) fn check_keys(text: &str) -> Result<(), Flaw> {
-    check_parsed(text.as_bytes())
 }
 
 /// Answers the text without the byte order mark, if it is text and there is any.
