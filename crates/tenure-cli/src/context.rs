@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tenure::locate::{self, Environment, Located, Why, locate};
 use tenure::request::command_line;
-use tenure::{Error, Keeper, Owner, Result, Settings, without_passwords};
+use tenure::{Error, Keeper, Owner, Result, Settings, shown_address};
 
 use crate::cli::Global;
 use crate::identity::{is_server, same_store};
@@ -17,6 +17,9 @@ use crate::report::word;
 
 /// How long commands wait unless something says otherwise.
 pub const WAIT_DEFAULT: Duration = Duration::from_secs(5);
+
+/// What a server far away needs to answer at all, even to one who does not wait for locks.
+pub const OPEN_MIN: Duration = Duration::from_secs(3);
 
 /// What every command that needs a store starts with.
 pub struct Context {
@@ -56,6 +59,7 @@ impl Context {
             ranking: config.ranking(),
             retry: config.retry_policy(),
             wait: config.wait.unwrap_or(wait),
+            open: Settings::default().open,
             trust_flock: config.trust_flock.unwrap_or(false),
             automated: config.automated(),
         }
@@ -63,9 +67,22 @@ impl Context {
 
     /// Opens the store.
     pub async fn keeper(&self, wait: Duration) -> Result<Keeper> {
+        self.open(self.settings(wait)).await
+    }
+
+    /// Opens the store for one who waits for a lock no longer than that, the opening included.
+    pub async fn keeper_within(&self, wait: Duration, limit: Duration) -> Result<Keeper> {
+        let settings = Settings {
+            open: limit.max(OPEN_MIN),
+            ..self.settings(wait)
+        };
+        self.open(settings).await
+    }
+
+    async fn open(&self, settings: Settings) -> Result<Keeper> {
         self.check_scheme()?;
         self.check_directory()?;
-        let keeper = Keeper::open_with(&self.located.url, self.settings(wait)).await?;
+        let keeper = Keeper::open_with(&self.located.url, settings).await?;
         if keeper.store().capabilities().cross_process {
             return Ok(keeper);
         }
@@ -101,7 +118,7 @@ impl Context {
 
     /// The address of the store as it may be shown: without a password.
     pub fn shown(&self) -> String {
-        without_passwords(&self.located.url)
+        shown_address(&self.located.url)
     }
 
     /// Where the slots are.
@@ -156,7 +173,7 @@ impl Context {
             Some(("sqlite" | "file" | "memory" | "postgres" | "postgresql", _)) => return Ok(()),
             _ => "no store is known by this name",
         };
-        let shown: String = without_passwords(url).chars().take(200).collect();
+        let shown: String = shown_address(url).chars().take(200).collect();
         Err(Error::Configuration {
             problem: format!(
                 "bad store {shown:?}: {problem}; known are sqlite:PATH (a database), postgres://… (a \

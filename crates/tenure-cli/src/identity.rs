@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tenure::without_passwords;
+use tenure::shown_address;
 use tenure_postgres::Address;
 
 /// The port that need not be named.
@@ -19,7 +19,7 @@ pub fn identity(url: &str) -> String {
     }
     match is_server(url) {
         true => server(url),
-        false => without_passwords(url),
+        false => shown_address(url),
     }
 }
 
@@ -50,7 +50,7 @@ fn place_of(url: &str) -> Option<(&str, &Path)> {
 fn server(url: &str) -> String {
     let shown = match Address::parse(url) {
         Ok(address) => address.to_string(),
-        Err(_) => without_passwords(url),
+        Err(_) => shown_address(url),
     };
     let rest = shown.split_once("://").map_or(&*shown, |(_, rest)| rest);
     let rest = rest.split('?').next().unwrap_or(rest);

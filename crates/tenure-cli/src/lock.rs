@@ -9,7 +9,9 @@ use tenure::{Error, Keeper, Lease, LeaseTerms, LockSet, Options, SessionOptions}
 use crate::cli::{self, Global};
 use crate::context::{Context, WAIT_DEFAULT, own_command, owner};
 use crate::nesting::{self, Ancestors};
+use crate::opening::opened;
 use crate::report::Failure;
+use crate::run::Limit;
 use crate::signals::Signals;
 use crate::waiting::{Wait, wait};
 use crate::{output, runtime};
@@ -24,8 +26,15 @@ struct Leases<'a> {
 pub fn lock(global: &Global, options: cli::Lock) -> Result<ExitCode, Failure> {
     let context = Context::new(global)?;
     runtime::block_on(async {
-        let keeper = context.keeper(WAIT_DEFAULT).await?;
-        let leases = take(&keeper, options).await?;
+        let mut signals = Signals::listen()?;
+        let limit = Limit::new(match options.no_wait {
+            true => Duration::ZERO,
+            false => options.wait.unwrap_or(context.settings(WAIT_DEFAULT).wait),
+        });
+        let opening = context.keeper_within(WAIT_DEFAULT, limit.left());
+        let first = options.resources.first().map(|wanted| &wanted.resource);
+        let keeper = opened(opening, &context.shown(), first, &mut signals).await?;
+        let leases = take(&keeper, options, limit, &mut signals).await?;
         let printed = match global.json {
             true => output::json(&Leases { leases: &leases }),
             false => {
@@ -44,8 +53,12 @@ pub fn lock(global: &Global, options: cli::Lock) -> Result<ExitCode, Failure> {
     })
 }
 
-async fn take(keeper: &Keeper, options: cli::Lock) -> Result<Vec<Lease>, Failure> {
-    let mut signals = Signals::listen()?;
+async fn take(
+    keeper: &Keeper,
+    options: cli::Lock,
+    limit: Limit,
+    signals: &mut Signals,
+) -> Result<Vec<Lease>, Failure> {
     let ancestors = Ancestors::proved(nesting::outers()?, Some(keeper), None).await?;
     let session = keeper.session(SessionOptions {
         owner: owner(options.owner)?,
@@ -60,12 +73,9 @@ async fn take(keeper: &Keeper, options: cli::Lock) -> Result<Vec<Lease>, Failure
         ttl: options.ttl.unwrap_or(LeaseTerms::default().ttl),
         key: options.key,
     };
-    let limit = match options.no_wait {
-        true => Duration::ZERO,
-        false => options.wait.unwrap_or(keeper.settings().wait),
-    };
+    let left = limit.left();
     let asked = Options {
-        wait: Some(limit),
+        wait: Some(left),
         purpose: options.purpose,
         metadata: options.meta,
         capacity: None,
@@ -73,13 +83,13 @@ async fn take(keeper: &Keeper, options: cli::Lock) -> Result<Vec<Lease>, Failure
     let about = Wait {
         session: &session,
         set: &set,
-        limit,
+        limit: left,
         slots: None,
         own: None,
     };
     let asking = keeper.lock(&session, &set, &terms, &asked);
-    let taken = wait(asking, about, &mut signals).await;
-    taken.map_err(failure)
+    let taken = wait(asking, about, signals).await;
+    taken.map_err(|error| failure(limit.whole_in(error)))
 }
 
 /// The only state that taking a lock conflicts with is that of its key.

@@ -35,6 +35,7 @@ mod lock;
 mod log;
 mod ls;
 mod nesting;
+mod opening;
 mod output;
 mod people;
 mod recover;

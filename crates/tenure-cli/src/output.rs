@@ -1,7 +1,10 @@
 //! What commands print on standard output: one JSON document, or words for people.
 
 use std::io::{self, Write};
+use std::{process, thread};
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use serde::Serialize;
 
 use crate::report::Failure;
@@ -20,4 +23,21 @@ pub fn text(text: &str) -> Result<(), Failure> {
     written
         .and_then(|()| output.flush())
         .map_err(Failure::output)
+}
+
+/// Ends this process when nobody reads any more what it prints: for one who waits for something to print. As with a pipe that
+/// breaks while it is written to, nothing is wrong.
+pub fn end_when_unread() {
+    thread::spawn(|| {
+        let output = io::stdout();
+        let mut polled = [PollFd::new(&output, PollFlags::empty())];
+        loop {
+            match poll(&mut polled, None) {
+                Ok(_) if polled[0].revents().contains(PollFlags::ERR) => process::exit(0),
+                Err(Errno::INTR) => {}
+                // What cannot break need not be watched.
+                _ => return,
+            }
+        }
+    });
 }

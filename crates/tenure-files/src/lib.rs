@@ -39,7 +39,7 @@ mod tokens;
 
 pub use document::{
     Content, DOCUMENT_BYTES_MAX, DOCUMENTS_MAX, Documents, Expect, Fence, Follow, Leftovers, Terms,
-    Version, check_json,
+    Version, check_json, laid_out_like,
 };
 pub use locker::{FileLocker, LockGuard, holders};
 pub use lockfile::{Look, Record, look};

@@ -67,6 +67,7 @@ impl Address {
             let problem = "the address of a database begins with postgres://";
             return Err(Error::BadInput(problem.into()));
         }
+        refuse_stray_at(url)?;
         let (rest, options) = Options::split_off(url)?;
         // The message of the parser names keys, never values, so no password is in it.
         let config: Result<Config, _> = rest.parse();
@@ -134,6 +135,18 @@ impl Address {
     pub(crate) fn is_plain(&self) -> bool {
         self.config.get_ssl_mode() == SslMode::Disable
     }
+}
+
+/// A password with an unescaped `@` would be read as part of a host, and shown as one.
+fn refuse_stray_at(url: &str) -> Result<()> {
+    let before_options = url.split('?').next().unwrap_or(url);
+    let stray =
+        before_options.matches('@').count() > 1 || url[before_options.len()..].contains('@');
+    if !stray {
+        return Ok(());
+    }
+    let problem = "bad address of a database: an @ in a user or a password is written %40";
+    Err(Error::BadInput(problem.into()))
 }
 
 impl fmt::Display for Address {
@@ -208,6 +221,8 @@ mod tests {
             "postgres://ann:s3cret@db:notaport/x",
             "postgres://ann:s3cret@db/x?sslmode=perhaps",
             "postgres://ann:s3cret@db/x?colour=blue",
+            "postgres://ann:a@s3cret@db/x",
+            "postgres:///x?host=db&password=a@s3cret",
         ] {
             let error = Address::parse(bad).unwrap_err();
             assert!(!format!("{error} {error:?}").contains("s3cret"), "{error}");

@@ -38,6 +38,9 @@ use tokio_postgres::{AsyncMessage, CancelToken, Client, NoTls, Notification};
 use crate::fault::{explain, is_passing, message, unreachable};
 use crate::{Address, tls};
 
+/// How long one attempt may take, however much time there is: a server without room says so, and is asked again; one that
+/// says nothing is not there.
+const ATTEMPT: Duration = Duration::from_secs(15);
 /// How long the set-up of a fresh connection may take.
 const SET_UP: Duration = Duration::from_secs(5);
 /// How long a driver is given to end by itself, and between two cancellations.
@@ -105,7 +108,7 @@ impl Connection {
         address: &Arc<Address>,
         deadline: Instant,
     ) -> Result<Connection, Refusal> {
-        match timeout(left(deadline), reach(address)).await {
+        match timeout(left(deadline).min(ATTEMPT), reach(address)).await {
             Ok(reached) => reached,
             Err(_) => Err(Refusal::Late(unreachable(address, "no answer in time"))),
         }

@@ -2,7 +2,8 @@
 //!
 //! | SQLSTATE | what it is | becomes |
 //! |---|---|---|
-//! | none, 08, 25, 57 | the connection is gone, or the statement was cancelled from outside | `Unreachable` |
+//! | none, with a password missing or TLS that does not come about | how to talk to it | `Configuration` |
+//! | none else, 08, 25, 57 | the connection is gone, or the statement was cancelled from outside | `Unreachable` |
 //! | 40, 55P03 | a deadlock, or rows that others had: the same statement may do a moment later | `Unreachable` |
 //! | 53300, 57P03 | full, or starting up | `Unreachable`; connecting waits it out until the deadline |
 //! | 28, 3D, 3F | who, or which database | `Configuration` |
@@ -23,9 +24,13 @@ use crate::Address;
 pub(crate) fn explain(address: &Address, error: &tokio_postgres::Error) -> Error {
     let problem = message(error);
     let Some(state) = error.code() else {
-        return match is_ours(error) {
-            true => Error::Internal(format!("{address}: {problem}")),
-            false => unreachable(address, problem),
+        return match (is_ours(error), remedy_for_way(&problem)) {
+            (true, _) => Error::Internal(format!("{address}: {problem}")),
+            (false, Some(remedy)) => Error::Configuration {
+                problem: format!("{address}: {problem}"),
+                remedy: remedy.into(),
+            },
+            (false, None) => unreachable(address, problem),
         };
     };
     let code = state.code();
@@ -57,6 +62,36 @@ pub(crate) fn explain(address: &Address, error: &tokio_postgres::Error) -> Error
         },
         _ => Error::Internal(format!("{address}: {problem} (SQLSTATE {code})")),
     }
+}
+
+/// What to do where the server answers, and it is settled how to talk to it: trying again does not help. The driver tells
+/// these apart by words alone.
+fn remedy_for_way(problem: &str) -> Option<&'static str> {
+    let remedies = [
+        (
+            "password missing",
+            "give the password in PGPASSWORD or in ~/.pgpass, or in the address",
+        ),
+        (
+            "server does not support TLS",
+            "turn on ssl at the server, or ask for less with sslmode=prefer or disable",
+        ),
+        (
+            "CaUsedAsEndEntity",
+            "the server shows the certificate of an authority as its own: let the authority sign one for the server",
+        ),
+        (
+            "NotValidForName",
+            "ask for the host by the name in its certificate, or for less with sslmode=verify-ca",
+        ),
+        (
+            "invalid peer certificate",
+            "give the authority that signed the certificate of the server in sslrootcert, or ask for less with \
+             sslmode=require",
+        ),
+    ];
+    let mut remedies = remedies.into_iter();
+    remedies.find_map(|(words, remedy)| problem.contains(words).then_some(remedy))
 }
 
 /// The database cannot be reached at the moment.

@@ -82,7 +82,7 @@ pub use automated::{AUTOMATED_DEFAULT, Automated};
 pub use guard::{Doubt, Guard, GuardState, ReleaseError};
 pub use keeper::Keeper;
 pub use leases::LeaseTerms;
-pub use secret::without_passwords;
+pub use secret::{shown_address, without_passwords};
 pub use session::{Held, Options, Session, SessionOptions};
 pub use settings::Settings;
 

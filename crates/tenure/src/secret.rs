@@ -24,6 +24,22 @@ pub fn without_passwords(text: &str) -> String {
     shown
 }
 
+/// The address of a store as it may be shown. It is one address whatever stands in it: a blank or a quote does not end it, and
+/// a scheme may be missing.
+pub fn shown_address(address: &str) -> String {
+    let is_path = ["sqlite:", "file:", "memory:"];
+    if is_path.iter().any(|scheme| address.starts_with(scheme)) {
+        return address.to_owned();
+    }
+    let (scheme, rest) = address.split_at(after_scheme(address).unwrap_or(0));
+    let shown = format!("{scheme}{}", without_password(rest));
+    // As in `host=db password=…`.
+    match shown.to_ascii_lowercase().find("password") {
+        Some(at) => format!("{}…", &shown[..at]),
+        None => shown,
+    }
+}
+
 /// Where the first URL goes on after its scheme. The slashes of a database's may be forgotten.
 fn after_scheme(text: &str) -> Option<usize> {
     let any = text.find("://").map(|at| at + 3);
@@ -102,6 +118,29 @@ mod tests {
             ("", ""),
         ] {
             assert_eq!(without_passwords(url), shown, "{url}");
+        }
+    }
+
+    #[test]
+    fn an_address_that_is_badly_spelled_is_shown_without_its_password() {
+        for (address, shown) in [
+            ("postgres://ana:s3 cret@db/x", "postgres://ana@db/x"),
+            ("postgres://ana:s3'cret@db/x", "postgres://ana@db/x"),
+            ("ana:s3cret@db:5432/x", "ana@db:5432/x"),
+            ("host=db password=s3cret user=ana", "host=db …"),
+            ("host=db PASSWORD = 's3cret'", "host=db …"),
+            (
+                "postgres:///x?host=db&password=a@s3cret",
+                "postgres:///x?host=db",
+            ),
+            (
+                "advisory:postgres://ana:s3cret@db/x",
+                "advisory:postgres://ana@db/x",
+            ),
+            ("sqlite:/password/a@b:c", "sqlite:/password/a@b:c"),
+            ("nonsense", "nonsense"),
+        ] {
+            assert_eq!(shown_address(address), shown, "{address}");
         }
     }
 

@@ -15,6 +15,8 @@ pub struct Settings {
     pub retry: RetryPolicy,
     /// How long a request waits that says nothing else.
     pub wait: Duration,
+    /// How long a server is waited for that starts up or has no room, when a store is opened.
+    pub open: Duration,
     /// Trust kernel locks on file systems where they are known to fail.
     pub trust_flock: bool,
     /// Owners that are no people: they may never break a lock.
@@ -27,6 +29,7 @@ impl Default for Settings {
             ranking: Ranking::default(),
             retry: RetryPolicy::default(),
             wait: Duration::from_secs(5),
+            open: Duration::from_secs(15),
             trust_flock: false,
             automated: Automated::default(),
         }

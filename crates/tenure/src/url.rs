@@ -9,7 +9,7 @@ use tenure_postgres::{Address, AdvisoryStore, PostgresStore};
 use tenure_sqlite::SqliteStore;
 
 use crate::memory::MemoryStore;
-use crate::{Settings, without_passwords};
+use crate::{Settings, shown_address};
 
 const KNOWN: &str = "known are sqlite:PATH (a database), postgres://… (a server for many machines), \
                      file:DIR (kernel locks) and memory: (this process only)";
@@ -51,7 +51,7 @@ pub(crate) async fn open(url: &str, settings: &Settings) -> Result<Arc<dyn Store
                 Error::BadInput(problem) => malformed(&problem),
                 error => error,
             })?;
-            Ok(Arc::new(PostgresStore::open(address).await?))
+            Ok(Arc::new(PostgresStore::open(address, settings.open).await?))
         }
         _ => Err(bad(url, "no store is known by this name")),
     }
@@ -62,7 +62,7 @@ fn from_here(path: &str) -> Result<PathBuf> {
 }
 
 fn bad(url: &str, problem: &str) -> Error {
-    let shown: String = without_passwords(url).chars().take(200).collect();
+    let shown: String = shown_address(url).chars().take(200).collect();
     Error::Configuration {
         problem: format!("bad store {shown:?}: {problem}; {KNOWN}"),
         remedy: "name a store with --store or TENURE_STORE, such as sqlite:/var/lib/locks.db"

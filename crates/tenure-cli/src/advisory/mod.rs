@@ -5,6 +5,7 @@ mod ls;
 mod run;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use tenure::{Error, Result};
 use tenure_postgres::{AdvisoryLocks, Settings};
@@ -15,20 +16,22 @@ use crate::identity::is_server;
 use crate::report::{Failure, Report};
 use crate::runtime;
 
+/// How long a server is waited for by one who only looks.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// Carries out one of its commands.
 pub fn advisory(global: &Global, command: Advisory, report: Report) -> Result<ExitCode, Failure> {
     let context = Context::new(global)?;
     runtime::block_on(async {
-        let locks = open(&context).await?;
         match command {
-            Advisory::Ls => ls::ls(&locks, global.json).await,
-            Advisory::Run(options) => run::run(&context, &locks, options, report).await,
+            Advisory::Ls => ls::ls(&open(&context, PATIENCE).await?, global.json).await,
+            Advisory::Run(options) => run::run(&context, options, report).await,
         }
     })
 }
 
 /// One lock takes one connection.
-async fn open(context: &Context) -> Result<AdvisoryLocks> {
+async fn open(context: &Context, patience: Duration) -> Result<AdvisoryLocks> {
     let url = &context.located.url;
     if !is_server(url) {
         return Err(Error::Configuration {
@@ -45,7 +48,7 @@ async fn open(context: &Context) -> Result<AdvisoryLocks> {
     let settings = Settings {
         pool: 1,
         overflow: 0,
-        ..Settings::default()
+        patience,
     };
     let opened = AdvisoryLocks::open(url, settings).await;
     opened.map_err(|error| match error {

@@ -10,12 +10,14 @@ use tenure_postgres::{AdvisoryLocks, DEFAULT_WAIT, Guard, Key, LockEntry, Locks}
 use tokio::time::{sleep, timeout};
 
 use super::ending::Ending;
+use super::open;
 use crate::cli::AdvisoryRun;
-use crate::context::Context;
+use crate::context::{Context, OPEN_MIN};
 use crate::exit;
+use crate::opening::opened;
 use crate::people::visible;
 use crate::report::{Failure, Report, word};
-use crate::run::{Child, Launch};
+use crate::run::{Child, Launch, Limit};
 use crate::signals::Signals;
 
 /// Whoever waits hears after this who is in the way.
@@ -28,14 +30,21 @@ const RELEASE_MAX: Duration = Duration::from_secs(1);
 /// Takes the lock, runs the command, gives the lock back.
 pub async fn run(
     context: &Context,
-    locks: &AdvisoryLocks,
     options: AdvisoryRun,
     report: Report,
 ) -> Result<ExitCode, Failure> {
     let mut signals = Signals::listen()?;
     let key = Key::Pair(options.namespace, options.id);
     let place = place(context, &options)?;
-    let guard = take(context, locks, key, &options, &mut signals, &place).await?;
+    let limit = Limit::new(match options.no_wait {
+        true => Duration::ZERO,
+        false => options.wait.unwrap_or(context.settings(DEFAULT_WAIT).wait),
+    });
+    let opening = open(context, limit.left().max(OPEN_MIN));
+    let resource = Some(&place.resource);
+    let locks = opened(opening, &context.shown(), resource, &mut signals).await?;
+    let taken = take(&locks, key, limit.left(), &mut signals, &place).await;
+    let guard = taken.map_err(|error| limit.whole_in(error))?;
     let environment = [
         ("TENURE_STORE", OsString::from(&context.located.url)),
         ("TENURE_RESOURCE", place.resource.as_str().into()),
@@ -89,17 +98,12 @@ fn place(context: &Context, options: &AdvisoryRun) -> Result<Box<Place>> {
 }
 
 async fn take(
-    context: &Context,
     locks: &AdvisoryLocks,
     key: Key,
-    options: &AdvisoryRun,
+    limit: Duration,
     signals: &mut Signals,
     place: &Place,
 ) -> Result<Guard> {
-    let limit = match options.no_wait {
-        true => Duration::ZERO,
-        false => options.wait.unwrap_or(context.settings(DEFAULT_WAIT).wait),
-    };
     tokio::select! {
         biased;
         taken = acquire(locks, key, limit) => taken,

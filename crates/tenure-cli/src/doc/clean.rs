@@ -34,7 +34,8 @@ pub fn clean(global: &Global, options: &DocClean) -> Result<ExitCode, Failure> {
     let path = options.path.as_path();
     let documents = match path.is_dir() {
         true => documents_in(path)?,
-        false => vec![path.to_owned()],
+        false if is_known(path) => vec![path.to_owned()],
+        false => return Err(failure::missing(path)),
     };
     let mut sweep = Sweep::new(&desk, &documents);
     let left = sweep.each(|document| desk.documents.leftovers(document));
@@ -156,6 +157,17 @@ fn show(left: &[PathBuf]) {
         .iter()
         .map(|path| format!("  {}\n", visible(&path.display().to_string())));
     let _ = write!(io::stderr(), "{}", lines.collect::<String>());
+}
+
+/// Whether there is such a document, or something of one whose making crashed.
+fn is_known(path: &Path) -> bool {
+    let lock = path.file_name().map(|name| {
+        let mut lock = OsString::from(".");
+        lock.push(name);
+        lock.push(".lock");
+        path.with_file_name(lock)
+    });
+    path.symlink_metadata().is_ok() || lock.is_some_and(|lock| lock.symlink_metadata().is_ok())
 }
 
 /// The documents in a directory that something may be left of. Whoever changes a document makes its

@@ -31,6 +31,7 @@ pub fn follow(global: &Global, options: &DocRead) -> Result<ExitCode, Failure> {
     }
     let about = |error| failure::about(Failure::Error(error), &[file]);
     let mut follow = desk.documents.follow(file).map_err(about)?;
+    output::end_when_unread();
     let mut told_busy = false;
     loop {
         match follow.next(None) {

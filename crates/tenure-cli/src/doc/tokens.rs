@@ -7,7 +7,7 @@
 use std::cell::{Cell, RefCell};
 use std::io;
 
-use tenure::{Class, Error, Keeper, Resource, Result, Token, without_passwords};
+use tenure::{Class, Error, Keeper, Resource, Result, Token, shown_address};
 use tenure_files::Fence;
 use tokio::runtime::Runtime;
 
@@ -94,11 +94,7 @@ impl<'a> Tokens<'a> {
         let Stores { open, runtime } = &mut *stores;
         if !is_there(url) {
             let none = io::Error::new(io::ErrorKind::NotFound, "there is no store");
-            return Err(Error::io(
-                "check the token in",
-                without_passwords(url),
-                none,
-            ));
+            return Err(Error::io("check the token in", shown_address(url), none));
         }
         let runtime = match runtime {
             Some(runtime) => runtime,

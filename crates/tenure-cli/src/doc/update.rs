@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use tenure::{Error, Mode};
-use tenure_files::{Content, Terms, check_json};
+use tenure_files::{Content, Terms, check_json, laid_out_like};
 
 use super::desk::Desk;
 use super::filter::Filter;
@@ -116,7 +116,7 @@ fn several(
     })?;
     let styled = texts.into_iter().zip(old).map(|(text, old)| match old {
         Some(old) => old.in_its_style(&text),
-        None => text + "\n",
+        None => laid_out_like(&printed, &text),
     });
     Ok(styled.collect())
 }

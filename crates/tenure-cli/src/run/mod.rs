@@ -28,6 +28,7 @@ use tokio::time::timeout;
 use crate::cli::{self, Global};
 use crate::context::{Context, owner};
 use crate::nesting::{self, Ancestors, Outer, Outers, Plan};
+use crate::opening::opened;
 use crate::report::{Failure, Report, word};
 use crate::signals::Signals;
 use crate::{exit, runtime};
@@ -35,7 +36,8 @@ pub use child::{Child, Launch, die_with_parent};
 use ending::Ending;
 pub use ending::{Ends, Order};
 use environment::Under;
-use taken::{Asked, Limit, Taken};
+pub use taken::Limit;
+use taken::{Asked, Taken};
 
 /// How long `run` waits unless something says otherwise.
 const WAIT_DEFAULT: Duration = Duration::from_secs(600);
@@ -58,13 +60,21 @@ struct Stores {
 }
 
 impl Stores {
-    async fn open(context: &Context, options: &cli::Run, outers: &Outers) -> tenure::Result<Self> {
+    async fn open(
+        context: &Context,
+        options: &cli::Run,
+        outers: &Outers,
+        limit: Limit,
+        signals: &mut Signals,
+    ) -> tenure::Result<Self> {
         let mut stores = Self {
             locks: None,
             slots: None,
         };
         if !options.resources.is_empty() || outers.has_locks() {
-            stores.locks = Some(context.keeper(WAIT_DEFAULT).await?);
+            let opening = context.keeper_within(WAIT_DEFAULT, limit.left());
+            let first = options.resources.first().map(|wanted| &wanted.resource);
+            stores.locks = Some(opened(opening, &context.shown(), first, signals).await?);
         }
         if options.slot.is_some() {
             stores.slots = Some(context.slots(WAIT_DEFAULT).await?);
@@ -80,7 +90,11 @@ async fn under_locks(
 ) -> Result<ExitCode, Failure> {
     let mut signals = Signals::listen()?;
     let outers = nesting::outers()?;
-    let stores = Stores::open(context, &options, &outers).await?;
+    let limit = Limit::new(match options.no_wait {
+        true => Duration::ZERO,
+        false => options.wait.unwrap_or(context.settings(WAIT_DEFAULT).wait),
+    });
+    let stores = Stores::open(context, &options, &outers, limit, &mut signals).await?;
     let (locks, slots) = (stores.locks.as_ref(), stores.slots.as_ref());
     let ancestors = Ancestors::proved(outers, locks, slots).await?;
     let ranking = context.settings(WAIT_DEFAULT).ranking;
@@ -89,7 +103,7 @@ async fn under_locks(
     let wanted = LockSet::new(&ranking, wanted);
     let owner = owner(options.owner.clone())?;
     let (slot, locks) = take(
-        context,
+        limit,
         &options,
         &owner,
         &stores,
@@ -146,7 +160,7 @@ async fn under_locks(
 
 /// Takes the slot and then the locks, within one time limit; all or nothing.
 async fn take(
-    context: &Context,
+    limit: Limit,
     options: &cli::Run,
     owner: &Owner,
     stores: &Stores,
@@ -155,21 +169,16 @@ async fn take(
     signals: &mut Signals,
 ) -> Result<(Taken, Taken), Failure> {
     let busy_exit = options.busy_exit;
-    let limit = match options.no_wait {
-        true => Duration::ZERO,
-        false => options.wait.unwrap_or(context.settings(WAIT_DEFAULT).wait),
-    };
     let mut asked = Asked {
         owner: owner.clone(),
         command: command_line(&options.command),
         options: Options {
-            wait: Some(limit),
+            wait: Some(limit.left()),
             purpose: options.purpose.clone(),
             metadata: options.meta.clone(),
             capacity: None,
         },
     };
-    let limit = Limit::new(limit);
     let mut slot = Taken::default();
     if let (Some(wanted), Some(keeper)) = (&options.slot, &stores.slots) {
         let taken = slot::take(wanted, keeper, ancestors, &asked, signals);

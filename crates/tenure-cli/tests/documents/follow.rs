@@ -1,5 +1,8 @@
 //! `tenure doc read --follow`.
 
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
 use serde_json::{Value, json};
 
 use crate::site::{Process, RAISE, done, put, version, write};
@@ -87,4 +90,20 @@ fn many_changes_at_once_are_followed_to_the_last() {
         seen.is_sorted_by(|a, b| a < b),
         "never back, none twice: {seen:?}"
     );
+}
+
+#[test]
+fn follow_ends_when_nobody_reads_it_any_more() {
+    let world = World::new();
+    put(&world, "a.json", "{}\n");
+    let mut command = world.tenure();
+    command.args(["doc", "read", "--follow", "a.json"]);
+    let mut follow = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    let mut output = BufReader::new(follow.stdout.take().unwrap());
+    output.read_line(&mut line).unwrap();
+    assert_eq!(line, "{}\n");
+    assert!(follow.try_wait().unwrap().is_none(), "there may be more");
+    drop(output);
+    until("it has ended", || follow.try_wait().unwrap().is_some());
 }

@@ -8,6 +8,7 @@ mod broken;
 mod commands;
 mod cut_off;
 mod documents;
+mod full;
 mod handover;
 #[path = "../cli/holder.rs"]
 #[allow(dead_code, reason = "shared with the other tests of the command")]

@@ -64,6 +64,11 @@ fn nothing_that_cannot_be_read_tells_the_password() {
         format!("postgres://ana:{PASSWORD}@127.0.0.1/x?colour=blue"),
         format!("postgres:ana:{PASSWORD}@127.0.0.1/x"),
         format!("postgres://127.0.0.1:1/x?password={PASSWORD}"),
+        format!("postgres://127.0.0.1:1/x?password=a@{PASSWORD}"),
+        format!("postgres://ana:a {PASSWORD}@127.0.0.1:1/x"),
+        format!("postgres://ana:a@{PASSWORD}@127.0.0.1:1/x"),
+        format!("ana:{PASSWORD}@127.0.0.1:1/x"),
+        format!("host=127.0.0.1 password={PASSWORD} user=ana"),
     ] {
         let world = World::at(&url);
         for arguments in [&["ls"][..], &["doctor"], &["advisory", "ls"]] {

@@ -91,6 +91,7 @@ pub use fence::Fence;
 pub use follow::Follow;
 pub use json::DOCUMENT_BYTES_MAX;
 pub use several::DOCUMENTS_MAX;
+pub use style::laid_out_like;
 
 use crate::disk::{Disk, RealDisk};
 use crate::locker::FileLocker;

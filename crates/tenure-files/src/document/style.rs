@@ -78,6 +78,16 @@ pub(crate) fn keep(old: &[u8], new: &str) -> String {
     style.apply(new)
 }
 
+/// A new document whose text was part of a bigger one, laid out as that is.
+pub fn laid_out_like(whole: &str, part: &str) -> String {
+    let style = Style {
+        byte_order_mark: false,
+        ends_with_newline: true,
+        ..Style::of(whole.as_bytes())
+    };
+    style.apply(part)
+}
+
 impl Style {
     /// The style of a document. Where it does not show, as in `{}`, it is the default.
     pub(crate) fn of(bytes: &[u8]) -> Self {

@@ -59,6 +59,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tenure_core::duration::DURATION_MAX;
 use tenure_core::{
     Capabilities, Examined, Lease, LeaseId, LeaseStore, Listing, Mode, Query, Reply, Request,
     Resource, Result, SessionId, Store, Token, UpgradeRequest,
@@ -69,9 +70,6 @@ use inner::Inner;
 
 /// How often a holder makes sure that it still holds, where its lease is not very short.
 const CHECK_EVERY: Duration = Duration::from_secs(2);
-/// How long opening may take: a server that starts up, or has no room, is waited for.
-const OPEN: Duration = Duration::from_secs(15);
-
 /// Leases in a PostgreSQL database. See the [front page](crate) for what it promises.
 pub struct PostgresStore {
     inner: Arc<Inner>,
@@ -79,14 +77,15 @@ pub struct PostgresStore {
 
 impl PostgresStore {
     /// Opens the database at an address, and makes the schema `tenure` in it if it is not there. What goes on in the
-    /// background runs in the runtime this is called in.
+    /// background runs in the runtime this is called in. A server that starts up, or has no room, is waited for.
     ///
     /// # Errors
     ///
     /// `Configuration` behind a pooler that shares sessions, where rights are missing, and for a database of a newer
     /// Tenure; `Unreachable` where no server answers in time.
-    pub async fn open(address: Address) -> Result<PostgresStore> {
-        let inner = Inner::open(address, Instant::now() + OPEN).await?;
+    pub async fn open(address: Address, patience: Duration) -> Result<PostgresStore> {
+        let deadline = Instant::now() + patience.min(DURATION_MAX);
+        let inner = Inner::open(address, deadline).await?;
         Ok(PostgresStore { inner })
     }
 }

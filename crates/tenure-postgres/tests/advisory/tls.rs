@@ -37,7 +37,7 @@ async fn tls_is_as_the_url_asks_for() {
         .await
         .expect("without TLS, as there is none");
     let refused = asks(&url("sslmode=require")).await.unwrap_err();
-    assert_eq!(refused.class(), Class::Unreachable, "{refused:?}");
+    assert_eq!(refused.class(), Class::Configuration, "{refused:?}");
 
     let data = database.psql("SHOW data_directory").trim().to_owned();
     give_certificate(&database, &data);
@@ -58,7 +58,7 @@ async fn tls_is_as_the_url_asks_for() {
     assert!(encrypted(&database, &url(&format!("sslmode=verify-ca&{root}"))).await);
     assert!(encrypted(&database, &by_name(&format!("sslmode=verify-full&{root}"))).await);
     let wrong_name = asks(&url(&format!("sslmode=verify-full&{root}"))).await;
-    assert_eq!(wrong_name.unwrap_err().class(), Class::Unreachable);
+    assert_eq!(wrong_name.unwrap_err().class(), Class::Configuration);
     let other = tempfile::NamedTempFile::new().unwrap();
     let make = std::process::Command::new("openssl")
         .args(
@@ -75,7 +75,7 @@ async fn tls_is_as_the_url_asks_for() {
     for mode in ["verify-ca", "verify-full"] {
         let options = format!("sslmode={mode}&sslrootcert={}", other.path().display());
         let unknown = asks(&by_name(&options)).await.unwrap_err();
-        assert_eq!(unknown.class(), Class::Unreachable, "{mode}: {unknown:?}");
+        assert_eq!(unknown.class(), Class::Configuration, "{mode}: {unknown:?}");
     }
 }
 

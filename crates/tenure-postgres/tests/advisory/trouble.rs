@@ -163,7 +163,7 @@ const PASSING: [&str; 3] = ["40001", "40P01", "55P03"];
 async fn a_lease_is_asked_for_again_after_a_deadlock() {
     let database = Cluster::shared().database();
     let address = Address::parse(&database.url()).unwrap();
-    let store = PostgresStore::open(address).await.unwrap();
+    let store = PostgresStore::open(address, PATIENCE).await.unwrap();
     for code in PASSING {
         fail_once(&database, "tenure.dal_locks", code);
         let taken = store.try_acquire(&request("a", Mode::Write)).await;

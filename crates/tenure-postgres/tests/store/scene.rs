@@ -54,7 +54,7 @@ impl Scene {
 
 /// Opens a store as any other process would.
 pub async fn open(url: &str) -> Result<PostgresStore> {
-    PostgresStore::open(Address::parse(url)?).await
+    PostgresStore::open(Address::parse(url)?, PATIENCE).await
 }
 
 /// Another user at the same address.

@@ -163,7 +163,8 @@ impl Shared {
         }
     }
 
-    /// The error for a wait that ran out, with who is in the way as far as that is known.
+    /// The error for a wait that ran out, with who is in the way as far as that is known. Of a store that cannot be
+    /// reached nobody knows whether anybody is.
     pub(crate) async fn in_the_way(
         &self,
         gave_up: GaveUp,
@@ -172,7 +173,10 @@ impl Shared {
         own: Option<&LeaseId>,
     ) -> Error {
         let listed = timeout(HOLDERS_WAIT_MAX, self.keeper.holders(resource)).await;
-        let mut holders: Vec<Lease> = listed.ok().and_then(Result::ok).unwrap_or_default();
+        let mut holders: Vec<Lease> = match listed {
+            Ok(Err(error @ Error::Unreachable { .. })) => return error,
+            listed => listed.ok().and_then(Result::ok).unwrap_or_default(),
+        };
         holders.retain(|holder| Some(&holder.lease) != own);
         gave_up.into_error(self.place(resource, mode), holders)
     }

@@ -106,3 +106,11 @@ fn what_a_live_writer_may_use_stays() {
     worker.let_go(&world);
     assert_eq!(worker.end().0, Some(0));
 }
+
+#[test]
+fn a_document_that_never_was_is_66_and_gets_no_lock_file() {
+    let world = World::new();
+    let output = doc(&world, ["clean", "--yes", "typo.json"]);
+    assert_eq!(code(&output), 66, "{output:?}");
+    assert!(!world.path(".typo.json.lock").exists());
+}
