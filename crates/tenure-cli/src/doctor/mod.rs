@@ -72,6 +72,9 @@ fn remedy(error: &Error) -> String {
             format!("when nothing is held, move {} away", path.display())
         }
         Error::Busy { .. } | Error::Timeout { .. } => "try again a little later".into(),
+        Error::Unreachable { .. } => {
+            "see that the server runs, has room for one more connection, and can be reached from here".into()
+        }
         Error::Io { .. } | Error::Configuration { .. } => match error.remedy() {
             usual if usual.contains("tenure doctor") => {
                 "look at the disk, and at the log of the system (dmesg)".into()
