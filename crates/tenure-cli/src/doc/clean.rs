@@ -33,9 +33,19 @@ pub fn clean(global: &Global, options: &DocClean) -> Result<ExitCode, Failure> {
     let desk = Desk::to_clean(global, &context, &options.patience, &options.owner)?;
     let path = options.path.as_path();
     let documents = match path.is_dir() {
-        true => documents_in(path)?,
+        true => documents_in(path).map_err(|error| failure::about(error.into(), &[path]))?,
         false if is_known(path) => vec![path.to_owned()],
-        false => return Err(failure::missing(path)),
+        false => {
+            let problem = format!(
+                "there is no document {}, nor anything left of one",
+                path.display()
+            );
+            return Err(Failure::Adjusted {
+                error: Error::NotFound(problem),
+                code: None,
+                remedy: Some("correct the path".into()),
+            });
+        }
     };
     let mut sweep = Sweep::new(&desk, &documents);
     let left = sweep.each(|document| desk.documents.leftovers(document));
