@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tenure_core::leases::{KeyState, Keyed, Recovery};
-use tenure_core::{IdempotenceKey, Mode, Owner, Store};
+use tenure_core::{IdempotenceKey, Mode, Owner, Query, Store};
 
 use crate::scene::{PATIENCE, SHORT, Scene, asker, open, request, take, timed, until};
 
@@ -247,5 +247,83 @@ async fn a_claim_ends_with_its_session_and_with_its_process() {
                 .psql("SELECT count(*) FROM tenure.lease_claims"),
             "0"
         );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_of_today_is_neither_free_nor_swept() {
+    let scene = Scene::new().await;
+    let young = keyed("k0");
+    let state = scene.leases().begin_key(&young).await.unwrap();
+    assert_eq!(state, KeyState::Yours);
+    scene
+        .database
+        .psql("UPDATE tenure.keys SET made_at = made_at - interval '23 hours'");
+    let state = scene.leases().begin_key(&keyed("k1")).await.unwrap();
+    assert_eq!(state, KeyState::Yours);
+    assert_eq!(scene.count("tenure.keys"), "2");
+    assert_eq!(
+        scene.leases().begin_key(&keyed("k0")).await.unwrap(),
+        KeyState::Taken(young.asker.session.clone())
+    );
+}
+
+/// What was bound before is not undone with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_names_other_leases_than_those_of_a_dropped_bind_stays() {
+    let scene = Scene::new().await;
+    let key = keyed("k");
+    let state = scene.leases().begin_key(&key).await.unwrap();
+    assert_eq!(state, KeyState::Yours);
+    let (first, second) = (take(&scene.store, "a").await, take(&scene.store, "b").await);
+    let minute = Duration::from_secs(60);
+    let ids = [first.lease];
+    let bound = scene.leases().bind(&ids, minute, Some(&key)).await.unwrap();
+    let mut barrier = scene.database.session();
+    barrier.run("BEGIN");
+    barrier.run("SELECT 1 FROM tenure.resources WHERE resource = 'name:b' FOR UPDATE");
+    let ids = [second.lease];
+    let held_up =
+        "pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
+    tokio::select! {
+        bound = scene.leases().bind(&ids, minute, Some(&key)) => panic!("without its row: {bound:?}"),
+        () = until("it is held up", || scene.count(held_up) == "1") => {}
+    }
+    barrier.run("COMMIT");
+    // When all that goes on has come to its end.
+    drop(scene.store.list(&Query::default()).await.unwrap());
+    assert_eq!(
+        scene.leases().begin_key(&key).await.unwrap(),
+        KeyState::Done(bound)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_ends_with_the_release_of_its_lease_whoever_waits() {
+    let scene = Scene::new().await;
+    let other = open(&scene.database.url()).await.unwrap();
+    for waiting in [None, Some(Mode::Write), Some(Mode::Read)] {
+        let lease = take(&scene.store, "a").await;
+        let job = asker("job:7");
+        let claim = scene.leases().claim(&lease.lease, "job:7", &job);
+        claim.await.unwrap();
+        let asked = waiting.map(|mode| request("a", mode, PATIENCE));
+        let next = async {
+            match &asked {
+                Some(asked) => Some(other.acquire(asked).await.unwrap()),
+                None => None,
+            }
+        };
+        let release = async {
+            let count = usize::from(asked.is_some());
+            until("it waits", || scene.waiting() == count).await;
+            assert_eq!(scene.count("tenure.lease_claims"), "1");
+            scene.store.release(&lease.lease).await.unwrap();
+        };
+        let (next, ()) = tokio::join!(next, release);
+        assert_eq!(scene.count("tenure.lease_claims"), "0", "{waiting:?}");
+        if let Some(next) = next {
+            other.release(&next.lease).await.unwrap();
+        }
     }
 }

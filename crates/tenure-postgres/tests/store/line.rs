@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tenure_core::{LeaseState, Mode, Query, Store};
+use tenure_testkit::postgres::Proxy;
 
 use crate::scene::{PATIENCE, SHORT, Scene, open, request, take, timed, until};
 
@@ -169,6 +170,70 @@ async fn whoever_runs_out_of_time_leaves_no_waiter() {
     let mine = request("a", Mode::Write, SHORT);
     let (error, waited) = timed(scene.store.acquire(&mine)).await;
     assert_eq!(error.unwrap_err().class(), tenure_core::Class::Busy);
-    assert!(waited >= SHORT, "{waited:?}");
+    // The deadline is in whole milliseconds.
+    assert!(waited + Duration::from_millis(1) >= SHORT, "{waited:?}");
     until("nobody waits", || scene.waiting() == 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_looks_after_the_line_about_once_a_second() {
+    let scene = Scene::new().await;
+    let other = open(&scene.database.url()).await.unwrap();
+    let held = take(&scene.store, "a").await;
+    // A look that finds nothing to do is rolled back, and nothing else is.
+    let looks = || -> u64 {
+        let sql = "SELECT xact_rollback FROM pg_stat_database WHERE datname = current_database()";
+        scene.database.psql(sql).parse().unwrap()
+    };
+    let asked = request("a", Mode::Write, PATIENCE);
+    let count = async {
+        until("it waits", || scene.waiting() == 1).await;
+        let (began, before) = (Instant::now(), looks());
+        until("it has looked, and for a while", || {
+            looks() > before && began.elapsed() > Duration::from_secs(3)
+        })
+        .await;
+        // The server tells of them late, so some may be from before.
+        let (looked, seconds) = (looks() - before, began.elapsed().as_secs());
+        assert!(looked <= 2 * (seconds + 2), "{looked} in {seconds} s");
+        scene.store.release(&held.lease).await.unwrap();
+    };
+    let (granted, ()) = tokio::join!(other.acquire(&asked), count);
+    other.release(&granted.unwrap().lease).await.unwrap();
+}
+
+/// By its timer it would look when the offer is over: there were many processes before it when it looked last.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_offered_while_a_process_is_deaf_is_taken_up_when_it_hears_again() {
+    let scene = Scene::new().await;
+    let proxy = Proxy::before(&scene.database);
+    let deaf = open(&proxy.url_through(&scene.database)).await.unwrap();
+    let held = take(&scene.store, "a").await;
+    scene.database.psql(
+        "INSERT INTO tenure.processes SELECT 'p' || n, clock_timestamp(), 1, 'h' FROM generate_series(1, 12) n; \
+         INSERT INTO tenure.waiters (lock_id, resource, want, mode, session, holder_session, process, owner, since, \
+         ttl_ms, pid, host, command) SELECT 'l' || n, 'name:a', 'lease', 'write', 's' || n, 's' || n, 'p' || n, 'o', \
+         now(), 30000, 1, 'h', 'c' FROM generate_series(1, 12) n; UPDATE tenure.resources SET alone = NULL",
+    );
+    let asked = request("a", Mode::Write, PATIENCE);
+    let cut_off = async {
+        until("it waits behind them", || scene.waiting() == 13).await;
+        proxy.refuse();
+        proxy.cut();
+        scene
+            .database
+            .psql("DELETE FROM tenure.waiters WHERE process LIKE 'p%'");
+        scene.store.release(&held.lease).await.unwrap();
+        proxy.admit();
+        Instant::now()
+    };
+    let granted = async { (deaf.acquire(&asked).await.unwrap(), Instant::now()) };
+    let ((lease, granted), heard) = tokio::join!(granted, cut_off);
+    assert_eq!(lease.lease, asked.lease);
+    assert!(
+        granted - heard < Duration::from_secs(8),
+        "{:?}",
+        granted - heard
+    );
+    deaf.release(&lease.lease).await.unwrap();
 }

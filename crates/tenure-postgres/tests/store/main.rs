@@ -13,6 +13,7 @@ mod in_hand;
 mod keys;
 mod line;
 mod migrations;
+mod offers;
 mod pooler;
 mod record;
 mod restore;
