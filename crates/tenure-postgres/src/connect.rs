@@ -48,12 +48,14 @@ const GOODBYE: Duration = Duration::from_millis(20);
 /// How long a statement is cancelled before the socket is closed under it.
 const CANCEL: Duration = Duration::from_secs(2);
 
+/// Before all else: what follows may take longer than an administrator allows a statement.
+const NO_LIMIT: &str = "SET statement_timeout = 0";
+
 /// Only what this server knows is set. Relies on no isolation: it reads no rows of ours. Asked without
 /// preparing, so that a pooler that shares sessions gets as far as its proof.
 const SETTINGS: &str = "
     SELECT pg_catalog.set_config(known.name, wanted.value, false), pg_catalog.pg_backend_pid()
     FROM (VALUES
-        ('statement_timeout', '0'),
         ('transaction_timeout', '0'),
         ('idle_session_timeout', '0'),
         ('idle_in_transaction_session_timeout', '0'),
@@ -287,10 +289,16 @@ async fn reach(address: &Arc<Address>) -> Result<Connection, Refusal> {
         runtime: Handle::current(),
         permit: None,
     };
-    let set_up = timeout(SET_UP, connection.client().query_typed(SETTINGS, &[])).await;
-    let rows = set_up
-        .map_err(|_| Refusal::Final(unreachable(address, "no answer in time")))?
-        .map_err(refused)?;
+    let client = connection.client();
+    // Polled in this order, so sent in this order, in one round trip.
+    let setting = async {
+        tokio::join!(biased; client.batch_execute(NO_LIMIT), client.query_typed(SETTINGS, &[]))
+    };
+    let set_up = timeout(SET_UP, setting).await;
+    let (unlimited, rows) =
+        set_up.map_err(|_| Refusal::Final(unreachable(address, "no answer in time")))?;
+    unlimited.map_err(refused)?;
+    let rows = rows.map_err(refused)?;
     connection.pid = rows.first().map_or(0, |row| row.get(1));
     Ok(connection)
 }

@@ -107,6 +107,8 @@ pub(crate) fn is_passing(error: &tokio_postgres::Error) -> bool {
     let passing = [
         &SqlState::TOO_MANY_CONNECTIONS,
         &SqlState::CANNOT_CONNECT_NOW,
+        // An administrator's limit that was over before it could be lifted.
+        &SqlState::QUERY_CANCELED,
     ];
     error.code().is_some_and(|state| passing.contains(&state))
 }

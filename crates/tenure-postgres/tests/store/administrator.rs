@@ -57,6 +57,25 @@ async fn a_statement_timeout_of_the_role_does_not_end_a_wait() {
     }
 }
 
+/// It is lifted by the first statement, which takes no time; and asked again where even that was too long.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_statement_timeout_shorter_than_it_takes_to_set_up_a_session_is_lifted() {
+    let scene = Scene::new().await;
+    let role = unique("hasty");
+    scene.database.psql(&format!(
+        "CREATE ROLE {role} LOGIN SUPERUSER; ALTER ROLE {role} SET statement_timeout = '1ms'"
+    ));
+    let url = as_role(&scene.database.url(), &role);
+    let slow = "SELECT pg_sleep(0.1)";
+    assert!(scene.database.try_psql_at(&url, slow).is_err(), "no limit");
+    for _ in 0..5 {
+        let store = open(&url).await.unwrap();
+        let lease = take(&store, "a").await;
+        store.release(&lease.lease).await.unwrap();
+    }
+    scene.database.psql(&format!("DROP ROLE {role}"));
+}
+
 /// Who waits for a row.
 const BLOCKED: &str = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
                        AND wait_event_type = 'Lock'";
