@@ -260,9 +260,11 @@ impl Guard {
         match retry(&self.hold.retry, || self.hold.store.release(&self.hold.id)).await {
             Ok(()) => {
                 self.released = true;
+                self.log.released(true);
                 Ok(())
             }
             Err(source) => {
+                self.log.released(false);
                 self.hold.note_loss(&source);
                 let guard = self;
                 Err(ReleaseError { guard, source })

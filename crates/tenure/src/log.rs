@@ -52,31 +52,48 @@ impl<'a> Asking<'a> {
 
     /// It was granted.
     pub(crate) fn acquired(&self) -> Logged {
-        let Some(since) = self.since else {
-            return Logged(None);
-        };
-        let Self { resource, mode, .. } = self;
-        let waited = shown(since.elapsed());
-        debug!(target: TARGET, %mode, %resource, waited, "acquired");
-        Logged(Some((Box::new((*resource).clone()), Instant::now())))
+        let held = self.since.map(|since| {
+            let Self { resource, mode, .. } = self;
+            let waited = shown(since.elapsed());
+            debug!(target: TARGET, %mode, %resource, waited, "acquired");
+            (Box::new((*resource).clone()), Instant::now())
+        });
+        Logged {
+            held,
+            end: RELEASED,
+        }
     }
 }
 
 /// A lock whose end is told, if its beginning was.
-pub(crate) struct Logged(Option<(Box<Resource>, Instant)>);
+pub(crate) struct Logged {
+    held: Option<(Box<Resource>, Instant)>,
+    /// How it ends, as far as is known.
+    end: &'static str,
+}
+
+const RELEASED: &str = "released";
 
 impl Logged {
     /// It goes on without us, so its end is not ours to tell.
     pub(crate) fn leave(&mut self) {
-        self.0 = None;
+        self.held = None;
+    }
+
+    /// Whether the store has said that it is free.
+    pub(crate) fn released(&mut self, done: bool) {
+        self.end = match done {
+            true => RELEASED,
+            false => "given up, not known to be released",
+        };
     }
 }
 
 impl Drop for Logged {
     fn drop(&mut self) {
-        if let Some((resource, since)) = self.0.take() {
+        if let Some((resource, since)) = self.held.take() {
             let held = shown(since.elapsed());
-            debug!(target: TARGET, %resource, held, "released");
+            debug!(target: TARGET, %resource, held, "{}", self.end);
         }
     }
 }
