@@ -105,6 +105,25 @@ impl Connection {
         }
     }
 
+    /// Opens two. While there is no room for the second, the first is not kept: many who hold one each and wait for
+    /// another would wait for each other.
+    pub(crate) async fn open_two(
+        address: &Arc<Address>,
+        deadline: Instant,
+    ) -> Result<(Connection, Connection)> {
+        let mut pauses = Pauses::default();
+        loop {
+            let first = Self::open(address, deadline).await?;
+            match Self::try_open(address, deadline).await {
+                Ok(second) => return Ok((first, second)),
+                Err(refusal) => {
+                    drop(first);
+                    pauses.pause(refusal, deadline).await?;
+                }
+            }
+        }
+    }
+
     /// Asks once for a connection.
     pub(crate) async fn try_open(
         address: &Arc<Address>,

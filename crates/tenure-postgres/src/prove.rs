@@ -36,8 +36,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// Proves that the database at this address keeps sessions apart. The first of the two connections is as good
 /// as new, and can be used.
 pub(crate) async fn sessions(address: &Arc<Address>, deadline: Instant) -> Result<Connection> {
-    let mut listener = Connection::open(address, deadline).await?;
-    let speaker = Connection::open(address, deadline).await?;
+    let (mut listener, speaker) = Connection::open_two(address, deadline).await?;
     let proof = async {
         let channel = format!("tenure_proof_{}_{}", listener.pid(), speaker.pid());
         let first = listen(&listener, &channel).await?;

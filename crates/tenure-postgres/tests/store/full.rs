@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use tenure_core::{Class, Mode, Store};
+use tenure_postgres::{Address, PostgresStore};
 use tenure_testkit::postgres::{Cluster, Database, Psql, Settings};
+use tokio::task::JoinHandle;
 
 use crate::scene::{PATIENCE, open, request, take, timed, until};
 
@@ -54,6 +56,31 @@ async fn opening_a_store_on_a_full_server_waits_and_then_says_so() {
     others.truncate(4);
     let store = opening.await.unwrap().unwrap();
     take(&store, "a").await;
+}
+
+/// Each needs two connections for a moment, to prove that they are sessions, and there are two.
+#[tokio::test(flavor = "multi_thread")]
+async fn those_who_open_at_once_do_not_keep_each_other_out() {
+    let cluster = small();
+    let database = cluster.database();
+    drop(open(&database.url()).await.unwrap());
+    let mut others = Vec::new();
+    fill(&database, &mut others).await;
+    others.truncate(ROOM - 2);
+    let opening = (0..8).map(|_| {
+        let address = Address::parse(&database.url()).unwrap();
+        // Longer than any test waits: who keeps others out does so to the end.
+        let opening = PostgresStore::open(address, PATIENCE * 20);
+        tokio::spawn(async move { opening.await.map(drop) })
+    });
+    let opening: Vec<_> = opening.collect();
+    until("all of them were in", || {
+        opening.iter().all(JoinHandle::is_finished)
+    })
+    .await;
+    for opened in opening {
+        opened.await.unwrap().unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
