@@ -83,7 +83,7 @@ async fn take(
     let about = Wait {
         session: &session,
         set: &set,
-        limit: left,
+        limit: limit.whole(),
         slots: None,
         own: None,
     };

@@ -43,7 +43,7 @@ pub async fn run(
     let opening = open(context, limit.left().max(OPEN_MIN));
     let resource = Some(&place.resource);
     let locks = opened(opening, &context.shown(), resource, &mut signals).await?;
-    let taken = take(&locks, key, limit.left(), &mut signals, &place).await;
+    let taken = take(&locks, key, limit, &mut signals, &place).await;
     let guard = taken.map_err(|error| limit.whole_in(error))?;
     let environment = [
         ("TENURE_STORE", OsString::from(&context.located.url)),
@@ -100,15 +100,15 @@ fn place(context: &Context, options: &AdvisoryRun) -> Result<Box<Place>> {
 async fn take(
     locks: &AdvisoryLocks,
     key: Key,
-    limit: Duration,
+    limit: Limit,
     signals: &mut Signals,
     place: &Place,
 ) -> Result<Guard> {
     tokio::select! {
         biased;
-        taken = acquire(locks, key, limit) => taken,
+        taken = acquire(locks, key, limit.left()) => taken,
         _ = signals.interruption() => Err(Error::Interrupted { resource: place.resource.clone() }),
-        never = tell(locks, key, limit, place) => match never {},
+        never = tell(locks, key, limit.whole(), place) => match never {},
     }
 }
 

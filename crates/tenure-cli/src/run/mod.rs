@@ -172,6 +172,7 @@ async fn take(
     let mut asked = Asked {
         owner: owner.clone(),
         command: command_line(&options.command),
+        whole: limit.whole(),
         options: Options {
             wait: Some(limit.left()),
             purpose: options.purpose.clone(),
@@ -184,7 +185,7 @@ async fn take(
         let taken = slot::take(wanted, keeper, ancestors, &asked, signals);
         slot = taken
             .await
-            .map_err(|error| slot::failure(error, wanted, busy_exit))?;
+            .map_err(|error| slot::failure(limit.whole_in(error), wanted, busy_exit))?;
         asked.options.wait = Some(limit.left());
     }
     let Some(keeper) = stores.locks.as_ref().filter(|_| !wanted.is_empty()) else {
@@ -227,7 +228,9 @@ async fn take_locks(
         command: Some(asked.command.clone()),
         ancestors: ancestors.held(),
     });
-    let mut taken = taken::take(session.await?, &plan.missing, &asked.options, signals).await?;
+    let (session, options) = (session.await?, &asked.options);
+    let taken = taken::take(session, &plan.missing, options, asked.whole, signals);
+    let mut taken = taken.await?;
     let store = keeper.store().url();
     let reused = plan.reused.into_iter().map(|lease| Outer {
         lease,

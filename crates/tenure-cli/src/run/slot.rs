@@ -41,7 +41,7 @@ pub async fn take(
         capacity: Some(slot.capacity),
         ..asked.options.clone()
     };
-    taken::take(session.await?, &set, &options, signals).await
+    taken::take(session.await?, &set, &options, asked.whole, signals).await
 }
 
 /// What is said of a slot that could not be had. It is not in the store that `tenure ls` shows by

@@ -15,6 +15,8 @@ pub struct Asked {
     pub owner: Owner,
     /// The command line that people see.
     pub command: String,
+    /// How long to wait in all, as people are told.
+    pub whole: Duration,
     /// The rest.
     pub options: Options,
 }
@@ -58,9 +60,9 @@ pub async fn take(
     session: Session,
     set: &LockSet,
     options: &Options,
+    limit: Duration,
     signals: &mut Signals,
 ) -> Result<Taken> {
-    let limit = options.wait.unwrap_or(session.keeper().settings().wait);
     let guards = match set.iter().len() {
         0 => Vec::new(),
         _ => {
@@ -93,6 +95,11 @@ impl Limit {
     pub fn new(whole: Duration) -> Self {
         let began = Instant::now();
         Self { began, whole }
+    }
+
+    /// As it was asked for.
+    pub fn whole(&self) -> Duration {
+        self.whole
     }
 
     /// What is left of it. Whoever waits at all still waits a little: not waiting is another
