@@ -6,7 +6,8 @@ use tenure::{AuditPage, AuditQuery};
 
 use crate::cli::{self, Global, Slot};
 use crate::context::{Context, WAIT_DEFAULT};
-use crate::report::{Failure, word};
+use crate::output::word;
+use crate::report::Failure;
 use crate::table::{self, Table};
 use crate::{output, runtime};
 

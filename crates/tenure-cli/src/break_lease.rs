@@ -1,6 +1,5 @@
 //! `tenure break`: a person takes a lease away from its holder.
 
-use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -10,7 +9,7 @@ use tenure_core::decide::BREAK_MS;
 
 use crate::cli::{self, Global};
 use crate::context::{Context, WAIT_DEFAULT, owner};
-use crate::people::{agreed, can_ask, process_is_gone, record};
+use crate::people::{agreed, can_ask, outlived, record};
 use crate::report::Failure;
 use crate::{output, runtime};
 
@@ -31,9 +30,9 @@ pub fn break_lease(global: &Global, options: &cli::Break) -> Result<ExitCode, Fa
         // A store without leases says itself that it cannot break them.
         if keeper.store().leases().is_some() {
             let lease = keeper.find(&options.lease).await?;
-            // Before the question: whoever may not do it is not asked.
+            // This comes before the question: a person who may not break it is not asked.
             check_person(&keeper, &actor, &lease)?;
-            show(&lease);
+            show(&keeper, &lease).await;
             if !options.yes && !agreed(QUESTION).map_err(Failure::output)? {
                 let message = format!("lease {} was not broken", lease.lease);
                 return Err(Failure::Declined(message));
@@ -49,8 +48,8 @@ pub fn break_lease(global: &Global, options: &cli::Break) -> Result<ExitCode, Fa
     })
 }
 
-/// The store that has the lease: that of the locks, or that of the slots. An id is never given
-/// twice, so whoever names one means that one. The store of the slots is not made for this.
+/// Returns the store that has the lease: that of the locks, or that of the slots. An id is never
+/// given twice, so it names one lease. The store of the slots is not made for this.
 async fn where_it_is(context: &Context, lease: &LeaseId) -> tenure::Result<Keeper> {
     let locks = context.keeper(WAIT_DEFAULT).await?;
     if !matches!(locks.find(lease).await, Err(Error::NotFound(_))) {
@@ -82,12 +81,15 @@ fn check_person(keeper: &Keeper, actor: &Owner, lease: &Lease) -> tenure::Result
 }
 
 /// Everything known of the lease. It goes to standard error, where the question is.
-fn show(lease: &Lease) {
-    let gone = match process_is_gone(lease) {
-        true => "  its process is gone; what it started may go on\n",
-        false => "",
+async fn show(keeper: &Keeper, lease: &Lease) {
+    let gone = match outlived(keeper, std::slice::from_ref(lease))
+        .await
+        .is_empty()
+    {
+        false => "  its process is gone; what it started may go on\n",
+        true => "",
     };
-    let _ = write!(io::stderr(), "{}{gone}", record(lease));
+    output::tell(&format!("{}{gone}", record(lease)));
 }
 
 fn outcome(lease: &Lease) -> String {

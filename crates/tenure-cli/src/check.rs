@@ -1,4 +1,4 @@
-//! `tenure check`: whether a token is still good.
+//! `tenure check`: whether a token is good.
 
 use std::process::ExitCode;
 
@@ -7,7 +7,7 @@ use tenure::{Error, Resource, Token};
 
 use crate::cli::{self, Global};
 use crate::context::{Context, WAIT_DEFAULT};
-use crate::ls::missing;
+use crate::identity::is_there;
 use crate::report::Failure;
 use crate::{output, runtime};
 
@@ -18,12 +18,12 @@ struct Good<'a> {
     good: bool,
 }
 
-/// Compares a token with that of the last exclusive grant. One that is fenced is a failure.
+/// Compares a token with that of the newest exclusive grant. Any other one is a failure.
 pub fn check(global: &Global, options: &cli::Check) -> Result<ExitCode, Failure> {
     let context = Context::new(global)?;
     let cli::Check { resource, token } = options;
     // Nothing can be said of a token where there is no store; and a question makes none.
-    if missing(&context.located.url).is_some() {
+    if !is_there(&context.located.url) {
         let problem = format!("there is no store at {}", context.shown());
         return Err(Error::NotFound(problem).into());
     }

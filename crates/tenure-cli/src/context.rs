@@ -1,27 +1,28 @@
-//! Which store, which owner, which settings.
+//! The store, the owner and the settings of a command.
 
 use std::env;
+use std::ffi::OsStr;
 use std::fs;
 use std::iter;
 use std::path::Path;
 use std::time::Duration;
 
+use tenure::config::Commands;
 use tenure::locate::{self, Environment, Located, Why, locate};
 use tenure::request::command_line;
 use tenure::{Error, Keeper, Owner, Result, Settings, shown_address};
 
 use crate::cli::Global;
 use crate::identity::{is_server, same_store};
+use crate::limit::Limit;
+use crate::opening::told;
+use crate::output::word;
 use crate::people::this_host;
-use crate::report::word;
 
-/// How long commands wait unless something says otherwise.
+/// The default wait of commands.
 pub const WAIT_DEFAULT: Duration = Duration::from_secs(5);
 
-/// What a server far away needs to answer at all, even to one who does not wait for locks.
-pub const OPEN_MIN: Duration = Duration::from_secs(3);
-
-/// What every command that needs a store starts with.
+/// The store and settings that every command starts with.
 pub struct Context {
     /// The store chosen, why, and the settings found on the way.
     pub located: Located,
@@ -52,7 +53,7 @@ impl Context {
         })
     }
 
-    /// The settings with `wait` as the default for waiting.
+    /// Returns the settings with `wait` as the default for waiting.
     pub fn settings(&self, wait: Duration) -> Settings {
         let config = &self.located.config;
         Settings {
@@ -70,10 +71,10 @@ impl Context {
         self.open(self.settings(wait)).await
     }
 
-    /// Opens the store for one who waits for a lock no longer than that, the opening included.
-    pub async fn keeper_within(&self, wait: Duration, limit: Duration) -> Result<Keeper> {
+    /// Opens the store for one who waits for a lock, the opening included.
+    pub async fn keeper_within(&self, wait: Duration, limit: Limit) -> Result<Keeper> {
         let settings = Settings {
-            open: limit.max(OPEN_MIN),
+            open: limit.for_opening(),
             ..self.settings(wait)
         };
         self.open(settings).await
@@ -82,7 +83,8 @@ impl Context {
     async fn open(&self, settings: Settings) -> Result<Keeper> {
         self.check_scheme()?;
         self.check_directory()?;
-        let keeper = Keeper::open_with(&self.located.url, settings).await?;
+        let opening = Keeper::open_with(&self.located.url, settings);
+        let keeper = told(opening, &self.shown()).await?;
         if keeper.store().capabilities().cross_process {
             return Ok(keeper);
         }
@@ -95,7 +97,7 @@ impl Context {
         })
     }
 
-    /// The address by which the command under `run` opens the same store. That of a server is as
+    /// Returns the address by which the command under `run` opens the same store. That of a server is as
     /// the user gave it: with the password, and all it says about how to connect.
     pub fn for_command<'a>(&'a self, keeper: Option<&'a Keeper>) -> &'a str {
         match keeper {
@@ -104,7 +106,7 @@ impl Context {
         }
     }
 
-    /// The address by which a store that a `run` around this one named can be opened. It is
+    /// Returns the address by which a store that a `run` around this one named can be opened. It is
     /// passed on without its password; the one that this command is given has it.
     pub fn openable(&self, store: &str) -> String {
         let own = [
@@ -116,12 +118,33 @@ impl Context {
         same.unwrap_or_else(|| store.to_owned())
     }
 
-    /// The address of the store as it may be shown: without a password.
+    /// Returns the address of the store as it may be shown: without a password.
     pub fn shown(&self) -> String {
         shown_address(&self.located.url)
     }
 
-    /// Where the slots are.
+    /// Returns a command line as listings show it.
+    pub fn shown_command(&self, words: impl IntoIterator<Item: AsRef<OsStr>>) -> String {
+        let mut words = words.into_iter();
+        match self.located.config.commands.unwrap_or_default() {
+            Commands::Line => command_line(words),
+            Commands::Name => {
+                let program = words.next();
+                let name = program
+                    .as_ref()
+                    .and_then(|word| Path::new(word).file_name());
+                command_line(name)
+            }
+        }
+    }
+
+    /// This command, the same way.
+    pub fn own_command(&self) -> String {
+        let words = env::args_os().skip(1);
+        self.shown_command(iter::once("tenure".into()).chain(words))
+    }
+
+    /// Returns where the slots are.
     pub fn slots_url(&self) -> Result<String> {
         locate::slots(&self.environment)
     }
@@ -150,7 +173,7 @@ impl Context {
         else {
             return Ok(());
         };
-        // What cannot be looked at is told by whoever opens it.
+        // What cannot be looked at fails when it is opened.
         if !matches!(above.try_exists(), Ok(false)) {
             return Ok(());
         }
@@ -185,18 +208,12 @@ impl Context {
     }
 }
 
-/// This command as a person would type it, for those who look at what it holds or awaits.
-pub fn own_command() -> String {
-    let words = env::args_os().skip(1);
-    command_line(iter::once("tenure".into()).chain(words))
-}
-
-/// On whose behalf: the one asked for, `TENURE_OWNER`, else `user@host`.
+/// Returns the owner: the one asked for, `TENURE_OWNER`, else `user@host`.
 pub fn owner(asked: Option<Owner>) -> Result<Owner> {
     Ok(owner_given(asked)?.unwrap_or_else(user_at_host))
 }
 
-/// Whom the caller says to be: the one asked for, else `TENURE_OWNER`.
+/// Returns the owner that the caller names: the one asked for, else `TENURE_OWNER`.
 pub fn owner_given(asked: Option<Owner>) -> Result<Option<Owner>> {
     if asked.is_some() {
         return Ok(asked);
@@ -230,7 +247,7 @@ fn user_at_host() -> Owner {
     owner.expect("uid and a number are printable")
 }
 
-/// The name of a user in a list such as `/etc/passwd`.
+/// Returns the name of a user in a list such as `/etc/passwd`.
 fn name_in(list: &str, uid: u32) -> Option<String> {
     let uid = uid.to_string();
     list.lines().find_map(|line| {

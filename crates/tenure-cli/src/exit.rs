@@ -10,7 +10,7 @@ pub const OTHER: u8 = 1;
 pub const USAGE: u8 = 2;
 /// Held by someone else; `-E` of `run` sets another one.
 pub const BUSY: u8 = 75;
-/// The lock was lost while the command ran.
+/// The lock was lost, or broken by a person, while the command ran or before it started.
 pub const LOST: u8 = 79;
 /// The command is there but cannot be executed, as shells say it.
 pub const NOT_EXECUTABLE: u8 = 126;
@@ -19,7 +19,7 @@ pub const COMMAND_NOT_FOUND: u8 = 127;
 /// Added to the number of the signal that ended the command.
 pub const SIGNAL_BASE: i32 = 128;
 
-/// The code of a class of failures.
+/// Returns the code of a class of failures.
 pub const fn code(class: Class) -> u8 {
     match class {
         Class::BadInput => 65,

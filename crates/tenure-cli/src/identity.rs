@@ -1,4 +1,4 @@
-//! When two addresses name the same store.
+//! Decides whether two addresses name the same store.
 //!
 //! A store is remembered by its address, spelled without links, and without who is logged in to it
 //! and how: neither password nor options nor user make another store of a database.
@@ -12,9 +12,9 @@ use tenure_postgres::Address;
 /// The port that need not be named.
 const PORT: &str = ":5432";
 
-/// What a store is remembered by.
+/// Returns the spelling by which a store is remembered.
 pub fn identity(url: &str) -> String {
-    if let Some((scheme, path)) = place_of(url) {
+    if let Some((scheme, path)) = location_of(url) {
         return format!("{scheme}:{}", without_links(path).display());
     }
     match is_server(url) {
@@ -23,30 +23,31 @@ pub fn identity(url: &str) -> String {
     }
 }
 
-/// Whether two addresses name the same store, spelled differently perhaps.
+/// Returns true if two addresses name the same store, spelled differently perhaps.
 pub fn same_store(a: &str, b: &str) -> bool {
     a == b || identity(a) == identity(b)
 }
 
-/// Whether there is something at an address that opening it would not have to make.
+/// Returns true if there is something at an address that opening it would not have to make.
 pub fn is_there(url: &str) -> bool {
-    match place_of(url) {
-        Some((_, path)) => !matches!(path.try_exists(), Ok(false)),
+    match location_of(url) {
+        // Opening an address without a path reports what is wrong with it.
+        Some((_, path)) => path.as_os_str().is_empty() || !matches!(path.try_exists(), Ok(false)),
         None => true,
     }
 }
 
-/// Whether a store is reached by more than its path: its address may hold a password.
+/// Returns true if a store is reached by more than its path: its address may hold a password.
 pub fn is_server(url: &str) -> bool {
     url.starts_with("postgres://") || url.starts_with("postgresql://")
 }
 
-fn place_of(url: &str) -> Option<(&str, &Path)> {
+fn location_of(url: &str) -> Option<(&str, &Path)> {
     let (scheme, path) = url.split_once(':')?;
     matches!(scheme, "file" | "sqlite").then(|| (scheme, Path::new(path)))
 }
 
-/// Hosts, ports and the database. An address that cannot be read names no store anyway.
+/// Returns hosts, ports and the database. An address that cannot be read names no store anyway.
 fn server(url: &str) -> String {
     let shown = match Address::parse(url) {
         Ok(address) => address.to_string(),

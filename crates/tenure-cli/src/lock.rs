@@ -1,17 +1,16 @@
 //! `tenure lock`: takes locks that outlive this command.
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use serde::Serialize;
 use tenure::{Error, Keeper, Lease, LeaseTerms, LockSet, Options, SessionOptions};
 
 use crate::cli::{self, Global};
-use crate::context::{Context, WAIT_DEFAULT, own_command, owner};
+use crate::context::{Context, WAIT_DEFAULT, owner};
+use crate::limit::Limit;
 use crate::nesting::{self, Ancestors};
 use crate::opening::opened;
 use crate::report::Failure;
-use crate::run::Limit;
 use crate::signals::Signals;
 use crate::waiting::{Wait, wait};
 use crate::{output, runtime};
@@ -27,14 +26,12 @@ pub fn lock(global: &Global, options: cli::Lock) -> Result<ExitCode, Failure> {
     let context = Context::new(global)?;
     runtime::block_on(async {
         let mut signals = Signals::listen()?;
-        let limit = Limit::new(match options.no_wait {
-            true => Duration::ZERO,
-            false => options.wait.unwrap_or(context.settings(WAIT_DEFAULT).wait),
-        });
-        let opening = context.keeper_within(WAIT_DEFAULT, limit.left());
+        let setting = context.settings(WAIT_DEFAULT).wait;
+        let limit = Limit::chosen(options.no_wait, options.wait, setting);
+        let opening = context.keeper_within(WAIT_DEFAULT, limit);
         let first = options.resources.first().map(|wanted| &wanted.resource);
-        let keeper = opened(opening, &context.shown(), first, &mut signals).await?;
-        let leases = take(&keeper, options, limit, &mut signals).await?;
+        let keeper = opened(opening, first, &mut signals).await?;
+        let leases = acquire(&keeper, context.own_command(), options, limit, &mut signals).await?;
         let printed = match global.json {
             true => output::json(&Leases { leases: &leases }),
             false => {
@@ -53,8 +50,9 @@ pub fn lock(global: &Global, options: cli::Lock) -> Result<ExitCode, Failure> {
     })
 }
 
-async fn take(
+async fn acquire(
     keeper: &Keeper,
+    command: String,
     options: cli::Lock,
     limit: Limit,
     signals: &mut Signals,
@@ -62,7 +60,7 @@ async fn take(
     let ancestors = Ancestors::proved(nesting::outers()?, Some(keeper), None).await?;
     let session = keeper.session(SessionOptions {
         owner: owner(options.owner)?,
-        command: Some(own_command()),
+        command: Some(command),
         ancestors: ancestors.held(),
     });
     let session = session.await?;

@@ -3,7 +3,6 @@
 
 use std::env;
 use std::fmt;
-use std::io::{self, IsTerminal};
 
 use tenure::{Error, clock};
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -12,6 +11,7 @@ use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+use crate::output::Told;
 use crate::report::Failure;
 
 const VARIABLE: &str = "TENURE_LOG";
@@ -28,11 +28,10 @@ pub fn start() -> Result<(), Failure> {
             remedy: format!("{VARIABLE} is a level, or TARGET=LEVEL, such as lock=debug"),
         }
     })?;
-    let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
     let lines = tracing_subscriber::fmt::layer()
-        .with_writer(io::stderr)
+        .with_writer(|| Told)
         .with_timer(Now)
-        .with_ansi(io::stderr().is_terminal() && !is_set("NO_COLOR"));
+        .with_ansi(false);
     tracing_subscriber::registry()
         .with(filter)
         .with(lines)

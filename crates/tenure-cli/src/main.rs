@@ -5,8 +5,9 @@
 //! | `cli/`, `help/` | the words of the command line |
 //! | `context` | which store, which owner, which settings |
 //! | `runtime`, `signals` | the one runtime; what others ask of this process |
-//! | `people/`, `table`, `output` | leases in words; tables; standard output |
+//! | `people/`, `table`, `output` | leases in words; tables; the one place that prints |
 //! | `exit`, `report/` | the one table of exit codes; failures as people and programs see them |
+//! | `limit` | how long a command waits in all |
 //! | `waiting/` | waits, and tells people who is in the way |
 //! | `identity` | when two addresses name the same store |
 //! | `nesting` | what the `run`s around this command hold |
@@ -31,6 +32,7 @@ mod doctor;
 mod exit;
 mod help;
 mod identity;
+mod limit;
 mod lock;
 mod log;
 mod ls;

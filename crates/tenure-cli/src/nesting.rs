@@ -7,7 +7,7 @@
 
 use std::env;
 
-use tenure::{Error, Held, Keeper, Lease, LockSet, Place, Resource, Result};
+use tenure::{Error, Keeper, Lease, LockContext, LockSet, OuterLease, Resource, Result};
 
 use crate::cli::Slot;
 use crate::identity::same_store;
@@ -19,14 +19,14 @@ pub use passed_on::{Outer, Outers};
 /// More than this of outer `run`s cannot be passed on beside what one `run` takes itself.
 const OUTER_BYTES_MAX: usize = 60 * 1024;
 
-/// What the outer `run`s hold.
+/// The leases that outer `run`s hold.
 #[derive(Debug, Default)]
 pub struct Ancestors {
-    /// In the store of this command, proved to be held.
+    /// Leases in the store of this command, proved to be held.
     here: Vec<Outer>,
     /// Slots; proved to be held where their store is open.
     slots: Vec<Outer>,
-    /// In other stores, as they say.
+    /// Leases in other stores, unchecked.
     elsewhere: Vec<Outer>,
 }
 
@@ -62,7 +62,7 @@ pub fn outers() -> Result<Outers> {
 }
 
 impl Outers {
-    /// Whether there is anything but slots among them.
+    /// Returns true if there is anything but slots among them.
     pub fn has_locks(&self) -> bool {
         self.leases.iter().any(|outer| !is_slot(outer))
     }
@@ -110,7 +110,7 @@ impl Ancestors {
         })
     }
 
-    /// All of them, for the next `run` further in.
+    /// Returns all of them, for the next `run` further in.
     pub fn all(&self) -> impl Iterator<Item = &Outer> {
         self.locks().chain(&self.slots)
     }
@@ -119,22 +119,22 @@ impl Ancestors {
         self.here.iter().chain(&self.elsewhere)
     }
 
-    /// What a session counts as held that takes locks.
-    pub fn held(&self) -> Vec<Held> {
+    /// Returns what a session counts as held that takes locks.
+    pub fn held(&self) -> Vec<OuterLease> {
         self.locks().map(held).collect()
     }
 
-    /// What a session counts as held that takes a slot: slots are ordered among themselves.
-    pub fn held_slots(&self) -> Vec<Held> {
+    /// Returns what a session counts as held that takes a slot: slots are ordered among themselves.
+    pub fn held_slots(&self) -> Vec<OuterLease> {
         self.slots.iter().map(held).collect()
     }
 
-    /// A lock that is held. No slot may be taken inside of one.
+    /// Returns a lock that is held. No slot may be taken inside of one.
     pub fn any_lock(&self) -> Option<&Lease> {
         self.locks().map(|outer| &outer.lease).next()
     }
 
-    /// The slot, if an outer `run` has it already.
+    /// Returns the slot, if an outer `run` has it already.
     pub fn slot(&self, resource: &Resource, keeper: &Keeper) -> Option<&Outer> {
         let url = keeper.store().url();
         let same = |outer: &&Outer| outer.lease.resource == *resource && outer.store == url;
@@ -156,11 +156,11 @@ impl Ancestors {
                 Some(lease) if lease.mode >= *mode => reused.push(lease.clone()),
                 Some(lease) => {
                     return Err(Error::TooWeak {
-                        place: Box::new(Place {
+                        context: Box::new(LockContext {
                             resource: resource.clone(),
                             mode: *mode,
                             store: keeper.store().url().to_owned(),
-                            location: keeper.store().place_of(resource),
+                            location: keeper.store().location_of(resource),
                         }),
                         held: lease.mode,
                     });
@@ -174,7 +174,7 @@ impl Ancestors {
     }
 }
 
-/// The lease of an outer `run`, if it is still held. The store knows the mode of now, the
+/// Returns the lease of an outer `run`, if it is still held. The store knows the mode of now, the
 /// variable that of then.
 async fn still_held(outer: &Outer, keeper: &Keeper) -> Result<Option<Outer>> {
     let holders = keeper.holders(&outer.lease.resource).await?;
@@ -184,8 +184,8 @@ async fn still_held(outer: &Outer, keeper: &Keeper) -> Result<Option<Outer>> {
     Ok(held.map(|lease| Outer { lease, store }))
 }
 
-fn held(outer: &Outer) -> Held {
-    Held {
+fn held(outer: &Outer) -> OuterLease {
+    OuterLease {
         store: outer.store.clone(),
         resource: outer.lease.resource.clone(),
         mode: outer.lease.mode,

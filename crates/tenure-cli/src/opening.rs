@@ -1,4 +1,4 @@
-//! Waiting for a store to open: a server may have no room, or be far away.
+//! Waits for a store to open: a server may restart, be full, or be far away.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -7,16 +7,24 @@ use std::time::Duration;
 use tenure::{Error, Resource, Result};
 use tokio::time::sleep;
 
-use crate::report::word;
+use crate::output::word;
 use crate::signals::Signals;
 
-/// Whoever waits hears after this what for.
+/// The wait after which a person is told what it is for.
 const TELL_AFTER: Duration = Duration::from_secs(2);
 
-/// Opens a store to take a resource in it. Whoever interrupts it need not wait for the server.
+/// Opens a store, and tells a person what takes so long.
+pub async fn told<T>(opening: impl Future<Output = Result<T>>, shown: &str) -> Result<T> {
+    tokio::select! {
+        biased;
+        opened = opening => opened,
+        never = tell(shown) => match never {},
+    }
+}
+
+/// Opens a store to acquire a resource in it. An interrupt ends it without waiting for the server.
 pub async fn opened<T>(
     opening: impl Future<Output = Result<T>>,
-    shown: &str,
     resource: Option<&Resource>,
     signals: &mut Signals,
 ) -> Result<T> {
@@ -27,7 +35,6 @@ pub async fn opened<T>(
         biased;
         opened = opening => opened,
         _ = signals.interruption() => Err(Error::Interrupted { resource: resource.clone() }),
-        never = tell(shown) => match never {},
     }
 }
 

@@ -1,4 +1,9 @@
-//! What commands print on standard output: one JSON document, or words for people.
+//! The one place where anything is printed: JSON, documents as they are, and words for people.
+//!
+//! Words for people hold names, purposes, paths and commands that others chose, and a terminal obeys
+//! control characters. So all of them are escaped here, in case the caller forgot. Only newlines,
+//! which are our own layout, are kept; a caller that puts the words of others into a table or a
+//! line makes those [`visible`] first. JSON and documents are printed byte for byte.
 
 use std::io::{self, Write};
 use std::{process, thread};
@@ -7,26 +12,69 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use serde::Serialize;
 
+use crate::people::{visible, visible_lines};
 use crate::report::Failure;
 
 /// Prints one document.
 pub fn json(document: &impl Serialize) -> Result<(), Failure> {
     let document = serde_json::to_string(document);
     let document = document.expect("text, numbers and JSON values are always serialisable");
-    text(&(document + "\n"))
+    exact(document + "\n")
 }
 
-/// Prints words as they are.
+/// Prints words for people.
 pub fn text(text: &str) -> Result<(), Failure> {
+    exact(visible_lines(text))
+}
+
+/// Prints bytes as they are.
+pub fn exact(bytes: impl AsRef<[u8]>) -> Result<(), Failure> {
     let mut output = io::stdout();
-    let written = output.write_all(text.as_bytes());
+    let written = output.write_all(bytes.as_ref());
     written
         .and_then(|()| output.flush())
         .map_err(Failure::output)
 }
 
-/// Ends this process when nobody reads any more what it prints: for one who waits for something to print. As with a pipe that
-/// breaks while it is written to, nothing is wrong.
+/// Tells people, in one line, something that is no failure.
+pub fn word(text: &str) {
+    tell(&format!("tenure: {}\n", visible(text)));
+}
+
+/// Tells people, in lines of our own layout. A failure to print is ignored.
+pub fn tell(text: &str) {
+    let _ = io::stderr().write_all(visible_lines(text).as_bytes());
+}
+
+/// Prints one document where people are told: standard output belongs to someone else.
+pub fn tell_json(document: &impl Serialize) {
+    if let Ok(document) = serde_json::to_string(document) {
+        let _ = writeln!(io::stderr(), "{document}");
+    }
+}
+
+/// Draws on the terminal of standard error, with control sequences of our own. What else is in it
+/// is [`visible`] already.
+pub fn draw(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
+/// Standard error for a writer of lines that knows nothing of all this.
+pub struct Told;
+
+impl Write for Told {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        tell(&String::from_utf8_lossy(bytes));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Ends this process when the reader of its output goes away, while it waits for something to
+/// print. Like a pipe that breaks during a write, this is no error.
 pub fn end_when_unread() {
     thread::spawn(|| {
         let output = io::stdout();

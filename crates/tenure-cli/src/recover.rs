@@ -1,6 +1,6 @@
 //! `tenure recover`: ends what is stale, and says why the rest is not. Always safe: it never asks.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -9,8 +9,9 @@ use tokio::time::Instant;
 
 use crate::cli::{self, Global};
 use crate::context::{Context, WAIT_DEFAULT, owner};
+use crate::output::word;
 use crate::people::visible;
-use crate::report::{Failure, word};
+use crate::report::Failure;
 use crate::{output, runtime};
 
 /// Shorter work is not worth a flicker.
@@ -89,11 +90,7 @@ impl Progress {
         self.found += page.leases.len();
         if self.began.elapsed() >= PROGRESS_AFTER && io::stderr().is_terminal() {
             let found = self.found;
-            // Nobody can be told that telling failed.
-            let _ = write!(
-                io::stderr(),
-                "\r\x1b[Ktenure: {found} that look stale so far"
-            );
+            output::draw(&format!("\r\x1b[Ktenure: {found} that look stale so far"));
             self.drawn = true;
         }
     }
@@ -102,7 +99,7 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         if self.drawn {
-            let _ = write!(io::stderr(), "\r\x1b[K");
+            output::draw("\r\x1b[K");
         }
     }
 }

@@ -1,9 +1,12 @@
-//! `tenure release`: ends leases.
+//! `tenure release`: ends leases, named by their id or by what they are of.
 
+use std::path::Path;
 use std::process::ExitCode;
 
-use crate::cli::{self, Global};
-use crate::context::{Context, WAIT_DEFAULT, owner_given};
+use tenure::{Error, Keeper, Lease, LeaseId, LockContext, Mode, Owner, Resource, Result};
+
+use crate::cli::{self, Global, Slot};
+use crate::context::{Context, WAIT_DEFAULT, owner, owner_given};
 use crate::report::Failure;
 use crate::runtime;
 use crate::several::Several;
@@ -15,11 +18,84 @@ pub fn release(global: &Global, options: cli::Release) -> Result<ExitCode, Failu
     runtime::block_on(async {
         let keeper = context.keeper(WAIT_DEFAULT).await?;
         let mut several = Several::default();
-        for lease in &options.leases {
-            several.note(lease, keeper.release(lease, by.as_ref()).await);
+        for name in &options.leases {
+            several.note(
+                name,
+                release_one(&context, &keeper, name, by.as_ref()).await,
+            );
         }
         several.report(global.json, |lease| {
             format!("released {}: {}", lease.lease, lease.resource)
         })
     })
+}
+
+/// An id is looked for first, in the store and among the slots. What is no id names a resource.
+async fn release_one(
+    context: &Context,
+    keeper: &Keeper,
+    name: &str,
+    by: Option<&Owner>,
+) -> Result<Lease> {
+    let lease = LeaseId::parse(name).ok();
+    if let Some(lease) = &lease {
+        match keeper.release(lease, by).await {
+            Err(Error::NotFound(_)) => {}
+            answer => return answer,
+        }
+    }
+    // Only what is not in the store is looked for among the slots.
+    let slots = slots(context).await?;
+    if let (Some(lease), Some(slots)) = (&lease, &slots) {
+        match slots.release(lease, by).await {
+            Err(Error::NotFound(_)) => {}
+            answer => return answer,
+        }
+    }
+    let resource = Resource::parse(name).map_err(|error| Error::BadInput(error.to_string()))?;
+    let keeper = match slots.as_ref().filter(|_| resource.kind() == Slot::KIND) {
+        Some(slots) => slots,
+        None => keeper,
+    };
+    let owner = owner(by.cloned())?;
+    let lease = only_lease_of(keeper, &resource, &owner).await?;
+    keeper.release(&lease, Some(&owner)).await
+}
+
+/// The store of the slots, if anybody has taken one: looking for a lease makes none.
+async fn slots(context: &Context) -> Result<Option<Keeper>> {
+    let url = context.slots_url()?;
+    let exists = url
+        .strip_prefix("sqlite:")
+        .is_some_and(|path| Path::new(path).exists());
+    match exists {
+        true => context.slots(WAIT_DEFAULT).await.map(Some),
+        false => Ok(None),
+    }
+}
+
+/// The one lease of a resource that an owner has.
+async fn only_lease_of(keeper: &Keeper, resource: &Resource, owner: &Owner) -> Result<LeaseId> {
+    let mut held = keeper.holders(resource).await?;
+    held.retain(|lease| lease.owner == *owner);
+    match &held[..] {
+        [one] => Ok(one.lease.clone()),
+        [] => Err(Error::NotFound(format!(
+            "there is no lease of that id, and {owner} has none of {resource}, in {}",
+            keeper.store().url()
+        ))),
+        several => {
+            let ids: Vec<&str> = several.iter().map(|lease| lease.lease.as_str()).collect();
+            Err(Error::Conflict {
+                context: Box::new(LockContext {
+                    resource: resource.clone(),
+                    mode: Mode::Write,
+                    store: keeper.store().url().to_owned(),
+                    location: keeper.store().location_of(resource),
+                }),
+                expected: format!("one lease of {owner}"),
+                actual: format!("held by it {} times: {}", ids.len(), ids.join(", ")),
+            })
+        }
+    }
 }

@@ -20,7 +20,7 @@ pub fn renew(global: &Global, options: cli::Renew) -> Result<ExitCode, Failure> 
         let mut several = Several::default();
         for lease in &options.leases {
             let renewed = keeper.renew(lease, options.ttl, by.as_ref()).await;
-            several.note(lease, renewed);
+            several.note(lease.as_str(), renewed);
         }
         several.report(global.json, in_words)
     })

@@ -14,7 +14,7 @@ pub fn block_on(
     start()?.block_on(command)
 }
 
-/// A runtime of one thread, with timers, descriptors and signals.
+/// Returns a runtime of one thread, with timers, descriptors and signals.
 pub fn start() -> tenure::Result<tokio::runtime::Runtime> {
     require_descriptors()?;
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use serde::Serialize;
-use tenure::{Lease, LeaseId, Result};
+use tenure::{Lease, Result};
 
 use crate::output;
 use crate::report::{Body, Failure, Report};
@@ -12,7 +12,7 @@ use crate::report::{Body, Failure, Report};
 #[derive(Default)]
 pub struct Several {
     done: Vec<Lease>,
-    failed: Vec<(LeaseId, Failure)>,
+    failed: Vec<(String, Failure)>,
 }
 
 /// `{"leases":[…],"errors":[…]}`.
@@ -25,17 +25,17 @@ struct Document<'a> {
 /// An error, and the lease it is about.
 #[derive(Serialize)]
 struct LeaseError<'a> {
-    lease: &'a LeaseId,
+    lease: &'a str,
     #[serde(flatten)]
     error: Body<'a>,
 }
 
 impl Several {
     /// Notes what became of one.
-    pub fn note(&mut self, lease: &LeaseId, outcome: Result<Lease>) {
+    pub fn note(&mut self, lease: &str, outcome: Result<Lease>) {
         match outcome {
             Ok(lease) => self.done.push(lease),
-            Err(error) => self.failed.push((lease.clone(), Failure::Error(error))),
+            Err(error) => self.failed.push((lease.to_owned(), Failure::Error(error))),
         }
     }
 
@@ -79,29 +79,28 @@ impl Several {
 mod tests {
     use super::*;
     use crate::people::tests::lease;
-    use tenure::Error;
+    use tenure::{Error, LeaseId};
 
     #[test]
     fn the_highest_exit_code_wins() {
         let mut several = Several::default();
         let id = LeaseId::parse("l1").unwrap();
-        several.note(&id, Ok(lease("x")));
+        several.note(id.as_str(), Ok(lease("x")));
         assert_eq!(several.code(), 0);
         let over = Error::LeaseOver {
             lease: id.clone(),
             reason: "released".into(),
         };
-        several.note(&id, Err(over));
-        several.note(&id, Err(Error::NotFound("there is none".into())));
+        several.note(id.as_str(), Err(over));
+        several.note(id.as_str(), Err(Error::NotFound("there is none".into())));
         assert_eq!(several.code(), 77);
     }
 
     #[test]
     fn an_error_in_a_list_names_its_lease() {
-        let id = LeaseId::parse("l1").unwrap();
         let failure = Failure::Error(Error::NotFound("there is none".into()));
         let error = LeaseError {
-            lease: &id,
+            lease: "l1",
             error: failure.body(),
         };
         let json = serde_json::to_value(&error).unwrap();

@@ -11,13 +11,14 @@ use std::path::Path;
 use std::ptr;
 use std::task::Poll;
 
+use rustix::process::Pid;
 use tenure::{Error, Result};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// What is passed on to the command, and ends a wait.
 pub const ENDING: [libc::c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
-/// Something happened.
+/// A signal to this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// Someone wants the command to end: this signal is for it.
@@ -30,7 +31,7 @@ pub enum Event {
     Suspend,
 }
 
-/// Everything that is listened to.
+/// All signals that this process listens to.
 pub struct Signals {
     streams: Vec<(Event, Signal)>,
 }
@@ -59,7 +60,7 @@ impl Signals {
         Ok(Self { streams })
     }
 
-    /// The next thing that happens.
+    /// Returns the next thing that happens.
     pub async fn next(&mut self) -> Event {
         poll_fn(|context| {
             for (event, stream) in &mut self.streams {
@@ -72,7 +73,7 @@ impl Signals {
         .await
     }
 
-    /// The next signal that asks for the end; whatever children do meanwhile.
+    /// Returns the next signal that asks for the end; whatever children do meanwhile.
     pub async fn interruption(&mut self) -> libc::c_int {
         loop {
             match self.next().await {
@@ -84,7 +85,7 @@ impl Signals {
     }
 }
 
-/// Signals wait for as long as this lives.
+/// Blocks signals for as long as it lives.
 struct Blocked {
     before: libc::sigset_t,
 }
@@ -109,12 +110,12 @@ impl Drop for Blocked {
     }
 }
 
-/// The error when the system has no descriptor or handler left for us.
+/// Returns the error when the system has no descriptor or handler left for us.
 pub fn unavailable(source: io::Error) -> Error {
     Error::io("prepare for signals in", Path::new("this process"), source)
 }
 
-/// Whether a signal was ignored from the start, or is by now.
+/// Returns true if a signal was ignored from the start, or is by now.
 pub fn is_ignored(number: libc::c_int) -> bool {
     // SAFETY: zero is a valid `sigaction`; with a null pointer for the new action the call
     // only writes the present one to `action`.
@@ -124,6 +125,13 @@ pub fn is_ignored(number: libc::c_int) -> bool {
         action
     };
     action.sa_sigaction == libc::SIG_IGN
+}
+
+/// Returns the process group of this process. None if it has no number in this PID namespace, which
+/// happens if the process entered it by a fork alone.
+pub fn own_group() -> Option<Pid> {
+    // SAFETY: a plain call that cannot fail.
+    Pid::from_raw(unsafe { libc::getpgrp() })
 }
 
 /// Stops this process, as Ctrl-Z does to those who do not listen to it.

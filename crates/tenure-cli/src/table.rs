@@ -71,7 +71,7 @@ impl Table {
     }
 }
 
-/// How wide the terminal on standard output is, if there is one.
+/// Returns how wide the terminal on standard output is, if there is one.
 pub fn width() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
     Some(usize::from(size.ws_col)).filter(|width| *width > 0)

@@ -1,12 +1,12 @@
 //! `tenure upgrade` and `tenure downgrade`: make a lease exclusive, and shared again.
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use tenure::{LockSet, Mode, SessionOptions};
 
 use crate::cli::{self, Global};
-use crate::context::{Context, WAIT_DEFAULT, own_command, owner, owner_given};
+use crate::context::{Context, WAIT_DEFAULT, owner, owner_given};
+use crate::limit::Limit;
 use crate::report::Failure;
 use crate::signals::Signals;
 use crate::waiting::{Wait, wait};
@@ -17,8 +17,10 @@ pub fn upgrade(global: &Global, options: cli::Upgrade) -> Result<ExitCode, Failu
     let context = Context::new(global)?;
     let by = owner_given(options.by.owner)?;
     runtime::block_on(async {
+        let setting = context.settings(WAIT_DEFAULT).wait;
+        let limit = Limit::chosen(options.no_wait, options.wait, setting);
+        let keeper = context.keeper_within(WAIT_DEFAULT, limit).await?;
         let mut signals = Signals::listen()?;
-        let keeper = context.keeper(WAIT_DEFAULT).await?;
         // Looked up first, so that a wait can tell what it is for. A store without leases says
         // itself that it cannot upgrade them.
         let before = match keeper.store().leases() {
@@ -28,23 +30,20 @@ pub fn upgrade(global: &Global, options: cli::Upgrade) -> Result<ExitCode, Failu
         let set = before.map(|before| (before.resource, Mode::Write));
         let set = LockSet::new(&keeper.settings().ranking, set);
         let session = SessionOptions {
-            command: Some(own_command()),
+            command: Some(context.own_command()),
             ..SessionOptions::new(owner(by.clone())?)
         };
         let session = keeper.session(session).await?;
-        let limit = match options.no_wait {
-            true => Duration::ZERO,
-            false => options.wait.unwrap_or(keeper.settings().wait),
-        };
         let about = Wait {
             session: &session,
             set: &set,
-            limit,
+            limit: limit.whole(),
             slots: None,
             own: Some(&options.lease),
         };
-        let asking = keeper.upgrade(&session, &options.lease, Some(limit), by.as_ref());
-        let lease = wait(asking, about, &mut signals).await?;
+        let asking = keeper.upgrade(&session, &options.lease, Some(limit.left()), by.as_ref());
+        let upgraded = wait(asking, about, &mut signals).await;
+        let lease = upgraded.map_err(|error| limit.whole_in(error))?;
         match global.json {
             true => output::json(&lease)?,
             false => output::text(&format!(

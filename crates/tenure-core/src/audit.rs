@@ -1,4 +1,4 @@
-//! The append-only record of who did what to a lock, when and why.
+//! The audit record: an append-only list of who did what to a lock, when and why.
 
 use std::fmt;
 use std::time::Duration;
@@ -20,22 +20,22 @@ pub enum Action {
     Upgrade,
     /// An upgraded lease became upgradeable again.
     Downgrade,
-    /// A lease was released by whoever held it.
+    /// The holder released a lease.
     Release,
-    /// A grant was not taken up in time by the waiter it was offered to.
+    /// A waiter did not accept an offer in time.
     Expire,
-    /// A stale lease was taken away.
+    /// A stale lease was recovered.
     Recover,
     /// A lease ended with its session, which was proved dead.
     SessionEnded,
-    /// A holder did not confirm its stop, and lost its lease.
+    /// The holder of a broken lease did not confirm its stop in time and lost it.
     Lost,
-    /// A person began to take a lease away.
+    /// A person started to break a lease.
     Break,
 }
 
 impl Action {
-    /// All of them.
+    /// All actions.
     pub const ALL: [Action; 9] = [
         Action::Acquire,
         Action::Upgrade,
@@ -48,7 +48,7 @@ impl Action {
         Action::Break,
     ];
 
-    /// The word for it.
+    /// Returns the word used in JSON and in the stores.
     pub const fn as_str(self) -> &'static str {
         match self {
             Action::Acquire => "acquire",
@@ -63,58 +63,58 @@ impl Action {
         }
     }
 
-    /// The action a word stands for.
+    /// Returns the action for a word, if there is one.
     pub fn parse(word: &str) -> Option<Action> {
         Self::ALL.into_iter().find(|action| action.as_str() == word)
     }
 }
 
-/// One entry, as JSON shows it.
+/// One entry of the record, as JSON shows it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Entry {
-    /// When.
+    /// When it was done.
     pub at: Timestamp,
     /// What was done.
     pub action: Action,
-    /// To the lock of what.
+    /// The resource of the lease.
     pub resource: Resource,
-    /// To which lease.
+    /// The lease it was done to.
     pub lease: LeaseId,
-    /// The token of the lease after it.
+    /// The token of the lease afterwards.
     pub token: Token,
-    /// Whose lease it is or was.
+    /// The owner of the lease.
     pub owner: Owner,
-    /// Who did it.
+    /// The owner that did it.
     pub actor: Owner,
-    /// Why, where there is more to say.
+    /// The reason, if one is known.
     pub reason: Option<String>,
 }
 
-/// One entry to be written, at the moment of what it tells of.
+/// An entry to write, in the same step as the change it records.
 #[derive(Debug, Clone, Copy)]
-pub struct Line<'a> {
+pub struct NewEntry<'a> {
     /// What was done.
     pub action: Action,
-    /// To the lock of what.
+    /// The resource of the lease.
     pub resource: &'a Resource,
-    /// To which lease.
+    /// The lease it was done to.
     pub lease: &'a LeaseId,
-    /// The token of the lease after it.
+    /// The token of the lease afterwards.
     pub token: Token,
-    /// Whose lease it is or was.
+    /// The owner of the lease.
     pub owner: &'a Owner,
-    /// Who did it.
+    /// The owner that did it.
     pub actor: &'a Owner,
-    /// Why, where there is more to say.
+    /// The reason, if one is known.
     pub reason: Option<&'a str>,
-    /// A lease ended with it that others may still ask about.
+    /// True if the lease ended, and callers may still ask how.
     pub ends: bool,
 }
 
-/// Why an offer has passed on.
+/// The reason in the entry of an offer that was not accepted in time.
 pub const OFFER_LAPSED: &str = "offered to a waiter that did not take it up in 5s";
 
-/// Why a stale lease could be recovered: the conditions that held.
+/// Returns the reason in the entry of a recovered lease: the conditions that held.
 pub fn recovered(lease: &Lease, now: Timestamp, grace: Duration) -> String {
     let ago = |at: Timestamp| duration::show(now.since(at));
     let expired = lease.expires_at.map_or_else(String::new, ago);
@@ -125,13 +125,13 @@ pub fn recovered(lease: &Lease, now: Timestamp, grace: Duration) -> String {
     )
 }
 
-/// What is said of a holder that let its time to stop run out; the note is who broke its lease, and why.
+/// Returns the reason in the entry of a lost lease. The note says who broke the lease, and why.
 pub fn not_confirmed(note: Option<&str>) -> String {
     let note = note.unwrap_or("broken");
     format!("{note}; its stop was not confirmed within 10s")
 }
 
-/// How a lease ended, by the entry that says so.
+/// Returns how a lease ended, in words, from the entry of its end.
 pub fn ended(action: &str, actor: &str, at: impl fmt::Display, reason: Option<&str>) -> String {
     let done = match Action::parse(action) {
         Some(Action::Release) => format!("released by {actor} at {at}"),
@@ -145,33 +145,33 @@ pub fn ended(action: &str, actor: &str, at: impl fmt::Display, reason: Option<&s
     }
 }
 
-/// A page has at most this many unless the query says otherwise.
+/// How many entries a page has at most if the query states no limit.
 const LIMIT_DEFAULT: usize = 1000;
 
 /// Which entries to read.
 #[derive(Debug, Clone, Default)]
 pub struct AuditQuery {
-    /// Only of this resource.
+    /// Only entries of this resource.
     pub resource: Option<Resource>,
-    /// Only from this time on.
+    /// Only entries from this time on.
     pub since: Option<Timestamp>,
-    /// At most this many; a store may answer fewer with a cursor.
+    /// At most this many. A store may return fewer, with a cursor.
     pub limit: Option<usize>,
-    /// Only what comes after this cursor, as an earlier page gave it.
+    /// Only what comes after this cursor, which an earlier page returned.
     pub after: Option<String>,
 }
 
 impl AuditQuery {
-    /// How many are wanted at most.
+    /// Returns the limit of the page.
     pub fn limit(&self) -> usize {
         self.limit.unwrap_or(LIMIT_DEFAULT).max(1)
     }
 
-    /// The number of the entry after which the page begins, where entries are numbered.
+    /// Returns the number of the entry after which the page begins, in stores that number them.
     ///
     /// # Errors
     ///
-    /// `BadInput` for what is no cursor.
+    /// `BadInput` if the text is not a cursor.
     pub fn after_entry(&self) -> Result<i64> {
         let Some(cursor) = &self.after else {
             return Ok(0);
@@ -184,7 +184,7 @@ impl AuditQuery {
     }
 }
 
-/// A page of the record, oldest first, as `audit --json` shows it.
+/// A page of the record, oldest entry first, as `audit --json` shows it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct AuditPage {
     /// The entries.

@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-/// The longest duration that is accepted: one year.
+/// The longest duration that [`parse`] accepts: one year.
 pub const DURATION_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// The text is no duration.
+/// The text is not a duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "bad duration {0:?}; a duration is a number and ms, s, m or h, such as 500ms, 30s, 5m or 1h"
 )]
 pub struct DurationError(String);
 
-/// Reads a duration. The unit is required.
+/// Parses a duration. The unit is required.
 pub fn parse(text: &str) -> Result<Duration, DurationError> {
     let fail = || DurationError(text.chars().take(80).collect());
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
@@ -29,7 +29,7 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
     duration.filter(|d| *d <= DURATION_MAX).ok_or_else(fail)
 }
 
-/// Reads a duration as environment variables have it: a bare number is seconds.
+/// Parses a duration from an environment variable, where a bare number means seconds.
 pub fn parse_or_seconds(text: &str) -> Result<Duration, DurationError> {
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         return parse(&format!("{text}s"));
@@ -37,7 +37,7 @@ pub fn parse_or_seconds(text: &str) -> Result<Duration, DurationError> {
     parse(text)
 }
 
-/// Shows a duration to a person, in at most two units: `850ms`, `4.2s`, `3m 05s`, `2h 10m`, `3d 4h`.
+/// Formats a duration for people, in at most two units: `850ms`, `4.2s`, `3m 05s`, `2h 10m`, `3d 4h`.
 pub fn show(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {

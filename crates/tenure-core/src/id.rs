@@ -1,7 +1,7 @@
 //! Ids of leases and sessions.
 //!
-//! Both are 1 to 64 bytes of `a-z`, `0-9` and `-`, made by whoever opens the
-//! session or asks for the lease: this crate draws no random numbers.
+//! Both are 1 to 64 bytes of `a-z`, `0-9` and `-`. The caller that opens the session or asks for
+//! the lease makes them, since this crate draws no random numbers.
 
 use std::fmt;
 use std::str::FromStr;
@@ -28,7 +28,7 @@ fn spell(random: [u8; 10]) -> String {
     (0..16).rev().map(digit).collect()
 }
 
-/// Puts a time into the first 30 bits, in steps of four seconds: 136 years of them.
+/// Puts a time into the first 30 bits, in steps of four seconds, which last for 136 years.
 fn begin_with(now: Timestamp, mut random: [u8; 10]) -> [u8; 10] {
     let steps = (now.as_millis() / 4000).cast_unsigned() & ((1 << 30) - 1);
     let bits = steps << 34 | u64::from(random[3] & 3) << 32;
@@ -44,7 +44,7 @@ macro_rules! id {
         pub struct $name(String);
 
         impl $name {
-            /// Checks and takes an id.
+            /// Checks a text and makes it an id.
             pub fn parse(text: &str) -> Result<Self, IdError> {
                 let allowed = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
                 if (1..=64).contains(&text.len()) && text.bytes().all(allowed) {
@@ -59,8 +59,8 @@ macro_rules! id {
                 Self(spell(random))
             }
 
-            /// Makes an id of a time and 50 random bits: ids made one after the other stand
-            /// close together in an index, however many there are.
+            /// Makes an id of a time and 50 random bits. Ids made one after the other are close
+            /// together in an index.
             pub fn new_at(now: Timestamp, random: [u8; 10]) -> Self {
                 Self(spell(begin_with(now, random)))
             }
@@ -106,21 +106,21 @@ macro_rules! id {
 }
 
 id!(
-    /// One grant.
+    /// The id of a lease.
     LeaseId,
     "lease"
 );
 id!(
-    /// One logical unit of work of an owner.
+    /// The id of a session, which is one unit of work of an owner.
     SessionId,
     "session"
 );
 
-/// A caller's own name for a request, so that asking again is no second request.
+/// A caller's own name for a request, so that a repeated call is not a second request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct IdempotenceKey(String);
 
-/// The text is no key.
+/// The text is not a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("bad key {text:?}; a key is 1 to 200 bytes of printable text")]
 pub struct KeyError {
@@ -131,7 +131,7 @@ impl IdempotenceKey {
     /// The longest key, in bytes.
     pub const BYTES_MAX: usize = 200;
 
-    /// Checks and takes a key.
+    /// Checks a text and makes it a key.
     pub fn parse(text: &str) -> Result<Self, KeyError> {
         let fits = (1..=Self::BYTES_MAX).contains(&text.len());
         if fits && !text.chars().any(char::is_control) {

@@ -1,4 +1,4 @@
-//! One grant, as programs hold it and as JSON shows it.
+//! A lease, as programs hold it and as JSON shows it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -15,7 +15,7 @@ pub enum Binding {
     Lease,
 }
 
-/// Where a lease is in its life.
+/// The state of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LeaseState {
@@ -23,38 +23,38 @@ pub enum LeaseState {
     Held,
     /// Granted to a waiter that has not yet taken it up.
     Offered,
-    /// Being taken away by a person: nobody else is granted until the holder confirms its stop.
+    /// Being broken by a person. The lease keeps others out until the holder confirms its stop.
     Revoking,
-    /// Its time is over, and nobody has taken over: it may still be renewed.
+    /// Its time is over, but nobody else got the resource: it may still be renewed.
     Expired,
-    /// Nothing proves its session alive or dead. Only break ends it.
+    /// The store cannot prove its session alive or dead. Only a break ends it.
     Unknown,
 }
 
-/// One grant. The field names are the contract of `--json`: only ever added to.
+/// One grant. The field names are the contract of `--json`: fields are only ever added.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Lease {
     /// The id of the grant.
     pub lease: LeaseId,
-    /// What is held.
+    /// The resource that is held.
     pub resource: Resource,
-    /// How it is held.
+    /// The mode it is held in.
     pub mode: Mode,
-    /// Who holds it.
+    /// The owner that holds it.
     pub owner: Owner,
     /// The session that holds it.
     pub session: SessionId,
-    /// Its own token if exclusive, else the current one of the resource.
+    /// Its own token if it is exclusive, else the newest token of the resource.
     pub token: Token,
     /// When it was granted.
     pub acquired_at: Timestamp,
-    /// When it ends by itself; null when bound to its session.
+    /// When it expires, or null if it is bound to its session.
     pub expires_at: Option<Timestamp>,
-    /// When the holder last showed itself. For people; it decides nothing for session-bound leases.
+    /// When the holder last renewed it. For session-bound leases it decides nothing.
     pub heartbeat_at: Timestamp,
-    /// What ends it.
+    /// What ends it when nobody releases it.
     pub binding: Binding,
-    /// Where it is in its life.
+    /// The state it is in.
     pub state: LeaseState,
     /// Process id of the holder, on `host`.
     pub pid: u32,
@@ -64,6 +64,10 @@ pub struct Lease {
     pub command: String,
     /// Why it is held.
     pub purpose: Option<String>,
-    /// Whatever the holder wanted to be kept with it.
+    /// Data that the holder stored with it.
     pub metadata: Option<Value>,
+    /// True if `pid` belongs to another PID namespace than the reader's. There the number names
+    /// another process, or none.
+    #[serde(skip)]
+    pub foreign_pid: bool,
 }

@@ -1,8 +1,8 @@
-//! What a store does that has leases of their own: grants that outlive who took them.
+//! The [`LeaseStore`] trait: leases that outlive the session that took them.
 //!
-//! A lease-bound lease begins like any other, bound to the session that asks. Only when the
-//! whole set is there does [`LeaseStore::bind`] make it lease-bound, in one step for all
-//! of it: then its time begins to run, and whoever knows its id may renew and release it.
+//! Such a lease starts like any other, bound to the session that asks. When the whole set is
+//! granted, [`LeaseStore::bind`] makes all of it lease-bound in one step. Then its time to live
+//! starts, and every caller that knows its id may renew and release it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,83 +15,83 @@ use crate::{
     duration,
 };
 
-/// The time to live of a lease nobody says anything else about.
+/// The default time to live.
 pub const TTL_DEFAULT: Duration = Duration::from_secs(15 * 60);
 /// The shortest time to live.
 pub const TTL_MIN: Duration = Duration::from_secs(1);
 /// The longest time to live.
 pub const TTL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-/// A heartbeat older than this, or than the time to live if that is shorter, is old.
+/// The longest grace period for a heartbeat; see [`grace`].
 pub const GRACE_MAX: Duration = Duration::from_secs(15);
-/// How long a key is remembered.
+/// How long a store remembers an idempotence key.
 pub const KEY_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How old a heartbeat may get before the lease can be recovered.
+/// Returns how old a heartbeat may get before the lease can be recovered.
 pub fn grace(ttl: Duration) -> Duration {
     ttl.min(GRACE_MAX)
 }
 
-/// What a key stands for: asked again with the same, it gets the same leases.
+/// A request under an idempotence key: the same request under the same key gets the same leases.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Keyed {
-    /// The key, as the caller chose it.
+    /// The key that the caller chose.
     pub key: IdempotenceKey,
-    /// For whom. Every owner has keys of its own.
+    /// The owner. Each owner has its own keys.
     pub owner: Owner,
-    /// What is asked for, spelled so that the same request is spelled the same.
+    /// The request in its one spelling; see [`spell_request`].
     pub request: String,
-    /// Who asks now.
+    /// The session that asks now.
     pub asker: Arc<Asker>,
 }
 
 /// What a store knows under a key.
 #[derive(Debug, Clone, PartialEq)]
 pub enum KeyState {
-    /// Nothing yet: the asker has it now, until it binds the leases or its session ends.
+    /// The key was free. The asker has it until it binds the leases or its session ends.
     Yours,
-    /// Another session that is alive is asking under it.
+    /// Another session that is alive asks under this key.
     Taken(SessionId),
-    /// The same was asked before, and this is what it got. All of it is still held.
+    /// The same request was granted before. All its leases are still held.
     Done(Vec<Lease>),
-    /// Something else was asked under it, or what it got is over.
+    /// The key was used for another request, or its leases are over.
     Conflict(String),
 }
 
-/// Why a lease that looks stale was recovered, or was not.
+/// Why a lease that looks stale was recovered or kept.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {
     /// The lease.
     #[serde(flatten)]
     pub lease: Lease,
-    /// Its time is over; for a session-bound lease, its session is proved dead.
+    /// True if its time is over or, for a session-bound lease, its session is proved dead.
     pub expired: bool,
-    /// Its heartbeat is older than the grace period.
+    /// True if its heartbeat is older than the grace period.
     pub heartbeat_old: bool,
-    /// The active job that claims it.
+    /// The active job that claims it, if any.
     pub claimed_by: Option<String>,
-    /// All conditions hold.
+    /// True if all conditions hold.
     pub recoverable: bool,
-    /// It was recovered by this very call.
+    /// True if this call recovered it.
     pub recovered: bool,
-    /// The same for people: which conditions hold, and which do not.
+    /// The conditions that hold and those that do not, for people.
     pub reason: String,
 }
 
-/// What is known of a lease whose time is over.
+/// Facts about a lease whose time is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stale {
-    /// How long it has been over.
+    /// How long ago it expired.
     pub expired: Duration,
     /// How old its heartbeat is.
     pub heartbeat: Duration,
-    /// How old that may be.
+    /// How old its heartbeat may be.
     pub grace: Duration,
-    /// The active job that claims it.
+    /// The active job that claims it, if any.
     pub claimed_by: Option<String>,
 }
 
 impl Finding {
-    /// Which conditions hold for a lease whose time is over.
+    /// Finds which conditions hold for a lease whose time is over.
     pub fn stale(lease: &Lease, stale: Stale) -> Self {
         let Stale {
             expired,
@@ -124,7 +124,7 @@ impl Finding {
         }
     }
 
-    /// A lease that is over with who had it, for this reason.
+    /// Makes the finding for a lease whose session is dead, for this reason.
     pub fn dead(lease: &Lease, reason: String) -> Self {
         Self {
             lease: lease.clone(),
@@ -141,43 +141,43 @@ impl Finding {
 /// One page of what recovery found.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Findings {
-    /// Every lease of the page that looks stale.
+    /// The leases of the page that look stale.
     pub leases: Vec<Finding>,
     /// Where the next page begins.
     pub next: Option<String>,
 }
 
-/// Whether recovery only looks.
+/// Whether recovery changes anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recovery {
-    /// Explains and changes nothing.
+    /// Explain, and change nothing.
     DryRun,
-    /// Recovers what can be.
+    /// Recover what can be recovered.
     Real,
 }
 
-/// A store whose leases can outlive who took them.
+/// A store whose leases can outlive the session that took them.
 ///
-/// Whether a caller may do what it asks (its owner, the binding) is checked by the keeper:
-/// neither changes for as long as a lease is bound.
+/// The keeper checks whether a caller may do what it asks. It compares owner and binding, which
+/// do not change for as long as a lease is bound.
 pub trait LeaseStore: Send + Sync {
-    /// Looks a lease up.
+    /// Returns the lease with this id, if there is one.
     fn find<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Option<Lease>>;
 
-    /// Whether a guard has the lease in hand, in whatever process: then nobody else changes it by its id. Never
-    /// where the leases of guards are bound to their sessions.
+    /// Returns true if a guard in any process holds the lease: then other callers may not change
+    /// it by its id. Always false in stores whose guards are bound to their sessions.
     fn has_guard<'a>(&'a self, _lease: &'a LeaseId) -> Reply<'a, bool> {
         Box::pin(std::future::ready(Ok(false)))
     }
 
-    /// How a lease ended that is no longer there; None if there never was one.
+    /// Returns how a lease ended, or `None` if the store never had it.
     fn ended<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Option<String>>;
 
-    /// The lease-bound leases of a session, whoever is left of it.
+    /// Returns the lease-bound leases of a session, dead or alive.
     fn of_session<'a>(&'a self, session: &'a SessionId) -> Reply<'a, Vec<Lease>>;
 
-    /// Makes held leases lease-bound, all or none, durably. Their time begins now. What was
-    /// asked under a key is remembered in the same step.
+    /// Makes held leases lease-bound: all or none, durably. Their time starts now. The same step
+    /// stores the key, if there is one.
     fn bind<'a>(
         &'a self,
         leases: &'a [LeaseId],
@@ -185,17 +185,18 @@ pub trait LeaseStore: Send + Sync {
         keyed: Option<&'a Keyed>,
     ) -> Reply<'a, Vec<Lease>>;
 
-    /// Begins to ask under a key.
+    /// Reserves a key for the asker, or returns what the store knows of it.
     fn begin_key<'a>(&'a self, keyed: &'a Keyed) -> Reply<'a, KeyState>;
 
-    /// Gives up a key that was never bound. Never fails: called when a request ends without leases.
+    /// Gives up a key that was never bound, when a request ends without leases. Never fails.
     fn forget_key<'a>(&'a self, keyed: &'a Keyed) -> Reply<'a, ()>;
 
-    /// Gives a lease-bound lease new time, its last time to live if None. An expired one
-    /// too, as long as nobody took over. What a guard has in hand never gets less than it has.
+    /// Gives a lease-bound lease new time; `None` means its last time to live. An expired lease
+    /// can be extended until another caller gets the resource. A lease that a guard holds never
+    /// gets less time than it has.
     fn extend<'a>(&'a self, lease: &'a LeaseId, ttl: Option<Duration>) -> Reply<'a, Lease>;
 
-    /// Takes away what is stale, or says why not; one page of leases.
+    /// Recovers the stale leases of one page, and explains those it keeps.
     fn recover<'a>(
         &'a self,
         actor: &'a Owner,
@@ -203,8 +204,8 @@ pub trait LeaseStore: Send + Sync {
         after: Option<&'a str>,
     ) -> Reply<'a, Findings>;
 
-    /// Begins to take a lease away from its holder: it is revoking until the holder
-    /// confirms its stop, or ten seconds.
+    /// Starts to take a lease away from its holder. It is revoking until the holder confirms its
+    /// stop, for at most ten seconds.
     fn break_lease<'a>(
         &'a self,
         lease: &'a LeaseId,
@@ -212,11 +213,11 @@ pub trait LeaseStore: Send + Sync {
         reason: &'a str,
     ) -> Reply<'a, Lease>;
 
-    /// Reads the record of what was done.
+    /// Returns a page of the audit record.
     fn audit<'a>(&'a self, query: &'a AuditQuery) -> Reply<'a, AuditPage>;
 
-    /// Says that a lease is needed by whoever `claimant` names, for as long as the session
-    /// lives. A claimed lease is not recovered.
+    /// Records that `claimant` needs a lease, for as long as the asking session lives. A claimed
+    /// lease is not recovered.
     fn claim<'a>(
         &'a self,
         lease: &'a LeaseId,
@@ -228,7 +229,7 @@ pub trait LeaseStore: Send + Sync {
     fn unclaim<'a>(&'a self, lease: &'a LeaseId, claimant: &'a str) -> Reply<'a, ()>;
 }
 
-/// Spells a request for a set so that the same set is spelled the same.
+/// Returns the one spelling of a request for a set.
 pub fn spell_request<'a>(
     set: impl IntoIterator<Item = &'a (Resource, Mode)>,
     ttl: Duration,

@@ -1,24 +1,24 @@
-//! The words and rules of Tenure.
+//! The types and rules of Tenure.
 //!
-//! Everything that decides who may hold what is here, and nothing that touches
-//! the world: this crate does no I/O, starts no thread and never reads a clock.
-//! Times, ids and random numbers are passed in.
+//! This crate decides who may hold what. It does no I/O, starts no thread and never reads a
+//! clock: times, ids and random numbers are passed in.
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`resource`], [`owner`], [`id`], [`token`], [`time`] | the words, each a checked type |
+//! | [`resource`], [`owner`], [`id`], [`token`], [`time`] | the basic values, each a checked type |
 //! | [`mode`] | the three modes and the one conflict matrix |
 //! | [`order`] | the global order and sorted lock sets |
-//! | [`mod@decide`] | the one decision: conflict, queue, upgrade |
+//! | [`mod@decide`] | the decision on every request: conflicts, queue, upgrades |
 //! | [`lease`], [`request`], [`store`], [`leases`] | what a store is asked and what it answers |
-//! | [`page`] | where a page of leases begins, and how far a query reaches |
+//! | [`page`] | pages of a listing: cursors and the range of a query |
 //! | [`audit`] | the record of who did what to a lock |
-//! | [`retry`] | how often and how long passing faults are tried again |
-//! | [`error`] | every way it can go wrong, and the class each belongs to |
+//! | [`retry`] | how often, and with which pauses, passing faults are tried again |
+//! | `secret` | removes passwords and other secrets from text that is shown |
+//! | [`error`] | all errors, and the class of each |
 //!
 //! # Limitations
 //!
-//! Waiting, waking and durability are promises of a store, not of this crate.
+//! This crate promises nothing about waiting, waking and durability: the stores do.
 
 pub mod audit;
 pub mod decide;
@@ -34,11 +34,12 @@ pub mod page;
 pub mod request;
 pub mod resource;
 pub mod retry;
+mod secret;
 pub mod store;
 pub mod time;
 pub mod token;
 
-pub use error::{Class, Error, Place, Result};
+pub use error::{Class, Error, LockContext, Result};
 pub use id::{IdempotenceKey, LeaseId, SessionId};
 pub use lease::{Binding, Lease, LeaseState};
 pub use leases::LeaseStore;
@@ -49,6 +50,7 @@ pub use page::Cursor;
 pub use request::{Asker, Request, UpgradeRequest};
 pub use resource::Resource;
 pub use retry::RetryPolicy;
+pub use secret::{shown_address, without_passwords};
 pub use store::{Capabilities, Examined, Listing, Query, Reply, Store};
 pub use time::Timestamp;
 pub use token::Token;

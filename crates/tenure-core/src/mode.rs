@@ -6,22 +6,22 @@
 //! | upgradeable   | share | –           | –     |
 //! | write         | –     | –           | –     |
 //!
-//! The matrix is symmetric, so who came first does not matter.
+//! The matrix is symmetric, so the order of arrival does not matter.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// How a resource is held. Ordered by strength: the stronger mode allows more.
+/// How a resource is held. Modes are ordered by strength: a stronger mode allows more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// Shared with other readers and one upgradeable holder.
     Read,
-    /// Shares with readers, one at a time, and may become write.
+    /// Shared with readers. There is one at a time, and it may become write.
     Upgradeable,
-    /// Alone.
+    /// Exclusive.
     Write,
 }
 
@@ -29,7 +29,7 @@ impl Mode {
     /// All modes, weakest first.
     pub const ALL: [Mode; 3] = [Mode::Read, Mode::Upgradeable, Mode::Write];
 
-    /// Whether a holder of one mode keeps out the other. The only conflict matrix there is.
+    /// Returns true if a holder in one mode keeps out the other. This is the only conflict matrix.
     pub const fn conflicts_with(self, other: Mode) -> bool {
         !matches!(
             (self, other),
@@ -37,7 +37,7 @@ impl Mode {
         )
     }
 
-    /// Whether a grant of this mode draws a new token.
+    /// Returns true if a grant of this mode draws a new token.
     pub const fn is_exclusive(self) -> bool {
         matches!(self, Mode::Write)
     }
@@ -58,7 +58,7 @@ impl fmt::Display for Mode {
     }
 }
 
-/// The text is no mode.
+/// The text is not a mode.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("bad mode {0:?}; a mode is read, write or upgradeable")]
 pub struct ModeError(pub String);

@@ -1,19 +1,19 @@
 //! The global order of resources, and sets of locks sorted by it.
 //!
-//! Everyone who takes several locks takes them in this order, so that no circle
-//! of waiters can form: by rank of the kind, then kind, then id, byte by byte.
+//! Every session takes several locks in this order, so that no cycle of waiters can form: by
+//! rank of the kind, then kind, then id, byte by byte.
 
 use std::cmp::Ordering;
 
 use crate::{Mode, Resource};
 
-/// The kinds in the order they are taken unless set otherwise.
+/// The default order of kinds.
 pub const DEFAULT_KINDS: [&str; 13] = [
     "slot", "project", "map", "sketch", "index", "gates", "item", "agent", "file", "node", "job",
     "name", "events",
 ];
 
-/// Which kind comes before which. Kinds that are not named come last, by name.
+/// The order of kinds. Kinds that are not in it come last, by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ranking {
     kinds: Vec<String>,
@@ -26,7 +26,7 @@ impl Default for Ranking {
 }
 
 impl Ranking {
-    /// A ranking of its own. The first mention of a kind counts.
+    /// Makes a ranking. If a kind appears twice, its first place counts.
     pub fn new(kinds: impl IntoIterator<Item = String>) -> Self {
         Self {
             kinds: kinds.into_iter().collect(),
@@ -48,14 +48,14 @@ impl Ranking {
     }
 }
 
-/// Locks to be taken together: sorted, each resource once.
+/// Locks to acquire together: sorted, each resource once.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LockSet {
     items: Vec<(Resource, Mode)>,
 }
 
 impl LockSet {
-    /// Sorts by the ranking; of a resource asked for twice the strongest mode remains.
+    /// Sorts by the ranking. A resource that appears twice keeps the strongest mode.
     pub fn new(ranking: &Ranking, items: impl IntoIterator<Item = (Resource, Mode)>) -> Self {
         let mut items: Vec<_> = items.into_iter().collect();
         // Strongest first within a resource, so that dedup keeps it.
@@ -64,12 +64,12 @@ impl LockSet {
         Self { items }
     }
 
-    /// The locks, in the order they are taken.
+    /// Returns the locks in the order in which they are acquired.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &(Resource, Mode)> + ExactSizeIterator {
         self.items.iter()
     }
 
-    /// Whether there is nothing to take.
+    /// Returns true if the set has no locks.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }

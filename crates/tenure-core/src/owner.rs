@@ -1,4 +1,4 @@
-//! Who asks.
+//! The owner of a lease.
 //!
 //! An owner is 1 to 200 bytes of printable text that neither begins nor ends
 //! with a blank, such as `ana@desk`, `agent:42` or `job:7`.
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize, Serializer};
 /// The longest owner, in bytes.
 pub const OWNER_BYTES_MAX: usize = 200;
 
-/// Who asks for a lease.
+/// The person, agent or job that a lease belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Owner(String);
@@ -27,7 +27,7 @@ pub struct OwnerError {
 }
 
 impl Owner {
-    /// Checks and takes an owner.
+    /// Checks a text and makes it an owner.
     pub fn parse(text: &str) -> Result<Self, OwnerError> {
         let problem = if text.is_empty() {
             "it is empty"

@@ -1,24 +1,25 @@
-//! Where a page of leases begins, and how far a query reaches: the same for every store.
+//! Pages of a listing: cursors and the range of a query, the same for every store.
 //!
-//! Pages are cut by (resource, lease id). Names are compared byte by byte, and none has a byte below a blank.
+//! Pages are ordered by (resource, lease id). Names are compared byte by byte, and no name has a
+//! byte below a blank.
 
 use crate::store::Waiting;
 use crate::{LeaseId, Owner, Query, Resource};
 
-/// A page has at most this many unless the query says otherwise.
-const LIMIT_DEFAULT: usize = 500;
+/// How many rows a page has at most if the query states no limit.
+const LIMIT_DEFAULT: usize = 100;
 
-/// Where a page begins: after this lease of this resource.
+/// The start of a page: it begins after this lease of this resource.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor {
-    /// The resource, or how it begins.
+    /// The resource, or the beginning of its name.
     pub resource: String,
-    /// The lease; empty before the first.
+    /// The lease, or empty for the position before the first.
     pub lease: String,
 }
 
 impl Cursor {
-    /// As an earlier page gave it; without one, the beginning.
+    /// Parses the cursor of an earlier page; `None` means the beginning.
     pub fn of(after: Option<&str>) -> Self {
         let after = after.unwrap_or_default();
         let (resource, lease) = after.split_once(' ').unwrap_or((after, ""));
@@ -28,7 +29,7 @@ impl Cursor {
         }
     }
 
-    /// After this one.
+    /// Returns the cursor after this lease.
     pub fn at(resource: &Resource, lease: &LeaseId) -> Self {
         Self {
             resource: resource.to_string(),
@@ -36,19 +37,19 @@ impl Cursor {
         }
     }
 
-    /// As a page gives it.
+    /// Returns the text of the cursor, as a page shows it.
     pub fn spelled(&self) -> String {
         format!("{} {}", self.resource, self.lease)
     }
 }
 
 impl Query {
-    /// How many are wanted at most.
+    /// Returns the limit of the page.
     pub fn limit(&self) -> usize {
         self.limit.unwrap_or(LIMIT_DEFAULT).max(1)
     }
 
-    /// From which name to before which name it reaches.
+    /// Returns the range of names of the query: the first name, and the name before which it ends.
     pub fn bounds(&self) -> (String, String) {
         let prefix = self.prefix.as_deref().unwrap_or_default();
         let (from, to) = (prefix.to_owned(), format!("{prefix}{}", char::MAX));
@@ -58,14 +59,14 @@ impl Query {
         }
     }
 
-    /// Whether it asks for what is this owner's.
+    /// Returns true if the query includes this owner.
     pub fn wants(&self, owner: &Owner) -> bool {
         self.owner.as_ref().is_none_or(|wanted| wanted == owner)
     }
 }
 
-/// A page of those who wait, while its lines are gathered in the order of their names. It is cut by id, which stays, and
-/// shown by place, which moves.
+/// A page of waiters, collected resource by resource in the order of their names. It is cut by id,
+/// which does not change, and sorted by place, which does.
 #[derive(Debug)]
 pub struct WaitingPage<'a> {
     query: &'a Query,
@@ -74,7 +75,7 @@ pub struct WaitingPage<'a> {
 }
 
 impl<'a> WaitingPage<'a> {
-    /// The page that a query asks for.
+    /// Starts an empty page for a query.
     pub fn of(query: &'a Query) -> Self {
         Self {
             query,
@@ -83,27 +84,41 @@ impl<'a> WaitingPage<'a> {
         }
     }
 
-    /// The first name whose line may be on it.
+    /// Returns the first name whose waiters may be on the page.
     pub fn begins_at(&self) -> String {
         self.query.bounds().0.max(self.after.resource.clone())
     }
 
-    /// Adds what the page shows of the whole line of one resource.
+    /// Returns true if a waiter comes after the start of the page.
+    pub fn reaches(&self, resource: &Resource, waiter: &LeaseId) -> bool {
+        Cursor::at(resource, waiter) > self.after
+    }
+
+    /// Returns true if the page includes this owner.
+    pub fn wants(&self, owner: &Owner) -> bool {
+        self.query.wants(owner)
+    }
+
+    /// Returns the limit of the page.
+    pub fn limit(&self) -> usize {
+        self.query.limit()
+    }
+
+    /// Adds the waiters of one resource that belong on the page.
     pub fn add(&mut self, line: impl IntoIterator<Item = Waiting>) {
         let shown = |waiter: &Waiting| {
-            Cursor::at(&waiter.resource, &waiter.waiter) > self.after
-                && self.query.wants(&waiter.owner)
+            self.reaches(&waiter.resource, &waiter.waiter) && self.wants(&waiter.owner)
         };
         let shown: Vec<Waiting> = line.into_iter().filter(shown).collect();
         self.waiting.extend(shown);
     }
 
-    /// Whether there is more than fits: no further line is needed.
+    /// Returns true if the page has more than its limit, so that no further waiters are needed.
     pub fn is_full(&self) -> bool {
         self.waiting.len() > self.query.limit()
     }
 
-    /// The page, and where the next begins.
+    /// Returns the page, and the cursor of the next.
     pub fn cut(self) -> (Vec<Waiting>, Option<String>) {
         let more = self.is_full();
         let mut waiting = self.waiting;
@@ -116,7 +131,7 @@ impl<'a> WaitingPage<'a> {
     }
 }
 
-/// The first name after this one.
+/// Returns the first name after this one.
 pub fn next_name(resource: &Resource) -> String {
     format!("{resource} ")
 }

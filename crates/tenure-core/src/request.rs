@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::decide::Millis;
+use crate::decide::Wait;
+use crate::secret::without_secrets;
 use crate::{
     Binding, Lease, LeaseId, LeaseState, Mode, Owner, Resource, SessionId, Timestamp, Token,
 };
@@ -17,12 +18,12 @@ pub const METADATA_BYTES_MAX: usize = 4096;
 /// A longer command line is cut to this many bytes: it is for people.
 pub const COMMAND_BYTES_MAX: usize = 1000;
 
-/// Who asks: the same for all requests of a session.
+/// The session that asks. It is the same for all requests of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asker {
-    /// The session that will hold what is granted.
+    /// The session that will hold the lease.
     pub session: SessionId,
-    /// On whose behalf.
+    /// The owner it works for.
     pub owner: Owner,
     /// Process id.
     pub pid: u32,
@@ -32,32 +33,32 @@ pub struct Asker {
     pub command: String,
 }
 
-/// One lock asked for.
+/// A request for one lock.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// The id the lease will have.
     pub lease: LeaseId,
-    /// What is asked for.
+    /// The resource to lock.
     pub resource: Resource,
-    /// How.
+    /// The mode to lock it in.
     pub mode: Mode,
-    /// By whom.
+    /// The session that asks.
     pub asker: Arc<Asker>,
-    /// Why, for people.
+    /// The reason, for people.
     pub purpose: Option<String>,
-    /// Whatever the asker wants kept with the lease.
+    /// Data that the asker wants stored with the lease.
     pub metadata: Option<Value>,
-    /// When the asker gives up, for people. The keeper enforces it by dropping the wait.
+    /// When the asker gives up, for people. The keeper enforces it: it drops the future.
     pub deadline: Option<Timestamp>,
-    /// The same in milliseconds of a clock that nobody sets and that counts sleep: a store
-    /// grants nothing after it to a waiter that was stopped.
-    pub until: Option<Millis>,
-    /// How many may hold it at once, as this asker sees it; None is up to the modes.
+    /// Whether it waits, and until when. The time is on a clock that nobody sets and that counts
+    /// sleep, so a store grants nothing too late to a waiter that was stopped.
+    pub wait: Wait,
+    /// How many may hold the resource at once, for this request; `None` if the modes decide.
     pub capacity: Option<u32>,
 }
 
 impl Request {
-    /// The lease it becomes, held from `at` on by its session.
+    /// Returns the lease for this request, held from `at` on by its session.
     pub fn granted(&self, token: Token, at: Timestamp) -> Lease {
         let asker = &self.asker;
         Lease {
@@ -77,6 +78,7 @@ impl Request {
             command: asker.command.clone(),
             purpose: self.purpose.clone(),
             metadata: self.metadata.clone(),
+            foreign_pid: false,
         }
     }
 }
@@ -84,24 +86,24 @@ impl Request {
 /// An upgrade that may have to wait.
 #[derive(Debug, Clone)]
 pub struct UpgradeRequest {
-    /// The lease to become exclusive.
+    /// The lease to upgrade.
     pub lease: LeaseId,
-    /// Who waits for it: not always the session that took the lease.
+    /// The session that asks, which need not be the session that took the lease.
     pub asker: Arc<Asker>,
     /// When the asker gives up, for people.
     pub deadline: Option<Timestamp>,
-    /// The same on the clock that decides; see [`Request::until`].
-    pub until: Option<Millis>,
+    /// Whether it waits; see [`Request::wait`].
+    pub wait: Wait,
 }
 
-/// Who asks, if what it asks for may be granted or queued.
+/// A request that may add a holder or a waiter.
 #[derive(Debug, Clone, Copy)]
-pub enum Newcomer<'a> {
-    /// For a new lease.
+pub enum NewRequest<'a> {
+    /// A request for a new lease.
     Lease(&'a Request),
-    /// For an upgrade.
+    /// A request for an upgrade.
     Upgrade(&'a UpgradeRequest),
-    /// Nobody new.
+    /// No such request.
     None,
 }
 
@@ -118,7 +120,7 @@ pub enum NoteError {
     Metadata(usize),
 }
 
-/// Checks what people and programs want kept with a lease.
+/// Checks the purpose and the metadata of a lease.
 pub fn check_notes(purpose: Option<&str>, metadata: Option<&Value>) -> Result<(), NoteError> {
     if let Some(purpose) = purpose {
         if purpose.len() > PURPOSE_BYTES_MAX {
@@ -135,7 +137,7 @@ pub fn check_notes(purpose: Option<&str>, metadata: Option<&Value>) -> Result<()
     Ok(())
 }
 
-/// A command as a person would type it, quoted where a shell needs it.
+/// Returns a command as a person would type it, quoted where a shell needs it.
 pub fn command_line(words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> String {
     let words = words.into_iter();
     let words: Vec<_> = words
@@ -144,16 +146,19 @@ pub fn command_line(words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Strin
     words.join(" ")
 }
 
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "_-+=./:,@%^".contains(c);
+/// Returns a word, quoted if a shell would not read it as one word.
+pub(crate) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "_-+=./:,@%^…".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// Cuts a command line to what is kept of it; control characters become blanks.
-pub fn cut_command(command: &str) -> String {
+/// Returns a command line as it is stored for others to see: without secrets, cut to the limit,
+/// and with blanks in place of control characters.
+pub fn kept_command(command: &str) -> String {
+    let command = without_secrets(command);
     let visible = command
         .chars()
         .map(|c| if c.is_control() { ' ' } else { c });
@@ -194,8 +199,8 @@ mod tests {
 
     #[test]
     fn commands_are_cut_between_characters_and_made_visible() {
-        assert_eq!(cut_command("make\n-j2"), "make -j2");
-        let cut = cut_command(&"é".repeat(COMMAND_BYTES_MAX));
+        assert_eq!(kept_command("make\n-j2"), "make -j2");
+        let cut = kept_command(&"é".repeat(COMMAND_BYTES_MAX));
         assert!(cut.len() <= COMMAND_BYTES_MAX && cut.ends_with('…'));
     }
 }

@@ -1,4 +1,4 @@
-//! What is locked: `kind:id`.
+//! The name of what is locked: `kind:id`.
 //!
 //! # Grammar
 //!
@@ -13,7 +13,7 @@
 //!
 //! # Invariant
 //!
-//! One resource has one spelling. [`Resource::parse`] decodes and encodes again,
+//! One resource has one spelling. [`Resource::parse`] decodes a text and encodes it again,
 //! so `name:a%2cb` and `name:a%2Cb` are the same lock, and so are `%61` and `a`.
 
 use std::fmt;
@@ -47,19 +47,19 @@ pub struct ResourceError {
 }
 
 impl Resource {
-    /// Reads `kind:id`, or a bare `id` as `name:id`.
+    /// Parses `kind:id`, or a bare `id` as `name:id`.
     pub fn parse(text: &str) -> Result<Self, ResourceError> {
         Self::parse_bytes(text.as_bytes())
     }
 
-    /// Reads a resource as it came from the outside, possibly not UTF-8.
+    /// Parses a resource from bytes that may not be UTF-8.
     pub fn parse_bytes(text: &[u8]) -> Result<Self, ResourceError> {
         let fail = |at: usize, problem: String| ResourceError {
             text: shortened(text),
             at,
             problem,
         };
-        // Checked before anything is decoded, so that a huge input costs nothing.
+        // This check comes before the decoding, so that a huge input costs nothing.
         if text.len() > 3 * RESOURCE_BYTES_MAX {
             return Err(fail(RESOURCE_BYTES_MAX, too_long()));
         }
@@ -73,7 +73,7 @@ impl Resource {
         Self::canonical(&kind, &raw).map_err(|problem| fail(id_at, problem))
     }
 
-    /// Makes a resource from a kind and any bytes: what an id may not hold is encoded.
+    /// Makes a resource from a kind and any bytes. Encodes the bytes that an id may not contain.
     pub fn new(kind: &str, raw_id: impl AsRef<[u8]>) -> Result<Self, ResourceError> {
         let fail = |at, problem| ResourceError {
             text: format!("{kind}:{}", shortened(raw_id.as_ref())),
@@ -98,17 +98,17 @@ impl Resource {
         })
     }
 
-    /// The part before the first `:`.
+    /// Returns the part before the first `:`.
     pub fn kind(&self) -> &str {
         &self.text[..self.kind_len]
     }
 
-    /// The part after the first `:`, in its canonical spelling.
+    /// Returns the part after the first `:`, in its canonical spelling.
     pub fn id(&self) -> &str {
         &self.text[self.kind_len + 1..]
     }
 
-    /// The whole canonical spelling.
+    /// Returns the whole canonical spelling.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -149,8 +149,8 @@ fn check_kind(kind: &[u8]) -> Result<(), (usize, String)> {
     Ok(())
 }
 
-/// Characters that never stand plainly in an id: the command line, lists and
-/// environment variables use them as separators, or they cannot be seen.
+/// Returns true for characters that must be encoded in an id: the command line, lists and
+/// environment variables use them as separators, or they are invisible.
 fn must_be_encoded(c: char) -> bool {
     matches!(c, ',' | '=' | '#' | '%') || c.is_whitespace() || c.is_control()
 }

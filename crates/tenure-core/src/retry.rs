@@ -1,17 +1,17 @@
-//! How passing faults are tried again: bounded, exponential, jittered.
+//! The retry policy for passing faults: bounded, exponential, with jitter.
 //!
-//! Only the numbers are here; whoever may sleep runs the loop.
+//! This module only computes the pauses; the caller sleeps and runs the loop.
 
 use std::time::Duration;
 
-/// How often and with which pauses an operation is tried.
+/// How often an operation is tried, and with which pauses.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RetryPolicy {
-    /// Tries in all, the first included; at least one.
+    /// The number of tries, the first included. Zero counts as one.
     pub attempts: u32,
     /// The pause after the first failure.
     pub first: Duration,
-    /// No pause is longer.
+    /// The longest pause.
     pub longest: Duration,
     /// Each pause is this many times the one before.
     pub factor: f64,
@@ -29,10 +29,10 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// The pause after the `failed`-th failure (from 1), or None when that was the last try.
+    /// Returns the pause after the `failed`-th failure (from 1), or `None` if that was the last try.
     ///
-    /// `random`, from 0 to 1, spreads the pause over its upper half, so that those
-    /// who failed together do not come back together.
+    /// `random`, from 0 to 1, spreads the pause over its upper half, so that callers that failed
+    /// together do not try again together.
     pub fn pause(&self, failed: u32, random: f64) -> Option<Duration> {
         if failed >= self.attempts.max(1) {
             return None;

@@ -1,4 +1,4 @@
-//! What every store does, and what only some can.
+//! The [`Store`] trait, and the types of its questions and answers.
 
 use std::future::Future;
 use std::os::fd::OwnedFd;
@@ -12,25 +12,25 @@ use crate::{
     Token, UpgradeRequest,
 };
 
-/// The answer of a store, to be awaited.
+/// A future with the answer of a store.
 pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
-/// What a store can do beyond exclusion, timeouts, cancellation and listing of holders,
-/// which every store can.
+/// What a store can do beyond exclusion, timeouts, cancellation and the listing of holders,
+/// which every store has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Waiters are served strictly in the order they came, across processes too.
+    /// The store serves waiters strictly in order of arrival, across processes too.
     pub strict_order: bool,
-    /// The queue can be listed.
+    /// The store can list its waiters.
     pub lists_waiters: bool,
-    /// Other processes meet in this store.
+    /// Several processes can share this store.
     pub cross_process: bool,
-    /// How often a holder makes sure that it still holds, or None where nothing can take it away.
+    /// How often a holder checks that it still holds, or `None` if nothing can take a lock away.
     pub check_every: Option<Duration>,
-    /// How long the lease of a guard lasts without a renewal, or None where it lasts for as
-    /// long as its session.
+    /// How long the lease of a guard lasts without a renewal, or `None` if it lasts as long as
+    /// its session.
     pub ttl: Option<Duration>,
-    /// A request may say how many can hold a resource at once.
+    /// A request may state how many can hold a resource at once.
     pub slots: bool,
 }
 
@@ -39,14 +39,16 @@ pub struct Capabilities {
 pub struct Query {
     /// Only this resource.
     pub resource: Option<Resource>,
-    /// Only resources whose canonical spelling begins so.
+    /// Only resources whose canonical spelling starts with this.
     pub prefix: Option<String>,
     /// Only leases of this owner.
     pub owner: Option<Owner>,
-    /// At most this many; a store may answer fewer with a cursor.
+    /// At most this many. A store may return fewer, with a cursor.
     pub limit: Option<usize>,
-    /// Only what comes after this cursor, as an earlier page gave it.
+    /// Only what comes after this cursor, which an earlier page returned.
     pub after: Option<String>,
+    /// Only leases: the queues are not read, and `waiting` is empty.
+    pub held_only: bool,
 }
 
 /// A queued request, as JSON shows it.
@@ -54,51 +56,51 @@ pub struct Query {
 pub struct Waiting {
     /// The id the lease will have.
     pub waiter: LeaseId,
-    /// What is waited for.
+    /// The resource it waits for.
     pub resource: Resource,
-    /// How.
+    /// The mode it asks for.
     pub mode: Mode,
-    /// Who waits.
+    /// The owner that waits.
     pub owner: Owner,
-    /// Since when.
+    /// When it joined the line.
     pub since: Timestamp,
-    /// Until when.
+    /// When it gives up.
     pub deadline: Option<Timestamp>,
-    /// Place in the line, from 1.
+    /// Its place in the line, from 1.
     pub position: usize,
     /// Why it is not granted now, in words.
     pub reason: String,
-    /// The leases in its way.
+    /// The leases and waiters that block it.
     pub blocked_by: Vec<LeaseId>,
 }
 
 /// A page of what is held and who waits, as `ls --json` shows it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Listing {
-    /// What is held, sorted by resource.
+    /// The leases, sorted by resource.
     pub held: Vec<Lease>,
     /// Where the next page of `held` begins.
     pub next: Option<String>,
-    /// Who waits; None where the store cannot know.
+    /// The waiters, or `None` if the store cannot know them.
     pub waiting: Option<Vec<Waiting>>,
     /// Where the next page of `waiting` begins.
     pub waiting_next: Option<String>,
 }
 
-/// One thing a store found when it looked itself over, for a person.
+/// One result of [`Store::examine`], for a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Examined {
-    /// What was looked at, in a word or two.
+    /// What was examined, in a word or two.
     pub name: &'static str,
-    /// Whether it is as it should be.
+    /// True if nothing has to be done.
     pub good: bool,
     /// What was found.
     pub text: String,
-    /// What to do about it, where it is not.
+    /// What to do about it, if something has to be done.
     pub remedy: Option<String>,
 }
 
-/// What was found in one place; bad if something is to be done about it.
+/// What an examination found; bad if it has a remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     text: String,
@@ -106,7 +108,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// It is as it should be.
+    /// Nothing has to be done.
     pub fn good(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -114,7 +116,7 @@ impl Found {
         }
     }
 
-    /// It is not, and this is to be done.
+    /// Something is wrong, and `remedy` says what to do.
     pub fn bad(text: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -122,7 +124,7 @@ impl Found {
         }
     }
 
-    /// As it is told of what was looked at.
+    /// Makes the result for the part called `name`.
     pub fn of(self, name: &'static str) -> Examined {
         Examined {
             name,
@@ -133,73 +135,81 @@ impl Found {
     }
 }
 
-/// Where leases live.
+/// A place where leases are kept.
 ///
 /// A store applies [`decide`](crate::decide::decide) or the kernel's locks to single
-/// resources. Sets, order, re-entry, deadlines and retries are the keeper's.
+/// resources. The keeper does sets, order, re-entry, deadlines and retries.
 ///
 /// # Rules for implementations
 ///
 /// - Dropping the future of `acquire` or `upgrade` leaves neither a lock nor a waiter:
-///   a grant in the same instant is given back before `drop` returns, or by the store itself.
+///   a grant in the same instant is released before `drop` returns, or later by the store.
 /// - `abandon` never blocks for long and never fails: it is called from `Drop`.
 pub trait Store: Send + Sync {
-    /// The address it can be opened with again.
+    /// The address that opens this store again.
     fn url(&self) -> &str;
 
-    /// Where a resource lives in it, for messages: a path, table or key.
-    fn place_of(&self, resource: &Resource) -> String;
+    /// Where the store keeps a resource, for messages: a path, table or key.
+    fn location_of(&self, resource: &Resource) -> String;
 
-    /// What it can do.
+    /// What this store can do.
     fn capabilities(&self) -> Capabilities;
 
-    /// Takes the lock if that needs no waiting.
-    fn try_acquire<'a>(&'a self, request: &'a Request) -> Reply<'a, Option<Lease>>;
+    /// Takes the lock, waiting for it as [`Request::wait`] says. Returns `None` if it is not free,
+    /// or was not in time.
+    fn acquire<'a>(&'a self, request: &'a Request) -> Reply<'a, Option<Lease>>;
 
-    /// Waits for the lock for as long as the future lives.
-    fn acquire<'a>(&'a self, request: &'a Request) -> Reply<'a, Lease>;
-
-    /// Makes an upgradeable lease exclusive if that needs no waiting; None if it does.
-    fn try_upgrade<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Option<Token>>;
-
-    /// Waits until an upgradeable lease is exclusive; dropped, the lease is as before.
-    fn upgrade<'a>(&'a self, request: &'a UpgradeRequest) -> Reply<'a, Token>;
+    /// Makes an upgradeable lease exclusive, waiting for that as [`UpgradeRequest::wait`] says.
+    /// Returns `None` if it cannot be now, or could not be in time. If the future is dropped, the
+    /// lease is as before.
+    fn upgrade<'a>(&'a self, request: &'a UpgradeRequest) -> Reply<'a, Option<Token>>;
 
     /// Makes an upgraded lease upgradeable again.
     fn downgrade<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Mode>;
 
-    /// Proves that the lease is still held and says so to others. How long it lasts from the
-    /// moment this was asked, or None where it lasts for as long as its session.
+    /// Proves that the lease is still held, and records that for others. Returns how long the
+    /// lease lasts from the moment of the call, or `None` if it lasts as long as its session.
     fn renew<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Option<Duration>>;
 
     /// Ends the lease.
     fn release<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, ()>;
 
-    /// Ends the lease from `Drop`, as far as it can.
+    /// Ends the lease from `Drop`. Failures are ignored.
     fn abandon(&self, lease: &LeaseId);
 
-    /// Lists what is held and who waits, without making anything seem busy.
+    /// Lists leases and waiters. Takes no lock that could make another request busy.
     fn list<'a>(&'a self, query: &'a Query) -> Reply<'a, Listing>;
 
-    /// The current token of a resource: that of its last exclusive grant, zero if there was none.
-    fn token<'a>(&'a self, resource: &'a Resource) -> Reply<'a, Token>;
+    /// Returns the place in line, from 1, of the request for a lease, or `None` if it does not wait
+    /// or the store cannot know.
+    fn position<'a>(
+        &'a self,
+        _resource: &'a Resource,
+        _lease: &'a LeaseId,
+    ) -> Reply<'a, Option<usize>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
 
-    /// Looks itself over, for `tenure doctor`, and changes nothing. It may read all there is. A
-    /// part that cannot be looked at is found to be bad; the others are looked at all the same.
+    /// Returns the token of the last exclusive grant of a resource, zero if it was only ever
+    /// shared, or `None` if the store never granted it.
+    fn token<'a>(&'a self, resource: &'a Resource) -> Reply<'a, Option<Token>>;
+
+    /// Examines the store for `tenure doctor` and changes nothing. It may read everything. A part
+    /// that cannot be examined is reported as bad, and the other parts are still examined.
     fn examine(&self) -> Reply<'_, Vec<Examined>> {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
-    /// Ends a session that holds nothing any more, as far as it can.
+    /// Ends a session that holds nothing any more. Failures are ignored.
     fn end_session(&self, _session: &SessionId) {}
 
-    /// The same store with what only leases of their own need; None where every lease ends with
-    /// its session.
+    /// Returns the calls for leases that outlive their session, or `None` if every lease of this
+    /// store ends with its session.
     fn leases(&self) -> Option<&dyn LeaseStore> {
         None
     }
 
-    /// A descriptor that keeps the lease held for as long as any process has it open,
-    /// where the store has such a thing.
+    /// Returns a descriptor that keeps the lease held for as long as any process has it open,
+    /// or `None` if the store has no such descriptors.
     fn descriptor(&self, lease: &LeaseId) -> Result<Option<OwnedFd>>;
 }

@@ -1,4 +1,4 @@
-//! Wall-clock times as people see them: RFC 3339, UTC, milliseconds, fixed width.
+//! Wall-clock times for people: RFC 3339, UTC, milliseconds, fixed width.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,12 +6,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize, Serializer};
 
-/// Milliseconds since 1970, UTC. For people: it decides nothing while a machine is up.
+/// Milliseconds since 1970, UTC. It is for people: no decision depends on it while a machine is up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Timestamp(i64);
 
-/// The text is no time.
+/// The text is not a time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("bad time {text:?}: {problem}; a time is like 2026-01-31T12:00:00Z")]
 pub struct TimestampError {
@@ -23,23 +23,23 @@ pub struct TimestampError {
 const MILLIS_MAX: i64 = 253_402_128_000_000;
 
 impl Timestamp {
-    /// Takes milliseconds since 1970; what four-digit years cannot show is cut off.
+    /// Makes a time from milliseconds since 1970, clamped to what four-digit years can show.
     pub fn from_millis(millis: i64) -> Self {
         Self(millis.clamp(0, MILLIS_MAX))
     }
 
-    /// Milliseconds since 1970.
+    /// Returns the milliseconds since 1970.
     pub const fn as_millis(self) -> i64 {
         self.0
     }
 
-    /// How long after `earlier` this is; zero if it is not.
+    /// Returns the time from `earlier` to this, or zero if this is not later.
     pub fn since(self, earlier: Timestamp) -> Duration {
         let millis = self.0.saturating_sub(earlier.0);
         Duration::from_millis(u64::try_from(millis).unwrap_or(0))
     }
 
-    /// This time and `later` more.
+    /// Returns the time that is `later` after this one.
     pub fn after(self, later: Duration) -> Timestamp {
         let millis = i64::try_from(later.as_millis()).unwrap_or(MILLIS_MAX);
         Self::from_millis(self.0.saturating_add(millis))

@@ -1,9 +1,9 @@
-//! Fencing numbers.
+//! Fencing tokens.
 //!
 //! # Invariants
 //!
-//! - Only an exclusive grant draws a token, and it is higher than every one
-//!   drawn for the resource before.
+//! - Only an exclusive grant draws a token. It is higher than all tokens drawn for the resource
+//!   before.
 //! - A token is below 2^53, so that every JSON reader sees it exactly.
 
 use std::fmt;
@@ -11,7 +11,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The fencing number of a resource.
+/// A fencing token of a resource.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -26,10 +26,10 @@ pub struct TokenError(String);
 impl Token {
     /// The largest token: 2^53 - 1.
     pub const MAX: Token = Token((1 << 53) - 1);
-    /// Before the first exclusive grant.
+    /// The token before the first exclusive grant.
     pub const NONE: Token = Token(0);
 
-    /// Checks and takes a number.
+    /// Checks a number and makes it a token.
     pub fn new(number: u64) -> Result<Self, TokenError> {
         if number <= Self::MAX.0 {
             Ok(Self(number))
@@ -38,15 +38,15 @@ impl Token {
         }
     }
 
-    /// The number.
+    /// Returns the number.
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// The next token to draw: above this one and not below `floor`.
-    /// None when the numbers are used up, which takes 285,000 years at one a millisecond.
+    /// Returns the next token to draw: above this one and not below `floor`. Returns `None` if the
+    /// numbers are used up, which takes 285,000 years at one a millisecond.
     pub fn next(self, floor: u64) -> Option<Token> {
-        // A floor beyond the range comes from a broken clock and is worth nothing.
+        // A floor beyond the range comes from a broken clock and is ignored.
         let floor = if floor < Self::MAX.0 / 2 { floor } else { 0 };
         let next = self.0.checked_add(1)?.max(floor);
         Self::new(next).ok()

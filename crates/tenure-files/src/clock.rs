@@ -2,6 +2,8 @@
 //! depend on the wall, and what names this boot.
 
 use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -10,7 +12,7 @@ use tenure_core::{Error, Result, Timestamp};
 
 use crate::platform;
 
-/// The time on the wall.
+/// Returns the time on the wall.
 pub fn now() -> Timestamp {
     SystemTime::now().into()
 }
@@ -25,19 +27,27 @@ pub fn boot_now() -> u64 {
     seconds * 1000 + nanoseconds / 1_000_000
 }
 
-/// A moment later on the clock that only counts up; a year later at most.
+/// Returns a moment later on the clock that only counts up; a year later at most.
 pub(crate) fn after(moment: Instant, wait: Duration) -> Instant {
     moment + wait.min(DURATION_MAX)
 }
 
-/// What the kernel calls this boot.
+/// Returns what the kernel calls this boot.
 pub fn boot_id() -> Result<&'static str> {
     static BOOT_ID: OnceLock<String> = OnceLock::new();
     if let Some(boot_id) = BOOT_ID.get() {
         return Ok(boot_id);
     }
     let path = "/proc/sys/kernel/random/boot_id";
-    let text = fs::read_to_string(path).map_err(|source| Error::io("read", path, source))?;
+    let text = fs::read_to_string(path).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => Error::Configuration {
+            problem: format!("/proc is not mounted: there is no {path}"),
+            remedy: "mount it with: mount -t proc proc /proc; sandboxes and containers have an \
+                     option for it"
+                .into(),
+        },
+        _ => Error::io("read", path, source),
+    })?;
     let boot_id = text.trim();
     let plain = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
     if boot_id.is_empty() || !boot_id.bytes().all(plain) {
@@ -50,7 +60,7 @@ pub fn boot_id() -> Result<&'static str> {
     Ok(BOOT_ID.get_or_init(|| boot_id.to_owned()))
 }
 
-/// When this process was started, in clock ticks since boot; 0 if the kernel does not say.
+/// Returns when this process was started, in clock ticks since boot; 0 if the kernel does not say.
 /// With the process id and the boot id it names a process for people.
 pub fn process_start() -> u64 {
     // Read once, and once more in a forked child, which has a start of its own.
@@ -68,6 +78,16 @@ pub fn process_start() -> u64 {
         *known = Some((generation, start));
     }
     start
+}
+
+/// Returns what names the PID namespace of this process: in another one, the same process id means another
+/// process or none. None if the kernel does not say.
+pub fn pid_namespace() -> Option<u64> {
+    static NAMESPACE: OnceLock<Option<u64>> = OnceLock::new();
+    *NAMESPACE.get_or_init(|| {
+        let namespace = fs::metadata("/proc/self/ns/pid").ok()?;
+        Some(namespace.ino())
+    })
 }
 
 fn start_in(stat: &str) -> Option<u64> {

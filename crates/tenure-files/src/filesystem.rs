@@ -49,7 +49,7 @@ const KNOWN: &[(i64, &str, bool)] = &[
     (0x6a65_6a63, "virtiofs", false),
 ];
 
-/// Which file system a path is on.
+/// Returns which file system a path is on.
 pub fn of(path: &Path) -> Result<FileSystem> {
     let magic = platform::file_system_magic(path);
     let magic = magic.map_err(|source| Error::io("look at the file system of", path, source))?;

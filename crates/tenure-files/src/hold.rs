@@ -7,147 +7,151 @@ use std::time::Instant;
 
 use tenure_core::{Error, Lease, Mode, Result, Token};
 
-use crate::author::Author;
 use crate::interrupt::Interrupt;
 use crate::kernel_wait::KernelWait;
-use crate::line::Lines;
-use crate::lockfile::{self, Attempt, Grip, LockFile, Scribe};
+use crate::local_queue::LocalQueues;
+use crate::lockfile::{self, Attempt, HeldLock, LockFile, RecordWriter};
+use crate::record_author::RecordAuthor;
 
 /// A lock held by this process. Dropping it releases.
 pub(crate) struct Hold {
-    /// Always there until the hold is dropped.
-    held: Option<(LockFile, Author)>,
-    lines: Arc<Lines>,
-    grip: Grip,
+    /// `Some` until the hold is dropped.
+    held: Option<(LockFile, RecordAuthor)>,
+    queues: Arc<LocalQueues>,
+    locked: HeldLock,
     /// M was lost during an upgrade.
     lost: bool,
-    /// A descriptor was given away: someone else may keep this open file open.
+    /// A descriptor was given away, so another process may keep this file open.
     shared: bool,
 }
 
-/// Takes the lock if that needs no waiting, with an open file if there is one.
+/// Takes the lock if it needs no wait. Uses `file` if it is given.
 pub(crate) fn try_hold(
-    lines: &Arc<Lines>,
+    queues: &Arc<LocalQueues>,
     file: Option<LockFile>,
     mode: Mode,
-    mut author: Author,
-) -> Result<Result<Hold, Author>> {
+    mut author: RecordAuthor,
+) -> Result<Result<Hold, RecordAuthor>> {
     let path = author.path().clone();
     let attempt = lockfile::try_acquire(&path, file, mode, &mut author);
-    conclude(lines, attempt, author)
+    conclude(queues, attempt, author)
 }
 
-/// Waits for the lock as a thread; None if the deadline comes first.
+/// Blocks the thread until the lock is held; returns `None` at the deadline.
 pub(crate) fn hold_until(
-    lines: &Arc<Lines>,
+    queues: &Arc<LocalQueues>,
     mode: Mode,
-    author: Author,
+    author: RecordAuthor,
     deadline: Instant,
 ) -> Result<Option<Hold>> {
-    let ticket = lines.join(author.path());
+    let ticket = queues.join(author.path());
     if !ticket.wait_first(deadline) {
         return Ok(None);
     }
     let mut interrupt = Interrupt::at(deadline);
-    let hold = wait_first_in_line(lines, mode, author, &mut interrupt)?;
+    let hold = wait_first_in_line(queues, mode, author, &mut interrupt)?;
     Ok(hold.ok())
 }
 
-/// Waits for the lock as a task, for as long as the future lives.
-pub(crate) async fn hold(lines: &Arc<Lines>, mode: Mode, author: Author) -> Result<Hold> {
-    let ticket = lines.join(author.path());
+/// Waits for the lock for as long as the future lives.
+pub(crate) async fn hold(
+    queues: &Arc<LocalQueues>,
+    mode: Mode,
+    author: RecordAuthor,
+) -> Result<Hold> {
+    let ticket = queues.join(author.path());
     ticket.first().await;
-    let waiting = lines.clone();
+    let waiting = queues.clone();
     let wait =
         move |interrupt: &mut Interrupt| wait_first_in_line(&waiting, mode, author, interrupt);
-    // Dropped with this future, it is out of the kernel before the ticket is given up.
+    // If this future is dropped, the wait leaves the kernel before the ticket is given up.
     let held = KernelWait::start(wait)?.await??;
     drop(ticket);
     held.map_err(|_| Error::Internal("a wait without a deadline ended without a lock".into()))
 }
 
 fn wait_first_in_line(
-    lines: &Arc<Lines>,
+    queues: &Arc<LocalQueues>,
     mode: Mode,
-    mut author: Author,
+    mut author: RecordAuthor,
     interrupt: &mut Interrupt,
-) -> Result<Result<Hold, Author>> {
+) -> Result<Result<Hold, RecordAuthor>> {
     let path = author.path().clone();
-    let file = lines.take_kept(&path).map(|kept| kept.file);
+    let file = queues.take_idle(&path).map(|idle| idle.file);
     let attempt = lockfile::wait_acquire(&path, file, mode, &mut author, interrupt);
-    conclude(lines, attempt, author)
+    conclude(queues, attempt, author)
 }
 
-/// Shares the lock for a moment if that needs no waiting, with an open file if there is one.
+/// Shares the lock for a moment if it needs no wait. Uses `file` if it is given.
 pub(crate) fn try_hold_briefly(
-    lines: &Arc<Lines>,
+    queues: &Arc<LocalQueues>,
     file: Option<LockFile>,
-    author: Author,
-) -> Result<Result<BriefHold, Author>> {
+    author: RecordAuthor,
+) -> Result<Result<BriefHold, RecordAuthor>> {
     let (file, granted) = match lockfile::try_share_briefly(author.path(), file) {
         Ok(attempt) => attempt,
         Err(error) => {
-            lines.forget(author.path());
+            queues.forget(author.path());
             return Err(error);
         }
     };
     if granted.is_none() {
-        lines.keep(file, author.another());
+        queues.keep(file, author.fresh_copy());
         return Ok(Err(author));
     }
     Ok(Ok(BriefHold {
         held: Some((file, author)),
-        lines: lines.clone(),
+        queues: queues.clone(),
     }))
 }
 
 /// A shared lock without a record. Dropping it releases.
 pub(crate) struct BriefHold {
-    /// Always there until it is dropped.
-    held: Option<(LockFile, Author)>,
-    lines: Arc<Lines>,
+    /// `Some` until it is dropped.
+    held: Option<(LockFile, RecordAuthor)>,
+    queues: Arc<LocalQueues>,
 }
 
 impl Drop for BriefHold {
     fn drop(&mut self) {
         // In a forked child unlocking would unlock the parent; closing the file does not.
         if let Some((file, author)) = self.held.take().filter(|(file, _)| file.is_ours()) {
-            match file.leave_m() {
-                Ok(()) => self.lines.keep(file, author),
-                Err(_) => self.lines.forget(file.path()),
+            match file.release_m() {
+                Ok(()) => self.queues.keep(file, author),
+                Err(_) => self.queues.forget(file.path()),
             }
         }
     }
 }
 
 fn conclude(
-    lines: &Arc<Lines>,
+    queues: &Arc<LocalQueues>,
     attempt: Result<Attempt>,
-    mut author: Author,
-) -> Result<Result<Hold, Author>> {
-    let (file, grip) = match attempt {
+    mut author: RecordAuthor,
+) -> Result<Result<Hold, RecordAuthor>> {
+    let (file, locked) = match attempt {
         Ok(attempt) => attempt,
         Err(error) => {
-            lines.forget(author.path());
+            queues.forget(author.path());
             return Err(error);
         }
     };
-    let Some(grip) = grip else {
-        lines.keep(file, author.another());
+    let Some(locked) = locked else {
+        queues.keep(file, author.fresh_copy());
         return Ok(Err(author));
     };
-    author.granted();
+    author.mark_granted();
     Ok(Ok(Hold {
         held: Some((file, author)),
-        lines: lines.clone(),
-        grip,
+        queues: queues.clone(),
+        locked,
         lost: false,
         shared: false,
     }))
 }
 
 impl Hold {
-    /// The lease as its record says.
+    /// Returns the lease as its record says.
     pub(crate) fn lease(&self) -> Lease {
         self.author().lease()
     }
@@ -157,15 +161,15 @@ impl Hold {
     }
 
     pub(crate) fn mode(&self) -> Mode {
-        self.grip.mode
+        self.locked.mode
     }
 
     pub(crate) fn token(&self) -> Token {
-        self.grip.token
+        self.locked.token
     }
 
-    /// Fails if the lock protects nothing any more: its path means another file by now, or
-    /// another program took it.
+    /// Fails if the lock no longer protects anything: its path means another file, or another
+    /// program took it.
     pub(crate) fn check(&self) -> Result<()> {
         let reason = if self.lost {
             "another program took its lock file during an upgrade"
@@ -175,65 +179,65 @@ impl Hold {
             return Ok(());
         };
         Err(Error::Lost {
-            place: Box::new(self.author().place(self.grip.mode)),
+            context: Box::new(self.author().context(self.locked.mode)),
             reason: reason.into(),
         })
     }
 
-    /// Checks, and writes the record again with the time.
+    /// Checks the lock and writes its record again with the current time.
     pub(crate) fn renew(&mut self) -> Result<()> {
         self.check()?;
-        let grip = self.grip;
+        let locked = self.locked;
         let (file, author) = self.parts();
-        file.rewrite_record(grip, author)
+        file.rewrite_record(locked, author)
     }
 
-    /// Makes it exclusive if no reader is there; None if one is.
+    /// Makes the lock exclusive. Returns `None` if there is a reader.
     pub(crate) fn try_upgrade(&mut self) -> Result<Option<Token>> {
         self.require_upgradeable()?;
-        let grip = self.grip;
+        let locked = self.locked;
         let (file, author) = self.parts();
-        let upgraded = file.try_upgrade(grip, author);
+        let upgraded = file.try_upgrade(locked, author);
         self.conclude_upgrade(upgraded)
     }
 
-    /// Waits until no reader is left; None if interrupted, and all is as before.
+    /// Waits until no reader is left. If interrupted, returns `None` and leaves the lock unchanged.
     pub(crate) fn wait_upgrade(&mut self, interrupt: &mut Interrupt) -> Result<Option<Token>> {
         self.require_upgradeable()?;
-        let grip = self.grip;
+        let locked = self.locked;
         let (file, author) = self.parts();
-        let upgraded = file.wait_upgrade(grip, author, interrupt);
+        let upgraded = file.wait_upgrade(locked, author, interrupt);
         self.conclude_upgrade(upgraded)
     }
 
     /// Makes an upgraded lock upgradeable again.
     pub(crate) fn downgrade(&mut self) -> Result<Mode> {
-        if !self.grip.upgraded {
+        if !self.locked.upgraded {
             return Err(self.conflict("a lease that was upgraded"));
         }
-        let grip = self.grip;
+        let locked = self.locked;
         let (file, author) = self.parts();
-        self.grip = file.downgrade(grip, author)?;
-        Ok(self.grip.mode)
+        self.locked = file.downgrade(locked, author)?;
+        Ok(self.locked.mode)
     }
 
-    /// Undoes an upgrade that nobody learned of: all is as before, the token too.
+    /// Undoes an upgrade that no caller learned of, including its token.
     pub(crate) fn undo_upgrade(&mut self, before: Token) -> Result<()> {
-        let grip = self.grip;
+        let locked = self.locked;
         let (file, author) = self.parts();
-        self.grip = file.undo_upgrade(grip, before, author)?;
+        self.locked = file.undo_upgrade(locked, before, author)?;
         Ok(())
     }
 
-    /// Another descriptor that keeps the lock held while it is open anywhere.
+    /// Returns another descriptor that keeps the lock held while it is open anywhere.
     pub(crate) fn descriptor(&mut self) -> Result<OwnedFd> {
         let descriptor = self.file().duplicate()?;
         self.shared = true;
         Ok(descriptor)
     }
 
-    /// Gives the lock up and says whether that worked; dropping does the same and does not say.
-    /// Afterwards nothing but dropping is left to do with it.
+    /// Releases the lock and returns whether that worked; dropping it releases silently. Afterwards
+    /// it can only be dropped.
     pub(crate) fn release(&mut self) -> Result<()> {
         let Some((file, author)) = self.held.take() else {
             return Ok(());
@@ -242,33 +246,33 @@ impl Hold {
             // A forked child: unlocking would unlock the parent, closing does not.
             return Ok(());
         }
-        let left = file.leave();
+        let released = file.release();
         // An open file that a descendant may still have open is not used again: a later
         // lock through it would outlive this process.
-        if self.shared || left.is_err() {
-            self.lines.forget(file.path());
+        if self.shared || released.is_err() {
+            self.queues.forget(file.path());
         } else {
-            self.lines.keep(file, author);
+            self.queues.keep(file, author);
         }
-        left
+        released
     }
 
-    fn conclude_upgrade(&mut self, upgraded: Result<Option<Grip>>) -> Result<Option<Token>> {
+    fn conclude_upgrade(&mut self, upgraded: Result<Option<HeldLock>>) -> Result<Option<Token>> {
         if let Err(Error::Lost { .. }) = upgraded {
             self.lost = true;
-            // What is left of it would only keep others out.
-            let _ = self.file().leave();
+            // The rest of the lock would only keep others out.
+            let _ = self.file().release();
         }
-        let Some(grip) = upgraded? else {
+        let Some(locked) = upgraded? else {
             return Ok(None);
         };
-        self.grip = grip;
-        Ok(Some(grip.token))
+        self.locked = locked;
+        Ok(Some(locked.token))
     }
 
     fn require_upgradeable(&self) -> Result<()> {
         self.check()?;
-        if self.grip.mode == Mode::Upgradeable {
+        if self.locked.mode == Mode::Upgradeable {
             return Ok(());
         }
         Err(self.conflict("an upgradeable lease"))
@@ -276,9 +280,9 @@ impl Hold {
 
     fn conflict(&self, expected: &str) -> Error {
         Error::Conflict {
-            place: Box::new(self.author().place(self.grip.mode)),
+            context: Box::new(self.author().context(self.locked.mode)),
             expected: expected.into(),
-            actual: self.grip.mode.to_string(),
+            actual: self.locked.mode.to_string(),
         }
     }
 
@@ -286,11 +290,11 @@ impl Hold {
         &self.held.as_ref().expect(HELD).0
     }
 
-    fn author(&self) -> &Author {
+    fn author(&self) -> &RecordAuthor {
         &self.held.as_ref().expect(HELD).1
     }
 
-    fn parts(&mut self) -> (&LockFile, &mut Author) {
+    fn parts(&mut self) -> (&LockFile, &mut RecordAuthor) {
         let (file, author) = self.held.as_mut().expect(HELD);
         (file, author)
     }
@@ -300,7 +304,7 @@ const HELD: &str = "a hold has its file until it is dropped";
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        // If unlocking fails, the file is closed all the same, which ends the lock.
+        // If unlocking fails, the file is closed anyway, which ends the lock.
         let _ = self.release();
     }
 }

@@ -1,20 +1,20 @@
 //! Blocking system calls that end at a deadline or when told to.
 //!
 //! `flock(2)` and `fcntl(2)` have no timeout. A thread that waits in one of them is ended
-//! by a signal: at its deadline, sent by the [watch](Watch), or at once, sent by whoever
+//! by a signal: at its deadline, sent by the [watch](Watch), or at once, sent by the thread that
 //! cancels the wait. The thread leaves the kernel by itself, so nothing is left behind that
 //! could be granted the lock later.
 //!
-//! The watch is a thread of its own that sleeps until the earliest deadline. Whoever is
-//! granted in time only takes its name off a list, without a system call: that matters, as
+//! The watch is a thread of its own that sleeps until the earliest deadline. A thread that is
+//! granted in time only takes itself off a list, without a system call: that matters, as
 //! it happens between the grant and the return to the caller.
 //!
 //! # Races
 //!
 //! - The signal arrives before the call has begun: it is sent again every few milliseconds
 //!   until the wait is over.
-//! - The grant and the signal come together: the call says which. Granted is granted, and
-//!   the caller of a cancelled wait gives it back.
+//! - The grant and the signal come together: the return value of the call decides. A grant counts,
+//!   and the caller of a cancelled wait gives it back.
 //! - The thread ends and its number is given to another: a thread is only signalled under
 //!   the mutex of the list it takes itself off before it goes on.
 //! - A fork: the child has no watch and starts one of its own.
@@ -29,7 +29,7 @@ use crate::platform::{self, ThreadToInterrupt};
 
 /// Signals that may have come too early are repeated after this time.
 const AGAIN: Duration = Duration::from_millis(2);
-/// The watch goes away when it had nothing to do for this long.
+/// The watch thread ends when it had nothing to do for this long.
 const IDLE: Duration = Duration::from_secs(1);
 
 /// Why a wait ended without a grant.
@@ -47,7 +47,7 @@ pub(crate) struct Interrupt {
 }
 
 impl Interrupt {
-    /// At the latest at `deadline`.
+    /// Returns an interrupt that ends waits at `deadline`.
     pub(crate) fn at(deadline: Instant) -> Self {
         Self {
             deadline: Some(deadline),
@@ -56,7 +56,7 @@ impl Interrupt {
         }
     }
 
-    /// Only when cancelled.
+    /// Returns an interrupt that ends waits only when cancelled.
     pub(crate) fn by(cancel: &Cancel) -> Self {
         Self {
             deadline: None,
@@ -149,7 +149,7 @@ impl Cancel {
             if let Some(thread) = self.shared.thread().as_ref() {
                 thread.interrupt();
             }
-            // The thread that is done unparks this one, or it is asked again.
+            // The thread unparks this one when it is done; else it is interrupted again.
             thread::park_timeout(AGAIN);
         }
     }
@@ -176,7 +176,7 @@ struct Watched {
 }
 
 impl Watch {
-    /// The watch of this process. A forked child gets a new one: the mutex of the old one
+    /// Returns the watch of this process. A forked child gets a new one: the mutex of the old one
     /// may be locked for ever. A watch is never freed.
     fn of_this_process() -> &'static Watch {
         static CURRENT: AtomicPtr<Watch> = AtomicPtr::new(std::ptr::null_mut());

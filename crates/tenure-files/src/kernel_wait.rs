@@ -1,4 +1,4 @@
-//! A task's wait in the kernel: a thread of its own that can be called back.
+//! A task's wait in the kernel, on a thread of its own that can be interrupted.
 //!
 //! Dropping the future interrupts the thread and waits until it is out of the kernel and
 //! has given back what it was granted in that instant. That takes microseconds, and after
@@ -16,7 +16,7 @@ use tenure_core::{Error, Result};
 use crate::interrupt::{Cancel, Interrupt};
 use crate::platform;
 
-/// The wait; it answers what its work answered.
+/// A future that resolves to the result of its work.
 pub(crate) struct KernelWait<T> {
     cancel: Cancel,
     shared: Arc<Mutex<Shared>>,
@@ -63,7 +63,7 @@ impl<T: Send + 'static> KernelWait<T> {
 }
 
 impl<T> KernelWait<T> {
-    /// Ends the wait now and answers what became of it; None if it was answered already.
+    /// Ends the wait now and returns its result, or `None` if the result was taken already.
     pub(crate) fn stop(&mut self) -> Option<thread::Result<T>> {
         let thread = self.thread.take()?;
         // A forked child has not got the thread; and a waker may drop the wait on the very
@@ -123,7 +123,7 @@ impl<T: Send + 'static> Future for KernelWait<T> {
 
 impl<T> Drop for KernelWait<T> {
     fn drop(&mut self) {
-        // Whatever it was granted is dropped here, and so released.
+        // A lock that was granted is dropped here, which releases it.
         drop(self.stop());
     }
 }

@@ -8,9 +8,9 @@
 //! | [`node_lock`] | the lock of Node's proper-lockfile |
 //! | [`FileStore`] | the store: resources as lock files in a directory |
 //! | `lockfile` | one lock file: the protocol, step by step |
-//! | `line` | the line inside a process, and kept descriptors |
+//! | `local_queue` | the queue inside a process, and idle lock files |
 //! | `interrupt`, `kernel_wait` | waits in the kernel that can be ended |
-//! | `tokens`, `log` | numbers that never go back; the lock log |
+//! | `token_counter`, `log` | numbers that never go back; the lock log |
 //! | [`filesystem`], [`clock`] | where locks can be trusted; the one clock |
 //! | `platform` | the calls to the kernel that make locks, threads and signals |
 //!
@@ -19,7 +19,6 @@
 //! Those of the [file store](FileStore) are on the front page of its module: exclusion on
 //! one machine, on local file systems, for as long as nobody removes a lock file. Linux only.
 
-mod author;
 pub mod clock;
 mod disk;
 mod document;
@@ -27,19 +26,20 @@ pub mod filesystem;
 mod hold;
 mod interrupt;
 mod kernel_wait;
-mod line;
+mod local_queue;
 mod locker;
 mod lockfile;
 mod log;
 pub mod node_lock;
 mod platform;
+mod record_author;
 mod replace;
 mod store;
-mod tokens;
+mod token_counter;
 
 pub use document::{
     Content, DOCUMENT_BYTES_MAX, DOCUMENTS_MAX, Documents, Expect, Fence, Follow, Leftovers, Terms,
-    Version, check_json, laid_out_like,
+    Version, check_json, laid_out,
 };
 pub use locker::{FileLocker, LockGuard, holders};
 pub use lockfile::{Look, Record, look};

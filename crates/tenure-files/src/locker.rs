@@ -18,16 +18,19 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tenure_core::request::{command_line, cut_command};
-use tenure_core::{Asker, Error, Lease, LeaseId, Mode, Owner, Place, Request, Resource, Result};
+use tenure_core::decide::Wait;
+use tenure_core::request::{command_line, kept_command};
+use tenure_core::{
+    Asker, Error, Lease, LeaseId, LockContext, Mode, Owner, Request, Resource, Result,
+};
 use tenure_core::{SessionId, Token};
 
-use crate::author::{Author, Desk};
 use crate::hold::{self, BriefHold, Hold};
 use crate::interrupt::Interrupt;
-use crate::line::{Kept, Lines, Waited};
+use crate::local_queue::{IdleFile, LocalQueues, QueueOccupied};
 use crate::lockfile::{self, Record};
 use crate::log::{self, Logged};
+use crate::record_author::{RecordAuthor, RecordContext};
 use crate::{clock, filesystem, platform};
 
 /// Locks files, each wait bounded by one timeout.
@@ -39,8 +42,8 @@ pub struct FileLocker {
     trust: bool,
     /// The directory last found to be trusted.
     trusted: Mutex<PathBuf>,
-    lines: Arc<Lines>,
-    desk: Arc<Desk>,
+    queues: Arc<LocalQueues>,
+    record_context: Arc<RecordContext>,
     asker: Arc<Asker>,
     /// The name a lock file goes by in records and errors.
     name: fn(&Path) -> Resource,
@@ -63,7 +66,7 @@ pub(crate) struct BriefGuard {
 }
 
 impl FileLocker {
-    /// A locker whose waits end after `timeout`, in the name of this process.
+    /// Returns a locker whose waits end after `timeout`, in the name of this process.
     pub fn new(timeout: Duration) -> Self {
         let pid = std::process::id();
         let name = |text: String| Owner::parse(&text);
@@ -77,26 +80,26 @@ impl FileLocker {
                     .nodename()
                     .to_string_lossy()
                     .into_owned(),
-                command: cut_command(&command_line(std::env::args_os())),
+                command: kept_command(&command_line(std::env::args_os())),
             },
         )
     }
 
-    /// A locker in the name of someone, as records and errors will say.
+    /// Returns a locker in the name of `asker`, as records and errors show it.
     pub fn for_asker(timeout: Duration, asker: Asker) -> Self {
         Self {
             timeout,
             trust: false,
             trusted: Mutex::default(),
-            lines: Arc::default(),
-            desk: Arc::new(Desk::new("file:".into(), None)),
+            queues: Arc::default(),
+            record_context: Arc::new(RecordContext::new("file:".into(), None)),
             asker: Arc::new(asker),
             name: resource_of,
             prepare: |_| Ok(()),
         }
     }
 
-    /// A locker whose lock files have names and a birth of their own.
+    /// Sets how lock files are named and made.
     pub(crate) fn with(
         mut self,
         name: fn(&Path) -> Resource,
@@ -107,17 +110,17 @@ impl FileLocker {
         self
     }
 
-    /// Whether a lock file was opened before and is kept open.
+    /// Returns true if a lock file was opened before and is kept open.
     pub(crate) fn has_open(&self, path: &Path) -> bool {
-        self.lines.has_kept(path)
+        self.queues.has_idle(path)
     }
 
-    /// How long a wait may be.
+    /// Returns how long a wait may be.
     pub(crate) fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// Does not ask whether the file system is one where locks hold.
+    /// Skips the check that locks hold on the file system.
     pub fn trusting_the_file_system(mut self) -> Self {
         self.trust = true;
         self
@@ -138,24 +141,24 @@ impl FileLocker {
         self.lock(path, Mode::Upgradeable)
     }
 
-    /// Takes the exclusive lock if that needs no waiting.
+    /// Takes the exclusive lock if it needs no wait.
     pub fn try_lock_exclusive(&self, path: &Path) -> Result<Option<LockGuard>> {
         self.try_lock(path, Mode::Write)
     }
 
-    /// Takes a shared lock if that needs no waiting.
+    /// Takes a shared lock if it needs no wait.
     pub fn try_lock_shared(&self, path: &Path) -> Result<Option<LockGuard>> {
         self.try_lock(path, Mode::Read)
     }
 
-    /// Takes the upgradeable lock if that needs no waiting.
+    /// Takes the upgradeable lock if it needs no wait.
     pub fn try_lock_upgradeable(&self, path: &Path) -> Result<Option<LockGuard>> {
         self.try_lock(path, Mode::Upgradeable)
     }
 
     /// Waits for the lock in any mode.
     pub fn lock(&self, path: &Path, mode: Mode) -> Result<LockGuard> {
-        // One reading of the clock for both: what was waited is never below the timeout.
+        // The clock is read once for both, so the time waited is never below the timeout.
         let started = Instant::now();
         self.lock_between(path, mode, started, clock::after(started, self.timeout))
     }
@@ -178,20 +181,20 @@ impl FileLocker {
             Err(author) => author,
         };
         log::waiting(&path, mode);
-        if let Some(hold) = hold::hold_until(&self.lines, mode, author, deadline)? {
+        if let Some(hold) = hold::hold_until(&self.queues, mode, author, deadline)? {
             return Ok(LockGuard::new(hold, started));
         }
         Err(self.timed_out(&path, mode, started)?)
     }
 
-    /// The end of a wait that began at `started`.
+    /// Returns the error of a wait that began at `started` and timed out.
     pub(crate) fn timed_out(&self, path: &Path, mode: Mode, started: Instant) -> Result<Error> {
         log::gave_up(path, mode, started);
         Ok(Error::Timeout {
-            place: Box::new(Place {
+            context: Box::new(LockContext {
                 resource: (self.name)(path),
                 mode,
-                store: self.desk.url().to_owned(),
+                store: self.record_context.url().to_owned(),
                 location: path.display().to_string(),
             }),
             waited: started.elapsed(),
@@ -201,51 +204,51 @@ impl FileLocker {
         })
     }
 
-    /// Takes the lock in any mode if that needs no waiting.
+    /// Takes the lock in any mode if it needs no wait.
     pub fn try_lock(&self, path: &Path, mode: Mode) -> Result<Option<LockGuard>> {
         let started = Instant::now();
         let hold = self.try_hold(&absolute(path)?, mode)?;
         Ok(hold.ok().map(|hold| LockGuard::new(hold, started)))
     }
 
-    /// Shares the lock for a moment, without a record, if that needs no waiting.
+    /// Shares the lock for a moment, without a record, if it needs no wait.
     pub(crate) fn try_share_briefly(&self, path: &Path) -> Result<Option<BriefGuard>> {
-        let (file, author) = match self.lines.enter(path) {
-            Ok(Some(Kept { file, author })) => (Some(file), author),
+        let (file, author) = match self.queues.enter(path) {
+            Ok(Some(IdleFile { file, author })) => (Some(file), author),
             Ok(None) => (None, self.author(path, Mode::Read)?),
-            Err(Waited) => return Ok(None),
+            Err(QueueOccupied) => return Ok(None),
         };
-        let hold = hold::try_hold_briefly(&self.lines, file, author)?;
+        let hold = hold::try_hold_briefly(&self.queues, file, author)?;
         Ok(hold.ok().map(|hold| BriefGuard {
             _hold: hold,
             _log: Logged::acquired(path, Mode::Read, None),
         }))
     }
 
-    /// The same with a lock file that is open from before; None if there is none, too.
+    /// Like `try_share_briefly`, but also returns `None` if the lock file is not open already.
     pub(crate) fn try_share_again(&self, path: &Path) -> Option<BriefGuard> {
-        let Ok(Some(Kept { file, author })) = self.lines.enter(path) else {
+        let Ok(Some(IdleFile { file, author })) = self.queues.enter(path) else {
             return None;
         };
-        let hold = hold::try_hold_briefly(&self.lines, Some(file), author);
+        let hold = hold::try_hold_briefly(&self.queues, Some(file), author);
         Some(BriefGuard {
             _hold: hold.ok()?.ok()?,
             _log: Logged::acquired(path, Mode::Read, None),
         })
     }
 
-    fn try_hold(&self, path: &Path, mode: Mode) -> Result<Result<Hold, Author>> {
-        match self.lines.enter(path) {
-            Ok(Some(Kept { file, mut author })) => {
-                author.begin_again(LeaseId::from_random(platform::random()));
-                hold::try_hold(&self.lines, Some(file), mode, author)
+    fn try_hold(&self, path: &Path, mode: Mode) -> Result<Result<Hold, RecordAuthor>> {
+        match self.queues.enter(path) {
+            Ok(Some(IdleFile { file, mut author })) => {
+                author.reuse_for(LeaseId::from_random(platform::random()));
+                hold::try_hold(&self.queues, Some(file), mode, author)
             }
-            Ok(None) => hold::try_hold(&self.lines, None, mode, self.author(path, mode)?),
-            Err(Waited) => Ok(Err(self.author(path, mode)?)),
+            Ok(None) => hold::try_hold(&self.queues, None, mode, self.author(path, mode)?),
+            Err(QueueOccupied) => Ok(Err(self.author(path, mode)?)),
         }
     }
 
-    /// Asks about a directory once, as long as no other one comes between.
+    /// Checks a directory once, unless another one was checked in between.
     fn require_trusted(&self, directory: &Path) -> Result<()> {
         let mut trusted = self.trusted.lock().unwrap_or_else(PoisonError::into_inner);
         if self.trust || trusted.as_os_str() == directory.as_os_str() {
@@ -256,7 +259,7 @@ impl FileLocker {
         Ok(())
     }
 
-    fn author(&self, path: &Path, mode: Mode) -> Result<Author> {
+    fn author(&self, path: &Path, mode: Mode) -> Result<RecordAuthor> {
         self.require_trusted(path.parent().unwrap_or(Path::new("/")))?;
         (self.prepare)(path)?;
         let request = Request {
@@ -267,10 +270,10 @@ impl FileLocker {
             purpose: None,
             metadata: None,
             deadline: None,
-            until: None,
+            wait: Wait::No,
             capacity: None,
         };
-        Author::new(&self.desk, request, &Arc::from(path))
+        RecordAuthor::new(&self.record_context, request, &Arc::from(path))
     }
 }
 
@@ -280,22 +283,22 @@ impl LockGuard {
         Self { hold, log }
     }
 
-    /// The lock file.
+    /// Returns the lock file.
     pub fn path(&self) -> &Path {
         self.hold.path()
     }
 
-    /// The lease as its record says.
+    /// Returns the lease as its record says.
     pub fn lease(&self) -> Lease {
         self.hold.lease()
     }
 
-    /// The fencing number.
+    /// Returns the fencing token.
     pub fn token(&self) -> Token {
         self.hold.token()
     }
 
-    /// How it is held.
+    /// Returns the mode in which the lock is held.
     pub fn mode(&self) -> Mode {
         self.hold.mode()
     }
@@ -305,13 +308,13 @@ impl LockGuard {
         self.hold.check()
     }
 
-    /// Makes an upgradeable lock exclusive if no reader is there; None if one is.
+    /// Makes an upgradeable lock exclusive. Returns `None` if there is a reader.
     pub fn try_upgrade(&mut self) -> Result<Option<Token>> {
         self.hold.try_upgrade()
     }
 
-    /// Makes an upgradeable lock exclusive; None if readers stay until `wait` is over, and
-    /// the lock is as before.
+    /// Makes an upgradeable lock exclusive. Returns `None` and leaves the lock unchanged if readers
+    /// stay until `wait` is over.
     pub fn upgrade(&mut self, wait: Duration) -> Result<Option<Token>> {
         let mut interrupt = Interrupt::at(clock::after(Instant::now(), wait));
         self.hold.wait_upgrade(&mut interrupt)
@@ -322,7 +325,7 @@ impl LockGuard {
         self.hold.downgrade()
     }
 
-    /// Releases and says whether that worked; dropping does the same and does not say.
+    /// Releases the lock and returns whether that worked; dropping it releases silently.
     pub fn release(mut self) -> Result<()> {
         let released = self.hold.release();
         drop(self.log);
@@ -330,7 +333,7 @@ impl LockGuard {
     }
 }
 
-/// Who holds a lock file, without touching it.
+/// Returns the leases that hold a lock file, without touching it.
 pub fn holders(path: &Path) -> Result<Vec<Lease>> {
     let look = lockfile::look(path)?.unwrap_or_default();
     let lease = |record: Record| record.lease;
@@ -345,7 +348,7 @@ fn absolute(path: &Path) -> Result<Cow<'_, Path>> {
     Ok(path.into())
 }
 
-/// The name a path goes by in records and errors: `file:` and the path, or its end if it is long.
+/// Returns the name a path goes by in records and errors: `file:` and the path, or its end if it is long.
 pub(crate) fn resource_of(path: &Path) -> Resource {
     use std::os::unix::ffi::OsStrExt;
     let bytes = path.as_os_str().as_bytes();

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 
-/// Which file a path or descriptor means.
+/// The identity of the file that a path or descriptor means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Identity {
     device: (u32, u32),
@@ -55,12 +55,12 @@ pub(crate) fn open_to_look(path: &Path) -> io::Result<File> {
     Ok(File::from(fd))
 }
 
-/// Another descriptor of the same open file; it closes on exec.
+/// Returns another descriptor of the same open file; it closes on exec.
 pub(crate) fn duplicate(file: &File) -> io::Result<OwnedFd> {
     Ok(rustix::io::fcntl_dupfd_cloexec(file, 3)?)
 }
 
-/// The identity of an open file, or None if it is not a regular file.
+/// Returns the identity of an open file, or None if it is not a regular file.
 pub(crate) fn identity_of_regular(file: &File) -> io::Result<Option<Identity>> {
     let wanted = StatxFlags::INO | StatxFlags::TYPE;
     let stat = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, wanted)?;
@@ -68,7 +68,7 @@ pub(crate) fn identity_of_regular(file: &File) -> io::Result<Option<Identity>> {
     Ok((kind == rustix::fs::FileType::RegularFile).then(|| identity(&stat)))
 }
 
-/// The identity of what stands at a path now, or None if nothing does.
+/// Returns the identity of what stands at a path now, or None if nothing does.
 ///
 /// Only the inode number is asked for: asking for times would make the kernel stamp the
 /// next write with a fine-grained time, which costs as much as the write.
@@ -113,7 +113,7 @@ pub(crate) fn wait_flock(file: &File, share: Share) -> io::Result<()> {
     Ok(rustix::fs::flock(file, operation)?)
 }
 
-/// Ends the `flock` of this open file, whoever else has it open.
+/// Ends the `flock` of this open file, even if other processes have it open.
 pub(crate) fn unflock(file: &File) -> io::Result<()> {
     Ok(rustix::fs::flock(file, FlockOperation::Unlock)?)
 }
@@ -196,12 +196,12 @@ pub(crate) fn lock_on_bytes(file: &File, bytes: Range<u64>) -> io::Result<Option
     }))
 }
 
-/// Whether another open file has any of these bytes locked. Takes nothing.
+/// Returns true if another open file has any of these bytes locked. Takes nothing.
 pub(crate) fn bytes_are_locked(file: &File, bytes: Range<u64>) -> io::Result<bool> {
     Ok(lock_on_bytes(file, bytes)?.is_some())
 }
 
-/// Which processes have `flock`ed the file, by the kernel's list. Takes nothing.
+/// Returns which processes have `flock`ed the file, by the kernel's list. Takes nothing.
 pub(crate) fn flock_holders(file: &File) -> io::Result<Vec<(u32, Share)>> {
     let Some(identity) = identity_of_regular(file)? else {
         return Ok(Vec::new());
@@ -232,7 +232,7 @@ fn flock_in(line: &str, wanted: Identity) -> Option<(u32, Share)> {
     (Identity { device, inode } == wanted).then_some((pid, share))
 }
 
-/// The magic number of the file system a path is on.
+/// Returns the magic number of the file system a path is on.
 pub(crate) fn file_system_magic(path: &Path) -> io::Result<i64> {
     Ok(rustix::fs::statfs(path)?.f_type as i64)
 }
@@ -264,7 +264,7 @@ pub(crate) struct ThreadToInterrupt {
 }
 
 impl ThreadToInterrupt {
-    /// The calling thread.
+    /// Returns the calling thread.
     pub(crate) fn this() -> io::Result<Self> {
         install_interrupt_handler()?;
         Ok(Self {

@@ -8,8 +8,8 @@
 //!    the old one or the new one, and the new one is whole, since it was synced before.
 //! 5. Sync the directory. Before this a power loss may undo the rename, so nothing is acknowledged.
 //!
-//! Two who replace one file at the same time both succeed, and the last rename stays. Whoever must
-//! not lose the other's work holds a lock around it.
+//! Two who replace one file at the same time both succeed, and the last rename stays. A caller that
+//! must not lose the other's work holds a lock around it.
 //!
 //! # Limitations
 //!
@@ -39,7 +39,7 @@ pub enum Durability {
     Os,
 }
 
-/// Whoever makes a file decides who else may read it; until then nobody may.
+/// The mode of a new file: only its owner may read it until its creator decides otherwise.
 const MODE_OF_NEW: u32 = 0o600;
 
 /// Puts `content` in the place of `target`, durably. `like` is what is there now, if anything is.
@@ -127,12 +127,12 @@ impl Drop for Replacement<'_> {
     }
 }
 
-/// The name of the file that a temporary file was to replace; None if it is no such name.
+/// Returns the name of the file that a temporary file was to replace; None if it is no such name.
 pub(crate) fn target_of_temporary(name: &OsStr) -> Option<&OsStr> {
     beside(name, b".tmp")
 }
 
-/// A name beside `target` that nobody can guess, with this ending.
+/// Returns a name beside `target` that nobody can guess, with this ending.
 pub(crate) fn unguessable_name(target: &OsStr, ending: &str) -> OsString {
     let mut name = OsString::from(".");
     name.push(target);
@@ -145,7 +145,7 @@ pub(crate) fn unguessable_name(target: &OsStr, ending: &str) -> OsString {
     name
 }
 
-/// The file such a name is beside; None if it is no such name.
+/// Returns the file such a name is beside; None if it is no such name.
 pub(crate) fn beside<'a>(name: &'a OsStr, ending: &[u8]) -> Option<&'a OsStr> {
     let name = name.as_bytes().strip_prefix(b".")?.strip_suffix(ending)?;
     let dot = name.len().checked_sub(2 * RANDOM_BYTES + 1)?;

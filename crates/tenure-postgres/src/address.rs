@@ -109,7 +109,7 @@ impl Address {
     }
 
     /// How long a lease lasts, where the URL says so: from a second to a day.
-    pub fn lease_ttl(&self) -> Option<Duration> {
+    pub(crate) fn lease_ttl(&self) -> Option<Duration> {
         self.lease_ttl
     }
 
@@ -131,9 +131,30 @@ impl Address {
         &self.proof
     }
 
+    /// The role, as a statement names it. An address without one leaves it to the user's name.
+    pub(crate) fn role(&self) -> String {
+        let user = self.config.get_user().map(str::to_owned);
+        let user = user.or_else(|| std::env::var("USER").ok());
+        user.map_or_else(|| "…".into(), |user| quoted(&user))
+    }
+
+    /// The database, as a statement names it.
+    pub(crate) fn database(&self) -> String {
+        self.config.get_dbname().map_or_else(|| self.role(), quoted)
+    }
+
     /// Whether TLS is out of the question.
     pub(crate) fn is_plain(&self) -> bool {
         self.config.get_ssl_mode() == SslMode::Disable
+    }
+}
+
+/// A name in a statement: in quotes where it would mean another without them.
+fn quoted(name: &str) -> String {
+    let is_plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'_' | b'0'..=b'9');
+    match name.bytes().all(is_plain) && !name.starts_with(|first: char| first.is_ascii_digit()) {
+        true => name.to_owned(),
+        false => format!("\"{}\"", name.replace('"', "\"\"")),
     }
 }
 
@@ -227,6 +248,14 @@ mod tests {
             let error = Address::parse(bad).unwrap_err();
             assert!(!format!("{error} {error:?}").contains("s3cret"), "{error}");
         }
+    }
+
+    #[test]
+    fn names_in_statements_are_quoted_where_they_have_to_be() {
+        let address = parse("postgres://Ann-1@h/a%22b");
+        assert_eq!(address.role(), "\"Ann-1\"");
+        assert_eq!(address.database(), "\"a\"\"b\"");
+        assert_eq!(parse("postgres://ann_1@h").database(), "ann_1");
     }
 
     #[test]

@@ -23,10 +23,11 @@
 //!
 //! A crash at any step closes the socket: step 3. What the connection counts for in a pool is given back after the last step.
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tenure_core::duration::DURATION_MAX;
 use tenure_core::{Error, Result, RetryPolicy};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Handle;
@@ -35,12 +36,14 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_postgres::{AsyncMessage, CancelToken, Client, NoTls, Notification};
 
-use crate::fault::{explain, is_passing, message, unreachable};
+use crate::fault::{explain, is_away, is_passing, message, unreachable};
 use crate::{Address, tls};
 
 /// How long one attempt may take, however much time there is: a server without room says so, and is asked again; one that
 /// says nothing is not there.
 const ATTEMPT: Duration = Duration::from_secs(15);
+/// What a server far away needs to answer at all, even one who does not wait.
+const ANSWER_MIN: Duration = Duration::from_secs(3);
 /// How long the set-up of a fresh connection may take.
 const SET_UP: Duration = Duration::from_secs(5);
 /// How long a driver is given to end by itself, and between two cancellations.
@@ -48,8 +51,9 @@ const GOODBYE: Duration = Duration::from_millis(20);
 /// How long a statement is cancelled before the socket is closed under it.
 const CANCEL: Duration = Duration::from_secs(2);
 
-/// Before all else: what follows may take longer than an administrator allows a statement.
-const NO_LIMIT: &str = "SET statement_timeout = 0";
+/// Before all else: what follows may take longer than an administrator allows a statement, and must not find operators or
+/// functions that somebody put into a schema of the role's search path.
+const FIRST: &str = "SET statement_timeout = 0; SET search_path = pg_catalog, pg_temp";
 
 /// Only what this server knows is set. Relies on no isolation: it reads no rows of ours. Asked without
 /// preparing, so that a pooler that shares sessions gets as far as its proof.
@@ -61,7 +65,6 @@ const SETTINGS: &str = "
         ('idle_in_transaction_session_timeout', '0'),
         ('default_transaction_isolation', 'read committed'),
         ('default_transaction_read_only', 'off'),
-        ('search_path', 'pg_catalog'),
         ('tcp_keepalives_idle', '5'),
         ('tcp_keepalives_interval', '2'),
         ('tcp_keepalives_count', '3'),
@@ -78,7 +81,7 @@ pub(crate) struct Connection {
     pid: i32,
     driver: Option<JoinHandle<()>>,
     over: watch::Receiver<Option<String>>,
-    /// None once somebody else listens to them.
+    /// `None` once they were taken.
     notifications: Option<mpsc::UnboundedReceiver<Notification>>,
     cancel: Cancel,
     runtime: Handle,
@@ -93,35 +96,15 @@ struct Cancel {
 }
 
 impl Connection {
-    /// Opens a connection. While the server has no room, or is starting up, it is asked again
-    /// until the deadline.
-    pub(crate) async fn open(address: &Arc<Address>, deadline: Instant) -> Result<Connection> {
-        let mut pauses = Pauses::default();
-        loop {
-            match Self::try_open(address, deadline).await {
-                Ok(connection) => return Ok(connection),
-                Err(refusal) => pauses.pause(refusal, deadline).await?,
-            }
-        }
-    }
-
     /// Opens two. While there is no room for the second, the first is not kept: many who hold one each and wait for
     /// another would wait for each other.
     pub(crate) async fn open_two(
         address: &Arc<Address>,
         deadline: Instant,
-    ) -> Result<(Connection, Connection)> {
-        let mut pauses = Pauses::default();
-        loop {
-            let first = Self::open(address, deadline).await?;
-            match Self::try_open(address, deadline).await {
-                Ok(second) => return Ok((first, second)),
-                Err(refusal) => {
-                    drop(first);
-                    pauses.pause(refusal, deadline).await?;
-                }
-            }
-        }
+    ) -> Result<(Connection, Connection), Refusal> {
+        let first = Self::try_open(address, deadline).await?;
+        let second = Self::try_open(address, deadline).await?;
+        Ok((first, second))
     }
 
     /// Asks once for a connection.
@@ -135,7 +118,7 @@ impl Connection {
         }
     }
 
-    /// The way to ask.
+    /// Returns the client for statements.
     pub(crate) fn client(&self) -> &Arc<Client> {
         self.client.as_ref().expect("taken only when dropped")
     }
@@ -226,13 +209,63 @@ impl Cancel {
 }
 
 /// Why there is no connection.
+#[derive(Debug)]
 pub(crate) enum Refusal {
     /// No room, or starting up.
     Passing(Error),
+    /// Refused, reset, or ended by the server: it restarts, or an administrator ended the session. Opening a store
+    /// waits for that; a store that is open does not.
+    Away(Error),
     /// The deadline came before the answer.
     Late(Error),
     /// Everything else.
     Final(Error),
+}
+
+impl Refusal {
+    pub(crate) fn into_error(self) -> Error {
+        match self {
+            Refusal::Passing(error)
+            | Refusal::Away(error)
+            | Refusal::Late(error)
+            | Refusal::Final(error) => error,
+        }
+    }
+}
+
+/// What goes wrong on a connection that was open.
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        match error.is_passing() {
+            true => Refusal::Away(error),
+            false => Refusal::Final(error),
+        }
+    }
+}
+
+/// Opens something at a server. While the server has no room or is away, that is tried again for as long as `wait`; it is
+/// tried once if that is zero. The deadline of an attempt leaves a server far away the time to answer.
+pub(crate) async fn open_with_retry<T, F>(
+    address: &Address,
+    wait: Duration,
+    mut attempt: impl FnMut(Instant) -> F,
+) -> Result<T>
+where
+    F: Future<Output = Result<T, Refusal>>,
+{
+    let wait = wait.min(DURATION_MAX);
+    let until = Instant::now() + wait;
+    let deadline = Instant::now() + wait.max(ANSWER_MIN);
+    let mut pauses = Pauses::default();
+    loop {
+        let tried = timeout(left(deadline), attempt(deadline)).await;
+        let late = |_| Err(Refusal::Late(unreachable(address, "no answer in time")));
+        match tried.unwrap_or_else(late) {
+            Ok(opened) => return Ok(opened),
+            Err(Refusal::Away(error)) => pauses.pause(Refusal::Passing(error), until).await?,
+            Err(refusal) => pauses.pause(refusal, until).await?,
+        }
+    }
 }
 
 /// The pauses between two attempts to get a connection.
@@ -244,12 +277,12 @@ pub(crate) struct Pauses {
 }
 
 impl Pauses {
-    /// Waits before the next attempt; an error if there is none, or no time for it.
+    /// Waits before the next attempt. Fails if there is none, or no time for it.
     pub(crate) async fn pause(&mut self, refusal: Refusal, deadline: Instant) -> Result<()> {
         let error = match refusal {
             Refusal::Passing(error) => error,
             Refusal::Late(error) => return Err(self.last.take().unwrap_or(error)),
-            Refusal::Final(error) => return Err(error),
+            Refusal::Away(error) | Refusal::Final(error) => return Err(error),
         };
         let policy = RetryPolicy {
             attempts: u32::MAX,
@@ -258,7 +291,7 @@ impl Pauses {
             ..RetryPolicy::default()
         };
         self.failed += 1;
-        let pause = policy.pause(self.failed, spread());
+        let pause = policy.pause(self.failed, jitter());
         let pause = pause.unwrap_or(policy.longest);
         if pause >= left(deadline) {
             return Err(error);
@@ -269,29 +302,33 @@ impl Pauses {
     }
 }
 
-/// A number from 0 to 1 that differs between those who were refused together.
-pub(crate) fn spread() -> f64 {
+/// Returns a random number from 0 to 1, so that processes that failed together try again apart.
+pub(crate) fn jitter() -> f64 {
     use std::hash::{BuildHasher, RandomState};
     let random = RandomState::new().hash_one(std::process::id());
     (random >> 11) as f64 / (1u64 << 53) as f64
 }
 
 async fn reach(address: &Arc<Address>) -> Result<Connection, Refusal> {
-    let refused = |error: tokio_postgres::Error| match is_passing(&error) {
-        true => Refusal::Passing(explain(address, &error)),
-        false => Refusal::Final(explain(address, &error)),
+    let refused = |error: tokio_postgres::Error| {
+        let explained = explain(address, &error);
+        match (is_passing(&error), is_away(&error)) {
+            (true, _) => Refusal::Passing(explained),
+            (false, true) => Refusal::Away(explained),
+            (false, false) => Refusal::Final(explained),
+        }
     };
     let (over, ended) = watch::channel(None);
-    let (heard, notifications) = mpsc::unbounded_channel();
+    let (sender, notifications) = mpsc::unbounded_channel();
     let (client, driver) = match address.is_plain() {
         true => {
             let (client, connection) = address.config().connect(NoTls).await.map_err(refused)?;
-            (client, tokio::spawn(drive(connection, over, heard)))
+            (client, tokio::spawn(drive(connection, over, sender)))
         }
         false => {
             let tls = tls::connector(address.proof()).map_err(Refusal::Final)?;
             let (client, connection) = address.config().connect(tls).await.map_err(refused)?;
-            (client, tokio::spawn(drive(connection, over, heard)))
+            (client, tokio::spawn(drive(connection, over, sender)))
         }
     };
     let token = client.cancel_token();
@@ -311,12 +348,12 @@ async fn reach(address: &Arc<Address>) -> Result<Connection, Refusal> {
     let client = connection.client();
     // Polled in this order, so sent in this order, in one round trip.
     let setting = async {
-        tokio::join!(biased; client.batch_execute(NO_LIMIT), client.query_typed(SETTINGS, &[]))
+        tokio::join!(biased; client.batch_execute(FIRST), client.query_typed(SETTINGS, &[]))
     };
     let set_up = timeout(SET_UP, setting).await;
-    let (unlimited, rows) =
+    let (first, rows) =
         set_up.map_err(|_| Refusal::Final(unreachable(address, "no answer in time")))?;
-    unlimited.map_err(refused)?;
+    first.map_err(refused)?;
     let rows = rows.map_err(refused)?;
     connection.pid = rows.first().map_or(0, |row| row.get(1));
     Ok(connection)
@@ -325,7 +362,7 @@ async fn reach(address: &Arc<Address>) -> Result<Connection, Refusal> {
 async fn drive<S, T>(
     mut connection: tokio_postgres::Connection<S, T>,
     over: watch::Sender<Option<String>>,
-    heard: mpsc::UnboundedSender<Notification>,
+    sender: mpsc::UnboundedSender<Notification>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin,
     T: AsyncRead + AsyncWrite + Unpin,
@@ -333,8 +370,8 @@ async fn drive<S, T>(
     let reason = loop {
         match poll_fn(|context| connection.poll_message(context)).await {
             Some(Ok(AsyncMessage::Notification(notification))) => {
-                // Whoever does not listen does not want to know.
-                let _ = heard.send(notification);
+                // A failure means that nobody listens.
+                let _ = sender.send(notification);
             }
             Some(Ok(_)) => {}
             Some(Err(error)) => break message(&error),
@@ -344,7 +381,7 @@ async fn drive<S, T>(
     over.send_replace(Some(reason));
 }
 
-/// How long until then.
+/// Returns how long it is until a deadline.
 pub(crate) fn left(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now())
 }
@@ -360,7 +397,7 @@ mod tests {
         let database = Cluster::shared().database();
         let address = Arc::new(Address::parse(&database.tcp_url()).unwrap());
         let deadline = Instant::now() + Duration::from_secs(15);
-        let connection = Connection::open(&address, deadline).await.unwrap();
+        let connection = Connection::try_open(&address, deadline).await.unwrap();
         let wanted = [
             ("tcp_keepalives_idle", "5"),
             ("tcp_keepalives_interval", "2"),

@@ -6,12 +6,13 @@
 //! | none else, 08, 25, 57 | the connection is gone, or the statement was cancelled from outside | `Unreachable` |
 //! | 40, 55P03 | a deadlock, or rows that others had: the same statement may do a moment later | `Unreachable` |
 //! | 53300, 57P03 | full, or starting up | `Unreachable`; connecting waits it out until the deadline |
-//! | 28, 3D, 3F | who, or which database | `Configuration` |
+//! | 57P01, 57P02, and connections refused or reset | the server is away | `Unreachable`; opening waits it out, too |
+//! | 28, 3D, 3F | who, or which database; or without TLS where the server requires it | `Configuration` |
 //! | 42501 | rights | `Configuration`, with what to grant |
 //! | 25006 | a standby, or made read-only | `Configuration` |
 //! | others | | `Internal` |
 //!
-//! 55P03 is an advisory lock that was not free in time where one was waited for: whoever asks for one looks for it before all this.
+//! 55P03 is an advisory lock that was not free in time where one was waited for: the request for one checks it before all this.
 
 use std::error::Error as _;
 
@@ -34,14 +35,17 @@ pub(crate) fn explain(address: &Address, error: &tokio_postgres::Error) -> Error
         };
     };
     let code = state.code();
+    if address.is_plain() && wants_tls(&problem) {
+        return Error::Configuration {
+            problem: format!("{address} lets nobody in without TLS: {problem}"),
+            remedy: "leave sslmode=disable out of the address, or ask for sslmode=require or verify-full"
+                .into(),
+        };
+    }
     if *state == SqlState::INSUFFICIENT_PRIVILEGE {
         return Error::Configuration {
             problem: format!("{address}: {problem}"),
-            remedy: "let the owner of the database run: GRANT CREATE ON DATABASE … TO …; or, where the \
-                     schema tenure exists: GRANT USAGE ON SCHEMA tenure TO …; GRANT SELECT, INSERT, UPDATE, \
-                     DELETE ON ALL TABLES IN SCHEMA tenure TO …; GRANT USAGE, SELECT, UPDATE ON ALL \
-                     SEQUENCES IN SCHEMA tenure TO …"
-                .into(),
+            remedy: grants(address),
         };
     }
     if *state == SqlState::READ_ONLY_SQL_TRANSACTION {
@@ -62,6 +66,25 @@ pub(crate) fn explain(address: &Address, error: &tokio_postgres::Error) -> Error
         },
         _ => Error::Internal(format!("{address}: {problem} (SQLSTATE {code})")),
     }
+}
+
+/// What a role needs that may not do something.
+fn grants(address: &Address) -> String {
+    let (role, database) = (address.role(), address.database());
+    format!(
+        "let the owner of the database run: GRANT CREATE ON DATABASE {database} TO {role}; or, where the schema tenure \
+         exists, let its owner run: GRANT USAGE ON SCHEMA tenure TO {role}; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL \
+         TABLES IN SCHEMA tenure TO {role}; GRANT USAGE, SELECT, UPDATE ON ALL SEQUENCES IN SCHEMA tenure TO {role}"
+    )
+}
+
+/// Whether a server turned a connection away because it is not encrypted: PostgreSQL, PgBouncer and others tell that by words
+/// alone.
+fn wants_tls(problem: &str) -> bool {
+    let by_rules = problem.contains("pg_hba.conf")
+        && (problem.contains("no encryption") || problem.contains("SSL off"))
+        && !problem.contains("[local]");
+    by_rules || problem.contains("SSL required") || problem.contains("SSL connection is required")
 }
 
 /// What to do where the server answers, and it is settled how to talk to it: trying again does not help. The driver tells
@@ -111,6 +134,29 @@ pub(crate) fn is_passing(error: &tokio_postgres::Error) -> bool {
         &SqlState::QUERY_CANCELED,
     ];
     error.code().is_some_and(|state| passing.contains(&state))
+}
+
+/// Whether nobody serves at the address at the moment: the connection was refused or reset, the socket is not there, or the
+/// server ended the session. A name that does not resolve has none of these kinds.
+pub(crate) fn is_away(error: &tokio_postgres::Error) -> bool {
+    use std::io::ErrorKind;
+    if let Some(state) = error.code() {
+        return [&SqlState::ADMIN_SHUTDOWN, &SqlState::CRASH_SHUTDOWN].contains(&state);
+    }
+    let source = error.source();
+    let source = source.and_then(|source| source.downcast_ref::<std::io::Error>());
+    error.is_closed()
+        || source.is_some_and(|source| {
+            matches!(
+                source.kind(),
+                ErrorKind::ConnectionRefused
+                    | ErrorKind::ConnectionReset
+                    | ErrorKind::ConnectionAborted
+                    | ErrorKind::BrokenPipe
+                    | ErrorKind::UnexpectedEof
+                    | ErrorKind::NotFound
+            )
+        })
 }
 
 /// What the database says, or what kept it from saying anything.

@@ -8,7 +8,7 @@
 //! | `connect` | one connection, and how it ends |
 //! | `fault` | what errors of the database mean |
 //! | `prove` | that no pooler shares sessions |
-//! | `advisory` | the advisory lock service |
+//! | [`advisory`] | the advisory lock service |
 //! | [`patterns`] | how locks are used, as calls |
 //! | `schema` | the tables, made by versioned migrations |
 //! | `store` | the lease store |
@@ -53,7 +53,7 @@
 //! - Each lock in hand takes a connection of the database.
 
 mod address;
-mod advisory;
+pub mod advisory;
 mod connect;
 mod fault;
 pub mod patterns;
@@ -63,8 +63,4 @@ mod store;
 mod tls;
 
 pub use address::Address;
-pub use advisory::{
-    AdvisoryLocks, AdvisoryStore, DEFAULT_WAIT, Guard, GuardState, Key, LockEntry, Locks,
-    Namespace, PoolState, Session, Settings, name_to_i32, name_to_i64,
-};
 pub use store::PostgresStore;

@@ -22,9 +22,9 @@ use tokio::time::{sleep, timeout};
 use tokio_postgres::Client;
 
 use crate::Address;
-use crate::advisory::name_to_i64;
-use crate::connect::{Connection, left};
-use crate::fault::unreachable;
+use crate::advisory::Key;
+use crate::connect::{Connection, Refusal, left};
+use crate::fault::{message, unreachable};
 
 /// How long a notification may take.
 const HEARING: Duration = Duration::from_secs(2);
@@ -35,7 +35,10 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// Proves that the database at this address keeps sessions apart. The first of the two connections is as good
 /// as new, and can be used.
-pub(crate) async fn sessions(address: &Arc<Address>, deadline: Instant) -> Result<Connection> {
+pub(crate) async fn sessions(
+    address: &Arc<Address>,
+    deadline: Instant,
+) -> Result<Connection, Refusal> {
     let (mut listener, speaker) = Connection::open_two(address, deadline).await?;
     let proof = async {
         let channel = format!("tenure_proof_{}_{}", listener.pid(), speaker.pid());
@@ -50,14 +53,14 @@ pub(crate) async fn sessions(address: &Arc<Address>, deadline: Instant) -> Resul
             return Err(shared(&format!("session {first} became {again}")));
         }
         notify(&speaker, &channel).await?;
-        let heard = timeout(HEARING.min(left(deadline)), listener.notification()).await;
+        let heard = timeout(HEARING, listener.notification()).await;
         match heard {
             Ok(Some(notification)) if notification.channel() == channel => {}
             Ok(Some(_)) => return Err(shared("a notification for somebody else arrived")),
             Ok(None) => return Err(unreachable(address, "the connection was closed")),
             Err(_) => return Err(shared("a notification did not arrive")),
         }
-        let key = name_to_i64(&channel);
+        let key = Key::of_name(&channel).bits();
         ask(&speaker, "pg_advisory_lock", key).await?;
         drop(speaker);
         is_clean(&listener, key).await?;
@@ -65,9 +68,9 @@ pub(crate) async fn sessions(address: &Arc<Address>, deadline: Instant) -> Resul
         done.map_err(|error| listener.explain(&error))?;
         Ok(listener)
     };
-    match timeout(left(deadline) + HEARING, proof).await {
-        Ok(proved) => proved,
-        Err(_) => Err(unreachable(address, "no answer in time")),
+    match timeout(left(deadline), proof).await {
+        Ok(proved) => Ok(proved?),
+        Err(_) => Err(Refusal::Late(unreachable(address, "no answer in time"))),
     }
 }
 
@@ -128,13 +131,16 @@ async fn listen(listener: &Connection, channel: &str) -> Result<i32> {
 
 async fn begin(speaker: &Connection) -> Result<i32> {
     let client = speaker.client();
-    if let Err(error) = client.batch_execute("BEGIN").await {
-        // The server itself never refuses to begin.
-        let sign = crate::fault::message(&error);
-        return Err(shared(&format!("it refuses transactions: {sign}")));
+    let said = |error: tokio_postgres::Error| speaker.explain(&error);
+    match client.batch_execute("BEGIN").await {
+        // The server itself never refuses to begin. What else fails is the end of the session, not a sign of sharing.
+        Err(error) if message(&error).contains("statement pooling") => {
+            let sign = message(&error);
+            return Err(shared(&format!("it refuses transactions: {sign}")));
+        }
+        begun => begun.map_err(said)?,
     }
-    let asked = session(client).await;
-    asked.map_err(|error| speaker.explain(&error))
+    session(client).await.map_err(said)
 }
 
 async fn notify(speaker: &Connection, channel: &str) -> Result<()> {
@@ -149,4 +155,24 @@ async fn session(client: &Client) -> Result<i32, tokio_postgres::Error> {
         .query_typed("SELECT pg_catalog.pg_backend_pid()", &[])
         .await?;
     Ok(row.first().map_or(0, |row| row.get(0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use tenure_core::Class;
+    use tenure_testkit::postgres::Cluster;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_backend_that_was_terminated_before_its_transaction_began_is_no_pooler() {
+        let database = Cluster::shared().database();
+        let address = Arc::new(Address::parse(&database.url()).unwrap());
+        let deadline = Instant::now() + Duration::from_secs(15);
+        let speaker = Connection::try_open(&address, deadline).await.unwrap();
+        let end = format!("SELECT pg_terminate_backend({}, 10000)", speaker.pid());
+        assert_eq!(database.psql(&end), "t");
+        let error = begin(&speaker).await.unwrap_err();
+        assert_eq!(error.class(), Class::Unreachable, "{error:?}");
+    }
 }

@@ -5,24 +5,28 @@
 //!
 //! # Protocol
 //!
-//! 1. Look: a database that has had all steps needs nothing, and no right to make anything.
+//! 1. Look, and refuse what is not ours (`ours`). A database that has had all steps needs nothing, and no right to make anything.
 //! 2. Else begin a transaction and take a lock that ends with it. Of many nodes that come at once one
 //!    goes on; the others wait for its commit.
 //! 3. Look again, under the lock, in a statement of its own: another may have made the steps meanwhile.
 //! 4. Make the steps that are missing, note them, commit.
 //!
-//! A crash before the commit of 4 leaves the older tables. IF NOT EXISTS alone is no protection: two
-//! that see nothing both make it, and one fails.
+//! A crash before the commit of 4 leaves the older tables. IF NOT EXISTS is no protection: two
+//! that see nothing both make it, and one fails; and what a third made meanwhile would be taken for ours.
+
+mod ours;
 
 use std::time::Instant;
 
 use tenure_core::{Error, Result};
 use tokio::time::timeout;
+use tokio_postgres::error::SqlState;
 
 use crate::Address;
 use crate::advisory::Key;
 use crate::connect::{Connection, left};
 use crate::fault::unreachable;
+use ours::Found;
 
 /// The steps, oldest first. A step that was released is never changed.
 const STEPS: [&str; 3] = [
@@ -34,41 +38,26 @@ const STEPS: [&str; 3] = [
 /// The version this Tenure works with.
 pub(crate) const VERSION: i64 = STEPS.len() as i64;
 
-/// Relies on no isolation: one look at the catalogue. Asked without preparing, as it is asked once.
-const LOOK: &str = "
-    SELECT pg_catalog.to_regclass('tenure.migrations') IS NOT NULL,
-           EXISTS (SELECT FROM pg_catalog.pg_class AS c
-                   JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
-                   WHERE n.nspname = 'tenure')";
-
 const MADE: &str = "SELECT coalesce(max(version), 0) FROM tenure.migrations";
 
-const FIRST: &str = "
-    CREATE SCHEMA IF NOT EXISTS tenure;
-    CREATE TABLE IF NOT EXISTS tenure.migrations (
+/// Not IF NOT EXISTS: what somebody else makes after the look is not ours.
+const SCHEMA: &str = "CREATE SCHEMA tenure;";
+const MIGRATIONS: &str = "
+    CREATE TABLE tenure.migrations (
         version bigint PRIMARY KEY,
         made_at timestamptz NOT NULL
     );";
 
-/// The version of the tables in a database; 0 if there are none.
-pub(crate) async fn version(connection: &Connection, address: &Address) -> Result<i64> {
-    let client = connection.client();
-    let said = |error: tokio_postgres::Error| connection.explain(&error);
-    let rows = client.query_typed(LOOK, &[]).await.map_err(said)?;
-    let (ours, taken) = rows
-        .first()
-        .map_or((false, false), |row| (row.get(0), row.get(1)));
-    if !ours && taken {
-        return Err(Error::Configuration {
-            problem: format!("{address} has a schema named tenure of another program"),
-            remedy: "choose another database, or rename that schema".into(),
-        });
+/// What there is, and the version of its tables; 0 if there are none. Nothing in the schema is used before it is known
+/// whose it is.
+async fn version(connection: &Connection, address: &Address) -> Result<(Found, i64)> {
+    let found = ours::look(connection, address).await?;
+    if found != Found::Tables {
+        return Ok((found, 0));
     }
-    if !ours {
-        return Ok(0);
-    }
-    let rows = client.query_typed(MADE, &[]).await.map_err(said)?;
-    Ok(rows.first().map_or(0, |row| row.get(0)))
+    let rows = connection.client().query_typed(MADE, &[]).await;
+    let rows = rows.map_err(|error| connection.explain(&error))?;
+    Ok((found, rows.first().map_or(0, |row| row.get(0))))
 }
 
 /// Makes the steps that are missing.
@@ -91,7 +80,8 @@ pub(crate) async fn migrate(
 }
 
 async fn make(connection: &Connection, address: &Address) -> Result<()> {
-    if is_current(version(connection, address).await?, address)? {
+    let (_, there) = version(connection, address).await?;
+    if is_current(there, address)? {
         return Ok(());
     }
     let client = connection.client();
@@ -109,11 +99,17 @@ async fn make(connection: &Connection, address: &Address) -> Result<()> {
 }
 
 async fn make_under_lock(connection: &Connection, address: &Address) -> Result<()> {
-    let there = version(connection, address).await?;
+    let (found, there) = version(connection, address).await?;
     if is_current(there, address)? {
         return Ok(());
     }
-    let mut all = String::from(FIRST);
+    let mut all = String::new();
+    if found == Found::Nothing {
+        all.push_str(SCHEMA);
+    }
+    if found != Found::Tables {
+        all.push_str(MIGRATIONS);
+    }
     for (step, number) in STEPS.iter().zip(1i64..) {
         if number > there {
             all.push_str(step);
@@ -123,7 +119,18 @@ async fn make_under_lock(connection: &Connection, address: &Address) -> Result<(
         }
     }
     let made = connection.client().batch_execute(&all).await;
-    made.map_err(|error| connection.explain(&error))
+    made.map_err(|error| match (error.code(), found) {
+        (Some(&SqlState::INSUFFICIENT_PRIVILEGE), Found::Tables) => Error::Configuration {
+            problem: format!(
+                "{address} has schema {there}, this tenure needs {VERSION}, and {} may not change it",
+                address.role()
+            ),
+            remedy: "run any tenure command once as the owner of the schema, who then grants its use again \
+                     (SECURITY.md has the statements)"
+                .into(),
+        },
+        _ => connection.explain(&error),
+    })
 }
 
 fn is_current(there: i64, address: &Address) -> Result<bool> {

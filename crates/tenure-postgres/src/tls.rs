@@ -125,7 +125,7 @@ impl ServerCertVerifier for Unproved {
     }
 }
 
-/// Takes a certificate signed by a trusted authority, whoever it is made out to.
+/// Accepts a certificate signed by a trusted authority, whatever name is in it.
 #[derive(Debug)]
 struct AnyName(Arc<WebPkiServerVerifier>);
 

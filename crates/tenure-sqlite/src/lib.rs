@@ -14,11 +14,12 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `connection` | opening, transactions, the row budget, what errors mean |
+//! | `connection` | opening, transactions, statements, what errors mean |
 //! | `schema` | the tables, and how older databases become newer ones |
 //! | `anchor` | tokens, and what happens when the database is replaced |
 //! | `session_file` | who is alive |
 //! | `wake` | how a waiter is woken, and how it learns of a death |
+//! | `private` | a store that others may write is refused |
 //! | `platform` | every call to the kernel |
 //!
 //! # Guarantees
@@ -27,19 +28,24 @@
 //!   by nothing else. A crash at any system call leaves a store that works.
 //! - Tokens never go back: not after a crash or a power loss, not when the database is deleted
 //!   or restored to an older copy.
-//! - While a session holds leases in an older database, nothing is granted in one that took its
-//!   place: not in a new file, not in an older copy written over the old file, not in what is left
-//!   when the log is removed.
-//! - No statement steps over more than 50,000 rows, except migrations and repairs.
+//! - While a session of an older database is alive, nothing is granted in a file that took its
+//!   place.
+//! - Every statement finds its rows by an index, and none answers with more than 50,000.
 //! - A database of a newer Tenure, or of another program, is refused and left untouched.
+//! - A database that others than its user and root may write is refused, and so is one whose
+//!   directory, or anything beside it, they may.
+//! - A store that may be read and not written, as on a read-only disk, is shown: with all that is
+//!   committed, whether it is in use or at rest, and without changing anything (`connection`).
 //!
 //! # Limitations
 //!
 //! - Linux only, and local file systems only: others are refused.
-//! - An older copy of database and anchor, both written over the files in place while they are in
-//!   use, is noticed by holders within a second or so, and not at all by who comes in between:
-//!   only tokens tell the two apart. Leave the anchor where it is: then it is safe.
-//! - The same goes for a process that has two stores on one path, when the log is removed under it.
+//! - An older copy written over a database in use, into the same file, is not detected: what was
+//!   granted since the copy may be granted again, under a higher token. Restore only when nobody
+//!   uses the store (`tenure doctor` or `tenure ls` shows who does), and leave the anchor where it
+//!   is: it keeps tokens from going back.
+//! - A log that is removed under those who use it is noticed by holders within about a second.
+//!   Somebody who asks before that may be granted the same, under a higher token.
 //! - A child that forks without `exec` must not use the store of its parent: it is refused.
 //! - One writer at a time: a process that is stopped in the middle of a transaction holds up
 //!   all others until it goes on or is killed.
@@ -47,6 +53,7 @@
 mod anchor;
 mod connection;
 mod platform;
+mod private;
 mod schema;
 mod session_file;
 mod store;

@@ -1,4 +1,4 @@
-//! The calls to the Linux kernel, all of them, and nothing else.
+//! All calls to the Linux kernel, and nothing else.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!(
@@ -13,26 +13,32 @@ use std::path::Path;
 use rustix::fs::{Access, AtFlags, FileType, FlockOperation, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 
-/// Which file a path or descriptor means.
+/// The identity of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Identity {
     /// The device it is on.
     pub(crate) device: u64,
-    /// Its number there.
+    /// Its inode there.
     pub(crate) inode: u64,
 }
 
-/// What stands at a path.
+/// The status of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct FileStatus {
     pub(crate) identity: Identity,
     pub(crate) kind: FileType,
-    /// How many bytes it has.
+    /// Its length in bytes.
     pub(crate) length: u64,
+    /// The user it belongs to.
+    pub(crate) owner: u32,
+    /// Its permission bits.
+    pub(crate) mode: u32,
 }
 
 const WANTED: StatxFlags = StatxFlags::INO
     .union(StatxFlags::TYPE)
+    .union(StatxFlags::MODE)
+    .union(StatxFlags::UID)
     .union(StatxFlags::SIZE);
 
 const OWNER_ONLY: Mode = Mode::RUSR.union(Mode::WUSR);
@@ -45,7 +51,7 @@ pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Creates a regular file for its owner only; None if something is there already.
+/// Creates a regular file for its owner only. Returns `None` if something is there already.
 pub(crate) fn create_new(path: &Path) -> io::Result<Option<File>> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     match rustix::fs::open(path, flags, OWNER_ONLY) {
@@ -65,7 +71,7 @@ pub(crate) fn open_or_create(path: &Path) -> io::Result<File> {
     )?))
 }
 
-/// Opens a file for looking only; None if nothing is there, or something that is no file.
+/// Opens a file for reading. Returns `None` if there is nothing, or something that is no file.
 pub(crate) fn open_to_look(path: &Path) -> io::Result<Option<File>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     match rustix::fs::open(path, flags, Mode::empty()) {
@@ -75,36 +81,43 @@ pub(crate) fn open_to_look(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Another descriptor of the same open file; it closes on exec.
+/// Returns another descriptor of the same open file. It closes on exec.
 pub(crate) fn duplicate(file: &File) -> io::Result<OwnedFd> {
     Ok(rustix::io::fcntl_dupfd_cloexec(file, 3)?)
 }
 
-/// What stands at a path, links not followed, or None if nothing does.
-pub(crate) fn standing_at(path: &Path) -> io::Result<Option<Standing>> {
+/// Returns the status of the file at a path, without following links, or `None` if there is none.
+pub(crate) fn status_at(path: &Path) -> io::Result<Option<FileStatus>> {
     let flags = AtFlags::SYMLINK_NOFOLLOW;
     match rustix::fs::statx(rustix::fs::CWD, path, flags, WANTED) {
-        Ok(stat) => Ok(Some(standing(&stat))),
+        Ok(stat) => Ok(Some(status(&stat))),
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
-/// What an open file is.
-pub(crate) fn standing_of(file: &File) -> io::Result<Standing> {
+/// Returns the status of an open file.
+pub(crate) fn status_of(file: &File) -> io::Result<FileStatus> {
     let stat = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, WANTED)?;
-    Ok(standing(&stat))
+    Ok(status(&stat))
 }
 
-fn standing(stat: &rustix::fs::Statx) -> Standing {
-    Standing {
+fn status(stat: &rustix::fs::Statx) -> FileStatus {
+    FileStatus {
         identity: Identity {
             device: rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor),
             inode: stat.stx_ino,
         },
         kind: FileType::from_raw_mode(u32::from(stat.stx_mode)),
         length: stat.stx_size,
+        owner: stat.stx_uid,
+        mode: u32::from(stat.stx_mode) & 0o7777,
     }
+}
+
+/// Returns the effective user of this process.
+pub(crate) fn user() -> u32 {
+    rustix::process::geteuid().as_raw()
 }
 
 /// Removes a file; one that is gone already is no error.
@@ -122,7 +135,7 @@ pub(crate) enum Share {
     Exclusive,
 }
 
-/// `flock` without waiting; false if someone else is in the way.
+/// Calls `flock` without waiting. Returns false if another lock is in the way.
 pub(crate) fn try_flock(file: &File, share: Share) -> io::Result<bool> {
     let operation = match share {
         Share::Shared => FlockOperation::NonBlockingLockShared,
@@ -138,39 +151,26 @@ pub(crate) fn try_flock(file: &File, share: Share) -> io::Result<bool> {
     }
 }
 
-/// Bytes from one on, whether the file has them or not; a length of zero is all of them.
-#[derive(Debug, Clone, Copy)]
-struct Bytes {
-    start: u64,
-    length: u64,
-}
-
-/// Makes a call about a lock on bytes that belongs to an open file. The kind of lock that the
-/// kernel answers with.
-fn byte_lock_call(
-    file: &File,
-    call: libc::c_int,
-    kind: libc::c_int,
-    bytes: Bytes,
-) -> io::Result<libc::c_int> {
+/// Sets the lock on one byte of an open file.
+fn byte_lock_call(file: &File, kind: libc::c_int, byte: u64) -> io::Result<()> {
     // SAFETY: `flock` is a plain C struct of integers, for which zero is a valid value.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
     lock.l_type = kind as libc::c_short;
     lock.l_whence = libc::SEEK_SET as libc::c_short;
-    lock.l_start = bytes.start as libc::off_t;
-    lock.l_len = bytes.length as libc::off_t;
+    lock.l_start = byte as libc::off_t;
+    lock.l_len = 1;
     // SAFETY: the descriptor is open for as long as `file` is borrowed, and `lock` is a
-    // valid `flock` that the kernel reads and, asked for a lock, writes.
-    match unsafe { libc::fcntl(file.as_raw_fd(), call, &raw mut lock) } {
+    // valid `flock` that the kernel reads.
+    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) } {
         -1 => Err(io::Error::last_os_error()),
-        _ => Ok(lock.l_type.into()),
+        _ => Ok(()),
     }
 }
 
-/// Locks bytes for this open file without waiting; false if another open file has one of them.
-fn try_lock_bytes(file: &File, bytes: Bytes) -> io::Result<bool> {
-    match byte_lock_call(file, libc::F_OFD_SETLK, libc::F_WRLCK, bytes) {
-        Ok(_) => Ok(true),
+/// Locks one byte for this open file without waiting. Returns false if another open file has it.
+pub(crate) fn try_lock_byte(file: &File, byte: u64) -> io::Result<bool> {
+    match byte_lock_call(file, libc::F_WRLCK, byte) {
+        Ok(()) => Ok(true),
         Err(error) => match error.raw_os_error() {
             Some(libc::EAGAIN | libc::EACCES) => Ok(false),
             _ => Err(error),
@@ -178,59 +178,17 @@ fn try_lock_bytes(file: &File, bytes: Bytes) -> io::Result<bool> {
     }
 }
 
-/// Locks one byte for this open file without waiting; false if another open file has it.
-pub(crate) fn try_lock_byte(file: &File, byte: u64) -> io::Result<bool> {
-    let bytes = Bytes {
-        start: byte,
-        length: 1,
-    };
-    try_lock_bytes(file, bytes)
-}
-
 /// Unlocks one byte.
 pub(crate) fn unlock_byte(file: &File, byte: u64) -> io::Result<()> {
-    let bytes = Bytes {
-        start: byte,
-        length: 1,
-    };
-    byte_lock_call(file, libc::F_OFD_SETLK, libc::F_UNLCK, bytes).map(drop)
+    byte_lock_call(file, libc::F_UNLCK, byte)
 }
 
-/// Locks all bytes before this one for this open file; false if another open file has one of
-/// them.
-pub(crate) fn try_lock_before(file: &File, byte: u64) -> io::Result<bool> {
-    let bytes = Bytes {
-        start: 0,
-        length: byte,
-    };
-    try_lock_bytes(file, bytes)
-}
-
-/// Unlocks all bytes from this one on.
-pub(crate) fn unlock_from(file: &File, byte: u64) -> io::Result<()> {
-    let bytes = Bytes {
-        start: byte,
-        length: 0,
-    };
-    byte_lock_call(file, libc::F_OFD_SETLK, libc::F_UNLCK, bytes).map(drop)
-}
-
-/// Whether another open file has a byte locked at or after this one.
-pub(crate) fn is_locked_from(file: &File, byte: u64) -> io::Result<bool> {
-    let bytes = Bytes {
-        start: byte,
-        length: 0,
-    };
-    let met = byte_lock_call(file, libc::F_OFD_GETLK, libc::F_RDLCK, bytes)?;
-    Ok(met != libc::F_UNLCK)
-}
-
-/// Puts what was written to a file on the disk.
+/// Syncs the content of a file to disk.
 pub(crate) fn sync_data(file: &File) -> io::Result<()> {
     Ok(rustix::fs::fdatasync(file)?)
 }
 
-/// Puts the names in a directory on the disk.
+/// Syncs the names in a directory to disk.
 pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = rustix::fs::open(path, flags, Mode::empty())?;
@@ -253,8 +211,8 @@ pub(crate) fn make_fifo(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Opens a FIFO for both ends, so that neither opening nor writing waits for anyone, and no
-/// write raises SIGPIPE; None if no FIFO is there.
+/// Opens a FIFO for both ends, so that neither opening nor writing blocks, and no write raises
+/// SIGPIPE. Returns `None` if there is no FIFO.
 pub(crate) fn open_fifo(path: &Path) -> io::Result<Option<File>> {
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let file = match rustix::fs::open(path, flags, Mode::empty()) {
@@ -262,11 +220,11 @@ pub(crate) fn open_fifo(path: &Path) -> io::Result<Option<File>> {
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    let is_fifo = standing_of(&file)?.kind == FileType::Fifo;
+    let is_fifo = status_of(&file)?.kind == FileType::Fifo;
     Ok(is_fifo.then_some(file))
 }
 
-/// A descriptor that becomes readable when the process ends.
+/// Returns a descriptor that becomes readable when the process ends.
 pub(crate) fn open_process(pid: u32) -> io::Result<OwnedFd> {
     let pid = i32::try_from(pid)
         .ok()
@@ -276,14 +234,14 @@ pub(crate) fn open_process(pid: u32) -> io::Result<OwnedFd> {
     Ok(rustix::process::pidfd_open(pid, flags)?)
 }
 
-/// Gives a file another name, which nothing may have yet.
+/// Renames a file to a name that must not exist yet.
 pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     let (here, flags) = (rustix::fs::CWD, rustix::fs::RenameFlags::NOREPLACE);
     Ok(rustix::fs::renameat_with(here, from, here, to, flags)?)
 }
 
-/// Whether no process has this number. A number proves nothing, since it may be in use again, or
-/// mean another process elsewhere: only a reason to look for proof.
+/// Returns true if no process has this id. That is only a reason to look for proof, since an id may
+/// be in use again, or mean another process in another namespace.
 pub(crate) fn is_gone(pid: u32) -> bool {
     let pid = i32::try_from(pid)
         .ok()
@@ -292,7 +250,7 @@ pub(crate) fn is_gone(pid: u32) -> bool {
     answer == Some(Err(rustix::io::Errno::SRCH))
 }
 
-/// Sixteen random bytes.
+/// Returns sixteen random bytes.
 pub(crate) fn random() -> [u8; 16] {
     let mut bytes = [0; 16];
     let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());

@@ -160,7 +160,7 @@ mod tests {
         }
         let numbered = "INSERT OR REPLACE INTO audit \
                         SELECT seq, at, 'release', resource, lock_id, token, owner, actor, reason, \
-                        ends, drawn FROM audit WHERE seq = 1";
+                        ends FROM audit WHERE seq = 1";
         for tampering in [
             "UPDATE audit SET owner = 'x' WHERE seq = 1",
             "DELETE FROM audit",

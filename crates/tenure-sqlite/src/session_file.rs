@@ -1,4 +1,4 @@
-//! Proof of life: one file for each session, locked by the kernel for as long as anyone who
+//! Proof of life: one file for each session, locked by the kernel for as long as any process that
 //! inherited it lives.
 //!
 //! # Invariants
@@ -6,43 +6,44 @@
 //! - A session's file is locked before its row is written, and is unlinked, still locked, after its
 //!   row was deleted.
 //! - A path is believed only if, after the lock was granted, it still leads to the same inode.
-//! - Whoever only looks locks shared: two who look do not take each other for alive.
+//! - A process that only looks takes a shared lock: two that look do not count each other as alive.
 //!
-//! # Claims
+//! # Contents
 //!
-//! The number with which a session was granted what it holds is held in the kernel, too: the
-//! bytes of its file up to that one are locked. So anyone can ask whether someone alive was
-//! granted something that a database knows nothing of (`anchor`). Like the proof of life, a
-//! claim is inherited with the file, and ends with the last who has it.
+//! The file says in which PID namespace the session's process id counts, for people who look
+//! ([`is_foreign`]).
 //!
 //! # Races
 //!
-//! A file is made and locked as a draft and then named after its session. A draft looks dead
-//! before its lock, and may be removed by whoever clears up; the session then finds another
-//! inode, or none, at its path, and begins again. A lock that is in the way then is that of someone
-//! who looks, for some microseconds.
+//! A file is created and locked as a draft and then named after its session. A draft looks dead
+//! before it is locked, and a sweep may remove it; the session then finds another inode, or none,
+//! at its path, and begins again. A lock that is in the way then belongs to a process that looks,
+//! for some microseconds.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
 use rustix::fs::FileType;
-use tenure_core::{Error, Result, SessionId, Token};
+use tenure_core::{Error, Result, SessionId};
 use tenure_files::clock;
 
 use crate::platform::{self, Identity, Share};
 
-/// How often those who look are waited out, and for how long each time.
+/// How often a lock taken by a look is waited out, and for how long each time.
 const TRIES: u32 = 5000;
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// What the name of a file begins with that has not got its session's yet. No session is named so.
+/// The prefix of the name of a draft. No session has a name like that.
 const DRAFT: &str = ".new-";
 
-/// More live sessions than this are not counted.
+/// The largest number of digits of a PID namespace's number.
+const NAMESPACE_BYTES_MAX: u64 = 20;
+
+/// The largest number of live sessions that are counted.
 const COUNT_MAX: usize = 1000;
 
 /// The locked file of a session of this process.
@@ -55,32 +56,36 @@ pub(crate) struct SessionFile {
     process: u32,
 }
 
-/// What the kernel says of a session.
+/// What the kernel proves about a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Proof {
-    /// Someone has its file locked.
+    /// A process has its file locked.
     Alive,
-    /// Nobody has, or it is of another boot.
+    /// No process has its file locked, or it is of another boot.
     Dead,
-    /// Its file is gone, or is another: nothing can be proved. Only break ends what it holds.
+    /// Its file is gone or was replaced: nothing can be proved. Only break ends what it holds.
     Unknown,
 }
 
 impl SessionFile {
-    /// Makes and locks the file of a new session.
+    /// Creates and locks the file of a new session.
     ///
-    /// It is made under another name and gets its own when it is locked: under its own name no
-    /// file of a live session is ever seen unlocked.
+    /// The file is created under another name and renamed when it is locked: under its own name the
+    /// file of a live session is never unlocked.
     pub(crate) fn begin(directory: &Path, session: &SessionId) -> Result<SessionFile> {
         let path = directory.join(session.as_str());
         let draft = directory.join(format!("{DRAFT}{session}"));
         for _ in 0..TRIES {
             let Some(file) = create(directory, &draft)? else {
-                // Of the same session, killed half-way; or cleared up at this moment.
+                // A draft of the same session, killed half-way; or a sweep removes it right now.
                 let removed = platform::unlink(&draft);
                 removed.map_err(|source| Error::io("remove", &draft, source))?;
                 continue;
             };
+            // The content is for people only, so a failure to write it is ignored.
+            if let Some(namespace) = clock::pid_namespace() {
+                let _ = write!(&file, "{namespace}");
+            }
             let Some(identity) = lock(&file, &draft)? else {
                 continue;
             };
@@ -93,10 +98,10 @@ impl SessionFile {
                         process: std::process::id(),
                     });
                 }
-                // Cleared up between its lock and its name.
+                // A sweep removed it between the lock and the rename.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    if !bury(directory, session, || {})? {
+                    if !remove_if_dead(directory, session, || {})? {
                         let problem = format!("session {session} is in use by another process");
                         return Err(Error::Internal(problem));
                     }
@@ -108,46 +113,32 @@ impl SessionFile {
         Err(Error::io("lock", path, source))
     }
 
-    /// The device its file is on.
+    /// Returns the device of its file.
     pub(crate) fn device(&self) -> u64 {
         self.identity.device
     }
 
-    /// The number of its file there.
+    /// Returns the inode of its file.
     pub(crate) fn inode(&self) -> u64 {
         self.identity.inode
     }
 
-    /// Whether its path still leads to it. If not, nobody can prove the session alive any more.
+    /// Returns true if its path still leads to it. If not, the session cannot be proved alive any
+    /// more.
     pub(crate) fn is_in_place(&self) -> bool {
-        let here = platform::standing_at(&self.path);
+        let here = platform::status_at(&self.path);
         matches!(here, Ok(Some(here)) if here.identity == self.identity)
     }
 
-    /// Claims what was granted with a number up to this one.
-    pub(crate) fn claim(&self, number: Token) -> Result<()> {
-        let claimed = platform::try_lock_before(&self.file, number.get().saturating_add(1));
-        let failed = |source| Error::io("lock", &self.path, source);
-        match claimed.map_err(failed)? {
-            true => Ok(()),
-            false => Err(failed(io::ErrorKind::WouldBlock.into())),
-        }
-    }
-
-    /// Claims no more than what was granted with a number up to this one.
-    pub(crate) fn claim_no_more_than(&self, number: Token) {
-        // If this failed, the claim would end with the session.
-        let _ = platform::unlock_from(&self.file, number.get().saturating_add(1));
-    }
-
-    /// A descriptor that keeps the session alive in whoever inherits it; it closes on exec.
+    /// Returns a descriptor that keeps the session alive in a process that inherits it. It closes on
+    /// exec.
     pub(crate) fn descriptor(&self) -> Result<OwnedFd> {
         let copy = platform::duplicate(&self.file);
         copy.map_err(|source| Error::io("duplicate", &self.path, source))
     }
 
-    /// Removes the file, still locked. To be called when the row is gone. What cannot be
-    /// removed is left to whoever clears up.
+    /// Removes the file, still locked. To be called when the row is gone. A file that cannot be
+    /// removed is left to a sweep.
     pub(crate) fn end(&self) {
         // A forked child does not end the session of its parent.
         if self.process == std::process::id() && self.is_in_place() {
@@ -156,7 +147,7 @@ impl SessionFile {
     }
 }
 
-/// Makes the file, and its directory where that is missing; None if the file is there.
+/// Creates the file, and its directory if that is missing. Returns `None` if the file exists.
 fn create(directory: &Path, path: &Path) -> Result<Option<File>> {
     let created = match platform::create_new(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -169,7 +160,7 @@ fn create(directory: &Path, path: &Path) -> Result<Option<File>> {
     created.map_err(|source| Error::io("create", path, source))
 }
 
-/// Locks a new file; None if it was removed meanwhile.
+/// Locks a new file. Returns `None` if it was removed meanwhile.
 fn lock(file: &File, path: &Path) -> Result<Option<Identity>> {
     for _ in 0..TRIES {
         let locked = platform::try_flock(file, Share::Exclusive);
@@ -178,15 +169,15 @@ fn lock(file: &File, path: &Path) -> Result<Option<Identity>> {
             continue;
         }
         let failed = |source| Error::io("look at", path, source);
-        let own = platform::standing_of(file).map_err(failed)?;
-        let here = platform::standing_at(path).map_err(failed)?;
+        let own = platform::status_of(file).map_err(failed)?;
+        let here = platform::status_at(path).map_err(failed)?;
         let in_place = here.is_some_and(|here| here.identity == own.identity);
         return Ok(in_place.then_some(own.identity));
     }
     Ok(None)
 }
 
-/// What the kernel says of a session, by what its row says of its file.
+/// Proves a session alive or dead, given what its row says about its file.
 pub(crate) fn prove(
     directory: &Path,
     session: &SessionId,
@@ -200,65 +191,60 @@ pub(crate) fn prove(
     let recorded = Identity { device, inode };
     let path = directory.join(session.as_str());
     Ok(match look(&path)? {
-        Seen::Locked(identity) if identity == recorded => Proof::Alive,
-        Seen::Free(identity, _file) if identity == recorded => Proof::Dead,
+        FileState::Locked(identity) if identity == recorded => Proof::Alive,
+        FileState::Free(identity, _file) if identity == recorded => Proof::Dead,
         _ => Proof::Unknown,
     })
 }
 
-/// Removes the file of a dead session; false if it is alive. One without a file is buried.
+/// Returns true if the session's process id belongs to another PID namespace than this one, by what
+/// the session wrote into its file. Returns false if that cannot be read.
+pub(crate) fn is_foreign(directory: &Path, session: &SessionId) -> bool {
+    let Ok(Some(file)) = platform::open_to_look(&directory.join(session.as_str())) else {
+        return false;
+    };
+    let mut text = String::new();
+    let read = file.take(NAMESPACE_BYTES_MAX).read_to_string(&mut text);
+    let written: Option<u64> = text.parse().ok().filter(|_| read.is_ok());
+    written.is_some() && written != clock::pid_namespace()
+}
+
+/// Removes the file of a dead session. Returns false if the session is alive, true if there is no
+/// file.
 ///
-/// What else the dead left is removed by `rest`, before the file: whoever is killed in between
-/// leaves the file, by which the next finds the rest. The proof of death lasts until all of it is
-/// gone, and of a session that is alive nothing is touched.
+/// `rest` removes what else the session left, before the file: a process killed in between leaves
+/// the file, by which the next sweep finds the rest. The proof of death lasts until all of it is
+/// gone. Nothing of a live session is touched.
 ///
-/// Two may do it at once: a session's id is never used again, so there is nothing else that the
-/// second could remove.
-pub(crate) fn bury(directory: &Path, session: &SessionId, rest: impl FnOnce()) -> Result<bool> {
+/// Two processes may do it at once: a session's id is never used again, so there is nothing else
+/// that the second could remove.
+pub(crate) fn remove_if_dead(
+    directory: &Path,
+    session: &SessionId,
+    rest: impl FnOnce(),
+) -> Result<bool> {
     let path = directory.join(session.as_str());
     match look(&path)? {
         // The shared lock lasts until the file is removed.
-        Seen::Free(_, _file) => {
+        FileState::Free(_, _file) => {
             rest();
             let removed = platform::unlink(&path);
             removed.map_err(|source| Error::io("remove", &path, source))?;
             Ok(true)
         }
-        Seen::Nothing => {
+        FileState::Nothing => {
             rest();
             Ok(true)
         }
-        Seen::Locked(_) | Seen::Other => Ok(false),
+        FileState::Locked(_) | FileState::Other => Ok(false),
     }
 }
 
-/// How many sessions have their file locked; at most a thousand are counted.
+/// Returns how many sessions have their file locked, counting no more than a thousand.
 pub(crate) fn count_alive(directory: &Path) -> Result<usize> {
-    count(directory, |path| Ok(matches!(look(path)?, Seen::Locked(_))))
-}
-
-/// How many sessions claim what was granted with a number above this one; at most a thousand
-/// are counted.
-pub(crate) fn count_claims_above(directory: &Path, number: Token) -> Result<usize> {
-    count(directory, |path| {
-        let failed = |source| Error::io("look at", path, source);
-        match platform::open_to_look(path) {
-            Ok(None) => Ok(false),
-            Ok(Some(file)) => {
-                let claims = platform::is_locked_from(&file, number.get().saturating_add(1));
-                claims.map_err(failed)
-            }
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(false),
-            Err(error) => Err(failed(error)),
-        }
-    })
-}
-
-fn count(directory: &Path, is_one: impl Fn(&Path) -> Result<bool>) -> Result<usize> {
-    let paths = files(directory)?;
     let mut count = 0;
-    for path in paths {
-        if is_one(&path?)? {
+    for path in files(directory)? {
+        if matches!(look(&path?)?, FileState::Locked(_)) {
             count += 1;
         }
         if count == COUNT_MAX {
@@ -268,8 +254,8 @@ fn count(directory: &Path, is_one: impl Fn(&Path) -> Result<bool>) -> Result<usi
     Ok(count)
 }
 
-/// The sessions whose file nobody has locked, some at a time: candidates for being buried.
-/// Drafts that nobody has locked are removed on the way.
+/// Returns some sessions whose file is not locked: candidates for [`remove_if_dead`]. Drafts that are
+/// not locked are removed on the way.
 pub(crate) fn dead(directory: &Path, limit: usize) -> Result<Vec<SessionId>> {
     let mut dead = Vec::new();
     for path in files(directory)? {
@@ -281,7 +267,7 @@ pub(crate) fn dead(directory: &Path, limit: usize) -> Result<Vec<SessionId>> {
         if session.is_none() && !name.starts_with(DRAFT) {
             continue;
         }
-        if !matches!(look(&path)?, Seen::Free(..)) {
+        if !matches!(look(&path)?, FileState::Free(..)) {
             continue;
         }
         match session {
@@ -309,40 +295,42 @@ fn files(directory: &Path) -> Result<impl Iterator<Item = Result<PathBuf>>> {
     Ok(entries.map(move |entry| entry.map(|entry| entry.path()).map_err(failed)))
 }
 
-/// What a look at a session's file found.
-enum Seen {
-    /// Someone has it locked.
+/// The state of a session's file.
+enum FileState {
+    /// A process has it locked.
     Locked(Identity),
-    /// Nobody has: it is locked shared for as long as this lives.
+    /// No process had it locked. It is locked shared for as long as this value lives.
     Free(
         Identity,
         #[allow(dead_code, reason = "it holds the lock")] File,
     ),
-    /// No file is there.
+    /// There is no file.
     Nothing,
-    /// Something that cannot be looked at, or was replaced meanwhile.
+    /// It cannot be looked at, or was replaced meanwhile.
     Other,
 }
 
-fn look(path: &Path) -> Result<Seen> {
+fn look(path: &Path) -> Result<FileState> {
     let failed = |source| Error::io("look at", path, source);
     let file = match platform::open_to_look(path) {
         Ok(Some(file)) => file,
-        Ok(None) => return Ok(Seen::Nothing),
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(Seen::Other),
+        Ok(None) => return Ok(FileState::Nothing),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            return Ok(FileState::Other);
+        }
         Err(error) => return Err(failed(error)),
     };
-    let own = platform::standing_of(&file).map_err(failed)?;
+    let own = platform::status_of(&file).map_err(failed)?;
     if own.kind != FileType::RegularFile {
-        return Ok(Seen::Other);
+        return Ok(FileState::Other);
     }
     if !platform::try_flock(&file, Share::Shared).map_err(failed)? {
-        return Ok(Seen::Locked(own.identity));
+        return Ok(FileState::Locked(own.identity));
     }
-    match platform::standing_at(path).map_err(failed)? {
-        None => Ok(Seen::Nothing),
-        Some(here) if here.identity == own.identity => Ok(Seen::Free(own.identity, file)),
-        Some(_) => Ok(Seen::Other),
+    match platform::status_at(path).map_err(failed)? {
+        None => Ok(FileState::Nothing),
+        Some(here) if here.identity == own.identity => Ok(FileState::Free(own.identity, file)),
+        Some(_) => Ok(FileState::Other),
     }
 }
 

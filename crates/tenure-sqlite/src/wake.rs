@@ -1,11 +1,11 @@
 //! Waking a waiter in another process, and learning that a process has ended.
 //!
-//! Both are hints. A wake-up that is lost, or comes from nobody, costs a waiter time and never
-//! a lock: after every one it looks in the database, and it looks by itself now and then.
+//! Both are hints. A wake-up that is lost, or has no cause, costs a waiter time and never a lock:
+//! after every wake-up it looks in the database, and it also looks at intervals.
 //!
-//! A session that waits has a FIFO, open at both ends: so it never reads an end of file, and
-//! whoever wakes it never blocks and never gets SIGPIPE. It stays when the wait is over, for the
-//! next one, and is removed with the session.
+//! A session that waits has a FIFO, open at both ends: so it never reads an end of file, and a
+//! process that wakes it never blocks and never gets SIGPIPE. The FIFO stays for the next wait, and
+//! is removed with the session.
 
 use std::future;
 use std::io::{self, Write};
@@ -19,8 +19,7 @@ use tokio::net::unix::pipe::Receiver;
 
 use crate::platform;
 
-/// What a session that waits listens to. There is one for a session: two would take each
-/// other's wake-ups.
+/// The FIFO of a waiting session. A session has only one: two would take each other's wake-ups.
 #[derive(Debug)]
 pub(crate) struct Wake {
     fifo: Receiver,
@@ -51,14 +50,14 @@ impl Wake {
         Ok(Wake { fifo, path })
     }
 
-    /// Waits to be woken, and takes all wake-ups there are. Dropped before it returns, it has
-    /// taken none.
-    pub(crate) async fn heard(&self) -> Result<()> {
+    /// Resolves when the session is woken, and takes all wake-ups that are there. Dropped before
+    /// that, it takes none.
+    pub(crate) async fn notified(&self) -> Result<()> {
         let failed = |source| Error::io("listen to", &self.path, source);
         loop {
             self.fifo.readable().await.map_err(failed)?;
             match drain(&self.fifo) {
-                // Nothing was there after all.
+                // There was nothing to read after all.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 drained => return drained.map_err(failed),
             }
@@ -70,7 +69,7 @@ impl Wake {
 fn drain(fifo: &Receiver) -> io::Result<()> {
     let mut bytes = [0; 4096];
     let mut read = fifo.try_read(&mut bytes)?;
-    // A short read has emptied it.
+    // A short read has emptied the pipe.
     while read == bytes.len() {
         match fifo.try_read(&mut bytes) {
             Ok(more) => read = more,
@@ -81,28 +80,28 @@ fn drain(fifo: &Receiver) -> io::Result<()> {
     Ok(())
 }
 
-/// Wakes a session, if it listens.
+/// Wakes a session if it listens.
 pub(crate) fn wake(directory: &Path, session: &SessionId) {
-    // A pipe that is full wakes as well.
+    // A full pipe wakes the session as well.
     if let Ok(Some(mut fifo)) = platform::open_fifo(&directory.join(session.as_str())) {
         let _ = fifo.write(&[1]);
     }
 }
 
 /// Removes the pipe of a session that is over.
-pub(crate) fn bury(directory: &Path, session: &SessionId) {
+pub(crate) fn remove(directory: &Path, session: &SessionId) {
     let _ = platform::unlink(&directory.join(session.as_str()));
 }
 
-/// Tells when a process has ended. A process id may be another's by now: this is only a
-/// reason to look.
+/// The end of a process. Its id may belong to another process by now, so this is only a reason to
+/// look.
 #[derive(Debug)]
 pub(crate) struct Death {
     process: Option<AsyncFd<OwnedFd>>,
 }
 
 impl Death {
-    /// Begins to watch. A process that cannot be watched is one that never ends.
+    /// Begins to watch. A process that cannot be watched never ends, as far as this tells.
     pub(crate) fn watch(pid: u32) -> Death {
         let process = platform::open_process(pid);
         let watched = process.and_then(|process| {
@@ -114,7 +113,7 @@ impl Death {
         }
     }
 
-    /// Waits until it has ended.
+    /// Resolves when the process has ended.
     pub(crate) async fn died(&self) {
         if let Some(process) = &self.process
             && process.readable().await.is_ok()

@@ -1,4 +1,4 @@
-//! What a store's crate provides to be tested.
+//! What the crate of a store provides for its tests.
 
 use std::any::Any;
 use std::process::Command;
@@ -9,48 +9,43 @@ use crate::agent::process;
 
 /// Makes stores of one kind.
 pub trait Fixture: Sync {
-    /// What the store is called in messages.
+    /// The name of the store in messages.
     fn name(&self) -> &'static str;
 
-    /// A new store in which nothing is held.
+    /// Makes a new store in which nothing is held.
     fn fresh(&self) -> Fresh;
 
-    /// How a child process is started that takes locks in the store at `url`.
+    /// Returns the command of a child process that takes locks in the store at `url`.
     fn child(&self, url: &str) -> Command {
         process::this_test_binary(url)
     }
 
-    /// How many random histories are played if nobody asks for more.
+    /// How many random histories are played by default.
     fn histories(&self) -> u32 {
         2000
     }
 
-    /// How many cases of an area run at once, besides those that wait for time to pass: more than one where most of a case is
-    /// waiting for a server.
+    /// How many cases of an area run at once, besides those that wait for time to pass. It is more
+    /// than one for stores whose cases mostly wait for a server.
     fn at_once(&self) -> usize {
         1
     }
 
-    /// Lets the time of what guards of dead processes left in the store run out now, where it has a time: between the scenes of a
-    /// case, and for the histories, which kill by the hundred. What really becomes of it, in its time, is what the cases show.
+    /// Makes the leases that guards of dead processes left in the store expire now. It is called
+    /// between the parts of a case, and by the histories, which kill hundreds of processes. The
+    /// cases themselves test the expiry in real time.
     fn outlive(&self, fresh: &Fresh, pids: &[u32]) {
         let _ = (fresh, pids);
     }
 
-    /// Whether the store is at a server: what is dropped, and what the dead held, is free when the server has been told, a
-    /// moment later.
-    fn is_remote(&self) -> bool {
-        false
-    }
-
-    /// Whether somebody is in the middle of a step, and holds up others for as long as it is stopped there.
+    /// Returns true if a stopped process is in the middle of a step and blocks the others.
     fn is_held_up(&self, fresh: &Fresh) -> bool {
         let _ = fresh;
         false
     }
 
-    /// How many wait for a resource, as proved by something other than the clock.
-    /// Asked only of stores that do not list their waiters themselves.
+    /// Returns how many wait for a resource, proved by something other than the clock. It is called
+    /// only for stores that do not list their waiters.
     fn waiters(&self, keeper: &Keeper, resource: &Resource) -> usize {
         let _ = (keeper, resource);
         panic!(
@@ -64,6 +59,6 @@ pub trait Fixture: Sync {
 pub struct Fresh {
     /// Its address.
     pub url: String,
-    /// Whatever must live as long as the store: a directory, a server.
+    /// What must live as long as the store: a directory, a server.
     pub keep: Box<dyn Any + Send>,
 }

@@ -1,14 +1,14 @@
-//! What every store must do, as tests that every store runs.
+//! The conformance suite: tests that every store must pass.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | `conformance` | the suite: areas, each a file of cases whose names are claims |
 //! | [`histories`] | random histories, compared step by step with a model that knows no store |
-//! | [`mod@agent`] | whoever takes locks in a test: a child process, or a thread of this one |
-//! | [`stage`] | a fresh store, its agents, and proof that someone waits |
+//! | [`mod@agent`] | a client that takes locks in a test: a child process, or a thread of this one |
+//! | [`stage`] | a fresh store, its agents, and proof that an agent waits |
 //! | `budget` | how long a test waits before it fails |
-//! | [`postgres`] | real servers: PostgreSQL, pgbouncer, and a proxy that misbehaves |
-//! | [`fixture`] | what a store's crate provides to be tested |
+//! | [`postgres`] | real servers: PostgreSQL, pgbouncer, and a proxy that injects network faults |
+//! | [`fixture`] | what the crate of a store provides for its tests |
 //!
 //! # How a store is tested
 //!
@@ -27,11 +27,11 @@
 //! - A case that waits for time to pass, a lease's or a person's, is marked slow: the slow
 //!   cases of an area run at once. That something is done in time is claimed of the best of
 //!   three tries, that it is not done before its time of every one.
-//! - Nothing sleeps and hopes. That someone waits is proved by the store's own list of
-//!   waiters or by the kernel's.
+//! - No test sleeps and hopes. The store's own list of waiters, or the kernel's, proves that an
+//!   agent waits.
 //! - A case that a store cannot do is skipped by [`Capabilities`](tenure::Capabilities), or
-//!   by what [`Store::leases`](tenure::Store::leases) answers, and the skip is printed. Exclusion, timeouts, cancellation, re-entry, crash and listing
-//!   are never skipped; asking for it panics.
+//!   by what [`Store::leases`](tenure::Store::leases) returns, and the skip is printed. Exclusion,
+//!   timeouts, cancellation, re-entry, crash and listing are never skipped: a skip there panics.
 
 #![allow(
     clippy::unwrap_used,
@@ -98,7 +98,7 @@ macro_rules! conformance {
 #[macro_export]
 macro_rules! agent {
     () => {
-        /// Run as a test it starts itself as a child and checks what that answers.
+        /// As a test, it starts itself as a child and checks the answers of the child.
         #[test]
         fn an_agent_obeys_and_ends_with_its_input() {
             $crate::agent::process::play_or_prove();

@@ -1,4 +1,4 @@
-//! A fresh store, its agents, and proof that someone waits.
+//! A fresh store, its agents, and proof that an agent waits.
 
 mod leases;
 mod outlived;
@@ -15,15 +15,15 @@ use tenure::{
 };
 use tokio::runtime::Runtime;
 
-use crate::agent::{Agent, PATIENCE, resource};
+use crate::agent::{Agent, LONG_WAIT, resource};
 use crate::budget::Budget;
 use crate::{Fixture, Fresh};
 
 pub use leases::{TTL_LONG, TTL_SHORT, in_time, throughout};
 
-/// Where the agents of a case are.
+/// In which processes the agents of a case run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Seating {
+pub enum Placement {
     /// All in this process, on one keeper.
     Together,
     /// Each in a process of its own.
@@ -32,13 +32,13 @@ pub enum Seating {
     Mixed,
 }
 
-/// A fresh store and a front door to it.
+/// A fresh store and a keeper for it.
 pub struct Stage<'a> {
     fixture: &'a dyn Fixture,
     keeper: Keeper,
     runtime: Runtime,
     fresh: Fresh,
-    /// The processes of all agents that were cast.
+    /// The processes of all agents that were started.
     pids: Mutex<BTreeSet<u32>>,
 }
 
@@ -66,7 +66,7 @@ impl<'a> Stage<'a> {
         self.keeper.store().capabilities()
     }
 
-    /// The front door of this process.
+    /// The keeper of this process.
     pub fn keeper(&self) -> &Keeper {
         &self.keeper
     }
@@ -101,45 +101,45 @@ impl<'a> Stage<'a> {
         self.block_on(self.keeper.session(options)).unwrap()
     }
 
-    /// Where agents can be with this store.
-    pub fn seatings(&self) -> &'static [Seating] {
+    /// Returns the placements that this store allows.
+    pub fn placements(&self) -> &'static [Placement] {
         if self.capabilities().cross_process {
-            &[Seating::Together, Seating::Apart, Seating::Mixed]
+            &[Placement::Together, Placement::Apart, Placement::Mixed]
         } else {
-            &[Seating::Together]
+            &[Placement::Together]
         }
     }
 
-    /// Where agents are when any number of them is to be seen waiting. Without a list, the
-    /// kernel shows one waiter of each process.
-    pub fn seen_waiting(&self) -> Seating {
+    /// Returns the placement in which every waiting agent can be seen. If the store lists no
+    /// waiters, the kernel shows one for each process.
+    pub fn seen_waiting(&self) -> Placement {
         if self.capabilities().lists_waiters {
-            Seating::Together
+            Placement::Together
         } else {
-            Seating::Apart
+            Placement::Apart
         }
     }
 
-    /// As far apart as the store allows.
-    pub fn apart(&self) -> Seating {
+    /// Returns processes of their own if the store allows that, else this process.
+    pub fn apart(&self) -> Placement {
         if self.capabilities().cross_process {
-            Seating::Apart
+            Placement::Apart
         } else {
-            Seating::Together
+            Placement::Together
         }
     }
 
-    /// Agents with these owners. Nothing is left of those that were cast before them and are dead.
-    pub fn cast<const N: usize>(&self, seating: Seating, owners: [&str; N]) -> [Agent; N] {
+    /// Starts agents with these owners. First removes what dead agents left in the store.
+    pub fn agents<const N: usize>(&self, placement: Placement, owners: [&str; N]) -> [Agent; N] {
         self.settle();
         self.outlive_the_dead();
         let mut place = 0;
         owners.map(|owner| {
             place += 1;
-            let together = match seating {
-                Seating::Together => true,
-                Seating::Apart => false,
-                Seating::Mixed => place % 2 == 1,
+            let together = match placement {
+                Placement::Together => true,
+                Placement::Apart => false,
+                Placement::Mixed => place % 2 == 1,
             };
             self.agent(together, owner)
         })
@@ -154,8 +154,8 @@ impl<'a> Stage<'a> {
         agent
     }
 
-    /// Stops an agent between two of its steps: others can go on. A store with one writer at a
-    /// time is held up by who is stopped in the middle of writing; that moment is tried again.
+    /// Stops an agent between two of its steps, so that others can go on. An agent that is stopped
+    /// in the middle of a write blocks a store with one writer; then another moment is tried.
     pub fn stop(&self, agent: &mut Agent) {
         let mut budget = Budget::default();
         loop {
@@ -168,7 +168,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Whether this process can take and release a lock that nobody else wants.
+    /// Returns true if this process can take and release a lock that nobody else wants.
     fn goes_on(&self) -> bool {
         let session = self.session("stage");
         self.block_on(async {
@@ -179,21 +179,15 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// How many wait for a resource.
+    /// Returns how many wait for a resource.
     pub fn waiting(&self, name: &str) -> usize {
         if !self.capabilities().lists_waiters {
-            self.settle();
-            return self.seen_to_wait(name);
+            return self.fixture.waiters(&self.keeper, &resource(name));
         }
         self.queue(name).len()
     }
 
-    /// How many wait for a resource, by the other proof there is in stores that do not list them.
-    pub fn seen_to_wait(&self, name: &str) -> usize {
-        self.fixture.waiters(&self.keeper, &resource(name))
-    }
-
-    /// The owners of those who wait for a resource, in the order in which they are listed.
+    /// Returns the owners that wait for a resource, in the order of the listing.
     pub fn queue(&self, name: &str) -> Vec<String> {
         let query = Query {
             resource: Some(resource(name)),
@@ -211,13 +205,13 @@ impl<'a> Stage<'a> {
         until(&what, || self.waiting(name) == count);
     }
 
-    /// Everything that is held.
+    /// Returns all leases.
     pub fn held(&self) -> Vec<Lease> {
         let listing = self.block_on(self.keeper.list(&Query::default()));
         listing.unwrap().held
     }
 
-    /// Everything that is held, as `owner resource mode`, sorted.
+    /// Returns all leases as `owner resource mode`, sorted.
     pub fn shown(&self) -> Vec<String> {
         let show = |lease: Lease| format!("{} {} {}", lease.owner, lease.resource, lease.mode);
         let mut shown: Vec<String> = self.held().into_iter().map(show).collect();
@@ -225,7 +219,7 @@ impl<'a> Stage<'a> {
         shown
     }
 
-    /// Nobody holds anything, and nobody waits as far as the store knows.
+    /// Fails unless there are no leases and no waiters in the store.
     pub fn assert_idle(&self) {
         self.outlive_the_dead();
         self.until_idle();
@@ -256,7 +250,7 @@ pub fn set(items: &[(&str, Mode)]) -> LockSet {
     LockSet::new(&Ranking::default(), items)
 }
 
-/// Asks for a lock for that long.
+/// Returns options that wait that long.
 pub fn wait(wait: Duration) -> Options {
     Options {
         wait: Some(wait),
@@ -264,7 +258,7 @@ pub fn wait(wait: Duration) -> Options {
     }
 }
 
-/// Asks for a lock for longer than anything takes.
+/// Returns options that wait longer than any test takes.
 pub fn patient() -> Options {
-    wait(PATIENCE)
+    wait(LONG_WAIT)
 }

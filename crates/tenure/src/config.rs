@@ -6,6 +6,7 @@
 //! order = ["project", "map"]          # kinds in the order they are taken
 //! trust_flock = false                 # "I know that flock works on this file system"
 //! automated = ["agent:*", "job:*"]    # owners that may never break a lock
+//! commands = "name"                   # what others see of a holder's command; else "line"
 //!
 //! [retry]
 //! attempts = 3
@@ -54,9 +55,22 @@ pub struct Config {
     /// Owners that are no people.
     #[serde(default, deserialize_with = "optional_automated")]
     pub automated: Option<Automated>,
+    /// What others see of the command of a holder.
+    pub commands: Option<Commands>,
     /// How passing faults are tried again.
     #[serde(default)]
     pub retry: Retry,
+}
+
+/// What others see of the command of a holder.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Commands {
+    /// The whole line, but for the secrets that are known as such.
+    #[default]
+    Line,
+    /// The name of the program alone.
+    Name,
 }
 
 /// How passing faults are tried again.
@@ -90,8 +104,8 @@ impl Config {
             let line = 1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count();
             Error::Configuration {
                 problem: format!("{}, line {line}: {}", path.display(), error.message()),
-                remedy: "known keys are store, wait, order, trust_flock, automated, and attempts \
-                         and initial_delay under [retry]"
+                remedy: "known keys are store, wait, order, trust_flock, automated, commands, and \
+                         attempts and initial_delay under [retry]"
                     .into(),
             }
         })
@@ -263,11 +277,12 @@ mod tests {
     #[test]
     fn every_key_is_read() {
         let text = "store = 'file:x'\nwait = '5m'\norder = ['b', 'a']\ntrust_flock = true\n\
-                    automated = ['ci:*']\n[retry]\nattempts = 7\ninitial_delay = '20ms'\n";
+                    automated = ['ci:*']\ncommands = 'name'\n[retry]\nattempts = 7\ninitial_delay = '20ms'\n";
         let config = parse(text).unwrap();
         assert_eq!(config.store.as_deref(), Some("file:x"));
         assert_eq!(config.wait, Some(Duration::from_secs(300)));
         assert_eq!(config.trust_flock, Some(true));
+        assert_eq!(config.commands, Some(Commands::Name));
         let automated = Automated::new(["ci:*".into()]).unwrap();
         assert_eq!(config.automated(), automated);
         assert_eq!(config.ranking(), Ranking::new(["b".into(), "a".into()]));
@@ -309,6 +324,7 @@ mod tests {
             "automated = 'agent:*'\n",
             "automated = ['']\n",
             "automated = [' agent:*']\n",
+            "commands = 'none'\n",
             "run = 'make'\n",
             "= =\n",
         ] {

@@ -1,4 +1,4 @@
-//! A lock in hand.
+//! The guard of a lock that is held.
 
 mod doubt;
 mod hold;
@@ -17,7 +17,7 @@ use tenure_core::{Error, Lease, Mode, Resource, Result, Token, UpgradeRequest};
 use crate::log::Logged;
 use crate::poison::lock;
 use crate::retry::{Tries, retry};
-use crate::session::{Claim, GaveUp, Patience, Shared, wait};
+use crate::session::{Deadline, GaveUp, Reservation, Shared, wait};
 
 pub use doubt::Doubt;
 pub(crate) use hold::{Checks, Hold};
@@ -37,23 +37,25 @@ pub enum GuardState {
 
 /// Holds a lock until released or dropped.
 ///
-/// Dropping it releases, after a panic too; [`release`](Guard::release) tells how that went.
+/// Dropping it releases the lock, after a panic too. [`release`](Guard::release) also returns
+/// whether that succeeded.
 ///
-/// Where its lease runs out by itself, as on PostgreSQL, it is renewed in the background. If that
-/// fails it is unknown at once, [in doubt](Guard::in_doubt) when two thirds of its time are used up, and
-/// [lost](Guard::lost) at five sixths: before anybody else can have the lock.
+/// A lease that expires, as on PostgreSQL, is renewed in the background. If that fails, the guard
+/// is unknown at once, [in doubt](Guard::in_doubt) when two thirds of the lease's time are used up,
+/// and [lost](Guard::lost) at five sixths: before anybody else can have the lock.
 #[must_use = "dropping the guard releases the lock"]
 pub struct Guard {
     hold: Arc<Hold>,
     session: Arc<Shared>,
-    /// Ends after the lease: while the store holds it, the session counts it as held.
-    claim: Option<Claim>,
+    /// Dropped after the lease has ended: until then the session counts the lock as held.
+    reservation: Option<Reservation>,
     released: bool,
-    /// How it was taken; an upgrade is on top of that.
+    /// The mode it was taken in, before any upgrade.
     taken: Mode,
-    /// Whether a downgrade was asked for and its outcome is open: it counts as upgradeable, and may be write.
-    lowering: bool,
-    /// Ends last, when the lock is given back.
+    /// True if a downgrade was asked for and its outcome is open: the lock counts as upgradeable, and
+    /// may be write in the store.
+    downgrading: bool,
+    /// Dropped last, when the lock is released.
     log: Logged,
 }
 
@@ -61,17 +63,17 @@ pub struct Guard {
 #[derive(Debug, thiserror::Error)]
 #[error("cannot release {}: {source}", guard.resource())]
 pub struct ReleaseError {
-    /// Try again with it, or drop it.
+    /// The guard, to try again or to drop.
     pub guard: Guard,
     /// What went wrong.
     pub source: Error,
 }
 
 impl Guard {
-    /// What was granted by a question asked then, in milliseconds since boot.
+    /// Makes the guard of a lease that was requested at `asked`, in milliseconds since boot.
     pub(crate) fn new(
         session: Arc<Shared>,
-        claim: Claim,
+        reservation: Reservation,
         lease: Lease,
         log: Logged,
         asked: Millis,
@@ -83,61 +85,62 @@ impl Guard {
         Guard {
             hold,
             session,
-            claim: Some(claim),
+            reservation: Some(reservation),
             released: false,
             taken,
-            lowering: false,
+            downgrading: false,
             log,
         }
     }
 
-    /// Has it checked from now on. What waited long for its grant is proved first: nobody judges it by
-    /// the time it waited.
+    /// Begins the background checks. A lease whose grant was waited for long is renewed first, so
+    /// that the wait does not count against it.
     pub(crate) async fn watched(self) -> Result<Guard> {
         self.hold.prove().await?;
-        // Only with the guard made: if this panics, for want of a runtime, it releases.
+        // The guard exists already: if this panics because there is no runtime, its drop releases.
         self.session.watch.add(&self.hold);
         Ok(self)
     }
 
-    /// The lease as it is now.
+    /// Returns the lease as it is now.
     pub fn lease(&self) -> Lease {
         self.hold.lease()
     }
 
-    /// Its fencing token.
+    /// Returns the fencing token.
     pub fn token(&self) -> Token {
         lock(&self.hold.lease).token
     }
 
-    /// How it is held.
+    /// Returns the mode it is held in.
     pub fn mode(&self) -> Mode {
         lock(&self.hold.lease).mode
     }
 
-    /// What is held.
+    /// Returns the resource.
     pub fn resource(&self) -> &Resource {
         &self.hold.resource
     }
 
-    /// How far it can be trusted, as of the last check.
+    /// Returns how far it can be trusted, as of the last check.
     pub fn state(&self) -> GuardState {
         self.hold.state()
     }
 
-    /// How long the lease is known to last, if it is not renewed. None where it lasts for as long as
-    /// its session.
+    /// Returns how long the lease is known to last without a renewal, or `None` if it lasts for as
+    /// long as its session.
     pub fn expires_in(&self) -> Option<Duration> {
         self.hold.expires_in()
     }
 
-    /// Waits until the lease has used up two thirds of its time without a renewal, or is lost,
-    /// and says what is wrong. Whoever needs time to stop begins now. Any number may wait.
+    /// Waits until the lease has used up two thirds of its time without a renewal, or is lost, and
+    /// returns what is wrong. A caller that needs time to stop begins now. Any number of tasks may
+    /// wait.
     pub async fn in_doubt(&self) -> Doubt {
         self.session.watch.watching(self.hold.in_doubt()).await
     }
 
-    /// Waits until the lock is lost, and says why. Any number may wait.
+    /// Waits until the lock is lost, and returns why. Any number of tasks may wait.
     pub async fn lost(&self) -> Error {
         self.session.watch.watching(self.hold.lost()).await
     }
@@ -159,8 +162,8 @@ impl Guard {
     /// `Conflict` if the lock is read, or write already; `Order` if the session holds or
     /// awaits anything ordered later; `Timeout` if the readers did not leave in time.
     pub async fn upgrade(&mut self, wait: Option<Duration>) -> Result<Token> {
-        let patience = self.session.patience(wait);
-        match self.become_write(&patience).await? {
+        let deadline = self.session.deadline(wait);
+        match self.upgrade_within(&deadline).await? {
             Ok(token) => Ok(token),
             Err(gave_up) => {
                 let (resource, own) = (&self.hold.resource, Some(&self.hold.id));
@@ -170,50 +173,45 @@ impl Guard {
         }
     }
 
-    /// Makes an upgradeable lock exclusive if that needs no waiting; None if it does.
+    /// Makes an upgradeable lock exclusive if that needs no waiting. Returns `None` if it does.
     pub async fn try_upgrade(&mut self) -> Result<Option<Token>> {
-        let patience = Patience::new(Duration::ZERO);
-        Ok(self.become_write(&patience).await?.ok())
+        let deadline = Deadline::new(Duration::ZERO);
+        Ok(self.upgrade_within(&deadline).await?.ok())
     }
 
-    async fn become_write(&mut self, patience: &Patience) -> Result<Result<Token, GaveUp>> {
+    async fn upgrade_within(&mut self, deadline: &Deadline) -> Result<Result<Token, GaveUp>> {
         self.hold.check()?;
         let mode = self.mode();
         if mode != Mode::Upgradeable {
             return Err(Error::Conflict {
-                place: self.hold.place(),
+                context: self.hold.context(),
                 expected: "an upgradeable lease".into(),
                 actual: mode.to_string(),
             });
         }
-        if self.lowering {
-            // It may be write in the store, which would refuse to make it so.
+        if self.downgrading {
+            // The lock may be write in the store, which would refuse an upgrade.
             self.downgrade().await?;
         }
         let session = &self.session;
-        session.strike_out_ended().await?;
-        let turn = session.book.enter_upgrade(&self.hold.resource);
-        let turn = turn.map_err(|refusal| session.refused(refusal, Mode::Write))?;
-        if let Err(gave_up) = turn.come(patience).await {
+        session.forget_ended().await?;
+        let place = session.locks.enter_upgrade(&self.hold.resource);
+        let place = place.map_err(|refusal| session.refused(refusal, Mode::Write))?;
+        if let Err(gave_up) = place.wait_until_first(deadline).await {
             return Ok(Err(gave_up));
         }
         let (store, id) = (&self.hold.store, &self.hold.id);
         let request = UpgradeRequest {
             lease: id.clone(),
             asker: Arc::clone(&session.asker),
-            deadline: patience.deadline_at(),
-            until: patience.until(),
+            deadline: deadline.deadline_at(),
+            wait: deadline.wait(),
         };
-        let token = wait(
-            patience,
-            &self.hold.retry,
-            || store.try_upgrade(id),
-            || store.upgrade(&request),
-        );
+        let token = wait(deadline, &self.hold.retry, || store.upgrade(&request));
         let token = tokio::select! {
             biased;
             token = token => token.inspect_err(|error| self.hold.note_loss(error))?,
-            // What is lost cannot be upgraded, whether or not the store can say so.
+            // A lost lock cannot be upgraded, whether or not the store can answer.
             lost = self.lost() => return Err(lost),
         };
         if let Ok(token) = token {
@@ -224,38 +222,40 @@ impl Guard {
         Ok(token)
     }
 
-    /// Makes an upgraded lock upgradeable again. Dropped half-way, or without an answer, the guard
-    /// counts as upgradeable whatever the store did, as nobody may then rely on being alone.
-    /// Asking again, for this or for an upgrade, settles it.
+    /// Makes an upgraded lock upgradeable again. If the future is dropped or the store does not
+    /// answer, the guard counts as upgradeable whatever the store did, as its holder can no longer
+    /// rely on being alone. The next downgrade or upgrade settles it.
     ///
     /// # Errors
     ///
     /// `Conflict` if it was never upgraded.
     pub async fn downgrade(&mut self) -> Result<Mode> {
         self.hold.check()?;
-        let asked_before = self.lowering;
+        let asked_before = self.downgrading;
         if self.taken == Mode::Upgradeable && self.mode() == Mode::Write {
             lock(&self.hold.lease).mode = Mode::Upgradeable;
-            self.lowering = true;
+            self.downgrading = true;
         }
         let mut tries = Tries::default();
         let downgrade = || self.hold.store.downgrade(&self.hold.id);
         let answer = tries.run(&self.hold.retry, downgrade).await;
         let asked_before = asked_before || tries.made > 1;
         let answer = match answer {
-            // An earlier question had done it, and its answer was lost.
-            Err(Error::Conflict { .. }) if self.lowering && asked_before => Ok(Mode::Upgradeable),
+            // An earlier request did it, and its answer was lost.
+            Err(Error::Conflict { .. }) if self.downgrading && asked_before => {
+                Ok(Mode::Upgradeable)
+            }
             answer => answer,
         };
-        self.lowering &= answer.as_ref().is_err_and(leaves_open);
+        self.downgrading &= answer.as_ref().is_err_and(leaves_open);
         answer.inspect_err(|error| self.hold.note_loss(error))
     }
 
-    /// Releases the lock. Dropped half-way, it is released all the same.
+    /// Releases the lock. If the future is dropped, the lock is released all the same.
     ///
     /// # Errors
     ///
-    /// Whatever the store says, with the guard to try again.
+    /// The store's error, with the guard to try again.
     pub async fn release(mut self) -> Result<(), ReleaseError> {
         match retry(&self.hold.retry, || self.hold.store.release(&self.hold.id)).await {
             Ok(()) => {
@@ -272,18 +272,18 @@ impl Guard {
         }
     }
 
-    /// Leaves the lease in the store, where it goes on without a guard. Only for a lease that
-    /// is bound to nothing here: one bound to the session would be held until that ends.
+    /// Leaves the lease in the store without a guard. Only for a lease-bound lease: one bound to the
+    /// session would be held until the session ends.
     pub(crate) fn leave(mut self) {
         self.released = true;
         self.log.leave();
-        if let Some(claim) = self.claim.take() {
-            claim.leave();
+        if let Some(reservation) = self.reservation.take() {
+            reservation.leave();
         }
     }
 
-    /// A descriptor that keeps the lock held for as long as any process has it open,
-    /// where the store has such a thing.
+    /// Returns a descriptor that keeps the lock held for as long as any process has it open, if the
+    /// store has one.
     pub fn descriptor(&self) -> Result<Option<OwnedFd>> {
         self.hold.store.descriptor(&self.hold.id)
     }
@@ -293,7 +293,7 @@ impl Guard {
     }
 }
 
-/// Whether a store that answered so may have done what it was asked, or not.
+/// Returns true if a store that returned this error may or may not have done what it was asked.
 fn leaves_open(error: &Error) -> bool {
     let definite = matches!(
         error,
@@ -302,7 +302,7 @@ fn leaves_open(error: &Error) -> bool {
     !definite
 }
 
-/// Waits until one of them is lost. There may be none.
+/// Waits until one of the guards is lost. Waits for ever if there are none.
 pub(crate) async fn any_lost(guards: &[Guard]) -> Error {
     let mut losses: Vec<_> = guards.iter().map(|guard| Box::pin(guard.lost())).collect();
     poll_fn(|context| {

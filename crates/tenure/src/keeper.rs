@@ -1,14 +1,14 @@
-//! The front door: opens a store and applies the rules to everything that goes in.
+//! The keeper: opens a store and applies the rules to every request.
 
 use std::fmt;
 use std::sync::Arc;
 
-use tenure_core::{Lease, Listing, Query, Resource, Result, Store};
+use tenure_core::{Lease, LeaseId, Listing, Query, Resource, Result, Store};
 
 use crate::retry::retry;
 use crate::{Session, SessionOptions, Settings, url};
 
-/// An open store, and how the rules are applied to it. Clones share it.
+/// An open store with its settings. Clones share it.
 #[derive(Clone)]
 pub struct Keeper {
     shared: Arc<Shared>,
@@ -34,28 +34,29 @@ impl Keeper {
         Ok(Self::from_store(store, settings))
     }
 
-    /// Keeps a store that is open already.
+    /// Makes a keeper of a store that is open already.
     pub fn from_store(store: Arc<dyn Store>, settings: Settings) -> Keeper {
         let shared = Arc::new(Shared { store, settings });
         Keeper { shared }
     }
 
-    /// Begins a unit of work: what can hold locks.
+    /// Begins a session, which can hold locks.
     pub async fn session(&self, options: SessionOptions) -> Result<Session> {
         Session::begin(self.clone(), options)
     }
 
-    /// Lists what is held and who waits, one page of it.
+    /// Returns one page of the holders and waiters.
     pub async fn list(&self, query: &Query) -> Result<Listing> {
         let store = self.store();
         retry(&self.settings().retry, || store.list(query)).await
     }
 
-    /// Everyone who holds a resource now.
+    /// Returns all holders of a resource.
     pub async fn holders(&self, resource: &Resource) -> Result<Vec<Lease>> {
         let mut holders = Vec::new();
         let mut query = Query {
             resource: Some(resource.clone()),
+            held_only: true,
             ..Query::default()
         };
         loop {
@@ -68,12 +69,19 @@ impl Keeper {
         }
     }
 
-    /// The store behind it.
+    /// Returns the place in line, from 1, of the request for a lease, or `None` if it does not wait
+    /// or the store cannot know.
+    pub async fn position(&self, resource: &Resource, lease: &LeaseId) -> Result<Option<usize>> {
+        let store = self.store();
+        retry(&self.settings().retry, || store.position(resource, lease)).await
+    }
+
+    /// Returns the store.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.shared.store
     }
 
-    /// How the rules are applied.
+    /// Returns the settings.
     pub fn settings(&self) -> &Settings {
         &self.shared.settings
     }

@@ -25,6 +25,7 @@ mod permit;
 mod recover;
 mod upgrade;
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use tenure_core::audit::{AuditPage, AuditQuery};
@@ -161,22 +162,37 @@ impl Keeper {
         Ok(Lease { mode, ..before })
     }
 
-    /// Whether a token is still good: no later exclusive grant exists. Every store can tell.
+    /// Whether a token is good: it is that of the newest exclusive grant. Every store can tell.
+    /// What was only ever shared has the token zero, which all who share it carry.
     ///
     /// # Errors
     ///
-    /// `NotAllowed` if the token is fenced.
+    /// `NotAllowed` if the token is fenced, or was never granted; `UnknownResource` if the store
+    /// never granted the resource to anybody.
     pub async fn check(&self, resource: &Resource, token: Token) -> Result<()> {
         let store = self.store();
-        let current = retry(&self.settings().retry, || store.token(resource)).await?;
-        if current <= token {
-            return Ok(());
-        }
-        Err(Error::NotAllowed {
-            problem: format!(
-                "token {token} of {resource} is fenced: a later grant has token {current}"
+        let newest = retry(&self.settings().retry, || store.token(resource)).await?;
+        let newest = newest.ok_or_else(|| Error::UnknownResource {
+            resource: resource.clone(),
+            store: store.url().to_owned(),
+        })?;
+        let (problem, remedy) = match token.cmp(&newest) {
+            Ordering::Equal => return Ok(()),
+            Ordering::Less => (
+                format!("token {token} of {resource} is fenced: a later grant has token {newest}"),
+                "write nothing more under it; take the lock again, then repeat the work",
             ),
-            remedy: "write nothing more under it; take the lock again, then repeat the work".into(),
+            Ordering::Greater => (
+                format!(
+                    "token {token} of {resource} was never granted in {}: the newest is {newest}",
+                    store.url()
+                ),
+                "write nothing under it; use the token of a lock that was taken in this store",
+            ),
+        };
+        Err(Error::NotAllowed {
+            problem,
+            remedy: remedy.into(),
         })
     }
 

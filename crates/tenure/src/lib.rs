@@ -26,7 +26,6 @@
 //! | `session` | what a session holds and awaits, the order of locks, the one wait loop |
 //! | `leases`, `automated` | leases that outlive their process; recovery, break, audit |
 //! | `guard`, `watch` | a lock in hand, and how its loss is noticed |
-//! | `secret` | passwords, left out of what is shown |
 //! | [`locate`], [`config`] | which store to use and why; settings of files and environment |
 //! | [`memory`] | the store within one process |
 //! | [`blocking`] | the same without `async` |
@@ -72,7 +71,6 @@ pub mod memory;
 mod poison;
 mod random;
 mod retry;
-mod secret;
 mod session;
 mod settings;
 mod url;
@@ -82,8 +80,7 @@ pub use automated::{AUTOMATED_DEFAULT, Automated};
 pub use guard::{Doubt, Guard, GuardState, ReleaseError};
 pub use keeper::Keeper;
 pub use leases::LeaseTerms;
-pub use secret::{shown_address, without_passwords};
-pub use session::{Held, Options, Session, SessionOptions};
+pub use session::{Options, OuterLease, Session, SessionOptions};
 pub use settings::Settings;
 
 pub use tenure_core::audit::{Action, AuditPage, AuditQuery, Entry};
@@ -93,8 +90,8 @@ pub use tenure_core::leases::{
 pub use tenure_core::store::Waiting;
 pub use tenure_core::{
     Asker, Binding, Capabilities, Class, Error, Examined, IdempotenceKey, Lease, LeaseId,
-    LeaseState, LeaseStore, Listing, LockSet, Mode, Owner, Place, Query, Ranking, Reply, Request,
-    Resource, Result, RetryPolicy, SessionId, Store, Timestamp, Token, UpgradeRequest,
+    LeaseState, LeaseStore, Listing, LockContext, LockSet, Mode, Owner, Query, Ranking, Reply,
+    Request, Resource, Result, RetryPolicy, SessionId, Store, Timestamp, Token, UpgradeRequest,
 };
-pub use tenure_core::{duration, request};
+pub use tenure_core::{duration, request, shown_address, without_passwords};
 pub use tenure_files::clock;

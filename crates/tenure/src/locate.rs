@@ -86,6 +86,17 @@ impl Environment {
         self.variables.get(name).filter(|value| !value.is_empty())
     }
 
+    /// A variable that names a directory, the same one wherever a process is.
+    fn absolute(&self, name: &str) -> Result<Option<&Path>> {
+        match self.get(name).map(Path::new) {
+            Some(path) if !path.is_absolute() => Err(Error::Configuration {
+                problem: format!("bad {name} {path:?}: it is not absolute"),
+                remedy: format!("set {name} to a path that begins with /"),
+            }),
+            path => Ok(path),
+        }
+    }
+
     /// A variable that must be text.
     pub(crate) fn text(&self, name: &str) -> Result<Option<&str>> {
         let Some(value) = self.get(name) else {
@@ -226,14 +237,15 @@ fn nearest_config(environment: &Environment) -> Result<Nearest> {
 }
 
 /// Where Tenure keeps what belongs to the user: `$XDG_STATE_HOME/tenure` or `~/.local/state/tenure`.
+///
+/// A relative one is refused: it would be another directory for each process that is elsewhere, and
+/// two of them would hold one lock.
 pub fn state_directory(environment: &Environment) -> Result<PathBuf> {
-    let state = environment.get("XDG_STATE_HOME").map(PathBuf::from);
-    // A relative one is invalid by the XDG rules and ignored.
-    if let Some(state) = state.filter(|state| state.is_absolute()) {
+    if let Some(state) = environment.absolute("XDG_STATE_HOME")? {
         return Ok(state.join("tenure"));
     }
-    match environment.get("HOME") {
-        Some(home) => Ok(Path::new(home).join(".local/state/tenure")),
+    match environment.absolute("HOME")? {
+        Some(home) => Ok(home.join(".local/state/tenure")),
         None => Err(Error::Configuration {
             problem: "no place for a store: HOME is not set".into(),
             remedy: "set HOME, or name a store with --store or TENURE_STORE".into(),
@@ -250,13 +262,12 @@ pub fn state_directory(environment: &Environment) -> Result<PathBuf> {
 /// about the place would each have all the slots.
 pub fn slots(environment: &Environment) -> Result<String> {
     let state = state_directory(environment)?;
-    let runtime = environment.get("XDG_RUNTIME_DIR").map(PathBuf::from);
-    let runtime = runtime.filter(|runtime| runtime.is_absolute());
-    let directory = match runtime {
-        Some(runtime) if !is_local(&state)? => runtime.join("tenure"),
-        // Without another place the store says itself why it refuses this one.
-        _ => state,
+    let runtime = match is_local(&state)? {
+        true => None,
+        false => environment.absolute("XDG_RUNTIME_DIR")?,
     };
+    // Without another place the store says itself why it refuses this one.
+    let directory = runtime.map_or(state, |runtime| runtime.join("tenure"));
     sqlite_url(&directory.join(SLOTS_DATABASE))
 }
 

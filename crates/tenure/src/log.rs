@@ -1,14 +1,19 @@
-//! The lock log: who waits for a lock, gets it and gives it back, with times.
+//! The lock log: waits, grants and releases, with times.
 //!
-//! Events have the target `lock` and the level debug, as those of lock files have. Without someone
-//! who listens they cost a look at one number, and no clock is read.
+//! Events have the target `lock` and the level debug, as those of lock files have. Without a
+//! subscriber they cost one comparison, and no clock is read.
 
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use tenure_core::{Mode, Resource};
+use tokio::time::timeout;
 use tracing::{Level, debug, enabled};
 
 const TARGET: &str = "lock";
+
+/// A lock that is granted within this time does not count as waited for.
+const WAITING_AFTER: Duration = Duration::from_millis(20);
 
 fn is_wanted() -> bool {
     enabled!(target: TARGET, Level::DEBUG)
@@ -18,11 +23,11 @@ fn shown(time: Duration) -> String {
     format!("{time:.1?}")
 }
 
-/// A lock that is asked for.
+/// A request for a lock.
 pub(crate) struct Asking<'a> {
     resource: &'a Resource,
     mode: Mode,
-    /// When it was asked for; None if nobody listens.
+    /// When the request was made, or `None` without a subscriber.
     since: Option<Instant>,
 }
 
@@ -35,13 +40,23 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// It is not free. Told as often as the store is asked to wait for it.
-    pub(crate) fn waiting(&self) {
-        let Self { resource, mode, .. } = self;
-        debug!(target: TARGET, %mode, %resource, "waiting");
+    /// Logs the wait, if the answer does not come soon.
+    pub(crate) async fn until<T>(&self, answer: impl Future<Output = T>) -> T {
+        if self.since.is_none() {
+            return answer.await;
+        }
+        let mut answer = pin!(answer);
+        match timeout(WAITING_AFTER, answer.as_mut()).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                let Self { resource, mode, .. } = self;
+                debug!(target: TARGET, %mode, %resource, "waiting");
+                answer.await
+            }
+        }
     }
 
-    /// It was waited for in vain.
+    /// Logs that the wait ran out.
     pub(crate) fn gave_up(&self) {
         if let Some(since) = self.since {
             let Self { resource, mode, .. } = self;
@@ -50,7 +65,7 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// It was granted.
+    /// Logs the grant.
     pub(crate) fn acquired(&self) -> Logged {
         let held = self.since.map(|since| {
             let Self { resource, mode, .. } = self;
@@ -65,22 +80,22 @@ impl<'a> Asking<'a> {
     }
 }
 
-/// A lock whose end is told, if its beginning was.
+/// A lock whose end is logged, if its grant was.
 pub(crate) struct Logged {
     held: Option<(Box<Resource>, Instant)>,
-    /// How it ends, as far as is known.
+    /// How the lock ended, as far as is known.
     end: &'static str,
 }
 
 const RELEASED: &str = "released";
 
 impl Logged {
-    /// It goes on without us, so its end is not ours to tell.
+    /// Logs no end: the lease goes on without this process.
     pub(crate) fn leave(&mut self) {
         self.held = None;
     }
 
-    /// Whether the store has said that it is free.
+    /// Notes whether the store confirmed the release.
     pub(crate) fn released(&mut self, done: bool) {
         self.end = match done {
             true => RELEASED,

@@ -1,21 +1,21 @@
-//! The one retry loop: a call of a store is made again after a passing fault.
+//! The one retry loop: calls a store again after a passing fault.
 
 use tenure_core::{Error, Reply, Result, RetryPolicy};
 
 use crate::random;
 
-/// How often a store was asked, and what went wrong last.
+/// The calls made to a store, and the last fault.
 #[derive(Default)]
 pub(crate) struct Tries {
-    /// Calls begun so far.
+    /// The number of calls begun so far.
     pub(crate) made: u32,
-    /// The passing fault of the last call, until the next one begins. Set when a
-    /// loop is dropped in a pause: then the fault is what kept the caller waiting.
+    /// The passing fault of the last call, until the next one begins. It is set if the loop is
+    /// dropped in a pause: then the fault kept the caller waiting.
     pub(crate) fault: Option<Error>,
 }
 
 impl Tries {
-    /// Calls until it succeeds, fails for good, or the policy says enough.
+    /// Calls until a call succeeds or fails for good, or until the policy allows no more.
     pub(crate) async fn run<'a, T>(
         &mut self,
         policy: &RetryPolicy,

@@ -1,45 +1,47 @@
-//! One logical unit of work: asks for locks, and knows what it holds and awaits.
+//! A session: one unit of work of an owner, with the locks it holds and awaits.
 //!
 //! # Invariants
 //!
-//! - A session holds or awaits a resource at most once ([`held`]).
-//! - What it left in the store on its own counts as held for as long as it is there.
+//! - A session holds or awaits a resource at most once ([`locks`]).
+//! - A lease that it left in the store counts as held for as long as it is there.
 //! - A session awaits one request at a time, and nothing it awaits is ordered before
-//!   anything it holds ([`held`] refuses, [`turn`] queues).
+//!   anything it holds ([`locks`] refuses, [`request_queue`] queues).
 
 mod acquire;
 mod asker;
-mod held;
+mod locks;
 mod many;
 mod options;
-mod turn;
+mod request_queue;
 mod wait;
 
 use std::fmt;
 use std::sync::Arc;
 
-use tenure_core::{Asker, LockSet, Mode, Owner, Place, Resource, Result, SessionId};
+use tenure_core::{
+    Asker, Error, LeaseId, LockContext, LockSet, Mode, Owner, Resource, Result, SessionId,
+};
 
 use crate::retry::retry;
 use crate::watch::Watch;
 use crate::{Guard, Keeper};
 
-pub(crate) use held::Claim;
+pub(crate) use locks::Reservation;
 pub(crate) use many::Taken;
-pub use options::{Held, Options, SessionOptions};
-pub(crate) use wait::{GaveUp, Patience, wait};
+pub use options::{Options, OuterLease, SessionOptions};
+pub(crate) use wait::{Deadline, GaveUp, wait};
 
-/// One logical unit of work of an owner. Clones are the same session.
+/// One unit of work of an owner. Clones are the same session.
 #[derive(Clone)]
 pub struct Session {
     pub(crate) shared: Arc<Shared>,
 }
 
-/// What the clones of a session and its guards have in common.
+/// The state that the clones of a session and its guards share.
 pub(crate) struct Shared {
     pub(crate) keeper: Keeper,
     pub(crate) asker: Arc<Asker>,
-    pub(crate) book: Arc<held::Book>,
+    pub(crate) locks: Arc<locks::SessionLocks>,
     pub(crate) watch: Arc<Watch>,
 }
 
@@ -47,14 +49,14 @@ impl Session {
     pub(crate) fn begin(keeper: Keeper, options: SessionOptions) -> Result<Session> {
         let asker = asker::asker(options.owner, options.command)?;
         let store = Arc::clone(keeper.store());
-        let book = held::Book::new(
+        let locks = locks::SessionLocks::new(
             keeper.settings().ranking.clone(),
             store.url().to_owned(),
             options.ancestors,
         );
         let shared = Shared {
             asker: Arc::new(asker),
-            book: Arc::new(book),
+            locks: Arc::new(locks),
             watch: Arc::new(Watch::new(store)),
             keeper,
         };
@@ -63,19 +65,24 @@ impl Session {
         })
     }
 
-    /// Its id.
+    /// Returns its id.
     pub fn id(&self) -> &SessionId {
         &self.shared.asker.session
     }
 
-    /// On whose behalf it works.
+    /// Returns the owner it works for.
     pub fn owner(&self) -> &Owner {
         &self.shared.asker.owner
     }
 
-    /// The keeper it belongs to.
+    /// Returns the keeper it belongs to.
     pub fn keeper(&self) -> &Keeper {
         &self.shared.keeper
+    }
+
+    /// Returns the lease under which it holds or awaits a resource.
+    pub fn lease_of(&self, resource: &Resource) -> Option<LeaseId> {
+        self.shared.locks.lease_of(resource)
     }
 
     /// Takes a lock, waiting for it as long as the options say.
@@ -91,19 +98,23 @@ impl Session {
         mode: Mode,
         options: &Options,
     ) -> Result<Guard> {
-        acquire::acquire(&self.shared, resource, mode, options).await
+        let set = self.set_of_one(resource, mode);
+        let guards = self.acquire_many(&set, options).await?;
+        only(guards)
     }
 
-    /// Takes a lock if that needs no waiting. None if it does, and if the session holds
-    /// or awaits the resource already; the lock it holds stays. Another request of the same
-    /// session that is under way is something to wait for, too.
+    /// Takes a lock if that needs no waiting. Returns `None` if it does, or if the session holds or
+    /// awaits the resource already; a lock it holds stays. Another request of the same session that
+    /// is under way would have to be waited for, too.
     pub async fn try_acquire(
         &self,
         resource: &Resource,
         mode: Mode,
         options: &Options,
     ) -> Result<Option<Guard>> {
-        acquire::try_acquire(&self.shared, resource, mode, options).await
+        let set = self.set_of_one(resource, mode);
+        let guards = self.try_acquire_many(&set, options).await?;
+        guards.map(only).transpose()
     }
 
     /// Takes a set of locks in the order of the keeper, all or none, within one wait.
@@ -116,7 +127,7 @@ impl Session {
         many::acquire(&self.shared, set, options).await
     }
 
-    /// Takes a set of locks if none of them needs waiting; None, and none of them, otherwise.
+    /// Takes a set of locks if none of them needs waiting. Otherwise returns `None` and takes none.
     pub async fn try_acquire_many(
         &self,
         set: &LockSet,
@@ -125,33 +136,45 @@ impl Session {
         many::try_acquire(&self.shared, set, options).await
     }
 
-    /// Takes a sorted set within a wait that began earlier.
+    /// Acquiring one lock is acquiring a set of one.
+    fn set_of_one(&self, resource: &Resource, mode: Mode) -> LockSet {
+        let ranking = &self.keeper().settings().ranking;
+        LockSet::new(ranking, [(resource.clone(), mode)])
+    }
+
+    /// Takes a sorted set within a deadline that was set earlier.
     pub(crate) async fn acquire_within(
         &self,
         set: &LockSet,
         options: &Options,
-        patience: &Patience,
+        deadline: &Deadline,
     ) -> Result<Vec<Guard>> {
-        many::acquire_within(&self.shared, set, options, patience).await
+        many::acquire_within(&self.shared, set, options, deadline).await
     }
 }
 
+/// Returns the guard of a set of one.
+fn only(mut guards: Vec<Guard>) -> Result<Guard> {
+    let missing = || Error::Internal("a set of one was granted without its lock".into());
+    guards.pop().ok_or_else(missing)
+}
+
 impl Shared {
-    /// What an error about a resource names.
-    pub(crate) fn place(&self, resource: &Resource, mode: Mode) -> Box<Place> {
+    /// Returns what an error about a resource names.
+    pub(crate) fn context(&self, resource: &Resource, mode: Mode) -> Box<LockContext> {
         let store = self.keeper.store();
-        Box::new(Place {
+        Box::new(LockContext {
             resource: resource.clone(),
             mode,
             store: store.url().to_owned(),
-            location: store.place_of(resource),
+            location: store.location_of(resource),
         })
     }
 
-    /// Strikes out what the session left in the store and what has ended there since, so that
-    /// nothing is refused on account of it. A session that left nothing asks nothing.
-    pub(crate) async fn strike_out_ended(&self) -> Result<()> {
-        let mut ended = self.book.left();
+    /// Forgets the leases that the session left in the store and that have ended since, so that
+    /// they refuse no request. Asks the store only if there are any.
+    pub(crate) async fn forget_ended(&self) -> Result<()> {
+        let mut ended = self.locks.left_in_store();
         let store = self.keeper.store();
         let Some(leases) = store.leases().filter(|_| !ended.is_empty()) else {
             return Ok(());
@@ -159,14 +182,14 @@ impl Shared {
         let policy = &self.keeper.settings().retry;
         let held = retry(policy, || leases.of_session(&self.asker.session)).await?;
         ended.retain(|left| held.iter().all(|held| held.lease != *left));
-        self.book.strike_out(&ended);
+        self.locks.forget(&ended);
         Ok(())
     }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // The last clone and the last guard are gone: nothing is held through it any more.
+        // The last clone and the last guard are gone, so the session holds nothing any more.
         self.keeper.store().end_session(&self.asker.session);
     }
 }

@@ -15,7 +15,7 @@ pub struct Settings {
     pub retry: RetryPolicy,
     /// How long a request waits that says nothing else.
     pub wait: Duration,
-    /// How long a server is waited for that starts up or has no room, when a store is opened.
+    /// How long a server is waited for that is away or has no room, when a store is opened; with none it is tried once.
     pub open: Duration,
     /// Trust kernel locks on file systems where they are known to fail.
     pub trust_flock: bool,

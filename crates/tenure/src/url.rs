@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tenure_core::{Error, Result, Store};
 use tenure_files::FileStore;
-use tenure_postgres::{Address, AdvisoryStore, PostgresStore};
+use tenure_postgres::{Address, PostgresStore};
 use tenure_sqlite::SqliteStore;
 
 use crate::memory::MemoryStore;
@@ -36,15 +36,6 @@ pub(crate) async fn open(url: &str, settings: &Settings) -> Result<Arc<dyn Store
                 return Err(bad(url, &problem));
             }
             Ok(Arc::new(SqliteStore::open(&path, settings.trust_flock)?))
-        }
-        Some(("advisory", address)) => {
-            let opened = AdvisoryStore::open(address)
-                .await
-                .map_err(|error| match error {
-                    Error::BadInput(problem) => malformed(&problem),
-                    error => error,
-                })?;
-            Ok(Arc::new(opened))
         }
         Some(("postgres" | "postgresql", _)) => {
             let address = Address::parse(url).map_err(|error| match error {

@@ -1,30 +1,30 @@
-//! The background check that notices a lost lock, and renews what runs out by itself.
+//! The background task that notices a lost lock, and renews leases that expire.
 //!
-//! Where a store can lose a lock, one task a session looks after every lock of it. It begins with
-//! the first guard, and ends with the session or when it finds nothing to check: whoever locks
-//! and unlocks in a row does not start it each time. The task only has weak references: it
-//! keeps neither session nor lock alive.
+//! Where a store can lose a lock, one task per session checks all its locks. The task begins with
+//! the first guard, and ends with the session or when it finds nothing to check, so that locking
+//! and unlocking in a row does not start it each time. The task has only weak references: it keeps
+//! neither session nor lock alive.
 //!
-//! It lives in the runtime of a grant, and ends when that is gone. Whoever waits to hear of a loss
-//! has it begin again in its own: else nobody would tell.
+//! The task lives in the runtime of a grant, and ends with that runtime. A caller that waits for a
+//! loss starts the task again in its own runtime: otherwise it would never be told.
 //!
 //! # A look
 //!
 //! 1. The clock is read. It counts time asleep, which the timers do not.
-//! 2. A lock that is due is checked, each on its own, so that one slow answer takes no time from the
-//!    others. At most [`CHECKS_MAX`] are under way, and each is given up after a while.
+//! 2. Each lock that is due is checked on its own, so that one slow answer takes no time from the
+//!    others. At most [`CHECKS_MAX`] checks are under way, and each is given up after a while.
 //! 3. A lease that has used up two thirds of its time is in doubt, and one that has used up five
-//!    sixths is lost. Both are told although a check may be under way: an answer that has not
+//!    sixths is lost. Both are reported even while a check is under way: an answer that has not
 //!    come does not count.
 //!
 //! # After a sleep
 //!
-//! The process was stopped, or the machine slept: the last look was in good time, and this
-//! one is past it. Nobody may have taken over, so the store is asked once more, for a
-//! short while, before the lock is given up.
+//! If the process was stopped or the machine slept, the lease was good at the last look and is over
+//! at this one. Perhaps nobody has taken the lock over, so the store is asked once more, for a short
+//! while, before the lock is given up.
 
 mod check;
-mod rhythm;
+mod check_schedule;
 
 use std::future::Future;
 use std::pin::pin;
@@ -41,14 +41,14 @@ use tokio::time::sleep;
 use crate::guard::{Checks, Hold, Phase};
 use crate::poison::lock;
 use check::Check;
-use rhythm::Rhythm;
+use check_schedule::CheckSchedule;
 
-/// More checks of a session than this are not under way at once.
+/// The largest number of checks of a session that are under way at once.
 const CHECKS_MAX: usize = 16;
 
 pub(crate) struct Watch {
     store: Arc<dyn Store>,
-    rhythm: Option<Rhythm>,
+    schedule: Option<CheckSchedule>,
     state: Mutex<State>,
 }
 
@@ -63,7 +63,7 @@ struct State {
 impl Watch {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
         Self {
-            rhythm: Rhythm::of(&store.capabilities()),
+            schedule: CheckSchedule::of(&store.capabilities()),
             store,
             state: Mutex::default(),
         }
@@ -71,44 +71,44 @@ impl Watch {
 
     /// Begins to check a lock, in the runtime it was granted in.
     pub(crate) fn add(self: &Arc<Self>, hold: &Arc<Hold>) {
-        let Some(rhythm) = self.rhythm else {
+        let Some(schedule) = self.schedule else {
             return;
         };
         let mut state = lock(&self.state);
         if state.holds.is_empty() && !state.runs() {
-            // The first look counts from here: a sleep may come before the task does.
+            // The time to the first look counts from here: the machine may sleep before the task runs.
             state.looked = clock::boot_now();
         }
         state.holds.push(Arc::downgrade(hold));
-        self.run(&mut state, rhythm, &Handle::current());
+        self.run(&mut state, schedule, &Handle::current());
     }
 
-    /// Waits for what is told of a lock, and sees to it that there is somebody to tell.
+    /// Waits for news of a lock, and keeps the task running that reports it.
     pub(crate) async fn watching<T>(self: &Arc<Self>, wait: impl Future<Output = T>) -> T {
-        let (Some(rhythm), Ok(runtime)) = (self.rhythm, Handle::try_current()) else {
+        let (Some(schedule), Ok(runtime)) = (self.schedule, Handle::try_current()) else {
             return wait.await;
         };
         let mut wait = pin!(wait);
         loop {
-            self.run(&mut lock(&self.state), rhythm, &runtime);
+            self.run(&mut lock(&self.state), schedule, &runtime);
             tokio::select! {
                 biased;
                 told = &mut wait => return told,
-                () = sleep(rhythm.look) => {}
+                () = sleep(schedule.look) => {}
             }
         }
     }
 
-    /// Begins to look, where there is something to look at and nobody does.
-    fn run(self: &Arc<Self>, state: &mut State, rhythm: Rhythm, runtime: &Handle) {
+    /// Starts the task if there is something to check and none runs.
+    fn run(self: &Arc<Self>, state: &mut State, schedule: CheckSchedule, runtime: &Handle) {
         if state.holds.is_empty() || state.runs() {
             return;
         }
         for hold in state.holds.iter().filter_map(Weak::upgrade) {
-            // What was under way ended with the runtime.
+            // Checks that were under way ended with the runtime.
             *lock(&hold.checks) = Checks::default();
         }
-        let task = runtime.spawn(look_after(Arc::downgrade(self), rhythm, state.looked));
+        let task = runtime.spawn(look_after(Arc::downgrade(self), schedule, state.looked));
         state.task = Some(task.abort_handle());
     }
 
@@ -118,7 +118,7 @@ impl Watch {
         lock(&self.state).holds.retain(other);
     }
 
-    /// What there is to look at; None, and the end of the task, if it is nothing.
+    /// Returns the locks to look at. Returns `None`, and ends the task, if there are none.
     fn holds(&self, now: Millis) -> Option<Vec<Weak<Hold>>> {
         let mut state = lock(&self.state);
         state.looked = now;
@@ -131,7 +131,7 @@ impl Watch {
 }
 
 impl State {
-    /// A task is finished before its time if the runtime it lived in is gone.
+    /// Returns true if the task runs. It is finished early if its runtime is gone.
     fn runs(&self) -> bool {
         self.task.as_ref().is_some_and(|task| !task.is_finished())
     }
@@ -145,12 +145,12 @@ impl Drop for Watch {
     }
 }
 
-async fn look_after(watch: Weak<Watch>, rhythm: Rhythm, mut last_look: Millis) {
-    // Dropped with this task, which ends what is under way.
+async fn look_after(watch: Weak<Watch>, schedule: CheckSchedule, mut last_look: Millis) {
+    // Dropped with this task, which ends the checks under way.
     let mut checks = JoinSet::new();
     let places = Arc::new(Semaphore::new(CHECKS_MAX));
     loop {
-        sleep(rhythm.look).await;
+        sleep(schedule.look).await;
         while checks.try_join_next().is_some() {}
         let now = clock::boot_now();
         let Some((store, holds)) = watch
@@ -162,7 +162,7 @@ async fn look_after(watch: Weak<Watch>, rhythm: Rhythm, mut last_look: Millis) {
         for hold in holds {
             let check = hold
                 .upgrade()
-                .and_then(|hold| look_at(&hold, &rhythm, last_look, now));
+                .and_then(|hold| look_at(&hold, &schedule, last_look, now));
             if let Some(check) = check {
                 let (store, places) = (Arc::clone(&store), Arc::clone(&places));
                 checks.spawn(check::carry_out(check, store, hold, places));
@@ -172,14 +172,14 @@ async fn look_after(watch: Weak<Watch>, rhythm: Rhythm, mut last_look: Millis) {
     }
 }
 
-/// Says of a lock what its time is, and which check is due.
-fn look_at(hold: &Hold, rhythm: &Rhythm, last_look: Millis, now: Millis) -> Option<Check> {
-    let asleep = now.saturating_sub(last_look) >= rhythm.asleep;
+/// Notes the phase of a lock, and returns the check that is due.
+fn look_at(hold: &Hold, schedule: &CheckSchedule, last_look: Millis, now: Millis) -> Option<Check> {
+    let asleep = now.saturating_sub(last_look) >= schedule.asleep;
     match (hold.phase(last_look), hold.phase(now)) {
         (_, Phase::Good) => {}
         (Phase::Good, Phase::Doubt) if asleep => {}
         (_, Phase::Doubt) => hold.note_doubt(),
-        (Phase::Good, Phase::Over) => return check::last_try(hold, rhythm, now),
+        (Phase::Good, Phase::Over) => return check::last_try(hold, schedule, now),
         (_, Phase::Over) => {
             if !lock(&hold.checks).last_try {
                 hold.note_over();
@@ -187,5 +187,5 @@ fn look_at(hold: &Hold, rhythm: &Rhythm, last_look: Millis, now: Millis) -> Opti
             return None;
         }
     }
-    check::due(hold, rhythm, now)
+    check::due(hold, schedule, now)
 }

@@ -78,7 +78,8 @@ fn run(command: &mut Command) -> Result<f64> {
     Ok(took)
 }
 
-fn build() -> Result<PathBuf> {
+/// Builds the command as people have it.
+pub fn build() -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
     let arguments = ["build", "--quiet", "--release", "--package", "tenure-cli"];
     let status = Command::new(cargo).args(arguments).status()?;

@@ -5,6 +5,7 @@
 //! `strace` in a run of their own.
 
 mod command;
+mod crowd;
 mod directory;
 mod documents;
 mod hand_over;
@@ -35,7 +36,7 @@ pub struct Measured {
 
 type Bench = fn() -> Result<Vec<Measured>>;
 
-const BENCHES: [(&str, Bench); 8] = [
+const BENCHES: [(&str, Bench); 9] = [
     ("lock_unlock", lock_unlock::measure),
     ("hand_over", hand_over::measure),
     ("command", command::measure),
@@ -44,6 +45,7 @@ const BENCHES: [(&str, Bench); 8] = [
     ("sqlite", sqlite::measure),
     ("documents", documents::measure),
     ("postgres", postgres::measure),
+    ("crowd", crowd::measure),
 ];
 
 /// Runs the named benchmarks, or all. Fails if a limit is exceeded.

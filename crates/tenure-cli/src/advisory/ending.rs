@@ -1,4 +1,4 @@
-//! When the command under an advisory lock must end.
+//! Ends the command when its advisory lock cannot be relied on any more.
 //!
 //! | what happened | SIGTERM | SIGKILL |
 //! |---|---|---|
@@ -11,23 +11,23 @@
 use std::future::pending;
 use std::time::Duration;
 
-use tenure::{Error, Place};
-use tenure_postgres::{Guard, GuardState};
+use tenure::{Error, LockContext};
+use tenure_postgres::advisory::{Guard, GuardState};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::run::{Ends, Order};
+use crate::run::{EndWatch, Order};
 
-/// How often the guard is looked at: it says by the clock how far it can be trusted.
+/// The interval of looks at the guard, which tells by the clock how far it can be trusted.
 const LOOK: Duration = Duration::from_millis(50);
 /// A guard is unknown after one second without an answer. After another one the command must stop.
 const UNKNOWN_MAX: Duration = Duration::from_secs(1);
-/// How long the command has to end by itself.
+/// The time the command has to end by itself.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// Listens to the lock of a command.
+/// Watches the lock of a command.
 pub struct Ending<'a> {
     guard: &'a Guard,
-    place: Box<Place>,
+    lock_context: Box<LockContext>,
     state: State,
 }
 
@@ -38,17 +38,17 @@ enum State {
 }
 
 impl<'a> Ending<'a> {
-    /// Begins to listen; `place` is what is said of the lock.
-    pub fn of(guard: &'a Guard, place: Box<Place>) -> Self {
+    /// Starts to watch; `lock_context` describes the lock in errors.
+    pub fn of(guard: &'a Guard, lock_context: Box<LockContext>) -> Self {
         let state = State::Held;
         Self {
             guard,
-            place,
+            lock_context,
             state,
         }
     }
 
-    /// Waits until the lock cannot be relied on any more, and says why.
+    /// Waits until the lock cannot be relied on any more, and returns the reason.
     async fn distrusted(&self) -> String {
         tokio::select! {
             error = self.guard.lost() => reason(error),
@@ -72,13 +72,13 @@ impl<'a> Ending<'a> {
 
     fn lost(&self, reason: &str, done: &str) -> Error {
         Error::Lost {
-            place: self.place.clone(),
+            context: self.lock_context.clone(),
             reason: format!("{reason}; the command {done}"),
         }
     }
 }
 
-impl Ends for Ending<'_> {
+impl EndWatch for Ending<'_> {
     fn has_begun(&self) -> bool {
         !matches!(self.state, State::Held)
     }

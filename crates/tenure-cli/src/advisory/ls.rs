@@ -4,10 +4,10 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use tenure::{Timestamp, duration};
-use tenure_postgres::{AdvisoryLocks, LockEntry, Namespace};
+use tenure_postgres::advisory::{AdvisoryLocks, LockEntry, Namespace};
 
-use crate::output;
-use crate::report::{Failure, word};
+use crate::output::{self, word};
+use crate::report::Failure;
 use crate::table::{self, Table};
 
 /// `{"locks":[…],"total":…,"next":null}`.

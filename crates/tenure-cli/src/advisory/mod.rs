@@ -8,30 +8,31 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use tenure::{Error, Result};
-use tenure_postgres::{AdvisoryLocks, Settings};
+use tenure_postgres::advisory::{AdvisoryLocks, Settings};
 
 use crate::cli::{Advisory, Global};
 use crate::context::Context;
 use crate::identity::is_server;
+use crate::opening::told;
 use crate::report::{Failure, Report};
 use crate::runtime;
 
-/// How long a server is waited for by one who only looks.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest wait for a server when only looking, and for an answer.
+const SERVER_WAIT: Duration = Duration::from_secs(5);
 
 /// Carries out one of its commands.
 pub fn advisory(global: &Global, command: Advisory, report: Report) -> Result<ExitCode, Failure> {
     let context = Context::new(global)?;
     runtime::block_on(async {
         match command {
-            Advisory::Ls => ls::ls(&open(&context, PATIENCE).await?, global.json).await,
+            Advisory::Ls => ls::ls(&open(&context, SERVER_WAIT).await?, global.json).await,
             Advisory::Run(options) => run::run(&context, options, report).await,
         }
     })
 }
 
-/// One lock takes one connection.
-async fn open(context: &Context, patience: Duration) -> Result<AdvisoryLocks> {
+/// One lock takes one connection. A server that is away is waited for.
+async fn open(context: &Context, wait: Duration) -> Result<AdvisoryLocks> {
     let url = &context.located.url;
     if !is_server(url) {
         return Err(Error::Configuration {
@@ -48,9 +49,10 @@ async fn open(context: &Context, patience: Duration) -> Result<AdvisoryLocks> {
     let settings = Settings {
         pool: 1,
         overflow: 0,
-        patience,
+        wait: SERVER_WAIT,
+        open: wait,
     };
-    let opened = AdvisoryLocks::open(url, settings).await;
+    let opened = told(AdvisoryLocks::open(url, settings), &context.shown()).await;
     opened.map_err(|error| match error {
         Error::BadInput(problem) => Error::Configuration {
             problem: format!("bad store: {problem}"),

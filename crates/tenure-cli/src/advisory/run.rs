@@ -5,29 +5,30 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use tenure::{Class, Error, Mode, Place, Resource, Result, duration};
-use tenure_postgres::{AdvisoryLocks, DEFAULT_WAIT, Guard, Key, LockEntry, Locks};
+use tenure::{Class, Error, LockContext, Mode, Resource, Result, duration};
+use tenure_postgres::advisory::{AdvisoryLocks, DEFAULT_WAIT, Guard, Key, LockEntry, Locks};
 use tokio::time::{sleep, timeout};
 
 use super::ending::Ending;
 use super::open;
 use crate::cli::AdvisoryRun;
-use crate::context::{Context, OPEN_MIN};
+use crate::context::Context;
 use crate::exit;
+use crate::limit::Limit;
 use crate::opening::opened;
-use crate::people::visible;
-use crate::report::{Failure, Report, word};
-use crate::run::{Child, Launch, Limit};
+use crate::output::word;
+use crate::report::{Failure, Report};
+use crate::run::{Child, Launch};
 use crate::signals::Signals;
 
-/// Whoever waits hears after this who is in the way.
+/// The wait after which a person is told who holds the lock.
 const TELL_AFTER: Duration = Duration::from_secs(1);
-/// How long it may take to find out who is in the way of one who does not wait.
+/// The longest time to find out who holds the lock for a request that does not wait.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long the release takes at most of a lock that was lost already.
+/// The longest time the release of a lost lock may take.
 const RELEASE_MAX: Duration = Duration::from_secs(1);
 
-/// Takes the lock, runs the command, gives the lock back.
+/// Acquires the lock, runs the command, releases the lock.
 pub async fn run(
     context: &Context,
     options: AdvisoryRun,
@@ -35,19 +36,17 @@ pub async fn run(
 ) -> Result<ExitCode, Failure> {
     let mut signals = Signals::listen()?;
     let key = Key::Pair(options.namespace, options.id);
-    let place = place(context, &options)?;
-    let limit = Limit::new(match options.no_wait {
-        true => Duration::ZERO,
-        false => options.wait.unwrap_or(context.settings(DEFAULT_WAIT).wait),
-    });
-    let opening = open(context, limit.left().max(OPEN_MIN));
-    let resource = Some(&place.resource);
-    let locks = opened(opening, &context.shown(), resource, &mut signals).await?;
-    let taken = take(&locks, key, limit, &mut signals, &place).await;
+    let lock_context = lock_context(context, &options)?;
+    let setting = context.settings(DEFAULT_WAIT).wait;
+    let limit = Limit::chosen(options.no_wait, options.wait, setting);
+    let opening = open(context, limit.for_opening());
+    let resource = Some(&lock_context.resource);
+    let locks = opened(opening, resource, &mut signals).await?;
+    let taken = acquire_unless_interrupted(&locks, key, limit, &mut signals, &lock_context).await;
     let guard = taken.map_err(|error| limit.whole_in(error))?;
     let environment = [
         ("TENURE_STORE", OsString::from(&context.located.url)),
-        ("TENURE_RESOURCE", place.resource.as_str().into()),
+        ("TENURE_RESOURCE", lock_context.resource.as_str().into()),
         ("TENURE_TOKEN", guard.token().to_string().into()),
     ];
     let child = Child::spawn(&Launch {
@@ -66,7 +65,7 @@ pub async fn run(
     };
     let on_loss = |error| report.late_failure(&Failure::Error(error));
     let ended = child
-        .supervise(&mut signals, Ending::of(&guard, place), on_loss)
+        .supervise(&mut signals, Ending::of(&guard, lock_context), on_loss)
         .await;
     if ended.lost {
         drop(timeout(RELEASE_MAX, guard.release()).await);
@@ -78,18 +77,18 @@ pub async fn run(
             on_loss(error);
             return Ok(ExitCode::from(exit::LOST));
         }
-        Err(error) => word(&visible(&error.to_string())),
+        Err(error) => word(&error.to_string()),
     }
     child.follow(ended);
     Ok(ExitCode::from(ended.code))
 }
 
-/// What is said of the lock.
-fn place(context: &Context, options: &AdvisoryRun) -> Result<Box<Place>> {
+/// Returns the description of the lock for errors.
+fn lock_context(context: &Context, options: &AdvisoryRun) -> Result<Box<LockContext>> {
     let (namespace, id) = (options.namespace, options.id);
     let resource = Resource::new("advisory", format!("{namespace}/{id}"));
     let resource = resource.map_err(|problem| Error::Internal(problem.to_string()))?;
-    Ok(Box::new(Place {
+    Ok(Box::new(LockContext {
         resource,
         mode: Mode::Write,
         store: context.shown(),
@@ -97,18 +96,18 @@ fn place(context: &Context, options: &AdvisoryRun) -> Result<Box<Place>> {
     }))
 }
 
-async fn take(
+async fn acquire_unless_interrupted(
     locks: &AdvisoryLocks,
     key: Key,
     limit: Limit,
     signals: &mut Signals,
-    place: &Place,
+    lock_context: &LockContext,
 ) -> Result<Guard> {
     tokio::select! {
         biased;
         taken = acquire(locks, key, limit.left()) => taken,
-        _ = signals.interruption() => Err(Error::Interrupted { resource: place.resource.clone() }),
-        never = tell(locks, key, limit.whole(), place) => match never {},
+        _ = signals.interruption() => Err(Error::Interrupted { resource: lock_context.resource.clone() }),
+        never = tell(locks, key, limit.whole(), lock_context) => match never {},
     }
 }
 
@@ -120,15 +119,22 @@ async fn acquire(locks: &AdvisoryLocks, key: Key, limit: Duration) -> Result<Gua
     if let Some(guard) = session.try_acquire(key, Mode::Write).await? {
         return Ok(guard);
     }
-    // Asked once more, for a moment, it is told who holds it.
+    // A second, short request fails with an error that names the holder.
     match session.acquire(key, Mode::Write, LOOK).await {
-        Err(Error::Timeout { place, holders, .. }) => Err(Error::Busy { place, holders }),
+        Err(Error::Timeout {
+            context, holders, ..
+        }) => Err(Error::Busy { context, holders }),
         answer => answer,
     }
 }
 
 /// Tells a person once who is in the way.
-async fn tell(locks: &AdvisoryLocks, key: Key, limit: Duration, place: &Place) -> Infallible {
+async fn tell(
+    locks: &AdvisoryLocks,
+    key: Key,
+    limit: Duration,
+    lock_context: &LockContext,
+) -> Infallible {
     sleep(TELL_AFTER).await;
     let listed = locks.list().await;
     let Locks { locks, .. } = listed.unwrap_or(Locks {
@@ -144,10 +150,8 @@ async fn tell(locks: &AdvisoryLocks, key: Key, limit: Duration, place: &Place) -
         false => format!(", held by {}", holders.join(" and ")),
     };
     let limit = duration::show(limit);
-    let location = &place.location;
-    word(&visible(&format!(
-        "waiting up to {limit} for {location}{by}"
-    )));
+    let location = &lock_context.location;
+    word(&format!("waiting up to {limit} for {location}{by}"));
     std::future::pending().await
 }
 

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use tenure_postgres::{Namespace, name_to_i32};
+use tenure_postgres::advisory::{Namespace, name_to_i32};
 
 use super::values::parse_wait;
 use crate::help;
@@ -12,7 +12,7 @@ use crate::help;
 #[derive(Debug, Subcommand)]
 pub enum Advisory {
     /// Show who holds and awaits advisory locks, of Tenure or not
-    #[command(after_long_help = help::ADVISORY_LS_LONG)]
+    #[command(after_long_help = help::ADVISORY_LS_LONG, visible_alias = "list")]
     Ls,
     /// Take an advisory lock, run a command under it, release it
     #[command(after_long_help = help::ADVISORY_RUN_LONG)]

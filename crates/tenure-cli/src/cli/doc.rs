@@ -76,7 +76,7 @@ pub struct DocClean {
     #[arg(long)]
     pub yes: bool,
     #[command(flatten)]
-    pub patience: Patience,
+    pub wait_arguments: WaitArguments,
     /// On whose behalf (default: TENURE_OWNER, else user@host)
     #[arg(long)]
     pub owner: Option<Owner>,
@@ -87,7 +87,7 @@ pub struct DocClean {
 
 /// How long is waited for a document.
 #[derive(Debug, Args)]
-pub struct Patience {
+pub struct WaitArguments {
     /// How long to wait, such as 500ms, 30s, 5m or 1h (default: 5s; 15s with --compat)
     #[arg(long, value_name = "DURATION", value_parser = parse_wait, conflicts_with = "no_wait")]
     pub wait: Option<Duration>,
@@ -100,7 +100,7 @@ pub struct Patience {
 #[derive(Debug, Args)]
 pub struct Access {
     #[command(flatten)]
-    pub patience: Patience,
+    pub wait_arguments: WaitArguments,
     /// Take the lock of another kind of programs, too: proper-lockfile (Node)
     #[arg(long, value_name = "PROTOCOL", hide_possible_values = true)]
     pub compat: Option<Compat>,
@@ -115,10 +115,10 @@ pub struct WriteTerms {
     /// Refuse unless it is at this version, as `read --json` shows it, or absent
     #[arg(long, value_name = "VERSION|absent", value_parser = parse_expect)]
     pub expect: Option<Expect>,
-    /// The lock under which it is written: refuse if a later holder wrote it or took over
+    /// The lock under which it is written: refuse unless the store says that N is its newest token
     #[arg(long, value_name = "RESOURCE#N", value_parser = parse_token())]
     pub token: Option<TokenOf>,
-    /// Let the document be guarded by another lock than before
+    /// Set aside what the document remembers: another lock, or a token that was never granted
     #[arg(long, requires = "token")]
     pub rebind: bool,
     /// When it counts as written: full (it is on disk), or os (left to the system: faster, but

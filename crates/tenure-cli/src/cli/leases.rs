@@ -58,9 +58,9 @@ pub struct Renew {
 pub struct Release {
     #[command(flatten)]
     pub by: By,
-    /// The leases, as `lock` printed them
-    #[arg(required = true, value_name = "LEASE")]
-    pub leases: Vec<LeaseId>,
+    /// The leases, as `lock` printed them, or what they are of
+    #[arg(required = true, value_name = "LEASE|RESOURCE")]
+    pub leases: Vec<String>,
 }
 
 #[derive(Debug, Args)]

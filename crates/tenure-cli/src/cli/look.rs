@@ -3,7 +3,9 @@
 use clap::Args;
 use tenure::{LeaseId, Owner, Resource, Timestamp};
 
-use super::values::{parse_cursor, parse_limit, parse_reason, parse_resource, parse_since};
+use super::values::{
+    parse_audit_cursor, parse_cursor, parse_limit, parse_reason, parse_resource, parse_since,
+};
 
 #[derive(Debug, Args)]
 pub struct Ls {
@@ -33,7 +35,7 @@ pub struct Audit {
     #[arg(long, value_name = "N", value_parser = parse_limit)]
     pub limit: Option<usize>,
     /// Only what comes after, as `next` of an earlier page says
-    #[arg(long, value_name = "CURSOR")]
+    #[arg(long, value_name = "CURSOR", value_parser = parse_audit_cursor)]
     pub after: Option<String>,
 }
 

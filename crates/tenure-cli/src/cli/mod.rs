@@ -26,7 +26,9 @@ use tenure::Resource;
 
 use crate::help;
 pub use advisory::{Advisory, AdvisoryRun};
-pub use doc::{Access, Compat, Doc, DocClean, DocRead, DocUpdate, DocWrite, Patience, WriteTerms};
+pub use doc::{
+    Access, Compat, Doc, DocClean, DocRead, DocUpdate, DocWrite, WaitArguments, WriteTerms,
+};
 pub use leases::{Check, Downgrade, Lock, Release, Renew, Upgrade};
 pub use look::{Audit, Break, Ls, Recover};
 pub use refusal::Refusal;
@@ -76,7 +78,7 @@ pub enum Command {
     #[command(after_long_help = help::RENEW_LONG)]
     Renew(Renew),
     /// End leases
-    #[command(after_long_help = help::RELEASE_LONG)]
+    #[command(after_long_help = help::RELEASE_LONG, visible_alias = "unlock")]
     Release(Release),
     /// Make an upgradeable lease exclusive
     #[command(after_long_help = help::UPGRADE_LONG)]
@@ -88,7 +90,7 @@ pub enum Command {
     #[command(after_long_help = help::CHECK_LONG)]
     Check(Check),
     /// Show what is held and who waits, and why
-    #[command(after_long_help = help::LS_LONG)]
+    #[command(after_long_help = help::LS_LONG, visible_alias = "list")]
     Ls(Ls),
     /// End stale leases; always safe
     #[command(after_long_help = help::RECOVER_LONG)]

@@ -7,6 +7,7 @@ use clap::CommandFactory;
 use clap::error::ErrorKind;
 
 use super::Cli;
+use crate::output;
 use crate::report::{self, Report};
 
 /// Why there is nothing to do.
@@ -71,10 +72,14 @@ impl Refusal {
             };
             return Report::new(true).usage(&self.message(), remedy);
         }
-        // It goes to standard output if it was asked for. A closed pipe there is no failure.
-        let _ = self.error.print();
+        match asked_for {
+            // It goes to standard output. A closed pipe there is no failure.
+            true => drop(self.error.print()),
+            // It repeats what was typed, which a terminal must not obey.
+            false => output::tell(&self.error.render().to_string()),
+        }
         if let Some(tip) = self.tip() {
-            report::word(tip);
+            output::word(tip);
         }
         match asked_for {
             true => ExitCode::SUCCESS,

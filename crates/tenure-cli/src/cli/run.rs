@@ -15,11 +15,17 @@ pub struct Run {
     /// How resources without =MODE are locked: read, write or upgradeable
     #[arg(long, value_name = "MODE", default_value = "write", value_parser = parse_mode(), hide_possible_values = true)]
     pub mode: Mode,
+    /// Lock for reading, beside other readers: --mode read
+    #[arg(short, long, conflicts_with = "mode")]
+    pub shared: bool,
+    /// Lock for writing, alone: --mode write, which is the default
+    #[arg(short = 'x', long, conflicts_with_all = ["mode", "shared"])]
+    pub exclusive: bool,
     /// How long to wait, such as 500ms, 30s, 5m or 1h (default: 10m)
-    #[arg(long, value_name = "DURATION", value_parser = parse_wait, conflicts_with = "no_wait")]
+    #[arg(short, long, value_name = "DURATION", value_parser = parse_wait, conflicts_with = "no_wait")]
     pub wait: Option<Duration>,
     /// Do not wait: exit 75 at once if it is held
-    #[arg(long)]
+    #[arg(short, long)]
     pub no_wait: bool,
     /// On whose behalf (default: TENURE_OWNER, else user@host)
     #[arg(long)]
@@ -49,4 +55,11 @@ pub struct Run {
     /// The command to run, after `--`
     #[arg(last = true, required = true, value_name = "CMD")]
     pub command: Vec<OsString>,
+}
+
+impl Run {
+    /// How resources without a mode of their own are locked.
+    pub fn mode(&self) -> Mode {
+        if self.shared { Mode::Read } else { self.mode }
+    }
 }

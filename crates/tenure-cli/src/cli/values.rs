@@ -160,6 +160,14 @@ pub fn parse_cursor(text: &str) -> Result<String, String> {
     }
 }
 
+/// Where the next page of the record begins: the number of an entry.
+pub fn parse_audit_cursor(text: &str) -> Result<String, String> {
+    match text.parse::<u64>() {
+        Ok(_) => Ok(text.to_owned()),
+        Err(_) => Err("take it from `next` of the page before".into()),
+    }
+}
+
 /// A point in time, or how long ago that is.
 pub fn parse_since(text: &str) -> Result<Timestamp, String> {
     if let Ok(time) = text.parse() {

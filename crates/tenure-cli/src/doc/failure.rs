@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tenure::Error;
 
+use super::token_check::CHECK;
 use crate::report::Failure;
 
 /// A failure of a command on these files.
@@ -44,6 +45,11 @@ pub fn about(failure: Failure, files: &[&Path]) -> Failure {
                 .into()
         }
         Error::Lost { .. } => "nothing was written; look at what is there, and try again".into(),
+        Error::Io { action, source, .. }
+            if *action == CHECK && source.kind() == io::ErrorKind::NotFound =>
+        {
+            "nothing was written; name the store that the lock was taken in with --store".into()
+        }
         Error::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
             "give this user access to it".into()
         }
@@ -64,10 +70,10 @@ fn in_other_words(error: Error, files: &[&Path]) -> Error {
         // Nobody waited, so nothing timed out.
         Error::Timeout {
             limit,
-            place,
+            context,
             holders,
             ..
-        } if limit.is_zero() => Error::Busy { place, holders },
+        } if limit.is_zero() => Error::Busy { context, holders },
         // A directory on the way to a document is missing. A store that is, is another matter.
         Error::Io {
             ref path,
@@ -98,7 +104,7 @@ pub fn missing(file: &Path) -> Failure {
     Error::NotFound(format!("there is no document {}", file.display())).into()
 }
 
-/// The name of a file as JSON has it.
+/// Returns the name of a file as JSON has it.
 pub fn name(file: &Path) -> Result<&str, Failure> {
     file.to_str().ok_or_else(|| {
         let problem = format!(

@@ -5,13 +5,12 @@ use std::process::ExitCode;
 use tenure::{Class, Mode};
 use tenure_files::Content;
 
-use super::desk::Desk;
+use super::open_documents::OpenDocuments;
 use super::{failure, read, text};
 use crate::cli::{DocRead, Global};
 use crate::context::Context;
-use crate::output;
-use crate::people::visible;
-use crate::report::{Failure, word};
+use crate::output::{self, word};
+use crate::report::Failure;
 
 /// Goes on until it is ended from outside, or nobody reads what it prints.
 pub fn follow(global: &Global, options: &DocRead) -> Result<ExitCode, Failure> {
@@ -22,15 +21,15 @@ pub fn follow(global: &Global, options: &DocRead) -> Result<ExitCode, Failure> {
         });
     };
     let context = Context::without_store()?;
-    let desk = Desk::open(global, &context, &options.access, &options.files)?;
+    let opened = OpenDocuments::open(global, &context, &options.access, &options.files)?;
     if let Some(text) = &options.create {
-        let wait = desk.wait(&[file], Mode::Write)?;
-        let made = read::make(&desk, &context, file, text, &wait);
+        let wait = opened.wait(&[file], Mode::Write)?;
+        let made = read::make(&opened, &context, file, text, &wait);
         wait.ended();
         made.map_err(|failure| failure::about(failure, &[file]))?;
     }
     let about = |error| failure::about(Failure::Error(error), &[file]);
-    let mut follow = desk.documents.follow(file).map_err(about)?;
+    let mut follow = opened.documents.follow(file).map_err(about)?;
     output::end_when_unread();
     let mut told_busy = false;
     loop {
@@ -39,17 +38,19 @@ pub fn follow(global: &Global, options: &DocRead) -> Result<ExitCode, Failure> {
                 told_busy = false;
                 match content {
                     Some(content) => show(&content, global.json)?,
-                    None => word(&visible(&format!(
+                    None => word(&format!(
                         "there is no document {}; waiting for one",
                         file.display()
-                    ))),
+                    )),
                 }
             }
             Ok(None) => {}
             // Someone works on it for longer than one waits; there will be news.
-            Err(error) if error.class() == Class::Busy && !options.access.patience.no_wait => {
+            Err(error)
+                if error.class() == Class::Busy && !options.access.wait_arguments.no_wait =>
+            {
                 if !told_busy {
-                    word(&visible(&error.to_string()));
+                    word(&error.to_string());
                 }
                 told_busy = true;
             }
@@ -68,9 +69,9 @@ fn show(content: &Content, json: bool) -> Result<(), Failure> {
         }),
     };
     match shown {
-        Ok(shown) => output::text(&shown),
+        Ok(shown) => output::exact(&shown),
         Err(Failure::Error(error)) => {
-            word(&visible(&error.to_string()));
+            word(&error.to_string());
             Ok(())
         }
         Err(failure) => Err(failure),

@@ -24,12 +24,12 @@ use tenure::{Error, Resource, Result};
 
 use crate::report::{Failure, Report};
 use crate::signals::{ENDING, is_ignored, set_default, unavailable};
-use crate::waiting::Telling;
+use crate::waiting::WaitReporter;
 
 /// How far the command is.
 enum Stage {
     /// Waiting, for this to begin with, and telling people so.
-    Waiting(Resource, Arc<Telling>),
+    Waiting(Resource, Arc<WaitReporter>),
     /// Its own command runs.
     Command(libc::pid_t),
     /// It must not be ended now; the signal that came meanwhile.
@@ -79,8 +79,8 @@ impl Interrupt {
     }
 
     /// From here on a signal ends the wait for this.
-    pub fn wait(&self, resource: Resource, telling: Arc<Telling>) {
-        *lock(&self.stage) = Stage::Waiting(resource, telling);
+    pub fn wait(&self, resource: Resource, reporter: Arc<WaitReporter>) {
+        *lock(&self.stage) = Stage::Waiting(resource, reporter);
     }
 
     /// From here on a signal waits for the end of what is done.
@@ -119,8 +119,8 @@ fn answer(stage: &Mutex<Stage>, signal: Arrived, report: Report) {
     // Locked to the end, so that no work begins and no command is reaped meanwhile.
     let mut stage = lock(stage);
     match &mut *stage {
-        Stage::Waiting(resource, telling) => {
-            telling.stop();
+        Stage::Waiting(resource, reporter) => {
+            reporter.stop();
             let resource = resource.clone();
             let failure = Failure::Error(Error::Interrupted { resource });
             report.failure(&failure);

@@ -2,11 +2,11 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `desk` | what every one of these commands begins with: settings, owner, wait |
+//! | `open_documents` | opens the documents of a command: settings, owner, wait |
 //! | `read`, `follow`, `write`, `update`, `clean` | the commands, one each |
 //! | `filter`, `pipe` | the command that a document is piped through |
 //! | `bundle` | several documents as one, for that command |
-//! | `tokens` | whether the locks around a write are still held |
+//! | `token_check` | checks that the locks around a write are still held |
 //! | `interrupt` | signals that ask for the end |
 //! | `failure`, `text` | what people are told; documents as they are printed |
 //!
@@ -15,15 +15,15 @@
 
 mod bundle;
 mod clean;
-mod desk;
 mod failure;
 mod filter;
 mod follow;
 mod interrupt;
+mod open_documents;
 mod pipe;
 mod read;
 mod text;
-mod tokens;
+mod token_check;
 mod update;
 mod write;
 

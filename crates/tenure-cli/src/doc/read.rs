@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use tenure::{Error, Mode};
 use tenure_files::{Content, Expect, Terms};
 
-use super::desk::{Desk, Wait};
-use super::tokens::Tokens;
+use super::open_documents::{OpenDocuments, Wait};
+use super::token_check::TokenCheck;
 use super::{failure, text};
 use crate::cli::{DocRead, Global};
 use crate::context::Context;
@@ -21,17 +21,17 @@ const MADE_MAX: usize = 1000;
 /// Reads them under their locks, and prints them after.
 pub fn read(global: &Global, options: &DocRead) -> Result<ExitCode, Failure> {
     let context = Context::without_store()?;
-    let desk = Desk::open(global, &context, &options.access, &options.files)?;
+    let opened = OpenDocuments::open(global, &context, &options.access, &options.files)?;
     let files: Vec<&Path> = options.files.iter().map(AsRef::as_ref).collect();
-    let wait = desk.wait(&files, Mode::Read)?;
-    let contents = all_of(&desk, &context, options, &files, &wait);
+    let wait = opened.wait(&files, Mode::Read)?;
+    let contents = all_of(&opened, &context, options, &files, &wait);
     wait.ended();
     let contents = contents.map_err(|failure| failure::about(failure, &files))?;
     let printed = match global.json {
         true => as_json(&files, &contents),
         false => as_text(&contents),
     };
-    output::text(&printed.map_err(|failure| failure::about(failure, &files))?)?;
+    output::exact(&printed.map_err(|failure| failure::about(failure, &files))?)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -60,21 +60,21 @@ fn as_text(contents: &[Content]) -> Result<String, Failure> {
     Ok(all)
 }
 
-/// All documents at one moment. Those that are missing are made first, if it is said with what.
+/// Returns all documents at one moment. Those that are missing are made first, if it is said with what.
 fn all_of(
-    desk: &Desk,
+    opened: &OpenDocuments,
     context: &Context,
     options: &DocRead,
     files: &[&Path],
     wait: &Wait<'_>,
 ) -> Result<Vec<Content>, Failure> {
     for _ in 0..MADE_MAX {
-        let found = desk.documents.read_all(files)?;
+        let found = opened.documents.read_all(files)?;
         let Some(at) = found.iter().position(Option::is_none) else {
             return Ok(found.into_iter().flatten().collect());
         };
         match &options.create {
-            Some(text) => make(desk, context, files[at], text, wait)?,
+            Some(text) => make(opened, context, files[at], text, wait)?,
             None => return Err(failure::missing(files[at])),
         }
     }
@@ -83,22 +83,21 @@ fn all_of(
 
 /// Makes a document, unless someone else did meanwhile.
 pub fn make(
-    desk: &Desk,
+    opened: &OpenDocuments,
     context: &Context,
     file: &Path,
     text: &str,
     wait: &Wait<'_>,
 ) -> Result<(), Failure> {
-    let tokens = Tokens::new(context, None)?;
+    let tokens = TokenCheck::new(context, None)?;
     let guard = wait.guard(&tokens);
     let terms = Terms {
         expect: Some(Expect::Absent),
-        fence: None,
-        existing: false,
         guard: Some(&guard),
+        ..Terms::default()
     };
     let texts = vec![text.to_owned()];
-    match desk.documents.edit(&[file], &terms, |_| Ok((texts, ()))) {
+    match opened.documents.edit(&[file], &terms, |_| Ok((texts, ()))) {
         Err(Error::OtherVersion { .. }) => Ok(()),
         made => Ok(made.map(drop)?),
     }

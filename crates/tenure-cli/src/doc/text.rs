@@ -7,9 +7,8 @@ use std::process::ExitCode;
 
 use tenure_files::{Content, Version};
 
-use crate::output;
-use crate::people::visible;
-use crate::report::{Failure, word};
+use crate::output::{self, word};
+use crate::report::Failure;
 
 /// `"version":"…","document":…`.
 pub fn fields(content: &Content) -> Result<String, Failure> {
@@ -33,7 +32,7 @@ pub fn list<'a>(documents: impl IntoIterator<Item = (&'a str, String)>) -> Strin
     )
 }
 
-/// The version of one, or of each of several, after a write.
+/// Returns the version of one, or of each of several, after a write.
 pub fn written(files: &[&str], versions: &[Version], json: bool) -> String {
     match versions {
         versions if !json => versions
@@ -53,7 +52,7 @@ pub fn written(files: &[&str], versions: &[Version], json: bool) -> String {
 /// Prints what was written. That it was is told even where nobody can be told the version: it must
 /// not be done again.
 pub fn tell_written(files: &[&Path], written: &str) -> Result<ExitCode, Failure> {
-    match output::text(written) {
+    match output::exact(written) {
         // A reader that went away did not want to know.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             Ok(ExitCode::SUCCESS)
@@ -61,7 +60,7 @@ pub fn tell_written(files: &[&Path], written: &str) -> Result<ExitCode, Failure>
         Err(failure) => {
             let names = files.iter().map(|file| file.display().to_string());
             let names = names.collect::<Vec<_>>().join(", ");
-            word(&visible(&format!("{names}: written; do not repeat it")));
+            word(&format!("{names}: written; do not repeat it"));
             Err(failure)
         }
         Ok(()) => Ok(ExitCode::SUCCESS),

@@ -4,21 +4,21 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use tenure::{Error, Mode};
-use tenure_files::{Content, Terms, check_json, laid_out_like};
+use tenure_files::{Content, Terms, check_json, laid_out};
 
-use super::desk::Desk;
 use super::filter::Filter;
-use super::tokens::{self, Tokens};
+use super::open_documents::OpenDocuments;
+use super::token_check::{self, TokenCheck};
 use super::{bundle, failure, text};
 use crate::cli::{DocUpdate, Global};
 use crate::report::Failure;
 
 /// Everything from reading to writing is one step for everyone else.
 pub fn update(global: &Global, options: &DocUpdate) -> Result<ExitCode, Failure> {
-    let context = tokens::context(global, &options.terms)?;
-    let desk = Desk::open(global, &context, &options.access, &options.files)?;
-    let desk = desk.durability(options.terms.durability());
-    let tokens = Tokens::new(&context, options.terms.token.as_ref())?;
+    let context = token_check::context(global, &options.terms)?;
+    let opened = OpenDocuments::open(global, &context, &options.access, &options.files)?;
+    let opened = opened.durability(options.terms.durability());
+    let tokens = TokenCheck::new(&context, options.terms.token.as_ref())?;
     let files: Vec<&Path> = options.files.iter().map(AsRef::as_ref).collect();
     let names = names(&files)?;
     if options.terms.expect.is_some() && files.len() > 1 {
@@ -27,14 +27,16 @@ pub fn update(global: &Global, options: &DocUpdate) -> Result<ExitCode, Failure>
             remedy: "read the others in the command itself, which gets them all".into(),
         });
     }
-    let wait = desk.wait(&files, Mode::Write)?;
+    let wait = opened.wait(&files, Mode::Write)?;
     let guard = wait.guard(&tokens);
+    let overridden = |document: &Path, last: &str| tokens.tell_overridden(document, last);
     let terms = Terms {
         // A slip of the finger leaves no lock file behind.
         existing: options.create.is_none(),
         expect: options.terms.expect,
         fence: tokens.fence(options.terms.rebind),
         guard: Some(&guard),
+        overridden: Some(&overridden),
     };
     let untouched = match &files[..] {
         [file] => format!("{} is", file.display()),
@@ -53,14 +55,14 @@ pub fn update(global: &Global, options: &DocUpdate) -> Result<ExitCode, Failure>
             _ => Ok((several(&filter, &names, &given, old)?, ())),
         }
     };
-    let updated = desk.documents.edit(&files, &terms, work);
+    let updated = opened.documents.edit(&files, &terms, work);
     wait.ended();
     let (versions, ()) = updated.map_err(|failure| failure::about(failure, &files))?;
     let written = text::written(&names, &versions, global.json);
     text::tell_written(&files, &written)
 }
 
-/// The names that the command gets, where it gets several documents.
+/// Returns the names that the command gets, where it gets several documents.
 fn names<'a>(files: &[&'a Path]) -> Result<Vec<&'a str>, Failure> {
     match files {
         [_] => Ok(Vec::new()),
@@ -75,7 +77,7 @@ fn old_path(files: &[&Path]) -> Option<std::path::PathBuf> {
     }
 }
 
-/// What the command gets: the documents that are there, strictly checked, or what stands for them.
+/// Returns what the command gets: the documents that are there, strictly checked, or what stands for them.
 fn given<'a>(
     old: &'a [Option<Content>],
     files: &[&Path],
@@ -89,12 +91,12 @@ fn given<'a>(
     old.iter().zip(files).map(one).collect()
 }
 
-/// A new document is as the command printed it, an old one keeps its looks.
+/// A new document is as the command printed it, an old one keeps its layout.
 fn one(filter: &Filter<'_>, given: &str, old: Option<&Content>) -> Result<String, Failure> {
     let printed = filter.run(given)?;
     check(filter, &printed)?;
     Ok(match old {
-        Some(old) => old.in_its_style(without_mark(&printed)),
+        Some(_) => laid_out(without_mark(&printed), old),
         None => printed,
     })
 }
@@ -114,11 +116,9 @@ fn several(
             "{program} printed JSON {problem}; the documents are untouched"
         ))
     })?;
-    let styled = texts.into_iter().zip(old).map(|(text, old)| match old {
-        Some(old) => old.in_its_style(&text),
-        None => laid_out_like(&printed, &text),
-    });
-    Ok(styled.collect())
+    let texts = texts.iter().zip(old);
+    let texts = texts.map(|(text, old)| laid_out(text, old.as_ref()));
+    Ok(texts.collect())
 }
 
 /// Before anything is done to it, so that the byte named is one that the command printed.

@@ -7,35 +7,38 @@ use std::process::ExitCode;
 use tenure::{Error, Mode};
 use tenure_files::{DOCUMENT_BYTES_MAX, Terms};
 
-use super::desk::Desk;
-use super::tokens::{self, Tokens};
+use super::open_documents::OpenDocuments;
+use super::token_check::{self, TokenCheck};
 use super::{failure, text};
 use crate::cli::{DocWrite, Global};
-use crate::report::{Failure, word};
+use crate::output::word;
+use crate::report::Failure;
 
 /// Standard input is read before the lock is taken: however slowly it comes, nobody waits for it.
 pub fn write(global: &Global, options: &DocWrite) -> Result<ExitCode, Failure> {
-    let context = tokens::context(global, &options.terms)?;
-    let desk = Desk::open(
+    let context = token_check::context(global, &options.terms)?;
+    let opened = OpenDocuments::open(
         global,
         &context,
         &options.access,
         std::slice::from_ref(&options.file),
     )?;
-    let desk = desk.durability(options.terms.durability());
-    let tokens = Tokens::new(&context, options.terms.token.as_ref())?;
+    let opened = opened.durability(options.terms.durability());
+    let tokens = TokenCheck::new(&context, options.terms.token.as_ref())?;
     let new = vec![from_input()?];
     let file = options.file.as_path();
-    let wait = desk.wait(&[file], Mode::Write)?;
+    let wait = opened.wait(&[file], Mode::Write)?;
     let guard = wait.guard(&tokens);
+    let overridden = |document: &Path, last: &str| tokens.tell_overridden(document, last);
     let terms = Terms {
         existing: false,
         expect: options.terms.expect,
         fence: tokens.fence(options.terms.rebind),
         guard: Some(&guard),
+        overridden: Some(&overridden),
     };
     // What is there is not looked at: it may be broken.
-    let written = desk.documents.edit(&[file], &terms, |_| Ok((new, ())));
+    let written = opened.documents.edit(&[file], &terms, |_| Ok((new, ())));
     wait.ended();
     let written = written.map_err(|failure| failure::about(failure, &[file]));
     let (versions, ()) = written?;

@@ -1,14 +1,15 @@
-//! What is looked at, one after the other.
+//! The checks, in order.
 
 use std::path::Path;
 
 use tenure::{Error, duration};
 
-use super::{Check, database, exclusion, leftovers, place};
+use super::{Check, database, exclusion, leftovers, storage};
 use crate::context::{Context, WAIT_DEFAULT};
+use crate::limit::Limit;
 use crate::runtime;
 
-/// All checks. The later ones need a store that can be opened.
+/// Returns all checks. The later ones need a store that can be opened.
 pub fn all(context: &Context) -> Vec<Check> {
     let mut checks = settings(context);
     match runtime::start() {
@@ -19,7 +20,8 @@ pub fn all(context: &Context) -> Vec<Check> {
 }
 
 async fn of_store(context: &Context, checks: &mut Vec<Check>) {
-    let opened = context.keeper(WAIT_DEFAULT).await;
+    // A server that is away is what is to be told, not what is to be waited for.
+    let opened = context.keeper_within(WAIT_DEFAULT, Limit::none()).await;
     let (scheme, path) = context.located.url.split_once(':').unwrap_or_default();
     let path = Path::new(path);
     let directory = match scheme {
@@ -29,8 +31,8 @@ async fn of_store(context: &Context, checks: &mut Vec<Check>) {
     };
     if let Some(directory) = directory {
         let trusted = context.settings(WAIT_DEFAULT).trust_flock;
-        checks.push(place::of_directory(directory));
-        checks.push(place::of_file_system(directory, trusted));
+        checks.push(storage::directory(directory));
+        checks.push(storage::file_system(directory, trusted));
     }
     if scheme == "sqlite" {
         checks.extend(database::all(path));
@@ -55,7 +57,7 @@ async fn of_store(context: &Context, checks: &mut Vec<Check>) {
     checks.push(slots(context));
 }
 
-/// Where slots are counted. Whoever uses none needs no place for them.
+/// Checks the store of the slots, which is only needed if slots are used.
 fn slots(context: &Context) -> Check {
     let detail = match context.slots_url() {
         Ok(url) => format!("counted in {url}, whatever the store"),
@@ -64,7 +66,7 @@ fn slots(context: &Context) -> Check {
     Check::good("slots", detail)
 }
 
-/// Where settings come from, and which files do not count.
+/// Reports the sources of settings, and the files that do not count.
 fn settings(context: &Context) -> Vec<Check> {
     let settings = context.settings(WAIT_DEFAULT);
     let source = match &context.located.config_path {

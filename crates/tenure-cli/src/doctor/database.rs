@@ -56,7 +56,7 @@ fn files(path: &Path) -> Vec<PathBuf> {
     [path.to_owned()].into_iter().chain(beside).collect()
 }
 
-/// What is wrong with a file, if anything is.
+/// Returns what is wrong with a file, if anything is.
 fn of_file(file: &Path, metadata: &fs::Metadata) -> Option<Check> {
     let (shown, mode) = (file.display(), metadata.mode() & 0o7777);
     if !metadata.is_file() {

@@ -1,7 +1,7 @@
 //! The proof: a child process holds a lock, and this one cannot have it until the child is killed, or
 //! lets go of it where a lease outlives its process.
 
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use tenure::{Error, Keeper, Mode, Options, Resource, Result, SessionOptions};
 use super::Check;
 use crate::cli::{Global, HOLD};
 use crate::context::{Context, WAIT_DEFAULT, owner};
+use crate::output;
 use crate::report::Failure;
 use crate::runtime;
 
@@ -67,7 +68,7 @@ async fn try_prove(keeper: &Keeper, url: &str, ending: Ending) -> Result<()> {
     }
     match ending {
         Ending::Death => holder.kill()?,
-        Ending::Release => holder.let_go(),
+        Ending::Release => holder.release(),
     }
     let options = Options {
         wait: Some(WAIT),
@@ -111,7 +112,7 @@ impl Holder {
     }
 
     /// Lets it release the lock and end.
-    fn let_go(&mut self) {
+    fn release(&mut self) {
         self.child.stdin = None;
     }
 
@@ -155,7 +156,7 @@ pub fn hold(global: &Global, resource: &Resource) -> Result<ExitCode, Failure> {
             ..Options::default()
         };
         let guard = session.acquire(resource, Mode::Write, &options).await?;
-        writeln!(io::stdout(), "{HELD}").map_err(Failure::output)?;
+        output::text(&format!("{HELD}\n"))?;
         io::copy(&mut io::stdin(), &mut io::sink()).map_err(Failure::output)?;
         guard.release().await.map_err(|failed| failed.source)?;
         Ok(ExitCode::SUCCESS)

@@ -4,10 +4,9 @@ mod checks;
 mod database;
 mod exclusion;
 mod leftovers;
-mod place;
+mod storage;
 
 use std::fmt::Write as _;
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use serde::Serialize;
@@ -16,6 +15,7 @@ use tenure::{Error, Examined};
 use crate::cli::Global;
 use crate::context::Context;
 use crate::exit;
+use crate::output;
 use crate::people::visible;
 use crate::report::Failure;
 pub use exclusion::hold;
@@ -64,7 +64,7 @@ impl From<Examined> for Check {
     }
 }
 
-/// What to do about an error met here. The usual advice sends to this very command, or names
+/// Returns what to do about an error met here. The usual advice sends to this very command, or names
 /// options it does not have.
 fn remedy(error: &Error) -> String {
     match error {
@@ -97,16 +97,10 @@ struct Diagnosis {
 /// Looks at everything, and exits with 1 if something is wrong.
 pub fn doctor(global: &Global) -> Result<ExitCode, Failure> {
     let diagnosis = diagnose(global);
-    let mut output = io::stdout();
-    let written = match global.json {
-        true => {
-            let document = serde_json::to_string(&diagnosis);
-            let document = document.expect("text and numbers are always serialisable");
-            writeln!(output, "{document}")
-        }
-        false => output.write_all(in_words(&diagnosis).as_bytes()),
-    };
-    written.map_err(Failure::output)?;
+    match global.json {
+        true => output::json(&diagnosis)?,
+        false => output::text(&in_words(&diagnosis))?,
+    }
     Ok(ExitCode::from(match diagnosis.problems {
         0 => exit::DONE,
         _ => exit::OTHER,

@@ -39,12 +39,16 @@ Standard input is checked, and put in place byte for byte. Prints the version.
 The document that is there may be broken: this repairs it.
 
 Inside `tenure run`, the tokens of its locks are checked; whoever lost a lock
-writes nothing. A document remembers the token of its last write with --token
-and refuses older ones. A token of another lock is a conflict until --rebind.
+writes nothing. So is --token: it must be the newest that its store granted, and
+where the store cannot be asked nothing is written. A document remembers the
+token of its last write with --token and refuses older ones. A token of another
+lock is a conflict until --rebind, which also mends a document that remembers a
+token that was never granted, and says what it overrides.
 
 Exit codes: 0 written; 65 standard input is not JSON; 66 there is no such
-directory; 75 busy or timed out; 76 it is at another version, or guarded by
-another lock; 77 fenced, or it may not be written; 79 the lock was lost.";
+directory, or the store never heard of the lock; 69 the store cannot be asked;
+75 busy or timed out; 76 it is at another version, or guarded by another lock;
+77 fenced, never granted, or it may not be written; 79 the lock was lost.";
 
 /// After the options of `doc update`.
 pub const DOC_UPDATE_LONG: &str = "\
@@ -66,10 +70,10 @@ here; the command prints the same names. All of them change, or none.
 Prints the version. See `tenure doc write --help` for tokens.
 
 Exit codes: 0 written; that of the command if it fails (128 + signal; 126 not
-executable, 127 not found); 65 it printed no JSON; 66 there is no such document;
-75 busy or timed out; 76 another version, or another lock; 77 fenced, or not
-allowed; 79 the lock was lost while the command ran; 130 interrupted while
-waiting.";
+executable, 127 not found); 65 it printed no JSON; 66 there is no such document,
+or lock; 69 the store cannot be asked; 75 busy or timed out; 76 another version,
+or another lock; 77 fenced, never granted, or not allowed; 79 the lock was lost
+while the command ran; 130 interrupted while waiting.";
 
 /// After the options of `doc clean`.
 pub const DOC_CLEAN_LONG: &str = "\
@@ -78,6 +82,7 @@ Examples:
   tenure doc clean --yes .        every document in this directory
 
 Shows what it will remove, and asks. Finishes transactions whose process died.
+Temporary files of Node programs, FILE.tmp.HEX, go once their lock is free.
 Never removes what a live writer uses, nor lock files, which stay for good.
 
 Exit codes: 0 removed, or nothing was left; 1 you did not agree; 2 there is no

@@ -19,7 +19,8 @@ someone took over meanwhile.
 
 Exit codes: 0 locked; 75 busy or timed out; 76 asked for in the wrong order,
 held by the run around it, or the key stands for another request; 78 the store
-keeps no leases; 130 interrupted while waiting.";
+keeps no leases; 79 a person broke it before it was taken; 130 interrupted while
+waiting.";
 
 /// After the options of `renew`.
 pub const RENEW_LONG: &str = "\
@@ -38,13 +39,16 @@ owner's, or it is bound to a run, which needs no renewal.";
 pub const RELEASE_LONG: &str = "\
 Examples:
   tenure release \"$lease\"
+  tenure release map:atlas/m3                     the one lease you have of it
   tenure release --owner agent:42 l1 l2
 
-All leases are tried, whatever becomes of one; the highest exit code wins.
+What is no id of a lease names a resource, of which the owner (--owner, else
+TENURE_OWNER, else user@host) has one lease. All are tried, whatever becomes of
+one; the highest exit code wins.
 
-Exit codes: 0 released; 66 there is no such lease; 77 it is over, it is another
-owner's, or it is bound to a run, which ends it (or a person does, with:
-tenure break LEASE --reason TEXT).";
+Exit codes: 0 released; 66 there is no such lease; 76 the owner has several of
+that resource; 77 it is over, it is another owner's, or it is bound to a run,
+which ends it (or a person does, with: tenure break LEASE --reason TEXT).";
 
 /// After the options of `upgrade`.
 pub const UPGRADE_LONG: &str = "\
@@ -75,8 +79,11 @@ Examples:
   tenure check deploy \"$token\" && ./publish
   tenure run x -- sh -c 'make && tenure check x \"$TENURE_TOKEN\" && make install'
 
-A token is good for as long as no later exclusive grant of the resource exists.
-Between the check and a write someone may still take over: where it counts, let
-what you write to compare tokens itself.
+A token is good while it is that of the newest exclusive grant of the resource,
+released or not. What was only ever shared has the token 0. Between the check
+and a write someone may still take over: where it counts, let what you write to
+compare tokens itself.
 
-Exit codes: 0 it is good; 77 it is fenced: someone else took over.";
+Exit codes: 0 it is good; 66 nobody ever locked the resource in this store; 69
+the store cannot be asked; 77 it is fenced, as someone else took over, or it was
+never granted.";

@@ -66,6 +66,6 @@ Exit codes:
   2    usage                        76   conflict: order, version, key
   65   bad input, corrupt data      77   not allowed: fenced, over, not yours
   66   not found                    78   bad configuration
-  69   store unreachable            79   the lock was lost while the command ran
+  69   store unreachable            79   the lock was lost, or broken
   70   internal                     126  command not executable
   130  interrupted while waiting    127  command not found";

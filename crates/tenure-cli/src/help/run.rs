@@ -25,7 +25,8 @@ TENURE_LEASE, TENURE_TOKEN (comma-separated) and TENURE_LEASES (JSON).
 SIGINT, SIGTERM, SIGHUP and SIGQUIT go to its process group. When it ends, the
 locks are released, whatever it left running. If `run` itself is killed, the
 locks stay until the command ends. If a person breaks the lock, the command
-gets SIGTERM, and SIGKILL five seconds later.
+gets SIGTERM, and SIGKILL five seconds later; if that happens before it was
+started, it never is.
 
 On postgres:// a lock is a lease of 30s (?lease_ttl=D in the URL), renewed while
 the command runs. If `run` is killed, so is the command, but not the processes
@@ -35,6 +36,7 @@ else can have the lock. The password in the URL is passed on to the command in
 TENURE_STORE, and shown nowhere.
 
 Exit codes: those of the command (128 + signal; 126 not executable, 127 not
-found); 75 busy or timed out (see -E); 76 asked for in the wrong order, or held
-by an outer run already; 79 the lock was lost and the command was stopped; 130
-interrupted while waiting.";
+found); 69 the store cannot be reached; 75 busy or timed out (see -E); 76 asked
+for in the wrong order, or held by an outer run already; 78 bad configuration;
+79 the lock was lost, or broken by a person: the command was stopped, or never
+started; 130 interrupted while waiting.";

@@ -9,8 +9,9 @@ use tenure::{Error, Keeper, Listing, Query, Resource, Result};
 
 use crate::cli::{self, Global, Slot};
 use crate::context::{Context, WAIT_DEFAULT};
+use crate::output::word;
 use crate::people::outlived;
-use crate::report::{Failure, word};
+use crate::report::Failure;
 use crate::{output, runtime};
 use table::View;
 
@@ -84,14 +85,14 @@ async fn print(keeper: &Keeper, listing: &Listing, options: &cli::Ls) -> Result<
     Ok(())
 }
 
-/// Whether what is asked for is in the store of the slots, which is the same whatever store is used
+/// Returns true if what is asked for is in the store of the slots, which is the same whatever store is used
 /// for locks.
 fn is_of_slots(prefix: &str) -> bool {
     let kind = prefix.split_once(':').map_or(prefix, |(kind, _)| kind);
     kind == Slot::KIND
 }
 
-/// The beginnings a prefix stands for, in order. Without a `:` it is that of a name, and a whole kind.
+/// Returns the beginnings a prefix stands for, in order. Without a `:` it is that of a name, and a whole kind.
 fn beginnings(prefix: &str) -> Vec<String> {
     if prefix == Slot::KIND {
         return vec![format!("{prefix}:")];
@@ -132,6 +133,7 @@ async fn list(keeper: &Keeper, options: &cli::Ls) -> Result<Listing> {
             owner: options.owner.clone(),
             limit: options.limit.map(|limit| limit - all.held.len()),
             after: after.take(),
+            held_only: false,
         };
         let page = keeper.list(&query).await?;
         all.held.extend(page.held);

@@ -29,14 +29,14 @@ impl View<'_> {
         }
         let mut text = table.text(width, &["COMMAND", "PURPOSE"]);
         for waiter in self.listing.waiting.iter().flatten() {
-            let line = waiting_line(waiter);
+            let line = visible(&waiting_line(waiter));
             text.push_str(&cut(&line, width.unwrap_or(usize::MAX)));
             text.push('\n');
         }
         text
     }
 
-    /// The usual columns, and those that have something to say here.
+    /// Returns the usual columns, and those that have something to say here.
     fn columns(&self) -> Vec<Column<'_>> {
         let host = this_host();
         let held = &self.listing.held;
@@ -80,7 +80,7 @@ fn state(lease: &Lease) -> &'static str {
     }
 }
 
-/// The process that holds it, and where. A lease of its own belongs to none.
+/// Returns the process that holds it, and where. A lease of its own belongs to none.
 fn pid(lease: &Lease, host: &str) -> String {
     match (lease.binding, lease.host == host) {
         (Binding::Lease, true) => "-".into(),
@@ -90,7 +90,7 @@ fn pid(lease: &Lease, host: &str) -> String {
     }
 }
 
-/// When its time is over: `in 14m 03s`, `3.0s ago`; nothing where it has no end.
+/// Returns when its time is over: `in 14m 03s`, `3.0s ago`; nothing where it has no end.
 fn ends(lease: &Lease) -> String {
     match lease.state {
         LeaseState::Revoking => "within 10s".into(),
@@ -114,7 +114,7 @@ fn waiting_line(waiter: &Waiting) -> String {
         let limit = duration::show(Duration::from_secs(limit.as_secs()));
         line.push_str(&format!(" of {limit}"));
     }
-    let reason = visible(&waiter.reason);
+    let reason = &waiter.reason;
     line.push_str(&format!(", place {}: {reason}", waiter.position));
     match &waiter.blocked_by[..] {
         [] => {}

@@ -84,7 +84,7 @@ impl Outers {
     }
 }
 
-/// What stands for the fields that the shortest form leaves out.
+/// Returns what stands for the fields that the shortest form leaves out.
 fn left_out() -> [(&'static str, Value); 11] {
     let long_ago = json!(Timestamp::from_millis(0));
     [

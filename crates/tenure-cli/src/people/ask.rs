@@ -1,15 +1,17 @@
 //! Questions to people. They are asked on standard error, so that standard output stays clean.
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, BufRead, IsTerminal};
 
-/// Whether there is someone to ask.
+use crate::output;
+
+/// Returns true if there is someone to ask.
 pub fn can_ask() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
 /// Asks. Anything but a plain yes is no.
 pub fn agreed(question: &str) -> io::Result<bool> {
-    write!(io::stderr(), "{question}")?;
+    output::tell(question);
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
     Ok(answer.trim().eq_ignore_ascii_case("yes"))

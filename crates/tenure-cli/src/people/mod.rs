@@ -11,9 +11,9 @@ use tenure::{Binding, Keeper, Lease, LeaseId, LeaseState, clock, duration};
 use crate::cli::Slot;
 pub use ask::{agreed, can_ask};
 pub use record::{ago, record};
-pub use text::{columns, cut, visible};
+pub use text::{columns, cut, visible, visible_lines};
 
-/// The name of this machine.
+/// Returns the name of this machine.
 pub fn this_host() -> String {
     rustix::system::uname()
         .nodename()
@@ -21,7 +21,7 @@ pub fn this_host() -> String {
         .into_owned()
 }
 
-/// How long a lease has been held.
+/// Returns how long a lease has been held.
 pub fn age(lease: &Lease) -> Duration {
     clock::now().since(lease.acquired_at)
 }
@@ -29,7 +29,7 @@ pub fn age(lease: &Lease) -> Duration {
 /// What is said of a lease in [`outlived`].
 pub const OUTLIVED: &str = "(run is gone; its command goes on)";
 
-/// The leases whose process is gone although they are still held: `run` was killed and its
+/// Returns the leases whose process is gone although they are still held: `run` was killed and its
 /// command, which inherited the lock, goes on. A lease of `tenure lock` belongs to no process.
 ///
 /// A `run` that just ended is gone too, and so is its lease. So each of them is looked up
@@ -39,18 +39,21 @@ pub async fn outlived(keeper: &Keeper, leases: &[Lease]) -> Vec<LeaseId> {
     for lease in leases.iter().filter(|lease| process_is_gone(lease)) {
         // Where it cannot be looked up, nothing is said.
         let held = keeper.holders(&lease.resource).await.unwrap_or_default();
-        if held.iter().any(|held| held.lease == lease.lease) {
+        let mut held = held.iter().filter(|held| held.lease == lease.lease);
+        if held.any(|held| !held.foreign_pid) {
             outlived.push(lease.lease.clone());
         }
     }
     outlived
 }
 
-/// Whether the process that holds the lease is gone.
+/// Returns true if the process that holds the lease is gone.
 ///
-/// Only for people. A process id proves nothing, since it may be in use again.
+/// Only for people. A process id proves nothing, since it may be in use again; and in another PID
+/// namespace it is the id of another process or of none. Whether it is of another one is known of
+/// leases that were listed.
 pub fn process_is_gone(lease: &Lease) -> bool {
-    if lease.binding == Binding::Lease {
+    if lease.binding == Binding::Lease || lease.foreign_pid {
         return false;
     }
     let pid = i32::try_from(lease.pid)
@@ -69,6 +72,9 @@ pub fn process_is_gone(lease: &Lease) -> bool {
 pub fn held_by(lease: &Lease, outlived: &[LeaseId]) -> String {
     let host = visible(&lease.host);
     let by = match lease.binding {
+        Binding::Session if lease.foreign_pid => {
+            format!("pid {} in a PID namespace of its own on {host}", lease.pid)
+        }
         Binding::Session => format!("pid {} on {host}", lease.pid),
         // The process that took it is gone as a rule; its number would only mislead.
         Binding::Lease => format!("lease {}, taken on {host}", lease.lease),
@@ -106,7 +112,7 @@ fn standing(lease: &Lease) -> String {
     }
 }
 
-/// When a lease ends.
+/// Returns when a lease ends.
 pub fn ends(lease: &Lease) -> String {
     let now = clock::now();
     match (lease.state, lease.expires_at) {
@@ -129,7 +135,7 @@ pub mod tests {
     use super::*;
     use tenure::{Mode, Options, Owner, Resource, SessionId, SessionOptions, Timestamp, Token};
 
-    /// A lease of someone else, taken 185 s ago by a process that never existed.
+    /// Returns a lease of someone else, taken 185 s ago by a process that never existed.
     pub fn lease(resource: &str) -> Lease {
         let now = clock::now();
         Lease {
@@ -149,6 +155,7 @@ pub mod tests {
             command: "cargo test".into(),
             purpose: Some("nightly".into()),
             metadata: None,
+            foreign_pid: false,
         }
     }
 

@@ -1,4 +1,4 @@
-//! The full record of a lease, for whoever is about to break it.
+//! The full record of a lease, for a person who is about to break it.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use tenure::{Lease, Timestamp, clock, duration};
 
 use super::text::visible;
 
-/// Every field of a lease on a line of its own, with the names that JSON has, so that none is
+/// Returns every field of a lease on a line of its own, with the names that JSON has, so that none is
 /// ever left out.
 pub fn record(lease: &Lease) -> String {
     let fields = serde_json::to_value(lease).unwrap_or_default();
@@ -57,7 +57,12 @@ mod tests {
             let line = text.lines().find(|line| line.trim().starts_with(name));
             assert!(line.is_some(), "{name} is not in {text}");
         }
-        for part in ["(3m 05s ago)", "never: it is bound", "{\"a\":1}", "a?[2Jb"] {
+        for part in [
+            "(3m 05s ago)",
+            "never: it is bound",
+            "{\"a\":1}",
+            "a\\u{1b}[2Jb",
+        ] {
             assert!(text.contains(part), "{part} is not in {text}");
         }
     }

@@ -1,18 +1,30 @@
 //! Text on a terminal: safe to show, as wide as it is, cut to fit.
 
-/// Makes text from others safe to show: nothing in it moves the cursor or turns the
-/// direction of writing.
+/// Makes text from others safe to show, in one line: what moves the cursor, turns the direction of
+/// writing or cannot be seen is escaped.
 pub fn visible(text: &str) -> String {
     let hidden = |c: char| {
         c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+            || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}' | '\u{feff}')
     };
-    text.chars()
-        .map(|c| if hidden(c) { '?' } else { c })
-        .collect()
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match hidden(c) {
+            true => shown.extend(c.escape_default()),
+            false => shown.push(c),
+        }
+    }
+    shown
 }
 
-/// How many columns a character takes on a terminal; East Asian ones and emoji take two.
+/// The same for several lines: newlines are kept.
+pub fn visible_lines(text: &str) -> String {
+    let lines: Vec<String> = text.split('\n').map(visible).collect();
+    lines.join("\n")
+}
+
+/// Returns how many columns a character takes on a terminal; East Asian ones and emoji take two.
 fn columns_of(c: char) -> usize {
     let wide = matches!(c, '\u{1100}'..='\u{115f}' | '\u{2e80}'..='\u{a4cf}' | '\u{ac00}'..='\u{d7a3}'
         | '\u{f900}'..='\u{faff}' | '\u{fe30}'..='\u{fe6f}' | '\u{ff00}'..='\u{ff60}'
@@ -20,7 +32,7 @@ fn columns_of(c: char) -> usize {
     if wide { 2 } else { 1 }
 }
 
-/// How many columns a text takes.
+/// Returns how many columns a text takes.
 pub fn columns(text: &str) -> usize {
     text.chars().map(columns_of).sum()
 }
@@ -51,7 +63,10 @@ mod tests {
 
     #[test]
     fn text_from_others_cannot_steer_the_terminal() {
-        assert_eq!(visible("a\u{1b}[2J\u{202e}b\n"), "a?[2J?b?");
+        let hostile = "a\u{1b}[2J\u{202e}b\u{9b}\n";
+        assert_eq!(visible(hostile), "a\\u{1b}[2J\\u{202e}b\\u{9b}\\n");
+        assert_eq!(visible(&visible(hostile)), visible(hostile));
+        assert_eq!(visible_lines("a\r\nü\n"), "a\\r\nü\n");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Someone is in the way: who, in full.
+//! Names the holders of a lock that is busy.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::people::{ends, held_by, process_is_gone};
 /// More holders than this are counted, not named.
 const HOLDERS_SHOWN_MAX: usize = 5;
 
-/// Names every holder in full where someone is in the way.
+/// Names every holder in full if the lock is busy.
 pub fn message(error: &Error) -> String {
     let [first, rest @ ..] = error.holders() else {
         return error.to_string();
@@ -57,16 +57,20 @@ pub fn message(error: &Error) -> String {
 }
 
 fn is_advisory(error: &Error) -> bool {
-    let (Error::Busy { place, .. } | Error::Timeout { place, .. }) = error else {
+    let (Error::Busy { context, .. } | Error::Timeout { context, .. }) = error else {
         return false;
     };
-    place.location.starts_with("advisory lock ")
+    context.location.starts_with("advisory lock ")
 }
 
-/// The holders whose `run` is gone while the lease is still held, which is looked up anew: a
+/// Returns the holders whose `run` is gone while the lease is still held, which is looked up anew: a
 /// `run` that ended since the error arose is gone as well.
 fn outlived(error: &Error) -> Vec<LeaseId> {
-    let (Error::Busy { place, holders } | Error::Timeout { place, holders, .. }) = error else {
+    let (Error::Busy { context, holders }
+    | Error::Timeout {
+        context, holders, ..
+    }) = error
+    else {
         return Vec::new();
     };
     if !holders.iter().any(process_is_gone) {
@@ -77,13 +81,13 @@ fn outlived(error: &Error) -> Vec<LeaseId> {
         trust_flock: true,
         ..Settings::default()
     };
-    let keeper = blocking::Keeper::open_with(&place.store, settings);
-    let held = keeper.and_then(|keeper| keeper.holders(&place.resource));
+    let keeper = blocking::Keeper::open_with(&context.store, settings);
+    let held = keeper.and_then(|keeper| keeper.holders(&context.resource));
     // Where it cannot be looked up, nothing is said.
     let held = held.unwrap_or_default();
-    let gone = holders.iter().filter(|lease| process_is_gone(lease));
-    gone.map(|lease| lease.lease.clone())
-        .filter(|gone| held.iter().any(|held| held.lease == *gone))
+    let held = held.into_iter().filter(process_is_gone);
+    held.map(|lease| lease.lease)
+        .filter(|gone| holders.iter().any(|holder| holder.lease == *gone))
         .collect()
 }
 
@@ -91,18 +95,18 @@ fn outlived(error: &Error) -> Vec<LeaseId> {
 pub mod tests {
     use super::*;
     use crate::people::tests::lease;
-    use tenure::{Mode, Place, Resource};
+    use tenure::{LockContext, Mode, Resource};
 
     /// Held by so many.
     pub fn busy(holders: usize) -> Error {
-        let place = Place {
+        let lock_context = LockContext {
             resource: Resource::parse("x").unwrap(),
             mode: Mode::Write,
             store: "file:/s".into(),
             location: "/s/x".into(),
         };
         Error::Busy {
-            place: Box::new(place),
+            context: Box::new(lock_context),
             holders: vec![lease("x"); holders],
         }
     }

@@ -2,19 +2,19 @@
 
 mod busy;
 
-use std::io::{self, Write};
+use std::io;
 use std::process::ExitCode;
 
 use serde::Serialize;
 use tenure::{Error, Lease, Resource};
 
 use crate::exit;
-use crate::people::visible;
+use crate::output;
 
 /// Why a command did not do what it should.
 #[derive(Debug)]
 pub enum Failure {
-    /// The keeper or a store said so.
+    /// The error of a keeper or a store.
     Error(Error),
     /// The same, but not all of it as usual.
     Adjusted {
@@ -64,7 +64,7 @@ impl Failure {
         Failure::Output(error)
     }
 
-    /// The exit code.
+    /// Returns the exit code.
     pub fn code(&self) -> u8 {
         match self {
             Failure::Error(error) => exit::code(error.class()),
@@ -81,7 +81,7 @@ impl Failure {
         }
     }
 
-    /// The error as JSON shows it.
+    /// Returns the error as JSON shows it.
     pub fn body(&self) -> Body<'_> {
         let (kind, message, error, remedy) = match self {
             Failure::Error(error) => {
@@ -125,7 +125,12 @@ impl Failure {
         }
     }
 
-    /// The message for people, one or a few lines, without the remedy.
+    fn document(&self) -> Document<'_> {
+        let error = self.body();
+        Document { error }
+    }
+
+    /// Returns the message for people, one or a few lines, without the remedy.
     fn message(&self) -> String {
         match self {
             Failure::Error(error) | Failure::Adjusted { error, .. } => busy::message(error),
@@ -150,7 +155,7 @@ pub struct Body<'a> {
     remedy: String,
 }
 
-/// Where failures go and in which form.
+/// The form in which failures are shown, and where.
 #[derive(Debug, Clone, Copy)]
 pub struct Report {
     json: bool,
@@ -169,7 +174,8 @@ impl Report {
             matches!(failure, Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe);
         if !broken_pipe {
             if self.json {
-                print_json(&mut io::stdout(), failure.body());
+                // There is nowhere left to say that this failed.
+                let _ = output::json(&failure.document());
             } else {
                 self.say(failure);
             }
@@ -181,7 +187,7 @@ impl Report {
     /// output belongs to the command.
     pub fn late_failure(self, failure: &Failure) {
         if self.json {
-            print_json(&mut io::stderr(), failure.body());
+            output::tell_json(&failure.document());
         } else {
             self.say(failure);
         }
@@ -190,48 +196,29 @@ impl Report {
     /// Tells people about a failure.
     pub fn say(self, failure: &Failure) {
         let (message, remedy) = (failure.message(), failure.body().remedy);
-        // Names of files can hold anything, a terminal must not obey it.
-        let text = visible_lines(&format!("tenure: {message}\n  {remedy}"));
-        let _ = writeln!(io::stderr(), "{text}");
+        output::tell(&format!("tenure: {message}\n  {remedy}\n"));
     }
 
     /// Shows a usage error as JSON and says how to exit.
     pub fn usage(self, message: &str, remedy: String) -> ExitCode {
-        let body = Body {
+        let error = Body {
             kind: "usage",
             message: message.to_owned(),
             resource: None,
             holders: &[],
             remedy,
         };
-        print_json(&mut io::stdout(), body);
+        let _ = output::json(&Document { error });
         ExitCode::from(exit::USAGE)
     }
 }
 
-fn print_json(output: &mut dyn Write, error: Body<'_>) {
-    let document = serde_json::to_string(&Document { error });
-    let document = document.expect("text, numbers and JSON values are always serialisable");
-    // There is nowhere left to say that this failed.
-    let _ = writeln!(output, "{document}");
-}
-
-fn visible_lines(text: &str) -> String {
-    let lines: Vec<String> = text.split('\n').map(visible).collect();
-    lines.join("\n")
-}
-
-/// What clap has to say: its first paragraph, without tips and usage.
+/// Returns what clap has to say: its first paragraph, without tips and usage.
 pub fn usage_message(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     let message = text.split("\n\n").next().unwrap_or(text);
     message.trim().to_owned()
-}
-
-/// A word to people that is no failure.
-pub fn word(text: &str) {
-    let _ = writeln!(io::stderr(), "tenure: {text}");
 }
 
 #[cfg(test)]
@@ -243,10 +230,7 @@ mod tests {
     #[test]
     fn the_error_document_has_all_its_fields() {
         let failure = Failure::from(busy(1));
-        let document = serde_json::to_value(Document {
-            error: failure.body(),
-        })
-        .unwrap();
+        let document = serde_json::to_value(failure.document()).unwrap();
         let error = document["error"].as_object().unwrap();
         let names: Vec<_> = error.keys().map(String::as_str).collect();
         assert_eq!(names, ["kind", "message", "resource", "holders", "remedy"]);

@@ -12,7 +12,7 @@ use rustix::io::FdFlags;
 use rustix::process::{self, Pid, Signal, WaitOptions, WaitStatus};
 use tenure::{Error, Guard};
 
-use super::ending::{Ends, Order};
+use super::ending::{EndWatch, Order};
 use super::job_control::Terminal;
 use crate::exit;
 use crate::report::Failure;
@@ -31,7 +31,7 @@ pub struct Launch<'a> {
 }
 
 impl Launch<'_> {
-    /// Whether the kernel kills the command when we die: nothing else would end it before
+    /// Returns true if the kernel kills the command when we die: nothing else would end it before
     /// its lock is somebody else's, where a lease runs out by itself.
     fn dies_with_us(&self) -> bool {
         let runs_out = |guard: &Guard| guard.expires_in().is_some();
@@ -39,7 +39,7 @@ impl Launch<'_> {
     }
 }
 
-/// How the command ended.
+/// The end of the command.
 #[derive(Debug, Clone, Copy)]
 pub struct Ended {
     /// The exit code to pass on.
@@ -90,7 +90,7 @@ impl Child {
     pub async fn supervise(
         &mut self,
         signals: &mut Signals,
-        mut ending: impl Ends,
+        mut ending: impl EndWatch,
         on_loss: impl Fn(Error),
     ) -> Ended {
         loop {
@@ -99,9 +99,9 @@ impl Child {
                 biased;
                 event = signals.next() => match event {
                     Event::Child => match self.look(lost) {
-                        Look::Running => {}
-                        Look::Stopped(by) => self.terminal.command_stopped(by),
-                        Look::Ended(status) => return self.ended(status, lost),
+                        ChildStatus::Running => {}
+                        ChildStatus::Stopped(by) => self.terminal.command_stopped(by),
+                        ChildStatus::Ended(status) => return self.ended(status, lost),
                     },
                     Event::End(number) => {
                         self.signal_group(number);
@@ -126,7 +126,7 @@ impl Child {
         }
     }
 
-    /// Ends this process as the command ended, if that was by the keyboard.
+    /// EndWatch this process as the command ended, if that was by the keyboard.
     pub fn follow(&self, ended: Ended) {
         if let Some((number, had_terminal)) = ended.keyboard {
             self.terminal.die_of(number, had_terminal);
@@ -150,20 +150,20 @@ impl Child {
         unsafe { libc::kill(-self.pid.as_raw_nonzero().get(), number) };
     }
 
-    /// Looks what became of the command, and reaps it if it ended.
-    fn look(&self, lock_is_lost: bool) -> Look {
+    /// Returns the state of the command, and reaps it if it ended.
+    fn look(&self, lock_is_lost: bool) -> ChildStatus {
         if lock_is_lost && self.has_ended() {
             // Before it is reaped, so that the group is certainly its own. Nobody of it may go on.
             self.signal_group(libc::SIGKILL);
         }
         let options = WaitOptions::NOHANG | WaitOptions::UNTRACED;
         let Ok(Some((_, status))) = process::waitpid(Some(self.pid), options) else {
-            return Look::Running;
+            return ChildStatus::Running;
         };
         if status.stopped() {
-            return Look::Stopped(status.stopping_signal().unwrap_or(libc::SIGSTOP));
+            return ChildStatus::Stopped(status.stopping_signal().unwrap_or(libc::SIGSTOP));
         }
-        Look::Ended(status)
+        ChildStatus::Ended(status)
     }
 
     fn has_ended(&self) -> bool {
@@ -173,7 +173,7 @@ impl Child {
     }
 }
 
-enum Look {
+enum ChildStatus {
     Running,
     Stopped(libc::c_int),
     Ended(WaitStatus),

@@ -1,4 +1,4 @@
-//! How the command is made to end when its lock cannot be relied on any more.
+//! Ends the command when its lock cannot be relied on any more.
 //!
 //! | what happened | SIGTERM | SIGKILL |
 //! |---|---|---|
@@ -6,42 +6,42 @@
 //! | its lease could not be renewed for two thirds of its time | at once | at five sixths |
 //! | both passed unseen, while this process was stopped or the machine slept | | at once |
 //!
-//! Until five sixths of its time nobody else can have been granted the lock. Once begun the end is seen
-//! through, even if the lease can be renewed after all: half a command is of use to nobody.
+//! Until five sixths of its time nobody else can have been granted the lock. Once begun, the end is
+//! completed even if the lease can be renewed after all: half a command is of no use.
 
 use std::future::{Future, pending, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use tenure::{Doubt, Error, Guard, GuardState, Place, duration};
+use tenure::{Doubt, Error, Guard, GuardState, LockContext, duration};
 use tokio::time::{Instant, sleep_until};
 
-/// How long the command has to end by itself once its lock is lost.
+/// The time the command has to end by itself once its lock is lost.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// What must happen to the command now, and why.
 #[derive(Debug)]
 pub enum Order {
-    /// It is told to end.
+    /// The command gets SIGTERM.
     Stop(Error),
-    /// It is ended.
+    /// The command gets SIGKILL.
     Kill(Error),
 }
 
-/// What knows when a command must end because its lock cannot be relied on.
-pub trait Ends {
-    /// Whether the command was told to end.
+/// Watches for the moment a command must end because its lock cannot be relied on.
+pub trait EndWatch {
+    /// Returns true if the command was told to end.
     fn has_begun(&self) -> bool;
 
-    /// Waits until something must happen to the command. Dropped, nothing is missed.
+    /// Waits until something must happen to the command. Dropping the future loses nothing.
     fn next(&mut self) -> impl Future<Output = Order>;
 }
 
-/// Which of the locks it was, and what is wrong with it.
+/// Resolves to the index of the first lock with a problem, and the problem.
 type First<'a, T> = Pin<Box<dyn Future<Output = (usize, T)> + 'a>>;
 
-/// Listens to the locks of a command.
+/// Watches the locks of a command.
 pub struct Ending<'a> {
     guards: &'a [Guard],
     state: State<'a>,
@@ -50,12 +50,12 @@ pub struct Ending<'a> {
 enum State<'a> {
     /// All is well.
     Held(First<'a, Doubt>),
-    /// It was told to end, for this reason, and is killed then.
+    /// The command was told to end for this reason, and is killed at `kill_at`.
     Stopping {
         kill_at: Instant,
-        place: Box<Place>,
+        context: Box<LockContext>,
         reason: String,
-        /// None once one was heard of that leaves the timer as it is.
+        /// `None` once a loss was seen that leaves the timer as it is.
         losses: Option<First<'a, Error>>,
     },
     /// Nothing is left to be done.
@@ -63,7 +63,7 @@ enum State<'a> {
 }
 
 impl<'a> Ending<'a> {
-    /// Begins to listen.
+    /// Starts to watch.
     pub fn of(guards: &'a [Guard]) -> Self {
         let doubts = first(guards, |guard| Box::pin(guard.in_doubt()));
         let state = State::Held(doubts);
@@ -79,7 +79,7 @@ impl<'a> Ending<'a> {
         };
         self.state = State::Stopping {
             kill_at: Instant::now() + left,
-            place: doubt.place.clone(),
+            context: doubt.context.clone(),
             reason: reason.clone(),
             losses: Some(first(self.guards, |guard| Box::pin(guard.lost()))),
         };
@@ -90,15 +90,17 @@ impl<'a> Ending<'a> {
         let reason =
             format!("{reason}; the command was told to end (SIGTERM), and is killed in {left}");
         Order::Stop(Error::Lost {
-            place: doubt.place,
+            context: doubt.context,
             reason,
         })
     }
 
     fn kill(&mut self) -> Order {
         match std::mem::replace(&mut self.state, State::Killed) {
-            State::Stopping { place, reason, .. } => Order::Kill(Error::Lost {
-                place,
+            State::Stopping {
+                context, reason, ..
+            } => Order::Kill(Error::Lost {
+                context,
                 reason: format!("{reason}; the command was killed (SIGKILL)"),
             }),
             _ => Order::Kill(Error::Internal("a command was killed for no reason".into())),
@@ -106,7 +108,7 @@ impl<'a> Ending<'a> {
     }
 }
 
-impl Ends for Ending<'_> {
+impl EndWatch for Ending<'_> {
     fn has_begun(&self) -> bool {
         !matches!(self.state, State::Held(_))
     }
@@ -132,7 +134,7 @@ impl Ends for Ending<'_> {
     }
 }
 
-/// Waits until a lease is over that ends by itself.
+/// Waits until a lease that ends by itself is over.
 async fn over(guards: &[Guard], losses: &mut Option<First<'_, Error>>) {
     let Some(first) = losses else {
         return pending().await;
@@ -146,7 +148,7 @@ async fn over(guards: &[Guard], losses: &mut Option<First<'_, Error>>) {
     }
 }
 
-/// The first of the locks that something is heard of.
+/// Returns a future of the first lock that `listen` resolves for.
 fn first<'a, T: 'a>(
     guards: &'a [Guard],
     listen: impl Fn(&'a Guard) -> Pin<Box<dyn Future<Output = T> + 'a>>,

@@ -11,7 +11,7 @@ use crate::nesting::{Ancestors, Outer, Outers};
 pub struct Under<'a> {
     /// The store that it uses by default.
     pub store: &'a str,
-    /// On whose behalf.
+    /// The owner.
     pub owner: &'a Owner,
     /// The slot.
     pub slot: &'a Taken,
@@ -23,7 +23,7 @@ pub struct Under<'a> {
     pub ancestors: &'a Ancestors,
 }
 
-/// The variables for the command. Resources, leases and tokens stand in the same order: the slot,
+/// Returns the variables for the command. Resources, leases and tokens stand in the same order: the slot,
 /// then the locks as they are taken.
 pub fn of_command(under: &Under<'_>) -> Vec<(&'static str, OsString)> {
     let (slot, locks) = (under.slot.own(), under.locks.own());
@@ -51,7 +51,7 @@ pub fn of_command(under: &Under<'_>) -> Vec<(&'static str, OsString)> {
         ("TENURE_TOKEN", list(&|lease| lease.token.to_string())),
         ("TENURE_LEASES", Outers { leases }.to_json().into()),
     ];
-    // Where nothing was taken, the session of the outer run stands.
+    // If nothing was taken, the session of the outer run stays.
     let sessions = [&under.locks.session, &under.slot.session];
     let session: Option<&Session> = sessions.into_iter().flatten().next();
     variables.extend(session.map(|session| ("TENURE_SESSION", session.id().as_str().into())));

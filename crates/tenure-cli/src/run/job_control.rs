@@ -21,25 +21,26 @@ use std::ptr;
 
 use rustix::process::{Pid, Signal};
 
-use crate::signals::{restore, set_default, stop_self};
+use crate::signals::{own_group, restore, set_default, stop_self};
 
 /// The terminal of this process and of the command, if there is one.
 #[derive(Debug)]
 pub struct Terminal {
     tty: Option<File>,
-    own: Pid,
+    /// None where it has no number in this PID namespace.
+    own: Option<Pid>,
     command: Pid,
     lent: bool,
 }
 
 impl Terminal {
-    /// The controlling terminal, whatever standard input and output are.
+    /// Returns the controlling terminal, whatever standard input and output are.
     pub fn for_command(command: Pid) -> Self {
         let mut options = OpenOptions::new();
         options.read(true).write(true).custom_flags(libc::O_NOCTTY);
         Self {
             tty: options.open("/dev/tty").ok(),
-            own: rustix::process::getpgrp(),
+            own: own_group(),
             command,
             lent: false,
         }
@@ -82,8 +83,11 @@ impl Terminal {
     pub fn take_back(&mut self) {
         let tty = self.tty.as_ref();
         let holder = tty.and_then(|tty| rustix::termios::tcgetpgrp(tty).ok());
-        if self.lent && holder == Some(self.command) {
-            self.set_foreground(self.own);
+        if self.lent
+            && holder == Some(self.command)
+            && let Some(own) = self.own
+        {
+            self.set_foreground(own);
         }
         self.lent = false;
     }
@@ -99,7 +103,7 @@ impl Terminal {
         unsafe { libc::kill(if had_terminal { 0 } else { libc::getpid() }, number) };
     }
 
-    /// Whether the command has the terminal.
+    /// Returns true if the command has the terminal.
     pub fn is_lent(&self) -> bool {
         self.lent
     }
@@ -114,14 +118,15 @@ impl Terminal {
             while rustix::termios::tcdrain(tty) == Err(rustix::io::Errno::INTR) {}
         }
         if !self.in_foreground() {
-            // Whoever started us has us ignore what the kernel stops with.
+            // The parent set us to ignore the signal that the kernel stops with.
             stop_group(signal);
         }
     }
 
     fn in_foreground(&self) -> bool {
-        let foreground = |tty: &File| rustix::termios::tcgetpgrp(tty) == Ok(self.own);
-        self.tty.as_ref().is_some_and(foreground)
+        let foreground = |tty: &File| rustix::termios::tcgetpgrp(tty).ok();
+        let foreground = self.tty.as_ref().and_then(foreground);
+        foreground.is_some() && foreground == self.own
     }
 
     /// Blocks SIGTTOU meanwhile: a process in the background is stopped for trying otherwise.

@@ -21,28 +21,28 @@ mod taken;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use tenure::request::command_line;
 use tenure::{Class, Error, Guard, Keeper, LockSet, Options, Owner, SessionOptions};
 use tokio::time::timeout;
 
 use crate::cli::{self, Global};
 use crate::context::{Context, owner};
+use crate::limit::Limit;
 use crate::nesting::{self, Ancestors, Outer, Outers, Plan};
 use crate::opening::opened;
-use crate::report::{Failure, Report, word};
+use crate::output::word;
+use crate::report::{Failure, Report};
 use crate::signals::Signals;
 use crate::{exit, runtime};
 pub use child::{Child, Launch, die_with_parent};
 use ending::Ending;
-pub use ending::{Ends, Order};
+pub use ending::{EndWatch, Order};
 use environment::Under;
-pub use taken::Limit;
-use taken::{Asked, Taken};
+use taken::{RunRequest, Taken};
 
-/// How long `run` waits unless something says otherwise.
+/// The default wait of `run`.
 const WAIT_DEFAULT: Duration = Duration::from_secs(600);
 
-/// How long the release of a lock takes at most that was lost already.
+/// The longest time the release of a lost lock may take.
 const RELEASE_MAX: Duration = Duration::from_secs(1);
 
 /// Runs a command under locks.
@@ -53,9 +53,9 @@ pub fn run(global: &Global, options: cli::Run, report: Report) -> Result<ExitCod
 
 /// The stores that are needed, open.
 struct Stores {
-    /// Of the locks. Not needed for a slot alone.
+    /// The store of the locks; `None` if only a slot is taken.
     locks: Option<Keeper>,
-    /// Of the slots.
+    /// The store of the slots.
     slots: Option<Keeper>,
 }
 
@@ -72,9 +72,9 @@ impl Stores {
             slots: None,
         };
         if !options.resources.is_empty() || outers.has_locks() {
-            let opening = context.keeper_within(WAIT_DEFAULT, limit.left());
+            let opening = context.keeper_within(WAIT_DEFAULT, limit);
             let first = options.resources.first().map(|wanted| &wanted.resource);
-            stores.locks = Some(opened(opening, &context.shown(), first, signals).await?);
+            stores.locks = Some(opened(opening, first, signals).await?);
         }
         if options.slot.is_some() {
             stores.slots = Some(context.slots(WAIT_DEFAULT).await?);
@@ -90,22 +90,20 @@ async fn under_locks(
 ) -> Result<ExitCode, Failure> {
     let mut signals = Signals::listen()?;
     let outers = nesting::outers()?;
-    let limit = Limit::new(match options.no_wait {
-        true => Duration::ZERO,
-        false => options.wait.unwrap_or(context.settings(WAIT_DEFAULT).wait),
-    });
+    let setting = context.settings(WAIT_DEFAULT).wait;
+    let limit = Limit::chosen(options.no_wait, options.wait, setting);
     let stores = Stores::open(context, &options, &outers, limit, &mut signals).await?;
     let (locks, slots) = (stores.locks.as_ref(), stores.slots.as_ref());
     let ancestors = Ancestors::proved(outers, locks, slots).await?;
     let ranking = context.settings(WAIT_DEFAULT).ranking;
     let wanted = options.resources.iter();
-    let wanted = wanted.map(|w| (w.resource.clone(), w.mode.unwrap_or(options.mode)));
+    let wanted = wanted.map(|w| (w.resource.clone(), w.mode.unwrap_or(options.mode())));
     let wanted = LockSet::new(&ranking, wanted);
     let owner = owner(options.owner.clone())?;
-    let (slot, locks) = take(
+    let (slot, locks) = acquire(
         limit,
         &options,
-        &owner,
+        (&owner, context.shown_command(&options.command)),
         &stores,
         &wanted,
         &ancestors,
@@ -141,7 +139,7 @@ async fn under_locks(
     let ending = Ending::of(&guards);
     let ended = child.supervise(&mut signals, ending, on_loss).await;
     let lost_late = match ended.lost {
-        // A store that does not answer is not waited for: whoever is next waits for us to end.
+        // A store that does not answer is not waited for, as the next holder waits for us to end.
         true => timeout(RELEASE_MAX, release(guards)).await.ok().flatten(),
         false => release(guards).await,
     };
@@ -159,19 +157,19 @@ async fn under_locks(
 }
 
 /// Takes the slot and then the locks, within one time limit; all or nothing.
-async fn take(
+async fn acquire(
     limit: Limit,
     options: &cli::Run,
-    owner: &Owner,
+    (owner, command): (&Owner, String),
     stores: &Stores,
     wanted: &LockSet,
     ancestors: &Ancestors,
     signals: &mut Signals,
 ) -> Result<(Taken, Taken), Failure> {
     let busy_exit = options.busy_exit;
-    let mut asked = Asked {
+    let mut request = RunRequest {
         owner: owner.clone(),
-        command: command_line(&options.command),
+        command,
         whole: limit.whole(),
         options: Options {
             wait: Some(limit.left()),
@@ -182,41 +180,49 @@ async fn take(
     };
     let mut slot = Taken::default();
     if let (Some(wanted), Some(keeper)) = (&options.slot, &stores.slots) {
-        let taken = slot::take(wanted, keeper, ancestors, &asked, signals);
+        let taken = slot::acquire(wanted, keeper, ancestors, &request, signals);
         slot = taken
             .await
             .map_err(|error| slot::failure(limit.whole_in(error), wanted, busy_exit))?;
-        asked.options.wait = Some(limit.left());
+        request.options.wait = Some(limit.left());
     }
     let Some(keeper) = stores.locks.as_ref().filter(|_| !wanted.is_empty()) else {
         return Ok((slot, Taken::default()));
     };
-    match take_locks(keeper, wanted, options, ancestors, &asked, signals).await {
+    match acquire_locks(keeper, wanted, options, ancestors, &request, signals).await {
         Ok(locks) => Ok((slot, locks)),
         Err(error) => {
             release(slot.guards).await;
-            Err(busy_as(limit.whole_in(error), busy_exit))
+            Err(not_started(limit.whole_in(error), busy_exit))
         }
     }
 }
 
-/// What is busy has the exit code that the user wants for it.
-fn busy_as(error: Error, busy_exit: u8) -> Failure {
-    let code = (error.class() == Class::Busy).then_some(busy_exit);
+/// The failure to take what the command is to run under. What is busy has the exit code that the user
+/// wants for it.
+fn not_started(error: Error, busy_exit: u8) -> Failure {
+    let (code, remedy) = match error.class() {
+        Class::Busy => (Some(busy_exit), None),
+        Class::Lost => (
+            None,
+            Some("the command was never started; see why, then start it again".into()),
+        ),
+        _ => (None, None),
+    };
     Failure::Adjusted {
         error,
         code,
-        remedy: None,
+        remedy,
     }
 }
 
 /// Takes what is missing of the locks.
-async fn take_locks(
+async fn acquire_locks(
     keeper: &Keeper,
     wanted: &LockSet,
     options: &cli::Run,
     ancestors: &Ancestors,
-    asked: &Asked,
+    request: &RunRequest,
     signals: &mut Signals,
 ) -> tenure::Result<Taken> {
     let plan = match options.reuse {
@@ -224,12 +230,12 @@ async fn take_locks(
         false => Plan::take_all(wanted.clone()),
     };
     let session = keeper.session(SessionOptions {
-        owner: asked.owner.clone(),
-        command: Some(asked.command.clone()),
+        owner: request.owner.clone(),
+        command: Some(request.command.clone()),
         ancestors: ancestors.held(),
     });
-    let (session, options) = (session.await?, &asked.options);
-    let taken = taken::take(session, &plan.missing, options, asked.whole, signals);
+    let (session, options) = (session.await?, &request.options);
+    let taken = taken::acquire(session, &plan.missing, options, request.whole, signals);
     let mut taken = taken.await?;
     let store = keeper.store().url();
     let reused = plan.reused.into_iter().map(|lease| Outer {

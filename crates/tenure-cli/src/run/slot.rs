@@ -5,18 +5,19 @@
 
 use tenure::{Error, Keeper, LockSet, Mode, Options, Result, SessionOptions};
 
-use super::taken::{self, Asked, Taken};
+use super::not_started;
+use super::taken::{self, RunRequest, Taken};
 use crate::cli::Slot;
 use crate::nesting::Ancestors;
 use crate::report::Failure;
 use crate::signals::Signals;
 
 /// Takes the slot; inside a `run` that has it already, works under that one's.
-pub async fn take(
+pub async fn acquire(
     slot: &Slot,
     keeper: &Keeper,
     ancestors: &Ancestors,
-    asked: &Asked,
+    request: &RunRequest,
     signals: &mut Signals,
 ) -> Result<Taken> {
     if let Some(outer) = ancestors.slot(&slot.resource, keeper) {
@@ -29,8 +30,8 @@ pub async fn take(
         });
     }
     let session = keeper.session(SessionOptions {
-        owner: asked.owner.clone(),
-        command: Some(asked.command.clone()),
+        owner: request.owner.clone(),
+        command: Some(request.command.clone()),
         ancestors: ancestors.held_slots(),
     });
     let set = LockSet::new(
@@ -39,9 +40,9 @@ pub async fn take(
     );
     let options = Options {
         capacity: Some(slot.capacity),
-        ..asked.options.clone()
+        ..request.options.clone()
     };
-    taken::take(session.await?, &set, &options, asked.whole, signals).await
+    taken::acquire(session.await?, &set, &options, request.whole, signals).await
 }
 
 /// What is said of a slot that could not be had. It is not in the store that `tenure ls` shows by
@@ -69,7 +70,7 @@ pub fn failure(error: Error, slot: &Slot, busy_exit: u8) -> Failure {
             );
             (None, Some(remedy))
         }
-        _ => (None, None),
+        _ => return not_started(error, busy_exit),
     };
     Failure::Adjusted {
         error,

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use tenure::{
-    Keeper, Lease, LeaseId, Mode, Place, Query, Resource, Session, Timestamp, Waiting, duration,
-};
+use tenure::{Lease, LeaseId, LockContext, Mode, Resource, duration};
 
 use super::Wait;
 use crate::people::{ends, held_by, outlived};
@@ -26,7 +24,7 @@ pub struct Blocked {
 }
 
 impl Blocked {
-    /// Who is in the way: `held (write) by …`. None if nobody is.
+    /// Returns the holder in words, `held (write) by …`, or `None` if there is none.
     pub fn by(&self) -> Option<String> {
         match (&self.holders[..], &self.unrecorded) {
             ([], Some(unrecorded)) => Some(format!("held by {unrecorded}")),
@@ -41,7 +39,7 @@ impl Blocked {
         }
     }
 
-    /// What tells one holder from the next.
+    /// Returns what tells one holder from the next.
     pub fn key(&self) -> (Resource, Option<LeaseId>) {
         let first = self.holders.first();
         (
@@ -63,13 +61,14 @@ impl Blocked {
     }
 }
 
-/// Finds what is waited for: the first of the set that is not ours and that someone keeps from us.
-/// A listing that fails says nothing; the wait itself will tell.
-pub async fn what_blocks(wait: &Wait<'_>, since: Timestamp) -> Option<Blocked> {
+/// Returns the first lock of the set that is not ours and that another holder blocks. A listing
+/// that fails is ignored; the wait itself reports the error.
+pub async fn what_blocks(wait: &Wait<'_>) -> Option<Blocked> {
     let session = wait.session;
     let mut first_missing = None;
     for (resource, mode) in wait.set.iter() {
-        let (held, waiting) = look(session.keeper(), resource).await.unwrap_or_default();
+        let keeper = session.keeper();
+        let held = keeper.holders(resource).await.unwrap_or_default();
         if held.iter().any(|lease| lease.session == *session.id()) {
             continue;
         }
@@ -77,26 +76,26 @@ pub async fn what_blocks(wait: &Wait<'_>, since: Timestamp) -> Option<Blocked> {
             .into_iter()
             .filter(|lease| lease.mode.conflicts_with(*mode) && Some(&lease.lease) != wait.own);
         let holders: Vec<Lease> = conflicting.collect();
-        let store = session.keeper().store();
-        let place = Place {
+        let store = keeper.store();
+        let lock_context = LockContext {
             resource: resource.clone(),
             mode: *mode,
             store: store.url().to_owned(),
-            location: store.place_of(resource),
+            location: store.location_of(resource),
         };
         let blocked = Blocked {
             resource: resource.clone(),
             mode: *mode,
             slots: wait.slots,
-            outlived: outlived(session.keeper(), &holders).await,
+            outlived: outlived(keeper, &holders).await,
             holders,
-            unrecorded: place.without_record().map(unrecorded),
-            position: own_position(session, &waiting, *mode, since),
+            unrecorded: lock_context.without_record().map(unrecorded),
+            position: position(wait, resource).await,
         };
         if !blocked.holders.is_empty() || blocked.position.is_some() {
             return Some(blocked);
         }
-        // Nobody holds it: it is about to be ours, or someone else is before us.
+        // It has no holder: it is about to be ours, or another waiter is before us.
         first_missing = first_missing.or(Some(blocked));
     }
     first_missing
@@ -107,27 +106,14 @@ pub fn unrecorded(see: String) -> String {
     format!("a program that leaves no record; see: {see}")
 }
 
-async fn look(keeper: &Keeper, resource: &Resource) -> tenure::Result<(Vec<Lease>, Vec<Waiting>)> {
-    let query = Query {
-        resource: Some(resource.clone()),
-        ..Query::default()
+/// Our place in the queue, where the store knows it.
+async fn position(wait: &Wait<'_>, resource: &Resource) -> Option<usize> {
+    let lease = match wait.own {
+        Some(own) => own.clone(),
+        None => wait.session.lease_of(resource)?,
     };
-    let listing = keeper.list(&query).await?;
-    Ok((listing.held, listing.waiting.unwrap_or_default()))
-}
-
-/// Our own entry in the queue: the one of our owner and mode that is as old as we are.
-fn own_position(
-    session: &Session,
-    waiting: &[Waiting],
-    mode: Mode,
-    since: Timestamp,
-) -> Option<usize> {
-    let ours = waiting
-        .iter()
-        .filter(|entry| entry.owner == *session.owner() && entry.mode == mode);
-    let distance = |entry: &&Waiting| entry.since.as_millis().abs_diff(since.as_millis());
-    ours.min_by_key(distance).map(|entry| entry.position)
+    let found = wait.session.keeper().position(resource, &lease).await;
+    found.ok().flatten()
 }
 
 /// `waiting for name:x (write), 12s of 10m 00s`.
@@ -157,7 +143,7 @@ pub fn in_words(blocked: Option<&Blocked>, waited: Duration, limit: Duration) ->
     text
 }
 
-/// What changes from second to second, short enough for most terminals.
+/// Returns what changes from second to second, short enough for most terminals.
 pub fn in_few_words(blocked: Option<&Blocked>, waited: Duration, limit: Duration) -> String {
     let until = blocked.map(Blocked::until).unwrap_or_default();
     waiting_for(blocked, waited, limit) + &until

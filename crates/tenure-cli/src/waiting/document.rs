@@ -1,35 +1,35 @@
-//! Waiting for documents. Their locks are waited for in the kernel, by a thread that cannot tell
-//! anything meanwhile; so another one does.
+//! Waits for documents. The thread that waits for their locks blocks in the kernel, so another
+//! thread reports the wait.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use tenure::{Mode, Place, Resource, SessionId};
+use tenure::{LockContext, Mode, Resource, SessionId};
 use tenure_files::holders;
 
 use super::blocked::{Blocked, unrecorded};
 use super::screen::Screen;
 
-/// What is waited for.
+/// A wait for documents.
 #[derive(Debug, Clone)]
-pub struct Documents {
+pub struct DocumentWait {
     /// The documents, each with its lock file.
     pub files: Vec<(PathBuf, PathBuf)>,
-    /// How they are locked.
+    /// The mode in which they are locked.
     pub mode: Mode,
-    /// For how long is waited at most.
+    /// The longest wait.
     pub limit: Duration,
-    /// Who waits.
+    /// The session that waits.
     pub session: SessionId,
-    /// Whether Node's locks are waited for, too.
+    /// True if Node's locks are waited for, too.
     pub with_node: bool,
 }
 
-/// Tells about a wait, until stopped or dropped. When [`stop`](Self::stop) returns, the live line is
-/// gone, and nothing more is told.
-pub struct Telling {
+/// Reports a wait until it is stopped or dropped. When [`stop`](Self::stop) returns, the live line
+/// is gone, and nothing more is printed.
+pub struct WaitReporter {
     ended: Arc<Ended>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -40,14 +40,14 @@ struct Ended {
     changed: Condvar,
 }
 
-impl Telling {
-    /// Begins, in a thread of its own. Where there can be none, nothing is told.
-    pub fn start(documents: Documents) -> Self {
+impl WaitReporter {
+    /// Starts a thread that reports. If no thread can be started, nothing is reported.
+    pub fn start(wait: DocumentWait) -> Self {
         let ended = Arc::new(Ended::default());
         let told = Arc::clone(&ended);
-        let thread = (!documents.limit.is_zero()).then(|| {
+        let thread = (!wait.limit.is_zero()).then(|| {
             let thread = thread::Builder::new().name("telling".into());
-            thread.spawn(move || tell(&documents, &told)).ok()
+            thread.spawn(move || tell(&wait, &told)).ok()
         });
         Self {
             ended,
@@ -55,7 +55,7 @@ impl Telling {
         }
     }
 
-    /// Ends it, and waits for that. Once is enough, more often does no harm.
+    /// Stops the thread and waits for its end. Later calls do nothing.
     pub fn stop(&self) {
         *self.ended.lock() = true;
         self.ended.changed.notify_all();
@@ -65,13 +65,13 @@ impl Telling {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         if let Some(thread) = thread {
-            // One that panicked tells nothing more, either.
+            // A thread that panicked prints nothing more, either.
             let _ = thread.join();
         }
     }
 }
 
-impl Drop for Telling {
+impl Drop for WaitReporter {
     fn drop(&mut self) {
         self.stop();
     }
@@ -82,7 +82,7 @@ impl Ended {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sleeps until then; false if it is to end.
+    /// Sleeps until `when`. Returns false if the thread must end.
     fn sleep_until(&self, when: Instant) -> bool {
         let left = when.saturating_duration_since(Instant::now());
         let waited = self
@@ -93,22 +93,23 @@ impl Ended {
     }
 }
 
-fn tell(documents: &Documents, ended: &Ended) {
+fn tell(wait: &DocumentWait, ended: &Ended) {
     let began = Instant::now();
     let mut screen = Screen::of_process();
     let mut told = 0;
     while ended.sleep_until(began + screen.when(told)) {
         told += 1;
-        let blocked = what_blocks(documents);
-        screen.show(blocked.as_ref(), began.elapsed(), documents.limit);
+        let blocked = what_blocks(wait);
+        screen.show(blocked.as_ref(), began.elapsed(), wait.limit);
     }
 }
 
-/// The first document that someone else has. Where it cannot be looked up, nothing is said.
-fn what_blocks(documents: &Documents) -> Option<Blocked> {
+/// Returns the first document that another session holds, or the first one whose holder is not
+/// found.
+fn what_blocks(wait: &DocumentWait) -> Option<Blocked> {
     let mut first_missing = None;
-    for (document, lock) in &documents.files {
-        let blocked = who_has(documents, document, lock);
+    for (document, lock) in &wait.files {
+        let blocked = who_has(wait, document, lock);
         if !blocked.holders.is_empty() {
             return Some(blocked);
         }
@@ -117,15 +118,15 @@ fn what_blocks(documents: &Documents) -> Option<Blocked> {
     first_missing
 }
 
-fn who_has(documents: &Documents, document: &Path, lock: &Path) -> Blocked {
-    let mode = documents.mode;
+fn who_has(wait: &DocumentWait, document: &Path, lock: &Path) -> Blocked {
+    let mode = wait.mode;
     let held = holders(lock).unwrap_or_default();
-    let ours = held.iter().any(|lease| lease.session == documents.session);
+    let ours = held.iter().any(|lease| lease.session == wait.session);
     let in_the_way = held
         .into_iter()
-        .filter(|lease| lease.session != documents.session && lease.mode.conflicts_with(mode));
+        .filter(|lease| lease.session != wait.session && lease.mode.conflicts_with(mode));
     let holders: Vec<_> = in_the_way.collect();
-    let place = Place {
+    let lock_context = LockContext {
         resource: name_of(document),
         mode,
         store: "file:".into(),
@@ -133,24 +134,24 @@ fn who_has(documents: &Documents, document: &Path, lock: &Path) -> Blocked {
     };
     Blocked {
         slots: None,
-        // Nobody inherits the lock of a document.
+        // The lock of a document is never inherited.
         outlived: Vec::new(),
         holders,
         // Node's lock is taken inside of ours: it is what is missing where ours is held.
-        unrecorded: match documents.with_node && ours {
+        unrecorded: match wait.with_node && ours {
             true => Some(format!(
                 "a program that speaks proper-lockfile: {}.lock",
                 document.display()
             )),
-            false => place.without_record().map(unrecorded),
+            false => lock_context.without_record().map(unrecorded),
         },
         position: None,
-        resource: place.resource,
+        resource: lock_context.resource,
         mode,
     }
 }
 
-/// The name a document has in records and errors, or its end if it is long.
+/// Returns the name a document has in records and errors, or its end if it is long.
 pub fn name_of(document: &Path) -> Resource {
     use std::os::unix::ffi::OsStrExt;
     let bytes = document.as_os_str().as_bytes();

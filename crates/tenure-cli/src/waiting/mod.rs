@@ -9,34 +9,34 @@ use std::convert::Infallible;
 use std::pin::pin;
 use std::time::Duration;
 
-use tenure::{Error, LeaseId, LockSet, Query, Result, Session, clock};
+use tenure::{Error, LeaseId, LockSet, Query, Result, Session};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::signals::Signals;
-pub use document::{Documents, Telling, name_of};
+pub use document::{DocumentWait, WaitReporter, name_of};
 use screen::Screen;
 
-/// Whoever interrupts a wait does not wait longer than this.
+/// The longest time that an interrupted wait takes to end.
 const SETTLE_MAX: Duration = Duration::from_secs(2);
 
-/// What is waited for.
+/// A wait for a set of locks.
 #[derive(Debug, Clone, Copy)]
 pub struct Wait<'a> {
-    /// Who waits.
+    /// The session that waits.
     pub session: &'a Session,
-    /// For what.
+    /// The locks.
     pub set: &'a LockSet,
-    /// For how long at most.
+    /// The longest wait.
     pub limit: Duration,
     /// How many slots there are, where it is one that is waited for.
     pub slots: Option<u32>,
-    /// The lease that is to become exclusive: not in its own way.
+    /// The lease that is to become exclusive, which does not block itself.
     pub own: Option<&'a LeaseId>,
 }
 
-/// Waits for what is asked, tells people meanwhile, and gives up when interrupted.
+/// Waits for the request, reports the wait to people, and gives up when interrupted.
 ///
-/// A signal drops what is asked, which leaves neither lock nor waiter behind.
+/// A signal drops the request, which leaves neither lock nor waiter behind.
 pub async fn wait<T>(
     asking: impl Future<Output = Result<T>>,
     wait: Wait<'_>,
@@ -57,9 +57,9 @@ pub async fn wait<T>(
     Err(interrupted(wait.set))
 }
 
-/// Lets a store finish what the drop of a request left to its background: this process ends now,
-/// and whoever is behind us in the line would wait for nobody until that is noticed. A look waits
-/// for it. Who asks for the end again does not want to wait.
+/// Lets a store finish the clean-up that the drop of a request left to its background: otherwise,
+/// as this process ends now, the next in line would wait until a dead waiter is noticed. A look
+/// waits for it. A second signal ends this wait.
 async fn settle(session: &Session, signals: &mut Signals) {
     let keeper = session.keeper();
     if keeper.store().capabilities().ttl.is_none() {
@@ -84,16 +84,15 @@ fn interrupted(set: &LockSet) -> Error {
     }
 }
 
-/// Tells about the wait until it is dropped, which also removes the live line.
+/// Reports the wait until it is dropped, which also removes the live line.
 async fn tell(wait: Wait<'_>) -> Infallible {
     let began = Instant::now();
-    let since = clock::now();
     let mut screen = Screen::of_process();
     let mut told = 0;
     loop {
         sleep_until(began + screen.when(told)).await;
         told += 1;
-        let blocked = blocked::what_blocks(&wait, since).await;
+        let blocked = blocked::what_blocks(&wait).await;
         screen.show(blocked.as_ref(), began.elapsed(), wait.limit);
     }
 }

@@ -1,17 +1,19 @@
-//! Where a wait is shown: on a terminal one live line, elsewhere sparse lines.
+//! The output of a wait: one live line on a terminal, sparse lines elsewhere.
 
 use std::env;
-use std::io::{self, Write};
+use std::io;
 use std::time::Duration;
 
 use tenure::{LeaseId, Resource};
 
 use super::blocked::{Blocked, in_few_words, in_words};
-use crate::people::cut;
+use crate::output;
+use crate::people::{cut, visible};
+use crate::signals::own_group;
 
 /// Shorter waits are not worth a flicker.
 const LIVE_AFTER: Duration = Duration::from_millis(300);
-/// How often the live line is drawn.
+/// The interval at which the live line is drawn.
 const LIVE_EVERY: Duration = Duration::from_secs(1);
 /// When lines are written where nothing can be redrawn; after the last, one each of [`LINE_EVERY`].
 const LINES_AT: [Duration; 4] = [
@@ -24,9 +26,9 @@ const LINE_EVERY: Duration = Duration::from_secs(60);
 /// A terminal that does not tell its width has this one.
 const WIDTH_DEFAULT: usize = 80;
 
-/// Where it is shown.
+/// The output of a wait.
 pub enum Screen {
-    /// Each holder once, and below one line that is drawn again and again.
+    /// Each holder once, and below it one line that is redrawn.
     Live {
         colour: bool,
         drawn: bool,
@@ -38,13 +40,13 @@ pub enum Screen {
 }
 
 impl Screen {
-    /// The standard error of this process.
+    /// Returns the screen for the standard error of this process.
     pub fn of_process() -> Self {
         let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = env::var_os("TERM").is_none_or(|term| term == "dumb");
         // A job in the background must not paint over what the person does meanwhile.
-        let foreground = rustix::termios::tcgetpgrp(io::stderr());
-        match !dumb && foreground == Ok(rustix::process::getpgrp()) {
+        let foreground = rustix::termios::tcgetpgrp(io::stderr()).ok();
+        match !dumb && foreground.is_some() && foreground == own_group() {
             true => Screen::Live {
                 colour: !is_set("NO_COLOR"),
                 drawn: false,
@@ -54,7 +56,7 @@ impl Screen {
         }
     }
 
-    /// When to tell for the `told`-th time (from 0), counted from the beginning of the wait.
+    /// Returns when to tell for the `told`-th time (from 0), counted from the beginning of the wait.
     pub fn when(&self, told: u32) -> Duration {
         match self {
             Screen::Live { .. } => LIVE_AFTER + LIVE_EVERY * told,
@@ -65,14 +67,13 @@ impl Screen {
         }
     }
 
-    /// Says where the wait stands.
+    /// Prints the state of the wait.
     pub fn show(&mut self, blocked: Option<&Blocked>, waited: Duration, limit: Duration) {
         let text = self.text(blocked, waited, limit, width());
-        // Nobody can be told that telling failed.
-        let _ = io::stderr().write_all(text.as_bytes());
+        output::draw(&text);
     }
 
-    /// What is to be written.
+    /// Returns what is to be written.
     fn text(
         &mut self,
         blocked: Option<&Blocked>,
@@ -86,7 +87,8 @@ impl Screen {
             named,
         } = self
         else {
-            return format!("tenure: {}\n", in_words(blocked, waited, limit));
+            let words = in_words(blocked, waited, limit);
+            return format!("tenure: {}\n", visible(&words));
         };
         *drawn = true;
         let mut text = "\r\x1b[K".to_owned();
@@ -94,11 +96,12 @@ impl Screen {
         if let Some(blocked) = blocked.filter(|_| *named != key)
             && let Some(by) = blocked.by()
         {
+            let by = visible(&by);
             text.push_str(&format!("tenure: {} is {by}\r\n", blocked.resource));
             *named = key;
         }
         let line = in_few_words(blocked, waited, limit);
-        let line = cut(&format!("tenure: {line}"), width - 1);
+        let line = cut(&format!("tenure: {}", visible(&line)), width - 1);
         match colour {
             true => text + "\x1b[33m" + &line + "\x1b[0m",
             false => text + &line,
@@ -109,7 +112,7 @@ impl Screen {
 impl Drop for Screen {
     fn drop(&mut self) {
         if matches!(self, Screen::Live { drawn: true, .. }) {
-            let _ = write!(io::stderr(), "\r\x1b[K");
+            output::draw("\r\x1b[K");
         }
     }
 }

@@ -165,8 +165,7 @@ fn a_directory_that_cannot_be_written_is_a_problem() {
         }
         // Root may write everywhere, so this is done as someone who may not. The command is copied to
         // where that one can reach it.
-        let copy = world.path("tenure");
-        fs::copy(env!("CARGO_BIN_EXE_tenure"), &copy).unwrap();
+        let copy = world.copy_of_tenure();
         let mut command = match rustix::process::geteuid().is_root() {
             true => {
                 let mut command = Command::new("setpriv");

@@ -269,6 +269,22 @@ fn a_store_that_cannot_be_made_exits_69_and_says_where() {
 }
 
 #[test]
+fn a_system_without_proc_is_told_what_to_mount() {
+    for world in World::each() {
+        let mut command = std::process::Command::new("unshare");
+        world.prepare(&mut command);
+        let script = "umount --lazy /proc && exec \"$TENURE\" run x -- echo ran";
+        let output = command.args(["--mount", "sh", "-c", script]).output();
+        let output = output.unwrap();
+        assert_eq!(code(&output), 78, "{output:?}");
+        assert!(output.stdout.is_empty(), "{output:?}");
+        let said = text(&output.stderr);
+        assert!(said.contains("mount -t proc proc /proc"), "{said}");
+        assert!(!said.contains("directory above"), "{said}");
+    }
+}
+
+#[test]
 fn a_closed_standard_output_is_no_panic() {
     let world = World::new();
     let mut command = std::process::Command::new("sh");

@@ -1,9 +1,11 @@
 //! `tenure ls`.
 
+use std::process::Command;
+
 use serde_json::Value;
 
 use crate::holder::Holder;
-use crate::world::{World, code, json, text, until};
+use crate::world::{World, code, json, state, text, until};
 
 fn resources(world: &World, arguments: &[&str]) -> Vec<String> {
     let listing = listing(world, arguments);
@@ -171,6 +173,65 @@ fn a_command_that_outlived_its_run_is_told_apart() {
         holder.signal_run(libc::SIGKILL);
         holder.wait();
         assert_eq!(outlived(), [true, true]);
+    }
+}
+
+const GONE: &str = "run is gone";
+
+/// What `ls` and a refused `run` say of a holder, looked at from another PID namespace or from here.
+fn said_of_holder(world: &World, inside: bool) -> String {
+    let mut said = String::new();
+    for arguments in [&["ls"][..], &["run", "--no-wait", "x", "--", "true"]] {
+        let mut command = match inside {
+            false => world.tenure(),
+            true => {
+                let mut command = Command::new("unshare");
+                world.prepare(&mut command);
+                command.args(["--pid", "--fork", "--mount-proc"]);
+                command.arg(env!("CARGO_BIN_EXE_tenure"));
+                command
+            }
+        };
+        let output = command.args(arguments).output().unwrap();
+        assert!(matches!(code(&output), 0 | 75), "{output:?}");
+        said += &text(&output.stdout);
+        said += &text(&output.stderr);
+    }
+    assert_eq!(said.matches("name:x").count(), 2, "{said}");
+    said
+}
+
+#[test]
+fn a_holder_that_is_not_in_this_pid_namespace_is_not_called_gone() {
+    for world in World::each() {
+        let _holder = Holder::start(&world, ["x"]);
+        let said = said_of_holder(&world, true);
+        assert!(!said.contains(GONE), "{said}");
+    }
+}
+
+#[test]
+fn a_holder_inside_another_pid_namespace_is_not_called_gone() {
+    for world in World::each() {
+        // A process id that nobody has here is what the holder gets there.
+        let max = std::fs::read_to_string("/proc/sys/kernel/pid_max").unwrap();
+        let max: u32 = max.trim().parse().unwrap();
+        let mut free = (1000..max - 100).rev();
+        let free = free.find(|pid| state(*pid).is_none() && state(pid + 1).is_none());
+        let script = format!(
+            "echo {} >/proc/sys/kernel/ns_last_pid; \"$TENURE\" run x -- sh -c 'echo {}; exec cat >/dev/null'",
+            free.unwrap() - 1,
+            max + 1,
+        );
+        let mut command = Command::new("unshare");
+        world.prepare(&mut command);
+        command.args(["--pid", "--fork", "--kill-child", "--mount-proc"]);
+        command.args(["sh", "-c", &script]);
+        let _holder = Holder::from_command(command);
+        let pid = &world.json(["ls"])["held"][0]["pid"];
+        assert_eq!(pid, &free.unwrap(), "as it is called there");
+        let said = said_of_holder(&world, false);
+        assert!(!said.contains(GONE), "{said}");
     }
 }
 

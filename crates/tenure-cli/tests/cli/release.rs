@@ -43,3 +43,38 @@ fn the_next_in_line_has_it_at_once() {
         (0, "mine\n")
     );
 }
+
+#[test]
+fn a_resource_names_the_one_lease_that_the_caller_has_of_it() {
+    let world = World::new();
+    world.lock(["--owner", "ana", "map:m3"]);
+    let others = world.call(["release", "--owner", "bo", "map:m3"]);
+    assert_eq!(code(&others), 66, "{others:?}");
+    assert!(
+        text(&others.stderr).contains("bo has none of map:m3"),
+        "{others:?}"
+    );
+    assert_eq!(
+        code(&world.call(["release", "--owner", "ana", "map:m3"])),
+        0
+    );
+    assert!(world.is_free("map:m3"));
+    for _ in 0..2 {
+        world.lock(["--owner", "ana", "x=read"]);
+    }
+    let two = world.call(["release", "--owner", "ana", "x"]);
+    assert_eq!(code(&two), 76, "{two:?}");
+    assert!(text(&two.stderr).contains("2 times"), "{two:?}");
+}
+
+#[test]
+fn the_lease_of_a_slot_is_found_and_ends_with_its_run() {
+    let world = World::new();
+    let _holder = crate::holder::Holder::start(&world, ["--slot", "build:1"]);
+    let slots = world.json(["ls", "slot"]);
+    let lease = slots["held"][0]["lease"].as_str().unwrap().to_owned();
+    for name in [lease.as_str(), "slot:build"] {
+        let output = world.call(["release", name]);
+        assert_eq!(code(&output), 77, "{name}: {output:?}");
+    }
+}

@@ -206,3 +206,33 @@ fn a_file_of_another_user_is_ignored_with_a_word() {
         "{output:?}"
     );
 }
+
+/// Two processes with `HOME=.` in two directories must not both hold one lock.
+#[test]
+fn a_state_directory_that_is_not_absolute_is_refused() {
+    let world = World::new();
+    for (name, value) in [
+        ("HOME", "."),
+        ("HOME", "home"),
+        ("XDG_STATE_HOME", "state"),
+        ("XDG_STATE_HOME", "../state"),
+    ] {
+        for arguments in [&["x"][..], &["--slot", "x:1"]] {
+            let mut command = world.tenure();
+            command.env_remove("TENURE_STORE").env(name, value);
+            command
+                .arg("run")
+                .args(arguments)
+                .args(["--", "echo", "ran"]);
+            let output = command.output().unwrap();
+            assert_eq!(code(&output), 78, "{name}={value}: {output:?}");
+            assert!(output.stdout.is_empty(), "{output:?}");
+            let said = text(&output.stderr);
+            assert!(said.contains(name) && said.contains(value), "{said}");
+        }
+    }
+    // A store that is named needs no state directory.
+    let mut command = world.tenure();
+    command.env("HOME", ".").args(["run", "x", "--", "true"]);
+    assert_eq!(code(&command.output().unwrap()), 0);
+}

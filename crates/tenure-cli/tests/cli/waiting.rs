@@ -46,7 +46,7 @@ fn a_waiter_gets_the_lock_when_it_is_released() {
         let line = lines.next().unwrap().unwrap();
         let pid = format!("pid {} on ", holder.run.id());
         for part in [
-            "waiting for name:x (write), 1.",
+            "waiting for name:x (write), ",
             " of 10m 00s",
             "held (write) by ana@",
             &pid,

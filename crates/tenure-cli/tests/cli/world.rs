@@ -85,6 +85,17 @@ impl World {
         command
     }
 
+    /// Copies the command to where other users can reach it. Another process copies it: a child that
+    /// another test starts meanwhile would keep this one's descriptor open, and what is open for
+    /// writing cannot be run.
+    pub fn copy_of_tenure(&self) -> PathBuf {
+        let copy = self.path("tenure");
+        let mut command = Command::new("cp");
+        let copied = command.arg(env!("CARGO_BIN_EXE_tenure")).arg(&copy);
+        assert!(copied.status().unwrap().success());
+        copy
+    }
+
     /// Any other program, in the same surroundings.
     pub fn prepare(&self, command: &mut Command) {
         command

@@ -15,7 +15,7 @@ fn assert_one_creation(world: &World, name: &str, many: usize) {
         "--wait",
         "60s",
         "--create",
-        "{\"n\": 0}",
+        "{\"n\":0}",
         name,
         "--",
         "sh",
@@ -63,7 +63,7 @@ fn all_who_read_and_create_see_the_one_that_was_created() {
     let world = World::new();
     let crowd: Vec<Process> = (0..8)
         .map(|number| {
-            let content = format!("{{\"by\": {number}}}");
+            let content = format!("{{\"by\":{number}}}");
             Process::doc(&world, ["read", "--create", &content, "a.json"])
         })
         .collect();

@@ -27,7 +27,7 @@ fn winner(world: &World, arguments: &[&str]) -> String {
 #[test]
 fn of_ten_that_expect_the_same_version_exactly_one_wins() {
     let world = World::new();
-    put(&world, "a.json", "{\"n\": 0}\n");
+    put(&world, "a.json", "{\"n\":0}\n");
     for round in 1..=3 {
         let expected = version(&world, "a.json");
         let told = winner(
@@ -42,7 +42,7 @@ fn of_ten_that_expect_the_same_version_exactly_one_wins() {
 #[test]
 fn of_ten_that_expect_no_document_exactly_one_makes_it() {
     let world = World::new();
-    let create = ["--expect", "absent", "--create", "{\"n\": 0}", "a.json"];
+    let create = ["--expect", "absent", "--create", "{\"n\":0}", "a.json"];
     let update: Vec<&str> = ["update", "--wait", "60s"]
         .into_iter()
         .chain(create)
@@ -55,7 +55,7 @@ fn of_ten_that_expect_no_document_exactly_one_makes_it() {
 #[test]
 fn who_expects_another_version_is_told_both_and_its_command_never_runs() {
     let world = World::new();
-    put(&world, "a.json", "{\"n\": 0}\n");
+    put(&world, "a.json", "{\"n\":0}\n");
     let (actual, other) = (version(&world, "a.json"), "0".repeat(64));
     let update = ["update", "--expect", &other, "a.json", "--", "touch", "ran"];
     let said = refused(&doc(&world, update), 76);

@@ -5,7 +5,7 @@ use std::process::Output;
 use crate::site::{Process, bytes, doc, put, refused, write};
 use crate::world::{World, code, text, until_exists};
 
-const BEFORE: &str = "{\"n\": 0}\n";
+const BEFORE: &str = "{\"n\":0}\n";
 
 fn with_document() -> World {
     let world = World::new();
@@ -15,7 +15,7 @@ fn with_document() -> World {
 
 /// A write under a token.
 fn under(world: &World, token: &str, more: &[&str]) -> Output {
-    let written = format!("{{\"by\": \"{token}\"}}\n");
+    let written = format!("{{\"by\":\"{token}\"}}\n");
     let arguments = ["--token", token, "a.json"].into_iter();
     write(
         world,
@@ -27,12 +27,16 @@ fn under(world: &World, token: &str, more: &[&str]) -> Output {
 #[track_caller]
 fn assert_written(world: &World, output: &Output, token: &str) {
     assert_eq!(code(output), 0, "{output:?}");
-    assert_eq!(bytes(world, "a.json"), format!("{{\"by\": \"{token}\"}}\n"));
+    assert_eq!(bytes(world, "a.json"), format!("{{\"by\":\"{token}\"}}\n"));
 }
 
 /// A lease on `build`, and its token.
 fn lease(world: &World) -> (String, u64) {
-    let lease = &world.json(["lock", "build"])["leases"][0];
+    lease_on(world, "build")
+}
+
+fn lease_on(world: &World, name: &str) -> (String, u64) {
+    let lease = &world.json(["lock", name])["leases"][0];
     let id = lease["lease"].as_str().unwrap();
     (id.to_owned(), lease["token"].as_u64().unwrap())
 }
@@ -43,53 +47,113 @@ fn next_lease(world: &World, lease: &str) -> u64 {
     self::lease(world).1
 }
 
+/// Makes the document remember another token of its lock, as an older Tenure let it.
+fn remember(world: &World, token: u64, instead: u64) {
+    let note = bytes(world, ".a.json.note");
+    let other = note.replace(&token.to_string(), &instead.to_string());
+    assert_ne!(other, note);
+    put(world, ".a.json.note", &other);
+}
+
+/// No store has granted so many.
+const NEVER_GRANTED: u64 = (1 << 53) - 1;
+
 #[test]
 fn a_document_refuses_a_token_older_than_its_last() {
     let world = with_document();
-    assert_written(&world, &under(&world, "build#7", &[]), "build#7");
-    let said = refused(&under(&world, "build#6", &[]), 77);
-    assert!(said.contains('7') && said.contains('6'), "{said}");
-    assert_eq!(bytes(&world, "a.json"), "{\"by\": \"build#7\"}\n");
-    let update = [
-        "update", "--token", "build#6", "a.json", "--", "touch", "ran",
-    ];
+    let (id, first) = lease(&world);
+    let older = format!("build#{first}");
+    assert_written(&world, &under(&world, &older, &[]), &older);
+    assert_written(&world, &under(&world, &older, &[]), &older);
+    let second = next_lease(&world, &id);
+    let newer = format!("build#{second}");
+    assert_written(&world, &under(&world, &newer, &[]), &newer);
+    let said = refused(&under(&world, &older, &[]), 77);
+    for part in [&first.to_string(), &second.to_string(), "a.json"] {
+        assert!(said.contains(part), "{said}");
+    }
+    let update = ["update", "--token", &older, "a.json", "--", "touch", "ran"];
     refused(&doc(&world, update), 77);
     assert!(!world.path("ran").exists(), "its command never runs");
-    assert_written(&world, &under(&world, "build#7", &[]), "build#7");
-    assert_written(&world, &under(&world, "build#8", &[]), "build#8");
-    refused(&under(&world, "build#7", &[]), 77);
+    assert_written(&world, &under(&world, &newer, &[]), &newer);
     // A write without a token is possible, and does not make it forget.
     assert_eq!(code(&write(&world, b"{}", ["a.json"])), 0);
-    refused(&under(&world, "build#7", &[]), 77);
+    let said = refused(&under(&world, &older, &[]), 77);
+    assert!(said.contains("a.json"), "{said}");
 }
 
 #[test]
 fn a_document_refuses_the_token_of_another_lock_until_it_is_rebound() {
     let world = with_document();
-    assert_written(&world, &under(&world, "build#7", &[]), "build#7");
-    let said = refused(&under(&world, "other#9", &[]), 76);
+    let build = format!("build#{}", lease(&world).1);
+    let (id, first) = lease_on(&world, "other");
+    let other = format!("other#{first}");
+    assert_written(&world, &under(&world, &build, &[]), &build);
+    let said = refused(&under(&world, &other, &[]), 76);
     assert!(
         said.contains("--rebind") && said.contains("build"),
         "{said}"
     );
-    assert_eq!(bytes(&world, "a.json"), "{\"by\": \"build#7\"}\n");
-    assert_written(&world, &under(&world, "other#1", &["--rebind"]), "other#1");
-    refused(&under(&world, "build#8", &[]), 76);
+    assert_eq!(bytes(&world, "a.json"), format!("{{\"by\":\"{build}\"}}\n"));
+    let rebound = under(&world, &other, &["--rebind"]);
+    assert_written(&world, &rebound, &other);
+    let said = text(&rebound.stderr);
+    assert!(said.contains(&build), "what it overrides: {said}");
+    refused(&under(&world, &build, &[]), 76);
     // Binding anew does not let an older token of the same lock through.
-    assert_written(&world, &under(&world, "other#3", &[]), "other#3");
-    refused(&under(&world, "other#2", &["--rebind"]), 77);
+    assert_eq!(code(&world.call(["release", &id])), 0);
+    let newer = format!("other#{}", lease_on(&world, "other").1);
+    let written = under(&world, &newer, &["--rebind"]);
+    assert_written(&world, &written, &newer);
+    assert_eq!(text(&written.stderr), "", "nothing is overridden");
+    refused(&under(&world, &other, &["--rebind"]), 77);
+    assert_eq!(bytes(&world, "a.json"), format!("{{\"by\":\"{newer}\"}}\n"));
 }
 
 #[test]
 fn a_document_refuses_the_token_of_the_same_name_in_another_store() {
     let world = with_document();
-    assert_written(&world, &under(&world, "build#7", &[]), "build#7");
+    let here = format!("build#{}", lease(&world).1);
+    assert_written(&world, &under(&world, &here, &[]), &here);
     let elsewhere = format!("file:{}", world.path("elsewhere").display());
     let more = ["--store", elsewhere.as_str()];
-    refused(&under(&world, "build#8", &more), 76);
-    assert_eq!(bytes(&world, "a.json"), "{\"by\": \"build#7\"}\n");
+    let run = ["build", "--", "sh", "-c", "echo $TENURE_TOKEN"];
+    let run = world.run(more.into_iter().chain(run));
+    let there = format!("build#{}", text(&run.stdout).trim());
+    refused(&under(&world, &there, &more), 76);
+    assert_eq!(bytes(&world, "a.json"), format!("{{\"by\":\"{here}\"}}\n"));
     let more = [&more[..], &["--rebind"]].concat();
-    assert_written(&world, &under(&world, "build#8", &more), "build#8");
+    assert_written(&world, &under(&world, &there, &more), &there);
+}
+
+#[test]
+fn a_document_that_remembers_a_token_never_granted_is_mended_by_rebinding_it() {
+    let world = with_document();
+    let (_, newest) = lease(&world);
+    let token = format!("build#{newest}");
+    assert_written(&world, &under(&world, &token, &[]), &token);
+    let before = bytes(&world, "a.json");
+    remember(&world, newest, NEVER_GRANTED);
+    let said = refused(&under(&world, &token, &[]), 77);
+    let wrong = NEVER_GRANTED.to_string();
+    assert!(said.contains(&wrong) && said.contains("--rebind"), "{said}");
+    let update = ["--token", &token, "--rebind", "a.json", "--", "false"];
+    let failed = doc(&world, ["update"].into_iter().chain(update));
+    assert_eq!(code(&failed), 1, "{failed:?}");
+    assert!(!text(&failed.stderr).contains(&wrong), "nothing is mended");
+    assert_eq!(bytes(&world, "a.json"), before);
+    refused(&under(&world, &token, &[]), 77);
+
+    let mended = under(&world, &token, &["--rebind"]);
+    assert_written(&world, &mended, &token);
+    let said = text(&mended.stderr);
+    assert!(
+        said.contains(&wrong) && said.contains("a.json"),
+        "what it overrides: {said}"
+    );
+    let after = under(&world, &token, &[]);
+    assert_written(&world, &after, &token);
+    assert_eq!(text(&after.stderr), "");
 }
 
 #[test]
@@ -125,15 +189,62 @@ fn a_token_that_is_fenced_while_the_command_runs_writes_nothing() {
     assert_eq!(bytes(&world, "a.json"), BEFORE);
 }
 
+/// Neither the document nor what it remembers is written, and the command of an update never runs.
+#[track_caller]
+fn assert_refused_unwritten(world: &World, store: &str, token: &str, expected: i32, part: &str) {
+    for rebind in [&[][..], &["--rebind"]] {
+        let more = [&["--store", store][..], rebind].concat();
+        let said = refused(&under(world, token, &more), expected);
+        assert!(said.contains(part), "{store}: {said}");
+        let update = ["update", "--token", token, "a.json"];
+        let update = update.into_iter().chain(more).chain(["--", "touch", "ran"]);
+        refused(&doc(world, update), expected);
+        assert!(!world.path("ran").exists(), "{store}: its command ran");
+        assert_eq!(bytes(world, "a.json"), BEFORE, "{store}");
+        assert!(!world.path(".a.json.note").exists(), "{store}");
+    }
+}
+
 #[test]
-fn where_the_store_is_not_there_a_named_token_is_checked_by_the_document_alone() {
+fn nothing_is_written_under_a_token_that_its_store_cannot_be_asked_about() {
     let world = with_document();
-    let output = under(&world, "build#7", &[]);
-    assert_written(&world, &output, "build#7");
-    let said = text(&output.stderr);
-    assert!(said.contains("not checked"), "{said}");
-    assert!(!world.path("store").exists(), "a question makes no store");
-    refused(&under(&world, "build#6", &[]), 77);
+    let token = format!("build#{}", lease(&world).1);
+    put(&world, "nonsense.db", &"no database\n".repeat(1000));
+    let at = |scheme: &str, path: &str| format!("{scheme}:{}", world.path(path).display());
+    for (store, expected, part) in [
+        (at("sqlite", "missing/tenure.db"), 69, "there is no store"),
+        (at("sqlite", "missing/too/t.db"), 69, "there is no store"),
+        (at("file", "missing"), 69, "there is no store"),
+        (at("sqlite", "nonsense.db"), 65, "nonsense.db"),
+        ("postgres://ana@127.0.0.1:1/none".into(), 69, "127.0.0.1"),
+        ("memory:".into(), 66, "memory:"),
+        ("sqllite:tenure.db".into(), 78, "sqllite"),
+    ] {
+        assert_refused_unwritten(&world, &store, &token, expected, part);
+        assert!(!world.path("missing").exists(), "a question makes no store");
+    }
+}
+
+#[test]
+fn nothing_is_written_under_a_token_that_its_store_never_granted() {
+    let world = with_document();
+    let (id, first) = lease(&world);
+    let newest = next_lease(&world, &id).to_string();
+    let store = world.store();
+    for token in [first + 1, NEVER_GRANTED] {
+        let token = format!("build#{token}");
+        assert_refused_unwritten(&world, &store, &token, 77, &newest);
+    }
+    let token = format!("build#{newest}");
+    for other in ["sqlite", "file"] {
+        let store = format!(
+            "{other}:{}",
+            world.path(&format!("other.{other}")).display()
+        );
+        let made = world.run(["--store", &store, "x", "--", "true"]);
+        assert_eq!(code(&made), 0, "{made:?}");
+        assert_refused_unwritten(&world, &store, &token, 66, "name:build");
+    }
 }
 
 /// A descendant of `tenure run` that goes on after the `run` has ended, and then does something to
@@ -171,21 +282,21 @@ impl Straggler {
     }
 }
 
-const WRITE: &str = "echo '{\"straggler\": 1}' | \"$TENURE\" doc write a.json";
+const WRITE: &str = "echo '{\"straggler\":1}' | \"$TENURE\" doc write a.json";
 
 #[test]
 fn inside_run_a_write_is_let_through_while_nobody_took_over() {
     let straggler = Straggler::of_run(WRITE);
     let (code, said) = straggler.go();
     assert_eq!((code, said.as_str()), (0, ""));
-    assert_eq!(bytes(&straggler.world, "a.json"), "{\"straggler\": 1}\n");
+    assert_eq!(bytes(&straggler.world, "a.json"), "{\"straggler\":1}\n");
 }
 
 #[test]
 fn inside_run_a_write_of_a_fenced_holder_is_refused() {
     for command in [
         WRITE,
-        "\"$TENURE\" doc update a.json -- echo '{\"straggler\": 1}'",
+        "\"$TENURE\" doc update a.json -- echo '{\"straggler\":1}'",
         "\"$TENURE\" doc read --create '{}' new.json",
     ] {
         let straggler = Straggler::of_run(command);
@@ -242,5 +353,5 @@ fn inside_run_a_slot_is_no_lock_and_fences_nothing() {
     );
     let output = run.end();
     assert_eq!(code(&output), 0, "{output:?}");
-    assert_eq!(bytes(&world, "a.json"), "{\"straggler\": 1}\n");
+    assert_eq!(bytes(&world, "a.json"), "{\"straggler\":1}\n");
 }

@@ -46,7 +46,7 @@ fn follow_sees_each_change_one_object_a_line() {
         assert_eq!(printed[n]["version"], version(&world, "a.json").as_str());
     }
     // By someone who takes no lock, in place.
-    put(&world, "a.json", "{\"n\": 77}");
+    put(&world, "a.json", "{\"n\":77}");
     until_printed(&follow, 12);
     assert!(!follow.is_over());
 }
@@ -54,24 +54,24 @@ fn follow_sees_each_change_one_object_a_line() {
 #[test]
 fn follow_goes_on_when_the_document_is_broken_or_gone() {
     let world = World::new();
-    put(&world, "a.json", "{\"n\": 0}\n");
+    put(&world, "a.json", "{\"n\":0}\n");
     let follow = Process::doc(&world, ["read", "--follow", "--json", "a.json"]);
     until_printed(&follow, 1);
-    put(&world, "a.json", "{\"n\": ");
+    put(&world, "a.json", "{\"n\":");
     follow.until_said("not JSON");
-    let written = write(&world, b"{\"n\": 2}\n", ["a.json"]);
+    let written = write(&world, b"{\"n\":2}\n", ["a.json"]);
     assert_eq!(code(&written), 0, "{written:?}");
     until_printed(&follow, 2);
     std::fs::remove_file(world.path("a.json")).unwrap();
     follow.until_said("there is no document");
-    put(&world, "a.json", "{\"n\": 3}\n");
+    put(&world, "a.json", "{\"n\":3}\n");
     assert_eq!(until_printed(&follow, 3)[2]["document"], json!({ "n": 3 }));
 }
 
 #[test]
 fn many_changes_at_once_are_followed_to_the_last() {
     let world = World::new();
-    put(&world, "a.json", "{\"n\": 0}\n");
+    put(&world, "a.json", "{\"n\":0}\n");
     let follow = Process::doc(&world, ["read", "--follow", "--json", "a.json"]);
     until_printed(&follow, 1);
     let update =

@@ -5,12 +5,12 @@ use std::fs;
 use std::path::Path;
 
 use crate::killed_at::several::{AFTER, BEFORE, UPDATE, before};
-use crate::killed_at::{Place, Point};
+use crate::killed_at::{Point, Victim};
 use crate::site::{doc, done, everything, names, refused, write};
 use crate::world::{World, text};
 
 /// What someone writes who takes no lock.
-const FOREIGN: &str = "{\"foreign\": true}\n";
+const FOREIGN: &str = "{\"foreign\":true}\n";
 
 struct Crash {
     world: World,
@@ -21,7 +21,7 @@ impl Crash {
     /// Crashes after so many documents were replaced, all journaled.
     fn after(replaced: usize) -> Self {
         let world = World::new();
-        let place = Place {
+        let place = Victim {
             world: &world,
             before,
             arguments: &UPDATE,

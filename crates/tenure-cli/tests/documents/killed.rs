@@ -1,26 +1,27 @@
 //! SIGKILL at random instants, and a reader after each.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::process::Child;
 use crate::site::{Process, RAISE, assert_tidy, bytes, done, put, read};
-use crate::stage::Spread;
+use crate::stage::RandomNumbers;
 use crate::world::{World, json as parsed};
 
 /// After how long is killed: at random within a span that follows the speed of the disk, so that
 /// about as many updates come to their end as do not.
 struct Patience {
-    spread: Spread,
+    spread: RandomNumbers,
     span_micros: u64,
 }
 
 impl Patience {
-    fn new() -> Self {
+    /// Begins with about as long as an update takes.
+    fn new(update: Duration) -> Self {
         Self {
-            spread: Spread::new(),
-            span_micros: 10_000,
+            spread: RandomNumbers::new(),
+            span_micros: u64::try_from(2 * update.as_micros()).unwrap(),
         }
     }
 
@@ -33,7 +34,7 @@ impl Patience {
             true => self.span_micros * 4 / 5,
             false => self.span_micros * 5 / 4,
         };
-        self.span_micros = span.clamp(1_000, 400_000);
+        self.span_micros = span.clamp(1_000, 10_000_000);
     }
 }
 
@@ -78,10 +79,10 @@ fn after_every_kill_documents_are_whole_and_no_acknowledged_update_is_missing() 
     let world = World::new();
     let files = ["one.json", "left.json", "right.json"];
     for name in files {
-        put(&world, name, "{\"n\": 0}\n");
+        put(&world, name, "{\"n\":0}\n");
     }
     let kills = kills();
-    let mut patience = Patience::new();
+    let mut patience = Patience::new(Duration::from_millis(5));
     let mut acknowledged = Acknowledged::default();
     let directory = world.path("").display().to_string();
     let mut half_done = 0;
@@ -122,9 +123,11 @@ fn after_every_kill_documents_are_whole_and_no_acknowledged_update_is_missing() 
 #[test]
 fn an_update_by_the_command_killed_at_any_instant_happened_or_did_not() {
     let world = World::new();
-    put(&world, "a.json", "{\"n\": 0}\n");
-    let mut patience = Patience::new();
-    let mut last = 0;
+    put(&world, "a.json", "{\"n\":0}\n");
+    let started = Instant::now();
+    done(&world, ["update", "a.json"].into_iter().chain(RAISE));
+    let mut patience = Patience::new(started.elapsed());
+    let mut last = 1;
     let kills = kills() / 4;
     for kill in 0..kills {
         let mut update = Process::doc(&world, ["update", "a.json"].into_iter().chain(RAISE));
@@ -137,10 +140,11 @@ fn an_update_by_the_command_killed_at_any_instant_happened_or_did_not() {
         patience.learn(n > last);
         last = n;
     }
-    eprintln!("killed {kills} times; {last} updates had happened");
+    let happened = last - 1;
+    eprintln!("killed {kills} times; {happened} updates had happened");
     assert!(
-        0 < last && last < kills,
-        "some happened, some did not: {last} of {kills}"
+        0 < happened && happened < kills,
+        "some happened, some did not: {happened} of {kills}"
     );
     done(&world, ["clean", "--yes", "a.json"]);
     assert_tidy(&world.path(""), &["a.json"]);

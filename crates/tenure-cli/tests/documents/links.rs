@@ -18,14 +18,14 @@ fn linked() -> World {
 #[test]
 fn a_link_stays_a_link_and_everything_is_beside_the_real_document() {
     let world = linked();
-    put(&world, "real/a.json", "{\"n\": 1}\n");
+    put(&world, "real/a.json", "{\"n\":1}\n");
     done(&world, ["update", "link.json"].into_iter().chain(RAISE));
     assert_eq!(
         fs::read_link(world.path("link.json")).unwrap(),
         Path::new("real/a.json")
     );
-    assert_eq!(bytes(&world, "real/a.json"), "{\"n\": 2}\n");
-    assert_eq!(done(&world, ["read", "link.json"]), "{\"n\": 2}\n");
+    assert_eq!(bytes(&world, "real/a.json"), "{\"n\":2}\n");
+    assert_eq!(done(&world, ["read", "link.json"]), "{\"n\":2}\n");
     assert_eq!(names(&world.path("real")), [".a.json.lock", "a.json"]);
     assert_eq!(names(&world.path("")), ["link.json", "real"]);
 }
@@ -33,7 +33,7 @@ fn a_link_stays_a_link_and_everything_is_beside_the_real_document() {
 #[test]
 fn a_link_and_its_document_exclude_each_other() {
     let world = linked();
-    put(&world, "real/a.json", "{\"n\": 1}\n");
+    put(&world, "real/a.json", "{\"n\":1}\n");
     symlink("real", world.path("way")).unwrap();
     let work = "touch in; while [ ! -e go ]; do sleep 0.05; done; jq '.n += 1'";
     let all = ["link.json", "real/a.json", "way/a.json"];
@@ -49,13 +49,13 @@ fn a_link_and_its_document_exclude_each_other() {
         put(&world, "go", "");
         assert_eq!(code(&holder.end()), 0);
     }
-    assert_eq!(bytes(&world, "real/a.json"), "{\"n\": 4}\n");
+    assert_eq!(bytes(&world, "real/a.json"), "{\"n\":4}\n");
 }
 
 #[test]
 fn a_link_and_its_document_are_one_document_in_a_transaction_over_several() {
     let world = linked();
-    put(&world, "real/a.json", "{\"n\": 1}\n");
+    put(&world, "real/a.json", "{\"n\":1}\n");
     let update = ["update", "link.json", "real/a.json", "--", "cat"];
     let said = refused(&doc(&world, update), 65);
     assert!(said.contains("twice"), "{said}");
@@ -66,7 +66,7 @@ fn through_a_link_to_nothing_the_document_it_means_is_made() {
     let world = linked();
     let said = refused(&doc(&world, ["read", "link.json"]), 66);
     assert!(said.contains("link.json"), "{said}");
-    let create = ["update", "--create", "{\"n\": 0}", "link.json"];
+    let create = ["update", "--create", "{\"n\":0}", "link.json"];
     done(&world, create.into_iter().chain(RAISE));
     assert!(world.path("link.json").is_symlink());
     assert_eq!(

@@ -2,16 +2,16 @@
 
 use std::fs;
 
-use crate::killed_at::Place;
+use crate::killed_at::Victim;
 use crate::site::{Process, assert_tidy, bytes, doc, done, names, put, refused};
 use crate::world::{World, until_exists};
 
-const BEFORE: &str = "{\"n\": 1}\n";
+const BEFORE: &str = "{\"n\":1}\n";
 
 #[test]
 fn clean_never_removes_what_a_live_writer_uses() {
     let world = World::new();
-    let place = Place {
+    let place = Victim {
         world: &world,
         before: |world, directory| put(world, &format!("{directory}/a.json"), BEFORE),
         arguments: &["doc", "update", "a.json", "--", "sed", "s/1/2/"],
@@ -39,7 +39,7 @@ fn clean_never_removes_what_a_live_writer_uses() {
         assert_eq!(paused(), before, "{what}");
     }
     writer.go_on();
-    assert_eq!(bytes(&world, &name), "{\"n\": 2}\n");
+    assert_eq!(bytes(&world, &name), "{\"n\":2}\n");
     assert_tidy(&world.path(&directory), &["a.json"]);
 }
 
@@ -47,7 +47,7 @@ fn clean_never_removes_what_a_live_writer_uses() {
 fn a_writer_whose_lock_file_was_removed_does_not_write_over_the_next_one() {
     let world = World::new();
     put(&world, "a.json", BEFORE);
-    let work = "echo '{\"n\": 100}'; touch in; while [ ! -e go ]; do sleep 0.05; done";
+    let work = "echo '{\"n\":100}'; touch in; while [ ! -e go ]; do sleep 0.05; done";
     let first = Process::doc(&world, ["update", "a.json", "--", "sh", "-c", work]);
     until_exists(&world.path("in"));
     fs::remove_file(world.path(".a.json.lock")).unwrap();
@@ -58,6 +58,6 @@ fn a_writer_whose_lock_file_was_removed_does_not_write_over_the_next_one() {
     put(&world, "go", "");
     let said = refused(&first.end(), 79);
     assert!(said.contains(".a.json.lock"), "{said}");
-    assert_eq!(bytes(&world, "a.json"), "{\"n\": 2}\n");
+    assert_eq!(bytes(&world, "a.json"), "{\"n\":2}\n");
     assert_tidy(&world.path(""), &["a.json", "in", "go"]);
 }

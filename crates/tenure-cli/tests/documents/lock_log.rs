@@ -31,7 +31,7 @@ const WORK: &str = "cat; touch in; while [ ! -e go ]; do sleep 0.05; done";
 #[test]
 fn the_lock_log_of_a_document_tells_waiting_acquired_and_released_with_times() {
     let world = World::new();
-    put(&world, "a.json", "{\"n\": 0}\n");
+    put(&world, "a.json", "{\"n\":0}\n");
     let holder = Process::doc(&world, ["update", "a.json", "--", "sh", "-c", WORK]);
     until_exists(&world.path("in"));
     let mut command = world.tenure();
@@ -82,7 +82,7 @@ fn the_lock_log_of_run_tells_waiting_acquired_and_released_with_times() {
 #[test]
 fn without_tenure_log_nothing_is_logged_and_a_bad_value_is_refused() {
     let world = World::new();
-    put(&world, "a.json", "{\"n\": 0}\n");
+    put(&world, "a.json", "{\"n\":0}\n");
     let output = doc(&world, ["update", "a.json"].into_iter().chain(RAISE));
     assert!(output.stderr.is_empty(), "{output:?}");
     let mut command = world.tenure();

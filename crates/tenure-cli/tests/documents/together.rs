@@ -16,7 +16,7 @@ fn writer(world: &World, files: &str) -> Process {
 fn transactions_that_name_documents_in_any_order_do_not_wait_for_each_other_for_ever() {
     let world = World::new();
     for name in ["a.json", "b.json", "c.json"] {
-        put(&world, name, "{\"n\": 0}\n");
+        put(&world, name, "{\"n\":0}\n");
     }
     let orders = [
         "a.json b.json",
@@ -37,7 +37,7 @@ fn transactions_that_name_documents_in_any_order_do_not_wait_for_each_other_for_
 fn whoever_reads_several_documents_sees_them_at_one_moment() {
     let world = World::new();
     for name in ["a.json", "b.json"] {
-        put(&world, name, "{\"n\": 0}\n");
+        put(&world, name, "{\"n\":0}\n");
     }
     let update = "while [ ! -e stop ]; do \"$TENURE\" doc update a.json b.json -- \
                   jq 'map_values(.n += 1)' || exit 1; done";

@@ -3,6 +3,8 @@
 use std::fs;
 use std::time::Duration;
 
+use tenure_postgres::advisory::name_to_i32;
+
 use crate::holder::{HOLD, Holder};
 use crate::process::{Process, timed};
 use crate::scene::{Scene, TTL, stays};
@@ -112,7 +114,7 @@ fn everybody_who_holds_or_waits_is_listed() {
         (&1.into(), &"read".into())
     );
     assert!(foreign["duration"].is_null(), "{foreign}");
-    assert_eq!(ours["id"], tenure_postgres::name_to_i32("some-name"));
+    assert_eq!(ours["id"], name_to_i32("some-name"));
     assert!(ours["duration"].as_f64().unwrap() >= 0.0, "{ours}");
     for field in ["pid", "application_name", "state", "query_start", "granted"] {
         assert!(!ours[field].is_null(), "{field}: {ours}");
@@ -134,6 +136,25 @@ fn the_command_is_killed_with_its_run() {
     until("the lock is free", || {
         scene.database.psql("select pg_try_advisory_lock(1, 42)") == "t"
     });
+}
+
+#[test]
+fn a_killed_waiter_leaves_no_trace() {
+    let scene = Scene::new();
+    let mut psql = scene.database.session();
+    psql.run("select pg_advisory_lock_shared(1, 42)");
+    let waiter = Process::tenure(
+        &scene.world,
+        ["advisory", "run", "agent", "42", "--", "true"],
+    );
+    // Who comes to read waits behind one who waits to write.
+    let is_closed = || {
+        let shared = "select pg_try_advisory_lock_shared(1, 42)";
+        scene.database.psql(shared) == "f"
+    };
+    until("it waits", is_closed);
+    drop(waiter);
+    until("nobody waits", || !is_closed());
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Others and the lock of a running command: it is broken or left alone.
 
+use crate::broken_offer;
 use crate::holder::Holder;
 use crate::process::{Process, field};
 use crate::scene::{Scene, lease_of};
@@ -21,6 +22,11 @@ fn the_command_under_a_broken_lock_is_stopped_and_the_next_has_it_then() {
     let entries = entries["entries"].as_array().unwrap().clone();
     let broken = entries.iter().find(|entry| entry["action"] == "break");
     assert_eq!(broken.unwrap()["reason"], "stuck");
+}
+
+#[test]
+fn a_run_whose_offer_a_person_breaks_ends_with_79_and_starts_nothing() {
+    broken_offer::ends_run_with_who_broke_it_and_why(&Scene::new().world);
 }
 
 #[test]

@@ -60,21 +60,45 @@ fn without_the_server_of_the_run_nothing_is_written() {
     assert_eq!(fs::read_to_string(cut.path("a.json")).unwrap(), "[1]");
 }
 
+/// Writes a document under a token of `x` in a store.
+fn write(world: &World, store: &str, token: u64) -> Output {
+    let mut command = world.tenure();
+    let token = format!("x#{token}");
+    command.args([
+        "doc", "write", "--store", store, "--token", &token, "a.json",
+    ]);
+    fs::write(world.path("new.json"), "[1]").unwrap();
+    command.stdin(fs::File::open(world.path("new.json")).unwrap());
+    command.output().unwrap()
+}
+
+#[test]
+fn nothing_is_written_under_a_token_that_its_server_cannot_be_asked_about() {
+    let (scene, other) = (Scene::new(), Scene::new());
+    let world = &scene.world;
+    let (proxy, cut) = scene.behind_proxy();
+    let newest = token(&world.run(["x"].into_iter().chain(TELL)));
+    proxy.refuse();
+    proxy.cut();
+    for (store, token, expected, part) in [
+        (cut.store(), newest, 69, "127.0.0.1"),
+        (other.world.store(), newest, 66, "name:x"),
+        (world.store(), newest + 1, 77, "never granted"),
+    ] {
+        let output = write(world, &store, token);
+        assert_eq!(code(&output), expected, "{output:?}");
+        assert!(text(&output.stderr).contains(part), "{output:?}");
+        assert!(!world.path("a.json").exists());
+    }
+    assert_eq!(code(&write(world, &world.store(), newest)), 0);
+}
+
 #[test]
 fn a_token_is_good_however_the_address_is_spelled() {
     let scene = Scene::new();
     let world = &scene.world;
     let token = token(&world.run(["x"].into_iter().chain(TELL)));
-    let write = |store: &str| {
-        let mut command = world.tenure();
-        let token = format!("x#{token}");
-        command.args([
-            "doc", "write", "--store", store, "--token", &token, "a.json",
-        ]);
-        fs::write(world.path("new.json"), "[1]").unwrap();
-        command.stdin(fs::File::open(world.path("new.json")).unwrap());
-        command.output().unwrap()
-    };
+    let write = |store: &str| write(world, store, token);
     let store = world.store();
     for store in [
         store.clone(),

@@ -4,7 +4,10 @@
 #![allow(clippy::unwrap_used)]
 
 mod advisory;
+mod away;
 mod broken;
+#[path = "../sqlite/broken_offer.rs"]
+mod broken_offer;
 mod commands;
 mod cut_off;
 mod documents;

@@ -51,7 +51,8 @@ fn nothing_that_is_printed_tells_the_password() {
     assert_eq!(holder.code(), 0);
     proxy.refuse();
     proxy.cut();
-    for arguments in [&["ls"][..], &["doctor"], &["run", "x", "--", "true"]] {
+    let waits = &["run", "--wait", "3s", "x", "--", "true"];
+    for arguments in [&["doctor"][..], &["lock", "--no-wait", "x"], waits] {
         ask(&cut, arguments);
     }
 }
@@ -71,7 +72,11 @@ fn nothing_that_cannot_be_read_tells_the_password() {
         format!("host=127.0.0.1 password={PASSWORD} user=ana"),
     ] {
         let world = World::at(&url);
-        for arguments in [&["ls"][..], &["doctor"], &["advisory", "ls"]] {
+        for arguments in [
+            &["run", "--no-wait", "x", "--", "true"][..],
+            &["doctor"],
+            &["advisory", "run", "--no-wait", "agent", "1", "--", "true"],
+        ] {
             ask(&world, arguments);
         }
     }

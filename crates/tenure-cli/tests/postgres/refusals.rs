@@ -2,6 +2,7 @@
 
 use std::net::TcpListener;
 
+use crate::process::Process;
 use crate::scene::Scene;
 use crate::world::{World, code, json, text};
 
@@ -14,16 +15,18 @@ fn nobody() -> u16 {
 #[test]
 fn a_server_that_is_not_there_is_69() {
     let world = World::at(&format!("postgres://ana@127.0.0.1:{}/x", nobody()));
-    for command in [
-        &["run", "x", "--", "true"][..],
-        &["ls"],
-        &["advisory", "ls"],
-    ] {
-        let output = world.call(command.iter().copied());
-        assert_eq!(code(&output), 69, "{command:?}: {output:?}");
+    let commands = [
+        &["run", "--no-wait", "--json", "x", "--", "true"][..],
+        &["ls", "--json"],
+        &["advisory", "ls", "--json"],
+    ];
+    // At once: those that look wait a while for a server.
+    let calls = commands.map(|command| Process::tenure(&world, command.iter().copied()));
+    for call in calls {
+        let output = call.end();
+        assert_eq!(code(&output), 69, "{output:?}");
+        assert_eq!(json(&output.stdout)["error"]["kind"], "unreachable");
     }
-    let output = world.call(["ls", "--json"]);
-    assert_eq!(json(&output.stdout)["error"]["kind"], "unreachable");
 }
 
 #[test]
@@ -38,6 +41,34 @@ fn an_address_that_cannot_be_read_is_78() {
         let output = world.call(["ls"]);
         assert_eq!(code(&output), 78, "{url}: {output:?}");
     }
+}
+
+#[test]
+fn a_schema_that_an_ordinary_role_owns_is_78_for_a_superuser() {
+    let scene = Scene::new();
+    let (database, mallory) = (&scene.database, "mallory");
+    database.psql(&format!(
+        "CREATE ROLE {mallory} LOGIN; GRANT CREATE ON DATABASE {} TO {mallory}",
+        database.name()
+    ));
+    let url = database.url().replacen("postgres@", "mallory@", 1);
+    assert_eq!(code(&World::at(&url).call(["ls"])), 0);
+    for command in [
+        &["run", "x", "--", "true"][..],
+        &["ls"],
+        &["advisory", "run", "agent", "1", "--", "true"],
+    ] {
+        let output = scene.world.call(command.iter().copied());
+        assert_eq!(code(&output), 78, "{command:?}: {output:?}");
+        let said = text(&output.stderr);
+        for word in [mallory, "superuser", "SECURITY.md"] {
+            assert!(said.contains(word), "{word} is not in {said}");
+        }
+    }
+    assert_eq!(database.psql("SELECT count(*) FROM tenure.audit"), "0");
+    database.psql(&format!(
+        "DROP OWNED BY {mallory} CASCADE; DROP ROLE {mallory}"
+    ));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::holder::Holder;
 use crate::process::{TELL, field, held, take, timed, token};
-use crate::world::{World, code, json};
+use crate::world::{World, code, json, text};
 
 /// `tenure ARGUMENTS` with the clock on the wall set wrong.
 ///
@@ -89,6 +89,27 @@ fn the_time_that_is_shown_moves_with_the_clock_on_the_wall() {
     let shown = field(&held(&world)[1], "expires_at");
     assert!(shown > now, "{shown} after {now}");
     assert_eq!(code(&at(&world, "+1h", ["lock", "b", "--no-wait"])), 75);
+}
+
+#[test]
+fn after_a_step_of_the_clock_the_time_that_is_left_is_shown_as_it_is() {
+    let world = World::new();
+    world.lock(["x", "--ttl", "10m"]);
+    for offset in WRONG {
+        let refused = at(&world, offset, ["lock", "x", "--no-wait"]);
+        assert_eq!(code(&refused), 75, "{refused:?}");
+        let said = text(&refused.stderr);
+        assert!(said.contains("at most 9m "), "{offset}: {said}");
+        let listed = text(&at(&world, offset, ["ls"]).stdout);
+        assert!(listed.contains("in 9m "), "{offset}: {listed}");
+    }
+    let kept = |offset| {
+        field(
+            &json(&at(&world, offset, ["ls", "--json"]).stdout)["held"][0],
+            "expires_at",
+        )
+    };
+    assert_eq!(kept("+0"), kept("+0"), "without a step it stays the same");
 }
 
 #[test]

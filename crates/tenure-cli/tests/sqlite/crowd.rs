@@ -1,12 +1,14 @@
-//! Two hundred processes at once.
+//! Two hundred processes at once, and what waiting costs the more wait.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::process::Command;
 use std::time::Duration;
 
+use crate::holder::Holder;
 use crate::other_sqlite::Database;
 use crate::process::{Process, assert_nothing_is_left};
-use crate::world::{World, code};
+use crate::world::{World, code, text, until};
 
 const PROCESSES: usize = 200;
 
@@ -60,4 +62,53 @@ fn two_hundred_processes_on_one_resource_lose_nothing() {
 #[test]
 fn two_hundred_processes_on_fifty_resources_lose_nothing() {
     count_up(50);
+}
+
+/// How often a waiter behind `ahead` others makes each of some system calls, from its start until its time
+/// is over. Long enough for it to tell people about the wait.
+fn calls_of_a_waiter_behind(ahead: usize) -> BTreeMap<String, usize> {
+    let world = World::new();
+    let _holder = Holder::start(&world, ["x"]);
+    let wait = ["run", "--wait", "5m", "x", "--", "true"];
+    let _line: Vec<_> = (0..ahead).map(|_| Process::tenure(&world, wait)).collect();
+    let listed = ["ls", "--limit", "1000"];
+    until("all are in line", || {
+        world.json(listed)["waiting"].as_array().unwrap().len() == ahead
+    });
+    let trace = world.path("trace").display().to_string();
+    let mut strace = Command::new("strace");
+    world.prepare(&mut strace);
+    strace.args([
+        "-f",
+        "-qq",
+        "-o",
+        &trace,
+        "-e",
+        "trace=kill,flock,fcntl,pidfd_open",
+    ]);
+    strace.arg(env!("CARGO_BIN_EXE_tenure"));
+    strace.args(["run", "--wait", "3s", "x", "--", "true"]);
+    let output = Process::start(&mut strace).end();
+    assert_eq!(code(&output), 75, "{output:?}");
+    assert!(text(&output.stderr).contains("in the queue"), "{output:?}");
+    let mut calls = BTreeMap::new();
+    for line in text(&fs::read(&trace).unwrap()).lines() {
+        let call = line.trim_start_matches(|c: char| c.is_ascii_digit()).trim();
+        let (name, _) = call.split_once('(').unwrap_or((call, ""));
+        *calls.entry(name.to_owned()).or_default() += 1;
+    }
+    calls
+}
+
+#[test]
+fn what_a_waiter_does_does_not_depend_on_how_many_wait_before_it() {
+    let (few, many) = (calls_of_a_waiter_behind(20), calls_of_a_waiter_behind(60));
+    for (call, count) in &many {
+        let among_few = few.get(call).copied().unwrap_or_default();
+        assert!(
+            *count <= among_few + among_few / 4 + 4,
+            "{call} {count} times behind 60, {among_few} times behind 20: {few:?} {many:?}"
+        );
+    }
+    assert!(many.get("kill").is_none_or(|kills| *kills <= 8), "{many:?}");
 }

@@ -70,8 +70,7 @@ fn a_user_who_may_only_read_is_refused_and_nothing_is_half_done() {
     let world = World::new();
     let lease = world.lock(["x", "--ttl", "1h"]);
     // The command where anyone can reach it, and a store that anyone may read.
-    let command_path = world.path("tenure");
-    fs::copy(env!("CARGO_BIN_EXE_tenure"), &command_path).unwrap();
+    let command_path = world.copy_of_tenure();
     let readable = |name: &str, mode| {
         fs::set_permissions(world.path(name), fs::Permissions::from_mode(mode)).unwrap();
     };

@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::broken_offer;
 use crate::holder::Holder;
 use crate::process::{
     Process, TELL, assert_nothing_is_left, field, held, timed, until_in_line, waiting,
@@ -75,6 +76,13 @@ fn a_waiter_stopped_when_its_offer_is_made_is_passed_over_after_five_seconds_and
     std::fs::write(&gate, "").unwrap();
     let (second, first) = (second.token(), first.token());
     assert!(first > second, "{first} after {second}");
+    assert_nothing_is_left(&world);
+}
+
+#[test]
+fn a_run_whose_offer_a_person_breaks_ends_with_79_and_starts_nothing() {
+    let world = World::new();
+    broken_offer::ends_run_with_who_broke_it_and_why(&world);
     assert_nothing_is_left(&world);
 }
 

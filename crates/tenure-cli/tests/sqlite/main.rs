@@ -4,6 +4,7 @@
 // All of it is test code, helpers included.
 #![allow(clippy::unwrap_used)]
 
+mod broken_offer;
 mod clocks;
 mod crowd;
 mod database;
@@ -15,7 +16,9 @@ mod holder;
 mod killed_at;
 mod lease_time;
 mod other_sqlite;
+mod others;
 mod process;
+mod read_only;
 mod refusals;
 mod restored;
 mod run_killed;

@@ -1,6 +1,7 @@
 //! The database, looked at and changed by another program: Python with its own SQLite.
 
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::Value;
@@ -38,6 +39,11 @@ pub struct Database {
 impl Database {
     /// The database of a world.
     pub fn of(world: &World) -> Self {
+        Self::at(&world.path("store/tenure.db"))
+    }
+
+    /// The one at a path.
+    pub fn at(path: &Path) -> Self {
         let mut child = Command::new("python3")
             .args(["-c", SCRIPT])
             .stdin(Stdio::piped())
@@ -45,7 +51,7 @@ impl Database {
             .spawn()
             .unwrap();
         Self {
-            path: world.path("store/tenure.db").display().to_string(),
+            path: path.display().to_string(),
             questions: child.stdin.take(),
             answers: BufReader::new(child.stdout.take().unwrap()),
             child,

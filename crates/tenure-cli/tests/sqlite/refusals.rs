@@ -41,6 +41,11 @@ fn an_unknown_lease_is_66_and_a_malformed_one_is_bad_usage() {
     for verb in ["release", "renew", "upgrade", "downgrade"] {
         assert_eq!(code(&world.call([verb, "nosuch"])), 66, "{verb}");
         for malformed in ["", "a b", "../x", "ä", &"a".repeat(200)] {
+            // What is no id names a resource there.
+            if verb == "release" && tenure::Resource::parse(malformed).is_ok() {
+                assert_eq!(code(&world.call([verb, malformed])), 66, "{malformed}");
+                continue;
+            }
             let output = world.call([verb, malformed]);
             assert!(
                 matches!(code(&output), 2 | 65),

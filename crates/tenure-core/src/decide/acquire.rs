@@ -1,10 +1,10 @@
-//! A new lease.
+//! Acquiring a new lease, and accepting an offered one.
 
-use super::state::{Bound, Holder, Life, Plan, Standing, Waiter, Want};
+use super::state::{Bound, Holder, HolderState, Life, Plan, Waiter, Want};
 use super::{Change, Millis, Outcome, Refusal};
 use crate::{LeaseId, SessionId};
 
-/// Takes the lease if that overtakes nobody; else queues until the deadline, if there is one.
+/// Grants the lease if that overtakes no waiter. Otherwise queues it, if there is a deadline.
 pub(super) fn acquire(
     plan: &mut Plan,
     lease: &LeaseId,
@@ -24,9 +24,9 @@ pub(super) fn acquire(
         deadline: deadline.unwrap_or_default(),
         life: Life::Alive,
     };
-    // An empty line is asked for, so that nobody who waits is overtaken.
+    // The line must be empty, so that no waiter is overtaken.
     if plan.state.waiters.is_empty() && fits(plan, &waiter) {
-        plan.make(Change::Grant(begin(waiter, Standing::Held)));
+        plan.make(Change::Grant(begin(waiter, HolderState::Held)));
         return Outcome::Granted;
     }
     if deadline.is_none() {
@@ -36,7 +36,7 @@ pub(super) fn acquire(
     Outcome::Queued
 }
 
-/// A waiter takes up its offer. Taking it up twice is no fault: the first answer may have been lost.
+/// Accepts an offer. Doing it twice is allowed: the first answer may have been lost.
 pub(super) fn accept(plan: &mut Plan, lease: &LeaseId) -> Outcome {
     match take_up(plan, lease) {
         Ok(_) => Outcome::Done,
@@ -44,25 +44,25 @@ pub(super) fn accept(plan: &mut Plan, lease: &LeaseId) -> Outcome {
     }
 }
 
-/// The holder of a lease that is in force, for whatever only its holder asks. Whoever asks
-/// so took up its offer by that.
+/// Returns the holder of a lease in force, for requests that only its holder makes. Such a request
+/// also accepts an offer.
 pub(super) fn take_up(plan: &mut Plan, lease: &LeaseId) -> Result<Holder, Refusal> {
     let holder = plan.state.holder(lease).ok_or(Refusal::NotHeld)?.clone();
-    match holder.standing {
-        Standing::Held => {}
-        Standing::Revoking { .. } => return Err(Refusal::Revoked),
-        Standing::Offered { .. } => plan.make(Change::SetStanding {
+    match holder.state {
+        HolderState::Held => {}
+        HolderState::Revoking { .. } => return Err(Refusal::Revoked),
+        HolderState::Offered { .. } => plan.make(Change::SetState {
             lease: lease.clone(),
-            standing: Standing::Held,
+            state: HolderState::Held,
         }),
     }
     Ok(Holder {
-        standing: Standing::Held,
+        state: HolderState::Held,
         ..holder
     })
 }
 
-/// Whether what a waiter wants can be granted beside the holders there are.
+/// Returns true if the waiter can be granted beside the current holders.
 pub(super) fn fits(plan: &Plan, waiter: &Waiter) -> bool {
     match waiter.want {
         Want::Lease { mode, capacity } => plan.state.fits(mode, capacity),
@@ -70,14 +70,14 @@ pub(super) fn fits(plan: &Plan, waiter: &Waiter) -> bool {
     }
 }
 
-/// The lease of a request, granted now.
-pub(super) fn begin(waiter: Waiter, standing: Standing) -> Holder {
+/// Returns the holder that a waiter becomes when it is granted.
+pub(super) fn begin(waiter: Waiter, state: HolderState) -> Holder {
     Holder {
         lease: waiter.lease,
         session: waiter.session,
         mode: waiter.want.mode(),
         upgraded: false,
-        standing,
+        state,
         binding: Bound::Session,
         life: waiter.life,
     }

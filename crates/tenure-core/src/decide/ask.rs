@@ -1,19 +1,19 @@
-//! What is asked of a resource, and how that ends.
+//! Requests to a resource, and their outcomes.
 
 use super::Millis;
-use crate::{Error, LeaseId, Mode, Place, SessionId};
+use crate::{Error, LeaseId, LockContext, Mode, SessionId};
 
 /// Whether a request waits, and until when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Wait {
-    /// Answer busy at once.
+    /// Do not wait: the outcome is busy.
     No,
     /// Wait, at most until then.
     Until(Millis),
 }
 
 impl Wait {
-    /// Until when there is time to wait, if there is.
+    /// Returns the deadline, or `None` if there is no time to wait.
     pub(super) fn deadline(self, now: Millis) -> Option<Millis> {
         match self {
             Wait::Until(deadline) if deadline > now => Some(deadline),
@@ -22,78 +22,78 @@ impl Wait {
     }
 }
 
-/// What is asked of one resource.
+/// A request to one resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ask {
     /// A new lease.
     Acquire {
-        /// The id it will have; until granted, the id of the waiter.
+        /// The id of the lease, and of the waiter until it is granted.
         lease: LeaseId,
-        /// For whom.
+        /// The session that asks.
         session: SessionId,
-        /// How.
+        /// The mode to hold it in.
         mode: Mode,
-        /// How many may hold the resource at once, for this request; None is up to the modes.
+        /// How many may hold the resource at once, for this request; `None` if the modes decide.
         capacity: Option<u32>,
         /// Whether to wait.
         wait: Wait,
     },
-    /// A waiter takes up what it was offered.
+    /// A waiter accepts its offer.
     Accept {
-        /// Which.
+        /// The lease.
         lease: LeaseId,
     },
-    /// A lease becomes lease-bound, because the set it belongs to is complete. Its time begins now.
+    /// A lease becomes lease-bound, because its set is complete. Its time starts now.
     Bind {
-        /// Which.
+        /// The lease.
         lease: LeaseId,
-        /// Its time.
+        /// Its time to live.
         ttl: Millis,
-        /// How old its heartbeat may get.
+        /// The grace period: how old its heartbeat may get.
         grace: Millis,
     },
-    /// A lease-bound lease gets new time, also when it has expired and nobody took over.
+    /// A lease-bound lease gets new time, also if it has expired and is still there.
     Renew {
-        /// Which.
+        /// The lease.
         lease: LeaseId,
-        /// Its time, from now.
+        /// Its time to live, from now.
         ttl: Millis,
-        /// How old its heartbeat may get.
+        /// The grace period: how old its heartbeat may get.
         grace: Millis,
     },
     /// An upgradeable lease is to become write.
     Upgrade {
-        /// Which.
+        /// The lease.
         lease: LeaseId,
         /// Whether to wait.
         wait: Wait,
     },
     /// An upgraded lease is to become upgradeable again.
     Downgrade {
-        /// Which.
+        /// The lease.
         lease: LeaseId,
     },
     /// A lease ends. For one that is being broken this confirms that its holder stopped.
     Release {
-        /// Which.
+        /// The lease.
         lease: LeaseId,
     },
     /// A waiter gives up.
     Withdraw {
-        /// The id of its lease to be, or of the lease to be upgraded.
+        /// The id of its future lease, or of the lease to upgrade.
         lease: LeaseId,
     },
-    /// A person takes a lease away from its holder.
+    /// A person breaks a lease.
     Break {
-        /// Which.
+        /// The lease.
         lease: LeaseId,
     },
-    /// Nothing; but time has passed, or someone died.
+    /// No request, but time has passed or a session died.
     Look,
 }
 
 impl Ask {
-    /// The lease it is about.
+    /// Returns the lease that the request is about.
     pub(super) fn lease(&self) -> Option<&LeaseId> {
         match self {
             Ask::Acquire { lease, .. }
@@ -117,15 +117,15 @@ pub enum Outcome {
     Granted,
     /// The request waits in line.
     Queued,
-    /// It would have to wait.
+    /// The request would have to wait.
     Busy,
     /// The request had its effect.
     Done,
-    /// The request makes no sense here.
+    /// The request does not fit the state.
     Refused(Refusal),
 }
 
-/// Why a request makes no sense.
+/// Why a request does not fit the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     /// The session holds or waits for the resource already.
@@ -136,23 +136,23 @@ pub enum Refusal {
     NotUpgradeable,
     /// The lease is write already.
     AlreadyWrite,
-    /// The lease was never upgraded, so there is nothing to go back to.
+    /// The lease was never upgraded, so it cannot be downgraded.
     NeverUpgraded,
     /// There is no such waiter.
     NotWaiting,
     /// The time of the lease is over. It has to be renewed before it can be upgraded.
     Expired,
-    /// A person is taking the lease away.
+    /// A person is breaking the lease.
     Revoked,
     /// The lease ends with its session and has no time to renew.
     NotLeaseBound,
 }
 
 impl Refusal {
-    /// As whoever wanted to change the mode of a lease is told of it.
-    pub fn of_mode(self, lease: &LeaseId, place: Box<Place>) -> Error {
+    /// Returns the error for a caller that wanted to change the mode of a lease.
+    pub fn of_mode(self, lease: &LeaseId, context: Box<LockContext>) -> Error {
         let conflict = |expected: &str, actual: &str| Error::Conflict {
-            place,
+            context,
             expected: expected.into(),
             actual: actual.into(),
         };

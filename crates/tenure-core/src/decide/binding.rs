@@ -1,12 +1,12 @@
-//! The time of a lease that outlives who took it.
+//! The time to live of lease-bound leases.
 
 use super::acquire::take_up;
-use super::state::{Bound, Holder, Plan, Standing};
+use super::state::{Bound, Holder, HolderState, Plan};
 use super::{Change, Millis, Outcome, Refusal};
 use crate::LeaseId;
 
-/// Begins the time of a lease. One that is bound already gets its time anew: the
-/// first answer may have been lost.
+/// Makes a lease lease-bound and starts its time. If it is lease-bound already, its time starts
+/// again: the first answer may have been lost.
 pub(super) fn bind(
     plan: &mut Plan,
     lease: &LeaseId,
@@ -20,8 +20,8 @@ pub(super) fn bind(
     }
 }
 
-/// Gives a lease-bound lease new time. That it has expired does not matter as long as it is
-/// there: nobody took over.
+/// Gives a lease-bound lease new time. An expired lease can be renewed for as long as it is there,
+/// since nobody else got the resource.
 pub(super) fn renew(
     plan: &mut Plan,
     lease: &LeaseId,
@@ -31,8 +31,8 @@ pub(super) fn renew(
 ) -> Outcome {
     let holder = plan.state.holder(lease);
     let has_time = |holder: &Holder| {
-        // That it is being broken is what its holder has to hear first.
-        holder.binding != Bound::Session || matches!(holder.standing, Standing::Revoking { .. })
+        // If it is being broken, its holder has to be told that first.
+        holder.binding != Bound::Session || matches!(holder.state, HolderState::Revoking { .. })
     };
     if holder.is_some_and(|holder| !has_time(holder)) {
         return Outcome::Refused(Refusal::NotLeaseBound);

@@ -1,19 +1,19 @@
-//! A person takes a lease away.
+//! Breaking a lease.
 
-use super::state::{Plan, Standing};
+use super::state::{HolderState, Plan};
 use super::{BREAK_MS, Change, Millis, Outcome, Refusal};
 use crate::LeaseId;
 
-/// The lease keeps others out until its holder confirms its stop by releasing it, or
-/// its time to stop is over. Breaking it again does not give the holder more time.
+/// Marks the lease as revoking. It keeps others out until its holder releases it, which confirms
+/// the stop, or has had its time to stop. A second break does not give the holder more time.
 pub(super) fn break_lease(plan: &mut Plan, lease: &LeaseId, now: Millis) -> Outcome {
     let Some(holder) = plan.state.holder(lease) else {
         return Outcome::Refused(Refusal::NotHeld);
     };
-    if !matches!(holder.standing, Standing::Revoking { .. }) {
-        plan.make(Change::SetStanding {
+    if !matches!(holder.state, HolderState::Revoking { .. }) {
+        plan.make(Change::SetState {
             lease: lease.clone(),
-            standing: Standing::Revoking {
+            state: HolderState::Revoking {
                 until: now.saturating_add(BREAK_MS),
             },
         });

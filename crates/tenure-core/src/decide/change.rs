@@ -1,72 +1,72 @@
-//! What a store has to write.
+//! The changes that a store has to write.
 
-use super::{Bound, Holder, Outcome, Standing, Waiter};
+use super::{Bound, Holder, HolderState, Outcome, Waiter};
 use crate::{LeaseId, Mode};
 
-/// What a store has to write, in this order.
+/// One change that a store has to write, in the order of the decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// A lease begins, held by who asked or on offer to a waiter. Draw a token if the mode
-    /// is exclusive; wake its waiter if it has one.
+    /// A lease begins, held by the session that asked or on offer to a waiter. Draw a token if the
+    /// mode is exclusive; wake its waiter if it has one.
     Grant(Holder),
     /// A lease changes its mode. Draw a token if it is exclusive now; wake its waiter if it has one.
     SetMode {
-        /// Which.
+        /// The lease.
         lease: LeaseId,
-        /// What it is from now on.
+        /// Its new mode.
         mode: Mode,
-        /// Whether it was upgraded.
+        /// True if it is write by an upgrade.
         upgraded: bool,
     },
-    /// A lease is taken up, or is being broken.
-    SetStanding {
-        /// Which.
+    /// A lease was accepted, or is being broken.
+    SetState {
+        /// The lease.
         lease: LeaseId,
-        /// What it is from now on.
-        standing: Standing,
+        /// Its new state.
+        state: HolderState,
     },
     /// A lease becomes lease-bound, or gets new time.
     SetBinding {
-        /// Which.
+        /// The lease.
         lease: LeaseId,
         /// What ends it from now on.
         binding: Bound,
     },
     /// A lease ends.
     Remove {
-        /// Which.
+        /// The lease.
         lease: LeaseId,
-        /// By what.
+        /// What ended it.
         end: End,
     },
     /// A waiter joins the line.
     Enqueue(Waiter),
     /// A waiter leaves the line: granted, withdrawn, out of time, dead, or with a lease
-    /// that can no longer be upgraded. A grant or a mode follows only for the first;
-    /// all others are to be told that they wait in vain.
+    /// that can no longer be upgraded. Only if it was granted does a grant or a new mode follow;
+    /// all others have to be told that they will not be granted.
     Dequeue(LeaseId),
 }
 
 /// What ended a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum End {
-    /// Its holder.
+    /// Its holder released it.
     Released,
     /// Its session is proved dead.
     SessionEnded,
-    /// It was stale, and someone else wanted the resource.
+    /// It was stale, and another request wanted the resource.
     Recovered,
-    /// The waiter it was offered to did not take it up in time.
+    /// The waiter it was offered to did not accept it in time.
     OfferLapsed,
     /// A person broke it, and its holder did not confirm its stop in time.
     Broken,
 }
 
-/// The outcome and what to write for it.
+/// The outcome of a request, and the changes to write for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
     /// How the request ends.
     pub outcome: Outcome,
-    /// What to write.
+    /// The changes to write, in this order.
     pub changes: Vec<Change>,
 }

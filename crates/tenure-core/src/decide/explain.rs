@@ -1,24 +1,24 @@
-//! Why someone waits, in words: so that every store says the same.
+//! Explains in words why a request waits, the same in every store.
 
-use super::state::{Holder, Standing, State, Waiter, Want};
+use super::state::{Holder, HolderState, State, Waiter, Want};
 use crate::store::Waiting;
 use crate::{LeaseId, Owner, Resource, Timestamp};
 
-/// One waiter as a listing shows it.
+/// A waiter, and why it is not granted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explained<'a> {
-    /// Who waits.
+    /// The waiter.
     pub waiter: &'a Waiter,
     /// Its place in the line, from 1.
     pub position: usize,
-    /// The leases in its way: those that keep it out, and the waiter before it.
+    /// The leases that keep it out, and the waiter before it.
     pub blocked_by: Vec<LeaseId>,
     /// Why it is not granted now, in words.
     pub reason: String,
 }
 
 impl Explained<'_> {
-    /// As a listing shows it: who waits for what, since when and until when, is the store's to know.
+    /// Returns the row of a listing. The store knows the resource, the owner and the times.
     pub fn listed(
         self,
         resource: &Resource,
@@ -40,8 +40,8 @@ impl Explained<'_> {
     }
 }
 
-/// Explains the whole line, in the order in which it is served. `owner_of` names the owner
-/// of a lease that is held.
+/// Explains all waiters, in the order in which they are served. `owner_of` returns the owner of a
+/// lease that is held.
 pub fn explain<'a, 'o>(
     state: &'a State,
     owner_of: impl Fn(&LeaseId) -> Option<&'o Owner>,
@@ -49,25 +49,37 @@ pub fn explain<'a, 'o>(
     let mut explained = Vec::new();
     let mut before: Option<&Waiter> = None;
     for (ahead, waiter) in state.line().into_iter().enumerate() {
-        let in_the_way = in_the_way(state, waiter);
-        let leases = in_the_way.iter().map(|holder| &holder.lease);
-        let blocked_by = leases.chain(before.map(|before| &before.lease));
-        explained.push(Explained {
-            waiter,
-            position: ahead + 1,
-            blocked_by: blocked_by.cloned().collect(),
-            reason: match before {
-                Some(before) if before.want == Want::Upgrade => "an upgrade is waiting".into(),
-                Some(_) => format!("behind {ahead} {}", others(ahead)),
-                None => keeps_out(waiter.want, &in_the_way, &owner_of),
-            },
-        });
+        explained.push(explain_waiter(state, waiter, before, ahead, &owner_of));
         before = Some(waiter);
     }
     explained
 }
 
-/// The holders that keep a waiter out, its own lease aside.
+/// Explains one waiter. It needs only the waiter before it and the number of those ahead, not the
+/// whole line.
+pub fn explain_waiter<'a, 'o>(
+    state: &State,
+    waiter: &'a Waiter,
+    before: Option<&Waiter>,
+    ahead: usize,
+    owner_of: &impl Fn(&LeaseId) -> Option<&'o Owner>,
+) -> Explained<'a> {
+    let in_the_way = in_the_way(state, waiter);
+    let leases = in_the_way.iter().map(|holder| &holder.lease);
+    let blocked_by = leases.chain(before.map(|before| &before.lease));
+    Explained {
+        waiter,
+        position: ahead + 1,
+        blocked_by: blocked_by.cloned().collect(),
+        reason: match before {
+            Some(before) if before.want == Want::Upgrade => "an upgrade is waiting".into(),
+            Some(_) => format!("behind {ahead} {}", others(ahead)),
+            None => keeps_out(waiter.want, &in_the_way, owner_of),
+        },
+    }
+}
+
+/// Returns the holders that keep a waiter out, without its own lease.
 fn in_the_way<'a>(state: &'a State, waiter: &Waiter) -> Vec<&'a Holder> {
     let others = state.holders.iter().filter(|h| h.lease != waiter.lease);
     match waiter.want {
@@ -76,12 +88,12 @@ fn in_the_way<'a>(state: &'a State, waiter: &Waiter) -> Vec<&'a Holder> {
             capacity: None,
         } => others.filter(|h| h.mode.conflicts_with(mode)).collect(),
         Want::Lease { mode, capacity } if state.fits(mode, capacity) => Vec::new(),
-        // Every holder has one of the slots; and an upgrade has to be alone.
+        // Every holder has one of the slots, and an upgrade has to be the only holder.
         Want::Lease { .. } | Want::Upgrade => others.collect(),
     }
 }
 
-/// What keeps out the first in line.
+/// Returns what keeps out the first in line, in words.
 fn keeps_out<'o>(
     want: Want,
     in_the_way: &[&Holder],
@@ -101,10 +113,10 @@ fn keeps_out<'o>(
         (None, Some(first)) => first,
     };
     let mode = holder.mode;
-    let first = match holder.standing {
-        Standing::Held => format!("held for {mode} by {owner}"),
-        Standing::Offered { .. } => format!("offered to {owner}"),
-        Standing::Revoking { .. } => format!("held for {mode} by {owner} (being broken)"),
+    let first = match holder.state {
+        HolderState::Held => format!("held for {mode} by {owner}"),
+        HolderState::Offered { .. } => format!("offered to {owner}"),
+        HolderState::Revoking { .. } => format!("held for {mode} by {owner} (being broken)"),
     };
     match named.count() {
         0 => first,
@@ -126,13 +138,13 @@ mod tests {
         LeaseId::parse(name).unwrap()
     }
 
-    fn holder(name: &str, mode: Mode, standing: Standing) -> Holder {
+    fn holder(name: &str, mode: Mode, state: HolderState) -> Holder {
         Holder {
             lease: lease(name),
             session: SessionId::parse(name).unwrap(),
             mode,
             upgraded: false,
-            standing,
+            state,
             binding: Bound::Session,
             life: Life::Alive,
         }
@@ -152,7 +164,7 @@ mod tests {
         Want::Lease { mode, capacity }
     }
 
-    /// The line as `waiter: reason [in the way]`. Every owner has the name of its lease.
+    /// Returns the line as `place waiter: reason [blocked by]`. Every owner is named like its lease.
     fn told(holders: Vec<Holder>, waiters: Vec<Waiter>) -> Vec<String> {
         let state = State { holders, waiters };
         let owners: Vec<(LeaseId, Owner)> = (state.holders.iter())
@@ -174,8 +186,8 @@ mod tests {
     #[test]
     fn the_first_in_line_is_told_who_keeps_it_out_and_all_others_whom_they_are_behind() {
         let holders = vec![
-            holder("r1", Mode::Read, Standing::Held),
-            holder("r2", Mode::Read, Standing::Held),
+            holder("r1", Mode::Read, HolderState::Held),
+            holder("r2", Mode::Read, HolderState::Held),
         ];
         let waiters = vec![
             waiter("w1", wants(Mode::Write, None)),
@@ -193,8 +205,8 @@ mod tests {
     #[test]
     fn an_upgrade_stands_first_and_is_not_in_its_own_way() {
         let holders = vec![
-            holder("up", Mode::Upgradeable, Standing::Held),
-            holder("r1", Mode::Read, Standing::Held),
+            holder("up", Mode::Upgradeable, HolderState::Held),
+            holder("r1", Mode::Read, HolderState::Held),
         ];
         let waiters = vec![
             waiter("r2", wants(Mode::Read, None)),
@@ -210,9 +222,9 @@ mod tests {
     #[test]
     fn an_offer_and_a_break_are_called_so() {
         let next = || vec![waiter("w2", wants(Mode::Write, None))];
-        let offered = holder("w1", Mode::Write, Standing::Offered { until: 5 });
+        let offered = holder("w1", Mode::Write, HolderState::Offered { until: 5 });
         assert_eq!(told(vec![offered], next()), ["1 w2: offered to w1 [w1]"]);
-        let revoking = holder("w1", Mode::Write, Standing::Revoking { until: 5 });
+        let revoking = holder("w1", Mode::Write, HolderState::Revoking { until: 5 });
         let expected = ["1 w2: held for write by w1 (being broken) [w1]"];
         assert_eq!(told(vec![revoking], next()), expected);
     }
@@ -221,8 +233,8 @@ mod tests {
     fn slots_are_counted_as_the_first_in_line_counts_them() {
         let taken = || {
             vec![
-                holder("s1", Mode::Write, Standing::Held),
-                holder("s2", Mode::Write, Standing::Held),
+                holder("s1", Mode::Write, HolderState::Held),
+                holder("s2", Mode::Write, HolderState::Held),
             ]
         };
         let asks_for = |slots| vec![waiter("s3", wants(Mode::Write, Some(slots)))];

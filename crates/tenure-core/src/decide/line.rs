@@ -1,23 +1,23 @@
-//! How the line moves.
+//! Granting from the line of waiters.
 
 use super::acquire::{begin, fits};
-use super::state::{Plan, Standing};
+use super::state::{HolderState, Plan};
 use super::sweep::sweep;
 use super::{Ask, Change, Millis, OFFER_MS};
 use crate::{LeaseId, Mode};
 
-/// Takes out who is gone or late, then grants from the front for as long as it fits.
+/// Removes what is over, then grants from the front for as long as the first waiter fits.
 pub(super) fn move_up(plan: &mut Plan, ask: &Ask, now: Millis) {
     sweep(plan, ask, now);
     if let Some(upgrade) = plan.state.waiting_upgrade() {
         let lease = upgrade.lease.clone();
-        if !only_holder(plan, &lease) {
-            // Nobody else may enter, or the upgrade might wait for ever.
+        if !is_only_holder(plan, &lease) {
+            // Nobody else may be granted, or the upgrade might wait for ever.
             return;
         }
         plan.make(Change::Dequeue(lease.clone()));
-        // This is no offer: its holder has the lease already, and may lose nothing by sleeping.
-        become_write(plan, &lease);
+        // This is not an offer: its holder has the lease already and must not lose it by sleeping.
+        grant_upgrade(plan, &lease);
     }
     while let Some(first) = plan.state.waiters.first().cloned() {
         if !fits(plan, &first) {
@@ -25,18 +25,18 @@ pub(super) fn move_up(plan: &mut Plan, ask: &Ask, now: Millis) {
         }
         plan.make(Change::Dequeue(first.lease.clone()));
         let until = now.saturating_add(OFFER_MS).min(first.deadline);
-        plan.make(Change::Grant(begin(first, Standing::Offered { until })));
+        plan.make(Change::Grant(begin(first, HolderState::Offered { until })));
     }
 }
 
-pub(super) fn only_holder(plan: &Plan, lease: &LeaseId) -> bool {
+pub(super) fn is_only_holder(plan: &Plan, lease: &LeaseId) -> bool {
     plan.state
         .holders
         .iter()
         .all(|holder| holder.lease == *lease)
 }
 
-pub(super) fn become_write(plan: &mut Plan, lease: &LeaseId) {
+pub(super) fn grant_upgrade(plan: &mut Plan, lease: &LeaseId) {
     plan.make(Change::SetMode {
         lease: lease.clone(),
         mode: Mode::Write,
@@ -60,7 +60,7 @@ mod tests {
     }
 
     /// How long an offer made at 100 stands for a waiter with this deadline.
-    fn offered_until(deadline: Millis) -> Standing {
+    fn offered_until(deadline: Millis) -> HolderState {
         let mut state = State::default();
         let release = Ask::Release {
             lease: LeaseId::parse("first").unwrap(),
@@ -71,14 +71,14 @@ mod tests {
                 state.apply(&change);
             }
         }
-        state.holders[0].standing
+        state.holders[0].state
     }
 
     #[test]
     fn an_offer_stands_for_five_seconds_but_never_beyond_the_deadline_of_who_waited() {
         let until = 5_100;
-        assert_eq!(offered_until(Millis::MAX), Standing::Offered { until });
+        assert_eq!(offered_until(Millis::MAX), HolderState::Offered { until });
         let until = 900;
-        assert_eq!(offered_until(900), Standing::Offered { until });
+        assert_eq!(offered_until(900), HolderState::Offered { until });
     }
 }

@@ -1,14 +1,14 @@
-//! The one decision: who gets what, who waits, and what happens next.
+//! The decision on every request: who is granted, who waits, and what a store has to write.
 //!
-//! [`decide`] is a pure function of one resource's holders and waiters, a request and
-//! the time. A store locks the resource, loads its state, calls it, and writes the
-//! changes in one step. No store decides by itself.
+//! [`decide`] is a pure function of the holders and waiters of one resource, a request and the
+//! time. A store locks the resource, loads its state, calls `decide`, and writes the changes in
+//! one step. No store decides on its own.
 //!
 //! # The table
 //!
-//! "Fits" means: no holder conflicts ([`Mode::conflicts_with`](crate::Mode::conflicts_with)), or, where the request states
-//! a capacity N, fewer than N hold the resource. "Line" is the queue of waiters; a waiting
-//! upgrade stands before all of it.
+//! "Fits" means: no holder conflicts ([`Mode::conflicts_with`](crate::Mode::conflicts_with)) or,
+//! if the request states a capacity N, there are fewer than N holders. "Line" is the queue of
+//! waiters; a waiting upgrade is served before all of them.
 //!
 //! | request | when | outcome | changes |
 //! |---|---|---|---|
@@ -16,10 +16,10 @@
 //! | acquire | fits, line empty | granted | grant (held) |
 //! | acquire, not waiting or out of time | otherwise | busy | – |
 //! | acquire, waiting | otherwise | queued at the end | enqueue |
-//! | accept | lease on offer | done | standing: held |
+//! | accept | lease on offer | done | state: held |
 //! | accept | lease held | done | – |
 //! | accept | otherwise | refused: not held, or revoked | – |
-//! | bind | lease held or on offer | done | standing: held; binding: its time begins |
+//! | bind | lease held or on offer | done | state: held; binding: its time begins |
 //! | bind | otherwise | refused: not held, or revoked | – |
 //! | renew | lease-bound, expired or not | done | binding: its time begins anew |
 //! | renew | otherwise | refused: not held, revoked, or not lease-bound | – |
@@ -34,49 +34,49 @@
 //! | upgrade, waiting | otherwise | queued before the line | enqueue |
 //! | downgrade | lease was upgraded | done | mode, then the line moves |
 //! | downgrade | otherwise | refused: not held, or never upgraded | – |
-//! | release | lease there, in whatever standing | done | remove (its waiting upgrade too), then the line moves |
+//! | release | lease there, in any state | done | remove (its waiting upgrade too), then the line moves |
 //! | release | otherwise | refused: not held | – |
 //! | withdraw | waiter in line | done | dequeue, then the line moves |
 //! | withdraw | otherwise | refused: not waiting | – |
-//! | break | lease held or on offer | done | standing: revoking for [`BREAK_MS`] |
+//! | break | lease held or on offer | done | state: revoking for [`BREAK_MS`] |
 //! | break | lease is being broken | done | – |
 //! | break | otherwise | refused: not held | – |
 //! | look | – | done | – |
 //!
-//! Bind and upgrade are asked only by who has the lease, so they take up an offer.
+//! Only the holder of a lease asks to bind or upgrade it, so these requests also accept an offer.
 //!
 //! # The sweep, and how the line moves
 //!
-//! Before every request and again after it, what is over is taken out, in this order:
+//! Before every request and again after it, these are removed, in this order:
 //!
-//! 1. Session-bound leases of a session proved dead, whatever their standing.
-//! 2. Offers not taken up in time, and broken leases whose holder's time to stop is over.
+//! 1. Session-bound leases of a session proved dead, in any state.
+//! 2. Offers not accepted in time, and broken leases whose holder's time to stop is over.
 //! 3. Waiters that are dead or out of time, and waits for the upgrade of a lease that is
 //!    gone, expired or being broken.
 //! 4. Stale leases: expired, the heartbeat older than its grace, claimed by no job, and not
-//!    being broken. Only if someone wants the resource: the request is an acquire, an upgrade
-//!    or a look, or the line is not empty. Never the lease the request is about: whoever
-//!    asks about an expired lease that nobody took over still has it.
+//!    being broken. Only if the resource is wanted: the request is an acquire, an upgrade
+//!    or a look, or the line is not empty. Never the lease that the request is about: its
+//!    holder is there, and still has it.
 //!
 //! Then a waiting upgrade is granted if its lease is the only holder, and while it waits
 //! nobody else is granted. Then the first in line is granted while it fits; the first that
-//! does not fit stops all behind it. So a run of readers enters together, and no reader
-//! overtakes a writer. Of slots, the capacity of the first in line counts, whatever
-//! capacity others stated.
+//! does not fit stops all behind it. So a run of readers is granted together, and no reader
+//! overtakes a writer. With slots, only the capacity that the first in line states counts.
 //!
 //! A grant from the line is an offer for [`OFFER_MS`], or until the waiter's own deadline
-//! if that is sooner: a waiter that was stopped or ran out of time keeps nobody waiting. A
-//! waiting upgrade is granted outright, for its holder has the lease already.
+//! if that is sooner, so that a waiter that was stopped or ran out of time does not block others.
+//! A waiting upgrade is granted without an offer, because its holder has the lease already.
 //!
 //! # Invariants (proved by enumeration in the tests)
 //!
-//! 1. No two holders conflict; with slots, nobody was granted beside as many as its capacity.
-//! 2. After every decision, nobody who could be granted is left waiting.
-//! 3. Nobody is granted before someone who came earlier and still waits, except an upgrade.
+//! 1. No two holders conflict; with slots, no request was granted beside as many holders as its
+//!    capacity.
+//! 2. After every decision, no waiter that could be granted still waits.
+//! 3. No request is granted before an earlier one that still waits, except an upgrade.
 //! 4. Exactly the grants of write, and upgrades, draw a new token.
 //! 5. A session holds or awaits a resource at most once, an upgrade of its own lease aside.
-//! 6. Nobody loses a lease that it did not release while it is alive, not expired, and not
-//!    being broken; an offer, not before its time.
+//! 6. A lease that was not released does not end while its session is alive and it is neither
+//!    expired nor being broken. An offer does not end before its time.
 //! 7. A lease that is being broken keeps others out until its holder releases it, is
 //!    proved dead, or has had its time to stop.
 
@@ -97,22 +97,22 @@ mod enumeration;
 
 pub use ask::{Ask, Outcome, Refusal, Wait};
 pub use change::{Change, Decision, End};
-pub use explain::{Explained, explain};
-pub use state::{Bound, Holder, Life, Standing, State, Waiter, Want};
+pub use explain::{Explained, explain, explain_waiter};
+pub use state::{Bound, Holder, HolderState, Life, State, Waiter, Want};
 pub use sweep::next_look;
 
 /// A point in time on the clock the store decides by, in milliseconds, or a span of it.
 pub type Millis = u64;
 
-/// How long a grant from the line stays on offer before it passes on.
+/// How long a grant from the line stays on offer before the next waiter gets it.
 pub const OFFER_MS: Millis = 5_000;
 /// How long the holder of a broken lease has to stop.
 pub const BREAK_MS: Millis = 10_000;
 
 /// Decides a request on one resource. See the [table](self).
 pub fn decide(state: &State, ask: &Ask, now: Millis) -> Decision {
-    // The line is moved first, so that a request meets a state in which nobody holds who
-    // is gone, and nobody is left waiting who ran out of time or could be granted.
+    // The line moves first, so that the request meets a state without dead holders, and without
+    // waiters that ran out of time or could be granted.
     let mut plan = state::Plan::new(state);
     line::move_up(&mut plan, ask, now);
     let outcome = match ask {

@@ -1,4 +1,4 @@
-//! The end of a lease, and of a wait.
+//! Releasing a lease, and withdrawing a waiter.
 
 use super::state::Plan;
 use super::{Change, End, Outcome, Refusal};

@@ -1,4 +1,4 @@
-//! Holders and waiters of one resource, and a plan of changes to them.
+//! The state of one resource (holders and waiters), and a plan of changes to it.
 
 use super::{Change, Millis};
 use crate::{LeaseId, Mode, SessionId};
@@ -6,60 +6,60 @@ use crate::{LeaseId, Mode, SessionId};
 /// One lease in force.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Holder {
-    /// Its id.
+    /// The id of the lease.
     pub lease: LeaseId,
-    /// Who holds it.
+    /// The session that holds it.
     pub session: SessionId,
-    /// How.
+    /// The mode it is held in.
     pub mode: Mode,
-    /// Whether it was taken as upgradeable and is write by an upgrade.
+    /// True if it was taken as upgradeable and is write by an upgrade.
     pub upgraded: bool,
-    /// Whether it is about to begin, in force, or about to end.
-    pub standing: Standing,
+    /// Whether it is on offer, held, or being broken.
+    pub state: HolderState,
     /// What ends it when nobody releases it.
     pub binding: Bound,
     /// What is proved of its session.
     pub life: Life,
 }
 
-/// Where a lease is between its grant and its end. In each of them it keeps others out.
+/// The state of a lease between its grant and its end. In each state it keeps others out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Standing {
+pub enum HolderState {
     /// In force.
     Held,
-    /// Granted to a waiter that has not taken it up. It passes on from that moment.
+    /// Granted to a waiter that has not accepted it yet.
     Offered {
-        /// When it passes on.
+        /// When the next waiter gets it instead.
         until: Millis,
     },
-    /// Being taken away by a person. Until that moment its holder has time to stop.
+    /// Being broken by a person. Its holder has until then to stop.
     Revoking {
-        /// When it is taken away, whether the holder confirmed its stop or not.
+        /// When it ends even if the holder has not confirmed its stop.
         until: Millis,
     },
 }
 
-/// What ends a lease when nobody releases it. Every grant begins bound to its session;
+/// What ends a lease when nobody releases it. Every grant starts bound to its session;
 /// [`Ask::Bind`](super::Ask::Bind) makes it lease-bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Bound {
     /// The proved death of its session.
     Session,
-    /// Its time.
+    /// Its expiry.
     Lease {
         /// When it expires.
         expires: Millis,
-        /// When its last heartbeat is older than the grace period.
+        /// When its last heartbeat becomes older than the grace period.
         stale: Millis,
-        /// Whether an active job claims it.
+        /// True if an active job claims it.
         claimed: bool,
     },
 }
 
-/// What the store can prove of a session. One of which nothing is proved counts as alive.
+/// What the store can prove of a session. Without a proof it counts as alive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Life {
-    /// Alive, or nothing is known.
+    /// Alive, or not proved dead.
     Alive,
     /// Proved dead.
     Dead,
@@ -70,17 +70,17 @@ pub enum Life {
 pub enum Want {
     /// A new lease.
     Lease {
-        /// How.
+        /// The mode it asks for.
         mode: Mode,
-        /// How many may hold the resource at once, as this waiter sees it; None is up to the modes.
+        /// How many may hold the resource at once, for this waiter; `None` if the modes decide.
         capacity: Option<u32>,
     },
-    /// That its upgradeable lease becomes write.
+    /// The upgrade of its lease to write.
     Upgrade,
 }
 
 impl Want {
-    /// How the lease will be held.
+    /// Returns the mode in which the lease will be held.
     pub fn mode(self) -> Mode {
         match self {
             Want::Lease { mode, .. } => mode,
@@ -92,52 +92,52 @@ impl Want {
 /// One queued request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Waiter {
-    /// The id of the lease to be, or of the lease to be upgraded.
+    /// The id of the future lease, or of the lease to upgrade.
     pub lease: LeaseId,
-    /// Who will hold the lease, or holds the one to be upgraded.
+    /// The session that will hold the lease, or holds the lease to upgrade.
     pub session: SessionId,
-    /// For what.
+    /// What it waits for.
     pub want: Want,
-    /// Until when; from that moment on it is not granted.
+    /// When it gives up. From that moment on it is not granted.
     pub deadline: Millis,
-    /// What is proved of the session that waits. For an upgrade that need not be the
-    /// session that holds the lease.
+    /// What is proved of the session that waits. For an upgrade it need not be the session that
+    /// holds the lease.
     pub life: Life,
 }
 
-/// Everything that is decided upon: one resource's holders and its line, first come first.
+/// The holders of one resource, and its waiters in order of arrival.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct State {
-    /// Who holds it. No two conflict, slots aside.
+    /// The holders. Without slots, no two conflict.
     pub holders: Vec<Holder>,
-    /// Who waits, in the order of arrival; an upgrade counts before all others.
+    /// The waiters in order of arrival. An upgrade is served before all others.
     pub waiters: Vec<Waiter>,
 }
 
 impl State {
-    /// Whether nobody holds it and nobody waits.
+    /// Returns true if there are no holders and no waiters.
     pub fn is_empty(&self) -> bool {
         self.holders.is_empty() && self.waiters.is_empty()
     }
 
-    /// The holder of a lease.
+    /// Returns the holder of a lease.
     pub fn holder(&self, lease: &LeaseId) -> Option<&Holder> {
         self.holders.iter().find(|holder| holder.lease == *lease)
     }
 
-    /// The waiter for a lease.
+    /// Returns the waiter for a lease.
     pub fn waiter(&self, lease: &LeaseId) -> Option<&Waiter> {
         self.waiters.iter().find(|waiter| waiter.lease == *lease)
     }
 
-    /// The upgrade that waits, if any, the earliest if there are several. Without slots
-    /// there is at most one, as there is at most one upgradeable holder.
+    /// Returns the earliest waiting upgrade, if there is one. Without slots there is at most one,
+    /// since there is at most one upgradeable holder.
     pub fn waiting_upgrade(&self) -> Option<&Waiter> {
         let is_upgrade = |waiter: &&Waiter| waiter.want == Want::Upgrade;
         self.waiters.iter().find(is_upgrade)
     }
 
-    /// The line as it is served: upgrades first, all others as they came.
+    /// Returns the waiters in the order in which they are served: upgrades first, then by arrival.
     pub fn line(&self) -> Vec<&Waiter> {
         let mut line: Vec<&Waiter> = self.waiters.iter().collect();
         // The sort is stable.
@@ -145,8 +145,8 @@ impl State {
         line
     }
 
-    /// Whether a new lease can be granted beside the holders there are: no holder
-    /// conflicts with its mode; or, where it states a capacity, fewer than that hold the resource.
+    /// Returns true if a new lease can be granted beside the current holders: none conflicts with
+    /// its mode or, if it states a capacity, there are fewer holders than that.
     pub fn fits(&self, mode: Mode, capacity: Option<u32>) -> bool {
         match capacity {
             Some(capacity) => self.holders.len() < capacity as usize,
@@ -154,7 +154,7 @@ impl State {
         }
     }
 
-    /// Carries out one change.
+    /// Applies one change.
     pub fn apply(&mut self, change: &Change) {
         match change {
             Change::Grant(holder) => self.holders.push(holder.clone()),
@@ -166,8 +166,8 @@ impl State {
                 holder.mode = *mode;
                 holder.upgraded = *upgraded;
             }),
-            Change::SetStanding { lease, standing } => {
-                self.edit(lease, |holder| holder.standing = *standing);
+            Change::SetState { lease, state } => {
+                self.edit(lease, |holder| holder.state = *state);
             }
             Change::SetBinding { lease, binding } => {
                 self.edit(lease, |holder| holder.binding = *binding);

@@ -1,17 +1,18 @@
-//! What ends without anybody asking for it: by time, and by death.
+//! Removing what ended without a request: by time, or because a session died.
 
 use super::release::end;
-use super::state::{Bound, Holder, Life, Plan, Standing, State, Waiter, Want};
+use super::state::{Bound, Holder, HolderState, Life, Plan, State, Waiter, Want};
 use super::upgrade::has_expired;
 use super::{Ask, Change, End, Millis};
 use crate::LeaseId;
 
-/// Takes out the leases that are over, then who waits in vain, then what is stale if it is wanted.
+/// Removes the leases that are over, then waiters that cannot be granted any more, then stale
+/// leases if the resource is wanted.
 ///
-/// The order matters: a wait for the upgrade of an expired lease is not somebody who wants
-/// that very lease recovered.
+/// The order matters: a wait for the upgrade of an expired lease must not cause the recovery of
+/// that same lease.
 pub(super) fn sweep(plan: &mut Plan, ask: &Ask, now: Millis) {
-    let over = |holder: &Holder| Some((holder.lease.clone(), over(holder, now)?));
+    let over = |holder: &Holder| Some((holder.lease.clone(), ended_by(holder, now)?));
     let ended: Vec<_> = plan.state.holders.iter().filter_map(over).collect();
     for (lease, by) in ended {
         end(plan, &lease, by);
@@ -26,7 +27,7 @@ pub(super) fn sweep(plan: &mut Plan, ask: &Ask, now: Millis) {
         return;
     }
     let recoverable = |holder: &&Holder| {
-        // Whoever asks about its own lease is there: nobody has taken over yet.
+        // A request about its own lease shows that the holder is there.
         ask.lease() != Some(&holder.lease) && stale_from(holder).is_some_and(|from| from <= now)
     };
     let holders = plan.state.holders.iter().filter(recoverable);
@@ -36,17 +37,17 @@ pub(super) fn sweep(plan: &mut Plan, ask: &Ask, now: Millis) {
     }
 }
 
-/// The earliest time at which [`Ask::Look`] would change something by the passing of time
+/// Returns the earliest time at which [`Ask::Look`] would change something by the passing of time
 /// alone: an offer or a break ends, a waiter runs out of time, the lease of a waiting
-/// upgrade expires, or a lease becomes stale while someone waits. Never before `now`.
+/// upgrade expires, or a lease becomes stale while there are waiters. It is never before `now`.
 pub fn next_look(state: &State, now: Millis) -> Option<Millis> {
     let waited_for = !state.waiters.is_empty();
     let holders = state.holders.iter().filter_map(|holder| {
         let upgrade = state.waiter(&holder.lease);
-        match (holder.standing, holder.binding) {
-            (Standing::Offered { until } | Standing::Revoking { until }, _) => Some(until),
-            (Standing::Held, Bound::Lease { expires, .. }) if upgrade.is_some() => Some(expires),
-            (Standing::Held, _) => stale_from(holder).filter(|_| waited_for),
+        match (holder.state, holder.binding) {
+            (HolderState::Offered { until } | HolderState::Revoking { until }, _) => Some(until),
+            (HolderState::Held, Bound::Lease { expires, .. }) if upgrade.is_some() => Some(expires),
+            (HolderState::Held, _) => stale_from(holder).filter(|_| waited_for),
         }
     });
     let deadlines = state.waiters.iter().map(|waiter| waiter.deadline);
@@ -54,24 +55,24 @@ pub fn next_look(state: &State, now: Millis) -> Option<Millis> {
     Some(next.max(now))
 }
 
-/// Whether a lease is over whatever is asked, and by what.
-fn over(holder: &Holder, now: Millis) -> Option<End> {
+/// Returns what ended a lease, if it is over for every request.
+fn ended_by(holder: &Holder, now: Millis) -> Option<End> {
     if holder.life == Life::Dead && holder.binding == Bound::Session {
         return Some(End::SessionEnded);
     }
-    match holder.standing {
-        Standing::Offered { until } if until <= now => Some(End::OfferLapsed),
-        Standing::Revoking { until } if until <= now => Some(End::Broken),
+    match holder.state {
+        HolderState::Offered { until } if until <= now => Some(End::OfferLapsed),
+        HolderState::Revoking { until } if until <= now => Some(End::Broken),
         _ => None,
     }
 }
 
-/// From when on a lease is stale. One that is being broken has its holder's time to stop
-/// before it, whatever its own time.
+/// Returns when a lease becomes stale. One that is being broken does not: its holder's time to
+/// stop ends it.
 fn stale_from(holder: &Holder) -> Option<Millis> {
-    match (holder.standing, holder.binding) {
+    match (holder.state, holder.binding) {
         (
-            Standing::Held,
+            HolderState::Held,
             Bound::Lease {
                 expires,
                 stale,
@@ -82,18 +83,18 @@ fn stale_from(holder: &Holder) -> Option<Millis> {
     }
 }
 
-/// Whether a waiter is gone, late, or waits for the upgrade of a lease whose holder is to
-/// stop, or has to be taken for gone.
+/// Returns true if a waiter is dead, out of time, or waits for the upgrade of a lease that is gone,
+/// expired or being broken.
 fn waits_in_vain(state: &State, waiter: &Waiter, now: Millis) -> bool {
     let upgradeable =
-        |holder: &Holder| holder.standing == Standing::Held && !has_expired(holder.binding, now);
+        |holder: &Holder| holder.state == HolderState::Held && !has_expired(holder.binding, now);
     waiter.life == Life::Dead
         || waiter.deadline <= now
         || waiter.want == Want::Upgrade && !state.holder(&waiter.lease).is_some_and(upgradeable)
 }
 
-/// Whether someone wants what stale leases keep. Otherwise they stay, so that
-/// whoever took one may still renew it.
+/// Returns true if a request or a waiter wants the resource. Otherwise stale leases stay, so that
+/// their holders may still renew them.
 fn wants_recovery(plan: &Plan, ask: &Ask) -> bool {
     let asks = matches!(ask, Ask::Acquire { .. } | Ask::Upgrade { .. } | Ask::Look);
     asks || !plan.state.waiters.is_empty()

@@ -1,11 +1,11 @@
-//! Upgradeable to write, and back.
+//! Upgrading a lease to write, and downgrading it.
 
 use super::acquire::take_up;
 use super::state::{Bound, Life, Plan, Waiter, Want};
 use super::{Change, Millis, Outcome, Refusal, line};
 use crate::{LeaseId, Mode};
 
-/// Makes the lease write if it is the only one; else queues until the deadline, if there is one.
+/// Makes the lease write if it is the only one. Otherwise queues the upgrade, if there is a deadline.
 pub(super) fn upgrade(
     plan: &mut Plan,
     lease: &LeaseId,
@@ -27,8 +27,8 @@ pub(super) fn upgrade(
     if plan.state.waiter(lease).is_some() {
         return Outcome::Refused(Refusal::Reentry);
     }
-    if line::only_holder(plan, lease) {
-        line::become_write(plan, lease);
+    if line::is_only_holder(plan, lease) {
+        line::grant_upgrade(plan, lease);
         return Outcome::Granted;
     }
     let Some(deadline) = deadline else {
@@ -59,7 +59,7 @@ pub(super) fn downgrade(plan: &mut Plan, lease: &LeaseId) -> Outcome {
     }
 }
 
-/// Whether the time of a lease is over.
+/// Returns true if the time of a lease is over.
 pub(super) fn has_expired(binding: Bound, now: Millis) -> bool {
     matches!(binding, Bound::Lease { expires, .. } if expires <= now)
 }

@@ -1,10 +1,10 @@
-//! Every way it can go wrong, and the class each belongs to.
+//! All errors, and the class of each.
 //!
-//! The command maps a [`Class`] to an exit code and the server to a status; nobody
-//! looks at variants for that. Each message says what happened and where;
+//! The command maps a [`Class`] to an exit code and the server maps it to a status; neither
+//! matches on variants for that. Each message says what happened and where;
 //! [`Error::remedy`] says what to do next.
 
-mod place;
+mod context;
 mod remedy;
 
 use std::io;
@@ -13,12 +13,12 @@ use std::time::Duration;
 
 use crate::{Lease, LeaseId, Mode, Resource, Token, duration};
 
-pub use place::Place;
+pub use context::LockContext;
 
-/// The usual result.
+/// A result with [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What kind of failure it is, for exit codes and statuses.
+/// The kind of a failure, for exit codes and statuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Class {
     /// Bad input or corrupt data.
@@ -29,13 +29,13 @@ pub enum Class {
     Unreachable,
     /// A mistake in Tenure itself.
     Internal,
-    /// Held by someone else, or waited too long.
+    /// Another holder has the lock, or the wait was too long.
     Busy,
-    /// The request contradicts what is: order, re-entry, version.
+    /// The request contradicts the current state: order, re-entry, version.
     Conflict,
     /// Not the owner, fenced, or the lease is over.
     NotAllowed,
-    /// The configuration, or a store that cannot lock safely here.
+    /// The configuration is wrong, or the store cannot lock safely here.
     Configuration,
     /// The lock was lost while it was needed.
     Lost,
@@ -44,7 +44,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// The word in `error.kind` of JSON.
+    /// Returns the word in `error.kind` of JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             Class::BadInput => "bad_input",
@@ -61,70 +61,70 @@ impl Class {
     }
 }
 
-/// Every way it can go wrong.
+/// Every error of Tenure.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Someone else holds it, and the caller did not want to wait.
-    #[error("{place} is held{}", by(place, holders))]
+    /// Another holder has the lock, and the caller did not want to wait.
+    #[error("{context} is held{}", by(context, holders))]
     Busy {
-        /// What was asked for.
-        place: Box<Place>,
-        /// Who holds it, as far as is known.
+        /// The lock that was asked for.
+        context: Box<LockContext>,
+        /// The holders, as far as they are known.
         holders: Vec<Lease>,
     },
-    /// Someone else held it for as long as the caller wanted to wait.
+    /// Another holder had the lock for as long as the caller wanted to wait.
     #[error(
-        "{place} was not free within {}; held{}",
-        duration::show(*limit), by(place, holders)
+        "{context} was not free within {}; held{}",
+        duration::show(*limit), by(context, holders)
     )]
     Timeout {
-        /// What was asked for.
-        place: Box<Place>,
-        /// How long it was waited for.
+        /// The lock that was asked for.
+        context: Box<LockContext>,
+        /// How long the caller waited.
         waited: Duration,
         /// How long the caller allowed.
         limit: Duration,
         /// How often the store was asked.
         attempts: u32,
-        /// Who holds it, as far as is known.
+        /// The holders, as far as they are known.
         holders: Vec<Lease>,
     },
-    /// The session asks for what it holds or waits for already.
-    #[error("{place} is held by this session already, as lease {lease}")]
+    /// The session already holds or waits for the resource.
+    #[error("{context} is held by this session already, as lease {lease}")]
     Reentry {
-        /// What was asked for.
-        place: Box<Place>,
+        /// The lock that was asked for.
+        context: Box<LockContext>,
         /// The lease in the way.
         lease: LeaseId,
     },
-    /// The session holds something that must be taken later.
+    /// The session holds a lock that must be taken after this one.
     #[error("{asked} must be taken before {held}, which this session holds")]
     Order {
-        /// What was asked for.
+        /// The resource that was asked for.
         asked: Resource,
-        /// What is held and comes later.
+        /// The resource that is held and comes later.
         held: Resource,
     },
-    /// What an outer `run` holds is too weak to work under.
-    #[error("the outer run holds {} for {held}, which is too weak for {}", place.resource, place.mode)]
+    /// The mode in which an outer `run` holds the lock is too weak.
+    #[error("the outer run holds {} for {held}, which is too weak for {}", context.resource, context.mode)]
     TooWeak {
-        /// What was asked for.
-        place: Box<Place>,
-        /// How the outer `run` holds it.
+        /// The lock that was asked for.
+        context: Box<LockContext>,
+        /// The mode in which the outer `run` holds it.
         held: Mode,
     },
     /// The lease is not in the state the request needs.
-    #[error("{place}: expected {expected}, but it is {actual}")]
+    #[error("{context}: expected {expected}, but it is {actual}")]
     Conflict {
-        /// What was asked for.
-        place: Box<Place>,
+        /// The lock that was asked for.
+        context: Box<LockContext>,
         /// What the request needs.
         expected: String,
-        /// What is.
+        /// What it found.
         actual: String,
     },
-    /// The request contradicts how things are.
+    /// The request contradicts the current state.
     #[error("{problem}")]
     Contradiction {
         /// What was refused, and why.
@@ -132,17 +132,17 @@ pub enum Error {
         /// What to do.
         remedy: String,
     },
-    /// A document is not what the caller expects it to be.
+    /// A document is not at the version that the caller expects.
     #[error("{} is at version {actual}, not {expected}", path.display())]
     OtherVersion {
         /// The document.
         path: PathBuf,
-        /// What the caller expects.
+        /// The version that the caller expects.
         expected: String,
-        /// What is.
+        /// What it found.
         actual: String,
     },
-    /// A document was last written under another lock than this token is of.
+    /// A document was last written under another lock than the one of this token.
     #[error("{} was last written with {last}, and {asked} is of another lock", path.display())]
     OtherFence {
         /// The document.
@@ -164,12 +164,12 @@ pub enum Error {
         /// The token of the last one.
         last: Token,
     },
-    /// The change was made, but not all that belongs to it.
+    /// The change was made, but a later part of the call failed.
     #[error("{done}; but then: {source}")]
     HalfWay {
         /// What was done, and what that means.
         done: String,
-        /// What did not work.
+        /// What failed.
         source: Box<Error>,
     },
     /// The lease is over: released, or taken away.
@@ -180,15 +180,15 @@ pub enum Error {
         /// How it ended.
         reason: String,
     },
-    /// The lock no longer protects anything: what proved it is gone.
-    #[error("{place} was lost: {reason}")]
+    /// The lock no longer protects anything: its proof is gone.
+    #[error("{context} was lost: {reason}")]
     Lost {
-        /// What was held.
-        place: Box<Place>,
+        /// The lock that was held.
+        context: Box<LockContext>,
         /// What happened to it.
         reason: String,
     },
-    /// The caller may not do this: another's lease, or one that only its session can end.
+    /// The caller may not do this: the lease belongs to another owner, or only its session can end it.
     #[error("{problem}")]
     NotAllowed {
         /// What was refused, and why.
@@ -196,7 +196,7 @@ pub enum Error {
         /// What to do.
         remedy: String,
     },
-    /// More than a store steps over in one go.
+    /// There is more than a store reads in one step.
     #[error("{what} is more than {limit} at once, which is not read in one go")]
     TooMany {
         /// What there is too much of.
@@ -204,10 +204,10 @@ pub enum Error {
         /// How many are read at most.
         limit: usize,
     },
-    /// What came from outside is not what it should be.
+    /// Input from outside is invalid.
     #[error("{0}")]
     BadInput(String),
-    /// A file is not what it should be.
+    /// A file is corrupt.
     #[error("{path}: {problem}", path = path.display())]
     Corrupt {
         /// The file.
@@ -218,18 +218,26 @@ pub enum Error {
     /// A transaction over several documents was committed and cannot be finished.
     #[error("{}: {problem}; nothing was touched (the journal is {})", path.display(), journal.display())]
     Stuck {
-        /// What is in the way.
+        /// The file in the way.
         path: PathBuf,
         /// What is wrong with it.
         problem: String,
-        /// What knows how to finish.
+        /// The journal that says how to finish.
         journal: PathBuf,
-        /// What to put right; the alternative is to remove the journal.
+        /// What to repair. The alternative is to remove the journal.
         remedy: String,
     },
     /// There is no such thing.
     #[error("{0}")]
     NotFound(String),
+    /// The store never granted this resource.
+    #[error("{resource} was never locked in {store}")]
+    UnknownResource {
+        /// The resource.
+        resource: Resource,
+        /// The address of the store, without password.
+        store: String,
+    },
     /// The configuration is wrong, or the store cannot lock safely here.
     #[error("{problem}")]
     Configuration {
@@ -243,7 +251,7 @@ pub enum Error {
     Io {
         /// What was tried, as a verb.
         action: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
@@ -253,23 +261,23 @@ pub enum Error {
     Unreachable {
         /// Its address, without password.
         store: String,
-        /// What it said, or what kept it from saying anything.
+        /// The answer of the server, or why there was none.
         problem: String,
     },
-    /// All connections for locks are in use, and none came back in time.
+    /// All connections for locks are in use, and none became free in time.
     #[error("all {limit} connections to {store} are in use, and none came back within {}", duration::show(*waited))]
     Exhausted {
         /// The address of the store.
         store: String,
-        /// How many there may be.
+        /// The largest number of connections.
         limit: usize,
-        /// How long one was waited for.
+        /// How long the caller waited for one.
         waited: Duration,
     },
     /// Interrupted while waiting.
     #[error("interrupted while waiting for {resource}")]
     Interrupted {
-        /// What was waited for.
+        /// The resource that the caller waited for.
         resource: Resource,
     },
     /// A mistake in Tenure itself.
@@ -278,7 +286,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// An I/O error with the path it happened on.
+    /// Makes an I/O error with the path it happened on.
     pub fn io(
         action: &'static str,
         path: impl Into<PathBuf>,
@@ -291,7 +299,7 @@ impl Error {
         }
     }
 
-    /// What kind of failure it is.
+    /// Returns the class of the error.
     pub fn class(&self) -> Class {
         match self {
             Error::Busy { .. }
@@ -311,7 +319,7 @@ impl Error {
             Error::HalfWay { source, .. } => source.class(),
             Error::Lost { .. } => Class::Lost,
             Error::BadInput(_) | Error::Corrupt { .. } | Error::Stuck { .. } => Class::BadInput,
-            Error::NotFound(_) => Class::NotFound,
+            Error::NotFound(_) | Error::UnknownResource { .. } => Class::NotFound,
             Error::Configuration { .. } => Class::Configuration,
             Error::Io { .. } | Error::Unreachable { .. } => Class::Unreachable,
             Error::Interrupted { .. } => Class::Interrupted,
@@ -319,22 +327,24 @@ impl Error {
         }
     }
 
-    /// The resource it is about.
+    /// Returns the resource it is about, if there is one.
     pub fn resource(&self) -> Option<&Resource> {
         match self {
-            Error::Busy { place, .. }
-            | Error::Timeout { place, .. }
-            | Error::Reentry { place, .. }
-            | Error::TooWeak { place, .. }
-            | Error::Conflict { place, .. }
-            | Error::Lost { place, .. } => Some(&place.resource),
+            Error::Busy { context, .. }
+            | Error::Timeout { context, .. }
+            | Error::Reentry { context, .. }
+            | Error::TooWeak { context, .. }
+            | Error::Conflict { context, .. }
+            | Error::Lost { context, .. } => Some(&context.resource),
             Error::Order { asked, .. } => Some(asked),
-            Error::Interrupted { resource } | Error::Fenced { resource, .. } => Some(resource),
+            Error::Interrupted { resource }
+            | Error::Fenced { resource, .. }
+            | Error::UnknownResource { resource, .. } => Some(resource),
             _ => None,
         }
     }
 
-    /// Who is in the way.
+    /// Returns the holders in the way, as far as they are known.
     pub fn holders(&self) -> &[Lease] {
         match self {
             Error::Busy { holders, .. } | Error::Timeout { holders, .. } => holders,
@@ -342,7 +352,7 @@ impl Error {
         }
     }
 
-    /// Whether the same call may succeed a moment later.
+    /// Returns true if the same call may succeed a moment later.
     pub fn is_passing(&self) -> bool {
         match self {
             Error::Io { source, .. } => matches!(
@@ -355,10 +365,10 @@ impl Error {
     }
 }
 
-fn by(place: &Place, holders: &[Lease]) -> String {
+fn by(context: &LockContext, holders: &[Lease]) -> String {
     match holders {
-        [] if place.is_nodes() => " by a program that speaks proper-lockfile".into(),
-        [] if place.without_record().is_some() => " by a program that leaves no record".into(),
+        [] if context.is_nodes() => " by a program that speaks proper-lockfile".into(),
+        [] if context.without_record().is_some() => " by a program that leaves no record".into(),
         [] => String::new(),
         [one] => format!(" by {}", one.owner),
         [one, rest @ ..] => format!(" by {} and {} more", one.owner, rest.len()),

@@ -2,21 +2,26 @@
 
 use std::io;
 
-use super::{Error, Place};
+use super::{Error, LockContext};
 use crate::Lease;
 
 impl Error {
-    /// What to do next, in one sentence.
+    /// Returns what to do next, in one sentence.
     pub fn remedy(&self) -> String {
         match self {
-            Error::Busy { place, holders } => {
-                format!("wait for it with --wait, or {}", look(place, holders))
+            Error::Busy { context, holders } => {
+                format!("wait for it with --wait, or {}", look(context, holders))
             }
-            Error::Timeout { place, holders, .. } => {
-                format!("wait longer with --wait, or {}", look(place, holders))
+            Error::Timeout {
+                context, holders, ..
+            } => {
+                format!("wait longer with --wait, or {}", look(context, holders))
             }
-            Error::TooWeak { place, .. } => {
-                format!("start the outer run with {}={}", place.resource, place.mode)
+            Error::TooWeak { context, .. } => {
+                format!(
+                    "start the outer run with {}={}",
+                    context.resource, context.mode
+                )
             }
             Error::Reentry { .. } => "use the lease already held (tenure run --reuse)".into(),
             Error::Order { asked, held } => {
@@ -30,9 +35,11 @@ impl Error {
             Error::OtherFence { .. } => {
                 "if it is to be guarded by this lock from now on, add --rebind".into()
             }
-            Error::LeaseOver { .. } | Error::Fenced { .. } => {
-                "take the lock again, then repeat the work".into()
-            }
+            Error::LeaseOver { .. } => "take the lock again, then repeat the work".into(),
+            Error::Fenced { last, .. } => format!(
+                "take the lock again, then repeat the work; if the store never granted token \
+                 {last}, add --rebind"
+            ),
             Error::Lost { .. } => "check the work done since, then take the lock again".into(),
             Error::BadInput(_) => "correct it and try again; --help shows examples".into(),
             Error::Corrupt { .. } => "run: tenure doctor".into(),
@@ -40,6 +47,9 @@ impl Error {
                 format!("{remedy}; or remove the journal, to keep all documents as they are")
             }
             Error::NotFound(_) => "look at what there is with: tenure ls".into(),
+            Error::UnknownResource { .. } => {
+                "name the lock as it was taken, and the store it was taken in (--store)".into()
+            }
             Error::Configuration { remedy, .. }
             | Error::NotAllowed { remedy, .. }
             | Error::Contradiction { remedy, .. } => remedy.clone(),
@@ -60,7 +70,8 @@ impl Error {
 fn remedy_for_io(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            "give this user write access to it, or choose another place with --store"
+            "give this user write access to it, or choose another place, the same one for all who \
+             share these locks, with --store or TENURE_STORE=sqlite:PATH"
         }
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some disk space",
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
@@ -70,18 +81,18 @@ fn remedy_for_io(source: &io::Error) -> &'static str {
     }
 }
 
-/// How to see who is in the way. A lock on a path of its own is in no store that `ls` could show.
-fn look(place: &Place, holders: &[Lease]) -> String {
-    if place.is_nodes() {
+/// Returns how to see the holder. A lock on a path of its own is in no store that `ls` could show.
+fn look(context: &LockContext, holders: &[Lease]) -> String {
+    if context.is_nodes() {
         return "end the program that holds it; 10s after a program died its lock is taken over"
             .into();
     }
-    if place.location.starts_with("advisory lock") {
+    if context.location.starts_with("advisory lock") {
         return "look with: tenure advisory ls".into();
     }
-    match (place.without_record(), holders) {
+    match (context.without_record(), holders) {
         (Some(see), []) => format!("look with: {see}"),
-        (_, [holder, ..]) if place.store == "file:" => {
+        (_, [holder, ..]) if context.store == "file:" => {
             format!("look what it does with: ps -fp {}", holder.pid)
         }
         _ => "look with: tenure ls".into(),
@@ -95,8 +106,8 @@ mod tests {
     use super::*;
     use crate::{Class, Mode, Resource};
 
-    fn place(store: &str, location: &str) -> Box<Place> {
-        Box::new(Place {
+    fn context(store: &str, location: &str) -> Box<LockContext> {
+        Box::new(LockContext {
             resource: Resource::new("name", "x").unwrap(),
             mode: Mode::Write,
             store: store.into(),
@@ -104,9 +115,9 @@ mod tests {
         })
     }
 
-    fn timeout(place: Box<Place>) -> Error {
+    fn timeout(context: Box<LockContext>) -> Error {
         Error::Timeout {
-            place,
+            context,
             waited: Duration::from_millis(301),
             limit: Duration::from_millis(300),
             attempts: 1,
@@ -116,21 +127,21 @@ mod tests {
 
     #[test]
     fn a_holder_without_a_record_is_looked_for_by_its_file() {
-        let error = timeout(place("file:/s", "/s/locks/x.lock"));
+        let error = timeout(context("file:/s", "/s/locks/x.lock"));
         assert_eq!(
             error.to_string(),
             "name:x (write) at /s/locks/x.lock was not free within 300ms; \
              held by a program that leaves no record"
         );
         assert!(error.remedy().ends_with("look with: fuser /s/locks/x.lock"));
-        let elsewhere = timeout(place("memory:", "name:x"));
+        let elsewhere = timeout(context("memory:", "name:x"));
         assert!(elsewhere.to_string().ends_with("within 300ms; held"));
         assert!(elsewhere.remedy().ends_with("look with: tenure ls"));
     }
 
     #[test]
     fn a_holder_that_speaks_proper_lockfile_is_called_so() {
-        let error = timeout(place("node:", "/d/a.json.lock"));
+        let error = timeout(context("node:", "/d/a.json.lock"));
         assert_eq!(
             error.to_string(),
             "name:x (write) at /d/a.json.lock was not free within 300ms; \
@@ -142,7 +153,7 @@ mod tests {
     #[test]
     fn a_lease_too_weak_to_reuse_says_how_to_start_the_outer_run() {
         let error = Error::TooWeak {
-            place: place("file:/s", "/s/x"),
+            context: context("file:/s", "/s/x"),
             held: Mode::Read,
         };
         assert_eq!(error.class(), Class::Conflict);

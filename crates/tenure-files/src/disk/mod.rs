@@ -28,12 +28,12 @@ pub(crate) trait Disk: Send + Sync {
     /// there is none. A symbolic link in its place is not followed.
     fn read(&self, path: &Path, limit: u64) -> io::Result<Option<Found>>;
 
-    /// The content alone, which for a short file is cheaper.
+    /// Returns the content alone, which for a short file is cheaper.
     fn content(&self, path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
         Ok(self.read(path, limit)?.map(|found| found.bytes))
     }
 
-    /// Whether anything has this name. Half the price of a read, where mostly nothing has.
+    /// Returns true if anything has this name. Half the price of a read, where mostly nothing has.
     fn exists(&self, path: &Path) -> io::Result<bool> {
         Ok(self.read(path, u64::MAX - 1)?.is_some())
     }
@@ -51,10 +51,10 @@ pub(crate) trait Disk: Send + Sync {
     /// Makes the names in a directory durable.
     fn sync_directory(&self, directory: &Path) -> io::Result<()>;
 
-    /// All names in a directory.
+    /// Returns all names in a directory.
     fn names(&self, directory: &Path) -> io::Result<Vec<OsString>>;
 
-    /// Makes the content of a file durable, whoever wrote it.
+    /// Makes the content of a file durable, whichever process wrote it.
     fn sync_file(&self, path: &Path) -> io::Result<()>;
 
     /// Fails if this user may not write to the file, although it could be renamed over.
@@ -66,7 +66,7 @@ pub(crate) trait Fresh {
     /// Adds to its content.
     fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
 
-    /// What it has besides content.
+    /// Returns what it has besides content.
     fn attributes(&self) -> io::Result<Attributes>;
 
     /// Gives it the mode and the owner of another file, where its own are different.

@@ -114,7 +114,7 @@ fn open(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// What an open file is, and how long, if it is a regular one.
+/// Returns what an open file is, and how long, if it is a regular one.
 fn look(file: &File) -> io::Result<(Attributes, u64)> {
     let found = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)?;
     let mode = u32::from(found.stx_mode);

@@ -172,7 +172,7 @@ mod tests {
         }
     }
 
-    /// Whether the change just made is seen, once.
+    /// Returns true if the change just made is seen, once.
     fn is_seen(changes: &mut Changes) -> bool {
         let seen = changes.wait(AT_ONCE).unwrap();
         while changes.wait(AT_ONCE).unwrap() {}

@@ -11,7 +11,6 @@ use sha2::{Digest, Sha256};
 use tenure_core::{Error, Result};
 
 use super::json::{self, Flaw};
-use super::style;
 
 /// How much of a bad version is shown, in characters.
 const SHOWN_MAX: usize = 80;
@@ -26,7 +25,7 @@ pub struct Content {
 }
 
 impl Content {
-    /// What the document at `path` holds.
+    /// Returns what the document at `path` holds.
     pub(crate) fn new(path: PathBuf, bytes: Vec<u8>) -> Self {
         Self {
             path,
@@ -35,12 +34,12 @@ impl Content {
         }
     }
 
-    /// The file it was read from.
+    /// Returns the file it was read from.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The JSON text, without a byte order mark, strictly checked: JSON, and every key once.
+    /// Returns the JSON text, without a byte order mark, strictly checked: JSON, and every key once.
     ///
     /// # Errors
     ///
@@ -49,18 +48,18 @@ impl Content {
         json::check(&self.bytes).map_err(|flaw| corrupt(&self.path, flaw))
     }
 
-    /// The bytes as they are on disk.
+    /// Returns the bytes as they are on disk.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The version, for a write that expects it.
+    /// Returns the version, for a write that expects it.
     pub fn version(&self) -> Version {
         *self.version.get_or_init(|| Version::of(&self.bytes))
     }
 
     /// Reads it into a value. A key that is there twice passes, where [`text`](Self::text) would
-    /// not let it: whoever writes back what comes from here checks that first.
+    /// not let it: a caller that writes the value back checks that first.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T> {
         serde_json::from_slice(json::without_mark(&self.bytes))
             .map_err(|error| self.explain(&error))
@@ -69,12 +68,6 @@ impl Content {
     /// Fails if a key is there twice, in what was parsed before: the grammar is not checked again.
     pub(crate) fn require_keys_once(&self) -> Result<()> {
         json::check_parsed(&self.bytes).map_err(|flaw| corrupt(&self.path, flaw))
-    }
-
-    /// New text for the same document, laid out as the old one was. Where nothing but blanks differs
-    /// it is the old text, byte for byte; and text that is in the same style already stays as it is.
-    pub fn in_its_style(&self, json: &str) -> String {
-        style::keep(&self.bytes, json)
     }
 
     /// It is not JSON, or it is and does not fit the type.
@@ -105,7 +98,7 @@ fn corrupt(path: &Path, flaw: Flaw) -> Error {
 pub struct Version([u8; 32]);
 
 impl Version {
-    /// The version of a file with these bytes.
+    /// Returns the version of a file with these bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
@@ -182,7 +175,6 @@ mod tests {
         assert_eq!(marked.parse::<Value>().unwrap(), json!({"a": 1}));
         assert_eq!(marked.version(), Version::of(b"\xef\xbb\xbf{\"a\":1}"));
         assert_ne!(marked.version(), content("{\"a\":1}").version());
-        assert_eq!(marked.in_its_style("{\"a\":2}"), "\u{feff}{\"a\":2}");
     }
 
     #[test]

@@ -43,7 +43,12 @@ pub struct Terms<'a> {
     /// Asked before the work and again before the write, under the document's lock; an error is
     /// passed on and nothing is written.
     pub guard: Option<&'a dyn Fn() -> Result<()>>,
+    /// Told of every document whose fence was set aside by `rebind`, once it is written.
+    pub overridden: Option<&'a Tell<'a>>,
 }
+
+/// Hears of a document: its path, and the lock and token that it remembered.
+type Tell<'a> = dyn Fn(&Path, &str) + 'a;
 
 /// What a document must be for it to be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +68,8 @@ struct Open {
     note: Note,
     /// Whether that is something new.
     fenced: bool,
+    /// The lock and token it remembered, if `rebind` sets them aside.
+    overridden: Option<String>,
 }
 
 impl Documents {
@@ -124,14 +131,22 @@ impl Documents {
             return Err(Error::Internal(problem).into());
         }
         let gate = || ask(terms).and_then(|()| still_ours(&guards, &node));
+        let overridden: Vec<_> = open.iter_mut().map(|open| open.overridden.take()).collect();
         match (&open[..], &texts[..]) {
             ([one], [text]) => self.write_one(one, text, gate)?,
             _ => self.write_several(&order, open, &contents, texts, gate)?,
         }
+        if let Some(tell) = terms.overridden {
+            for (location, remembered) in sorted.iter().zip(&overridden) {
+                if let Some(remembered) = remembered {
+                    tell(location.path(), remembered);
+                }
+            }
+        }
         Ok(told)
     }
 
-    /// The places of documents in the order of locks, each with its place in `paths`.
+    /// Returns the places of documents in the order of locks, each with its place in `paths`.
     pub(super) fn in_order(&self, paths: &[&Path]) -> Result<Vec<(Location, usize)>> {
         let [one] = paths else {
             if paths.is_empty() || paths.len() > DOCUMENTS_MAX {
@@ -188,8 +203,12 @@ impl Documents {
     }
 
     fn open(&self, location: &Location, mut note: Note, terms: &Terms<'_>) -> Result<Open> {
+        let mut overridden = None;
         if let Some(fence) = &terms.fence {
-            note.fence = Some(fence.admit(note.fence.as_ref(), location)?);
+            let asked = fence.admit(note.fence.as_ref(), location)?;
+            let last = note.fence.take().filter(|last| fence.overrides(last));
+            overridden = last.map(|last| last.shown_beside(&asked));
+            note.fence = Some(asked);
         }
         let found = self.found(location)?;
         if let Some((_, attributes)) = &found {
@@ -202,6 +221,7 @@ impl Documents {
             attributes,
             note,
             fenced: terms.fence.is_some(),
+            overridden,
         })
     }
 

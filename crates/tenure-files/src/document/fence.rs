@@ -3,6 +3,9 @@
 //! A write with an explicit token leaves store, resource and token in the document's note, durably,
 //! before the document itself is replaced. *Crash between the two:* the token counts although its
 //! content never came; that fences only older holders, who are fenced anyway.
+//!
+//! A document cannot know whether what it remembers was ever granted. So `rebind` sets aside any
+//! fence, and only the store, asked by the guard of the write, keeps older holders out then.
 
 use tenure_core::{Error, Resource, Result, Token};
 
@@ -18,44 +21,46 @@ pub struct Fence {
     pub resource: Resource,
     /// The token of the grant.
     pub token: Token,
-    /// Whether the document may have been guarded by another lock before.
+    /// Whether what the document remembers may be set aside: another lock, or a higher token of this
+    /// one, which was never granted if this is the newest. The guard of the write must ask the store
+    /// whether it is.
     pub rebind: bool,
 }
 
 impl Fence {
-    /// What the document is to remember; an error if it remembers something that forbids this write.
+    /// Returns what the document is to remember; an error if it remembers something that forbids this write.
     pub(super) fn admit(&self, last: Option<&Fenced>, location: &Location) -> Result<Fenced> {
-        if let Some(last) = last {
-            let same = last.store == self.store && last.resource == self.resource;
-            if same && self.token < last.token {
-                return Err(Error::Fenced {
-                    path: location.path().to_owned(),
-                    resource: self.resource.clone(),
-                    token: self.token,
-                    last: last.token,
-                });
-            }
-            if !same && !self.rebind {
-                return Err(self.other(last, location));
-            }
-        }
-        Ok(Fenced {
+        let asked = Fenced {
             store: self.store.clone(),
             resource: self.resource.clone(),
             token: self.token,
-        })
+        };
+        if let Some(last) = last.filter(|last| !self.rebind && self.overrides(last)) {
+            let path = location.path().to_owned();
+            return Err(match self.is_of_the_lock_of(last) {
+                true => Error::Fenced {
+                    path,
+                    resource: asked.resource,
+                    token: asked.token,
+                    last: last.token,
+                },
+                false => Error::OtherFence {
+                    path,
+                    last: last.shown_beside(&asked),
+                    asked: asked.shown_beside(last),
+                },
+            });
+        }
+        Ok(asked)
     }
 
-    fn other(&self, last: &Fenced, location: &Location) -> Error {
-        let shown = |store: &str, resource: &Resource, token| match last.store == self.store {
-            true => format!("{resource}#{token}"),
-            false => format!("{resource}#{token} of {store}"),
-        };
-        Error::OtherFence {
-            path: location.path().to_owned(),
-            last: shown(&last.store, &last.resource, last.token),
-            asked: shown(&self.store, &self.resource, self.token),
-        }
+    /// Returns true if a document that remembers this takes the write only if it is rebound.
+    pub(super) fn overrides(&self, last: &Fenced) -> bool {
+        !self.is_of_the_lock_of(last) || self.token < last.token
+    }
+
+    fn is_of_the_lock_of(&self, last: &Fenced) -> bool {
+        last.store == self.store && last.resource == self.resource
     }
 }
 
@@ -100,10 +105,10 @@ mod tests {
     }
 
     #[test]
-    fn rebinding_does_not_let_an_older_token_in() {
-        let mut older = fence("s", "a", 6);
-        older.rebind = true;
-        let refused = after(&fence("s", "a", 7), &older).unwrap_err();
-        assert_eq!(refused.class(), Class::NotAllowed);
+    fn rebinding_sets_aside_a_higher_token_of_the_same_lock() {
+        let mut lower = fence("s", "a", 6);
+        lower.rebind = true;
+        let admitted = after(&fence("s", "a", 7), &lower).unwrap();
+        assert_eq!(admitted.token.get(), 6);
     }
 }

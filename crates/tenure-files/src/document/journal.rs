@@ -58,7 +58,7 @@ impl Step {
 }
 
 impl Journal {
-    /// The journal of these steps.
+    /// Returns the journal of these steps.
     pub(crate) fn new(documents: Vec<Step>) -> Self {
         Self {
             form: FORM,
@@ -80,7 +80,7 @@ impl Journal {
         Ok(bytes)
     }
 
-    /// Where its documents are, if it is at this path, in the order of locks.
+    /// Returns where its documents are, if it is at this path, in the order of locks.
     pub(crate) fn places(&self, path: &Path) -> Result<Vec<Location>> {
         self.find(path).ok_or_else(|| Error::Corrupt {
             path: path.to_owned(),

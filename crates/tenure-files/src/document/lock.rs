@@ -3,7 +3,6 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::Path;
 use std::time::Instant;
@@ -12,7 +11,7 @@ use rustix::fs::Access;
 use tenure_core::{Error, Mode, Resource, Result};
 
 use super::Documents;
-use super::path::Location;
+use super::path::{Location, document_of_lock};
 use crate::interrupt::Interrupt;
 use crate::locker::{BriefGuard, LockGuard, resource_of};
 use crate::platform::{self, Share};
@@ -34,12 +33,12 @@ pub(super) enum Shared {
 }
 
 impl Shared {
-    /// Whether writers are kept out.
+    /// Returns true if writers are kept out.
     pub(super) fn is_lock(&self) -> bool {
         !matches!(self, Shared::Absent | Shared::Without)
     }
 
-    /// Whether there was nothing to lock.
+    /// Returns true if there was nothing to lock.
     pub(super) fn is_absence(&self) -> bool {
         matches!(self, Shared::Absent)
     }
@@ -123,13 +122,13 @@ impl Documents {
     }
 }
 
-/// Whether there is a document, or was one that someone locked, or is one about to be created.
+/// Returns true if there is a document, or was one that someone locked, or is one about to be created.
 pub(super) fn was_ever(location: &Location) -> bool {
     is_there(&location.lock()) || is_there(location.path())
 }
 
-/// Whoever makes the lock file of a document must be able to write it, if it is there: else those
-/// who can would be kept out by a file that is not theirs.
+/// Fails unless this user may write the document, if it is there, before its lock file is made:
+/// else that file would keep out those who may.
 fn require_writable(location: &Location) -> Result<()> {
     let path = location.path();
     let Ok(found) = fs::symlink_metadata(path) else {
@@ -189,7 +188,7 @@ fn about_the_document(error: Error, location: &Location) -> Error {
     }
 }
 
-/// The name of a document's lock in records and errors: that of the document.
+/// Returns the name of a document's lock in records and errors: that of the document.
 pub(super) fn document_name(lock: &Path) -> Resource {
     resource_of(&lock.with_file_name(document_of(lock)))
 }
@@ -240,14 +239,13 @@ pub(super) fn prepare(lock: &Path) -> Result<()> {
     }
 }
 
-/// The bits of group and others, for those of them who may write.
+/// Returns the bits of group and others, for those of them who may write.
 fn writers(mode: u32) -> u32 {
     let of = |write: u32, both: u32| if mode & write != 0 { both } else { 0 };
     of(0o020, 0o060) | of(0o002, 0o006)
 }
 
 fn document_of(lock: &Path) -> &OsStr {
-    let name = lock.file_name().map(OsStr::as_bytes).unwrap_or_default();
-    let name = name.strip_prefix(b".").unwrap_or(name);
-    OsStr::from_bytes(name.strip_suffix(b".lock").unwrap_or(name))
+    let name = lock.file_name().unwrap_or_default();
+    document_of_lock(name).unwrap_or(name)
 }

@@ -25,7 +25,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `path`, `content`, `json`, `style` | where a document is; what it is; what is JSON; its looks |
+//! | `path`, `content`, `json`, `style` | where a document is; what it is; what is JSON; its layout |
 //! | `lock`, `read`, `edit`, `transaction` | locks; reading; the one way to change; values of a program |
 //! | `re_entry`, `node` | work that asks for its own document; documents shared with Node |
 //! | `fence`, `note` | tokens at the write; what a document remembers beside itself |
@@ -35,21 +35,21 @@
 //!
 //! # Guarantees
 //!
-//! - Whoever reads sees a whole document, before a change or after it. Whoever reads several at once
-//!   sees them as they were at one moment.
+//! - A reader sees a whole document, before a change or after it. A reader of several at once sees
+//!   them as they were at one moment.
 //! - A change is read, worked on and written under one exclusive lock. An error or a panic in
 //!   between leaves the document as it was.
 //! - What was acknowledged is durable ([`Durability::Full`]).
 //! - A transaction over several documents happens to all of them or to none, across a crash at any
-//!   instant. What a dead process left is finished by whoever comes next, reading or writing.
+//!   instant. What a dead process left is finished by the next reader or writer.
 //! - With a [`Fence`], a write with an older token of the same lock is refused, after a crash, too.
 //! - Mode, owner, symbolic links, key order, indentation, byte order mark and the last newline stay
 //!   as they were.
 //!
 //! # Limitations
 //!
-//! - On one machine, on local file systems, for programs that take the lock. Whoever writes the file
-//!   without it is not kept out, and what it wrote half is read half.
+//! - On one machine, on local file systems, for programs that take the lock. A program that writes
+//!   the file without it is not kept out, and what it wrote half is read half.
 //! - Hard links, access lists and extended attributes are not carried over to the new file.
 //! - Who may read a document but not write beside it reads without leaving a record, and without a
 //!   lock where there is no lock file for it; then several documents are not seen at one moment.
@@ -91,7 +91,7 @@ pub use fence::Fence;
 pub use follow::Follow;
 pub use json::DOCUMENT_BYTES_MAX;
 pub use several::DOCUMENTS_MAX;
-pub use style::laid_out_like;
+pub use style::laid_out;
 
 use crate::disk::{Disk, RealDisk};
 use crate::locker::FileLocker;
@@ -149,8 +149,14 @@ impl Documents {
         self
     }
 
-    /// The lock file of a document, for [`holders`](crate::holders).
+    /// Returns the lock file of a document, for [`holders`](crate::holders).
     pub fn lock_file(document: &Path) -> Result<PathBuf> {
         Ok(path::Location::of(document)?.lock())
+    }
+
+    /// Returns the document of a lock file, or `None` if it is not named as one.
+    pub fn document_of(lock: &Path) -> Option<PathBuf> {
+        let document = path::document_of_lock(lock.file_name()?)?;
+        Some(lock.with_file_name(document))
     }
 }

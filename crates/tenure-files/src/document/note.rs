@@ -37,8 +37,23 @@ pub(crate) struct Fenced {
     pub(crate) token: Token,
 }
 
+impl Fenced {
+    /// RESOURCE#N, with the store if another fence is of another one.
+    pub(crate) fn shown_beside(&self, other: &Fenced) -> String {
+        let Fenced {
+            store,
+            resource,
+            token,
+        } = self;
+        match *store == other.store {
+            true => format!("{resource}#{token}"),
+            false => format!("{resource}#{token} of {store}"),
+        }
+    }
+}
+
 impl Note {
-    /// What a document remembers; nothing, if there is no note.
+    /// Returns what a document remembers; nothing, if there is no note.
     pub(crate) fn read(disk: &dyn Disk, location: &Location) -> Result<Self> {
         let path = location.note();
         let failed = |source| Error::io("read", &path, source);
@@ -55,7 +70,7 @@ impl Note {
         })
     }
 
-    /// The journal it names, spelled without links.
+    /// Returns the journal it names, spelled without links.
     pub(crate) fn journal(&self, location: &Location) -> Result<Option<PathBuf>> {
         let Some(journal) = &self.journal else {
             return Ok(None);

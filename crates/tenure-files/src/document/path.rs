@@ -68,12 +68,12 @@ impl Location {
         }
     }
 
-    /// The document.
+    /// Returns the document.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The directory it is in.
+    /// Returns the directory it is in.
     pub(crate) fn directory(&self) -> &Path {
         self.path.parent().expect("a location has a directory")
     }
@@ -85,15 +85,15 @@ impl Location {
 
     /// Its lock file: `.NAME.lock`. Never `NAME.lock`, which is Node's.
     pub(crate) fn lock(&self) -> PathBuf {
-        self.beside(".lock")
+        self.beside(LOCK_ENDING)
     }
 
     /// Its note: `.NAME.note`.
     pub(crate) fn note(&self) -> PathBuf {
-        self.beside(".note")
+        self.beside(NOTE_ENDING)
     }
 
-    /// A name for a journal that is kept beside it.
+    /// Returns a name for a journal that is kept beside it.
     pub(crate) fn new_journal(&self) -> PathBuf {
         self.directory()
             .join(unguessable_name(self.name(), JOURNAL_ENDING))
@@ -113,14 +113,32 @@ impl Location {
     }
 }
 
+const LOCK_ENDING: &str = ".lock";
+const NOTE_ENDING: &str = ".note";
 const JOURNAL_ENDING: &str = ".journal";
 
-/// The name of the document a journal is kept beside; None if it is no name of a journal.
+/// Returns the name of the document of a lock file; None if it is no name of a lock file.
+pub(crate) fn document_of_lock(name: &OsStr) -> Option<&OsStr> {
+    inside(name, LOCK_ENDING)
+}
+
+/// Returns the name of the document of a note; None if it is no name of a note.
+pub(crate) fn document_of_note(name: &OsStr) -> Option<&OsStr> {
+    inside(name, NOTE_ENDING)
+}
+
+fn inside<'a>(name: &'a OsStr, ending: &str) -> Option<&'a OsStr> {
+    let name = name.as_bytes().strip_prefix(b".")?;
+    let document = name.strip_suffix(ending.as_bytes())?;
+    (!document.is_empty()).then(|| OsStr::from_bytes(document))
+}
+
+/// Returns the name of the document a journal is kept beside; None if it is no name of a journal.
 pub(crate) fn document_of_journal(name: &OsStr) -> Option<&OsStr> {
     beside(name, JOURNAL_ENDING.as_bytes())
 }
 
-/// How a file is reached from a directory, both spelled without links. It stays true when the tree
+/// Returns how a file is reached from a directory, both spelled without links. It stays true when the tree
 /// that has both is moved, or seen through another mount.
 pub(crate) fn relative(directory: &Path, to: &Path) -> PathBuf {
     let (mut from, mut to) = (
@@ -135,7 +153,7 @@ pub(crate) fn relative(directory: &Path, to: &Path) -> PathBuf {
     up.chain(to).collect()
 }
 
-/// Where such a path leads; None if it leads out of everything.
+/// Returns where such a path leads; None if it leads out of everything.
 pub(crate) fn reached(directory: &Path, relative: &Path) -> Option<PathBuf> {
     let mut path = directory.to_owned();
     for component in relative.components() {
@@ -154,7 +172,7 @@ const NAME_BYTES_MAX: usize = 200;
 /// Names that the writers of documents use beside them are no names of documents: to replace a lock
 /// file would take the lock from its holder.
 fn require_good_name(path: &Path) -> Result<()> {
-    let name = path.file_name().unwrap_or_default().as_bytes();
+    let name = path.file_name().unwrap_or_default();
     if name.len() > NAME_BYTES_MAX {
         let problem = format!(
             "{}: the name of a document has at most {NAME_BYTES_MAX} bytes, this one has {}",
@@ -163,15 +181,11 @@ fn require_good_name(path: &Path) -> Result<()> {
         );
         return Err(Error::BadInput(problem));
     }
-    let inner = name.strip_prefix(b".").unwrap_or_default();
-    let of = inner
-        .strip_suffix(b".lock")
-        .or_else(|| inner.strip_suffix(b".note"));
-    match of.filter(|of| !of.is_empty()) {
+    match document_of_lock(name).or_else(|| document_of_note(name)) {
         Some(of) => Err(Error::BadInput(format!(
             "{} is where Tenure keeps what belongs to the document {}, and no document",
             path.display(),
-            OsStr::from_bytes(of).display()
+            of.display()
         ))),
         None => Ok(()),
     }
@@ -208,6 +222,15 @@ mod tests {
         let location = Location::at("/d/a.json".into()).unwrap();
         assert_eq!(location.lock(), Path::new("/d/.a.json.lock"));
         assert_eq!(location.note(), Path::new("/d/.a.json.note"));
+        for (of, beside) in [
+            (document_of_lock(OsStr::new(".a.json.lock")), "a.json"),
+            (document_of_note(OsStr::new("..hidden.note")), ".hidden"),
+        ] {
+            assert_eq!(of, Some(OsStr::new(beside)));
+        }
+        for name in ["a.json.lock", ".lock", ".a.json.note"] {
+            assert_eq!(document_of_lock(OsStr::new(name)), None, "{name}");
+        }
         let journal = location.new_journal();
         let name = journal.file_name().unwrap();
         assert_eq!(document_of_journal(name), Some(location.name()));

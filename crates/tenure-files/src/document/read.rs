@@ -91,8 +91,8 @@ impl Documents {
             for (location, at) in &order {
                 contents[*at] = self.found(location)?.map(|(content, _)| content);
             }
-            // What was not there may be the half of a transaction that creates it. Whoever creates
-            // a document makes its lock file first.
+            // What was not there may be the half of a transaction that creates it. The creator of a
+            // document makes its lock file first.
             let mut absent = order.iter().zip(&shared);
             if absent.any(|((location, _), shared)| shared.is_absence() && was_ever(location)) {
                 continue;
@@ -144,8 +144,8 @@ impl Documents {
         Err(never_finished(locations[0].path()))
     }
 
-    /// A journal that one of these documents names and that is there. Their locks are held, so
-    /// whoever wrote it is dead.
+    /// Returns a journal that one of these documents names and that is there. Their locks are held,
+    /// so its writer is dead.
     fn unfinished<'a>(
         &self,
         documents: impl Iterator<Item = (&'a Location, &'a Note)>,

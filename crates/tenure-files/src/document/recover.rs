@@ -1,6 +1,7 @@
 //! Finishing a transaction whose process died.
 //!
-//! Whoever opens a document, to read or to change it, looks at its note first. If that names a
+//! A process that opens a document, to read or to change it, looks at its note first. If that names
+//! a
 //! journal that is there, the process that wrote it is dead: a live one holds the lock. Then
 //!
 //! 1. give up all locks held (the order of locks would not allow to take more);
@@ -19,8 +20,8 @@
 //! repeated: what is replaced is "after" the next time.
 //!
 //! A journal that is named and not there may have been removed a moment ago by a process that died
-//! before that was durable. Whoever is to change one of its documents makes it durable first
-//! ([`settle`]); who only reads need not.
+//! before that was durable. A process that changes one of its documents makes the removal durable
+//! first ([`settle`]); a reader need not.
 //!
 //! This module is steps 3 to 6; the locks are taken by [`super::Documents`].
 
@@ -38,7 +39,7 @@ use super::several::finish;
 use crate::disk::{Attributes, Disk};
 use crate::replace::{Durability, Replacement, sync_directory_of};
 
-/// The places of the documents in a journal, in the order of locks; None if it is finished.
+/// Returns the places of the documents in a journal, in the order of locks; None if it is finished.
 pub(crate) fn places(disk: &dyn Disk, journal: &Path) -> Result<Option<Vec<Location>>> {
     match Journal::read(disk, journal)? {
         Some(found) => found.places(journal).map(Some),
@@ -98,7 +99,8 @@ fn require_named(disk: &dyn Disk, place: &Location, journal: &Path) -> Result<()
 /// Makes sure that a journal which a document names and which is not there does not come back,
 /// before the document changes. Its exclusive lock is held.
 ///
-/// Whoever removed the journal may have died before that was durable. Were it there again after a
+/// The process that removed the journal may have died before that was durable. Were it there again
+/// after a
 /// power loss, it would find a document that fits neither before nor after.
 pub(crate) fn settle(disk: &dyn Disk, location: &Location, note: &Note) -> Result<()> {
     let Some(journal) = note.journal(location)? else {

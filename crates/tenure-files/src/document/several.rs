@@ -9,7 +9,8 @@
 //! 2. Replace every N by one that names J; sync their directories. *Crash:* some N name a J that
 //!    is not there, which means nothing.
 //! 3. Put J in place, durably. **This is the commit.** *Crash before:* as above. *Crash after:* every
-//!    N names J, so whoever opens any D finds it and redoes it (see [`super::recover`]), before it
+//!    N names J, so the next process that opens any D finds it and redoes it (see
+//!    [`super::recover`]), before it
 //!    reads or changes anything. That is why N comes first: if J existed while some N did not name
 //!    it, that D could be changed in between, and then fit neither before nor after.
 //! 4. Rename every temporary file to its D; sync the directories. *Crash:* J is redone.

@@ -9,7 +9,7 @@ use tenure_core::{Error, Result};
 use super::content::{Content, Version};
 use super::edit::Terms;
 use super::read::missing;
-use super::style::Style;
+use super::style::laid_out;
 use super::{Documents, follow, json};
 
 impl Documents {
@@ -127,11 +127,8 @@ fn text_of<T: Serialize + ?Sized>(value: &T, old: Option<&Content>) -> Result<St
     let text = serde_json::to_string(value);
     let text =
         text.map_err(|error| Error::BadInput(format!("it cannot be written as JSON: {error}")))?;
-    // A type of a program may write a key twice, which whoever reads it would lose.
+    // A type of a program may write a key twice, and a reader would lose one of them.
     json::check_parsed(text.as_bytes())
         .map_err(|problem| Error::BadInput(format!("it cannot be written as JSON: {problem}")))?;
-    Ok(match old {
-        Some(old) => old.in_its_style(&text),
-        None => Style::default().apply(&text),
-    })
+    Ok(laid_out(&text, old))
 }

@@ -1,4 +1,4 @@
-//! The way to a lock: without waiting, and through the line.
+//! Acquires a lock: without waiting, and through the line.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,18 +7,18 @@ use std::time::{Duration, Instant};
 use tenure_core::{Mode, Result};
 
 use super::layout::{GATE, INTENT, LINE, TURNSTILE};
-use super::{Grip, LockFile, Scribe};
+use super::{HeldLock, LockFile, RecordWriter};
 use crate::interrupt::{Ended, Interrupt};
 use crate::platform::{self, Share};
 
 /// A lock file, and what it holds if the lock was granted.
-pub(crate) type Attempt = (LockFile, Option<Grip>);
+pub(crate) type Attempt = (LockFile, Option<HeldLock>);
 
-/// How one attempt ends.
-pub(super) enum Attempted<T = Grip> {
-    /// The lock is held, and this is what is known of it.
+/// The outcome of one attempt.
+pub(super) enum Attempted<T = HeldLock> {
+    /// The lock is held.
     Granted(T),
-    /// Someone is before us, or the wait was over.
+    /// Another process is before us, or the wait was over.
     Busy,
     /// The path means another file by now.
     Replaced,
@@ -31,48 +31,48 @@ const REPLACED_MAX: u32 = 100;
 /// written again, so that it says when the lock was granted.
 const RECORD_AGE_MAX: Duration = Duration::from_millis(10);
 
-/// Takes the lock if that needs no waiting. `kept` is an open file to use, if there is one.
+/// Takes the lock if it needs no wait. `idle` is an open file to use, if there is one.
 pub(crate) fn try_acquire(
     path: &Arc<Path>,
-    kept: Option<LockFile>,
+    idle: Option<LockFile>,
     mode: Mode,
-    scribe: &mut dyn Scribe,
+    writer: &mut dyn RecordWriter,
 ) -> Result<Attempt> {
-    acquire(path, kept, |file| file.try_once(mode, scribe))
+    acquire(path, idle, |file| file.try_once(mode, writer))
 }
 
-/// Waits for the lock until the interrupt says otherwise; None then.
+/// Waits for the lock until it is granted or interrupted.
 pub(crate) fn wait_acquire(
     path: &Arc<Path>,
-    kept: Option<LockFile>,
+    idle: Option<LockFile>,
     mode: Mode,
-    scribe: &mut dyn Scribe,
+    writer: &mut dyn RecordWriter,
     interrupt: &mut Interrupt,
 ) -> Result<Attempt> {
-    acquire(path, kept, |file| file.wait_once(mode, scribe, interrupt))
+    acquire(path, idle, |file| file.wait_once(mode, writer, interrupt))
 }
 
-/// Shares the lock for a moment if that needs no waiting, and leaves no record: nobody sees who
-/// reads, which is fine for as long as it takes to read a file.
+/// Shares the lock for a moment if it needs no wait. It leaves no record, which is fine for as long
+/// as it takes to read a file.
 pub(crate) fn try_share_briefly(
     path: &Arc<Path>,
-    kept: Option<LockFile>,
+    idle: Option<LockFile>,
 ) -> Result<(LockFile, Option<()>)> {
-    acquire(path, kept, LockFile::try_share_once)
+    acquire(path, idle, LockFile::try_share_once)
 }
 
 fn acquire<T>(
     path: &Arc<Path>,
-    mut kept: Option<LockFile>,
+    mut idle: Option<LockFile>,
     mut once: impl FnMut(&mut LockFile) -> Result<Attempted<T>>,
 ) -> Result<(LockFile, Option<T>)> {
     for _ in 0..REPLACED_MAX {
-        let mut file = match kept.take() {
+        let mut file = match idle.take() {
             Some(file) => file,
             None => LockFile::open(path)?,
         };
         match once(&mut file)? {
-            Attempted::Granted(grip) => return Ok((file, Some(grip))),
+            Attempted::Granted(locked) => return Ok((file, Some(locked))),
             Attempted::Busy => return Ok((file, None)),
             // The name means another file by now: this one is closed, that one is opened.
             Attempted::Replaced => {}
@@ -89,26 +89,26 @@ pub(super) fn share(mode: Mode) -> Share {
 }
 
 impl LockFile {
-    fn try_once(&mut self, mode: Mode, scribe: &mut dyn Scribe) -> Result<Attempted> {
+    fn try_once(&mut self, mode: Mode, writer: &mut dyn RecordWriter) -> Result<Attempted> {
         if !self.try_m(mode)? {
             return Ok(Attempted::Busy);
         }
-        self.or_leave(|file| {
+        self.or_release(|file| {
             if !file.is_current()? {
                 return Ok(Attempted::Replaced);
             }
-            let settled = file.settle_directly(mode, scribe)?;
+            let settled = file.settle_directly(mode, writer)?;
             Ok(settled.map_or(Attempted::Busy, Attempted::Granted))
         })
     }
 
-    /// M shared, the path looked up, nobody in line: that is all a reader needs to keep writers
-    /// out. It is a program that only knows `flock`, to all others.
+    /// Locks M shared, looks up the path, and gives up if anyone is in line: a brief reader needs
+    /// no more to keep writers out. Others see it as a program that only knows `flock`.
     fn try_share_once(&mut self) -> Result<Attempted<()>> {
         if !self.try_m(Mode::Read)? {
             return Ok(Attempted::Busy);
         }
-        self.or_leave(|file| {
+        self.or_release(|file| {
             if !file.is_current()? {
                 return Ok(Attempted::Replaced);
             }
@@ -120,7 +120,8 @@ impl LockFile {
         })
     }
 
-    /// M, if nobody holds it and no line was met that is still there.
+    /// Locks M without blocking. Returns false if it is held, or if a line met earlier is still
+    /// there.
     fn try_m(&mut self, mode: Mode) -> Result<bool> {
         if self.line_expected && self.read_head()?.marked && self.someone_is_in_line()? {
             return Ok(false);
@@ -134,47 +135,47 @@ impl LockFile {
     fn wait_once(
         &mut self,
         mode: Mode,
-        scribe: &mut dyn Scribe,
+        writer: &mut dyn RecordWriter,
         interrupt: &mut Interrupt,
     ) -> Result<Attempted> {
-        self.or_leave(|file| {
+        self.or_release(|file| {
             let granted = match mode {
-                Mode::Write => file.wait_to_write(scribe, interrupt),
-                Mode::Read | Mode::Upgradeable => file.wait_to_share(mode, scribe, interrupt),
+                Mode::Write => file.wait_to_write(writer, interrupt),
+                Mode::Read | Mode::Upgradeable => file.wait_to_share(mode, writer, interrupt),
             };
             granted.map(|granted| granted.unwrap_or(Attempted::Busy))
         })
     }
 
-    /// Everything but the look at the path is done before M is asked for.
+    /// Does everything but the look at the path before it locks M.
     fn wait_to_write(
         &mut self,
-        scribe: &mut dyn Scribe,
+        writer: &mut dyn RecordWriter,
         interrupt: &mut Interrupt,
     ) -> Result<Result<Attempted, Ended>> {
         if let Err(ended) = self.stand_in_line((INTENT, Share::Exclusive), interrupt)? {
             return Ok(Err(ended));
         }
-        let (grip, before) = self.prepare_to_write(scribe)?;
+        let (locked, before) = self.prepare_to_write(writer)?;
         let prepared = Instant::now();
         if let Err(ended) = self.wait_for_m(Mode::Write, interrupt)? {
-            // Nobody was granted this token, so nobody shall be fenced by it.
-            self.put_back_token(grip.slot, before)?;
+            // This token was not granted, so it must not fence anyone.
+            self.put_back_token(locked.slot, before)?;
             return Ok(Err(ended));
         }
         if !self.is_current()? {
             return Ok(Ok(Attempted::Replaced));
         }
         if prepared.elapsed() > RECORD_AGE_MAX {
-            self.rewrite_record(grip, scribe)?;
+            self.rewrite_record(locked, writer)?;
         }
-        Ok(Ok(Attempted::Granted(grip)))
+        Ok(Ok(Attempted::Granted(locked)))
     }
 
     fn wait_to_share(
         &mut self,
         mode: Mode,
-        scribe: &mut dyn Scribe,
+        writer: &mut dyn RecordWriter,
         interrupt: &mut Interrupt,
     ) -> Result<Result<Attempted, Ended>> {
         let pass = match mode {
@@ -191,12 +192,12 @@ impl LockFile {
             return Ok(Ok(Attempted::Replaced));
         }
         let token = self.last_token()?;
-        let settled = self.settle_shared(mode, token, scribe)?;
+        let settled = self.settle_shared(mode, token, writer)?;
         self.unlock_bytes(LINE)?;
         Ok(Ok(settled.map_or(Attempted::Busy, Attempted::Granted)))
     }
 
-    /// Goes through the line up to its first place, and locks what is needed before M.
+    /// Waits until it is the first in line, and locks what is needed before M.
     fn stand_in_line(
         &mut self,
         pass: (std::ops::Range<u64>, Share),
@@ -219,8 +220,8 @@ impl LockFile {
         granted.map_err(|source| self.failed("lock", source))
     }
 
-    /// Whatever is not granted holds nothing afterwards.
-    fn or_leave<T>(
+    /// Releases everything if the attempt is not granted.
+    fn or_release<T>(
         &mut self,
         attempt: impl FnOnce(&mut Self) -> Result<Attempted<T>>,
     ) -> Result<Attempted<T>> {
@@ -228,9 +229,9 @@ impl LockFile {
         if matches!(attempted, Ok(Attempted::Granted(_))) {
             return attempted;
         }
-        let left = self.leave();
-        // The first error is the one to tell; if unlocking failed, closing the file does it.
+        let released = self.release();
+        // The first error is reported; if unlocking failed, closing the file unlocks.
         let attempted = attempted?;
-        left.map(|()| attempted)
+        released.map(|()| attempted)
     }
 }

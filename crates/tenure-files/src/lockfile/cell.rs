@@ -1,7 +1,7 @@
 //! Token cells: the last token drawn by writers that did not wait, and by those that did.
 //!
 //! Garbage in a cell counts as no token at all: the floor under all tokens (see
-//! [`crate::tokens`]) keeps them from going back.
+//! [`crate::token_counter`]) keeps them from going back.
 
 use tenure_core::Token;
 
@@ -28,7 +28,7 @@ pub(super) fn decode_head(bytes: &[u8]) -> Head {
     }
 }
 
-/// The beginning of a file whose mark is cleared.
+/// Returns the beginning of a file whose mark is cleared.
 pub(super) fn encode_unmarked_head(token: Token) -> [u8; HEAD_BYTES] {
     let mut head = [b' '; HEAD_BYTES];
     head[0] = b'0';
@@ -37,7 +37,7 @@ pub(super) fn encode_unmarked_head(token: Token) -> [u8; HEAD_BYTES] {
     head
 }
 
-/// Whether a cell can be read, or nothing was ever written to it.
+/// Returns true if a cell can be read, or nothing was ever written to it.
 pub(super) fn is_whole_or_unused(cell: &[u8]) -> bool {
     decode_whole(cell).is_some() || cell.iter().all(|byte| *byte == 0)
 }

@@ -16,11 +16,11 @@ use std::ops::Range;
 
 use tenure_core::Token;
 
-/// Where the mark is.
+/// The offset of the mark.
 pub(super) const MARK_AT: u64 = 0;
-/// How long the mark is, with what fills it up.
+/// The length of the mark with its padding.
 pub(super) const MARK_BYTES: usize = 8;
-/// How long a token cell is.
+/// The length of a token cell.
 pub(super) const CELL_BYTES: usize = 56;
 /// The room for one record with its cell.
 const SLOT_BYTES: u64 = 16384;
@@ -44,9 +44,10 @@ const UPGRADER: Range<u64> = byte(4);
 pub(super) const TURNSTILE: Range<u64> = byte(8);
 /// Held by a waiting upgrade; a reader that comes through the turnstile shares it on its way in.
 pub(super) const GATE: Range<u64> = byte(9);
-/// Shared by everyone in line, and by a waiting upgrade: who comes new must not overtake.
+/// Shared by every waiter in line and by a waiting upgrade, so that a new request does not
+/// overtake.
 pub(super) const QUEUE: Range<u64> = byte(10);
-/// The last three, which are given up together.
+/// TURNSTILE, GATE and QUEUE, which are unlocked together.
 pub(super) const LINE: Range<u64> = BASE + 8..BASE + 11;
 /// All bytes of readers.
 pub(super) const READERS: Range<u64> = BASE + READERS_AT..BASE + READERS_AT + 2 * READERS_MAX;
@@ -56,12 +57,12 @@ pub(super) const EVERYTHING: Range<u64> = BASE..u64::MAX;
 /// Where the bytes of tokens begin: behind those of the readers.
 const TOKENS_AT: u64 = 1 << 32;
 
-/// The byte that proves the record of a writer with this token, and no other.
+/// Returns the byte that proves the record of a writer with this token, and no other.
 pub(super) const fn of_token(token: Token) -> Range<u64> {
     byte(TOKENS_AT + token.get())
 }
 
-/// The bytes of all higher tokens. Who holds them keeps others from being granted one.
+/// Returns the bytes of all higher tokens. Holding them keeps others from being granted one.
 pub(super) const fn of_tokens_above(token: Token) -> Range<u64> {
     of_token(token).end..u64::MAX
 }
@@ -93,7 +94,7 @@ impl Slot {
         }
     }
 
-    /// The byte that is locked for as long as a record with this token is true.
+    /// Returns the byte that is locked for as long as a record with this token is true.
     pub(super) const fn proof(self, token: Token) -> Range<u64> {
         match self {
             Slot::DirectWriter | Slot::LineWriter => of_token(token),
@@ -102,12 +103,12 @@ impl Slot {
         }
     }
 
-    /// The byte that reserves the slot of a reader before its record is written.
+    /// Returns the byte that reserves the slot of a reader before its record is written.
     pub(super) const fn reserved(reader: u64) -> Range<u64> {
         byte(READERS_AT + 2 * reader)
     }
 
-    /// The slots a file of this length can have a record in.
+    /// Returns the slots a file of this length can have a record in.
     pub(super) fn all_within(length: u64) -> impl Iterator<Item = Slot> {
         let readers = length.div_ceil(SLOT_BYTES).saturating_sub(3);
         let readers = (0..readers.min(READERS_MAX)).map(Slot::Reader);

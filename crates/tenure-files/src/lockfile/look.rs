@@ -24,7 +24,7 @@ use crate::platform::{self, Reach, Share};
 /// What was seen of one lock file.
 #[derive(Debug, Default, PartialEq)]
 pub struct Look {
-    /// Who holds it.
+    /// The holders.
     pub holders: Vec<Record>,
     /// Holders whose record could not be read.
     pub unreadable: usize,
@@ -34,10 +34,10 @@ pub struct Look {
     pub token: Token,
 }
 
-/// How often it is looked again at most.
+/// The largest number of looks.
 const LOOKS_MAX: u32 = 20;
 
-/// Looks at a lock file; None if there is none.
+/// Looks at a lock file. Returns `None` if there is none.
 pub fn look(path: &Path) -> Result<Option<Look>> {
     let file = match platform::open_to_look(path) {
         Ok(file) => file,
@@ -55,9 +55,9 @@ pub fn look(path: &Path) -> Result<Option<Look>> {
 }
 
 fn look_until_sure(file: &File) -> io::Result<Look> {
-    let mut last = Proved::see(file)?;
+    let mut last = Proved::read(file)?;
     for looks in 0.. {
-        let again = Proved::see(file)?;
+        let again = Proved::read(file)?;
         let sure = again == last;
         last = again;
         if sure && last.unreadable == 0 && !last.is_contradictory() {
@@ -65,7 +65,7 @@ fn look_until_sure(file: &File) -> io::Result<Look> {
         }
         if looks == LOOKS_MAX {
             if !sure {
-                // It was being written all the time, which is not the same as destroyed.
+                // The records changed all the time, which does not mean that they were destroyed.
                 last.unreadable = 0;
             }
             break;
@@ -87,7 +87,7 @@ struct Proved {
 }
 
 impl Proved {
-    fn see(file: &File) -> io::Result<Self> {
+    fn read(file: &File) -> io::Result<Self> {
         let head = cell::decode_head(&read(file, 0, cell::HEAD_BYTES)?);
         let line = read(file, Slot::LineWriter.cell_offset(), CELL_BYTES)?;
         let mut proved = Proved {
@@ -117,7 +117,7 @@ impl Proved {
         let a_writer = proved.direct_writer.is_some() || proved.line_writer.is_some();
         let any_token = of_tokens_above(Token::NONE);
         if !a_writer && platform::bytes_are_locked(file, any_token)? {
-            // A writer is there, and what it wrote was destroyed.
+            // There is a writer, and what it wrote was destroyed.
             proved.unreadable += 1;
         }
         Ok(proved)
@@ -131,7 +131,7 @@ impl Proved {
         }
     }
 
-    /// Whether these cannot all hold the lock, so that it changed hands during the look.
+    /// Returns true if these cannot all hold the lock, so that it changed hands during the look.
     fn is_contradictory(&self) -> bool {
         let Some(writer) = &self.direct_writer else {
             return false;
@@ -153,7 +153,7 @@ impl Proved {
             Some(writer) => vec![writer],
             None => self.sharing,
         };
-        // The current token is that of whoever holds it: a higher one is not granted yet.
+        // The current token is that of the holder: a higher one is not granted yet.
         let token = holders
             .first()
             .map_or(self.token, |holder| holder.lease.token);
@@ -166,7 +166,7 @@ impl Proved {
     }
 }
 
-/// Whether the first in line has been granted: not while a program that leaves no record
+/// Returns true if the first in line has been granted: not while a program that leaves no record
 /// holds M. A process of another namespace has the number 0 in the kernel's list.
 fn is_granted(file: &File, writer: &Record) -> io::Result<bool> {
     let holders = platform::flock_holders(file)?;

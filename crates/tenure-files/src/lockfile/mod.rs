@@ -1,7 +1,7 @@
 //! One lock file: the protocol.
 //!
-//! A lock is one file that is never removed and never truncated. Who has it open can hold
-//! it. `flock` on it decides between readers and a writer, so that other programs that use
+//! A lock is one file that is never removed and never truncated. A process that has it open can
+//! hold it. `flock` on it decides between readers and a writer, so that other programs that use
 //! `flock` join in. Locks on single bytes of the same open file do the rest: they put
 //! waiters in line, prove records, and let others look without touching anything. All of
 //! them end with the last descriptor, whatever happens to the process.
@@ -22,8 +22,8 @@
 //! # Without waiting
 //!
 //! 1. If the last attempt met a line, look whether it is still there before touching M:
-//!    a crowd that tries again and again would else keep M from the first in line.
-//! 2. M, without blocking. Someone holds it: busy.
+//!    otherwise many processes that try again and again would keep M from the first in line.
+//! 2. Lock M without blocking. If it is held: busy.
 //! 3. Is the path still this file? If not, begin again with the new one. Read the head. If
 //!    the mark is set, ask whether someone is in QUEUE: if so, give M back, busy. A writer
 //!    that finds nobody clears the mark, with QUEUE locked exclusively for that moment, so
@@ -49,8 +49,8 @@
 //!
 //! # Upgrade
 //!
-//! Lock QUEUE, set the mark, lock GATE: no reader enters, and whoever gets hold of M finds
-//! QUEUE taken and gives it back. Then turn M exclusive; the kernel drops the shared lock
+//! Lock QUEUE, set the mark, lock GATE: no reader enters, and a process that gets M finds QUEUE
+//! taken and gives it back. Then turn M exclusive; the kernel drops the shared lock
 //! before it waits for the exclusive one, but INTENT keeps the first in line away. Draw a
 //! token, write the record of a writer, lock its proof, unlock the upgrader's, give up the
 //! line. On timeout M is made shared again.
@@ -78,12 +78,11 @@
 //!
 //! - *Two files under one name.* The path is looked up again after M is granted; M of a
 //!   file that is no longer there is worth nothing. A holder whose file is replaced is told
-//!   so ([`LockFile::is_current`]); it cannot be protected from whoever did it.
+//!   so ([`LockFile::is_current`]); it cannot be protected from the process that did it.
 //! - *Two writers draw one token.* Step 4 of waiting and step 4 of not waiting exclude each
 //!   other, see `close_tokens_above_the_last`.
-//! - *Someone sees a left-over record.* A writer's byte belongs to its token alone; the
-//!   other bytes are locked after the record is written; and who looks believes only what
-//!   it sees twice.
+//! - *Someone sees a left-over record.* A writer's byte belongs to its token alone; the other bytes
+//!   are locked after the record is written; and a look believes only what it sees twice.
 //! - *Looking disturbs.* Looking asks for locks and takes none.
 //! - *A forked child.* It shares the open file, so an unlock there would unlock the parent:
 //!   in a child everything is only closed.
@@ -108,20 +107,20 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tenure_core::{Error, Mode, Place, Result, Token};
+use tenure_core::{Error, LockContext, Mode, Result, Token};
 
 use crate::platform::{self, Identity};
 use layout::Slot;
 
-/// Gives a lease what it has besides its lock: a token and a record.
-pub(crate) trait Scribe {
-    /// The next token after `last`; at least it is higher.
+/// Provides what a lease has besides its lock: a token and a record.
+pub(crate) trait RecordWriter {
+    /// Returns a token that is higher than `last`.
     fn draw(&mut self, last: Token) -> Result<Token>;
-    /// The record to leave, given the token and mode of the lease: the grant and the line
+    /// Returns the record to leave, given the token and mode of the lease: the grant and the line
     /// about the holder.
     fn record(&mut self, token: Token, mode: Mode) -> (&Grant, &str);
-    /// What errors are about.
-    fn place(&self, mode: Mode) -> Place;
+    /// Returns the lock that errors are about.
+    fn context(&self, mode: Mode) -> LockContext;
 }
 
 /// An open lock file of this process. One open file holds one lock.
@@ -130,18 +129,18 @@ pub(crate) struct LockFile {
     path: Arc<Path>,
     identity: Identity,
     generation: u32,
-    /// Where the last reader record was, to look there first.
+    /// The slot of the last reader record, which is tried first.
     reader_hint: u64,
-    /// Whether the last attempt met a line.
+    /// True if the last attempt found waiters in line.
     line_expected: bool,
 }
 
-/// What a lock file holds: how, and where its record is.
+/// The lock that a lock file holds: its mode and token, and the slot of its record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Grip {
+pub(crate) struct HeldLock {
     pub(crate) mode: Mode,
     pub(crate) token: Token,
-    /// Whether it was upgradeable and is write by an upgrade.
+    /// True if it was upgradeable and became write by an upgrade.
     pub(crate) upgraded: bool,
     slot: Slot,
 }
@@ -165,24 +164,24 @@ impl LockFile {
         })
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub(crate) fn path(&self) -> &Arc<Path> {
         &self.path
     }
 
-    /// Whether the path still means this file.
+    /// Returns true if the path still means this file.
     pub(crate) fn is_current(&self) -> Result<bool> {
         let found = platform::identity_at(&self.path);
         let found = found.map_err(|source| self.failed("look at", source))?;
         Ok(found == Some(self.identity))
     }
 
-    /// Whether it was opened by this process and not by the parent it was forked from.
+    /// Returns true if it was opened by this process and not by the parent it was forked from.
     pub(crate) fn is_ours(&self) -> bool {
         self.generation == platform::fork_generation()
     }
 
-    /// Another descriptor that keeps the lock held while it is open anywhere.
+    /// Returns another descriptor that keeps the lock held while it is open anywhere.
     pub(crate) fn duplicate(&self) -> Result<OwnedFd> {
         platform::duplicate(&self.file).map_err(|source| self.failed("duplicate", source))
     }

@@ -1,8 +1,8 @@
 //! The record a holder leaves for people: who, what, since when and why.
 //!
 //! A record is true only while its byte is locked (see [`super::layout`]). It is written
-//! before that byte is locked, so whoever sees the byte locked sees a whole record, or one
-//! that is being written again: the checksum tells.
+//! before that byte is locked, so a process that sees the byte locked sees a whole record, or one
+//! that is being written again, which its checksum shows.
 //!
 //! It is a head with length and checksum and two lines of JSON: the grant, which changes,
 //! and the holder, which is the same for all locks of a session and prepared once.
@@ -17,6 +17,7 @@ use tenure_core::{
 };
 
 use super::layout::RECORD_BYTES_MAX;
+use crate::clock;
 
 /// A holder, as read from a lock file.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,7 +38,7 @@ pub(crate) struct Grant {
     pub(crate) mode: Mode,
     pub(crate) token: Token,
     pub(crate) since: Timestamp,
-    /// Not before the first renewal.
+    /// `None` before the first renewal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) heartbeat: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -55,19 +56,23 @@ struct Holder {
     host: String,
     boot_id: String,
     process_start: u64,
+    /// The PID namespace of the process id; absent in records of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pid_namespace: Option<u64>,
     command: String,
 }
 
-/// The line about the holder, ready to be written.
+/// Returns the line about the holder, ready to be written.
 pub(crate) fn holder_line(asker: &Asker, boot_id: &str, process_start: u64) -> Result<Arc<str>> {
     let line = serde_json::to_string(&Holder {
         owner: asker.owner.clone(),
         session: asker.session.clone(),
-        // Not the asker's: it may have been made before a fork.
+        // The process id of the asker is not used: it may be from before a fork.
         pid: std::process::id(),
         host: asker.host.clone(),
         boot_id: boot_id.to_owned(),
         process_start,
+        pid_namespace: clock::pid_namespace(),
         command: asker.command.clone(),
     });
     line.map(Arc::from).map_err(unwritable)
@@ -128,6 +133,8 @@ pub(super) fn decode(slot: &[u8]) -> Option<Record> {
             command: holder.command,
             purpose: grant.purpose,
             metadata: grant.metadata,
+            foreign_pid: holder.pid_namespace.is_some()
+                && holder.pid_namespace != clock::pid_namespace(),
         },
         boot_id: holder.boot_id,
         process_start: holder.process_start,

@@ -1,4 +1,4 @@
-//! The end of a lock.
+//! Releases a lock.
 
 use tenure_core::Result;
 
@@ -7,18 +7,18 @@ use super::layout::EVERYTHING;
 use crate::platform;
 
 impl LockFile {
-    /// Gives up everything this open file holds, for every process that has it open.
+    /// Releases everything this open file holds, for every process that has it open.
     ///
-    /// The bytes first, then M: whoever is granted M finds no proof of the last holder, and
-    /// a proof that is seen belongs to someone who still has M.
-    pub(crate) fn leave(&self) -> Result<()> {
+    /// The bytes go first, then M: the next holder of M finds no proof of the last one, and a proof
+    /// that is seen belongs to a process that still has M.
+    pub(crate) fn release(&self) -> Result<()> {
         let unlocked = self.unlock_bytes(EVERYTHING);
         let unflocked = platform::unflock(&self.file);
         unlocked.and(unflocked.map_err(|source| self.failed("unlock", source)))
     }
 
-    /// Gives up M, where nothing else was taken.
-    pub(crate) fn leave_m(&self) -> Result<()> {
+    /// Releases M, where nothing else was taken.
+    pub(crate) fn release_m(&self) -> Result<()> {
         platform::unflock(&self.file).map_err(|source| self.failed("unlock", source))
     }
 }

@@ -1,4 +1,4 @@
-//! From M to a lease: the line, the token, the record, and its proof.
+//! Turns M into a lease: the line, the token, the record, and its proof.
 
 use std::io;
 use std::ops::Range;
@@ -10,20 +10,21 @@ use super::cell::{self, HEAD_BYTES, Head};
 use super::layout::{
     CELL_BYTES, INTENT, MARK_AT, MARK_BYTES, QUEUE, READERS_MAX, Slot, TURNSTILE, of_tokens_above,
 };
-use super::{Grip, LockFile, Scribe, record};
+use super::{HeldLock, LockFile, RecordWriter, record};
 use crate::interrupt::{Ended, Interrupt};
 use crate::platform::{self, Share};
 
-/// A cell is written in a moment; one that is torn this often was destroyed.
+/// A cell is written in a moment, so one that is torn this often was destroyed.
 const TORN_READS_MAX: u32 = 50;
 
 impl LockFile {
-    /// With M held and the path looked up, makes the lease; None if someone is before us.
+    /// Makes the lease, with M held and the path looked up. Returns `None` if a waiter is before
+    /// us.
     pub(super) fn settle_directly(
         &mut self,
         mode: Mode,
-        scribe: &mut dyn Scribe,
-    ) -> Result<Option<Grip>> {
+        writer: &mut dyn RecordWriter,
+    ) -> Result<Option<HeldLock>> {
         let head = self.read_head()?;
         self.line_expected = head.marked;
         if mode == Mode::Write {
@@ -33,12 +34,12 @@ impl LockFile {
                 Some(head.token)
             };
             return match last {
-                Some(last) => self.write_directly(last, scribe),
+                Some(last) => self.write_directly(last, writer),
                 None => Ok(None),
             };
         }
         if !head.marked {
-            return self.settle_shared(mode, head.token, scribe);
+            return self.settle_shared(mode, head.token, writer);
         }
         // The first in line writes its token before it is granted, so it must not be there
         // while the last one granted is read. Nobody can be first while TURNSTILE is shared.
@@ -47,10 +48,10 @@ impl LockFile {
         }
         let last = self.last_token()?;
         self.unlock_bytes(TURNSTILE)?;
-        self.settle_shared(mode, last, scribe)
+        self.settle_shared(mode, last, writer)
     }
 
-    /// Clears a mark that is old and answers the last token; None if someone is in line.
+    /// Clears an old mark and returns the last token, or `None` if a waiter is in line.
     ///
     /// With M exclusive nobody else does this. With QUEUE exclusive nobody joins the line
     /// between the question and the write, so the mark of a waiter is never wiped out.
@@ -66,14 +67,18 @@ impl LockFile {
         Ok(Some(last))
     }
 
-    /// Writes the next token and the record, and proves them. None if the first in line has
-    /// drawn its token in this instant; then the last token is put back.
-    fn write_directly(&self, last: Token, scribe: &mut dyn Scribe) -> Result<Option<Grip>> {
+    /// Writes the next token and the record, and proves them. If the first in line has drawn its
+    /// token in this instant, puts the last token back and returns `None`.
+    fn write_directly(
+        &self,
+        last: Token,
+        writer: &mut dyn RecordWriter,
+    ) -> Result<Option<HeldLock>> {
         let slot = Slot::DirectWriter;
-        let token = scribe.draw(last)?;
-        self.write_token_and_record(token, slot, scribe)?;
+        let token = writer.draw(last)?;
+        self.write_token_and_record(token, slot, writer)?;
         if self.try_bytes(slot.proof(token), Share::Exclusive)? {
-            return Ok(Some(Grip {
+            return Ok(Some(HeldLock {
                 mode: Mode::Write,
                 token,
                 upgraded: false,
@@ -84,21 +89,24 @@ impl LockFile {
         Ok(None)
     }
 
-    /// First in line, with INTENT: draws the token, writes the record, proves it. Answers
-    /// the token that stood in the cell before, too.
-    pub(super) fn prepare_to_write(&self, scribe: &mut dyn Scribe) -> Result<(Grip, Token)> {
+    /// Draws the token, writes the record and proves it, as the first in line with INTENT. Also
+    /// returns the token that the cell held before.
+    pub(super) fn prepare_to_write(
+        &self,
+        writer: &mut dyn RecordWriter,
+    ) -> Result<(HeldLock, Token)> {
         let slot = Slot::LineWriter;
         let before = self.line_token()?;
-        let last = self.close_tokens_above_the_last(before, scribe)?;
-        let token = scribe.draw(last)?;
-        self.write_token_and_record(token, slot, scribe)?;
-        let grip = Grip {
+        let last = self.close_tokens_above_the_last(before, writer)?;
+        let token = writer.draw(last)?;
+        self.write_token_and_record(token, slot, writer)?;
+        let locked = HeldLock {
             mode: Mode::Write,
             token,
             upgraded: false,
             slot,
         };
-        Ok((grip, before))
+        Ok((locked, before))
     }
 
     /// Finds the last token and keeps everyone else from being granted a higher one.
@@ -107,7 +115,11 @@ impl LockFile {
     /// set; there is at most one. It writes its token before it locks the byte of it. So
     /// once the bytes are ours, either it was granted before, and its token is in the cell
     /// for good; or it is not granted, and it does not matter whether its token is seen.
-    fn close_tokens_above_the_last(&self, before: Token, scribe: &mut dyn Scribe) -> Result<Token> {
+    fn close_tokens_above_the_last(
+        &self,
+        before: Token,
+        writer: &mut dyn RecordWriter,
+    ) -> Result<Token> {
         let mut last = self.read_head()?.token.max(before);
         let mut step = 1;
         while !self.try_bytes(of_tokens_above(last), Share::Exclusive)? {
@@ -118,37 +130,38 @@ impl LockFile {
                 // The cell does not say what its holder was granted, so it was destroyed.
                 // Larger and larger steps lead past that token.
                 step *= 2;
-                scribe.draw(Token::new(last.get() + step).unwrap_or(last))?
+                writer.draw(Token::new(last.get() + step).unwrap_or(last))?
             };
         }
         Ok(self.read_head()?.token.max(last))
     }
 
-    /// Puts back the token a cell had before one was drawn that nobody got.
+    /// Puts back the token a cell had before one was drawn that was not granted.
     pub(super) fn put_back_token(&self, slot: Slot, before: Token) -> Result<()> {
         self.write(&cell::encode(before), slot.cell_offset())
     }
 
-    /// With M exclusive after an upgrade: the token, the record, its proof.
-    pub(super) fn write_upgraded(&self, scribe: &mut dyn Scribe) -> Result<Grip> {
+    /// Writes the token, the record and its proof, with M exclusive after an upgrade.
+    pub(super) fn write_upgraded(&self, writer: &mut dyn RecordWriter) -> Result<HeldLock> {
         let last = self.last_token()?;
-        let Some(grip) = self.write_directly(last, scribe)? else {
+        let Some(locked) = self.write_directly(last, writer)? else {
             let problem = "an upgradeable lock has lost its intent lock".to_owned();
             return Err(Error::Internal(problem));
         };
-        Ok(Grip {
+        Ok(HeldLock {
             upgraded: true,
-            ..grip
+            ..locked
         })
     }
 
-    /// With M shared: the record and its proof. None if another upgradeable is there.
+    /// Writes the record and its proof, with M shared. Returns `None` if there is another
+    /// upgradeable holder.
     pub(super) fn settle_shared(
         &mut self,
         mode: Mode,
         token: Token,
-        scribe: &mut dyn Scribe,
-    ) -> Result<Option<Grip>> {
+        writer: &mut dyn RecordWriter,
+    ) -> Result<Option<HeldLock>> {
         let slot = if mode == Mode::Upgradeable {
             if !self.try_bytes(INTENT, Share::Exclusive)? {
                 return Ok(None);
@@ -157,9 +170,9 @@ impl LockFile {
         } else {
             self.reserve_reader()?
         };
-        self.write_record(token, mode, slot, scribe)?;
+        self.write_record(token, mode, slot, writer)?;
         self.prove(slot, token)?;
-        Ok(Some(Grip {
+        Ok(Some(HeldLock {
             mode,
             token,
             upgraded: false,
@@ -186,7 +199,7 @@ impl LockFile {
         })
     }
 
-    /// Locks the byte of a record. Whoever may write the slot is the only one to lock it.
+    /// Locks the byte of a record. Only the process that may write the slot locks it.
     pub(super) fn prove(&self, slot: Slot, token: Token) -> Result<()> {
         if self.try_bytes(slot.proof(token), Share::Exclusive)? {
             return Ok(());
@@ -206,7 +219,7 @@ impl LockFile {
         Ok(joined)
     }
 
-    /// Says that someone is in line; QUEUE is locked already.
+    /// Sets the mark that a waiter is in line; QUEUE is locked already.
     pub(super) fn mark_line(&self) -> Result<()> {
         self.write(b"1", MARK_AT)
     }
@@ -216,7 +229,7 @@ impl LockFile {
         locked.map_err(|source| self.failed("look at", source))
     }
 
-    /// The last token drawn, with or without waiting.
+    /// Returns the last token drawn, with or without waiting.
     pub(super) fn last_token(&self) -> Result<Token> {
         Ok(self.read_head()?.token.max(self.line_token()?))
     }
@@ -252,11 +265,11 @@ impl LockFile {
         &self,
         token: Token,
         slot: Slot,
-        scribe: &mut dyn Scribe,
+        writer: &mut dyn RecordWriter,
     ) -> Result<()> {
         let mut out = Vec::with_capacity(1024);
         out.extend_from_slice(&cell::encode(token));
-        let (grant, holder) = scribe.record(token, Mode::Write);
+        let (grant, holder) = writer.record(token, Mode::Write);
         record::encode(grant, holder, &mut out)?;
         self.write(&out, slot.cell_offset())
     }
@@ -266,17 +279,21 @@ impl LockFile {
         token: Token,
         mode: Mode,
         slot: Slot,
-        scribe: &mut dyn Scribe,
+        writer: &mut dyn RecordWriter,
     ) -> Result<()> {
         let mut out = Vec::with_capacity(1024);
-        let (grant, holder) = scribe.record(token, mode);
+        let (grant, holder) = writer.record(token, mode);
         record::encode(grant, holder, &mut out)?;
         self.write(&out, slot.offset())
     }
 
     /// Writes the record again, for example with a new heartbeat.
-    pub(crate) fn rewrite_record(&self, grip: Grip, scribe: &mut dyn Scribe) -> Result<()> {
-        self.write_record(grip.token, grip.mode, grip.slot, scribe)
+    pub(crate) fn rewrite_record(
+        &self,
+        locked: HeldLock,
+        writer: &mut dyn RecordWriter,
+    ) -> Result<()> {
+        self.write_record(locked.token, locked.mode, locked.slot, writer)
     }
 
     pub(super) fn write(&self, bytes: &[u8], at: u64) -> Result<()> {

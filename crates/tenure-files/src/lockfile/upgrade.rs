@@ -1,54 +1,58 @@
-//! Upgradeable to write, and back.
+//! Upgrades from upgradeable to write, and downgrades back.
 
 use std::time::{Duration, Instant};
 
 use tenure_core::{Error, Mode, Result, Token};
 
 use super::layout::{GATE, LINE, QUEUE, READERS, Slot};
-use super::{Grip, LockFile, Scribe};
+use super::{HeldLock, LockFile, RecordWriter};
 use crate::interrupt::{Ended, Interrupt};
 use crate::platform::{self, Share};
 
-/// How long M may stay with whoever took it for a moment while it was being converted.
+/// The longest wait for a process that took M for a moment while it was being converted.
 const RESTORE_MAX: Duration = Duration::from_secs(1);
 
 impl LockFile {
-    /// Makes an upgradeable lock exclusive if no reader is there; None if one is.
-    pub(crate) fn try_upgrade(&self, grip: Grip, scribe: &mut dyn Scribe) -> Result<Option<Grip>> {
-        // Converting M drops the shared lock even where it fails, so readers are asked for first.
+    /// Makes an upgradeable lock exclusive. Returns `None` if there is a reader.
+    pub(crate) fn try_upgrade(
+        &self,
+        locked: HeldLock,
+        writer: &mut dyn RecordWriter,
+    ) -> Result<Option<HeldLock>> {
+        // Converting M drops the shared lock even if it fails, so this looks for readers first.
         let readers = platform::bytes_are_locked(&self.file, READERS);
         if readers.map_err(|source| self.failed("look at", source))? {
             return Ok(None);
         }
         if !self.try_bytes(QUEUE, Share::Shared)? {
-            // Someone clears an old mark at this moment.
+            // Another process clears an old mark at this moment.
             return Ok(None);
         }
         let upgraded = self.mark_line().and_then(|()| {
             let converted = platform::try_flock(&self.file, Share::Exclusive);
             let converted = converted.map_err(|source| self.failed("lock", source));
-            self.settle_upgrade(grip, scribe, converted)
+            self.settle_upgrade(locked, writer, converted)
         });
-        self.then_leave_line(upgraded)
+        self.then_unlock_line(upgraded)
     }
 
-    /// Waits until no reader is left; None if the interrupt came first, and all is as before.
+    /// Waits until no reader is left. If interrupted, returns `None` and leaves the lock unchanged.
     pub(crate) fn wait_upgrade(
         &self,
-        grip: Grip,
-        scribe: &mut dyn Scribe,
+        locked: HeldLock,
+        writer: &mut dyn RecordWriter,
         interrupt: &mut Interrupt,
-    ) -> Result<Option<Grip>> {
-        let upgraded = self.wait_for_readers(grip, scribe, interrupt);
-        self.then_leave_line(upgraded)
+    ) -> Result<Option<HeldLock>> {
+        let upgraded = self.wait_for_readers(locked, writer, interrupt);
+        self.then_unlock_line(upgraded)
     }
 
     fn wait_for_readers(
         &self,
-        grip: Grip,
-        scribe: &mut dyn Scribe,
+        locked: HeldLock,
+        writer: &mut dyn RecordWriter,
         interrupt: &mut Interrupt,
-    ) -> Result<Option<Grip>> {
+    ) -> Result<Option<HeldLock>> {
         if self.join_queue(interrupt)?.is_err() {
             return Ok(None);
         }
@@ -58,88 +62,94 @@ impl LockFile {
         let converted = interrupt.wait(|| platform::wait_flock(&self.file, Share::Exclusive));
         let converted = converted.map_err(|source| self.failed("lock", source));
         let converted = converted.map(|converted| converted.is_ok());
-        self.settle_upgrade(grip, scribe, converted)
+        self.settle_upgrade(locked, writer, converted)
     }
 
-    fn then_leave_line(&self, upgraded: Result<Option<Grip>>) -> Result<Option<Grip>> {
-        let left = self.unlock_bytes(LINE);
+    fn then_unlock_line(&self, upgraded: Result<Option<HeldLock>>) -> Result<Option<HeldLock>> {
+        let unlocked = self.unlock_bytes(LINE);
         let upgraded = upgraded?;
-        left.map(|()| upgraded)
+        unlocked.map(|()| upgraded)
     }
 
-    /// After the attempt to convert M: the token, the writer's record and its proof, or
-    /// everything as before.
+    /// Finishes an attempt to convert M: writes the token, the writer's record and its proof, or
+    /// restores the lock.
     fn settle_upgrade(
         &self,
-        grip: Grip,
-        scribe: &mut dyn Scribe,
+        locked: HeldLock,
+        writer: &mut dyn RecordWriter,
         converted: Result<bool>,
-    ) -> Result<Option<Grip>> {
+    ) -> Result<Option<HeldLock>> {
         let upgraded = match converted {
-            Ok(true) => self.finish_upgrade(scribe).map(Some),
+            Ok(true) => self.finish_upgrade(writer).map(Some),
             Ok(false) => Ok(None),
             Err(error) => Err(error),
         };
         if let Ok(Some(upgraded)) = upgraded {
-            self.unlock_bytes(grip.slot.proof(grip.token))?;
+            self.unlock_bytes(locked.slot.proof(locked.token))?;
             return Ok(Some(upgraded));
         }
-        // What led here is told first; what prevents going back is told if nothing else did.
-        let restored = self.restore_shared(scribe);
-        scribe.record(grip.token, grip.mode);
+        // The error of the upgrade is reported first, and that of restoring only if there is no
+        // other.
+        let restored = self.restore_shared(writer);
+        writer.record(locked.token, locked.mode);
         let upgraded = upgraded?;
         restored.map(|()| upgraded)
     }
 
-    fn finish_upgrade(&self, scribe: &mut dyn Scribe) -> Result<Grip> {
+    fn finish_upgrade(&self, writer: &mut dyn RecordWriter) -> Result<HeldLock> {
         if self.is_current()? {
-            return self.write_upgraded(scribe);
+            return self.write_upgraded(writer);
         }
         Err(Error::Lost {
-            place: Box::new(scribe.place(Mode::Upgradeable)),
+            context: Box::new(writer.context(Mode::Upgradeable)),
             reason: "its lock file was replaced or removed".into(),
         })
     }
 
     /// Makes an upgraded lock upgradeable again. The token stays the current one.
-    pub(crate) fn downgrade(&self, grip: Grip, scribe: &mut dyn Scribe) -> Result<Grip> {
-        self.write_record(grip.token, Mode::Upgradeable, Slot::Upgrader, scribe)?;
-        self.prove(Slot::Upgrader, grip.token)?;
-        self.unlock_bytes(grip.slot.proof(grip.token))?;
-        // Nobody promises that the conversion is one step; whoever slips in finds the line
-        // and goes away. QUEUE is free, as M is exclusively ours.
+    pub(crate) fn downgrade(
+        &self,
+        locked: HeldLock,
+        writer: &mut dyn RecordWriter,
+    ) -> Result<HeldLock> {
+        self.write_record(locked.token, Mode::Upgradeable, Slot::Upgrader, writer)?;
+        self.prove(Slot::Upgrader, locked.token)?;
+        self.unlock_bytes(locked.slot.proof(locked.token))?;
+        // The conversion may not be one step; a process that gets in between finds the line and
+        // goes away. QUEUE is free, as M is exclusively ours.
         self.try_bytes(QUEUE, Share::Shared)?;
-        let restored = self.mark_line().and_then(|()| self.restore_shared(scribe));
+        let restored = self.mark_line().and_then(|()| self.restore_shared(writer));
         restored.and(self.unlock_bytes(LINE))?;
-        Ok(Grip {
+        Ok(HeldLock {
             mode: Mode::Upgradeable,
-            token: grip.token,
+            token: locked.token,
             upgraded: false,
             slot: Slot::Upgrader,
         })
     }
 
-    /// Undoes an upgrade that nobody learned of: the token of before is the current one again.
+    /// Undoes an upgrade that no caller learned of, and makes the token from before the current
+    /// one.
     pub(crate) fn undo_upgrade(
         &self,
-        grip: Grip,
+        locked: HeldLock,
         before: Token,
-        scribe: &mut dyn Scribe,
-    ) -> Result<Grip> {
-        self.put_back_token(grip.slot, before)?;
-        let granted = grip.slot.proof(grip.token);
-        let grip = Grip {
+        writer: &mut dyn RecordWriter,
+    ) -> Result<HeldLock> {
+        self.put_back_token(locked.slot, before)?;
+        let granted = locked.slot.proof(locked.token);
+        let locked = HeldLock {
             token: before,
-            ..grip
+            ..locked
         };
-        let grip = self.downgrade(grip, scribe)?;
+        let locked = self.downgrade(locked, writer)?;
         self.unlock_bytes(granted)?;
-        Ok(grip)
+        Ok(locked)
     }
 
-    /// Makes M shared. Whoever of ours has it for a moment gives it back, since the line is
-    /// taken; only a foreign program can keep it, or one of ours that was stopped just then.
-    fn restore_shared(&self, scribe: &mut dyn Scribe) -> Result<()> {
+    /// Makes M shared. A Tenure process that has it for a moment gives it back, since the line is
+    /// taken; only a foreign program or a process stopped just then can keep it.
+    fn restore_shared(&self, writer: &mut dyn RecordWriter) -> Result<()> {
         let shared = platform::try_flock(&self.file, Share::Shared);
         if shared.map_err(|source| self.failed("lock", source))? {
             return Ok(());
@@ -149,7 +159,7 @@ impl LockFile {
         match shared.map_err(|source| self.failed("lock", source))? {
             Ok(()) => Ok(()),
             Err(Ended::Early) => Err(Error::Lost {
-                place: Box::new(scribe.place(Mode::Upgradeable)),
+                context: Box::new(writer.context(Mode::Upgradeable)),
                 reason: "another program took its lock file during an upgrade and keeps it".into(),
             }),
         }

@@ -104,7 +104,7 @@ fn settle(hold: Hold) -> Result<Option<Hold>> {
     }
 }
 
-/// The pause after so many attempts, shortened by up to a quarter, so that those who
+/// Returns the pause after so many attempts, shortened by up to a quarter, so that those who
 /// wait together do not come back together.
 fn pause(attempts: u32, random: f64) -> Duration {
     let pause = PAUSES.pause(attempts, 0.5 + random / 2.0);

@@ -19,13 +19,13 @@ pub(super) struct Identity {
 
 /// A lock directory as it was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct LockDirectory {
     pub(super) identity: Identity,
     pub(super) modified: SystemTime,
 }
 
-/// What stands at a path, or None if nothing does.
-pub(super) fn look(path: &Path) -> Result<Option<Seen>> {
+/// Returns what stands at a path, or None if nothing does.
+pub(super) fn look(path: &Path) -> Result<Option<LockDirectory>> {
     let fail = |source| Error::io("look at", path, source);
     let metadata = match fs::symlink_metadata(path) {
         Ok(metadata) => metadata,
@@ -40,11 +40,11 @@ pub(super) fn look(path: &Path) -> Result<Option<Seen>> {
                 .into(),
         });
     }
-    seen(&metadata).map(Some).map_err(fail)
+    lock_directory(&metadata).map(Some).map_err(fail)
 }
 
-fn seen(metadata: &fs::Metadata) -> io::Result<Seen> {
-    Ok(Seen {
+fn lock_directory(metadata: &fs::Metadata) -> io::Result<LockDirectory> {
+    Ok(LockDirectory {
         identity: Identity {
             device: metadata.dev(),
             inode: metadata.ino(),
@@ -54,7 +54,7 @@ fn seen(metadata: &fs::Metadata) -> io::Result<Seen> {
 }
 
 /// Makes a directory under a name that only this process knows, with the time of now.
-pub(super) fn make(path: &Path) -> Result<(File, Seen)> {
+pub(super) fn make(path: &Path) -> Result<(File, LockDirectory)> {
     // The mode that Node gives it.
     let made = DirBuilder::new().mode(0o777).create(path);
     made.map_err(|source| Error::io("create", path, source))?;
@@ -77,9 +77,9 @@ fn open(path: &Path) -> io::Result<File> {
 }
 
 /// Sets the time of an open directory to now, and looks at what the file system made of it.
-pub(super) fn touch(directory: &File) -> io::Result<Seen> {
+pub(super) fn touch(directory: &File) -> io::Result<LockDirectory> {
     directory.set_modified(SystemTime::now())?;
-    seen(&directory.metadata()?)
+    lock_directory(&directory.metadata()?)
 }
 
 /// How a move ended.

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use tenure_core::{Error, Result};
 
 use crate::clock;
-use crate::node_lock::directory::{self, Identity, Seen};
+use crate::node_lock::directory::{self, Identity, LockDirectory};
 use crate::node_lock::names::Names;
 use crate::node_lock::stale;
 
@@ -56,7 +56,12 @@ pub(super) enum Refresh {
 
 impl Hold {
     /// A lock that was put in place; `boot_ms` is from before its directory was made.
-    pub(super) fn new(names: &Arc<Names>, directory: File, seen: Seen, boot_ms: u64) -> Self {
+    pub(super) fn new(
+        names: &Arc<Names>,
+        directory: File,
+        seen: LockDirectory,
+        boot_ms: u64,
+    ) -> Self {
         Self {
             names: Arc::clone(names),
             directory,
@@ -76,8 +81,8 @@ impl Hold {
         &self.names
     }
 
-    /// Whether what was seen is this lock.
-    pub(super) fn is(&self, seen: Seen) -> bool {
+    /// Returns true if what was seen is this lock.
+    pub(super) fn is(&self, seen: LockDirectory) -> bool {
         seen.identity == self.identity
     }
 
@@ -116,7 +121,7 @@ impl Hold {
         // look younger than it is.
         let boot_ms = clock::boot_now();
         match directory::touch(&self.directory) {
-            Ok(Seen { modified, .. }) => {
+            Ok(LockDirectory { modified, .. }) => {
                 state.phase = Phase::Held(Refreshed { modified, boot_ms });
                 Refresh::Done
             }
@@ -124,7 +129,7 @@ impl Hold {
         }
     }
 
-    /// What happened to a lock that was held, or None if nothing did.
+    /// Returns what happened to a lock that was held, or None if nothing did.
     fn why_lost(&self, refreshed: Refreshed) -> Result<Option<String>> {
         let reason = match directory::look(self.names.lock()) {
             Ok(None) => Some("its directory is gone"),
@@ -149,7 +154,7 @@ impl Hold {
         let error = self.names.lost(&reason);
         let tell = state.tell.take();
         state.phase = Phase::Lost(reason.clone());
-        // Whoever is told may ask about the lock.
+        // The callback may ask about the lock, so the mutex is unlocked first.
         drop(state);
         self.changed.notify_all();
         if let Some(tell) = tell {

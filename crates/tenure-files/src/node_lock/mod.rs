@@ -43,7 +43,7 @@
 //!
 //! | step | a crash after it leaves | the race it prevents |
 //! |---|---|---|
-//! | look whether the path still means our inode | a lock that is stale in 10 s | the lock of whoever took over stays |
+//! | look whether the path still means our inode | a lock that is stale in 10 s | the lock of a program that took over stays |
 //! | rename it to `NAME.lock.<16 hex>.stale` | an empty directory nobody asks for | |
 //! | look at what was moved, and remove it if it is ours | nothing | a foreign lock is put back at once, replacing nothing |
 //!
@@ -81,7 +81,8 @@ use hold::Hold;
 use names::Names;
 
 pub use hold::OnLost;
-pub use names::is_left_over;
+pub use names::document_of_leftover;
+pub(crate) use names::target_of_temporary;
 
 /// How old the time of a living lock is at most.
 pub const STALE_AFTER: Duration = Duration::from_secs(10);
@@ -107,7 +108,7 @@ impl NodeLock {
     ///
     /// The caller holds Tenure's own exclusive lock of the document. A symbolic link and what
     /// it means have a lock each: Node programs take the one or the other (its option
-    /// `realpath`), so whoever wants to meet all of them takes both.
+    /// `realpath`), so a caller that must meet all of them takes both.
     ///
     /// `on_lost` is called once, with what happened, when the lock is found lost: by the thread
     /// that refreshes it, or by [`verify`](Self::verify).
@@ -127,7 +128,7 @@ impl NodeLock {
         Ok(lock)
     }
 
-    /// The directory that is the lock.
+    /// Returns the directory that is the lock.
     pub fn path(&self) -> &Path {
         self.hold.names().lock()
     }
@@ -158,7 +159,7 @@ impl Drop for NodeLock {
     }
 }
 
-/// Whether someone, a Node program or one of ours, seems to hold the lock of `document` now.
+/// Returns true if someone, a Node program or one of ours, seems to hold the lock of `document` now.
 pub fn is_fresh(document: &Path) -> Result<bool> {
     let names = Names::of(document)?;
     // What is not a directory is the lock of some other program, and none of Node's.

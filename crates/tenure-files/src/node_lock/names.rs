@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tenure_core::{Error, Mode, Place, Result};
+use tenure_core::{Error, LockContext, Mode, Result};
 
 use crate::locker::resource_of;
 use crate::platform;
@@ -14,6 +14,8 @@ const LOCK: &str = ".lock";
 const NEW: &str = ".new";
 const STALE: &str = ".stale";
 const RANDOM_DIGITS: usize = 16;
+/// Fewer digits in the name of a temporary file may be a number that someone gave a copy.
+const TEMPORARY_DIGITS_MIN: usize = 6;
 
 /// A document and its lock. The paths are absolute: a program may change its directory
 /// while it holds the lock.
@@ -34,17 +36,17 @@ impl Names {
         Ok(Self { document, lock })
     }
 
-    /// The directory that is the lock.
+    /// Returns the directory that is the lock.
     pub(super) fn lock(&self) -> &Path {
         &self.lock
     }
 
-    /// A name for a lock that is not in place yet. Nobody can guess it.
+    /// Returns a name for a lock that is not in place yet. Nobody can guess it.
     pub(super) fn unplaced(&self) -> PathBuf {
         self.beside(NEW)
     }
 
-    /// A name for a lock that was moved out of its place. Nobody can guess it.
+    /// Returns a name for a lock that was moved out of its place. Nobody can guess it.
     pub(super) fn displaced(&self) -> PathBuf {
         self.beside(STALE)
     }
@@ -55,10 +57,10 @@ impl Names {
         with_suffix(&self.lock, &format!(".{random:016x}{suffix}"))
     }
 
-    /// The error of a wait that was too long.
+    /// Returns the error of a wait that was too long.
     pub(super) fn timeout(&self, waited: Duration, limit: Duration, attempts: u32) -> Error {
         Error::Timeout {
-            place: self.place(),
+            context: self.place(),
             waited,
             limit,
             attempts,
@@ -66,16 +68,16 @@ impl Names {
         }
     }
 
-    /// The error of a lock that is no longer ours.
+    /// Returns the error of a lock that is no longer ours.
     pub(super) fn lost(&self, reason: impl Into<String>) -> Error {
         Error::Lost {
-            place: self.place(),
+            context: self.place(),
             reason: reason.into(),
         }
     }
 
-    fn place(&self) -> Box<Place> {
-        Box::new(Place {
+    fn place(&self) -> Box<LockContext> {
+        Box::new(LockContext {
             resource: resource_of(&self.document),
             mode: Mode::Write,
             store: "node:".into(),
@@ -84,22 +86,33 @@ impl Names {
     }
 }
 
-/// Whether `name` is that of a directory which someone who crashed left beside the document of the
-/// name `document`. Live ones have such names for an instant, and only under the document's own
-/// exclusive lock.
-pub fn is_left_over(document: &OsStr, name: &OsStr) -> bool {
-    let after = |name: &[u8], start: &[u8]| name.strip_prefix(start).map(<[u8]>::to_vec);
-    let rest = after(name.as_bytes(), document.as_bytes())
-        .and_then(|rest| after(&rest, LOCK.as_bytes()))
-        .and_then(|rest| after(&rest, b"."));
-    let Some(rest) = rest else {
-        return false;
-    };
-    let Some((random, suffix)) = rest.split_at_checked(RANDOM_DIGITS) else {
-        return false;
-    };
+/// Returns the name of the document beside which someone who crashed left a directory of the name
+/// `name`, or `None` if it is no such name. Live ones have such names for an instant, and only under
+/// the document's own exclusive lock.
+pub fn document_of_leftover(name: &OsStr) -> Option<&OsStr> {
+    let name = name.as_bytes();
+    let ending = [NEW, STALE].map(str::as_bytes);
+    let name = ending
+        .iter()
+        .find_map(|ending| name.strip_suffix(*ending))?;
+    let (name, random) = name.split_at_checked(name.len().checked_sub(RANDOM_DIGITS)?)?;
+    let document = name.strip_suffix(b".")?.strip_suffix(LOCK.as_bytes())?;
     let digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    random.iter().all(digit) && (suffix == NEW.as_bytes() || suffix == STALE.as_bytes())
+    (!document.is_empty() && random.iter().all(digit)).then(|| OsStr::from_bytes(document))
+}
+
+/// Returns the name of the document that a program of Node was about to replace by a temporary file
+/// of the name `name`, which is `DOCUMENT.tmp.HEX`, or `None` if it is no such name. A program makes
+/// such files only while it holds Node's lock of the document.
+pub(crate) fn target_of_temporary(name: &OsStr) -> Option<&OsStr> {
+    let name = name.as_bytes();
+    let digits = name
+        .iter()
+        .rev()
+        .take_while(|byte| byte.is_ascii_hexdigit());
+    let random = digits.count();
+    let target = name[..name.len() - random].strip_suffix(b".tmp.")?;
+    (random >= TEMPORARY_DIGITS_MIN && !target.is_empty()).then(|| OsStr::from_bytes(target))
 }
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
@@ -118,9 +131,7 @@ mod tests {
         assert_eq!(names.lock(), Path::new("/d/a.json.lock"));
         for left in [names.unplaced(), names.displaced()] {
             let name = left.file_name().unwrap();
-            assert!(is_left_over(OsStr::new("a.json"), name), "{name:?}");
-            assert!(!is_left_over(OsStr::new("b.json"), name), "{name:?}");
-            assert!(!is_left_over(OsStr::new("a"), name), "{name:?}");
+            assert_eq!(document_of_leftover(name), Some(OsStr::new("a.json")));
         }
     }
 
@@ -137,11 +148,25 @@ mod tests {
             "a.json.lock.0123456789abcdef.stale.json",
             "a.json.lock.0123456789abcdef.tmp",
             "a.json.locks.0123456789abcdef.new",
+            ".lock.0123456789abcdef.new",
         ] {
-            assert!(
-                !is_left_over(OsStr::new("a.json"), OsStr::new(name)),
-                "{name}"
-            );
+            assert_eq!(document_of_leftover(OsStr::new(name)), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_temporary_file_of_node_is_known_by_its_name() {
+        let target = |name| target_of_temporary(OsStr::new(name));
+        for name in ["a.json.tmp.1f2e3d", "a.json.tmp.0123456789abcdef"] {
+            assert_eq!(target(name), Some(OsStr::new("a.json")), "{name}");
+        }
+        for name in [
+            "a.json.tmp.12345",
+            "a.json.tmp.",
+            ".tmp.1f2e3d",
+            "a.json.tmp.1f2e3d.x",
+        ] {
+            assert_eq!(target(name), None, "{name}");
         }
     }
 

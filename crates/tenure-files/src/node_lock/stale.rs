@@ -1,16 +1,16 @@
 //! When a foreign lock is stale: by its time, or because it was seen unchanged for too long.
 //!
 //! Its time is of the clock on the wall, which can be set. Set back, it would make a dead lock
-//! look fresh for as long as it was set back; so whoever waits also counts on a clock that
-//! nobody sets, which counts the time asleep.
+//! look fresh for as long as it was set back; so a waiter also uses a clock that cannot be set and
+//! that counts the time asleep.
 
 use std::time::{Duration, SystemTime};
 
 use crate::clock;
-use crate::node_lock::directory::Seen;
+use crate::node_lock::directory::LockDirectory;
 use crate::node_lock::{STALE_AFTER, UNCHANGED_FOR};
 
-/// Whether a time is too long ago. One in the future is not.
+/// Returns true if a time is too long ago. One in the future is not.
 pub(super) fn too_old(modified: SystemTime) -> bool {
     is_older(modified, SystemTime::now())
 }
@@ -20,7 +20,7 @@ fn is_older(modified: SystemTime, now: SystemTime) -> bool {
         .is_ok_and(|age| age > STALE_AFTER)
 }
 
-/// Whether a moment, in milliseconds since boot, is too long ago.
+/// Returns true if a moment, in milliseconds since boot, is too long ago.
 pub(super) fn too_long_since(boot_ms: u64) -> bool {
     since(boot_ms, clock::boot_now()) > STALE_AFTER
 }
@@ -29,19 +29,19 @@ fn since(earlier_ms: u64, now_ms: u64) -> Duration {
     Duration::from_millis(now_ms.saturating_sub(earlier_ms))
 }
 
-/// Someone who waits for a foreign lock and looks at it now and then.
+/// The observations of a waiter that looks at a foreign lock now and then.
 #[derive(Default)]
 pub(super) struct Watch {
-    unchanged: Option<(Seen, u64)>,
+    unchanged: Option<(LockDirectory, u64)>,
 }
 
 impl Watch {
-    /// Whether what is seen now is stale.
-    pub(super) fn finds_stale(&mut self, seen: Seen) -> bool {
+    /// Returns true if what is seen now is stale.
+    pub(super) fn finds_stale(&mut self, seen: LockDirectory) -> bool {
         self.finds_stale_at(seen, SystemTime::now(), clock::boot_now())
     }
 
-    fn finds_stale_at(&mut self, seen: Seen, now: SystemTime, boot_ms: u64) -> bool {
+    fn finds_stale_at(&mut self, seen: LockDirectory, now: SystemTime, boot_ms: u64) -> bool {
         let first_seen_ms = match self.unchanged {
             Some((before, first_seen_ms)) if before == seen => first_seen_ms,
             _ => {
@@ -60,7 +60,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn seen() -> Seen {
+    fn seen() -> LockDirectory {
         let directory = tempfile::tempdir().unwrap();
         directory::look(directory.path()).unwrap().unwrap()
     }
@@ -107,7 +107,7 @@ mod tests {
     fn a_refreshed_lock_is_watched_anew() {
         let first = seen();
         let now = first.modified - 3600 * SECOND;
-        let refreshed = Seen {
+        let refreshed = LockDirectory {
             modified: first.modified + SECOND,
             ..first
         };

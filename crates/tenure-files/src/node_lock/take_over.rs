@@ -7,7 +7,7 @@ use std::path::Path;
 
 use tenure_core::{Error, Result};
 
-use crate::node_lock::directory::{self, Moved, Seen};
+use crate::node_lock::directory::{self, LockDirectory, Moved};
 use crate::node_lock::names::Names;
 
 /// How the place of a lock became free.
@@ -22,12 +22,12 @@ pub(super) enum Vacated {
 }
 
 /// Removes the stale lock that was seen, and no other.
-pub(super) fn take_over(names: &Names, stale: Seen) -> Result<Vacated> {
+pub(super) fn take_over(names: &Names, stale: LockDirectory) -> Result<Vacated> {
     vacate(names, |moved| moved == stale)
 }
 
 /// Removes the lock at its place if it is the one that is meant.
-pub(super) fn vacate(names: &Names, is_meant: impl Fn(Seen) -> bool) -> Result<Vacated> {
+pub(super) fn vacate(names: &Names, is_meant: impl Fn(LockDirectory) -> bool) -> Result<Vacated> {
     let aside = names.displaced();
     match directory::rename(names.lock(), &aside)? {
         Moved::Done => {}

@@ -1,44 +1,41 @@
-//! Taking locks, and upgrading them, as a task.
+//! Acquire and upgrade, as async tasks.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tenure_core::{Error, Lease, LeaseId, Request, Resource, Result, Token};
+use tenure_core::decide::Wait;
+use tenure_core::{Error, Lease, Request, Resource, Result, Token, UpgradeRequest};
 
-use super::{FileStore, Held, over, upgrading};
-use crate::author::Author;
+use super::{FileStore, HeldLease, over, upgrading};
 use crate::hold::{self, Hold};
 use crate::interrupt::Interrupt;
 use crate::kernel_wait::KernelWait;
-use crate::line::Waited;
+use crate::local_queue::QueueOccupied;
+use crate::record_author::RecordAuthor;
 
 impl FileStore {
-    pub(super) fn try_acquire_now(&self, request: &Request) -> Result<Option<Lease>> {
-        let hold = self.try_hold(request)?;
-        Ok(hold.ok().map(|hold| self.keep(hold)))
-    }
-
-    pub(super) async fn acquire_as_task(&self, request: &Request) -> Result<Lease> {
+    pub(super) async fn acquire_as_task(&self, request: &Request) -> Result<Option<Lease>> {
         let hold = match self.try_hold(request)? {
             Ok(hold) => hold,
-            Err(author) => hold::hold(&self.lines, request.mode, author).await?,
+            Err(_) if request.wait == Wait::No => return Ok(None),
+            Err(author) => hold::hold(&self.queues, request.mode, author).await?,
         };
-        Ok(self.keep(hold))
+        Ok(Some(self.add_lease(hold)))
     }
 
-    fn try_hold(&self, request: &Request) -> Result<Result<Hold, Author>> {
+    fn try_hold(&self, request: &Request) -> Result<Result<Hold, RecordAuthor>> {
         if request.capacity.is_some() {
             return Err(self.cannot_count(&request.resource));
         }
         let path: Arc<Path> = self.path_of(&request.resource).into();
-        let author = Author::new(&self.desk, request.clone(), &path)?;
-        match self.lines.enter(&path) {
-            Ok(kept) => {
-                let file = kept.map(|kept| kept.file);
-                hold::try_hold(&self.lines, file, request.mode, author)
+        let author = RecordAuthor::new(&self.record_context, request.clone(), &path)?;
+        match self.queues.enter(&path) {
+            Ok(idle) => {
+                let file = idle.map(|idle| idle.file);
+                hold::try_hold(&self.queues, file, request.mode, author)
             }
-            Err(Waited) => Ok(Err(author)),
+            Err(QueueOccupied) => Ok(Err(author)),
         }
     }
 
@@ -46,24 +43,26 @@ impl FileStore {
         Error::Configuration {
             problem: format!(
                 "{} cannot hold {resource} for several at once: the kernel counts no holders",
-                self.desk.url()
+                self.record_context.url()
             ),
             remedy: "use a store that can count, such as --store sqlite:PATH".into(),
         }
     }
 
-    fn keep(&self, hold: Hold) -> Lease {
+    fn add_lease(&self, hold: Hold) -> Lease {
         let lease = hold.lease();
-        let held = Arc::new(Held::new(hold));
+        let held = Arc::new(HeldLease::new(hold));
         self.held().insert(lease.lease.clone(), held);
         lease
     }
 
-    pub(super) async fn upgrade_as_task(&self, lease: &LeaseId) -> Result<Token> {
-        if let Some(token) = self.with_hold(lease, Hold::try_upgrade)? {
+    pub(super) async fn upgrade_as_task(&self, request: &UpgradeRequest) -> Result<Option<Token>> {
+        let lease = &request.lease;
+        let token = self.with_hold(lease, Hold::try_upgrade)?;
+        if token.is_some() || request.wait == Wait::No {
             return Ok(token);
         }
-        let held = self.held_as(lease)?;
+        let held = self.held_lease(lease)?;
         let before = self.with_hold(lease, |hold| Ok(hold.token()))?;
         if held.upgrading.swap(true, Ordering::SeqCst) {
             return Err(upgrading(lease));
@@ -81,13 +80,13 @@ impl FileStore {
         let wait = waiting.wait.insert(KernelWait::start(work)?);
         let upgraded = wait.await??;
         let ended = || Error::Internal("a wait without a deadline ended without a lock".into());
-        upgraded.ok_or_else(ended)
+        upgraded.map(Some).ok_or_else(ended)
     }
 }
 
-/// Leaves all as before when the wait for an upgrade is given up.
+/// Restores the lease when the wait for its upgrade is dropped.
 struct Upgrading {
-    held: Arc<Held>,
+    held: Arc<HeldLease>,
     before: Token,
     wait: Option<KernelWait<Result<Option<Token>>>>,
 }
@@ -98,8 +97,8 @@ impl Drop for Upgrading {
         if let Some(Ok(Ok(Some(_)))) = given_up
             && let Some(hold) = self.held.hold().as_mut()
         {
-            // Granted in the instant it was given up. If undoing fails, the lease is
-            // stronger than its owner knows, which hurts nobody.
+            // The upgrade was granted in the instant it was given up. If undoing fails, the lease
+            // is stronger than its owner knows, which is harmless.
             let _ = hold.undo_upgrade(self.before);
         }
         self.held.upgrading.store(false, Ordering::SeqCst);

@@ -10,11 +10,11 @@ use super::names::{self, Named};
 use crate::lockfile::{self, Record};
 
 /// A lock file that may hold what is asked for.
-enum Found {
-    /// Not looked at yet.
+enum Candidate {
+    /// Its name; it was not looked at yet.
     Name(String),
-    /// Its name is cut, so its records had to tell what it is.
-    Seen(Vec<Lease>),
+    /// Its leases: the name is cut, so its records were read to find the resource.
+    Leases(Vec<Lease>),
 }
 
 impl FileStore {
@@ -24,8 +24,8 @@ impl FileStore {
         let mut next = None;
         for (_, found) in self.find(query)? {
             let mut leases = match found {
-                Found::Name(name) => self.look_at(&name, query)?,
-                Found::Seen(leases) => leases,
+                Candidate::Name(name) => self.look_at(&name, query)?,
+                Candidate::Leases(leases) => leases,
             };
             leases.sort_by_cached_key(at);
             held.extend(leases);
@@ -47,8 +47,8 @@ impl FileStore {
     fn look_at(&self, name: &str, query: &Query) -> Result<Vec<Lease>> {
         let look = match lockfile::look(&self.locks.join(name)) {
             Ok(look) => look.unwrap_or_default(),
-            // A link or a directory that is called like a lock holds none. Who asks for it
-            // by name is told.
+            // A link or a directory with the name of a lock file holds no lock. It is an error only
+            // if it was asked for by name.
             Err(Error::Corrupt { .. }) if query.resource.is_none() => return Ok(Vec::new()),
             Err(error) => return Err(error),
         };
@@ -57,11 +57,11 @@ impl FileStore {
         Ok(leases.filter(|lease| asked_for(lease, query)).collect())
     }
 
-    /// The lock files that may hold what is asked for, in the order of their resources.
-    fn find(&self, query: &Query) -> Result<Vec<(String, Found)>> {
+    /// Returns the lock files that may hold what is asked for, in the order of their resources.
+    fn find(&self, query: &Query) -> Result<Vec<(String, Candidate)>> {
         if let Some(resource) = &query.resource {
             let name = names::file_name(resource);
-            return Ok(vec![(resource.to_string(), Found::Name(name))]);
+            return Ok(vec![(resource.to_string(), Candidate::Name(name))]);
         }
         let prefix = query.prefix.as_deref().unwrap_or("");
         let after = Cursor::of(query.after.as_deref()).resource;
@@ -80,13 +80,13 @@ impl FileStore {
                 Some(Named::Resource(resource)) => {
                     let key = String::from(resource);
                     if key.starts_with(prefix) && key >= after {
-                        found.push((key, Found::Name(name)));
+                        found.push((key, Candidate::Name(name)));
                     }
                 }
                 Some(Named::Cut) => {
                     let leases = self.look_at(&name, query)?;
                     if let Some(first) = leases.first() {
-                        found.push((first.resource.to_string(), Found::Seen(leases)));
+                        found.push((first.resource.to_string(), Candidate::Leases(leases)));
                     }
                 }
                 None => {}
@@ -106,7 +106,7 @@ fn asked_for(lease: &Lease, query: &Query) -> bool {
         && at(lease) > Cursor::of(query.after.as_deref())
 }
 
-/// Where a lease stands in the list.
+/// Returns the position of a lease in the list.
 fn at(lease: &Lease) -> Cursor {
     Cursor::at(&lease.resource, &lease.lease)
 }

@@ -11,8 +11,8 @@
 //! - At most one writer, or any number of readers and one upgradeable holder, among all
 //!   processes of the machine.
 //! - A lock ends when it is released or the last process that has it open ends, never before.
-//! - Tokens never go back (see the module `tokens`).
-//! - Looking never makes a lock seem busy.
+//! - Tokens never go back (see the module `token_counter`).
+//! - Looking at a lock never makes it seem busy.
 //!
 //! # Limitations
 //!
@@ -22,7 +22,9 @@
 //! - A waiter that is stopped (SIGSTOP) while it is first in line holds up those behind it.
 //! - Programs that only know `flock` are excluded and exclude, but do not stand in line and
 //!   can slip in while an upgrade waits; the upgrade then fails as lost.
-//! - Whoever removes or replaces a lock file breaks its lock. The holder is told.
+//! - Removing or replacing a lock file breaks its lock. The holder is told.
+//! - A writer that is killed while it waits has drawn a token. Readers that share the lock from before
+//!   and after that carry different ones, and only that of the first counts as the newest.
 
 mod acquire;
 mod list;
@@ -42,13 +44,13 @@ use tenure_core::{
     Store, Token, UpgradeRequest,
 };
 
-use crate::author::Desk;
 use crate::filesystem;
 use crate::hold::Hold;
-use crate::line::Lines;
+use crate::local_queue::LocalQueues;
 use crate::lockfile;
 use crate::platform;
-use crate::tokens::Tokens;
+use crate::record_author::RecordContext;
+use crate::token_counter::TokenCounter;
 
 /// How often a holder looks whether its lock file is still in place.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
@@ -56,21 +58,21 @@ const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// Locks in a directory.
 pub struct FileStore {
     locks: PathBuf,
-    lines: Arc<Lines>,
-    desk: Arc<Desk>,
-    held: Mutex<HashMap<LeaseId, Arc<Held>>>,
+    queues: Arc<LocalQueues>,
+    record_context: Arc<RecordContext>,
+    held: Mutex<HashMap<LeaseId, Arc<HeldLease>>>,
     generation: u32,
 }
 
 /// A lease of this process.
-struct Held {
-    /// None once it is released. Locked for moments, or by whoever waits for its upgrade.
+struct HeldLease {
+    /// `None` once it is released. The mutex is locked for moments, or by a waiting upgrade.
     hold: Mutex<Option<Hold>>,
-    /// Set for as long as the mutex is locked to wait for the upgrade.
+    /// True while an upgrade that waits has the mutex locked.
     upgrading: AtomicBool,
 }
 
-impl Held {
+impl HeldLease {
     fn new(hold: Hold) -> Self {
         Self {
             hold: Mutex::new(Some(hold)),
@@ -79,7 +81,7 @@ impl Held {
     }
 
     fn hold(&self) -> MutexGuard<'_, Option<Hold>> {
-        // A hold knows what it holds at every step, whoever panicked.
+        // A hold is consistent at every step, so a panic elsewhere does not damage it.
         self.hold.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -89,8 +91,8 @@ impl Held {
 }
 
 impl FileStore {
-    /// Opens the store in a directory, creating it (0700) if missing. With `trust`, the
-    /// file system is not asked whether locks hold on it.
+    /// Opens the store in a directory, creating it (0700) if missing. `trust` skips the check that
+    /// locks hold on its file system.
     pub fn open(directory: &Path, trust: bool) -> Result<Self> {
         let directory = std::path::absolute(directory)
             .map_err(|source| Error::io("find", directory, source))?;
@@ -104,38 +106,38 @@ impl FileStore {
             filesystem::require_trusted(&locks)?;
         }
         let url = format!("file:{}", directory.display());
-        let desk = Desk::new(url, Some(Tokens::in_directory(&directory)));
+        let record_context = RecordContext::new(url, Some(TokenCounter::in_directory(&directory)));
         Ok(Self {
             locks,
-            lines: Arc::default(),
-            desk: Arc::new(desk),
+            queues: Arc::default(),
+            record_context: Arc::new(record_context),
             held: Mutex::default(),
             generation: platform::fork_generation(),
         })
     }
 
-    /// The lock file of a resource.
+    /// Returns the lock file of a resource.
     pub fn path_of(&self, resource: &Resource) -> PathBuf {
         self.locks.join(names::file_name(resource))
     }
 
-    /// The directory with the lock files.
+    /// Returns the directory with the lock files.
     pub fn locks_directory(&self) -> &Path {
         &self.locks
     }
 
-    fn held(&self) -> MutexGuard<'_, HashMap<LeaseId, Arc<Held>>> {
-        // Nothing in here panics while the map is half changed.
+    fn held(&self) -> MutexGuard<'_, HashMap<LeaseId, Arc<HeldLease>>> {
+        // No code panics while the map is half changed.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn held_as(&self, lease: &LeaseId) -> Result<Arc<Held>> {
+    fn held_lease(&self, lease: &LeaseId) -> Result<Arc<HeldLease>> {
         self.held().get(lease).cloned().ok_or_else(|| over(lease))
     }
 
-    /// Does something with a hold, unless it is waiting for its upgrade.
+    /// Calls `act` with a hold, unless it is waiting for its upgrade.
     fn with_hold<T>(&self, lease: &LeaseId, act: impl FnOnce(&mut Hold) -> Result<T>) -> Result<T> {
-        let held = self.held_as(lease)?;
+        let held = self.held_lease(lease)?;
         if held.is_upgrading() {
             return Err(upgrading(lease));
         }
@@ -144,21 +146,22 @@ impl FileStore {
     }
 
     fn renew_now(&self, lease: &LeaseId) -> Result<()> {
-        if self.held_as(lease)?.is_upgrading() {
-            // Whoever waits for the upgrade finds out by itself.
+        if self.held_lease(lease)?.is_upgrading() {
+            // The waiting upgrade finds out by itself.
             return Ok(());
         }
         self.with_hold(lease, Hold::renew)
     }
 
-    /// Looks without taking the lock, so that nobody waits because someone checks a token.
-    fn token_now(&self, resource: &Resource) -> Result<Token> {
+    /// Looks without taking the lock, so that a check of a token makes nobody wait.
+    /// A lock file is never removed: a resource without one was never granted.
+    fn token_now(&self, resource: &Resource) -> Result<Option<Token>> {
         let look = lockfile::look(&self.path_of(resource))?;
-        Ok(look.map_or(Token::NONE, |look| look.token))
+        Ok(look.map(|look| look.token))
     }
 
     fn release_now(&self, lease: &LeaseId) -> Result<()> {
-        let held = self.held_as(lease)?;
+        let held = self.held_lease(lease)?;
         if held.is_upgrading() {
             return Err(upgrading(lease));
         }
@@ -181,10 +184,10 @@ fn upgrading(lease: &LeaseId) -> Error {
 
 impl Store for FileStore {
     fn url(&self) -> &str {
-        self.desk.url()
+        self.record_context.url()
     }
 
-    fn place_of(&self, resource: &Resource) -> String {
+    fn location_of(&self, resource: &Resource) -> String {
         self.path_of(resource).display().to_string()
     }
 
@@ -199,20 +202,12 @@ impl Store for FileStore {
         }
     }
 
-    fn try_acquire<'a>(&'a self, request: &'a Request) -> Reply<'a, Option<Lease>> {
-        Box::pin(async move { self.try_acquire_now(request) })
-    }
-
-    fn acquire<'a>(&'a self, request: &'a Request) -> Reply<'a, Lease> {
+    fn acquire<'a>(&'a self, request: &'a Request) -> Reply<'a, Option<Lease>> {
         Box::pin(self.acquire_as_task(request))
     }
 
-    fn try_upgrade<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Option<Token>> {
-        Box::pin(async move { self.with_hold(lease, Hold::try_upgrade) })
-    }
-
-    fn upgrade<'a>(&'a self, request: &'a UpgradeRequest) -> Reply<'a, Token> {
-        Box::pin(self.upgrade_as_task(&request.lease))
+    fn upgrade<'a>(&'a self, request: &'a UpgradeRequest) -> Reply<'a, Option<Token>> {
+        Box::pin(self.upgrade_as_task(request))
     }
 
     fn downgrade<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Mode> {
@@ -230,13 +225,13 @@ impl Store for FileStore {
     fn abandon(&self, lease: &LeaseId) {
         if self.generation == platform::fork_generation() {
             let held = self.held().remove(lease);
-            // Where its upgrade is waited for, it is released when that is over.
+            // A lease whose upgrade is waiting is released when that wait is over.
             if let Some(held) = held.filter(|held| !held.is_upgrading()) {
                 drop(held.hold().take());
             }
             return;
         }
-        // In a forked child a mutex may be locked for ever, by a thread that is not here.
+        // In a forked child a mutex may stay locked by a thread that does not exist there.
         // Then the descriptor stays open until the child ends or executes.
         if let Ok(mut held) = self.held.try_lock() {
             drop(held.remove(lease));
@@ -247,7 +242,7 @@ impl Store for FileStore {
         Box::pin(async move { self.list_now(query) })
     }
 
-    fn token<'a>(&'a self, resource: &'a Resource) -> Reply<'a, Token> {
+    fn token<'a>(&'a self, resource: &'a Resource) -> Reply<'a, Option<Token>> {
         Box::pin(async move { self.token_now(resource) })
     }
 

@@ -13,7 +13,7 @@ use tenure_core::Resource;
 const NAME_BYTES_MAX: usize = 200;
 const ENDING: &str = ".lock";
 
-/// The name of the lock file of a resource.
+/// Returns the name of the lock file of a resource.
 pub(super) fn file_name(resource: &Resource) -> String {
     let mut name = resource.as_str().replace('/', ",");
     if name.len() > NAME_BYTES_MAX {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tenure_core::Mode;
 use tenure_files::{FileLocker, holders, look};
 
-use crate::process::{Child, Puppet};
+use crate::process::{Child, LockingProcess};
 use crate::stage::{Stage, patient, until, until_waiting, waits_in_kernel};
 
 #[test]
@@ -13,7 +13,7 @@ fn a_killed_holder_holds_nothing() {
     let stage = Stage::new();
     let path = stage.lock();
     for mode in [Mode::Write, Mode::Read, Mode::Upgradeable] {
-        let mut puppet = Puppet::new();
+        let mut puppet = LockingProcess::new();
         puppet.lock(mode, &path);
         assert_eq!(holders(&path).unwrap().len(), 1);
         puppet.child().kill();
@@ -26,9 +26,9 @@ fn a_killed_holder_holds_nothing() {
 fn when_the_holder_is_killed_the_waiting_processes_have_it_one_after_the_other() {
     let stage = Stage::new();
     let path = stage.lock();
-    let mut holder = Puppet::new();
+    let mut holder = LockingProcess::new();
     let mut last = holder.lock(Mode::Write, &path);
-    let mut waiting: Vec<_> = (0..4).map(|_| Puppet::new()).collect();
+    let mut waiting: Vec<_> = (0..4).map(|_| LockingProcess::new()).collect();
     for (before, puppet) in waiting.iter_mut().enumerate() {
         puppet.begin(Mode::Write, &path);
         until_waiting(&path, before + 1);
@@ -66,10 +66,10 @@ fn a_killed_waiter_holds_nobody_up() {
     let path = stage.lock();
     for first_mode in [Mode::Write, Mode::Read, Mode::Upgradeable] {
         let holder = patient().lock_exclusive(&path).unwrap();
-        let mut first = Puppet::new();
+        let mut first = LockingProcess::new();
         first.begin(first_mode, &path);
         until_waiting(&path, 1);
-        let mut second = Puppet::new();
+        let mut second = LockingProcess::new();
         second.begin(Mode::Write, &path);
         until_waiting(&path, 2);
         first.child().kill();
@@ -84,7 +84,7 @@ fn a_killed_upgrade_lets_readers_and_writers_in_again() {
     let stage = Stage::new();
     let path = stage.lock();
     let reader = patient().lock_shared(&path).unwrap();
-    let mut upgrader = Puppet::new();
+    let mut upgrader = LockingProcess::new();
     upgrader.lock(Mode::Upgradeable, &path);
     upgrader.child().tell("upgrade 60000");
     until_waiting(&path, 1);
@@ -100,13 +100,13 @@ fn nobody_takes_over_from_a_stopped_holder() {
     let stage = Stage::new();
     let path = stage.lock();
     for mode in [Mode::Write, Mode::Read, Mode::Upgradeable] {
-        let mut holder = Puppet::new();
+        let mut holder = LockingProcess::new();
         holder.lock(mode, &path);
         holder.child().stop();
         let impatient = FileLocker::new(Duration::from_millis(100));
         let error = impatient.lock_exclusive(&path).err().unwrap();
         assert_eq!(error.holders().len(), 1, "{error}");
-        let mut waiter = Puppet::new();
+        let mut waiter = LockingProcess::new();
         waiter.begin(Mode::Write, &path);
         until_waiting(&path, 1);
         holder.child().signal(libc::SIGCONT);
@@ -122,7 +122,7 @@ fn a_stopped_waiter_is_not_granted_what_it_gave_up() {
     let stage = Stage::new();
     let path = stage.lock();
     let holder = patient().lock_exclusive(&path).unwrap();
-    let mut waiter = Puppet::new();
+    let mut waiter = LockingProcess::new();
     let wait = Duration::from_millis(200);
     let ask = format!("lock write {} {}", wait.as_millis(), path.display());
     let mut over = Instant::now();
@@ -186,7 +186,7 @@ fn a_panic_that_ends_the_process_releases() {
 fn what_killed_processes_leave_behind_is_seen_as_left_over() {
     let stage = Stage::new();
     let path = stage.lock();
-    let mut puppets: Vec<_> = (0..3).map(|_| Puppet::new()).collect();
+    let mut puppets: Vec<_> = (0..3).map(|_| LockingProcess::new()).collect();
     for puppet in &mut puppets {
         puppet.lock(Mode::Read, &path);
     }

@@ -22,9 +22,9 @@ const ROUNDS: usize = 3;
 const TIME: Duration = Duration::from_secs(300);
 
 /// Two numbers in a file that should always be the same.
-pub struct Twins(File);
+pub struct EqualNumbers(File);
 
-impl Twins {
+impl EqualNumbers {
     pub fn create(path: &Path) {
         fs::write(path, [0; 16]).unwrap();
     }
@@ -69,7 +69,7 @@ pub fn play(arguments: &[&str]) {
                 for round in 0..ROUNDS {
                     let number = (place + round) % locks;
                     let lock = directory.join(format!("{number}.lock"));
-                    let twins = Twins::open(&directory.join(format!("{number}.data")));
+                    let twins = EqualNumbers::open(&directory.join(format!("{number}.data")));
                     let guard = locker.lock_exclusive(&lock).unwrap();
                     twins.raise();
                     drop(guard);
@@ -86,7 +86,7 @@ pub fn play(arguments: &[&str]) {
 fn crowd_on(locks: usize) {
     let stage = Stage::new();
     for number in 0..locks {
-        Twins::create(&stage.at(&format!("{number}.data")));
+        EqualNumbers::create(&stage.at(&format!("{number}.data")));
     }
     let directory = stage.path().to_str().unwrap();
     let start = |_| Child::start("crowd", &[directory, &locks.to_string()]);
@@ -97,7 +97,7 @@ fn crowd_on(locks: usize) {
     for child in children {
         child.finish();
     }
-    let data = |number| Twins::open(&stage.at(&format!("{number}.data"))).read();
+    let data = |number| EqualNumbers::open(&stage.at(&format!("{number}.data"))).read();
     let sum: u64 = (0..locks).map(data).sum();
     assert_eq!(sum, (PROCESSES * THREADS * ROUNDS) as u64);
 }

@@ -378,11 +378,11 @@ fn a_document_that_becomes_a_link_between_two_reads_is_read_where_it_leads() {
 }
 
 #[test]
-fn looks_mode_owner_and_link_of_a_document_are_kept() {
+fn indentation_mode_owner_and_link_of_a_document_are_kept() {
     let stage = Stage::new();
     let (real, link) = (stage.at("real.json"), stage.at("link.json"));
     symlink("real.json", &link).unwrap();
-    fs::write(&real, "\u{feff}{\r\n\t\"z\": 1.50,\r\n\t\"n\": 1\r\n}").unwrap();
+    fs::write(&real, "\u{feff}{\n\t\"z\": 1.50,\n\t\"n\": 1\n}").unwrap();
     fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).unwrap();
     std::os::unix::fs::chown(&real, Some(12), Some(34)).unwrap();
     raise(&documents(), &link).unwrap();
@@ -393,7 +393,7 @@ fn looks_mode_owner_and_link_of_a_document_are_kept() {
         (12, 34, 0o640)
     );
     let text = fs::read_to_string(&real).unwrap();
-    assert_eq!(text, "\u{feff}{\r\n\t\"z\": 1.5,\r\n\t\"n\": 2\r\n}");
+    assert_eq!(text, "\u{feff}{\n\t\"z\": 1.5,\n\t\"n\": 2\n}");
     let lock = fs::metadata(stage.at(".real.json.lock")).unwrap();
     assert_eq!(
         (lock.uid(), lock.mode() & 0o777),

@@ -9,9 +9,9 @@ use std::process::{Command, Stdio};
 use tenure_core::{Mode, Store};
 use tenure_files::{clock, holders, look};
 
-use crate::process::{Puppet, alone};
+use crate::process::{LockingProcess, alone};
 use crate::stage::{Stage, patient, until};
-use crate::task::{open, request, run};
+use crate::task::{acquire, open, request, run};
 
 /// A process made by fork, without exec.
 struct Forked(libc::pid_t);
@@ -45,7 +45,7 @@ impl Forked {
 }
 
 fn is_busy(path: &Path) -> bool {
-    let mut puppet = Puppet::new();
+    let mut puppet = LockingProcess::new();
     puppet.tries(Mode::Read, path).is_none()
 }
 
@@ -170,7 +170,7 @@ fn a_store_abandoned_or_dropped_in_a_forked_child_stays_the_parents() {
         let stage = Stage::new();
         let mut store = Some(open(&stage));
         let wanted = request("l1", "build", Mode::Write);
-        run(store.as_ref().unwrap().acquire(&wanted)).unwrap();
+        run(acquire(store.as_ref().unwrap(), &wanted)).unwrap();
         let path = store.as_ref().unwrap().path_of(&wanted.resource);
         forked(|| store.as_ref().unwrap().abandon(&wanted.lease)).join();
         assert!(is_busy(&path));
@@ -196,7 +196,7 @@ fn a_program_started_while_holding_has_no_descriptor_of_the_lock() {
     drop(locker.lock_exclusive(&kept).unwrap());
     let guard = locker.lock_exclusive(&path).unwrap();
     let wanted = request("l1", "build", Mode::Write);
-    run(store.acquire(&wanted)).unwrap();
+    run(acquire(&store, &wanted)).unwrap();
     let descriptor = store.descriptor(&wanted.lease).unwrap();
     let mut shell = Command::new("sh");
     shell.args(["-c", "echo ready; read line; exit 0"]);

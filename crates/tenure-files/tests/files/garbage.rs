@@ -7,12 +7,12 @@ use std::path::Path;
 use tenure_core::{Mode, Query, Store, Token};
 use tenure_files::{clock, holders, look};
 
-use crate::process::Puppet;
-use crate::stage::{Spread, Stage, patient, until};
-use crate::task::{open, request, run};
+use crate::process::LockingProcess;
+use crate::stage::{RandomNumbers, Stage, patient, until};
+use crate::task::{acquire, open, request, run};
 
 fn random(length: usize) -> Vec<u8> {
-    let mut spread = Spread::new();
+    let mut spread = RandomNumbers::new();
     (0..length).map(|_| spread.below(256) as u8).collect()
 }
 
@@ -121,7 +121,7 @@ fn a_lock_file_that_is_overwritten_or_cut_under_a_holder_still_excludes() {
             let guard = patient().lock(&path, mode).unwrap();
             spoil(&path);
             guard.check().unwrap();
-            let mut puppet = Puppet::new();
+            let mut puppet = LockingProcess::new();
             assert_eq!(puppet.tries(Mode::Write, &path), None);
             let seen = look(&path).unwrap().unwrap();
             assert_eq!(
@@ -141,7 +141,7 @@ fn a_destroyed_record_is_there_again_after_the_next_renewal() {
     let store = open(&stage);
     let wanted = request("l1", "build", Mode::Write);
     let path = store.path_of(&wanted.resource);
-    run(store.acquire(&wanted)).unwrap();
+    run(acquire(&store, &wanted)).unwrap();
     let file = File::options().write(true).open(&path).unwrap();
     file.write_all_at(&random(5000), 64).unwrap();
     let seen = look(&path).unwrap().unwrap();
@@ -159,7 +159,7 @@ fn tokens_grow_where_the_token_cell_is_destroyed() {
     let path = store.path_of(&wanted.resource);
     let mut last = Token::NONE;
     for content in [random(64), vec![0; 64], vec![b'9'; 64], b"1".to_vec()] {
-        let granted = run(store.acquire(&wanted)).unwrap();
+        let granted = run(acquire(&store, &wanted)).unwrap();
         assert!(granted.token > last);
         last = granted.token;
         run(store.release(&wanted.lease)).unwrap();
@@ -170,5 +170,5 @@ fn tokens_grow_where_the_token_cell_is_destroyed() {
             clock::now().as_millis() as u64 > last.get()
         });
     }
-    assert!(run(store.acquire(&wanted)).unwrap().token > last);
+    assert!(run(acquire(&store, &wanted)).unwrap().token > last);
 }

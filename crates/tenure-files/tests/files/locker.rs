@@ -8,7 +8,7 @@ use std::time::Duration;
 use tenure_core::{Class, Error, Mode};
 use tenure_files::{FileLocker, holders};
 
-use crate::process::Puppet;
+use crate::process::LockingProcess;
 use crate::stage::{LONG, Stage, patient, until_waiting, waits_in_kernel};
 
 #[test]
@@ -36,7 +36,7 @@ fn every_pair_of_modes_shares_or_excludes_as_the_matrix_says() {
     let stage = Stage::new();
     let path = stage.lock();
     let (one, other) = (patient(), patient());
-    let mut puppet = Puppet::new();
+    let mut puppet = LockingProcess::new();
     for held in [Read, Write, Upgradeable] {
         for asked in [Read, Write, Upgradeable] {
             let shared = (held, asked);
@@ -74,7 +74,7 @@ fn shared_locks_share_among_threads_and_processes() {
     let guards: Vec<_> = (0..20)
         .map(|_| locker.lock_shared(&path).unwrap())
         .collect();
-    let mut puppets = [Puppet::new(), Puppet::new()];
+    let mut puppets = [LockingProcess::new(), LockingProcess::new()];
     for puppet in &mut puppets {
         puppet.lock(Mode::Read, &path);
     }
@@ -93,7 +93,7 @@ fn an_exclusive_lock_blocks_shared_ones_until_it_ends() {
     let path = stage.lock();
     let locker = patient();
     let guard = locker.lock_exclusive(&path).unwrap();
-    let mut puppet = Puppet::new();
+    let mut puppet = LockingProcess::new();
     puppet.begin(Mode::Read, &path);
     until_waiting(&path, 1);
     drop(guard);
@@ -126,7 +126,7 @@ fn a_lock_outlives_its_locker() {
 fn a_timeout_says_how_long_it_waited_and_who_holds_the_lock() {
     let stage = Stage::new();
     let path = stage.lock();
-    let mut puppet = Puppet::new();
+    let mut puppet = LockingProcess::new();
     puppet.lock(Mode::Write, &path);
     let limit = Duration::from_millis(50);
     let error = FileLocker::new(limit).lock_exclusive(&path).err().unwrap();
@@ -136,7 +136,7 @@ fn a_timeout_says_how_long_it_waited_and_who_holds_the_lock() {
     assert!(message.contains(&format!("pid:{pid}")), "{message}");
     assert!(message.contains("50ms"), "{message}");
     let Error::Timeout {
-        place,
+        context,
         waited,
         limit: told,
         holders,
@@ -147,8 +147,8 @@ fn a_timeout_says_how_long_it_waited_and_who_holds_the_lock() {
     };
     assert_eq!(told, limit);
     assert!(waited >= limit && waited < LONG, "{waited:?}");
-    assert_eq!(place.mode, Mode::Write);
-    assert_eq!(place.location, path.display().to_string());
+    assert_eq!(context.mode, Mode::Write);
+    assert_eq!(context.location, path.display().to_string());
     assert_eq!(holders.len(), 1);
     assert_eq!(holders[0].pid, pid);
     assert_eq!(waits_in_kernel(&path), 0);

@@ -7,9 +7,9 @@ use std::thread;
 use tenure_core::{Binding, LeaseState, Mode, Query, Store};
 use tenure_files::{FileStore, clock, holders, look};
 
-use crate::process::{Child, Puppet, hear, say};
+use crate::process::{Child, LockingProcess, hear, say};
 use crate::stage::{Stage, StopWhenDropped, patient, until_waiting};
-use crate::task::{open, request, run};
+use crate::task::{acquire, open, request, run, try_acquire};
 
 /// Looks at a lock file and lists a store until its input ends.
 pub fn play(arguments: &[&str]) {
@@ -61,7 +61,7 @@ fn no_try_ever_fails_because_someone_looks() {
                     "looking made it busy"
                 );
             }
-            assert!(run(store.try_acquire(&wanted)).unwrap().is_some());
+            assert!(run(try_acquire(&store, &wanted)).unwrap().is_some());
             run(store.release(&wanted.lease)).unwrap();
             rounds += 1;
         }
@@ -78,13 +78,13 @@ fn several_readers_are_listed_at_once_with_all_that_is_known_of_them() {
     let mut wanted = request("l1", "build", Mode::Read);
     wanted.metadata = Some(serde_json::json!({"ticket": 7}));
     let path = store.path_of(&wanted.resource);
-    run(store.acquire(&wanted)).unwrap();
+    run(acquire(&store, &wanted)).unwrap();
     wanted.lease = "l2".parse().unwrap();
-    run(store.acquire(&wanted)).unwrap();
+    run(acquire(&store, &wanted)).unwrap();
     wanted.mode = Mode::Upgradeable;
     wanted.lease = "l3".parse().unwrap();
-    run(store.acquire(&wanted)).unwrap();
-    let mut puppet = Puppet::new();
+    run(acquire(&store, &wanted)).unwrap();
+    let mut puppet = LockingProcess::new();
     puppet.lock(Mode::Read, &path);
     let seen = look(&path).unwrap().unwrap();
     assert_eq!(
@@ -141,7 +141,7 @@ fn a_holder_is_seen_whole_while_it_renews() {
     let store = open(&stage);
     let wanted = request("l1", "build", Mode::Write);
     let path = store.path_of(&wanted.resource);
-    let granted = run(store.acquire(&wanted)).unwrap();
+    let granted = run(acquire(&store, &wanted)).unwrap();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let stopping = StopWhenDropped(&stop);

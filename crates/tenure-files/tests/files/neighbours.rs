@@ -69,20 +69,20 @@ impl Program {
     }
 
     /// Takes the lock and keeps it.
-    fn holds(self, share: bool, path: &Path) -> Held {
+    fn holds(self, share: bool, path: &Path) -> HoldingProgram {
         let mut child = self.start(share, path);
         let mut line = String::new();
         let output = child.stdout.take().unwrap();
         BufReader::new(output).read_line(&mut line).unwrap();
         assert_eq!(line, "held\n", "{self:?}");
-        Held(child)
+        HoldingProgram(child)
     }
 }
 
 /// Another program that holds a lock.
-struct Held(Child);
+struct HoldingProgram(Child);
 
-impl Drop for Held {
+impl Drop for HoldingProgram {
     fn drop(&mut self) {
         drop(self.0.stdin.take());
         let _ = self.0.wait();

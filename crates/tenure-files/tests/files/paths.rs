@@ -10,7 +10,7 @@ use std::path::Path;
 use tenure_core::{Class, Mode};
 use tenure_files::{holders, look};
 
-use crate::process::{Puppet, alone};
+use crate::process::{LockingProcess, alone};
 use crate::stage::{LONG, Stage, patient, until_waiting};
 
 #[test]
@@ -96,7 +96,7 @@ fn who_waited_for_a_replaced_lock_file_gets_the_new_one() {
     let stage = Stage::new();
     let path = stage.lock();
     let holder = patient().lock_exclusive(&path).unwrap();
-    let mut waiter = Puppet::new();
+    let mut waiter = LockingProcess::new();
     waiter.begin(Mode::Write, &path);
     until_waiting(&path, 1);
     fs::rename(&path, stage.at("old")).unwrap();

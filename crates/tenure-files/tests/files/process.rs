@@ -196,9 +196,9 @@ pub fn alone<Body: FnOnce()>(body: Body) {
 }
 
 /// A process that takes locks as it is told; see `roles`.
-pub struct Puppet(Child);
+pub struct LockingProcess(Child);
 
-impl Puppet {
+impl LockingProcess {
     pub fn new() -> Self {
         Self(Child::start("puppet", &[]))
     }

@@ -105,12 +105,12 @@ pub fn until_waiting(path: &Path, count: usize) {
 /// How many threads this process has, and how many descriptors it has open. Only to be
 /// compared in a process that runs one test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Belongings {
+pub struct ProcessResources {
     threads: usize,
     descriptors: usize,
 }
 
-impl Belongings {
+impl ProcessResources {
     pub fn count() -> Self {
         let entries = |directory| fs::read_dir(directory).unwrap().count();
         Self {
@@ -132,9 +132,9 @@ impl Belongings {
 }
 
 /// Numbers that are different in every run; they only spread, they decide nothing.
-pub struct Spread(u64);
+pub struct RandomNumbers(u64);
 
-impl Spread {
+impl RandomNumbers {
     pub fn new() -> Self {
         let now = std::time::UNIX_EPOCH.elapsed().unwrap();
         Self(now.as_nanos() as u64 | 1)

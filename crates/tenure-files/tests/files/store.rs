@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use tenure_core::{Class, LeaseId, Mode, Query, Request, Resource, Store, Token};
+use tenure_core::{Class, LeaseId, Mode, Query, Request, Resource, Store};
 use tenure_files::FileStore;
 
 use crate::stage::Stage;
-use crate::task::{open, request, run, upgrade_of};
+use crate::task::{acquire, open, request, run, try_acquire, try_upgrade, upgrade_of};
 
 fn numbered(number: usize, resource: Resource) -> Request {
     Request {
@@ -48,18 +48,22 @@ fn names_with_every_kind_of_odd_byte_are_locked_apart_and_listed_as_they_are() {
     for (number, resource) in resources.iter().enumerate() {
         let request = numbered(number, resource.clone());
         assert!(
-            run(one.try_acquire(&request)).unwrap().is_some(),
+            run(try_acquire(&one, &request)).unwrap().is_some(),
             "{resource}"
         );
         assert!(
-            run(two.try_acquire(&request)).unwrap().is_none(),
+            run(try_acquire(&two, &request)).unwrap().is_none(),
             "{resource}"
         );
         let path = one.path_of(resource);
         assert_eq!(path.parent(), Some(one.locks_directory()), "{resource}");
         assert!(path.symlink_metadata().unwrap().is_file());
     }
-    let listed = run(two.list(&Query::default())).unwrap();
+    let all = Query {
+        limit: Some(names.len()),
+        ..Query::default()
+    };
+    let listed = run(two.list(&all)).unwrap();
     let listed: BTreeSet<_> = listed
         .held
         .into_iter()
@@ -95,7 +99,7 @@ fn pages_hold_everything_once_in_order() {
             );
             request.mode = mode;
             held.insert((request.resource.clone(), request.lease.clone()));
-            run(store.acquire(&request)).unwrap();
+            run(acquire(&store, &request)).unwrap();
         }
     }
     for limit in 1..=held.len() + 1 {
@@ -127,7 +131,7 @@ fn odd_entries_among_the_lock_files_hide_nobody() {
     let stage = Stage::new();
     let store = open(&stage);
     let request = numbered(1, Resource::parse("held").unwrap());
-    run(store.acquire(&request)).unwrap();
+    run(acquire(&store, &request)).unwrap();
     let locks = store.locks_directory();
     fs::create_dir(locks.join("name:directory.lock")).unwrap();
     std::os::unix::fs::symlink("nowhere", locks.join("name:link.lock")).unwrap();
@@ -150,7 +154,11 @@ fn a_query_for_a_resource_a_prefix_or_an_owner_finds_just_that() {
         .iter()
         .enumerate()
     {
-        run(store.acquire(&numbered(number, Resource::parse(name).unwrap()))).unwrap();
+        run(acquire(
+            &store,
+            &numbered(number, Resource::parse(name).unwrap()),
+        ))
+        .unwrap();
     }
     let count = |query: Query| run(store.list(&query)).unwrap().held.len();
     let resource = Some(Resource::parse("build").unwrap());
@@ -191,14 +199,14 @@ fn a_query_for_a_resource_a_prefix_or_an_owner_finds_just_that() {
 fn a_lease_this_store_does_not_hold_is_over() {
     let stage = Stage::new();
     let (one, two) = (open(&stage), open(&stage));
-    let held = run(one.acquire(&request("l1", "build", Mode::Upgradeable)))
+    let held = run(acquire(&one, &request("l1", "build", Mode::Upgradeable)))
         .unwrap()
         .lease;
     for error in [
         run(two.renew(&held)).err().unwrap(),
         run(two.release(&held)).err().unwrap(),
         run(two.upgrade(&upgrade_of(&held))).err().unwrap(),
-        run(two.try_upgrade(&held)).err().unwrap(),
+        run(try_upgrade(&two, &held)).err().unwrap(),
         run(two.downgrade(&held)).err().unwrap(),
         two.descriptor(&held).err().unwrap(),
     ] {
@@ -215,9 +223,9 @@ fn a_store_opened_by_another_spelling_of_its_path_is_the_same() {
     fs::create_dir(stage.at("beside")).unwrap();
     let roundabout = stage.at("beside").join("../store/.");
     let two = FileStore::open(&roundabout, false).unwrap();
-    run(one.acquire(&request("l1", "build", Mode::Write))).unwrap();
+    run(acquire(&one, &request("l1", "build", Mode::Write))).unwrap();
     assert!(
-        run(two.try_acquire(&request("l2", "build", Mode::Read)))
+        run(try_acquire(&two, &request("l2", "build", Mode::Read)))
             .unwrap()
             .is_none()
     );
@@ -227,7 +235,7 @@ fn a_store_opened_by_another_spelling_of_its_path_is_the_same() {
 fn a_renewed_lease_shows_a_later_heartbeat_and_the_same_grant() {
     let stage = Stage::new();
     let store = open(&stage);
-    let granted = run(store.acquire(&request("l1", "build", Mode::Write))).unwrap();
+    let granted = run(acquire(&store, &request("l1", "build", Mode::Write))).unwrap();
     crate::stage::until("a later heartbeat", || {
         run(store.renew(&granted.lease)).unwrap();
         let listed = run(store.list(&Query::default())).unwrap().held.remove(0);
@@ -244,17 +252,17 @@ fn the_current_token_is_read_while_others_hold_the_lock() {
     let stage = Stage::new();
     let (one, two) = (open(&stage), open(&stage));
     let first = request("l1", "build", Mode::Write);
-    assert_eq!(run(two.token(&first.resource)).unwrap(), Token::NONE);
-    let held = run(one.acquire(&first)).unwrap();
-    assert_eq!(run(two.token(&first.resource)).unwrap(), held.token);
+    assert_eq!(run(two.token(&first.resource)).unwrap(), None);
+    let held = run(acquire(&one, &first)).unwrap();
+    assert_eq!(run(two.token(&first.resource)).unwrap(), Some(held.token));
     run(one.release(&held.lease)).unwrap();
-    assert_eq!(run(two.token(&first.resource)).unwrap(), held.token);
-    let reader = run(one.acquire(&request("l2", "build", Mode::Read))).unwrap();
-    assert_eq!(run(two.token(&first.resource)).unwrap(), held.token);
+    assert_eq!(run(two.token(&first.resource)).unwrap(), Some(held.token));
+    let reader = run(acquire(&one, &request("l2", "build", Mode::Read))).unwrap();
+    assert_eq!(run(two.token(&first.resource)).unwrap(), Some(held.token));
     run(one.release(&reader.lease)).unwrap();
-    let later = run(one.acquire(&request("l3", "build", Mode::Write))).unwrap();
+    let later = run(acquire(&one, &request("l3", "build", Mode::Write))).unwrap();
     assert!(later.token > held.token);
-    assert_eq!(run(two.token(&first.resource)).unwrap(), later.token);
+    assert_eq!(run(two.token(&first.resource)).unwrap(), Some(later.token));
 }
 
 #[test]
@@ -266,8 +274,8 @@ fn a_capacity_is_refused_and_the_store_named() {
         ..request("l1", "slot:build", Mode::Write)
     };
     for error in [
-        run(store.try_acquire(&counted)).err().unwrap(),
-        run(store.acquire(&counted)).err().unwrap(),
+        run(try_acquire(&store, &counted)).err().unwrap(),
+        run(acquire(&store, &counted)).err().unwrap(),
     ] {
         assert_eq!(error.class(), Class::Configuration, "{error}");
         assert!(error.to_string().contains(store.url()), "{error}");

@@ -6,13 +6,15 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Instant;
 
+use tenure_core::decide::Wait;
 use tenure_core::{
-    Asker, LeaseId, Mode, Owner, Query, Request, Resource, SessionId, Store, UpgradeRequest,
+    Asker, Lease, LeaseId, Mode, Owner, Query, Request, Resource, Result, SessionId, Store, Token,
+    UpgradeRequest,
 };
 use tenure_files::{FileStore, holders};
 
 use crate::process::alone;
-use crate::stage::{Belongings, LONG, Spread, Stage, spin, until_waiting};
+use crate::stage::{LONG, ProcessResources, RandomNumbers, Stage, spin, until_waiting};
 
 struct Unpark(Thread);
 
@@ -63,7 +65,7 @@ pub fn request(lease: &str, resource: &str, mode: Mode) -> Request {
         purpose: Some("a test".into()),
         metadata: None,
         deadline: None,
-        until: None,
+        wait: Wait::Until(u64::MAX),
         capacity: None,
     }
 }
@@ -73,8 +75,32 @@ pub fn upgrade_of(lease: &LeaseId) -> UpgradeRequest {
         lease: lease.clone(),
         asker: asker(),
         deadline: None,
-        until: None,
+        wait: Wait::Until(u64::MAX),
     }
+}
+
+/// Waits for a lock.
+pub async fn acquire(store: &FileStore, request: &Request) -> Result<Lease> {
+    let lease = store.acquire(request).await?;
+    Ok(lease.expect("a wait without an end ends with a lease"))
+}
+
+/// Takes a lock if that needs no waiting.
+pub async fn try_acquire(store: &FileStore, request: &Request) -> Result<Option<Lease>> {
+    let request = Request {
+        wait: Wait::No,
+        ..request.clone()
+    };
+    store.acquire(&request).await
+}
+
+/// Makes a lease exclusive if that needs no waiting.
+pub async fn try_upgrade(store: &FileStore, lease: &LeaseId) -> Result<Option<Token>> {
+    let request = UpgradeRequest {
+        wait: Wait::No,
+        ..upgrade_of(lease)
+    };
+    store.upgrade(&request).await
 }
 
 pub fn open(stage: &Stage) -> FileStore {
@@ -94,10 +120,10 @@ fn a_task_waits_until_the_lock_is_free() {
         request("l2", "build", Mode::Write),
     );
     let path = one.path_of(&first.resource);
-    let held = run(one.acquire(&first)).unwrap();
-    assert_eq!(run(two.try_acquire(&second)).unwrap(), None);
+    let held = run(acquire(&one, &first)).unwrap();
+    assert_eq!(run(try_acquire(&two, &second)).unwrap(), None);
     thread::scope(|scope| {
-        let waiting = scope.spawn(|| run(two.acquire(&second)).unwrap());
+        let waiting = scope.spawn(|| run(acquire(&two, &second)).unwrap());
         until_waiting(&path, 1);
         run(one.release(&held.lease)).unwrap();
         assert!(waiting.join().unwrap().token > held.token);
@@ -113,10 +139,10 @@ fn a_dropped_acquire_leaves_no_lock_and_no_thread() {
         let (one, two) = (open(&stage), open(&stage));
         let path = one.path_of(&Resource::parse("build").unwrap());
         for mode in [Mode::Write, Mode::Read, Mode::Upgradeable] {
-            run(one.acquire(&request("l1", "build", Mode::Write))).unwrap();
+            run(acquire(&one, &request("l1", "build", Mode::Write))).unwrap();
             let (second, third) = (request("l2", "build", mode), request("l3", "build", mode));
-            assert_eq!(run(two.try_acquire(&second)).unwrap(), None);
-            let before = Belongings::count();
+            assert_eq!(run(try_acquire(&two, &second)).unwrap(), None);
+            let before = ProcessResources::count();
             let mut first_in_line = two.acquire(&second);
             let mut behind = two.acquire(&third);
             assert!(poll(&mut first_in_line).is_pending());
@@ -128,7 +154,7 @@ fn a_dropped_acquire_leaves_no_lock_and_no_thread() {
             run(one.release(&id("l1"))).unwrap();
             assert_eq!(holders(&path).unwrap(), []);
             assert!(
-                run(one.try_acquire(&request("l4", "build", Mode::Write)))
+                run(try_acquire(&one, &request("l4", "build", Mode::Write)))
                     .unwrap()
                     .is_some()
             );
@@ -143,12 +169,12 @@ fn when_the_first_task_in_line_is_dropped_the_next_moves_up() {
     let (one, two) = (open(&stage), open(&stage));
     let requests = ["l2", "l3"].map(|lease| request(lease, "build", Mode::Write));
     let path = one.path_of(&requests[0].resource);
-    run(one.acquire(&request("l1", "build", Mode::Write))).unwrap();
+    run(acquire(&one, &request("l1", "build", Mode::Write))).unwrap();
     let mut first = two.acquire(&requests[0]);
     assert!(poll(&mut first).is_pending());
     until_waiting(&path, 1);
     thread::scope(|scope| {
-        let second = scope.spawn(|| run(two.acquire(&requests[1])).unwrap());
+        let second = scope.spawn(|| run(acquire(&two, &requests[1])).unwrap());
         drop(first);
         until_waiting(&path, 1);
         run(one.release(&id("l1"))).unwrap();
@@ -172,9 +198,9 @@ fn a_dropped_upgrade_leaves_the_lease_as_before() {
         let (one, two) = (open(&stage), open(&stage));
         let reader = request("reader", "build", Mode::Read);
         let path = one.path_of(&reader.resource);
-        run(two.acquire(&reader)).unwrap();
-        run(one.acquire(&request("l1", "build", Mode::Upgradeable))).unwrap();
-        let before = Belongings::count();
+        run(acquire(&two, &reader)).unwrap();
+        run(acquire(&one, &request("l1", "build", Mode::Upgradeable))).unwrap();
+        let before = ProcessResources::count();
         let lease = id("l1");
         let wanted = upgrade_of(&lease);
         let mut upgrade = one.upgrade(&wanted);
@@ -195,12 +221,12 @@ fn a_dropped_upgrade_leaves_the_lease_as_before() {
         assert_eq!(modes, [Mode::Upgradeable, Mode::Read]);
         run(two.release(&reader.lease)).unwrap();
         assert!(
-            run(two.try_acquire(&request("w", "build", Mode::Write)))
+            run(try_acquire(&two, &request("w", "build", Mode::Write)))
                 .unwrap()
                 .is_none()
         );
         assert!(
-            run(two.try_acquire(&request("r", "build", Mode::Read)))
+            run(try_acquire(&two, &request("r", "build", Mode::Read)))
                 .unwrap()
                 .is_some()
         );
@@ -221,14 +247,14 @@ fn an_acquire_dropped_in_the_instant_of_the_grant_leaves_nothing() {
             request("l2", "build", Mode::Write),
         );
         let path = one.path_of(&first.resource);
-        run(one.acquire(&first)).unwrap();
-        assert_eq!(run(two.try_acquire(&second)).unwrap(), None);
+        run(acquire(&one, &first)).unwrap();
+        assert_eq!(run(try_acquire(&two, &second)).unwrap(), None);
         run(one.release(&first.lease)).unwrap();
-        let before = Belongings::count();
-        let mut spread = Spread::new();
+        let before = ProcessResources::count();
+        let mut spread = RandomNumbers::new();
         let mut granted = 0;
         for _ in 0..400 {
-            run(one.acquire(&first)).unwrap();
+            run(acquire(&one, &first)).unwrap();
             let mut waiting = two.acquire(&second);
             let mut answer = poll(&mut waiting);
             let (held, wait) = (spread.micros_below(150), spread.micros_below(150));
@@ -248,7 +274,7 @@ fn an_acquire_dropped_in_the_instant_of_the_grant_leaves_nothing() {
                 run(two.release(&second.lease)).unwrap();
             }
             assert_eq!(holders(&path).unwrap(), [], "a phantom");
-            let free = run(one.try_acquire(&first)).unwrap();
+            let free = run(try_acquire(&one, &first)).unwrap();
             assert!(free.is_some(), "a phantom holds it or waits for it");
             run(one.release(&first.lease)).unwrap();
         }
@@ -267,13 +293,13 @@ fn an_upgrade_dropped_in_the_instant_of_the_grant_leaves_it_upgradeable() {
             request("r", "build", Mode::Read),
         );
         let path = one.path_of(&reader.resource);
-        run(one.acquire(&upgradeable)).unwrap();
-        run(two.acquire(&reader)).unwrap();
+        run(acquire(&one, &upgradeable)).unwrap();
+        run(acquire(&two, &reader)).unwrap();
         run(two.release(&reader.lease)).unwrap();
-        let before = Belongings::count();
-        let mut spread = Spread::new();
+        let before = ProcessResources::count();
+        let mut spread = RandomNumbers::new();
         for _ in 0..400 {
-            run(two.acquire(&reader)).unwrap();
+            run(acquire(&two, &reader)).unwrap();
             let wanted = upgrade_of(&upgradeable.lease);
             let mut upgrade = one.upgrade(&wanted);
             assert!(poll(&mut upgrade).is_pending());
@@ -298,7 +324,7 @@ fn an_upgrade_dropped_in_the_instant_of_the_grant_leaves_it_upgradeable() {
             assert_eq!(held.len(), 1);
             assert_eq!(held[0].mode, Mode::Upgradeable);
             assert_eq!(
-                run(two.try_acquire(&request("w", "build", Mode::Write))).unwrap(),
+                run(try_acquire(&two, &request("w", "build", Mode::Write))).unwrap(),
                 None
             );
         }
@@ -311,16 +337,16 @@ fn a_lease_abandoned_while_its_upgrade_waits_is_over() {
     let stage = Stage::new();
     let (one, two) = (open(&stage), open(&stage));
     let reader = request("r", "build", Mode::Read);
-    run(two.acquire(&reader)).unwrap();
+    run(acquire(&two, &reader)).unwrap();
     let lease = id("l1");
-    run(one.acquire(&request("l1", "build", Mode::Upgradeable))).unwrap();
+    run(acquire(&one, &request("l1", "build", Mode::Upgradeable))).unwrap();
     let wanted = upgrade_of(&lease);
     let mut upgrade = one.upgrade(&wanted);
     assert!(poll(&mut upgrade).is_pending());
     one.abandon(&lease);
     drop(upgrade);
     run(two.release(&reader.lease)).unwrap();
-    let free = run(two.try_acquire(&request("w", "build", Mode::Write))).unwrap();
+    let free = run(try_acquire(&two, &request("w", "build", Mode::Write))).unwrap();
     assert!(free.is_some(), "nobody can end it any more");
 }
 
@@ -331,23 +357,23 @@ fn an_upgrade_that_cannot_start_leaves_the_lease_as_before() {
         let _nobody = crate::trouble::Nobody::who_may_use(&stage);
         let (one, two) = (open(&stage), open(&stage));
         // The bounds of the tokens are known before, as they may have to be waited for.
-        run(two.acquire(&request("w", "build", Mode::Write))).unwrap();
+        run(acquire(&two, &request("w", "build", Mode::Write))).unwrap();
         run(two.release(&id("w"))).unwrap();
-        run(two.acquire(&request("r", "build", Mode::Read))).unwrap();
+        run(acquire(&two, &request("r", "build", Mode::Read))).unwrap();
         let lease = id("l1");
-        run(one.acquire(&request("l1", "build", Mode::Upgradeable))).unwrap();
+        run(acquire(&one, &request("l1", "build", Mode::Upgradeable))).unwrap();
         crate::trouble::forbid_new_threads();
         let failed = run(one.upgrade(&upgrade_of(&lease)));
         assert!(failed.is_err(), "a wait without a thread");
         run(one.renew(&lease)).unwrap();
         assert_eq!(
-            run(two.try_acquire(&request("u", "build", Mode::Upgradeable))).unwrap(),
+            run(try_acquire(&two, &request("u", "build", Mode::Upgradeable))).unwrap(),
             None
         );
         run(one.release(&lease)).unwrap();
         run(two.release(&id("r"))).unwrap();
         assert!(
-            run(two.try_acquire(&request("w", "build", Mode::Write)))
+            run(try_acquire(&two, &request("w", "build", Mode::Write)))
                 .unwrap()
                 .is_some()
         );
@@ -362,11 +388,11 @@ fn an_abandoned_lease_is_free_at_once_and_so_is_a_dropped_store() {
         request("l1", "build", Mode::Write),
         request("l2", "build", Mode::Write),
     );
-    run(one.acquire(&first)).unwrap();
+    run(acquire(&one, &first)).unwrap();
     one.abandon(&first.lease);
-    run(two.try_acquire(&second)).unwrap().unwrap();
+    run(try_acquire(&two, &second)).unwrap().unwrap();
     drop(two);
-    assert!(run(one.try_acquire(&first)).unwrap().is_some());
+    assert!(run(try_acquire(&one, &first)).unwrap().is_some());
     let listed = run(one.list(&Query::default())).unwrap();
     assert_eq!(listed.held.len(), 1);
 }
@@ -379,14 +405,14 @@ fn a_descriptor_keeps_the_lock_until_it_is_released() {
         request("l1", "build", Mode::Write),
         request("l2", "build", Mode::Write),
     );
-    let tries = || run(two.try_acquire(&second)).unwrap().is_some();
-    run(one.acquire(&first)).unwrap();
+    let tries = || run(try_acquire(&two, &second)).unwrap().is_some();
+    run(acquire(&one, &first)).unwrap();
     let descriptor = one.descriptor(&first.lease).unwrap().unwrap();
     run(one.release(&first.lease)).unwrap();
     assert!(tries(), "an explicit release frees it, whoever has it open");
     run(two.release(&second.lease)).unwrap();
     // The open file that was given away is not used for a later lock.
-    run(one.acquire(&first)).unwrap();
+    run(acquire(&one, &first)).unwrap();
     one.abandon(&first.lease);
     assert!(tries());
     assert_eq!(run(one.list(&Query::default())).unwrap().held.len(), 1);

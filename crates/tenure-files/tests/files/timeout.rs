@@ -8,7 +8,7 @@ use tenure_core::{Error, Mode};
 use tenure_files::{FileLocker, holders};
 
 use crate::process::alone;
-use crate::stage::{Belongings, Spread, Stage, patient, spin, waits_in_kernel};
+use crate::stage::{ProcessResources, RandomNumbers, Stage, patient, spin, waits_in_kernel};
 
 const ROUNDS: u64 = 600;
 
@@ -18,8 +18,8 @@ fn at_the_same_time(mode: Mode) {
     let path = stage.lock();
     let locker = patient();
     drop(locker.lock_exclusive(&path).unwrap());
-    let before = Belongings::count();
-    let mut spread = Spread::new();
+    let before = ProcessResources::count();
+    let mut spread = RandomNumbers::new();
     let (mut granted, mut ended) = (0, 0);
     for _ in 0..ROUNDS {
         let (held, wait) = (spread.micros_below(400), spread.micros_below(800));
@@ -73,8 +73,8 @@ fn an_upgrade_that_ends_in_the_instant_of_the_grant_is_one_or_the_other() {
         let (locker, reader) = (patient(), patient());
         let mut guard = locker.lock_upgradeable(&path).unwrap();
         drop(reader.lock_shared(&path).unwrap());
-        let before = Belongings::count();
-        let mut spread = Spread::new();
+        let before = ProcessResources::count();
+        let mut spread = RandomNumbers::new();
         let (mut granted, mut ended) = (0, 0);
         for _ in 0..ROUNDS {
             let (held, wait) = (spread.micros_below(400), spread.micros_below(800));
@@ -116,7 +116,7 @@ fn a_crowd_that_gives_up_leaves_no_thread_and_no_descriptor() {
         let held = holder.lock_exclusive(&path).unwrap();
         // The locker keeps one open file for the next.
         assert!(locker.try_lock_exclusive(&path).unwrap().is_none());
-        let before = Belongings::count();
+        let before = ProcessResources::count();
         thread::scope(|scope| {
             for place in 0..30 {
                 let (locker, path) = (&locker, &path);

@@ -9,7 +9,7 @@ use tenure_files::{FileLocker, FileStore, clock};
 
 use crate::process::{Child, say};
 use crate::stage::{Stage, patient, until};
-use crate::task::{open, request, run};
+use crate::task::{acquire, open, request, run};
 
 const PROCESSES: usize = 4;
 const DRAWS: usize = 500;
@@ -43,7 +43,7 @@ pub fn play(arguments: &[&str]) {
 /// Draws one token of a store, and says it with the time on its wall.
 pub fn play_once(arguments: &[&str]) {
     let store = FileStore::open(Path::new(arguments[0]), false).unwrap();
-    let granted = run(store.acquire(&request("child", "build", Mode::Write))).unwrap();
+    let granted = run(acquire(&store, &request("child", "build", Mode::Write))).unwrap();
     say(format!("{} {}", granted.token, clock::now().as_millis()));
 }
 
@@ -71,7 +71,7 @@ fn drawn_an_hour_ago(store: &Path) -> Token {
 
 fn draw(store: &FileStore) -> Token {
     let wanted = request("l1", "build", Mode::Write);
-    let token = run(store.acquire(&wanted)).unwrap().token;
+    let token = run(acquire(store, &wanted)).unwrap().token;
     run(store.release(&wanted.lease)).unwrap();
     token
 }

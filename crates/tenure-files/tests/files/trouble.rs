@@ -9,12 +9,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::ptr;
 
-use tenure_core::{Class, Error, Mode, Store};
+use tenure_core::{Class, Error, Mode};
 use tenure_files::{FileStore, holders};
 
 use crate::process::alone;
-use crate::stage::{Belongings, Stage, patient};
-use crate::task::{request, run};
+use crate::stage::{ProcessResources, Stage, patient};
+use crate::task::{acquire, request, run, try_acquire};
 
 const NOBODY: libc::uid_t = 65534;
 
@@ -200,7 +200,7 @@ fn a_read_only_mount_is_refused_and_can_be_looked_at() {
         }
         assert_eq!(holders(&path).unwrap(), []);
         let wanted = request("l1", "build", Mode::Write);
-        let error = run(store.try_acquire(&wanted)).err().unwrap();
+        let error = run(try_acquire(&store, &wanted)).err().unwrap();
         assert_eq!(kind_of(&error), ErrorKind::ReadOnlyFilesystem, "{error}");
         let error = FileStore::open(&stage.at("other"), false).err().unwrap();
         assert_eq!(kind_of(&error), ErrorKind::ReadOnlyFilesystem, "{error}");
@@ -217,7 +217,7 @@ fn a_full_disk_is_refused_and_leaves_nothing_held() {
         let locker = patient();
         let held = locker.lock_exclusive(&held_path).unwrap();
         let filler = fill(stage.path());
-        let before = Belongings::count();
+        let before = ProcessResources::count();
         let wanted = request("l1", "build", Mode::Write);
         for mode in [Mode::Write, Mode::Read, Mode::Upgradeable] {
             let error = locker.lock(&path, mode).err().unwrap();
@@ -228,7 +228,7 @@ fn a_full_disk_is_refused_and_leaves_nothing_held() {
                 error.remedy()
             );
             assert!(locker.try_lock(&path, mode).is_err());
-            let error = run(store.acquire(&wanted)).err().unwrap();
+            let error = run(acquire(&store, &wanted)).err().unwrap();
             assert_eq!(kind_of(&error), ErrorKind::StorageFull, "{error}");
         }
         assert_eq!(holders(&path).unwrap(), []);
@@ -243,7 +243,7 @@ fn a_full_disk_is_refused_and_leaves_nothing_held() {
         );
         fs::remove_file(filler).unwrap();
         assert!(patient().try_lock_exclusive(&path).unwrap().is_some());
-        assert!(run(store.try_acquire(&wanted)).unwrap().is_some());
+        assert!(run(try_acquire(&store, &wanted)).unwrap().is_some());
         let rest = fs::read_dir(stage.at("store"))
             .unwrap()
             .map(|e| e.unwrap().file_name());

@@ -8,9 +8,11 @@ use std::time::Duration;
 use tenure_core::{Class, Mode};
 use tenure_files::{FileLocker, holders, look};
 
-use crate::crowd::Twins;
-use crate::process::{Child, Puppet, hear, say};
-use crate::stage::{LONG, Spread, Stage, StopWhenDropped, patient, until_waiting, waits_in_kernel};
+use crate::crowd::EqualNumbers;
+use crate::process::{Child, LockingProcess, hear, say};
+use crate::stage::{
+    LONG, RandomNumbers, Stage, StopWhenDropped, patient, until_waiting, waits_in_kernel,
+};
 
 const SHORT: Duration = Duration::from_millis(30);
 
@@ -24,7 +26,7 @@ fn two_upgradeable_locks_exclude_and_readers_share_with_one() {
     assert!(locker.try_lock_upgradeable(&path).unwrap().is_none());
     assert!(locker.try_lock_exclusive(&path).unwrap().is_none());
     let second = locker.try_lock_shared(&path).unwrap().unwrap();
-    let mut puppet = Puppet::new();
+    let mut puppet = LockingProcess::new();
     assert_eq!(puppet.tries(Mode::Upgradeable, &path), None);
     assert!(puppet.tries(Mode::Read, &path).is_some());
     let modes: Vec<_> = holders(&path)
@@ -48,11 +50,11 @@ fn an_upgrade_waits_for_readers_and_new_readers_wait_behind_it() {
     let stage = Stage::new();
     let path = stage.lock();
     let reader = patient().lock_shared(&path).unwrap();
-    let mut upgrader = Puppet::new();
+    let mut upgrader = LockingProcess::new();
     upgrader.lock(Mode::Upgradeable, &path);
     upgrader.child().tell("upgrade 60000");
     until_waiting(&path, 1);
-    let mut late = Puppet::new();
+    let mut late = LockingProcess::new();
     for _ in 0..50 {
         assert!(patient().try_lock_shared(&path).unwrap().is_none());
         assert_eq!(late.tries(Mode::Read, &path), None);
@@ -73,10 +75,10 @@ fn a_waiting_upgrade_goes_before_who_stood_in_line_already() {
     let path = stage.lock();
     let reader = patient().lock_shared(&path).unwrap();
     let mut upgradeable = patient().lock_upgradeable(&path).unwrap();
-    let mut writer = Puppet::new();
+    let mut writer = LockingProcess::new();
     writer.begin(Mode::Write, &path);
     until_waiting(&path, 1);
-    let mut late = Puppet::new();
+    let mut late = LockingProcess::new();
     late.begin(Mode::Read, &path);
     until_waiting(&path, 2);
     std::thread::scope(|scope| {
@@ -105,7 +107,7 @@ fn an_upgrade_in_vain_leaves_it_upgradeable_and_lets_readers_in() {
         assert_eq!(guard.try_upgrade().unwrap(), None);
         assert_eq!((guard.mode(), guard.token()), (Mode::Upgradeable, token));
         guard.check().unwrap();
-        let mut puppet = Puppet::new();
+        let mut puppet = LockingProcess::new();
         assert!(
             puppet.tries(Mode::Read, &path).is_some(),
             "readers can come again"
@@ -179,7 +181,7 @@ fn an_upgrade_gets_in_though_other_processes_try_all_the_time() {
     let stage = Stage::new();
     let path = stage.lock();
     let data = stage.at("data");
-    Twins::create(&data);
+    EqualNumbers::create(&data);
     let rival = |way| {
         let arguments = [way, path.to_str().unwrap(), data.to_str().unwrap()];
         let mut rival = Child::start("rival", &arguments);
@@ -190,7 +192,7 @@ fn an_upgrade_gets_in_though_other_processes_try_all_the_time() {
         .map(rival)
         .into();
     let locker = patient();
-    let twins = Twins::open(&data);
+    let twins = EqualNumbers::open(&data);
     let mut raised = 0;
     for round in 0..60 {
         let mut guard = locker.lock_upgradeable(&path).unwrap();
@@ -275,11 +277,11 @@ pub fn play(arguments: &[&str]) {
         panic!("{arguments:?}")
     };
     let path = Path::new(path);
-    let twins = Twins::open(Path::new(data));
+    let twins = EqualNumbers::open(Path::new(data));
     let (sender, stop) = std::sync::mpsc::channel();
     std::thread::spawn(move || sender.send(hear()));
     say("ready");
-    let mut spread = Spread::new();
+    let mut spread = RandomNumbers::new();
     let mut raised = 0;
     while stop.try_recv().is_err() {
         let impatient = FileLocker::new(spread.micros_below(3000));

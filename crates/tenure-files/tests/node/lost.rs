@@ -37,22 +37,27 @@ fn a_holder_paused_too_long_is_told_and_what_node_took_over_is_nodes() {
     let (_, last_alive) = scene.lock().unwrap();
     paused.stop();
     let mut node = Node::hold(&scene.document());
-    assert_eq!(node.answer(), "busy");
-    assert_eq!(node.answer(), "held");
+    // A program that starts later than the lock is stale need not wait for it.
+    let mut answer = node.answer();
+    if answer == "busy" {
+        answer = node.answer();
+    }
+    assert_eq!(answer, "held");
     assert!(SystemTime::now() > last_alive + STALE_AFTER);
-    let taken = scene.lock().unwrap();
+    let (theirs, _) = scene.lock().unwrap();
 
     paused.signal(libc::SIGCONT);
     assert_eq!(paused.answer(), "told another program took it over");
     assert_eq!(paused.ask("verify"), "lost");
     assert_eq!(paused.ask("release"), "lost");
 
-    // Node looks at its lock when it refreshes it, and finds it untouched.
-    assert_eq!(scene.lock(), Some(taken));
+    // Node refreshes its lock every five seconds, whatever is done here meanwhile. When it does so
+    // for the next time, it looks at the lock first, and finds it untouched.
+    let (_, before) = scene.lock().unwrap();
     until("a refresh by Node", || {
         let (inode, modified) = scene.lock().unwrap();
-        assert_eq!(inode, taken.0);
-        modified != taken.1
+        assert_eq!(inode, theirs);
+        modified != before
     });
     assert_eq!(node.answer_within(Duration::from_millis(100)), None);
     assert_eq!(node.release(), "released");

@@ -5,26 +5,28 @@ use std::time::{Duration, Instant};
 use crate::node::Node;
 use crate::process::alone;
 use crate::scene::Scene;
-use crate::stage::Belongings;
+use crate::stage::ProcessResources;
 
 #[test]
 fn nothing_is_left_of_a_released_lock_and_its_thread_ends_at_once() {
     alone(|| {
         let scene = Scene::new();
         scene.acquire().unwrap().release().unwrap();
-        let before = Belongings::count();
-        let started = Instant::now();
+        let before = ProcessResources::count();
+        let mut quickest = Duration::MAX;
         for round in 0..20 {
+            let started = Instant::now();
             let lock = scene.acquire().unwrap();
             match round % 2 {
                 0 => lock.release().unwrap(),
                 _ => drop(lock),
             }
             assert_eq!(scene.neighbours(), [""; 0]);
+            before.until_no_more_than_before();
+            quickest = quickest.min(started.elapsed());
         }
-        before.until_no_more_than_before();
-        let took = started.elapsed();
-        assert!(took < Duration::from_secs(5), "a thread slept on: {took:?}");
+        // A thread that slept on until the next refresh would do so every time.
+        assert!(quickest < Duration::from_secs(4), "{quickest:?}");
     });
 }
 

@@ -78,8 +78,8 @@ impl Scene {
     pub fn assert_busy(&self) {
         let taken = self.acquire_within(Duration::from_millis(200));
         match taken {
-            Err(Error::Timeout { place, .. }) => {
-                assert_eq!(place.location, self.lock_path().display().to_string());
+            Err(Error::Timeout { context, .. }) => {
+                assert_eq!(context.location, self.lock_path().display().to_string());
             }
             Err(error) => panic!("{error}"),
             Ok(_) => panic!("it was not held"),

@@ -15,8 +15,22 @@ use crate::scene::{STALE_AFTER, Scene, set_time};
 /// between two looks, the time to settle, and a busy machine.
 const TAKE_OVER: Duration = Duration::from_secs(4);
 
+/// Fails if what returns how late it was is too late three times in a row: a slow machine is late
+/// now and then, a wrong protocol always.
+fn in_time(mut take_over: impl FnMut() -> Duration) {
+    let late: Vec<Duration> = (0..3)
+        .map(|_| take_over())
+        .take_while(|late| *late >= TAKE_OVER)
+        .collect();
+    assert!(late.len() < 3, "{late:?} late");
+}
+
 #[test]
 fn a_killed_node_holder_is_taken_over_after_10_seconds_and_not_before() {
+    in_time(take_over_from_a_killed_node);
+}
+
+fn take_over_from_a_killed_node() -> Duration {
     let scene = Scene::new();
     let mut node = Node::hold(&scene.document());
     assert_eq!(node.answer(), "held");
@@ -30,26 +44,27 @@ fn a_killed_node_holder_is_taken_over_after_10_seconds_and_not_before() {
         "taken over {:?} early",
         stale.duration_since(now)
     );
-    assert!(
-        now < stale + TAKE_OVER,
-        "{:?} late",
-        now.duration_since(stale)
-    );
     lock.verify().unwrap();
     assert_eq!(scene.neighbours(), ["data.json.lock"]);
+    now.duration_since(stale).unwrap()
 }
 
 #[test]
 fn a_dead_lock_from_the_future_is_taken_over_once_it_was_watched_for_12_seconds() {
+    in_time(take_over_from_the_future);
+}
+
+fn take_over_from_the_future() -> Duration {
     let scene = Scene::new();
     fs::create_dir(scene.lock_path()).unwrap();
     set_time(&scene.lock_path(), SystemTime::now() + 1000 * STALE_AFTER);
     let started = tenure_files::clock::boot_now();
     let watched = Duration::from_secs(12);
-    let lock = scene.acquire_within(watched + TAKE_OVER).unwrap();
+    let lock = scene.acquire().unwrap();
     let waited = Duration::from_millis(tenure_files::clock::boot_now() - started);
     assert!(waited > watched, "{waited:?}");
     lock.verify().unwrap();
+    waited - watched
 }
 
 #[test]

@@ -1,62 +1,62 @@
-//! How a lock is taken.
+//! Taking an advisory lock.
 //!
-//! 1. The session enters the key in its book. It is there already: re-entry, at once.
-//! 2. A clean connection is taken from the pool, or opened. None in time: exhausted.
+//! 1. The session reserves the key. If it holds or asks for it already, that is re-entry, an error at once.
+//! 2. The pool gives a clean connection, or opens one. If there is none in time, it is exhausted.
 //! 3. One statement takes the lock and draws the token (see [`sql`](super::sql) and [`tokens`]).
 //! 4. The reply must come from the session that was asked.
-//! 5. An answer to a question older than a probe is proved once more, so that a guard never
-//!    begins with an old truth.
+//! 5. If the statement was sent longer ago than the interval of probes, the session is probed once more, so that a guard
+//!    never begins with an old answer.
 //!
 //! | when | what happens |
 //! |---|---|
-//! | the future is dropped, at any step | the connection goes with it: a waiting statement is cancelled, a granted lock freed |
+//! | the future is dropped, at any step | the connection is dropped with it: a waiting statement is cancelled, a granted lock freed |
 //! | the process dies | the server ends the session, and frees the lock |
-//! | the statement fails in step 3 | nobody knows whether the lock was granted before (PostgreSQL's bug 17686): everything the session may hold is unlocked, and the connection ended, never pooled |
-//! | a kept connection turns out to have ended | a session that is over holds nothing: the next one is asked |
-//! | a kept connection draws from a sequence that is gone | it is ended, and the next one asked: a new one knows the new sequence |
+//! | the statement fails in step 3 | the lock may have been granted before (PostgreSQL's bug 17686): everything the session may hold is unlocked, and the connection ended, never pooled |
+//! | a kept connection has ended | a session that is over holds nothing: the next connection is used |
+//! | a kept connection draws from a sequence that is gone | it is ended, and the next one used: a new one knows the new sequence |
 //! | no answer in time | as if dropped |
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tenure_core::{Error, Lease, Mode, Place, Result};
+use tenure_core::{Error, Lease, LockContext, Mode, Result};
 use tenure_files::clock;
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
 
 use super::guard::{Grant, Guard};
-use super::pool::{InHand, Origin, Pool};
-use super::reentry::Claim;
+use super::liveness::PROBE_EVERY;
+use super::pool::{Origin, Pool};
+use super::reentry::Reservation;
 use super::sql::{Answer, LimitMs, Prepared, Step, UNLOCK_ALL};
-use super::standing::PROBE_EVERY;
 use super::{Key, monitor, tokens};
 use crate::connect::left;
 use crate::fault::unreachable;
+use crate::prove::shared;
 
-/// What the server gets on top of the caller's time before it counts as gone.
+/// How much longer than the caller's time an answer may take before the server counts as gone.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// What may be gone of the caller's time without the server being told.
+/// How much of the caller's time may have passed without a new limit being set at the server.
 const NEARLY: Duration = Duration::from_millis(20);
 
-/// What is asked for.
+/// A request for a lock.
 pub(super) struct Ask {
     pub(super) step: Step,
     pub(super) key: Key,
     pub(super) mode: Mode,
-    pub(super) claim: Claim,
+    pub(super) reservation: Reservation,
     /// The caller's time.
     pub(super) limit: Duration,
 }
 
-/// Takes the lock; None if it is held and was not to be waited for.
+/// Takes the lock. Returns `None` if it is held and the request does not wait.
 pub(super) async fn acquire(pool: &Arc<Pool>, ask: Ask) -> Result<Option<Guard>> {
     let started = Instant::now();
     let deadline = started + ask.limit;
     let mut attempts = 0;
     loop {
         let (mut prepared, origin) = pool.take(deadline).await?;
-        let in_hand = pool.in_hand();
         attempts += 1;
         let sent = clock::boot_now();
         let before = pool.highest().get();
@@ -70,7 +70,7 @@ pub(super) async fn acquire(pool: &Arc<Pool>, ask: Ask) -> Result<Option<Guard>>
             Ok(Answer { pid, token }) => {
                 same(&prepared, pid)?;
                 let Some(token) = token else {
-                    // Not granted, said without an error: the session holds nothing.
+                    // Not granted, without an error: the session holds nothing.
                     pool.give_back(prepared);
                     return Ok(None);
                 };
@@ -78,7 +78,7 @@ pub(super) async fn acquire(pool: &Arc<Pool>, ask: Ask) -> Result<Option<Guard>>
                     false => token,
                     true => draw_beyond(pool, &prepared, before).await?,
                 };
-                let guard = settle(pool, ask, (prepared, in_hand), token, sent).await;
+                let guard = settle(pool, ask, prepared, token, sent).await;
                 return guard.map(Some);
             }
             Err(_) if origin == Origin::Kept && prepared.connection.is_over() => {}
@@ -91,10 +91,10 @@ pub(super) async fn acquire(pool: &Arc<Pool>, ask: Ask) -> Result<Option<Guard>>
                 if error.code() != Some(&SqlState::LOCK_NOT_AVAILABLE) {
                     return Err(explained);
                 }
-                let place = ask.key.place(ask.mode, pool.address())?;
+                let context = ask.key.context(ask.mode, pool.address())?;
                 return Err(Error::Timeout {
-                    holders: holders(&prepared, &ask, &place).await,
-                    place,
+                    holders: holders(&prepared, &ask, &context).await,
+                    context,
                     waited: started.elapsed(),
                     limit: ask.limit,
                     attempts,
@@ -104,11 +104,11 @@ pub(super) async fn acquire(pool: &Arc<Pool>, ask: Ask) -> Result<Option<Guard>>
     }
 }
 
-/// Makes a guard of a grant. On any error the connection ends, and the lock with it.
+/// Makes a guard of a grant. An error ends the connection, and the lock with it.
 async fn settle(
     pool: &Arc<Pool>,
     ask: Ask,
-    (prepared, in_hand): (Prepared, InHand),
+    prepared: Prepared,
     token: i64,
     mut sent: u64,
 ) -> Result<Guard> {
@@ -125,8 +125,7 @@ async fn settle(
     }
     let grant = Grant {
         prepared,
-        in_hand,
-        claim: ask.claim,
+        reservation: ask.reservation,
         key: ask.key,
         mode: ask.mode,
         token: tokens::token(token)?,
@@ -135,17 +134,20 @@ async fn settle(
     Ok(Guard::new(pool, grant))
 }
 
-/// Somebody set the counter back: puts it ahead, and draws again.
+/// Puts a counter ahead that somebody set back, and draws again.
 async fn draw_beyond(pool: &Pool, prepared: &Prepared, before: i64) -> Result<i64> {
     let drawing = tokens::draw_beyond(&prepared.connection, prepared.sequence, before);
     timeout(GRACE, drawing).await.map_err(|_| slow(pool))?
 }
 
+/// Fails if another session answered than was asked: a pooler shares sessions.
 fn same(prepared: &Prepared, answered: i32) -> Result<()> {
     let asked = prepared.connection.pid();
     match answered == asked {
         true => Ok(()),
-        false => Err(super::not_the_same(asked, answered)),
+        false => Err(shared(&format!(
+            "session {asked} was asked, and {answered} answered"
+        ))),
     }
 }
 
@@ -153,28 +155,28 @@ fn slow(pool: &Pool) -> Error {
     unreachable(pool.address(), "no answer in time")
 }
 
-/// Unlocks whatever the session may hold, before it is ended. Either alone would do: the first is sooner, the second is certain.
+/// Unlocks everything the session may hold, before it is ended. Either alone would do: the first is sooner, the second is certain.
 async fn clean_up(prepared: &Prepared) {
     let client = prepared.connection.client();
     let _ = timeout(GRACE, client.batch_execute(UNLOCK_ALL)).await;
 }
 
-/// Who is in the way, as far as the server says so in time.
-async fn holders(prepared: &Prepared, ask: &Ask, place: &Place) -> Vec<Lease> {
-    let asking = monitor::holders(&prepared.connection, ask.key, &place.resource);
+/// Returns the holders of the lock, or none if the server does not answer in time.
+async fn holders(prepared: &Prepared, ask: &Ask, context: &LockContext) -> Vec<Lease> {
+    let asking = monitor::holders(&prepared.connection, ask.key, &context.resource);
     match timeout(GRACE, asking).await {
         Ok(Ok(holders)) => holders,
         _ => Vec::new(),
     }
 }
 
-/// The server has no better word for a relation that it knows by number, and that is gone.
+/// Returns true if the sequence is gone. The server reports a missing relation, known by number, as an internal error.
 fn no_sequence(error: &tokio_postgres::Error) -> bool {
     error.code() == Some(&SqlState::INTERNAL_ERROR)
 }
 
-/// How long the server waits. The caller's own time where nearly all of it is left, so that it is the same for
-/// one caller after the other and need not be set anew; 0 would be no limit at all.
+/// Returns how long the server waits: the caller's whole time if nearly all of it is left, so that the limit is the same
+/// for one caller after the other and need not be set again. It is never 0, which would be no limit.
 fn for_server(limit: Duration, left: Duration) -> LimitMs {
     let wait = match left + NEARLY >= limit {
         true => limit,

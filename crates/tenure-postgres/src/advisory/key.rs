@@ -10,7 +10,7 @@ use std::fmt;
 
 use blake2::digest::consts::{U4, U8};
 use blake2::{Blake2b, Digest};
-use tenure_core::{Error, Mode, Place, Resource, Result};
+use tenure_core::{Error, LockContext, Mode, Resource, Result};
 
 use super::Namespace;
 use crate::Address;
@@ -30,7 +30,7 @@ pub fn name_to_i32(name: &str) -> i32 {
 }
 
 /// The number of a name in 64 bits, for names of our own.
-pub fn name_to_i64(name: &str) -> i64 {
+fn name_to_i64(name: &str) -> i64 {
     i64::from_be_bytes(Blake2b::<U8>::digest(name.as_bytes()).into())
 }
 
@@ -73,7 +73,7 @@ impl Key {
     }
 
     /// What errors about it name.
-    pub(crate) fn place(self, mode: Mode, store: &Address) -> Result<Box<Place>> {
+    pub(crate) fn context(self, mode: Mode, store: &Address) -> Result<Box<LockContext>> {
         let resource = match self {
             Key::Pair(namespace, id) => match namespace.kind() {
                 Some(kind) => Resource::new(kind, id.to_string()),
@@ -82,7 +82,7 @@ impl Key {
             Key::Name64(number) => Resource::new("advisory", number.to_string()),
         };
         let resource = resource.map_err(|problem| Error::Internal(problem.to_string()))?;
-        Ok(Box::new(Place {
+        Ok(Box::new(LockContext {
             resource,
             mode,
             store: store.to_string(),

@@ -18,7 +18,7 @@ use tokio_postgres::types::Type;
 use super::sql::GRANT_MARK;
 use super::{Key, Namespace, since};
 use crate::Address;
-use crate::connect::{Connection, left};
+use crate::connect::{Connection, left, open_with_retry};
 use crate::fault::unreachable;
 
 /// Relies on no isolation: locks are not rows, and are looked at one after the other.
@@ -81,7 +81,8 @@ impl LockEntry {
 }
 
 pub(super) async fn list(address: &Arc<Address>, deadline: Instant) -> Result<Locks> {
-    let connection = Connection::open(address, deadline).await?;
+    let open = |deadline| Connection::try_open(address, deadline);
+    let connection = open_with_retry(address, left(deadline), open).await?;
     let locks = timeout(left(deadline), entries(&connection)).await;
     let locks = locks.map_err(|_| unreachable(address, "no answer in time"))??;
     Ok(Locks {
@@ -178,6 +179,7 @@ fn lease(entry: &LockEntry, resource: &Resource, now: Timestamp) -> Option<Lease
         command: program.to_owned(),
         purpose: None,
         metadata: None,
+        foreign_pid: false,
     })
 }
 

@@ -8,27 +8,20 @@
 //! - Never more than all are open: each counts until it is back here, or ended at the server.
 //! - Kept ones are used before a new one is opened, the last one given back first.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tenure_core::{Error, Result};
 use tokio::sync::Semaphore;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
+use super::Settings;
 use super::since::Name;
 use super::sql::Prepared;
 use super::tokens::Highest;
 use crate::connect::{Connection, Pauses, left};
 use crate::fault::unreachable;
-use crate::{Address, Settings, schema};
-
-/// How long it takes at most to end a connection.
-pub(super) const SETTLING: Duration = Duration::from_secs(3);
-/// Of more than these nobody asks whether they have ended.
-const ENDED_MAX: usize = 1000;
-/// How often it is looked whether all are back.
-pub(super) const LOOK_EVERY: Duration = Duration::from_millis(1);
+use crate::{Address, schema};
 
 pub(super) struct Pool {
     address: Arc<Address>,
@@ -38,35 +31,6 @@ pub(super) struct Pool {
     limit: usize,
     name: Name,
     highest: Highest,
-    /// How many are in somebody's hands.
-    in_hand: Arc<AtomicUsize>,
-    ended: Ended,
-}
-
-/// The sessions that were ended lately, and may still be there at the server.
-#[derive(Clone, Default)]
-pub(super) struct Ended(Arc<Mutex<Vec<i32>>>);
-
-impl Ended {
-    pub(super) fn note(&self, pid: i32) {
-        let mut pids = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if pids.len() < ENDED_MAX {
-            pids.push(pid);
-        }
-    }
-
-    pub(super) fn take(&self) -> Vec<i32> {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-/// A connection in somebody's hands. Dropped before the connection is back or ended, that is still owed.
-pub(super) struct InHand(Arc<AtomicUsize>);
-
-impl Drop for InHand {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
 }
 
 /// Where a connection comes from.
@@ -98,8 +62,6 @@ impl Pool {
             limit,
             name,
             highest: Highest::default(),
-            in_hand: Arc::default(),
-            ended: Ended::default(),
         };
         schema::migrate(&connection, &pool.address, deadline).await?;
         let first = pool.prepare(connection, deadline).await?;
@@ -119,31 +81,6 @@ impl Pool {
     /// The highest token that was drawn here.
     pub(super) fn highest(&self) -> &Highest {
         &self.highest
-    }
-
-    /// Notes that a connection that was taken is in somebody's hands.
-    pub(super) fn in_hand(&self) -> InHand {
-        self.in_hand.fetch_add(1, Ordering::AcqRel);
-        InHand(Arc::clone(&self.in_hand))
-    }
-
-    /// The sessions that were ended lately.
-    pub(super) fn ended(&self) -> &Ended {
-        &self.ended
-    }
-
-    /// Whether more are in use than are in somebody's hands: they are about to be given back, or opened.
-    pub(super) fn owes(&self) -> bool {
-        let used = self.limit.saturating_sub(self.permits.available_permits());
-        used > self.in_hand.load(Ordering::Acquire)
-    }
-
-    /// Waits until that is over. It is a matter of a round trip or two, so it is looked at again and again.
-    pub(super) async fn settled(&self) {
-        let until = Instant::now() + SETTLING;
-        while self.owes() && Instant::now() < until {
-            sleep(LOOK_EVERY).await;
-        }
     }
 
     /// A clean connection, within the deadline.
@@ -191,13 +128,13 @@ impl Pool {
     }
 
     /// How many are kept, and how many more could be taken at once.
-    pub(super) fn standing(&self) -> (usize, usize) {
+    pub(super) fn kept_and_free(&self) -> (usize, usize) {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         (kept.len(), self.permits.available_permits())
     }
 
     async fn prepare(&self, connection: Connection, deadline: Instant) -> Result<Prepared> {
-        let preparing = Prepared::new(connection, &self.name, &self.ended);
+        let preparing = Prepared::new(connection, &self.name);
         let prepared = timeout(left(deadline), preparing).await;
         prepared.map_err(|_| unreachable(&self.address, "no answer in time"))?
     }

@@ -1,18 +1,18 @@
-//! The questions that prove a lock: one task a connection, for as long as the connection lives.
+//! The probes that prove a lock: one task per connection, for as long as the connection lives.
 //!
-//! A task a lock would cost a short lock more than its two round trips. So the task of a connection
-//! stays, and a grant only tells it what is held:
+//! A task per lock would cost a short lock more than its two round trips. So the task of a connection
+//! stays, and a grant only tells it which lock to watch:
 //!
-//! 1. Nothing is held: it sleeps until told. It stays awake for half a second first, so that a connection which is
-//!    used all the time never has to wake it.
-//! 2. Something is held: it sleeps until the last good question is 500 ms old, and asks.
+//! 1. Nothing is held: it sleeps until it is woken. It stays awake for half a second first, so that a connection in
+//!    constant use never has to wake it.
+//! 2. A lock is held: it sleeps until the last good probe is 500 ms old, and sends another.
 //! 3. A bad answer, none in time, or the end of the connection: the lock is lost, and the socket is closed, so that a
 //!    server that can still be reached gives the lock to others.
 //!
 //! | race | what happens |
 //! |---|---|
-//! | told just before it sleeps | it says that it sleeps first, and looks again before it does |
-//! | released while it asks | the answer is about a lock that nobody has any more, and is thrown away |
+//! | woken just before it sleeps | it notes that it sleeps first, and checks again before it does |
+//! | released during a probe | the answer is about a lock that nobody holds any more, and is dropped |
 //! | the runtime ends | the driver of the connection ends with it: lost |
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,21 +23,21 @@ use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 use tokio_postgres::{Client, Statement};
 
+use super::liveness::{LOST_AFTER, Liveness, PROBE_EVERY, no_answer};
 use super::since::Name;
-use super::standing::{LOST_AFTER, PROBE_EVERY, Standing, no_answer};
 use crate::connect::Connection;
 
-/// Tells the task of a connection what is held on it. Dropped, the task ends.
+/// Tells the task of a connection which lock is held on it. A drop ends the task.
 pub(super) struct Prober {
     shared: Arc<Shared>,
 }
 
 #[derive(Default)]
 struct Shared {
-    held: Mutex<Option<Arc<Standing>>>,
+    held: Mutex<Option<Arc<Liveness>>>,
     asleep: AtomicBool,
     done: AtomicBool,
-    told: Notify,
+    wake: Notify,
 }
 
 /// What the task needs.
@@ -68,35 +68,35 @@ impl Prober {
         Self { shared }
     }
 
-    /// From now on this is held.
-    pub(super) fn hold(&self, standing: Arc<Standing>) {
-        *self.shared.held() = Some(standing);
+    /// Watches a lock from now on.
+    pub(super) fn watch(&self, liveness: Arc<Liveness>) {
+        *self.shared.held() = Some(liveness);
         if self.shared.asleep.load(Ordering::SeqCst) {
-            self.shared.told.notify_one();
+            self.shared.wake.notify_one();
         }
     }
 
-    /// From now on nothing is held.
-    pub(super) fn let_go(&self) {
+    /// Watches no lock from now on.
+    pub(super) fn unwatch(&self) {
         *self.shared.held() = None;
     }
 }
 
 impl Drop for Prober {
     fn drop(&mut self) {
-        self.let_go();
+        self.unwatch();
         self.shared.done.store(true, Ordering::SeqCst);
-        self.shared.told.notify_one();
+        self.shared.wake.notify_one();
     }
 }
 
 impl Shared {
-    fn held(&self) -> std::sync::MutexGuard<'_, Option<Arc<Standing>>> {
+    fn held(&self) -> std::sync::MutexGuard<'_, Option<Arc<Liveness>>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is held, as soon as something is; None when the connection is to end.
-    async fn next(&self) -> Option<Arc<Standing>> {
+    /// Waits for a lock to watch. Returns `None` when the connection is to end.
+    async fn next(&self) -> Option<Arc<Liveness>> {
         let mut waited = false;
         loop {
             if self.done.load(Ordering::SeqCst) {
@@ -113,7 +113,7 @@ impl Shared {
             }
             self.asleep.store(true, Ordering::SeqCst);
             if self.held().is_none() && !self.done.load(Ordering::SeqCst) {
-                self.told.notified().await;
+                self.wake.notified().await;
             }
             self.asleep.store(false, Ordering::SeqCst);
         }
@@ -123,34 +123,34 @@ impl Shared {
 async fn watch_over(shared: Arc<Shared>, probe: Probe) {
     let mut over = probe.over.clone();
     loop {
-        let standing = tokio::select! {
-            standing = shared.next() => standing,
+        let liveness = tokio::select! {
+            liveness = shared.next() => liveness,
             _ = ended(&mut over) => None,
         };
-        let Some(standing) = standing else {
+        let Some(liveness) = liveness else {
             return;
         };
-        let due = PROBE_EVERY.saturating_sub(standing.age());
+        let due = PROBE_EVERY.saturating_sub(liveness.age());
         tokio::select! {
             () = sleep(due) => {}
-            reason = ended(&mut over) => return standing.lose(reason),
+            reason = ended(&mut over) => return liveness.lose(reason),
         }
         let still = shared
             .held()
             .as_ref()
-            .is_some_and(|held| Arc::ptr_eq(held, &standing));
-        if !still || standing.age() < PROBE_EVERY {
+            .is_some_and(|held| Arc::ptr_eq(held, &liveness));
+        if !still || liveness.age() < PROBE_EVERY {
             continue;
         }
-        if let Err(reason) = probe.ask(&standing, &mut over).await {
+        if let Err(reason) = probe.ask(&liveness, &mut over).await {
             let still = shared
                 .held()
                 .as_ref()
-                .is_some_and(|held| Arc::ptr_eq(held, &standing));
+                .is_some_and(|held| Arc::ptr_eq(held, &liveness));
             if !still {
                 continue;
             }
-            standing.lose(reason);
+            liveness.lose(reason);
             if let Some(cutter) = &probe.cutter {
                 cutter.abort();
             }
@@ -163,37 +163,37 @@ impl Probe {
     /// One question. An error is why the lock is lost.
     async fn ask(
         &self,
-        standing: &Standing,
+        liveness: &Liveness,
         over: &mut watch::Receiver<Option<String>>,
     ) -> Result<(), String> {
         let Some(client) = self.client.upgrade() else {
             return Err("the connection was closed".into());
         };
         let sent = clock::boot_now();
-        let rest = LOST_AFTER.saturating_sub(standing.age());
+        let rest = LOST_AFTER.saturating_sub(liveness.age());
         let answer = tokio::select! {
-            answer = self.question(&client, standing) => answer,
+            answer = self.question(&client, liveness) => answer,
             reason = ended(over) => return Err(reason),
             () = sleep(rest) => return Err(no_answer()),
         };
         match answer {
-            Ok(pid) if pid == self.pid => standing.good(sent),
+            Ok(pid) if pid == self.pid => liveness.good(sent),
             Ok(pid) => return Err(format!("session {} became {pid}", self.pid)),
             Err(error) => return Err(crate::fault::message(&error)),
         }
         // A good answer that came too late is too late.
-        standing.reason().map_or(Ok(()), Err)
+        liveness.reason().map_or(Ok(()), Err)
     }
 
     /// Which session answers. The first time it is also told since when it holds.
     async fn question(
         &self,
         client: &Client,
-        standing: &Standing,
+        liveness: &Liveness,
     ) -> Result<i32, tokio_postgres::Error> {
-        // Noted before it is sent: whoever finds it noted puts the name back.
-        if !standing.show() {
-            return self.name.show(client, standing.held_ms()).await;
+        // Noted before it is sent: a release that finds it noted resets the name.
+        if !liveness.show() {
+            return self.name.show(client, liveness.held_ms()).await;
         }
         let row = client.query_one(&self.statement, &[]).await?;
         Ok(row.get(0))

@@ -3,50 +3,45 @@
 //! A request counts from the moment it is made, not from its grant, so of two tasks of a session that ask for the
 //! same at once the second is refused. It counts no longer when its guard is released or dropped.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tenure_core::{LeaseId, Mode};
+use tenure_core::LeaseId;
 
 use super::Key;
 
 /// Everything a session holds and asks for.
 #[derive(Default)]
-pub(super) struct Book {
-    entries: Mutex<HashMap<Key, Mode>>,
+pub(super) struct HeldKeys {
+    keys: Mutex<HashSet<Key>>,
 }
 
 /// One key held or asked for, until dropped.
-pub(super) struct Claim {
-    book: Arc<Book>,
+pub(super) struct Reservation {
+    held_keys: Arc<HeldKeys>,
     key: Key,
 }
 
-impl Book {
-    /// Enters a key; None if it is there already, in whatever mode.
-    pub(super) fn enter(self: &Arc<Self>, key: Key, mode: Mode) -> Option<Claim> {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        if entries.contains_key(&key) {
-            return None;
-        }
-        entries.insert(key, mode);
-        Some(Claim {
-            book: Arc::clone(self),
+impl HeldKeys {
+    /// Reserves a key. Returns `None` if it is reserved already.
+    pub(super) fn reserve(self: &Arc<Self>, key: Key) -> Option<Reservation> {
+        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        keys.insert(key).then(|| Reservation {
+            held_keys: Arc::clone(self),
             key,
         })
     }
 }
 
-impl Drop for Claim {
+impl Drop for Reservation {
     fn drop(&mut self) {
-        let entries = self.book.entries.lock();
-        entries
-            .unwrap_or_else(PoisonError::into_inner)
+        let keys = self.held_keys.keys.lock();
+        keys.unwrap_or_else(PoisonError::into_inner)
             .remove(&self.key);
     }
 }
 
-/// What errors call the grant of a key: a session has at most one.
+/// Returns the id that errors use for the grant of a key: a session has at most one.
 pub(super) fn lease_id(key: Key) -> LeaseId {
     let bits = key.bits().cast_unsigned();
     LeaseId::parse(&format!("advisory-{}-{bits:016x}", key.form()))
@@ -59,12 +54,12 @@ mod tests {
 
     #[test]
     fn a_key_is_entered_once_until_its_claim_ends() {
-        let book = Arc::new(Book::default());
-        let claim = book.enter(Key::Name64(1), Mode::Write).unwrap();
-        assert!(book.enter(Key::Name64(1), Mode::Read).is_none());
-        assert!(book.enter(Key::Name64(2), Mode::Write).is_some());
-        drop(claim);
-        assert!(book.enter(Key::Name64(1), Mode::Read).is_some());
+        let held_keys = Arc::new(HeldKeys::default());
+        let reservation = held_keys.reserve(Key::Name64(1)).unwrap();
+        assert!(held_keys.reserve(Key::Name64(1)).is_none());
+        assert!(held_keys.reserve(Key::Name64(2)).is_some());
+        drop(reservation);
+        assert!(held_keys.reserve(Key::Name64(1)).is_some());
     }
 
     #[test]

@@ -1,29 +1,21 @@
-//! The front door: locks, sessions and who holds what.
+//! The entry for programs: locks, sessions and a listing of holders.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tenure_core::{Error, Mode, Result, duration::DURATION_MAX};
-use tokio::time::{sleep, timeout};
-use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
 
 use super::acquire::{Ask, acquire};
 use super::monitor::{self, Locks};
-use super::pool::{LOOK_EVERY, Origin, Pool, SETTLING};
-use super::reentry::{Book, lease_id};
+use super::pool::Pool;
+use super::reentry::{HeldKeys, lease_id};
 use super::sql::Step;
 use super::{Guard, Key, Namespace};
-use crate::connect::left;
-use crate::fault::unreachable;
+use crate::connect::open_with_retry;
 use crate::{Address, prove};
 
 /// How long a lock is waited for where nobody says otherwise.
 pub const DEFAULT_WAIT: Duration = Duration::from_secs(15);
-
-/// Relies on no isolation: it reads no rows of ours.
-const STILL_THERE: &str =
-    "SELECT FROM pg_catalog.pg_stat_activity WHERE pid = ANY ($1::integer[]) LIMIT 1";
 
 /// How many connections there may be, and how long everything but a lock is waited for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,8 +24,10 @@ pub struct Settings {
     pub pool: usize,
     /// Connections beyond that, opened when needed and closed afterwards.
     pub overflow: usize,
-    /// How long `lock_or_skip` waits for a connection, and opening and looking for an answer. A lock that is held is never waited for.
-    pub patience: Duration,
+    /// How long `lock_or_skip` waits for a connection, and a listing for its answer. Neither waits for a lock that is held.
+    pub wait: Duration,
+    /// How long `open` waits for a server that is away or has no room.
+    pub open: Duration,
 }
 
 impl Default for Settings {
@@ -41,7 +35,8 @@ impl Default for Settings {
         Self {
             pool: 15,
             overflow: 10,
-            patience: Duration::from_secs(5),
+            wait: Duration::from_secs(5),
+            open: Duration::from_secs(5),
         }
     }
 }
@@ -50,14 +45,14 @@ impl Default for Settings {
 #[derive(Clone)]
 pub struct AdvisoryLocks {
     pool: Arc<Pool>,
-    patience: Duration,
+    wait: Duration,
 }
 
 /// One logical unit of work: it never waits for what it holds itself.
 #[derive(Clone)]
 pub struct Session {
     locks: AdvisoryLocks,
-    book: Arc<Book>,
+    held_keys: Arc<HeldKeys>,
 }
 
 /// How many connections there are.
@@ -76,18 +71,16 @@ impl AdvisoryLocks {
     ///
     /// `Configuration` behind a pooler that shares sessions, and where rights are missing; `Unreachable`.
     pub async fn open(url: &str, settings: Settings) -> Result<AdvisoryLocks> {
-        Self::open_at(Address::parse(url)?.named("advisory"), settings).await
-    }
-
-    /// The same, by an address that was read already.
-    pub(super) async fn open_at(address: Address, settings: Settings) -> Result<AdvisoryLocks> {
-        let address = Arc::new(address);
-        let deadline = Instant::now() + settings.patience.min(DURATION_MAX);
-        let connection = prove::sessions(&address, deadline).await?;
-        let pool = Pool::open(address, &settings, connection, deadline).await?;
+        let address = Arc::new(Address::parse(url)?.named("advisory"));
+        let open = async |deadline| {
+            let connection = prove::sessions(&address, deadline).await?;
+            let pool = Pool::open(Arc::clone(&address), &settings, connection, deadline).await;
+            Ok(pool?)
+        };
+        let pool = open_with_retry(&address, settings.open, open).await?;
         Ok(AdvisoryLocks {
             pool: Arc::new(pool),
-            patience: settings.patience.min(DURATION_MAX),
+            wait: settings.wait.min(DURATION_MAX),
         })
     }
 
@@ -95,7 +88,7 @@ impl AdvisoryLocks {
     pub fn session(&self) -> Session {
         Session {
             locks: self.clone(),
-            book: Arc::default(),
+            held_keys: Arc::default(),
         }
     }
 
@@ -144,7 +137,7 @@ impl AdvisoryLocks {
         self.session().lock_shared_or_skip(namespace, id).await
     }
 
-    /// Everybody who holds or waits for an advisory lock in this database, of Tenure or not.
+    /// Lists every holder and waiter of an advisory lock in this database, of Tenure or not.
     ///
     /// It has a connection of its own, so it answers when all are in use.
     ///
@@ -152,59 +145,12 @@ impl AdvisoryLocks {
     ///
     /// `Unreachable`.
     pub async fn list(&self) -> Result<Locks> {
-        monitor::list(self.pool.address(), Instant::now() + self.patience).await
-    }
-
-    /// Whether something dropped is still being given back.
-    pub(super) fn owes(&self) -> bool {
-        self.pool.owes()
-    }
-
-    /// Waits until nothing is being given back, and the server has seen it, for as long as that takes at most.
-    pub(super) async fn settled(&self) {
-        self.pool.settled().await;
-        let ended = self.pool.ended().take();
-        let until = Instant::now() + SETTLING;
-        while !ended.is_empty() && Instant::now() < until {
-            let there = self.rows(STILL_THERE, &[&ended]).await;
-            // Who cannot ask finds out when it asks for what it wants.
-            if there.map_or(true, |rows| rows.is_empty()) {
-                return;
-            }
-            sleep(LOOK_EVERY).await;
-        }
-    }
-
-    /// The database.
-    pub(super) fn address(&self) -> &Address {
-        self.pool.address()
-    }
-
-    /// Asks something on a connection that holds nothing.
-    pub(super) async fn rows(&self, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>> {
-        let deadline = Instant::now() + self.patience;
-        loop {
-            let (prepared, origin) = self.pool.take(deadline).await?;
-            let _in_hand = self.pool.in_hand();
-            let asked = timeout(
-                left(deadline),
-                prepared.connection.client().query(sql, values),
-            );
-            match asked.await {
-                Ok(Ok(rows)) => {
-                    self.pool.give_back(prepared);
-                    return Ok(rows);
-                }
-                Ok(Err(_)) if origin == Origin::Kept && prepared.connection.is_over() => {}
-                Ok(Err(error)) => return Err(prepared.connection.explain(&error)),
-                Err(_) => return Err(unreachable(self.address(), "no answer in time")),
-            }
-        }
+        monitor::list(self.pool.address(), Instant::now() + self.wait).await
     }
 
     /// How many connections there are.
     pub fn pool_state(&self) -> PoolState {
-        let (kept, free) = self.pool.standing();
+        let (kept, free) = self.pool.kept_and_free();
         PoolState { kept, free }
     }
 }
@@ -267,7 +213,7 @@ impl Session {
     pub async fn acquire(&self, key: Key, mode: Mode, wait: Duration) -> Result<Guard> {
         match self.ask(Step::Lock, key, mode, wait.min(DURATION_MAX))? {
             None => Err(Error::Reentry {
-                place: key.place(mode, self.locks.pool.address())?,
+                context: key.context(mode, self.locks.pool.address())?,
                 lease: lease_id(key),
             }),
             Some(ask) => acquire(&self.locks.pool, ask)
@@ -282,23 +228,23 @@ impl Session {
     ///
     /// As [`lock_or_skip`](Session::lock_or_skip); `BadInput` for the mode upgradeable.
     pub async fn try_acquire(&self, key: Key, mode: Mode) -> Result<Option<Guard>> {
-        match self.ask(Step::Try, key, mode, self.locks.patience)? {
+        match self.ask(Step::Try, key, mode, self.locks.wait)? {
             None => Ok(None),
             Some(ask) => acquire(&self.locks.pool, ask).await,
         }
     }
 
-    /// Enters a request in the book; None if the session holds the key or asks for it.
+    /// Reserves the key for a request. Returns `None` if the session holds the key or asks for it.
     fn ask(&self, step: Step, key: Key, mode: Mode, limit: Duration) -> Result<Option<Ask>> {
         if mode == Mode::Upgradeable {
             let problem = "an advisory lock is read or write, never upgradeable";
             return Err(Error::BadInput(problem.into()));
         }
-        Ok(self.book.enter(key, mode).map(|claim| Ask {
+        Ok(self.held_keys.reserve(key).map(|reservation| Ask {
             step,
             key,
             mode,
-            claim,
+            reservation,
             limit,
         }))
     }

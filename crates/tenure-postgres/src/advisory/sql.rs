@@ -6,7 +6,7 @@
 //! - CASE draws the token after the lock is granted, and only then.
 //! - `lock_timeout` is set on the connection, ahead of the grant in the same round trip, and only when it is
 //!   another than the last one there.
-//! - A grant is marked, so that whoever looks at what a connection asked last knows since when it holds.
+//! - A grant is marked, so that the last statement of a connection shows since when it holds.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,6 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error, Statement};
 
 use super::Key;
-use super::pool::Ended;
 use super::probe::Prober;
 use super::since::Name;
 use super::tokens::{self, Sequence};
@@ -55,13 +54,6 @@ pub(super) struct Prepared {
     pub(super) sequence: Sequence,
     pub(super) prober: Prober,
     pub(super) connection: Connection,
-    ended: Ended,
-}
-
-impl Drop for Prepared {
-    fn drop(&mut self) {
-        self.ended.note(self.connection.pid());
-    }
 }
 
 /// What the server answered to a grant.
@@ -74,11 +66,7 @@ pub(super) struct Answer {
 
 impl Prepared {
     /// Sees that the counter has not gone back, and starts the task that proves what is held.
-    pub(super) async fn new(
-        connection: Connection,
-        name: &Name,
-        ended: &Ended,
-    ) -> tenure_core::Result<Self> {
+    pub(super) async fn new(connection: Connection, name: &Name) -> tenure_core::Result<Self> {
         let preparing = connection.client().prepare(PROBE);
         let (sequence, probe) = tokio::join!(tokens::prove(&connection), preparing);
         let (sequence, probe) = (
@@ -92,7 +80,6 @@ impl Prepared {
             prober: Prober::start(&connection, probe.clone(), name.clone()),
             probe,
             connection,
-            ended: ended.clone(),
         })
     }
 

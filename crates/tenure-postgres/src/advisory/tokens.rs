@@ -40,7 +40,7 @@
 //! | the server dies at any moment | every connection ends, and the table is empty: the next one puts it ahead |
 //! | others draw during 4 | they draw from the same counter; the million covers what they draw between the look at it and the change |
 //! | the sequence is dropped while connections are open | they know it by number, not by name: a grant fails, and its connection ends |
-//! | the counter is set back by hand, or by a restore of data only, while connections are open | whoever draws below what its process drew before puts it ahead, and draws again while it holds the lock |
+//! | the counter is set back by hand, or by a restore of data only, while connections are open | a process that draws below what it drew before puts it ahead, and draws again while it holds the lock |
 //!
 //! A connection never outlives its server, so a good row stays good for as long as the connection.
 //!

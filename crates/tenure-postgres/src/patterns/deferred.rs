@@ -12,7 +12,7 @@ use std::future::Future;
 use tenure_core::{Error, Result};
 
 use super::{refreshed, under};
-use crate::Guard;
+use crate::advisory::Guard;
 
 /// Acts after a wait, unless it is no longer to be done by then: None.
 ///

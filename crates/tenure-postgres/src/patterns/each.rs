@@ -5,7 +5,7 @@ use std::future::Future;
 use tenure_core::{Error, Result, Token};
 
 use super::under;
-use crate::{AdvisoryLocks, Namespace};
+use crate::advisory::{AdvisoryLocks, Namespace};
 
 /// What came of one go through all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -7,9 +7,9 @@ use serde::de::DeserializeOwned;
 use tenure_core::{Error, Result};
 use tenure_files::Documents;
 
-use crate::DEFAULT_WAIT;
+use crate::advisory::DEFAULT_WAIT;
 
-/// Reads a JSON file, lets `merge` change it, and writes it back, all under one kernel lock (flock) beside it: whoever saves
+/// Reads a JSON file, lets `merge` change it, and writes it back, all under one kernel lock (flock) beside it: another save
 /// meanwhile waits, for 15 s at most, and then merges into what was saved before. A file that is not there begins as `default`.
 ///
 /// Between processes and between threads. It does not block the runtime.

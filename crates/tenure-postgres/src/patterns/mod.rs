@@ -5,7 +5,7 @@
 //! | [`serialise()`] | requests about one thing run one after the other, about others beside it |
 //! | [`for_each_unlocked`] | a background worker goes through many things, and skips what somebody is at |
 //! | [`deferred()`] | something is done later, if it is still to be done by then |
-//! | [`once()`] | expensive work on a row is done by one; whoever comes meanwhile does nothing |
+//! | [`once()`] | expensive work on a row is done by one caller; other callers do nothing meanwhile |
 //! | [`refreshed()`] | nothing is decided on what was read before |
 //! | [`edit_file`] | a configuration file is read, merged and written as one step |
 //!

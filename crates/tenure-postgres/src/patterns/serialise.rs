@@ -4,16 +4,16 @@ use std::future::Future;
 
 use tenure_core::{Error, Result, Token};
 
-use crate::{AdvisoryLocks, DEFAULT_WAIT, Guard, Namespace};
+use crate::advisory::{AdvisoryLocks, DEFAULT_WAIT, Guard, Namespace};
 
-/// Runs work while the exclusive lock of an entity is held: whoever comes meanwhile for the same entity waits, for
+/// Runs work while the exclusive lock of an entity is held: another call for the same entity waits meanwhile, for
 /// 15 s at most, and then finds what the work left. Others are not held up.
 ///
 /// The work gets the fencing token, and reads what it needs itself, under the lock.
 ///
 /// # Errors
 ///
-/// As [`Session::lock`](crate::Session::lock), and as [`under`].
+/// As [`Session::lock`](crate::advisory::Session::lock), and as [`under`].
 pub async fn serialise<T, E, W>(
     locks: &AdvisoryLocks,
     namespace: Namespace,

@@ -2,113 +2,95 @@
 //!
 //! # The steps
 //!
-//! 1. The empty case, one statement and one round trip: where nobody holds the resource and nobody waits, which the row of
+//! 1. The empty case, one statement and one round trip: if nobody holds the resource and nobody waits, which the row of
 //!    the resource says (`alone`), the lease is granted. `ON CONFLICT DO UPDATE … WHERE` looks at the newest
-//!    version of the row, after it has locked it, so of two that meet here one is granted and the other finds nothing.
-//! 2. Else who has time to wait is heard for (`ear`), before it has a place: no wake-up is missed, and nobody
+//!    version of the row, after it has locked it, so of two requests that meet here one is granted and the other finds nothing.
+//! 2. Else a request that waits registers with the `listener`, before it has a place in line: it misses no wake-up, and nobody
 //!    takes it for dead.
-//! 3. A step: all is loaded and decided. It is granted, or takes its place in line.
-//! 4. It waits (`wait`).
+//! 3. A step loads everything and decides. The lease is granted, or the request takes its place in line.
+//! 4. The request waits (`wait`).
 //!
-//! A connection that is lost during 1 or 3 leaves the outcome unknown. It is asked again, by the id of the lease: the
-//! step finds the lease, or the waiter, and goes on with it. A future that is dropped takes back what it got (`owed`).
-//! A crash leaves a lease that runs out, or a waiter that is passed over when its process is not seen any more.
+//! A connection that is lost during 1 or 3 leaves the outcome unknown. The request is made again, by the id of the lease: the
+//! step finds the lease, or the waiter, and continues with it. A future that is dropped takes back what it got (`cleanup`).
+//! A crash leaves a lease that expires, or a waiter that is passed over once its process is no longer seen.
 //!
-//! The clock of the empty case is read after the row was locked, like everywhere: in the expressions of the update, and in
+//! The empty case reads the clock after the row is locked, like every step: in the expressions of the update, and in
 //! the select that reads from it.
 
 use std::sync::Arc;
 
-use tenure_core::decide::{Ask, Millis, Outcome, Refusal, Wait};
-use tenure_core::request::Newcomer;
+use tenure_core::decide::{Ask, Outcome, Refusal, Wait};
+use tenure_core::request::NewRequest;
 use tenure_core::{Error, Lease, Request, Result};
 
-use super::change::begin;
+use super::change::new_lease;
 use super::inner::Inner;
-use super::load::{Line, Loaded};
+use super::load::{LineExtent, Loaded};
+use super::look_timer::LookTimer;
 use super::moment::Moment;
-use super::patience::{Patience, time_left};
-use super::rest::Rest;
+use super::retry::{Retry, end_of, time_left};
 use super::row::{column, millis, token};
-use super::sql::{Asked, values};
+use super::sql::{Statement, values};
 use super::step::Step;
-use super::wait::{InLine, Place, Seen, accept};
+use super::wait::{Awaited, Look, QueuedRequest, Waited, accept};
 
-/// What a step came to.
-pub(super) enum Got {
+/// The outcome of a step that asks for a lease.
+pub(super) enum AcquireOutcome {
     Granted(Box<Lease>),
-    Queued(Rest),
+    Queued(LookTimer),
     Busy,
-    /// What was granted before has passed on: it is to be asked for again.
+    /// What was granted before has passed to the next in line: the caller asks again.
     Again,
 }
 
-/// What is told to whoever meets something that this process is about to take back.
+/// What a request does if something that this process is about to take back is in its way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Meeting {
-    /// That it is to wait for that, and to ask again.
+pub(super) enum OnPendingCleanup {
+    /// It waits for the clean-up, and asks again.
     Wait,
-    /// What is.
-    Tell,
+    /// It reports what it found.
+    Report,
 }
 
 impl Inner {
-    pub(super) async fn try_take(&self, request: &Request) -> Result<Option<Lease>> {
-        let mut patience = Patience::briefly();
+    pub(super) async fn acquire(&self, request: &Request) -> Result<Option<Lease>> {
         let request = Arc::new(request.clone());
-        let mut line = InLine::new(self, Place::Lease(Arc::clone(&request)))?;
+        let mut retry = Retry::of(request.wait);
+        let mut queued = QueuedRequest::new(self, Awaited::Lease(Arc::clone(&request)))?;
+        // Repeated until it is answered: it creates the row of the resource, which the steps rely on.
         loop {
             let request = Arc::clone(&request);
-            let asked = line.ask(|store, _| async move {
-                match store.take_empty(&request).await? {
-                    Some(lease) => Ok(Got::Granted(Box::new(lease))),
-                    None => store.ask_for(&request, Wait::No).await,
+            let empty =
+                queued.ask(|store, _| async move { store.acquire_uncontended(&request).await });
+            match empty.await {
+                Ok(Some(lease)) => {
+                    queued.disarm();
+                    return Ok(Some(lease));
                 }
-            });
-            match asked.await {
-                Ok(Got::Granted(lease)) => {
-                    line.left();
-                    return Ok(Some(*lease));
-                }
-                Ok(Got::Busy | Got::Queued(_)) => {
-                    line.left();
-                    return Ok(None);
-                }
-                Ok(Got::Again) => {}
-                Err(error) => patience.pause(error).await?,
+                Ok(None) => break,
+                Err(error) => retry.pause(error).await?,
             }
-        }
-    }
-
-    pub(super) async fn take(&self, request: &Request) -> Result<Lease> {
-        let request = Arc::new(request.clone());
-        let mut patience = Patience::until(request.until);
-        let mut line = InLine::new(self, Place::Lease(Arc::clone(&request)))?;
-        let empty = line.ask(|store, _| async move { store.take_empty(&request).await });
-        match empty.await {
-            Ok(Some(lease)) => {
-                line.left();
-                return Ok(lease);
-            }
-            Ok(None) => {}
-            Err(error) => patience.pause(error).await?,
         }
         loop {
-            match line.wait_for_lease().await {
-                Ok(Some(lease)) => {
-                    line.left();
-                    return Ok(lease);
+            match queued.wait_for_lease().await {
+                Ok(Waited::Granted(lease)) => {
+                    queued.disarm();
+                    return Ok(Some(*lease));
                 }
-                // The place in line was lost: it is asked for again.
-                Ok(None) => {}
-                Err(error) => patience.pause(error).await?,
+                Ok(Waited::Busy) => {
+                    queued.disarm();
+                    return Ok(None);
+                }
+                Ok(Waited::Late) => return Ok(None),
+                Ok(Waited::PlaceLost) => {}
+                Err(error) => retry.pause(error).await?,
             }
         }
     }
 
-    /// The empty case: whatever the mode and the capacity, the first is granted. None if it is not empty.
-    pub(super) async fn take_empty(&self, request: &Request) -> Result<Option<Lease>> {
-        const TAKE: &str = "WITH r AS ( \
+    /// Grants the lease if nobody holds the resource or waits for it, whatever the mode and the capacity. Returns `None` otherwise.
+    pub(super) async fn acquire_uncontended(&self, request: &Request) -> Result<Option<Lease>> {
+        const ACQUIRE: &str = "WITH r AS ( \
                 INSERT INTO tenure.resources AS r (resource, token, alone) \
                 VALUES ($1, CASE WHEN $3 THEN \
                     (extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000)::bigint ELSE 0 END, $2) \
@@ -143,36 +125,35 @@ impl Inner {
             asker.command.as_str(),
             request.purpose.as_deref(),
         ];
-        let sql = self.lend_until(until(request)).await?;
-        let row = sql.row(&Asked::new(TAKE, values)).await?;
+        let sql = self.lend_until(end_of(request.wait)).await?;
+        let row = sql.row(&Statement::new(ACQUIRE, values)).await?;
         let Some(row) = row else { return Ok(None) };
         let moment = Moment::from(column::<std::time::SystemTime>(&row, 1)?);
         let expires = moment.now().saturating_add(ttl);
-        Ok(Some(begin(request, token(&row, 0)?, &moment, expires)))
+        Ok(Some(new_lease(request, token(&row, 0)?, &moment, expires)))
     }
 
-    /// Asks in a step. What this process itself is about to take back is in nobody's way.
-    pub(super) async fn ask_for(&self, request: &Request, wait: Wait) -> Result<Got> {
-        if let Some(got) = self.ask_once(request, wait, Meeting::Wait).await? {
-            return Ok(got);
+    /// Asks for the lease in a step. Waits first for what this process itself is about to take back.
+    pub(super) async fn acquire_in_step(&self, request: &Request) -> Result<AcquireOutcome> {
+        if let Some(outcome) = self.acquire_once(request, OnPendingCleanup::Wait).await? {
+            return Ok(outcome);
         }
-        self.settled().await;
-        let got = self.ask_once(request, wait, Meeting::Tell).await?;
-        got.ok_or_else(|| Error::Internal("asked for the last time, and not told".into()))
+        self.background_done().await;
+        let outcome = self.acquire_once(request, OnPendingCleanup::Report).await?;
+        outcome.ok_or_else(|| Error::Internal("asked for the last time, and not told".into()))
     }
 
-    /// None if it would be turned away for something that this process is about to take back.
-    async fn ask_once(
+    /// Returns `None` if the request would be turned away for something that this process is about to take back.
+    async fn acquire_once(
         &self,
         request: &Request,
-        wait: Wait,
-        meeting: Meeting,
-    ) -> Result<Option<Got>> {
+        on_pending: OnPendingCleanup,
+    ) -> Result<Option<AcquireOutcome>> {
         let id = &request.lease;
-        let line = Line::FrontAnd(id);
-        let step = Step::on_until(until(request), self, &request.resource, line).await?;
+        let extent = LineExtent::FrontAnd(id);
+        let step = Step::on_until(end_of(request.wait), self, &request.resource, extent).await?;
         let Some(mut step) = step else {
-            // Whoever tried the empty case has made its row, and none is ever deleted.
+            // The empty case was tried before and has created the row. No row is ever deleted.
             return Err(Error::Internal(format!("{} has no row", request.resource)));
         };
         step.actor = Some(request.asker.owner.clone());
@@ -181,23 +162,26 @@ impl Inner {
             session: request.asker.session.clone(),
             mode: request.mode,
             capacity: request.capacity,
-            wait: step.until(wait),
+            wait: step.until(request.wait),
         };
         if step.loaded.lease(id).is_some() {
-            // Asked before, and the answer was lost: it is granted, or was since.
+            // An earlier try was granted, and its answer was lost.
             return match accept(step, id).await? {
-                Seen::Granted(lease) => Ok(Some(Got::Granted(lease))),
-                _ => Ok(Some(Got::Again)),
+                Look::Granted(lease) => Ok(Some(AcquireOutcome::Granted(lease))),
+                _ => Ok(Some(AcquireOutcome::Again)),
             };
         }
         if step.loaded.waiter(id).is_some() {
-            let rest = Rest::of(&step, id);
+            let look_timer = LookTimer::of(&step, id);
             step.roll_back().await?;
-            return Ok(Some(Got::Queued(rest)));
+            return Ok(Some(AcquireOutcome::Queued(look_timer)));
         }
         let decision = step.decide(&ask).await?;
         let turned_away = matches!(decision.outcome, Outcome::Refused(_) | Outcome::Busy);
-        if turned_away && meeting == Meeting::Wait && self.debts.has_any(step.loaded.ids()) {
+        if turned_away
+            && on_pending == OnPendingCleanup::Wait
+            && self.pending_cleanup.has_any(step.loaded.ids())
+        {
             step.roll_back().await?;
             return Ok(None);
         }
@@ -206,20 +190,20 @@ impl Inner {
             step.roll_back().await?;
             return Err(error);
         }
-        let granted = step.write(&decision.changes, Newcomer::Lease(request))?;
-        let rest = Rest::of(&step, id);
+        let granted = step.write(&decision.changes, NewRequest::Lease(request))?;
+        let look_timer = LookTimer::of(&step, id);
         step.commit().await?;
         match (decision.outcome, granted) {
-            (Outcome::Granted, Some(lease)) => Ok(Some(Got::Granted(Box::new(lease)))),
-            (Outcome::Queued, _) => Ok(Some(Got::Queued(rest))),
-            (Outcome::Busy, _) => Ok(Some(Got::Busy)),
+            (Outcome::Granted, Some(lease)) => Ok(Some(AcquireOutcome::Granted(Box::new(lease)))),
+            (Outcome::Queued, _) => Ok(Some(AcquireOutcome::Queued(look_timer))),
+            (Outcome::Busy, _) => Ok(Some(AcquireOutcome::Busy)),
             (other, _) => Err(Error::Internal(format!("acquire ended with {other:?}"))),
         }
     }
 }
 
 impl Step<'_> {
-    /// A deadline of the caller, on the clock of the database: what is left of it counts from now.
+    /// Returns the deadline of the caller on the clock of the database: the time that is left counts from now.
     pub(super) fn until(&self, wait: Wait) -> Wait {
         match wait {
             Wait::No => Wait::No,
@@ -231,11 +215,6 @@ impl Step<'_> {
     }
 }
 
-/// When the time of who asks is over.
-fn until(request: &Request) -> Millis {
-    request.until.unwrap_or(Millis::MAX)
-}
-
 fn refused(store: &Inner, request: &Request, loaded: &Loaded, refusal: Refusal) -> Error {
     let session = &request.asker.session;
     let held = loaded.leases.iter();
@@ -244,7 +223,7 @@ fn refused(store: &Inner, request: &Request, loaded: &Loaded, refusal: Refusal) 
     let awaited = awaited.map(|row| (&row.waiter.session, &row.waiter.lease));
     match held.chain(awaited).find(|(of, _)| *of == session) {
         Some((_, lease)) => Error::Reentry {
-            place: store.place(&request.resource, request.mode),
+            context: store.context(&request.resource, request.mode),
             lease: lease.clone(),
         },
         None => Error::Internal(format!("acquire was refused: {refusal:?}")),

@@ -5,34 +5,34 @@
 //! Entries are numbered when they are written and seen when their transaction commits, so one may appear before
 //! another with a lower number. Those of one resource never do: its row is locked from before the number
 //! is drawn until the commit. A page that ends at such a gap, where something may still appear, ends before it,
-//! so that whoever reads on by its cursor misses nothing. A gap that is older than [`IN_FLIGHT`] stays
+//! so that a reader that continues by its cursor misses nothing. A gap that is older than [`IN_FLIGHT`] stays
 //! empty: it was a transaction that was taken back.
 
 use std::time::{Duration, SystemTime};
 
 use tenure_core::audit::{Action, AuditPage, AuditQuery, Entry, ended};
-pub(super) use tenure_core::audit::{Line, OFFER_LAPSED, not_confirmed, recovered};
+pub(super) use tenure_core::audit::{NewEntry, OFFER_LAPSED, not_confirmed, recovered};
 use tenure_core::{Error, LeaseId, Resource, Result, Timestamp};
 use tokio_postgres::Row;
 
 use super::inner::Inner;
 use super::moment::Moment;
 use super::row::{LeaseRow, column, owner, parsed, text, time, token};
-use super::sql::{Asked, Sql, values};
+use super::sql::{Sql, Statement, values};
 
-/// So many rows are stepped over by one statement.
+/// How many numbers one statement steps over.
 const WINDOW: usize = 10_000;
-/// So many rows are stepped over by one call.
+/// How many numbers one call steps over.
 const ROWS_MAX: usize = 50_000;
 /// No transaction of ours takes longer: the server ends one that idles.
 const IN_FLIGHT: Duration = Duration::from_secs(15);
 
-/// Appends an entry, in the transaction of what it tells of.
-pub(super) fn append(line: &Line<'_>, moment: &Moment) -> Asked<'static> {
+/// Returns the statement that appends an entry, in the transaction of the change it records.
+pub(super) fn append(line: &NewEntry<'_>, moment: &Moment) -> Statement<'static> {
     const INSERT: &str = "INSERT INTO tenure.audit \
         (at, action, resource, lock_id, token, owner, actor, reason, ends) \
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
-    Asked::new(
+    Statement::new(
         INSERT,
         values![
             moment.at(),
@@ -48,7 +48,7 @@ pub(super) fn append(line: &Line<'_>, moment: &Moment) -> Asked<'static> {
     )
 }
 
-/// Why an offer to a dead process is over.
+/// Returns why an offer to a dead process is over.
 pub(super) fn session_ended(held: &LeaseRow) -> String {
     format!("session {} has not been seen for 15s", held.lease.session)
 }
@@ -58,12 +58,12 @@ impl Inner {
     /// call: where few of them are wanted, a page is short and has a cursor all the same.
     ///
     /// Relies on no isolation: entries are never changed.
-    pub(super) async fn read_audit(&self, query: &AuditQuery) -> Result<AuditPage> {
-        self.settled().await;
-        self.retrying(|| self.read_audit_once(query)).await
+    pub(super) async fn audit(&self, query: &AuditQuery) -> Result<AuditPage> {
+        self.background_done().await;
+        self.retrying(|| self.audit_once(query)).await
     }
 
-    async fn read_audit_once(&self, query: &AuditQuery) -> Result<AuditPage> {
+    async fn audit_once(&self, query: &AuditQuery) -> Result<AuditPage> {
         const SELECT: &str = "SELECT seq, at, action, resource, lock_id, token, owner, actor, \
             reason FROM tenure.audit WHERE seq > $1 AND seq <= $2 \
             AND ($3::text IS NULL OR resource = $3) AND ($4::timestamptz IS NULL OR at >= $4) \
@@ -78,8 +78,8 @@ impl Inner {
         for _ in 0..ROWS_MAX / WINDOW {
             let window = after.saturating_add(WINDOW as i64);
             let left = WINDOW.min(limit - told.len());
-            let asked = values![after, window, resource, since, left as i64];
-            let rows = sql.rows(&Asked::new(SELECT, asked)).await?;
+            let values = values![after, window, resource, since, left as i64];
+            let rows = sql.rows(&Statement::new(SELECT, values)).await?;
             for row in &rows {
                 told.push((column(row, 0)?, entry(row)?));
             }
@@ -95,7 +95,7 @@ impl Inner {
             }
         }
         let sure = sure_to(&sql, last).await?.unwrap_or(after);
-        // Where nothing would be left to show, going on matters more.
+        // If nothing would be left to show, the reader continues instead.
         if told.first().is_some_and(|(seq, _)| *seq <= sure) {
             told.retain(|(seq, _)| *seq <= sure);
             after = after.min(sure);
@@ -103,12 +103,24 @@ impl Inner {
         Ok(page(told, Some(after.to_string())))
     }
 
-    /// How a lease ended.
-    pub(super) async fn how_it_ended(&self, lease: &LeaseId) -> Result<Option<String>> {
+    /// Returns who broke a lease and why, if it ended by that.
+    pub(super) async fn break_reason(&self, lease: &LeaseId) -> Result<Option<String>> {
+        const SELECT: &str =
+            "SELECT reason FROM tenure.audit WHERE lock_id = $1 AND ends AND action = $2";
+        let read = || async {
+            let statement = Statement::new(SELECT, values![lease.as_str(), Action::Lost.as_str()]);
+            self.lend().await?.row(&statement).await
+        };
+        let row = self.retrying(read).await?;
+        row.map(|row| text(&row, 0)).transpose()
+    }
+
+    /// Returns how a lease ended.
+    pub(super) async fn ended(&self, lease: &LeaseId) -> Result<Option<String>> {
         const SELECT: &str = "SELECT at, action, actor, reason FROM tenure.audit \
             WHERE lock_id = $1 AND ends LIMIT 1";
-        let asked = Asked::new(SELECT, values![lease.as_str()]);
-        let Some(row) = self.lend().await?.row(&asked).await? else {
+        let statement = Statement::new(SELECT, values![lease.as_str()]);
+        let Some(row) = self.lend().await?.row(&statement).await? else {
             return Ok(None);
         };
         let (at, action, actor) = (time(&row, 0)?, text(&row, 1)?, text(&row, 2)?);
@@ -124,21 +136,21 @@ fn page(told: Vec<(i64, Entry)>, next: Option<String>) -> AuditPage {
     }
 }
 
-/// The number of the last entry.
+/// Returns the number of the last entry.
 async fn last(sql: &Sql) -> Result<i64> {
     const LAST: &str = "SELECT max(seq) FROM tenure.audit";
-    let row = sql.row(&Asked::new(LAST, values![])).await?;
+    let row = sql.row(&Statement::new(LAST, values![])).await?;
     let last = row.map(|row| column::<Option<i64>>(&row, 0)).transpose()?;
     Ok(last.flatten().unwrap_or_default())
 }
 
-/// The entry before the first gap in which another may still appear; None if there is no such gap.
+/// Returns the number before the first gap in which an entry may still appear, or `None` if there is no such gap.
 async fn sure_to(sql: &Sql, last: i64) -> Result<Option<i64>> {
     const SURE: &str = "SELECT min(told.before) FROM (SELECT seq, at, lag(seq) OVER (ORDER BY seq) \
         AS before FROM tenure.audit WHERE seq > $1) AS told WHERE told.seq > told.before + 1 \
         AND told.at > pg_catalog.clock_timestamp() - $2 * interval '1 second'";
-    let asked = values![last.saturating_sub(WINDOW as i64), IN_FLIGHT.as_secs_f64()];
-    let row = sql.row(&Asked::new(SURE, asked)).await?;
+    let values = values![last.saturating_sub(WINDOW as i64), IN_FLIGHT.as_secs_f64()];
+    let row = sql.row(&Statement::new(SURE, values)).await?;
     let sure = row.map(|row| column::<Option<i64>>(&row, 0)).transpose()?;
     Ok(sure.flatten())
 }

@@ -1,36 +1,36 @@
 //! A set is complete: its leases get the time their asker wants.
 //!
-//! Until this step they have the time of a guard and are renewed like one. From then on no process has them in hand, and
-//! whoever knows their ids tends them; their rows say so by naming none. It is one durable transaction for all of
+//! Until this step they have the time of a guard and are renewed like one. From then on they belong to no process: their rows
+//! name none, and any caller that knows their ids renews and releases them. One durable transaction binds all of
 //! them, with the key they were asked under: after a crash either all have their time and the key names them, or none
-//! has and they run out. Asked again because the answer was lost, it does the same once more.
+//! has and they expire. A second try, because the answer was lost, does the same once more.
 //!
-//! Dropped in its commit it comes to its end, and the key is given up after that: its guards release what nobody was told
-//! of, and whoever asks again under the key must not find leases that are over.
+//! If this is dropped during its commit it runs to its end, and then gives the key up: its guards release leases that nobody
+//! was told of, and the next request under the key must not find leases that are over.
 //!
 //! The rows of the resources are locked in the order of their names, so two sets that share some never wait for each
-//! other; the row of the key comes after them, and who takes a key locks nothing else.
+//! other; the row of the key is locked after them, and taking a key locks nothing else.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_core::decide::{Ask, Outcome};
 use tenure_core::leases::{Keyed, grace};
-use tenure_core::request::Newcomer;
+use tenure_core::request::NewRequest;
 use tenure_core::{Lease, LeaseId, Result};
 
+use super::cleanup::run_to_end;
 use super::inner::Inner;
 use super::keys;
-use super::owed::carry;
 use super::row::millis;
-use super::sql::{Asked, values};
+use super::sql::{Statement, values};
 use super::step::Step;
 
-/// Each row is locked by the step.
+/// The step has locked the resource of each lease.
 const OUT_OF_HAND: &str = "UPDATE tenure.dal_locks SET process = '' WHERE lock_id = ANY($1)";
 
 impl Inner {
-    pub(super) async fn bind_all(
+    pub(super) async fn bind(
         &self,
         leases: &[LeaseId],
         ttl: Duration,
@@ -41,8 +41,8 @@ impl Inner {
             let (store, keyed, leases) = (Arc::clone(&store), keyed.clone(), leases.clone());
             move |_| async move {
                 if let Some(keyed) = keyed {
-                    // What cannot be given up now is forgotten after a day.
-                    drop(store.drop_key(&keyed, Some(&leases)).await);
+                    // A key that cannot be given up now is deleted after a day.
+                    drop(store.forget_key(&keyed, Some(&leases)).await);
                 }
             }
         };
@@ -50,7 +50,7 @@ impl Inner {
             let bind = || store.bind_once(&leases, ttl, keyed.as_ref());
             store.retrying(bind).await
         };
-        carry(self, work, undo).await
+        run_to_end(self, work, undo).await
     }
 
     async fn bind_once(
@@ -59,13 +59,13 @@ impl Inner {
         ttl: Duration,
         keyed: Option<&Keyed>,
     ) -> Result<Vec<Lease>> {
-        let key = keyed.map(keys::hold);
+        let key = keyed.map(keys::lock);
         let (mut step, found) = Step::of_leases(self, leases, key).await?;
         let bound = bind_each(&mut step, leases, ttl);
         let bound = bound.and_then(|bound| {
-            step.add(Asked::new(OUT_OF_HAND, values![ids(leases)]));
+            step.add(Statement::new(OUT_OF_HAND, values![ids(leases)]));
             if let Some(keyed) = keyed {
-                keys::is_askers(&found, keyed, leases)?;
+                keys::check_askers(&found, keyed, leases)?;
                 step.add(keys::complete(keyed, leases)?);
             }
             Ok(bound)
@@ -101,7 +101,7 @@ fn bind_each(step: &mut Step<'_>, leases: &[LeaseId], ttl: Duration) -> Result<V
         if decision.outcome != Outcome::Done {
             return Err(over());
         }
-        step.write(&decision.changes, Newcomer::None)?;
+        step.write(&decision.changes, NewRequest::None)?;
         let now = step.loaded.lease(lease);
         bound.push(now.map_or(row.lease, |row| row.lease.clone()));
     }

@@ -1,46 +1,47 @@
-//! A person takes a lease away.
+//! A person breaks a lease.
 //!
 //! The lease becomes revoking: nobody else is granted until its holder confirms its stop
 //! by releasing it, or ten seconds have passed. A holder that is alive finds out when it next
 //! proves its lease; one that waits for its upgrade is woken at once.
 //!
-//! It is one step. A crash before its commit leaves the lease as it was. If the answer to the commit is lost it
-//! is asked again, and finds its own note.
+//! This is one step. A crash before its commit leaves the lease as it was. If the answer to the commit is lost the step
+//! is made again, and finds its own note.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tenure_core::audit::Action;
 use tenure_core::decide::{Ask, Outcome};
-use tenure_core::request::Newcomer;
+use tenure_core::request::NewRequest;
 use tenure_core::{Lease, LeaseId, Owner, Result};
 
 use super::inner::Inner;
-use super::sql::{Asked, values};
+use super::sql::{Statement, values};
 use super::step::Step;
 
 impl Inner {
-    pub(super) async fn revoke(
+    pub(super) async fn break_lease(
         &self,
         lease: &LeaseId,
         actor: &Owner,
         reason: &str,
     ) -> Result<Lease> {
         let asked = AtomicBool::new(false);
-        let revoke = || self.revoke_once(lease, actor, reason, asked.swap(true, Ordering::Relaxed));
+        let revoke =
+            || self.break_lease_once(lease, actor, reason, asked.swap(true, Ordering::Relaxed));
         match self.retrying(revoke).await? {
             Some(lease) => Ok(lease),
             None => Err(self.gone(lease).await),
         }
     }
 
-    async fn revoke_once(
+    async fn break_lease_once(
         &self,
         lease: &LeaseId,
         actor: &Owner,
         reason: &str,
         asked_before: bool,
     ) -> Result<Option<Lease>> {
-        // The first who breaks it is who its holder hears of.
+        // The holder is told of the first break.
         const NOTE: &str =
             "UPDATE tenure.dal_locks SET note = coalesce(note, $2) WHERE lock_id = $1";
         let Some(mut step) = Step::of_lease(self, lease).await? else {
@@ -58,14 +59,14 @@ impl Inner {
             lease: lease.clone(),
         };
         let decision = step.decide(&ask).await?;
-        step.write(&decision.changes, Newcomer::None)?;
-        // What had run out is taken away all the same.
+        step.write(&decision.changes, NewRequest::None)?;
+        // Leases and offers that had run out are removed all the same.
         let row = step.loaded.lease(lease).cloned();
         let Some(row) = row.filter(|_| decision.outcome == Outcome::Done) else {
             step.commit().await?;
             return Ok(None);
         };
-        step.add(Asked::new(NOTE, values![lease.to_string(), note]));
+        step.add(Statement::new(NOTE, values![lease.to_string(), note]));
         step.audit(Action::Break, &row.lease, Some(reason), false);
         step.wake(&row.process, lease);
         step.commit().await?;

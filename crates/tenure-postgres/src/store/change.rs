@@ -1,37 +1,37 @@
 //! The changes of a decision, as statements of a step: one or two for each, sent with its commit.
 //!
 //! Each statement finds its row by a key that the step has read under the lock of the resource, so none misses, and
-//! none needs an answer. What a lease is after its change is noted in what the step has loaded.
+//! none needs an answer. A changed lease is also changed in the rows that the step has loaded.
 //!
-//! What `decide` knows as bound to its session is here an offer, which ends with its process. Every other grant is
+//! A holder that `decide` treats as bound to its session is an offer here, which ends with its process. Every other grant is
 //! lease-bound from its first moment: it begins with the time to live of the store.
 
 use std::time::Duration;
 
 use tenure_core::audit::Action;
-use tenure_core::decide::{Bound, Change, End, Holder, Life, Millis, Standing, Waiter};
+use tenure_core::decide::{Bound, Change, End, Holder, HolderState, Life, Millis, Waiter};
 use tenure_core::leases::grace;
-use tenure_core::request::Newcomer;
+use tenure_core::request::NewRequest;
 use tenure_core::{Binding, Error, Lease, LeaseId, LeaseState, Mode, Request, Result, Token};
 
 use super::audit;
 use super::moment::{Moment, shown, written};
 use super::row::{LeaseRow, millis, signed};
-use super::sql::{Asked, values};
+use super::sql::{Statement, values};
 use super::step::Step;
 
 impl Step<'_> {
-    /// Notes changes, to be written with the commit. The lease that was granted to the newcomer, if one was.
+    /// Adds changes, to be written with the commit. Returns the lease that was granted to the new request, if one was.
     pub(super) fn write(
         &mut self,
         changes: &[Change],
-        newcomer: Newcomer<'_>,
+        new_request: NewRequest<'_>,
     ) -> Result<Option<Lease>> {
         let mut granted = None;
         for change in changes {
             match change {
-                Change::Grant(holder) => match newcomer {
-                    Newcomer::Lease(request) if request.lease == holder.lease => {
+                Change::Grant(holder) => match new_request {
+                    NewRequest::Lease(request) if request.lease == holder.lease => {
                         granted = Some(self.grant(request)?);
                     }
                     _ => self.offer(holder)?,
@@ -40,17 +40,17 @@ impl Step<'_> {
                     lease,
                     mode,
                     upgraded,
-                } => self.set_mode(lease, *mode, *upgraded, newcomer)?,
-                // To get its time is to be held.
-                Change::SetStanding { lease, .. } if binds(changes, lease) => {}
-                Change::SetStanding { lease, standing } => self.set_standing(lease, *standing)?,
+                } => self.set_mode(lease, *mode, *upgraded, new_request)?,
+                // The new binding also makes it held.
+                Change::SetState { lease, .. } if binds(changes, lease) => {}
+                Change::SetState { lease, state } => self.set_state(lease, *state)?,
                 Change::SetBinding { lease, binding } => self.set_binding(lease, *binding)?,
                 Change::Remove { lease, end } => {
                     let held = self.lease_of(lease)?.clone();
                     self.end(&held, *end);
                 }
-                Change::Enqueue(waiter) => self.enqueue(waiter, newcomer)?,
-                // A waiter that is granted is still needed: its row becomes the lease.
+                Change::Enqueue(waiter) => self.enqueue(waiter, new_request)?,
+                // The row of a waiter that is granted becomes the lease.
                 Change::Dequeue(lease) if grants(changes, lease) => {}
                 Change::Dequeue(lease) => self.dequeue(lease),
             }
@@ -59,7 +59,7 @@ impl Step<'_> {
         Ok(granted)
     }
 
-    /// Grants to who asks, at once.
+    /// Grants to the request itself, at once.
     fn grant(&mut self, request: &Request) -> Result<Lease> {
         const INSERT: &str = "INSERT INTO tenure.dal_locks (lock_id, owner, lease_expires, heartbeat_ts, \
             metadata, resource, mode, session, process, token, acquired_at, state, ttl_ms, pid, host, \
@@ -68,8 +68,8 @@ impl Step<'_> {
         let token = self.token_for(request.mode)?;
         let ttl = self.store.ttl();
         let expires = self.moment.now().saturating_add(millis(ttl));
-        let lease = begin(request, token, &self.moment, expires);
-        self.add(Asked::new(
+        let lease = new_lease(request, token, &self.moment, expires);
+        self.add(Statement::new(
             INSERT,
             values![
                 lease.lease.to_string(),
@@ -93,7 +93,7 @@ impl Step<'_> {
         Ok(lease)
     }
 
-    /// Grants to the next in line: the row of the waiter becomes that of an offer, and its process is told.
+    /// Grants to the next in line: the row of the waiter becomes an offer, and its process is notified.
     fn offer(&mut self, holder: &Holder) -> Result<()> {
         const MOVE: &str = "WITH w AS (DELETE FROM tenure.waiters WHERE place = $1 RETURNING *) \
             INSERT INTO tenure.dal_locks (lock_id, owner, heartbeat_ts, metadata, resource, mode, session, \
@@ -102,14 +102,14 @@ impl Step<'_> {
             ttl_ms, pid, host, command, purpose FROM w";
         let waiter = self.loaded.waiter(&holder.lease).cloned();
         let waiter = waiter.ok_or_else(|| Error::Internal("a grant to nobody".into()))?;
-        let until = match holder.standing {
-            Standing::Offered { until } => written(until),
-            Standing::Held | Standing::Revoking { .. } => None,
+        let until = match holder.state {
+            HolderState::Offered { until } => written(until),
+            HolderState::Held | HolderState::Revoking { .. } => None,
         };
         let token = self.token_for(holder.mode)?;
         let values = values![waiter.place, self.moment.at(), signed(token), until];
-        self.add(Asked::new(MOVE, values));
-        let line = audit::Line {
+        self.add(Statement::new(MOVE, values));
+        let line = audit::NewEntry {
             action: Action::Acquire,
             resource: &waiter.resource,
             lease: &holder.lease,
@@ -130,7 +130,7 @@ impl Step<'_> {
         id: &LeaseId,
         mode: Mode,
         upgraded: bool,
-        newcomer: Newcomer<'_>,
+        new_request: NewRequest<'_>,
     ) -> Result<()> {
         const UPDATE: &str = "UPDATE tenure.dal_locks SET mode = $2, upgraded = $3, token = $4, \
             upgraded_by = $5 WHERE lock_id = $1";
@@ -138,9 +138,9 @@ impl Step<'_> {
         if mode.is_exclusive() {
             token = self.token_for(mode)?;
         }
-        // Whoever asks now, or waited for it.
-        let asks = match newcomer {
-            Newcomer::Upgrade(request) if request.lease == *id => {
+        // The session that asks now, or that waited for the upgrade.
+        let asks = match new_request {
+            NewRequest::Upgrade(request) if request.lease == *id => {
                 Some(request.asker.session.clone())
             }
             _ => None,
@@ -149,7 +149,7 @@ impl Step<'_> {
         let waiter = waiter.filter(|row| row.waiter.life == Life::Alive);
         let by = asks.or_else(|| waiter.map(|waiter| waiter.session.clone()));
         let by = by.filter(|_| upgraded);
-        self.add(Asked::new(
+        self.add(Statement::new(
             UPDATE,
             values![
                 id.to_string(),
@@ -174,25 +174,25 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// A lease is taken up, or is being broken. One that is taken up has its time from then on.
-    fn set_standing(&mut self, id: &LeaseId, standing: Standing) -> Result<()> {
+    /// Takes a lease up, or marks it as being broken. A lease that is taken up has its time from then on.
+    fn set_state(&mut self, id: &LeaseId, state: HolderState) -> Result<()> {
         const UPDATE: &str =
             "UPDATE tenure.dal_locks SET state = $2, until = $3 WHERE lock_id = $1";
-        let (word, until, state) = match standing {
-            Standing::Held => {
+        let (word, until, shown) = match state {
+            HolderState::Held => {
                 let ttl = self.lease_of(id)?.ttl;
                 return self.set_binding(id, self.time_of(ttl));
             }
-            Standing::Offered { until } => ("offered", until, LeaseState::Offered),
-            Standing::Revoking { until } => ("revoking", until, LeaseState::Revoking),
+            HolderState::Offered { until } => ("offered", until, LeaseState::Offered),
+            HolderState::Revoking { until } => ("revoking", until, LeaseState::Revoking),
         };
-        self.add(Asked::new(
+        self.add(Statement::new(
             UPDATE,
             values![id.to_string(), word, written(until)],
         ));
         let held = self.lease_to_change(id)?;
-        held.lease.state = state;
-        held.holder.standing = standing;
+        held.lease.state = shown;
+        held.holder.state = state;
         Ok(())
     }
 
@@ -219,18 +219,18 @@ impl Step<'_> {
             now.at(),
             ttl.cast_signed()
         ];
-        self.add(Asked::new(UPDATE, values));
+        self.add(Statement::new(UPDATE, values));
         let held = self.lease_to_change(id)?;
         held.ttl = Duration::from_millis(ttl);
         held.lease.expires_at = Some(shown(expires));
         held.lease.heartbeat_at = now.wall();
         held.lease.state = LeaseState::Held;
         held.holder.binding = binding;
-        held.holder.standing = Standing::Held;
+        held.holder.state = HolderState::Held;
         Ok(())
     }
 
-    /// Ends a lease, and says how in the audit.
+    /// Ends a lease, and writes to the audit how it ended.
     pub(super) fn end(&mut self, held: &LeaseRow, end: End) {
         const DELETE: &str = "WITH c AS (DELETE FROM tenure.lease_claims WHERE lock_id = $1) \
             DELETE FROM tenure.dal_locks WHERE lock_id = $1";
@@ -238,7 +238,7 @@ impl Step<'_> {
         self.state_mut()
             .holders
             .retain(|holder| holder.lease != *id);
-        self.add(Asked::new(DELETE, values![id.to_string()]));
+        self.add(Statement::new(DELETE, values![id.to_string()]));
         let (action, reason) = match end {
             End::Released => (Action::Release, None),
             End::SessionEnded => (Action::SessionEnded, Some(audit::session_ended(held))),
@@ -257,20 +257,20 @@ impl Step<'_> {
             ),
         };
         self.audit(action, &held.lease, reason.as_deref(), true);
-        // Whoever waits to take it up, or still relies on it, hears that it is over.
+        // The process that waits to take it up, or still relies on it, is notified.
         if end != End::Released {
             self.wake(&held.process, id);
         }
     }
 
-    fn enqueue(&mut self, waiter: &Waiter, newcomer: Newcomer<'_>) -> Result<()> {
+    fn enqueue(&mut self, waiter: &Waiter, new_request: NewRequest<'_>) -> Result<()> {
         const INSERT: &str = "INSERT INTO tenure.waiters (lock_id, resource, want, mode, capacity, session, \
             holder_session, process, owner, since, deadline, ttl_ms, pid, host, command, purpose, metadata) \
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
-        let (want, request, asker) = match newcomer {
-            Newcomer::Lease(request) => ("lease", Some(request), &request.asker),
-            Newcomer::Upgrade(upgrade) => ("upgrade", None, &upgrade.asker),
-            Newcomer::None => return Err(Error::Internal("nobody to queue".into())),
+        let (want, request, asker) = match new_request {
+            NewRequest::Lease(request) => ("lease", Some(request), &request.asker),
+            NewRequest::Upgrade(upgrade) => ("upgrade", None, &upgrade.asker),
+            NewRequest::None => return Err(Error::Internal("nobody to queue".into())),
         };
         let metadata = request.and_then(|request| request.metadata.as_ref());
         let capacity = request.and_then(|request| request.capacity);
@@ -281,7 +281,7 @@ impl Step<'_> {
             waiter.want.mode().as_str(),
             capacity.map(i64::from),
             asker.session.to_string(),
-            // Whoever waits to upgrade asks for the session that holds the lease.
+            // An upgrade waits on behalf of the session that holds the lease.
             waiter.session.to_string(),
             self.store.process().to_owned(),
             asker.owner.to_string(),
@@ -294,18 +294,18 @@ impl Step<'_> {
             request.and_then(|request| request.purpose.clone()),
             metadata.map(ToString::to_string),
         ];
-        self.add(Asked::new(INSERT, values));
+        self.add(Statement::new(INSERT, values));
         Ok(())
     }
 
-    /// Takes a waiter out of the line. One that has time left is told: that its lease is upgraded, or that it waits in vain.
+    /// Takes a waiter out of the line. A waiter that has time left is notified: its lease is upgraded, or it waits in vain.
     fn dequeue(&mut self, id: &LeaseId) {
         const DELETE: &str = "DELETE FROM tenure.waiters WHERE place = $1";
-        // Queued by this very decision and out of time already: it was never written.
+        // A waiter that this decision queued and removed again was never written.
         let Some(row) = self.loaded.waiter(id).cloned() else {
             return;
         };
-        self.add(Asked::new(DELETE, values![row.place]));
+        self.add(Statement::new(DELETE, values![row.place]));
         if row.waiter.deadline > self.moment.now() {
             self.wake(&row.process, id);
         }
@@ -334,8 +334,13 @@ fn binds(changes: &[Change], id: &LeaseId) -> bool {
     changes.iter().any(is)
 }
 
-/// The lease of a request, granted now, with its time.
-pub(super) fn begin(request: &Request, token: Token, moment: &Moment, expires: Millis) -> Lease {
+/// Returns the lease of a request that is granted now, with its expiry.
+pub(super) fn new_lease(
+    request: &Request,
+    token: Token,
+    moment: &Moment,
+    expires: Millis,
+) -> Lease {
     Lease {
         expires_at: Some(shown(expires)),
         binding: Binding::Lease,

@@ -1,16 +1,16 @@
-//! Who claims a lease: an active job keeps its lease from being recovered.
+//! Claims: an active job keeps its lease from being recovered.
 //!
-//! A claim counts only while the process that made it is seen (`ear`): a job claims for as
-//! long as its own worker lives. Whoever wants to recover looks at that moment; where a resource is loaded for a
+//! A claim counts only while the process that made it is seen (`listener`): a job claims for as
+//! long as its own worker lives. A recovery checks that at its own moment; if a resource is loaded for a
 //! decision, the same statement does (`load`).
 //!
 //! # The steps of a claim
 //!
-//! 1. The process is seen (`stays`). A crash here leaves nothing but that, for a few seconds.
+//! 1. The row of the process is fresh (`presence`). A crash here leaves only that row, for a few seconds.
 //! 2. The row of the resource is locked, so that nobody recovers the lease meanwhile, and the lease is looked for.
 //! 3. The claim is written and committed. From here on the lease is safe.
 //!
-//! It ends with the lease (`change`), by [`Inner::drop_claim`], with its session, or by silence.
+//! It ends with the lease (`change`), by [`Inner::unclaim`], with its session, or when its process is no longer seen.
 
 use std::sync::Arc;
 
@@ -18,25 +18,25 @@ use tenure_core::{Asker, Error, LeaseId, Result, SessionId};
 
 use super::inner::Inner;
 use super::row::text;
-use super::sql::{Asked, Flush, Sql, values};
+use super::sql::{Flush, Sql, Statement, values};
 
 /// The longest name of a claimant, in bytes.
 const CLAIMANT_BYTES_MAX: usize = 200;
 
-/// An active claimant of each of some leases that have one. Relies on no isolation: what is told is for people.
+/// Returns an active claimant of each of these leases that has one. Relies on no isolation: the answer is for people.
 pub(super) async fn claimants(sql: &Sql, leases: &[&str]) -> Result<Vec<(String, String)>> {
     const SELECT: &str = "SELECT DISTINCT ON (c.lock_id) c.lock_id, c.claimant \
         FROM tenure.lease_claims AS c JOIN tenure.processes AS p USING (process) \
         WHERE c.lock_id = ANY ($1) \
         AND p.seen_at > pg_catalog.clock_timestamp() - interval '15 seconds' \
         ORDER BY c.lock_id, c.claimant";
-    let rows = sql.rows(&Asked::new(SELECT, values![leases])).await?;
+    let rows = sql.rows(&Statement::new(SELECT, values![leases])).await?;
     let read = |row| Ok((text(row, 0)?, text(row, 1)?));
     rows.iter().map(read).collect()
 }
 
 impl Inner {
-    pub(super) async fn add_claim(
+    pub(super) async fn claim(
         &self,
         lease: &LeaseId,
         claimant: &str,
@@ -47,7 +47,7 @@ impl Inner {
                 "a claimant is 1 to {CLAIMANT_BYTES_MAX} bytes long"
             )));
         }
-        self.stays.keep(&self.ear, &asker.session).await?;
+        self.presences.keep(&self.listener, &asker.session).await?;
         let claimed = self.retrying(|| self.claim_once(lease, claimant, &asker.session));
         match claimed.await? {
             true => Ok(()),
@@ -55,14 +55,14 @@ impl Inner {
         }
     }
 
-    /// Whether the lease is there.
+    /// Returns true if the lease is there.
     async fn claim_once(
         &self,
         lease: &LeaseId,
         claimant: &str,
         session: &SessionId,
     ) -> Result<bool> {
-        // The lock keeps the lease where it is: nobody ends one without it. The second statement has a
+        // The lock keeps the lease: nobody ends one without it. The second statement has a
         // snapshot of its own, taken after the first has the lock.
         const LOCK: &str = "SELECT 1 FROM tenure.resources WHERE resource = \
             (SELECT resource FROM tenure.dal_locks WHERE lock_id = $1) FOR UPDATE";
@@ -73,8 +73,8 @@ impl Inner {
             ON CONFLICT (lock_id, claimant) DO UPDATE SET session = excluded.session, \
             process = excluded.process, made_at = excluded.made_at";
         let find = [
-            Asked::new(LOCK, values![lease.as_str()]),
-            Asked::new(FIND, values![lease.as_str()]),
+            Statement::new(LOCK, values![lease.as_str()]),
+            Statement::new(FIND, values![lease.as_str()]),
         ];
         let (transaction, found) = self.begin(&find).await?;
         if found.last().is_none_or(Vec::is_empty) {
@@ -82,34 +82,34 @@ impl Inner {
             return Ok(false);
         }
         let row = values![lease.as_str(), claimant, session.as_str(), self.process()];
-        let insert = [Asked::new(INSERT, row)];
+        let insert = [Statement::new(INSERT, row)];
         transaction.commit(&insert, Flush::Now).await?;
         Ok(true)
     }
 
-    pub(super) async fn drop_claim(&self, lease: &LeaseId, claimant: &str) -> Result<()> {
+    pub(super) async fn unclaim(&self, lease: &LeaseId, claimant: &str) -> Result<()> {
         const DELETE: &str = "DELETE FROM tenure.lease_claims WHERE lock_id = $1 AND claimant = $2";
         let drop_once = || async {
-            let asked = Asked::new(DELETE, values![lease.as_str(), claimant]);
-            self.lend().await?.rows(&asked).await.map(drop)
+            let statement = Statement::new(DELETE, values![lease.as_str(), claimant]);
+            self.lend().await?.rows(&statement).await.map(drop)
         };
         self.retrying(drop_once).await
     }
 
-    /// Ends what a session of this process is counted on for. It has nothing else in the store.
-    pub(super) fn leave(&self, session: &SessionId) {
+    /// Ends the presence and the claims of a session of this process. It has nothing else in the store.
+    pub(super) fn end_session(&self, session: &SessionId) {
         const DELETE: &str = "DELETE FROM tenure.lease_claims WHERE session = $1";
-        if !self.stays.end(session) {
+        if !self.presences.end(session) {
             return;
         }
         let (Some(store), session) = (self.itself.upgrade(), session.clone()) else {
             return;
         };
-        // Where it fails, others find out when the process is not seen any more.
-        self.leave_behind(async move {
+        // After a failure the claims end when the process is no longer seen.
+        self.run_in_background(async move {
             let forget = || async {
-                let asked = Asked::new(DELETE, values![session.as_str()]);
-                store.lend().await?.rows(&asked).await.map(drop)
+                let statement = Statement::new(DELETE, values![session.as_str()]);
+                store.lend().await?.rows(&statement).await.map(drop)
             };
             drop(store.retrying(forget).await);
         });

@@ -1,7 +1,7 @@
-//! Whether the server and the tables are sound, and what is in them, for a person.
+//! A check, for a person, that the server and the tables are sound, and a count of what is in them.
 //!
-//! Nothing is changed. Each part is looked at for itself: what is wrong in one place is told together with all
-//! that can still be seen elsewhere.
+//! Nothing is changed. Each check stands alone: a fault in one place does not hide the results of
+//! the others.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -11,24 +11,24 @@ use tokio_postgres::Row;
 
 use super::inner::Inner;
 use super::row::{column, text, time};
-use super::sql::{Asked, values};
-use crate::connect::Connection;
+use super::sql::{Statement, values};
+use crate::connect::{Connection, Refusal};
 use crate::{Address, prove, schema};
 
 /// Older servers are not used.
 const VERSION_MIN: i32 = 13;
 /// The server that every test runs on.
 const VERSION_TESTED: i32 = 15;
-/// A clock may differ by so much, beyond what the way to it may hide.
+/// How much a clock may differ, beyond the error of the round trip.
 const CLOCK_MAX: Duration = Duration::from_secs(2);
 /// Fewer connections left than this are few: a process takes up to eight for locks, and up to 25 for advisory locks.
 const CONNECTIONS_FEW: i64 = 10;
 /// How long the proof of sessions may take.
 const PROOF: Duration = Duration::from_secs(5);
-/// So many of what is wrong are named.
+/// How many faulty resources are named.
 const NAMED_MAX: usize = 3;
 
-/// Which server it is, for people and as a number.
+/// The version of the server, for people and as a number.
 const VERSION: &str = "SELECT pg_catalog.current_setting('server_version'), \
     pg_catalog.current_setting('server_version_num')::int / 10000";
 
@@ -52,8 +52,8 @@ fn new_enough(address: &Address, version: &str, major: i32) -> Result<()> {
 }
 
 impl Inner {
-    /// All that can be told.
-    pub(super) async fn look_over(&self) -> Vec<Examined> {
+    /// Makes every check. A check that fails with an error is reported like the others.
+    pub(super) async fn examine(&self) -> Vec<Examined> {
         let found = [
             ("server", self.version().await),
             ("clock", self.clock().await),
@@ -73,11 +73,15 @@ impl Inner {
     }
 
     async fn one(&self, text: &'static str) -> Result<Row> {
-        let row = self.lend().await?.row(&Asked::new(text, values![])).await?;
+        let row = self
+            .lend()
+            .await?
+            .row(&Statement::new(text, values![]))
+            .await?;
         row.ok_or_else(|| Error::Internal("a statement found nothing".into()))
     }
 
-    /// Which server it is. A server that is too old is refused when the store is opened.
+    /// Reports the version of the server. A server that is too old is refused when the store is opened.
     async fn version(&self) -> Result<Found> {
         let row = self.one(VERSION).await?;
         let (version, major): (String, i32) = (text(&row, 0)?, column(&row, 1)?);
@@ -89,14 +93,14 @@ impl Inner {
         }))
     }
 
-    /// Its clock against ours. Only the database's decides; ours is what people compare it with.
+    /// Compares the database's clock with ours. Only the database's decides; people compare it with ours.
     async fn clock(&self) -> Result<Found> {
         const SELECT: &str = "SELECT pg_catalog.clock_timestamp()";
         // So that opening a connection is not measured.
         let sql = self.lend().await?;
-        sql.rows(&Asked::new(SELECT, values![])).await?;
+        sql.rows(&Statement::new(SELECT, values![])).await?;
         let (before, asked) = (SystemTime::now(), Instant::now());
-        let row = sql.row(&Asked::new(SELECT, values![])).await?;
+        let row = sql.row(&Statement::new(SELECT, values![])).await?;
         let round_trip = asked.elapsed();
         let theirs: Option<SystemTime> = row.map(|row| column(&row, 0)).transpose()?;
         let theirs = theirs.ok_or_else(|| Error::Internal("the clock says nothing".into()))?;
@@ -120,13 +124,14 @@ impl Inner {
         Ok(Found::good(told))
     }
 
-    /// Proved anew: a pooler can be set up otherwise while we run.
+    /// Proves again that no pooler shares sessions: its settings can change while we run.
     async fn sessions_are_kept_apart(&self) -> Result<Found> {
-        prove::sessions(self.address(), Instant::now() + PROOF).await?;
+        let proved = prove::sessions(self.address(), Instant::now() + PROOF).await;
+        proved.map_err(Refusal::into_error)?;
         Ok(Found::good("none that shares sessions between clients"))
     }
 
-    /// Which tables there are, and what the store is named.
+    /// Reports the tables, and the name of the store.
     async fn tables(&self) -> Result<Found> {
         const SELECT: &str = "SELECT (SELECT max(version) FROM tenure.migrations), s.id, s.made_at \
             FROM tenure.store AS s";
@@ -150,7 +155,7 @@ impl Inner {
         })
     }
 
-    /// What the role may not do and would have to.
+    /// Reports rights that the role needs and does not have.
     async fn permissions(&self) -> Result<Found> {
         const SELECT: &str = "SELECT current_user::text, \
             pg_catalog.has_schema_privilege('tenure', 'USAGE'), \
@@ -219,7 +224,7 @@ impl Inner {
             UNION ALL SELECT l.resource FROM tenure.dal_locks AS l WHERE NOT EXISTS \
             (SELECT 1 FROM tenure.resources AS r WHERE r.resource = l.resource) LIMIT 100";
         let sql = self.lend().await?;
-        let rows = sql.rows(&Asked::new(SELECT, values![])).await?;
+        let rows = sql.rows(&Statement::new(SELECT, values![])).await?;
         let wrong: Vec<String> = rows.iter().map(|row| text(row, 0)).collect::<Result<_>>()?;
         Ok(match wrong.is_empty() {
             true => Found::good("every resource is what its leases and waiters say"),
@@ -234,7 +239,7 @@ impl Inner {
         })
     }
 
-    /// What is in it.
+    /// Counts the leases.
     async fn count_leases(&self) -> Result<Found> {
         const SELECT: &str = "SELECT count(*), count(*) FILTER (WHERE state = 'offered'), \
             count(*) FILTER (WHERE state = 'revoking'), \

@@ -1,58 +1,57 @@
-//! The database in use: connections, the ear, and what all steps say of the store.
+//! The database in use: connections, the listener, and what all steps share.
 
 use std::future::Future;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use tenure_core::decide::Millis;
-use tenure_core::{Error, LeaseId, Mode, Place, Resource, Result, RetryPolicy, SessionId};
+use tenure_core::{Error, LeaseId, LockContext, Mode, Resource, Result, RetryPolicy, SessionId};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_postgres::Row;
 
-use super::ear::Ear;
+use super::cleanup::PendingCleanup;
 use super::examine;
-use super::owed::Debts;
-use super::patience::time_left;
-use super::pool::{Lent, Pool, Transaction};
-use super::sql::Asked;
-use super::stays::Stays;
-use crate::connect::{left, spread};
-use crate::fault::unreachable;
+use super::listener::Listener;
+use super::pool::{Pool, PooledConnection, Transaction};
+use super::presence::Presences;
+use super::retry::time_left;
+use super::sql::Statement;
+use crate::connect::{Refusal, jitter, open_with_retry};
 use crate::{Address, prove, schema};
 
 /// The time to live of a guard's lease, where the address does not say otherwise.
 const TTL: Duration = Duration::from_secs(30);
 
-/// How long a look waits for what this process itself has left behind.
-const SETTLE: Duration = Duration::from_secs(2);
+/// How long a listing or a request waits for the background work of this process.
+const BACKGROUND_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// What the store and its background work have in common.
+/// What the store and its background work share.
 pub(super) struct Inner {
-    /// Itself, for work that goes on after a drop.
+    /// A reference to itself, for work that runs on after a drop.
     pub(super) itself: Weak<Inner>,
     url: String,
     process: String,
     ttl: Duration,
     pool: Arc<Pool>,
-    pub(super) ear: Ear,
-    pub(super) stays: Stays,
-    pub(super) debts: Debts,
+    pub(super) listener: Listener,
+    pub(super) presences: Presences,
+    pub(super) pending_cleanup: PendingCleanup,
     runtime: Handle,
-    /// How much goes on that a drop left behind.
-    behind: watch::Sender<usize>,
+    /// How many pieces of background work are under way.
+    background_work: watch::Sender<usize>,
 }
 
 impl Inner {
-    /// Proves that sessions are sessions, and makes the tables that are missing.
-    pub(super) async fn open(address: Address, deadline: Instant) -> Result<Arc<Inner>> {
+    /// Proves that no pooler shares sessions, and creates the tables that are missing.
+    pub(super) async fn open(address: Address, wait: Duration) -> Result<Arc<Inner>> {
         let address = Arc::new(address);
-        let opened = timeout(left(deadline), Self::set_up(Arc::clone(&address), deadline)).await;
-        opened.map_err(|_| unreachable(&address, "no answer in time"))?
+        let set_up = |deadline| Self::set_up(Arc::clone(&address), deadline);
+        open_with_retry(&address, wait, set_up).await
     }
 
-    async fn set_up(address: Arc<Address>, deadline: Instant) -> Result<Arc<Inner>> {
+    async fn set_up(address: Arc<Address>, deadline: Instant) -> Result<Arc<Inner>, Refusal> {
         let connection = prove::sessions(&address, deadline).await?;
         examine::refuse_old(&connection, &address).await?;
         schema::migrate(&connection, &address, deadline).await?;
@@ -64,87 +63,96 @@ impl Inner {
             itself: Weak::clone(itself),
             url: address.to_string(),
             ttl,
-            ear: Ear::new(Arc::clone(&pool), process.clone()),
-            stays: Stays::default(),
-            debts: Debts::default(),
+            listener: Listener::new(Arc::clone(&pool), process.clone()),
+            presences: Presences::default(),
+            pending_cleanup: PendingCleanup::default(),
             runtime: Handle::current(),
-            behind: watch::Sender::new(0),
+            background_work: watch::Sender::new(0),
             process,
             pool,
         }))
     }
 
-    /// The address, without a password.
+    /// Returns the address, without a password.
     pub(super) fn url(&self) -> &str {
         &self.url
     }
 
-    /// The name of this process in the tables, and of the channel it is woken by.
+    /// Returns the name of this process in the tables and in its channel.
     pub(super) fn process(&self) -> &str {
         &self.process
     }
 
-    /// How long a lease lasts that nobody renews.
+    /// Returns how long a lease lasts that nobody renews.
     pub(super) fn ttl(&self) -> Duration {
         self.ttl
     }
 
-    /// Goes on with something that a drop leaves behind, in the runtime the store was opened in.
-    pub(super) fn leave_behind(&self, work: impl Future<Output = ()> + Send + 'static) {
+    /// Runs work that a drop leaves behind, in the runtime the store was opened in.
+    pub(super) fn run_in_background(&self, work: impl Future<Output = ()> + Send + 'static) {
         let Some(inner) = self.itself.upgrade() else {
             return;
         };
-        inner.behind.send_modify(|count| *count += 1);
-        let counted = Behind(inner);
+        inner.background_work.send_modify(|count| *count += 1);
+        let counted = BackgroundWork(inner);
         self.runtime.spawn(async move {
             work.await;
             drop(counted);
         });
     }
 
-    /// Waits until nothing of that goes on any more, for a moment at most: a process sees what
-    /// itself has ended.
-    pub(super) async fn settled(&self) {
-        let mut behind = self.behind.subscribe();
-        // Whatever is left after that is told by the leases themselves.
-        drop(timeout(SETTLE, behind.wait_for(|count| *count == 0)).await);
+    /// Waits until the background work is done, for [`BACKGROUND_WAIT_MAX`] at most: a process sees what
+    /// it has ended itself.
+    pub(super) async fn background_done(&self) {
+        let mut background_work = self.background_work.subscribe();
+        // Work that is left after that is still visible as leases.
+        drop(
+            timeout(
+                BACKGROUND_WAIT_MAX,
+                background_work.wait_for(|count| *count == 0),
+            )
+            .await,
+        );
     }
 
     pub(super) fn address(&self) -> &Arc<Address> {
         self.pool.address()
     }
 
-    /// A connection, for statements that are transactions of their own.
-    pub(super) async fn lend(&self) -> Result<Lent> {
+    /// Returns a connection, for statements that are transactions of their own.
+    pub(super) async fn lend(&self) -> Result<PooledConnection> {
         self.lend_until(Millis::MAX).await
     }
 
-    /// The same for a caller whose time ends then.
-    pub(super) async fn lend_until(&self, until: Millis) -> Result<Lent> {
+    /// The same for a caller whose time ends at `until`.
+    pub(super) async fn lend_until(&self, until: Millis) -> Result<PooledConnection> {
         self.pool
             .lend(Duration::from_millis(time_left(until)))
             .await
     }
 
-    /// The same for what cannot wait until others are done.
-    pub(super) async fn lend_urgently(&self) -> Result<Lent> {
+    /// The same for work that cannot wait until others are done.
+    pub(super) async fn lend_urgently(&self) -> Result<PooledConnection> {
         self.pool.lend_urgently().await
     }
 
-    /// A transaction, and these statements, in one round trip.
-    pub(super) async fn begin(&self, first: &[Asked<'_>]) -> Result<(Transaction, Vec<Vec<Row>>)> {
+    /// Begins a transaction with these statements, in one round trip.
+    pub(super) async fn begin(
+        &self,
+        first: &[Statement<'_>],
+    ) -> Result<(Transaction, Vec<Vec<Row>>)> {
         self.lend().await?.begin(first).await
     }
 
-    /// The same for what cannot wait until others are done.
+    /// The same for work that cannot wait until others are done.
     pub(super) async fn begin_urgently(
         &self,
-        first: &[Asked<'_>],
+        first: &[Statement<'_>],
     ) -> Result<(Transaction, Vec<Vec<Row>>)> {
         self.lend_urgently().await?.begin(first).await
     }
 
-    /// Asks again where a fault passes: a few times, with pauses.
+    /// Tries again after a passing error: a few times, with pauses.
     pub(super) async fn retrying<T, F>(&self, mut ask: impl FnMut() -> F) -> Result<T>
     where
         F: Future<Output = Result<T>>,
@@ -157,15 +165,15 @@ impl Inner {
                 Err(error) => error,
             };
             failed += 1;
-            match policy.pause(failed, spread()) {
+            match policy.pause(failed, jitter()) {
                 Some(pause) if error.is_passing() => sleep(pause).await,
                 _ => return Err(error),
             }
         }
     }
 
-    pub(super) fn place(&self, resource: &Resource, mode: Mode) -> Box<Place> {
-        Box::new(Place {
+    pub(super) fn context(&self, resource: &Resource, mode: Mode) -> Box<LockContext> {
+        Box::new(LockContext {
             resource: resource.clone(),
             mode,
             store: self.url.clone(),
@@ -173,15 +181,7 @@ impl Inner {
         })
     }
 
-    /// The error for a request whose time is over.
-    pub(super) fn late(&self, resource: &Resource, mode: Mode) -> Error {
-        Error::Busy {
-            place: self.place(resource, mode),
-            holders: Vec::new(),
-        }
-    }
-
-    /// The error for a lease that is not there.
+    /// Returns the error for a lease that is not there.
     pub(super) fn over(&self, lease: &LeaseId) -> Error {
         Error::LeaseOver {
             lease: lease.clone(),
@@ -189,9 +189,9 @@ impl Inner {
         }
     }
 
-    /// The same, with how it ended where that is known.
+    /// The same, with how the lease ended if that is known.
     pub(super) async fn gone(&self, lease: &LeaseId) -> Error {
-        match self.how_it_ended(lease).await {
+        match self.ended(lease).await {
             Ok(Some(reason)) => Error::LeaseOver {
                 lease: lease.clone(),
                 reason,
@@ -201,12 +201,12 @@ impl Inner {
     }
 }
 
-/// One thing that goes on; counted until it is done or dropped.
-struct Behind(Arc<Inner>);
+/// One piece of background work, counted until dropped.
+struct BackgroundWork(Arc<Inner>);
 
-impl Drop for Behind {
+impl Drop for BackgroundWork {
     fn drop(&mut self) {
-        self.0.behind.send_modify(|count| *count -= 1);
+        self.0.background_work.send_modify(|count| *count -= 1);
     }
 }
 

@@ -1,18 +1,18 @@
-//! Keys: asked again, the same request gets the same leases.
+//! Keys: a request that is repeated under its key gets the same leases.
 //!
-//! A key is taken before anything else and is the asker's until its leases are bound, in the
-//! same transaction as that. An asker that dies before leaves a key whose process is not seen
-//! any more (`ear`): the next takes it over.
+//! A key is taken before anything else and belongs to the asker until its leases are bound, in the
+//! same transaction as that. An asker that dies before leaves a key whose process is no longer seen
+//! (`listener`): the next asker takes it over.
 //!
 //! # The steps of taking one
 //!
-//! 1. The process is seen (`stays`). A crash here leaves nothing but that, for a few seconds.
+//! 1. The row of the process is fresh (`presence`). A crash here leaves only that row, for a few seconds.
 //! 2. One round trip, each statement with a snapshot of its own: the key is inserted if it is new; its row is locked,
-//!    so that nobody else takes, binds or drops it meanwhile; whether its asker is seen is read; so are
-//!    the leases it got. What was read before the lock could be old, and a living asker be taken for dead.
-//! 3. It is taken over, or left as it is, and committed. A crash before leaves it as it was.
+//!    so that nobody else takes, binds or drops it meanwhile; then the presence of its asker and the leases it got
+//!    are read. A read before the lock could be old, and a living asker be taken for dead.
+//! 3. The key is taken over, or left as it is, and committed. A crash before leaves it as it was.
 //!
-//! An answer to 3 that is lost is asked for again: a key that is the asker's own by then was taken by this very call.
+//! If the answer to 3 is lost the key is asked for again: a key that is the asker's own by then was taken by this very call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,35 +21,35 @@ use tenure_core::leases::{KeyState, Keyed};
 use tenure_core::{Error, LeaseId, Result, SessionId, Timestamp};
 use tokio_postgres::Row;
 
+use super::cleanup::run_to_end;
 use super::inner::Inner;
-use super::owed::carry;
 use super::row::{LeaseRow, column, leases, parsed, text, time};
-use super::sql::{Asked, Flush, values};
+use super::sql::{Flush, Statement, values};
 
-/// What is known under a key.
-struct Known {
+/// The row of a key.
+struct KeyRow {
     request: String,
     session: SessionId,
-    /// What was granted under it; None while it is being asked for.
+    /// The leases that were granted under it; `None` while they are being asked for.
     leases: Option<String>,
     made_at: Timestamp,
-    /// Its time is over.
+    /// True if its time is over.
     old: bool,
-    /// Its asker is there.
+    /// True if the process of its asker is seen.
     seen: bool,
 }
 
 /// Locks the row of a key, to complete it in the same transaction.
-pub(super) fn hold(keyed: &Keyed) -> Asked<'static> {
+pub(super) fn lock(keyed: &Keyed) -> Statement<'static> {
     const SELECT: &str = "SELECT session, leases FROM tenure.keys \
         WHERE owner = $1 AND key = $2 FOR UPDATE";
     let key = values![keyed.owner.to_string(), keyed.key.to_string()];
-    Asked::new(SELECT, key)
+    Statement::new(SELECT, key)
 }
 
-/// Makes sure that a key, as [`hold`] found it, is still the asker's. If its process was not seen for too long,
-/// another may have it. One that names these very leases was completed before, and the answer was lost.
-pub(super) fn is_askers(found: &[Row], keyed: &Keyed, leases: &[LeaseId]) -> Result<()> {
+/// Fails if a key, as [`lock`] found it, is no longer the asker's. If its process was not seen for too long,
+/// another may have it. A key that names these very leases was completed before, and the answer was lost.
+pub(super) fn check_askers(found: &[Row], keyed: &Keyed, leases: &[LeaseId]) -> Result<()> {
     let lost = |by: &str| Error::Contradiction {
         problem: format!(
             "key {}: its asker was not seen for 15s, and {by}",
@@ -69,14 +69,14 @@ pub(super) fn is_askers(found: &[Row], keyed: &Keyed, leases: &[LeaseId]) -> Res
 }
 
 /// Writes what was granted under a key.
-pub(super) fn complete(keyed: &Keyed, leases: &[LeaseId]) -> Result<Asked<'static>> {
+pub(super) fn complete(keyed: &Keyed, leases: &[LeaseId]) -> Result<Statement<'static>> {
     const UPDATE: &str = "UPDATE tenure.keys SET leases = $3 WHERE owner = $1 AND key = $2";
     let row = values![
         keyed.owner.to_string(),
         keyed.key.to_string(),
         spelled(leases)?,
     ];
-    Ok(Asked::new(UPDATE, row))
+    Ok(Statement::new(UPDATE, row))
 }
 
 fn spelled(leases: &[LeaseId]) -> Result<String> {
@@ -85,35 +85,42 @@ fn spelled(leases: &[LeaseId]) -> Result<String> {
 }
 
 impl Inner {
-    /// Takes a key. Dropped half-way it comes to its end, and the key is given up: a delete that came before the commit
+    /// Takes a key. If this is dropped half-way it runs to its end, and then gives the key up: a delete before the commit
     /// would not see it.
-    pub(super) async fn ask_under_key(&self, keyed: &Keyed) -> Result<KeyState> {
+    pub(super) async fn begin_key(&self, keyed: &Keyed) -> Result<KeyState> {
         let (store, keyed) = (self.arc()?, keyed.clone());
         let undo = {
             let (store, keyed) = (Arc::clone(&store), keyed.clone());
             move |taken| async move {
                 if matches!(taken, Ok(KeyState::Yours) | Err(_)) {
-                    // One that cannot be given up now ends with its session.
-                    drop(store.drop_key(&keyed, None).await);
+                    // A key that cannot be given up now ends with its session.
+                    drop(store.forget_key(&keyed, None).await);
                 }
             }
         };
-        carry(self, async move { store.take_key(&keyed).await }, undo).await
+        run_to_end(
+            self,
+            async move { store.begin_key_until_answered(&keyed).await },
+            undo,
+        )
+        .await
     }
 
-    async fn take_key(&self, keyed: &Keyed) -> Result<KeyState> {
-        self.stays.keep(&self.ear, &keyed.asker.session).await?;
+    async fn begin_key_until_answered(&self, keyed: &Keyed) -> Result<KeyState> {
+        self.presences
+            .keep(&self.listener, &keyed.asker.session)
+            .await?;
         let asked = AtomicBool::new(false);
-        let take = || self.take_key_once(keyed, asked.swap(true, Ordering::Relaxed));
+        let take = || self.begin_key_once(keyed, asked.swap(true, Ordering::Relaxed));
         loop {
-            // None: it was dropped between two statements.
+            // None: the key was dropped between two statements.
             if let Some(state) = self.retrying(take).await? {
                 return Ok(state);
             }
         }
     }
 
-    async fn take_key_once(&self, keyed: &Keyed, asked_before: bool) -> Result<Option<KeyState>> {
+    async fn begin_key_once(&self, keyed: &Keyed, asked_before: bool) -> Result<Option<KeyState>> {
         const INSERT: &str = "INSERT INTO tenure.keys (owner, key, request, session, process, made_at) \
             VALUES ($1, $2, $3, $4, $5, pg_catalog.clock_timestamp()) \
             ON CONFLICT (owner, key) DO NOTHING RETURNING 1";
@@ -129,7 +136,7 @@ impl Inner {
             "l.lock_id IN (SELECT pg_catalog.jsonb_array_elements_text(k.leases::jsonb) \
              FROM tenure.keys AS k WHERE k.owner = $1 AND k.key = $2)"
         );
-        // Few at a time, and none that somebody else has in hand.
+        // A few at a time, and none that another transaction has locked.
         const FORGET_OLD: &str = "DELETE FROM tenure.keys WHERE (owner, key) IN \
             (SELECT owner, key FROM tenure.keys \
             WHERE made_at <= pg_catalog.clock_timestamp() - interval '24 hours' \
@@ -138,29 +145,29 @@ impl Inner {
         let session = keyed.asker.session.as_str();
         let row = || values![owner, key, keyed.request.as_str(), session, self.process()];
         let first = [
-            Asked::new(INSERT, row()),
-            Asked::new(LOCK, values![owner, key]),
-            Asked::new(FIND, values![owner, key]),
-            Asked::new(LEASES, values![owner, key]),
+            Statement::new(INSERT, row()),
+            Statement::new(LOCK, values![owner, key]),
+            Statement::new(FIND, values![owner, key]),
+            Statement::new(LEASES, values![owner, key]),
         ];
         let (transaction, answers) = self.begin(&first).await?;
         let [inserted, _, found, leases] = &answers[..] else {
             return Err(Error::Internal("an answer is missing".into()));
         };
-        let forget_old = || Asked::new(FORGET_OLD, values![]);
+        let forget_old = || Statement::new(FORGET_OLD, values![]);
         if !inserted.is_empty() {
             transaction.commit(&[forget_old()], Flush::Now).await?;
             return Ok(Some(KeyState::Yours));
         }
-        let Some(known) = found.first().map(Known::read).transpose()? else {
+        let Some(key_row) = found.first().map(KeyRow::read).transpose()? else {
             transaction.roll_back().await?;
             return Ok(None);
         };
         let its_own =
-            asked_before && known.leases.is_none() && known.session == keyed.asker.session;
+            asked_before && key_row.leases.is_none() && key_row.session == keyed.asker.session;
         let state = match its_own {
             true => None,
-            false => known.state(keyed, leases)?,
+            false => key_row.state(keyed, leases)?,
         };
         match state {
             Some(state) => {
@@ -168,15 +175,15 @@ impl Inner {
                 Ok(Some(state))
             }
             None => {
-                let take = [Asked::new(UPDATE, row()), forget_old()];
+                let take = [Statement::new(UPDATE, row()), forget_old()];
                 transaction.commit(&take, Flush::Now).await?;
                 Ok(Some(KeyState::Yours))
             }
         }
     }
 
-    /// Gives up a key: one that is still asked for, or one that stands for these leases.
-    pub(super) async fn drop_key(&self, keyed: &Keyed, leases: Option<&[LeaseId]>) -> Result<()> {
+    /// Gives up a key that is still asked for, or that names these leases.
+    pub(super) async fn forget_key(&self, keyed: &Keyed, leases: Option<&[LeaseId]>) -> Result<()> {
         const DELETE: &str = "DELETE FROM tenure.keys \
             WHERE owner = $1 AND key = $2 AND session = $3 AND leases IS NOT DISTINCT FROM $4";
         let named = leases.map(spelled).transpose()?;
@@ -189,7 +196,7 @@ impl Inner {
             ];
             self.lend()
                 .await?
-                .rows(&Asked::new(DELETE, row))
+                .rows(&Statement::new(DELETE, row))
                 .await
                 .map(drop)
         };
@@ -197,7 +204,7 @@ impl Inner {
     }
 }
 
-impl Known {
+impl KeyRow {
     fn read(row: &Row) -> Result<Self> {
         Ok(Self {
             request: text(row, 0)?,
@@ -209,7 +216,7 @@ impl Known {
         })
     }
 
-    /// What it stands for; None if it may be taken over.
+    /// Returns the state of the key, or `None` if it may be taken over.
     fn state(&self, keyed: &Keyed, found: &[Row]) -> Result<Option<KeyState>> {
         if self.old {
             return Ok(None);

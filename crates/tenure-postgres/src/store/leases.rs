@@ -1,4 +1,4 @@
-//! The store as one whose leases can outlive who took them.
+//! The store as a [`LeaseStore`]: its leases can outlive the process that took them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,26 +9,29 @@ use tenure_core::{Asker, Lease, LeaseId, LeaseStore, Owner, Reply, Result, Sessi
 
 use super::PostgresStore;
 use super::inner::Inner;
-use super::load::{Line, load_lease};
+use super::load::{LineExtent, load_lease};
 use super::row::{LeaseRow, leases};
-use super::sql::{Asked, values};
+use super::sql::{Statement, values};
 
 impl Inner {
-    async fn look_up(&self, lease: &LeaseId) -> Result<Option<Lease>> {
-        let found = self.retrying(|| self.look_up_once(lease)).await?;
+    async fn find(&self, lease: &LeaseId) -> Result<Option<Lease>> {
+        let found = self.retrying(|| self.find_once(lease)).await?;
         let Some((row, over)) = found else {
             return Ok(None);
         };
         if over {
-            // Whoever comes next ends it if that cannot be done now.
-            drop(self.move_on(&row.lease.resource, Line::Front, None).await);
+            // If this fails the next step on the resource ends the lease.
+            drop(
+                self.move_on(&row.lease.resource, LineExtent::Front, None)
+                    .await,
+            );
             return Ok(None);
         }
         Ok(Some(row.lease))
     }
 
-    /// A lease, and whether it is over and only waits for somebody to take it away.
-    async fn look_up_once(&self, lease: &LeaseId) -> Result<Option<(LeaseRow, bool)>> {
+    /// Reads a lease. Also returns true if it is over and only waits to be removed.
+    async fn find_once(&self, lease: &LeaseId) -> Result<Option<(LeaseRow, bool)>> {
         let sql = self.lend().await?;
         let found = load_lease(&sql, lease).await?;
         Ok(found.map(|(row, moment)| {
@@ -37,17 +40,17 @@ impl Inner {
         }))
     }
 
-    async fn is_in_hand(&self, lease: &LeaseId) -> Result<bool> {
-        let found = self.retrying(|| self.look_up_once(lease)).await?;
+    async fn has_guard(&self, lease: &LeaseId) -> Result<bool> {
+        let found = self.retrying(|| self.find_once(lease)).await?;
         Ok(found.is_some_and(|(row, _)| row.has_guard()))
     }
 
-    async fn of_one_session(&self, session: &SessionId) -> Result<Vec<Lease>> {
+    async fn of_session(&self, session: &SessionId) -> Result<Vec<Lease>> {
         const SELECT: &str =
             leases!("l.session = $1 AND l.lease_expires IS NOT NULL ORDER BY l.resource");
         let look = || async {
-            let asked = Asked::new(SELECT, values![session.as_str()]);
-            LeaseRow::read_all(&self.lend().await?.rows(&asked).await?)
+            let statement = Statement::new(SELECT, values![session.as_str()]);
+            LeaseRow::read_all(&self.lend().await?.rows(&statement).await?)
         };
         let rows = self.retrying(look).await?;
         Ok(rows.into_iter().map(|row| row.lease).collect())
@@ -56,19 +59,19 @@ impl Inner {
 
 impl LeaseStore for PostgresStore {
     fn find<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Option<Lease>> {
-        Box::pin(self.inner.look_up(lease))
+        Box::pin(self.inner.find(lease))
     }
 
     fn has_guard<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, bool> {
-        Box::pin(self.inner.is_in_hand(lease))
+        Box::pin(self.inner.has_guard(lease))
     }
 
     fn ended<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Option<String>> {
-        Box::pin(self.inner.how_it_ended(lease))
+        Box::pin(self.inner.ended(lease))
     }
 
     fn of_session<'a>(&'a self, session: &'a SessionId) -> Reply<'a, Vec<Lease>> {
-        Box::pin(self.inner.of_one_session(session))
+        Box::pin(self.inner.of_session(session))
     }
 
     fn bind<'a>(
@@ -77,19 +80,19 @@ impl LeaseStore for PostgresStore {
         ttl: Duration,
         keyed: Option<&'a Keyed>,
     ) -> Reply<'a, Vec<Lease>> {
-        Box::pin(self.inner.bind_all(leases, ttl, keyed))
+        Box::pin(self.inner.bind(leases, ttl, keyed))
     }
 
     fn begin_key<'a>(&'a self, keyed: &'a Keyed) -> Reply<'a, KeyState> {
-        Box::pin(self.inner.ask_under_key(keyed))
+        Box::pin(self.inner.begin_key(keyed))
     }
 
     fn forget_key<'a>(&'a self, keyed: &'a Keyed) -> Reply<'a, ()> {
-        Box::pin(self.inner.drop_key(keyed, None))
+        Box::pin(self.inner.forget_key(keyed, None))
     }
 
     fn extend<'a>(&'a self, lease: &'a LeaseId, ttl: Option<Duration>) -> Reply<'a, Lease> {
-        Box::pin(self.inner.give_time(lease, ttl))
+        Box::pin(self.inner.extend(lease, ttl))
     }
 
     fn recover<'a>(
@@ -98,7 +101,7 @@ impl LeaseStore for PostgresStore {
         recovery: Recovery,
         after: Option<&'a str>,
     ) -> Reply<'a, Findings> {
-        Box::pin(self.inner.recover_page(actor, recovery, after))
+        Box::pin(self.inner.recover(actor, recovery, after))
     }
 
     fn break_lease<'a>(
@@ -107,11 +110,11 @@ impl LeaseStore for PostgresStore {
         actor: &'a Owner,
         reason: &'a str,
     ) -> Reply<'a, Lease> {
-        Box::pin(self.inner.revoke(lease, actor, reason))
+        Box::pin(self.inner.break_lease(lease, actor, reason))
     }
 
     fn audit<'a>(&'a self, query: &'a AuditQuery) -> Reply<'a, AuditPage> {
-        Box::pin(self.inner.read_audit(query))
+        Box::pin(self.inner.audit(query))
     }
 
     fn claim<'a>(
@@ -120,10 +123,10 @@ impl LeaseStore for PostgresStore {
         claimant: &'a str,
         asker: &'a Arc<Asker>,
     ) -> Reply<'a, ()> {
-        Box::pin(self.inner.add_claim(lease, claimant, asker))
+        Box::pin(self.inner.claim(lease, claimant, asker))
     }
 
     fn unclaim<'a>(&'a self, lease: &'a LeaseId, claimant: &'a str) -> Reply<'a, ()> {
-        Box::pin(self.inner.drop_claim(lease, claimant))
+        Box::pin(self.inner.unclaim(lease, claimant))
     }
 }

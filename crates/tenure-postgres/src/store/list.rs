@@ -11,41 +11,48 @@ use tenure_core::store::Waiting;
 use tenure_core::{Cursor, Error, Lease, LeaseId, Listing, Query, Resource, Result};
 
 use super::inner::Inner;
-use super::load::{Line, Loaded, read_line};
+use super::load::{LineExtent, Loaded, read_line};
 use super::moment::Moment;
-use super::row::{LeaseRow, WaiterRow, leases, waiter_columns};
-use super::sql::{Asked, Sql, values};
+use super::row::{LeaseRow, WaiterRow, column, leases, waiter_columns};
+use super::sql::{Sql, Statement, values};
 
-/// So many rows are read by one statement.
+/// How many rows one statement reads.
 const CHUNK: usize = 1000;
-/// So many rows are stepped over by one call.
+/// How many rows one call steps over.
 const ROWS_MAX: usize = 50_000;
-/// So many lines are read by one round trip.
+/// How many lines one round trip reads.
 const LINES: i64 = 50;
-/// On so many resources that are met by chance what is over is taken away, by one call.
+/// On how many resources one call removes what is over.
 const MOVED_MAX: usize = 100;
 
-/// What is held, and where the next page of it begins.
+/// A page of leases, and where the next page begins.
 #[derive(Default)]
-struct Held {
+struct HeldPage {
     leases: Vec<Lease>,
     next: Option<String>,
-    /// Where a page would show something although it is over.
+    /// The resources with a lease on this page that is over.
     over: BTreeSet<Resource>,
 }
 
 impl Inner {
-    pub(super) async fn list_page(&self, query: &Query) -> Result<Listing> {
-        self.settled().await;
+    pub(super) async fn list(&self, query: &Query) -> Result<Listing> {
+        self.background_done().await;
         let held = self.retrying(|| self.held(query)).await?;
-        // What has run out is over, and on record as soon as anyone looks. A store that cannot be written, or is
-        // busy now, is shown as it would be.
+        // A lease that has run out is over, and on record as soon as anyone looks. If the store cannot be written, or is
+        // busy now, the listing shows it as it would be.
         for resource in held.over.iter().take(MOVED_MAX) {
-            if self.move_on(resource, Line::Front, None).await.is_err() {
+            if self
+                .move_on(resource, LineExtent::Front, None)
+                .await
+                .is_err()
+            {
                 break;
             }
         }
-        let (waiting, waiting_next) = self.retrying(|| self.waiting(query)).await?;
+        let (waiting, waiting_next) = match query.held_only {
+            true => Default::default(),
+            false => self.retrying(|| self.waiting(query)).await?,
+        };
         Ok(Listing {
             held: held.leases,
             next: held.next,
@@ -54,9 +61,9 @@ impl Inner {
         })
     }
 
-    async fn held(&self, query: &Query) -> Result<Held> {
+    async fn held(&self, query: &Query) -> Result<HeldPage> {
         let limit = query.limit();
-        let mut held = Held::default();
+        let mut held = HeldPage::default();
         let mut cursor = Cursor::of(query.after.as_deref());
         let mut stepped_over = 0;
         let sql = self.lend().await?;
@@ -89,6 +96,25 @@ impl Inner {
         }
     }
 
+    /// Returns the place in line of the request for a lease, from 1. An upgrade goes before all others.
+    pub(super) async fn position(
+        &self,
+        resource: &Resource,
+        lease: &LeaseId,
+    ) -> Result<Option<usize>> {
+        const POSITION: &str = "SELECT CASE WHEN w.want = 'upgrade' THEN 1 ELSE \
+            (SELECT count(*) FROM tenure.waiters AS a WHERE a.resource = w.resource AND a.place <= w.place) \
+            END::bigint FROM tenure.waiters AS w WHERE w.lock_id = $1 AND w.resource = $2";
+        let values = values![lease.as_str(), resource.as_str()];
+        let row = self
+            .lend()
+            .await?
+            .row(&Statement::new(POSITION, values))
+            .await?;
+        let position: Option<i64> = row.map(|row| column(&row, 0)).transpose()?;
+        Ok(position.and_then(|position| usize::try_from(position).ok()))
+    }
+
     async fn waiting(&self, query: &Query) -> Result<(Vec<Waiting>, Option<String>)> {
         let mut page = WaitingPage::of(query);
         let (mut from, (_, to)) = (page.begins_at(), query.bounds());
@@ -107,7 +133,7 @@ impl Inner {
     }
 }
 
-/// One page of all leases, by key, and when it was read.
+/// Reads one page of all leases, by key, and the time of the read.
 pub(super) async fn page(
     sql: &Sql,
     after: Option<&str>,
@@ -120,7 +146,7 @@ pub(super) async fn page(
     Ok((rows, moment, next))
 }
 
-/// Rows after a cursor, within the names the query asks for.
+/// Reads rows after a cursor, within the names the query asks for.
 async fn chunk_of(
     sql: &Sql,
     query: &Query,
@@ -135,21 +161,21 @@ async fn chunk_of(
     );
     let (from, to) = query.bounds();
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let asked = values![
+    let values = values![
         cursor.resource.as_str(),
         cursor.lease.as_str(),
         from,
         to,
         limit
     ];
-    let rows = sql.rows(&Asked::new(SELECT, asked)).await?;
+    let rows = sql.rows(&Statement::new(SELECT, values)).await?;
     let first = rows.first();
     let first = first.ok_or_else(|| Error::Internal("the clock was not read".into()))?;
     Ok((LeaseRow::read_all(&rows)?, Moment::read(first, 0)?))
 }
 
-/// The next few lines from a name on, with who holds what they wait for, by name. Whoever waits and is dead is passed
-/// over; it is not shown either.
+/// Reads the next few lines from a name on, with the holders of their resources. Waiters that are dead are not
+/// shown, as they are passed over.
 async fn lines_from(sql: &Sql, from: &str, to: &str) -> Result<BTreeMap<Resource, Loaded>> {
     macro_rules! awaited {
         () => {
@@ -164,13 +190,13 @@ async fn lines_from(sql: &Sql, from: &str, to: &str) -> Result<BTreeMap<Resource
         awaited!()
     );
     const HOLDERS: &str = leases!("l.resource IN ", awaited!());
-    let asked = [WAITERS, HOLDERS].map(|text| Asked::new(text, values![from, to, LINES]));
-    let answers = sql.in_order(&asked).await?;
+    let statements = [WAITERS, HOLDERS].map(|text| Statement::new(text, values![from, to, LINES]));
+    let answers = sql.in_order(&statements).await?;
     let [waiters, holders] = &answers[..] else {
         return Err(Error::Internal("an answer is missing".into()));
     };
     let mut lines: BTreeMap<Resource, Loaded> = BTreeMap::new();
-    let (waiters, _) = read_line(waiters, Line::All)?;
+    let (waiters, _) = read_line(waiters, LineExtent::All)?;
     for row in waiters {
         let line = lines.entry(row.resource.clone()).or_default();
         line.waiters.push(row);

@@ -1,8 +1,8 @@
-//! Everything one decision needs: the row of the resource, locked, its holders, and of its line as much as can have a say.
+//! Everything one decision needs: the locked row of the resource, its holders, and the part of its line that matters.
 //!
 //! # The order of statements
 //!
-//! 1. The row of the resource is locked. Whoever changes anything about a resource has it, so from here on nothing changes.
+//! 1. The row of the resource is locked. Every transaction that changes anything about a resource locks it, so from here on nothing changes.
 //! 2. Only then are the clock, the holders and the line read, by statements of their own: under READ COMMITTED each
 //!    sees what was committed before it began. What the first statement itself saw may be older than its lock.
 //!
@@ -11,9 +11,9 @@
 //!
 //! # The line
 //!
-//! It is decided from its front, and the first that does not fit ends it. So a decision needs the front, and whoever
-//! it is about; only if it takes the whole of that away is the rest loaded, and decided upon again. With
-//! hundreds of waiters this is what keeps a hand-over short.
+//! Waiters are granted from the front, up to the first that does not fit. So a decision needs the front, and the waiter
+//! it is about; only if the decision removes all of these is the rest loaded, and decided upon again. This
+//! keeps a hand-over short with hundreds of waiters.
 
 use tenure_core::decide::{Change, Decision, State, Want};
 use tenure_core::{LeaseId, Resource, Result, Token};
@@ -22,9 +22,9 @@ use tokio_postgres::Row;
 use super::inner::Inner;
 use super::moment::Moment;
 use super::row::{LeaseRow, WaiterRow, column, leases, parsed, token, waiter_columns};
-use super::sql::{Asked, Sql, values};
+use super::sql::{Sql, Statement, values};
 
-/// So much of a line is loaded at first.
+/// How many waiters of a line are loaded at first.
 const FRONT: i64 = 16;
 
 /// The resource of a lease, in a statement that has the id of the lease as its first value.
@@ -45,7 +45,7 @@ macro_rules! lock {
     };
 }
 
-/// The front of a line, whoever is asked about, and every holder that waits to upgrade.
+/// The front of a line, the waiter that is asked about, and every holder that waits to upgrade.
 macro_rules! line {
     ($resource:expr) => {
         concat!(
@@ -58,9 +58,9 @@ macro_rules! line {
     };
 }
 
-/// How much of a line is wanted.
+/// How much of a line is loaded.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Line<'a> {
+pub(super) enum LineExtent<'a> {
     /// All of it.
     All,
     /// Its front.
@@ -82,24 +82,24 @@ pub(super) enum About<'a> {
 #[derive(Debug, Clone)]
 pub(super) struct ResourceRow {
     pub(super) resource: Resource,
-    /// Of the last exclusive grant.
+    /// The token of the last exclusive grant, zero if there was none.
     pub(super) token: Token,
     /// The shortcut for the empty cases; see [`alone`].
     pub(super) alone: Option<String>,
 }
 
-/// The holders and the line of a resource, as rows and as what is decided upon.
+/// The holders and the line of a resource.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Loaded {
     pub(super) leases: Vec<LeaseRow>,
     /// In the order they are served: an upgrade stands before all others.
     pub(super) waiters: Vec<WaiterRow>,
-    /// Behind this place there may be more waiters than these.
+    /// The last place of the loaded front, if there may be more waiters behind it.
     pub(super) front_ends: Option<i64>,
 }
 
 impl Loaded {
-    /// One lease alone: enough to decide what nobody else has a say in.
+    /// Holds one lease alone: enough to decide what concerns nobody else.
     pub(super) fn alone(row: &LeaseRow) -> Self {
         Self {
             leases: vec![row.clone()],
@@ -107,7 +107,7 @@ impl Loaded {
         }
     }
 
-    /// What is decided upon.
+    /// Returns the state that is decided upon.
     pub(super) fn state(&self) -> State {
         State {
             holders: self.leases.iter().map(|row| row.holder.clone()).collect(),
@@ -127,13 +127,13 @@ impl Loaded {
         self.waiters.iter().find(|row| row.waiter.lease == *id)
     }
 
-    /// All that are there: who holds, and who waits.
+    /// Returns the ids of all holders and waiters.
     pub(super) fn ids(&self) -> impl Iterator<Item = &LeaseId> {
         let held = self.leases.iter().map(|row| &row.lease.lease);
         held.chain(self.waiters.iter().map(|row| &row.waiter.lease))
     }
 
-    /// Whether a decision went through all that is loaded of the front of the line, and there may be more behind it.
+    /// Returns true if a decision removes the whole loaded front of the line, and there may be more waiters behind it.
     pub(super) fn is_exhausted_by(&self, decision: &Decision) -> bool {
         let leaves = |id: &LeaseId| {
             let is = |change: &Change| matches!(change, Change::Dequeue(lease) if lease == id);
@@ -146,8 +146,8 @@ impl Loaded {
     }
 }
 
-/// Locks the row of a resource, reads the clock, and loads holders and line: the first statements of a step.
-pub(super) fn load<'a>(about: About<'a>, line: Line<'a>) -> [Asked<'a>; 3] {
+/// Returns the first statements of a step: they lock the row of a resource, read the clock, and load holders and line.
+pub(super) fn load<'a>(about: About<'a>, extent: LineExtent<'a>) -> [Statement<'a>; 3] {
     const LOCK: &str = lock!("$1");
     const LOCK_OF_LEASE: &str = lock!(resource_of!());
     const LEASES: &str = leases!("l.resource = $1");
@@ -155,41 +155,41 @@ pub(super) fn load<'a>(about: About<'a>, line: Line<'a>) -> [Asked<'a>; 3] {
     const LINE_OF_LEASE: &str = line!(resource_of!());
     match about {
         About::Resource(resource) => [
-            Asked::new(LOCK, values![resource.as_str()]),
-            Asked::new(LEASES, values![resource.as_str()]),
-            load_line(resource, line),
+            Statement::new(LOCK, values![resource.as_str()]),
+            Statement::new(LEASES, values![resource.as_str()]),
+            load_line(resource, extent),
         ],
         About::Lease(lease) => {
-            let (limit, about) = extent(line);
+            let (limit, about) = limits(extent);
             [
-                Asked::new(LOCK_OF_LEASE, values![lease.as_str()]),
-                Asked::new(LEASES_OF_LEASE, values![lease.as_str()]),
-                Asked::new(LINE_OF_LEASE, values![lease.as_str(), limit, about]),
+                Statement::new(LOCK_OF_LEASE, values![lease.as_str()]),
+                Statement::new(LEASES_OF_LEASE, values![lease.as_str()]),
+                Statement::new(LINE_OF_LEASE, values![lease.as_str(), limit, about]),
             ]
         }
     }
 }
 
-/// Loads more of a line, within a step.
-pub(super) fn load_line<'a>(resource: &'a Resource, line: Line<'a>) -> Asked<'a> {
+/// Returns the statement that loads a line within a step.
+pub(super) fn load_line<'a>(resource: &'a Resource, extent: LineExtent<'a>) -> Statement<'a> {
     const LINE: &str = line!("$1");
-    let (limit, about) = extent(line);
-    Asked::new(LINE, values![resource.as_str(), limit, about])
+    let (limit, about) = limits(extent);
+    Statement::new(LINE, values![resource.as_str(), limit, about])
 }
 
-fn extent(line: Line<'_>) -> (Option<i64>, Option<&str>) {
-    match line {
-        Line::All => (None, None),
-        Line::Front => (Some(FRONT), None),
-        Line::FrontAnd(id) => (Some(FRONT), Some(id.as_str())),
+fn limits(extent: LineExtent<'_>) -> (Option<i64>, Option<&str>) {
+    match extent {
+        LineExtent::All => (None, None),
+        LineExtent::Front => (Some(FRONT), None),
+        LineExtent::FrontAnd(id) => (Some(FRONT), Some(id.as_str())),
     }
 }
 
-/// What the statements of [`load`] found: None where the resource, or the lease, is not there.
+/// Reads what the statements of [`load`] found. Returns `None` if the resource, or the lease, is not there.
 pub(super) fn read(
     about: About<'_>,
     answers: &[Vec<Row>],
-    line: Line<'_>,
+    extent: LineExtent<'_>,
 ) -> Result<Option<(ResourceRow, Moment, Loaded)>> {
     let [locked, leases, waiters] = answers else {
         return Ok(None);
@@ -204,7 +204,7 @@ pub(super) fn read(
     };
     let moment = Moment::read(first, 0)?;
     let leases = LeaseRow::read_all(leases)?;
-    let (waiters, front_ends) = read_line(waiters, line)?;
+    let (waiters, front_ends) = read_line(waiters, extent)?;
     let loaded = Loaded {
         leases,
         waiters,
@@ -216,39 +216,43 @@ pub(super) fn read(
     }
 }
 
-/// What [`load_line`] found, in the order it is served, and where its front ends if there may be more behind it.
-pub(super) fn read_line(rows: &[Row], line: Line<'_>) -> Result<(Vec<WaiterRow>, Option<i64>)> {
+/// Reads what [`load_line`] found: the waiters in the order they are served, and the last place of the front if there
+/// may be more behind it.
+pub(super) fn read_line(
+    rows: &[Row],
+    extent: LineExtent<'_>,
+) -> Result<(Vec<WaiterRow>, Option<i64>)> {
     let mut waiters: Vec<WaiterRow> = rows.iter().map(WaiterRow::read).collect::<Result<_>>()?;
-    // Whoever is found twice is in the front. Without its doubles that is at most as long as was asked for, and who is
-    // behind it was asked for by name.
+    // A waiter that is found twice is in the front. Without duplicates the front is at most as long as its limit, and a
+    // waiter behind it was asked for by name.
     waiters.sort_by_key(|row| row.place);
     waiters.dedup_by_key(|row| row.place);
     let last = waiters.get(FRONT as usize - 1).map(|row| row.place);
-    let front_ends = last.filter(|_| !matches!(line, Line::All));
+    let front_ends = last.filter(|_| !matches!(extent, LineExtent::All));
     waiters.sort_by_key(|row| row.waiter.want != Want::Upgrade);
     Ok((waiters, front_ends))
 }
 
-/// What the column `alone` says of a state: '' that nobody holds and nobody waits; the id of a lease, that it holds and
-/// nobody else does; with a plus behind it, that others wait besides, none of them to upgrade it. None where nothing
-/// of that is so. It is never false: whoever relies on it sees nothing else.
+/// Returns the column `alone` for a state: '' if nobody holds and nobody waits; the id of the only lease, if it is held and
+/// nobody waits; the id with a plus behind it, if others wait, none of them to upgrade it. `None` in every other case.
+/// It is never false: the statements that rely on it read nothing else.
 ///
-/// Of a line that is loaded in part it is known that it is not empty, and who waits to upgrade.
+/// A line that is loaded in part is not empty, and its waiter for an upgrade is among the loaded ones.
 pub(super) fn alone(state: &State, partial: bool) -> Option<String> {
-    use tenure_core::decide::Standing;
+    use tenure_core::decide::HolderState;
     let nobody_waits = state.waiters.is_empty();
     if partial && nobody_waits || state.waiting_upgrade().is_some() {
         return None;
     }
     match (state.holders.as_slice(), nobody_waits) {
         ([], true) => Some(String::new()),
-        ([one], true) if one.standing == Standing::Held => Some(one.lease.to_string()),
-        ([one], false) if one.standing == Standing::Held => Some(format!("{}+", one.lease)),
+        ([one], true) if one.state == HolderState::Held => Some(one.lease.to_string()),
+        ([one], false) if one.state == HolderState::Held => Some(format!("{}+", one.lease)),
         _ => None,
     }
 }
 
-/// One lease by its id, outside a step: it may have changed when this returns.
+/// Reads one lease by its id, outside a step: it may have changed when this returns.
 pub(super) async fn load_lease(sql: &Sql, lease: &LeaseId) -> Result<Option<(LeaseRow, Moment)>> {
     let row = sql.row(&lease_by_id(lease)).await?;
     let Some(row) = row else { return Ok(None) };
@@ -256,21 +260,21 @@ pub(super) async fn load_lease(sql: &Sql, lease: &LeaseId) -> Result<Option<(Lea
     Ok(LeaseRow::read(&row)?.map(|lease| (lease, moment)))
 }
 
-/// Reads one lease by its id.
-pub(super) fn lease_by_id(lease: &LeaseId) -> Asked<'_> {
+/// Returns the statement that reads one lease by its id.
+pub(super) fn lease_by_id(lease: &LeaseId) -> Statement<'_> {
     const ONE: &str = leases!("l.lock_id = $1");
-    Asked::new(ONE, values![lease.as_str()])
+    Statement::new(ONE, values![lease.as_str()])
 }
 
 impl Inner {
-    /// The last exclusive token of a resource.
-    pub(super) async fn current_token(&self, resource: &Resource) -> Result<Token> {
+    /// Returns the newest token of a resource, zero if it was only ever shared, or `None` if it was never granted.
+    pub(super) async fn token(&self, resource: &Resource) -> Result<Option<Token>> {
         const TOKEN: &str = "SELECT token FROM tenure.resources WHERE resource = $1";
         let read = || async {
-            let asked = Asked::new(TOKEN, values![resource.as_str()]);
-            self.lend().await?.row(&asked).await
+            let statement = Statement::new(TOKEN, values![resource.as_str()]);
+            self.lend().await?.row(&statement).await
         };
         let row = self.retrying(read).await?;
-        row.map_or(Ok(Token::NONE), |row| token(&row, 0))
+        row.map(|row| token(&row, 0)).transpose()
     }
 }

@@ -4,28 +4,28 @@
 //! |---|---|
 //! | `acquire`, `wait` | a new lease, and the line for it |
 //! | `upgrade`, `release` | upgradeable to write and back; the end of a lease or a wait |
-//! | `renew`, `bind`, `keys` | proof and new time; another time for a set; asked again |
+//! | `renew`, `bind`, `keys` | proof and new time; another time for a set; requests under a key |
 //! | `recover`, `claims`, `breaking` | stale leases, who needs them, and a person's last resort |
 //! | `list`, `audit`, `leases` | who holds and waits; who did what; one lease |
 //! | `examine` | whether the database is sound, for a person |
-//! | `inner` | the database in use, and what all steps say of it |
+//! | `inner` | the database in use, and what all steps share |
 //! | `step`, `change` | one transaction: the decision and who is woken; its changes as statements |
-//! | `load`, `row`, `moment` | rows as what is decided upon, at one moment |
-//! | `owed` | what a drop leaves behind |
-//! | `patience`, `rest` | how long a caller has; how long a waiter sleeps |
-//! | `ear`, `stays` | who waits is heard for, and the process is seen |
+//! | `load`, `row`, `moment` | rows as the state that is decided upon, at one moment |
+//! | `cleanup` | what a dropped future leaves behind |
+//! | `retry`, `look_timer` | pauses before another try; how long a waiter sleeps |
+//! | `listener`, `presence` | wake-ups for waiters; the sign that this process is alive |
 //! | `pool`, `sql` | connections, and several statements in one round trip |
 //!
 //! # Invariants
 //!
-//! - What a step decides is [`decide`](tenure_core::decide::decide)'s. The only shortcuts are the plain cases: an acquire
+//! - [`decide`](tenure_core::decide::decide) makes every decision of a step. The only shortcuts are the plain cases: an acquire
 //!   where nobody holds or waits, a release where nobody waits or only the first in line is granted anything, and
-//!   the offer taken up by who was told of it. The empty ones rely on the column `alone`, which is never false.
-//! - Whoever changes anything about a resource holds its row in `tenure.resources`, and reads only after it has it.
+//!   the offer taken up by the waiter that was told of it. The empty cases rely on the column `alone`, which is never false.
+//! - A transaction that changes anything about a resource holds its row in `tenure.resources`, and reads only after it has the row.
 //! - Every time that decides is the `clock_timestamp()` of the database. A deadline of a caller becomes one when it
-//!   is written: what is left of it is added.
-//! - Everything but an offer has a time of its own. An offer and a place in line end when their process is not seen for 15 s.
-//! - Nothing is told to a caller before its transaction has committed, and is on disk.
+//!   is written: the time that is left is added.
+//! - Everything but an offer has an expiry of its own. An offer and a place in line end when their process has not been seen for 15 s.
+//! - A caller is told nothing before its transaction has committed, and is on disk.
 
 mod acquire;
 mod audit;
@@ -33,33 +33,32 @@ mod bind;
 mod breaking;
 mod change;
 mod claims;
-mod ear;
+mod cleanup;
 mod examine;
 mod inner;
 mod keys;
 mod leases;
 mod list;
+mod listener;
 mod load;
+mod look_timer;
 mod moment;
-mod owed;
-mod patience;
 mod pool;
+mod presence;
 mod recover;
 mod release;
 mod renew;
-mod rest;
+mod retry;
 mod row;
 mod sql;
-mod stays;
 mod step;
 mod upgrade;
 mod wait;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tenure_core::duration::DURATION_MAX;
 use tenure_core::{
     Capabilities, Examined, Lease, LeaseId, LeaseStore, Listing, Mode, Query, Reply, Request,
     Resource, Result, SessionId, Store, Token, UpgradeRequest,
@@ -68,7 +67,7 @@ use tenure_core::{
 use crate::Address;
 use inner::Inner;
 
-/// How often a holder makes sure that it still holds, where its lease is not very short.
+/// How often a holder checks that it still holds, unless its lease is very short.
 const CHECK_EVERY: Duration = Duration::from_secs(2);
 /// Leases in a PostgreSQL database. See the [front page](crate) for what it promises.
 pub struct PostgresStore {
@@ -76,16 +75,16 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// Opens the database at an address, and makes the schema `tenure` in it if it is not there. What goes on in the
-    /// background runs in the runtime this is called in. A server that starts up, or has no room, is waited for.
+    /// Opens the database at an address, and creates the schema `tenure` in it if it is missing. Background work
+    /// runs in the runtime this is called in. A server that restarts, starts up, or has no room is tried again for as long as
+    /// `wait`; it is tried once if that is zero.
     ///
     /// # Errors
     ///
-    /// `Configuration` behind a pooler that shares sessions, where rights are missing, and for a database of a newer
-    /// Tenure; `Unreachable` where no server answers in time.
-    pub async fn open(address: Address, patience: Duration) -> Result<PostgresStore> {
-        let deadline = Instant::now() + patience.min(DURATION_MAX);
-        let inner = Inner::open(address, deadline).await?;
+    /// `Configuration` behind a pooler that shares sessions, where rights are missing, for a schema that others can change or
+    /// have changed, and for a database of a newer Tenure; `Unreachable` where no server answers in time.
+    pub async fn open(address: Address, wait: Duration) -> Result<PostgresStore> {
+        let inner = Inner::open(address, wait).await?;
         Ok(PostgresStore { inner })
     }
 }
@@ -95,7 +94,7 @@ impl Store for PostgresStore {
         self.inner.url()
     }
 
-    fn place_of(&self, _resource: &Resource) -> String {
+    fn location_of(&self, _resource: &Resource) -> String {
         "tenure.dal_locks".into()
     }
 
@@ -111,52 +110,52 @@ impl Store for PostgresStore {
         }
     }
 
-    fn try_acquire<'a>(&'a self, request: &'a Request) -> Reply<'a, Option<Lease>> {
-        Box::pin(self.inner.try_take(request))
+    fn acquire<'a>(&'a self, request: &'a Request) -> Reply<'a, Option<Lease>> {
+        Box::pin(self.inner.acquire(request))
     }
 
-    fn acquire<'a>(&'a self, request: &'a Request) -> Reply<'a, Lease> {
-        Box::pin(self.inner.take(request))
-    }
-
-    fn try_upgrade<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Option<Token>> {
-        Box::pin(self.inner.try_become_write(lease))
-    }
-
-    fn upgrade<'a>(&'a self, request: &'a UpgradeRequest) -> Reply<'a, Token> {
-        Box::pin(self.inner.become_write(request))
+    fn upgrade<'a>(&'a self, request: &'a UpgradeRequest) -> Reply<'a, Option<Token>> {
+        Box::pin(self.inner.upgrade(request))
     }
 
     fn downgrade<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Mode> {
-        Box::pin(self.inner.become_upgradeable(lease))
+        Box::pin(self.inner.downgrade(lease))
     }
 
     fn renew<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Option<Duration>> {
-        Box::pin(self.inner.show(lease))
+        Box::pin(self.inner.renew(lease))
     }
 
     fn release<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, ()> {
-        Box::pin(self.inner.end(lease))
+        Box::pin(self.inner.release(lease))
     }
 
     fn abandon(&self, lease: &LeaseId) {
-        self.inner.let_go(lease);
+        self.inner.abandon(lease);
     }
 
     fn list<'a>(&'a self, query: &'a Query) -> Reply<'a, Listing> {
-        Box::pin(self.inner.list_page(query))
+        Box::pin(self.inner.list(query))
     }
 
-    fn token<'a>(&'a self, resource: &'a Resource) -> Reply<'a, Token> {
-        Box::pin(self.inner.current_token(resource))
+    fn position<'a>(
+        &'a self,
+        resource: &'a Resource,
+        lease: &'a LeaseId,
+    ) -> Reply<'a, Option<usize>> {
+        Box::pin(self.inner.position(resource, lease))
+    }
+
+    fn token<'a>(&'a self, resource: &'a Resource) -> Reply<'a, Option<Token>> {
+        Box::pin(self.inner.token(resource))
     }
 
     fn examine(&self) -> Reply<'_, Vec<Examined>> {
-        Box::pin(async { Ok(self.inner.look_over().await) })
+        Box::pin(async { Ok(self.inner.examine().await) })
     }
 
     fn end_session(&self, session: &SessionId) {
-        self.inner.leave(session);
+        self.inner.end_session(session);
     }
 
     fn leases(&self) -> Option<&dyn LeaseStore> {

@@ -1,18 +1,18 @@
-//! The connections of a store: one as a rule, more while several ask at once.
+//! The connections of a store: one as a rule, more while several requests are made at once.
 //!
-//! A process that only waits has one connection: the one that hears (`ear`) is lent like any other, as a
-//! step is short and a notification waits for its end. More are opened when all are in use,
+//! A process that only waits has one connection: the one that listens (`listener`) is lent like any other, as a
+//! step is short and a notification can wait for its end. More are opened when all are in use,
 //! and closed when they were idle for a while.
 //!
 //! # Invariants
 //!
 //! - A connection here is clean: nothing is under way on it, and it is in no transaction.
 //! - Never more than [`CONNECTIONS_MAX`] are open: each counts until it is here, or ended at the server.
-//! - Some of them are for what cannot wait ([`Pool::lend_urgently`]): that a holder renews, and that the process is seen.
-//!   However many wait for the row of one resource, what is held of others stays held.
+//! - Some of them are reserved for urgent work ([`Pool::lend_urgently`]): renewals, and the row of the process.
+//!   However many requests wait for the row of one resource, the leases of others are renewed.
 //! - A transaction that its process abandons half-way, because it was stopped or is cut off, is ended by the
-//!   server after [`IDLE_IN_TRANSACTION`], and with it its locks on rows. Nobody waits for a row longer than that at a
-//!   time, so what such a process still has in line for a row is gone by then, too.
+//!   server after [`IDLE_IN_TRANSACTION`], and with it its locks on rows. No statement waits longer than that for a
+//!   row, so statements of such a process that wait for a row have ended by then, too.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,22 +23,22 @@ use tenure_core::{Error, Result};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
-use super::sql::{Asked, Flush, Frame, Sql};
+use super::sql::{Flush, Frame, Sql, Statement};
 use crate::Address;
 use crate::connect::{Connection, Pauses, left};
 use crate::fault::unreachable;
 
-/// So many connections has a process at most.
+/// How many connections a process has at most.
 pub(super) const CONNECTIONS_MAX: usize = 8;
-/// So many of them are kept for what cannot wait.
+/// How many of them are reserved for urgent work.
 const URGENT: usize = 2;
 /// How long a caller waits for a connection.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// The same for who has no time at all: it asks, and is to be answered.
-const PATIENCE_MIN: Duration = Duration::from_secs(1);
+const LEND_WAIT_MAX: Duration = Duration::from_secs(10);
+/// The same for a caller that has no time to wait.
+const LEND_WAIT_MIN: Duration = Duration::from_secs(1);
 /// How long a fresh connection has to answer.
 const SET_UP: Duration = Duration::from_secs(5);
-/// How long a connection is kept that nobody needs.
+/// How long an unused connection is kept.
 const IDLE: Duration = Duration::from_secs(5);
 /// How long the server lets a transaction idle, at most.
 const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(5);
@@ -50,10 +50,10 @@ pub(super) struct Pool {
     idle_in_transaction: Duration,
     idle: Mutex<Vec<Idle>>,
     permits: Arc<Semaphore>,
-    /// For what cannot wait.
+    /// For urgent work.
     urgent: Arc<Semaphore>,
-    /// Whether someone looks for connections that nobody needs.
-    tidied: AtomicBool,
+    /// True while a task closes idle connections.
+    closing_idle: AtomicBool,
 }
 
 struct Idle {
@@ -61,22 +61,22 @@ struct Idle {
     since: Instant,
 }
 
-/// A connection on loan, outside a transaction. Given back when dropped, if it is clean.
-pub(super) struct Lent {
-    /// None only while it is being given back.
+/// A connection in use, outside a transaction. A drop returns it to the pool if it is clean.
+pub(super) struct PooledConnection {
+    /// `None` only while it is being returned.
     sql: Option<Sql>,
     permit: Option<OwnedSemaphorePermit>,
     pool: Arc<Pool>,
 }
 
-/// A transaction. Dropped without an end, its connection is ended, and it with it.
+/// A transaction. A drop before its end ends its connection, and the transaction with it.
 pub(super) struct Transaction {
     /// None only when it has ended.
-    lent: Option<Lent>,
+    connection: Option<PooledConnection>,
 }
 
 impl Pool {
-    /// Leases last for `ttl`. Who is stopped in the middle of a step keeps the row of its resource, and so keeps
+    /// Leases last for `ttl`. A process that is stopped in the middle of a step keeps the row of its resource, and so keeps
     /// a holder from renewing: for a small part of that time at most.
     pub(super) fn new(address: Arc<Address>, ttl: Duration) -> Arc<Self> {
         Arc::new(Self {
@@ -85,7 +85,7 @@ impl Pool {
             idle: Mutex::default(),
             permits: Arc::new(Semaphore::new(CONNECTIONS_MAX - URGENT)),
             urgent: Arc::new(Semaphore::new(URGENT)),
-            tidied: AtomicBool::new(false),
+            closing_idle: AtomicBool::new(false),
         })
     }
 
@@ -93,17 +93,17 @@ impl Pool {
         &self.address
     }
 
-    /// A connection, as soon as there is one and before the caller's time is over. While the server is full it is
+    /// Returns a connection, within the caller's time. While the server is full it is
     /// asked again.
-    pub(super) async fn lend(self: &Arc<Self>, patience: Duration) -> Result<Lent> {
-        let deadline = Instant::now() + patience.clamp(PATIENCE_MIN, PATIENCE);
+    pub(super) async fn lend(self: &Arc<Self>, wait: Duration) -> Result<PooledConnection> {
+        let deadline = Instant::now() + wait.clamp(LEND_WAIT_MIN, LEND_WAIT_MAX);
         let permit = self.permit(&self.permits, deadline).await?;
         self.lend_with(permit, deadline).await
     }
 
-    /// The same for what cannot wait until others are done.
-    pub(super) async fn lend_urgently(self: &Arc<Self>) -> Result<Lent> {
-        let deadline = Instant::now() + PATIENCE;
+    /// The same for work that cannot wait until others are done.
+    pub(super) async fn lend_urgently(self: &Arc<Self>) -> Result<PooledConnection> {
+        let deadline = Instant::now() + LEND_WAIT_MAX;
         let permit = match Arc::clone(&self.permits).try_acquire_owned() {
             Ok(permit) => permit,
             Err(_) => self.permit(&self.urgent, deadline).await?,
@@ -130,26 +130,26 @@ impl Pool {
         self: &Arc<Self>,
         permit: OwnedSemaphorePermit,
         deadline: Instant,
-    ) -> Result<Lent> {
+    ) -> Result<PooledConnection> {
         let mut pauses = Pauses::default();
         loop {
             while let Some(sql) = self.pop() {
                 if sql.is_clean() {
-                    return Ok(self.lent(sql, permit));
+                    return Ok(self.pooled(sql, permit));
                 }
             }
             match Connection::try_open(&self.address, deadline).await {
                 Ok(connection) => {
                     self.set_up(&connection, deadline).await?;
                     let sql = Sql::new(connection, Arc::clone(&self.address));
-                    return Ok(self.lent(sql, permit));
+                    return Ok(self.pooled(sql, permit));
                 }
                 Err(refusal) => pauses.pause(refusal, deadline).await?,
             }
         }
     }
 
-    /// Takes in a connection that nobody else uses.
+    /// Adds a connection that nobody else uses.
     pub(super) async fn adopt(
         self: &Arc<Self>,
         connection: Connection,
@@ -160,8 +160,8 @@ impl Pool {
         Ok(())
     }
 
-    /// A commit is on disk before it is told, whatever the administrator thinks of other programs. Statements
-    /// are planned once, and by their indexes: one that is planned while a table is empty is used
+    /// Sets the session up so that a commit is on disk before the caller is told, whatever the administrator set. Statements
+    /// are planned once, and by their indexes: a plan made while a table is empty is used
     /// when it has a million rows.
     async fn set_up(&self, connection: &Connection, deadline: Instant) -> Result<()> {
         let idle = self.idle_in_transaction.as_millis();
@@ -177,20 +177,20 @@ impl Pool {
         set.map_err(|error| connection.explain(&error))
     }
 
-    fn lent(self: &Arc<Self>, sql: Sql, permit: OwnedSemaphorePermit) -> Lent {
-        Lent {
+    fn pooled(self: &Arc<Self>, sql: Sql, permit: OwnedSemaphorePermit) -> PooledConnection {
+        PooledConnection {
             sql: Some(sql),
             permit: Some(permit),
             pool: Arc::clone(self),
         }
     }
 
-    /// The one that hears before all others, so that those are idle and end; else the last that was used.
+    /// Takes the connection that listens before all others, so that those become idle and end; else the last that was used.
     fn pop(&self) -> Option<Sql> {
         let mut idle = self.idle();
         let last = idle.len().checked_sub(1)?;
-        let hears = idle.iter().position(|one| one.sql.listens());
-        Some(idle.remove(hears.unwrap_or(last)).sql)
+        let listening = idle.iter().position(|one| one.sql.listens());
+        Some(idle.remove(listening.unwrap_or(last)).sql)
     }
 
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Idle>> {
@@ -205,23 +205,23 @@ impl Pool {
         });
         let several = idle.len() > 1;
         drop(idle);
-        if several && !self.tidied.swap(true, Ordering::Relaxed) {
+        if several && !self.closing_idle.swap(true, Ordering::Relaxed) {
             match tokio::runtime::Handle::try_current() {
-                Ok(runtime) => drop(runtime.spawn(tidy(Arc::downgrade(self)))),
-                Err(_) => self.tidied.store(false, Ordering::Relaxed),
+                Ok(runtime) => drop(runtime.spawn(close_idle_regularly(Arc::downgrade(self)))),
+                Err(_) => self.closing_idle.store(false, Ordering::Relaxed),
             }
         }
     }
 
-    /// Ends what nobody needed for a while, except the one that hears, or else one.
-    /// Whether more is to be done later.
-    fn tidy(&self) -> bool {
+    /// Ends connections that were idle for a while, except the one that listens, or else one.
+    /// Returns true if some are left to close later.
+    fn close_idle(&self) -> bool {
         let mut idle = self.idle();
-        let hears = idle.iter().any(|idle| idle.sql.listens());
+        let listening = idle.iter().any(|idle| idle.sql.listens());
         let mut kept_one = false;
         let mut over = Vec::new();
         for one in std::mem::take(&mut *idle) {
-            let keep = match hears {
+            let keep = match listening {
                 true => one.sql.listens(),
                 false => !std::mem::replace(&mut kept_one, true),
             };
@@ -232,7 +232,7 @@ impl Pool {
         }
         let more = idle.len() > 1;
         if !more {
-            self.tidied.store(false, Ordering::Relaxed);
+            self.closing_idle.store(false, Ordering::Relaxed);
         }
         drop(idle);
         drop(over);
@@ -240,24 +240,26 @@ impl Pool {
     }
 }
 
-async fn tidy(pool: std::sync::Weak<Pool>) {
+async fn close_idle_regularly(pool: std::sync::Weak<Pool>) {
     loop {
         sleep(IDLE).await;
         match pool.upgrade() {
-            Some(pool) if pool.tidy() => {}
+            Some(pool) if pool.close_idle() => {}
             _ => return,
         }
     }
 }
 
-impl Lent {
+impl PooledConnection {
     /// Begins a transaction with these statements, in one round trip.
     pub(super) async fn begin(
         self,
-        first: &[Asked<'_>],
+        first: &[Statement<'_>],
     ) -> Result<(Transaction, Vec<Vec<tokio_postgres::Row>>)> {
-        // A transaction from the first moment on: whatever fails, it is not given back inside one.
-        let transaction = Transaction { lent: Some(self) };
+        // A transaction from the first moment on: after a failure the connection is not returned inside one.
+        let transaction = Transaction {
+            connection: Some(self),
+        };
         match transaction.framed(Frame::Begin, first).await {
             Ok(rows) => Ok((transaction, rows)),
             Err(error) => {
@@ -268,7 +270,7 @@ impl Lent {
     }
 }
 
-impl Deref for Lent {
+impl Deref for PooledConnection {
     type Target = Sql;
 
     fn deref(&self) -> &Sql {
@@ -276,13 +278,13 @@ impl Deref for Lent {
     }
 }
 
-impl DerefMut for Lent {
+impl DerefMut for PooledConnection {
     fn deref_mut(&mut self) -> &mut Sql {
         self.sql.as_mut().expect("taken only when dropped")
     }
 }
 
-impl Drop for Lent {
+impl Drop for PooledConnection {
     fn drop(&mut self) {
         let (Some(sql), Some(permit)) = (self.sql.take(), self.permit.take()) else {
             return;
@@ -295,12 +297,12 @@ impl Drop for Lent {
 }
 
 impl Transaction {
-    /// These statements and the end of the transaction, in one round trip. An error means that nothing was
-    /// done, or, where the connection was lost, that nobody knows.
-    pub(super) async fn commit(mut self, writes: &[Asked<'_>], flush: Flush) -> Result<()> {
+    /// Sends these statements and the end of the transaction in one round trip. An error means that nothing was
+    /// done, or, if the connection was lost, that the outcome is unknown.
+    pub(super) async fn commit(mut self, writes: &[Statement<'_>], flush: Flush) -> Result<()> {
         match self.framed(Frame::Commit(flush), writes).await {
             Ok(_) => {
-                self.lent = None;
+                self.connection = None;
                 Ok(())
             }
             Err(error) => {
@@ -314,23 +316,25 @@ impl Transaction {
         }
     }
 
-    /// Takes everything back.
+    /// Rolls the transaction back.
     pub(super) async fn roll_back(mut self) -> Result<()> {
         let taken = self.sql().roll_back().await;
         if taken.is_ok() {
-            self.lent = None;
+            self.connection = None;
         }
         taken
     }
 
     /// The same where the answer does not matter.
     pub(super) async fn give_up(self) {
-        // Where it fails the connection is ended, and the transaction with it.
+        // A failure ends the connection, and the transaction with it.
         drop(self.roll_back().await);
     }
 
     fn sql(&self) -> &Sql {
-        self.lent.as_ref().expect("taken only when it has ended")
+        self.connection
+            .as_ref()
+            .expect("taken only when it has ended")
     }
 }
 
@@ -344,8 +348,8 @@ impl Deref for Transaction {
 
 impl Drop for Transaction {
     fn drop(&mut self) {
-        if let Some(lent) = &self.lent {
-            lent.spoil();
+        if let Some(connection) = &self.connection {
+            connection.mark_dirty();
         }
     }
 }

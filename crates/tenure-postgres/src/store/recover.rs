@@ -15,23 +15,23 @@ use std::time::Duration;
 
 use tenure_core::decide::{Ask, Bound, Change, Life, Millis};
 use tenure_core::leases::{Finding, Findings, Recovery, Stale, grace};
-use tenure_core::request::Newcomer;
+use tenure_core::request::NewRequest;
 use tenure_core::{LeaseId, Owner, Resource, Result};
 
 use super::claims::claimants;
 use super::inner::Inner;
 use super::list;
-use super::load::Line;
+use super::load::LineExtent;
 use super::moment::Moment;
 use super::row::{LeaseRow, millis, parsed};
-use super::sql::{Asked, values};
+use super::sql::{Statement, values};
 use super::step::Step;
 
-/// So many leases are looked at by one call.
+/// How many leases one call looks at.
 const PAGE: usize = 1000;
 
 impl Inner {
-    pub(super) async fn recover_page(
+    pub(super) async fn recover(
         &self,
         actor: &Owner,
         recovery: Recovery,
@@ -52,7 +52,7 @@ impl Inner {
         })
     }
 
-    /// Everything on a page that looks stale.
+    /// Returns every lease on a page that looks stale.
     async fn find_stale(&self, after: Option<&str>) -> Result<(Vec<Finding>, Option<String>)> {
         let sql = self.lend().await?;
         let (rows, moment, next) = list::page(&sql, after, PAGE).await?;
@@ -76,37 +76,37 @@ impl Inner {
         Ok((findings.collect(), next))
     }
 
-    /// Ends a stale lease and lets the line move on. Whether it was there, and still stale.
+    /// Ends a stale lease and moves the line on. Returns true if it was there, and still stale.
     async fn take_away(&self, actor: &Owner, stale: &tenure_core::Lease) -> Result<bool> {
         let ended = |lease: &LeaseId, changes: &[Change]| {
             let is =
                 |change: &Change| matches!(change, Change::Remove { lease: id, .. } if id == lease);
             changes.iter().any(is)
         };
-        let moved = || self.move_on(&stale.resource, Line::Front, Some(actor));
+        let moved = || self.move_on(&stale.resource, LineExtent::Front, Some(actor));
         let changes = self.retrying(moved).await?;
         Ok(ended(&stale.lease, &changes))
     }
 
-    /// Takes away what is over on a resource, and grants to who comes next. What was changed.
+    /// Removes what is over on a resource, and grants to the next in line. Returns the changes.
     pub(super) async fn move_on(
         &self,
         resource: &Resource,
-        line: Line<'_>,
+        extent: LineExtent<'_>,
         actor: Option<&Owner>,
     ) -> Result<Vec<Change>> {
-        let Some(mut step) = Step::on(self, resource, line).await? else {
+        let Some(mut step) = Step::on(self, resource, extent).await? else {
             return Ok(Vec::new());
         };
         step.actor = actor.cloned();
         let decision = step.decide(&Ask::Look).await?;
-        step.write(&decision.changes, Newcomer::None)?;
+        step.write(&decision.changes, NewRequest::None)?;
         step.commit().await?;
         Ok(decision.changes)
     }
 
-    /// Takes out of the lines who died waiting or has no time left, and what was offered in vain. Whoever moves a line on
-    /// passes over them, but while what they wait for is held, nobody does.
+    /// Removes waiters that are dead or out of time, and offers that were not taken up. A step that moves a line on
+    /// does the same, but nobody makes one while the resource is held.
     async fn sweep_lines(&self) -> Result<()> {
         // Relies on no isolation: each line is looked at again under the lock of its resource.
         const SELECT: &str = "SELECT o.resource FROM (SELECT w.resource FROM tenure.waiters AS w \
@@ -119,8 +119,8 @@ impl Inner {
         let mut after = String::new();
         loop {
             let select = || async {
-                let asked = Asked::new(SELECT, values![after.as_str(), PAGE as i64]);
-                let rows = self.lend().await?.rows(&asked).await?;
+                let statement = Statement::new(SELECT, values![after.as_str(), PAGE as i64]);
+                let rows = self.lend().await?.rows(&statement).await?;
                 rows.iter()
                     .map(|row| parsed(row, 0))
                     .collect::<Result<Vec<Resource>>>()
@@ -130,7 +130,7 @@ impl Inner {
                 return Ok(());
             };
             for resource in &lines {
-                self.retrying(|| self.move_on(resource, Line::All, None))
+                self.retrying(|| self.move_on(resource, LineExtent::All, None))
                     .await?;
             }
             after = last.to_string();
@@ -138,7 +138,7 @@ impl Inner {
     }
 }
 
-/// Explains a lease that looks stale; None if it does not.
+/// Returns why a lease looks stale, or `None` if it does not.
 fn finding(row: &LeaseRow, claimed_by: Option<String>, moment: &Moment) -> Option<Finding> {
     match row.holder.binding {
         Bound::Lease { expires, stale, .. } if expires <= moment.now() => {

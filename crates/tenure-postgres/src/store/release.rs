@@ -2,66 +2,67 @@
 //!
 //! # The steps of a release
 //!
-//! 1. The plain cases, one statement and one round trip (`tenure.release` in the schema). Where the row of the resource
-//!    says that this lease holds it alone and nobody waits, it ends. Where nobody else holds it and the first in
-//!    line waits to write, it ends, and that one has it on offer.
-//! 2. Else a step: the next in line are granted what they wait for, and told, in the same transaction.
+//! 1. The plain cases, one statement and one round trip (`tenure.release` in the schema). If the row of the resource
+//!    says that this lease holds it alone and nobody waits, the lease ends. If nobody else holds it and the first in
+//!    line waits to write, the lease ends, and that waiter gets an offer.
+//! 2. Else a step: the next in line are granted what they wait for, and notified, in the same transaction.
 //!
-//! A connection that is lost meanwhile leaves the outcome unknown, so it is asked again; a lease that is then gone counts as
-//! released if the record says that it was, and as over if it ended otherwise. That holds also where it is the caller who asks
-//! again, after an error (`owed`). A future that is dropped goes on
-//! to the end (`owed`). A crash before the commit leaves the lease, which runs out.
+//! A connection that is lost meanwhile leaves the outcome unknown, so the release is made again. A lease that is gone by then
+//! counts as released if the record says so, and as over if it ended otherwise. The same holds if the caller asks
+//! again after an error (`cleanup`). A future that is dropped runs on to its end (`cleanup`). A crash before the commit
+//! leaves the lease, which expires.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use tenure_core::audit::Action;
-use tenure_core::decide::{Ask, OFFER_MS, Outcome};
-use tenure_core::request::Newcomer;
+use tenure_core::decide::{Ask, OFFER_MS, Outcome, Wait};
+use tenure_core::request::NewRequest;
 use tenure_core::{Error, LeaseId, Result, SessionId};
 
+use super::cleanup::{CleanupTicket, run_to_end};
 use super::inner::Inner;
-use super::load::Line;
-use super::owed::{Debt, carry};
-use super::patience::Patience;
+use super::load::LineExtent;
+use super::retry::Retry;
 use super::row::column;
-use super::sql::{Asked, values};
+use super::sql::{Statement, values};
 use super::step::Step;
-use super::wait::Place;
+use super::wait::Awaited;
 
 impl Inner {
-    pub(super) async fn end(&self, lease: &LeaseId) -> Result<()> {
-        let work = end_surely(self.arc()?, lease.clone(), Patience::briefly());
-        carry(self, work, |_| std::future::ready(())).await
+    pub(super) async fn release(&self, lease: &LeaseId) -> Result<()> {
+        let work = release_until_answered(self.arc()?, lease.clone(), Retry::of(Wait::No));
+        run_to_end(self, work, |_| std::future::ready(())).await
     }
 
-    /// Ends a lease from a drop: as soon as that is possible, and for as long as it may be there.
-    pub(super) fn let_go(&self, lease: &LeaseId) {
+    /// Releases a lease in the background. Tries for as long as the lease may be there.
+    pub(super) fn abandon(&self, lease: &LeaseId) {
         let (Ok(store), lease) = (self.arc(), lease.clone()) else {
             return;
         };
-        self.debts.let_go(&lease);
-        self.leave_behind(async move {
+        self.pending_cleanup.abandon(&lease);
+        self.run_in_background(async move {
             let ends = Instant::now() + store.ttl();
             let mut ended =
-                end_surely(Arc::clone(&store), lease.clone(), Patience::briefly()).await;
+                release_until_answered(Arc::clone(&store), lease.clone(), Retry::of(Wait::No))
+                    .await;
             while ended.is_err_and(|error| error.is_passing()) && Instant::now() < ends {
-                let patience = Patience::briefly();
-                ended = end_surely(Arc::clone(&store), lease.clone(), patience).await;
+                let retry = Retry::of(Wait::No);
+                ended = release_until_answered(Arc::clone(&store), lease.clone(), retry).await;
             }
-            store.debts.went(&lease);
+            store.pending_cleanup.forget_abandoned(&lease);
         });
     }
 
-    /// Itself, for work that may go on after a drop.
+    /// Returns a reference that work can keep after a drop.
     pub(super) fn arc(&self) -> Result<Arc<Inner>> {
         let itself = self.itself.upgrade();
         itself.ok_or_else(|| Error::Internal("the store is closed".into()))
     }
 
-    /// Ends a lease. Whether there was one.
-    async fn end_once(&self, lease: &LeaseId) -> Result<bool> {
-        if self.end_plainly(lease).await? {
+    /// Ends a lease. Returns true if there was one.
+    async fn release_once(&self, lease: &LeaseId) -> Result<bool> {
+        if self.release_uncontended(lease).await? {
             return Ok(true);
         }
         let Some(mut step) = Step::of_lease(self, lease).await? else {
@@ -71,7 +72,7 @@ impl Inner {
             lease: lease.clone(),
         };
         let decision = step.decide(&release).await?;
-        step.write(&decision.changes, Newcomer::None)?;
+        step.write(&decision.changes, NewRequest::None)?;
         if step.hands_over() {
             step.flush_later();
         }
@@ -79,34 +80,39 @@ impl Inner {
         Ok(decision.outcome == Outcome::Done)
     }
 
-    /// The plain cases: nobody waits, or the first in line is the only one to be granted anything. Whether it was one.
-    async fn end_plainly(&self, lease: &LeaseId) -> Result<bool> {
+    /// Releases a lease that nobody waits for, or whose first waiter is the only one to be granted anything. Returns
+    /// false if the case is another, and then changes nothing.
+    async fn release_uncontended(&self, lease: &LeaseId) -> Result<bool> {
         const RELEASE: &str = "SELECT tenure.release($1, $2) IS NOT NULL";
         let values = values![lease.as_str(), OFFER_MS.cast_signed()];
-        let row = self.lend().await?.row(&Asked::new(RELEASE, values)).await?;
+        let row = self
+            .lend()
+            .await?
+            .row(&Statement::new(RELEASE, values))
+            .await?;
         row.map_or(Ok(false), |row| column(&row, 0))
     }
 
-    /// Whether the record says that a lease ended by its release.
+    /// Returns true if the record says that a lease ended by its release.
     async fn was_released(&self, lease: &LeaseId) -> Result<bool> {
         const ENDED: &str =
             "SELECT 1 FROM tenure.audit WHERE lock_id = $1 AND ends AND action = $2";
-        let asked = Asked::new(ENDED, values![lease.as_str(), Action::Release.as_str()]);
-        Ok(self.lend().await?.row(&asked).await?.is_some())
+        let statement = Statement::new(ENDED, values![lease.as_str(), Action::Release.as_str()]);
+        Ok(self.lend().await?.row(&statement).await?.is_some())
     }
 }
 
-/// Ends a lease, asking again where the outcome is unknown.
-async fn end_surely(store: Arc<Inner>, lease: LeaseId, mut patience: Patience) -> Result<()> {
-    let mut asked_before = store.debts.is_unanswered(&lease);
+/// Ends a lease. Asks again if the outcome is unknown.
+async fn release_until_answered(store: Arc<Inner>, lease: LeaseId, mut retry: Retry) -> Result<()> {
+    let mut asked_before = store.pending_cleanup.is_unanswered(&lease);
     loop {
-        let ended = match store.end_once(&lease).await {
+        let ended = match store.release_once(&lease).await {
             Ok(false) if asked_before => store.was_released(&lease).await,
             ended => ended,
         };
         let error = match ended {
             Ok(ended) => {
-                store.debts.answered(&lease);
+                store.pending_cleanup.answered(&lease);
                 return match ended {
                     true => Ok(()),
                     false => Err(store.gone(&lease).await),
@@ -114,42 +120,47 @@ async fn end_surely(store: Arc<Inner>, lease: LeaseId, mut patience: Patience) -
             }
             Err(error) => error,
         };
-        store.debts.unanswered(&lease);
+        store.pending_cleanup.unanswered(&lease);
         asked_before = true;
-        patience.pause(error).await?;
+        retry.pause(error).await?;
     }
 }
 
-/// Takes back what a request got that nobody wants any more, if that is still owed.
+/// Takes back what an abandoned request got, if that clean-up is still pending.
 ///
-/// A step moves the line on before it decides: whoever is about to leave it may be granted in that very step, and
-/// is then no waiter any more. What it got is taken back by the next step.
-pub(super) async fn give_up(store: &Inner, place: &Place, debt: &Debt) -> Result<()> {
-    while !give_up_once(store, place, debt).await? {}
+/// A step moves the line on before it decides: a waiter that is about to leave may be granted in that very step, and
+/// is then no longer a waiter. The next step takes back what it got.
+pub(super) async fn clean_up_request(
+    store: &Inner,
+    awaited: &Awaited,
+    ticket: &CleanupTicket,
+) -> Result<()> {
+    while !clean_up_once(store, awaited, ticket).await? {}
     Ok(())
 }
 
-/// Whether there is nothing more to take back.
-async fn give_up_once(store: &Inner, place: &Place, debt: &Debt) -> Result<bool> {
-    let id = place.lease();
-    let Some(mut step) = Step::on(store, place.resource(), Line::FrontAnd(id)).await? else {
+/// Returns true if there is nothing more to take back.
+async fn clean_up_once(store: &Inner, awaited: &Awaited, ticket: &CleanupTicket) -> Result<bool> {
+    let id = awaited.lease();
+    let Some(mut step) = Step::on(store, awaited.resource(), LineExtent::FrontAnd(id)).await?
+    else {
         return Ok(true);
     };
-    let asked = match place {
-        Place::Lease(_) => lease_taken_back(&step, id),
-        Place::Upgrade(request, _) => upgrade_taken_back(&step, id, &request.asker.session),
+    let asked = match awaited {
+        Awaited::Lease(_) => lease_taken_back(&step, id),
+        Awaited::Upgrade(request, _) => upgrade_taken_back(&step, id, &request.asker.session),
     };
-    let Some(ask) = asked.filter(|_| store.debts.is_owed(debt)) else {
+    let Some(ask) = asked.filter(|_| store.pending_cleanup.is_pending(ticket)) else {
         step.roll_back().await?;
         return Ok(true);
     };
     let decision = step.decide(&ask).await?;
-    step.write(&decision.changes, Newcomer::None)?;
+    step.write(&decision.changes, NewRequest::None)?;
     step.commit().await?;
     Ok(decision.outcome == Outcome::Done)
 }
 
-/// Leaves the line, or ends what was granted instead.
+/// Returns the request that leaves the line, or ends what was granted.
 fn lease_taken_back(step: &Step<'_>, id: &LeaseId) -> Option<Ask> {
     let lease = id.clone();
     if step.loaded.waiter(id).is_some() {
@@ -159,8 +170,8 @@ fn lease_taken_back(step: &Step<'_>, id: &LeaseId) -> Option<Ask> {
     held.map(|_| Ask::Release { lease })
 }
 
-/// Leaves the line, or undoes an upgrade that was granted instead. What another session waits for or was granted is none
-/// of this one's: it may have asked after this waiter, stopped for too long, had lost its place.
+/// Returns the request that leaves the line, or undoes an upgrade that was granted. It leaves alone what another session
+/// waits for or was granted: that session may have asked after this waiter, stopped for too long, lost its place.
 fn upgrade_taken_back(step: &Step<'_>, id: &LeaseId, session: &SessionId) -> Option<Ask> {
     let lease = id.clone();
     if let Some(waiter) = step.loaded.waiter(id) {

@@ -1,20 +1,20 @@
 //! Proof that a lease is still held, and new time for it.
 //!
 //! A holder asks every two seconds. Mostly that is a read; when a third of the time to live has passed since the last
-//! heartbeat, it is a step that gives new time. It needs its own row only: nobody else has a say in it.
+//! heartbeat, it is a step that gives new time. The step needs only the row of the lease: a renewal concerns nobody else.
 //!
-//! The answer is how long the lease lasts from the moment it was asked. The clock of the database is read after that
-//! moment, and what was left then is the answer: the holder never trusts itself for longer than others have to.
-//! A renewal whose answer is lost has given time that the holder does not know of, and no harm is done.
+//! The answer is how long the lease lasts from the moment the holder asked. The clock of the database is read after that
+//! moment, so the holder never trusts its lease for longer than others have to.
+//! A renewal whose answer is lost has given time that the holder does not know of, which does no harm.
 //!
-//! A guard trusts what it was told. So whoever else renews its lease may give it more time, and never less; a lease of its
-//! own gets what is asked for.
+//! A guard trusts the time it was told. So a renewal by anybody else may give its lease more time, and never less; a lease
+//! without a guard gets the time that is asked for.
 
 use std::time::Duration;
 
-use tenure_core::decide::{Ask, Bound, Outcome, Refusal, Standing};
+use tenure_core::decide::{Ask, Bound, HolderState, Outcome, Refusal};
 use tenure_core::leases::grace;
-use tenure_core::request::Newcomer;
+use tenure_core::request::NewRequest;
 use tenure_core::{Error, Lease, LeaseId, Result};
 
 use super::inner::Inner;
@@ -24,12 +24,12 @@ use super::row::{LeaseRow, millis};
 use super::step::Step;
 
 impl Inner {
-    /// Makes sure that a lease is held, and for how long from now.
-    pub(super) async fn show(&self, lease: &LeaseId) -> Result<Option<Duration>> {
-        self.retrying(|| self.show_once(lease)).await.map(Some)
+    /// Proves that a lease is held. Returns how long it lasts from now.
+    pub(super) async fn renew(&self, lease: &LeaseId) -> Result<Option<Duration>> {
+        self.retrying(|| self.renew_if_due(lease)).await.map(Some)
     }
 
-    async fn show_once(&self, lease: &LeaseId) -> Result<Duration> {
+    async fn renew_if_due(&self, lease: &LeaseId) -> Result<Duration> {
         let found = {
             let sql = self.lend_urgently().await?;
             load_lease(&sql, lease).await?
@@ -37,11 +37,8 @@ impl Inner {
         let Some((row, moment)) = found else {
             return Err(self.gone(lease).await);
         };
-        if let Standing::Revoking { .. } = row.holder.standing {
-            return Err(Error::Lost {
-                place: self.place(&row.lease.resource, row.lease.mode),
-                reason: row.note.unwrap_or_else(|| "broken".into()),
-            });
+        if let HolderState::Revoking { .. } = row.holder.state {
+            return Err(self.broken(row));
         }
         if moment.wall().since(row.lease.heartbeat_at) < row.ttl / 3 {
             return Ok(left(&row, &moment));
@@ -50,8 +47,16 @@ impl Inner {
         Ok(left(&row, &moment))
     }
 
-    /// Gives a lease new time, its last time to live if None.
-    pub(super) async fn give_time(&self, lease: &LeaseId, ttl: Option<Duration>) -> Result<Lease> {
+    /// Returns the error for a lease that a person breaks: who, and why.
+    pub(super) fn broken(&self, row: LeaseRow) -> Error {
+        Error::Lost {
+            context: self.context(&row.lease.resource, row.lease.mode),
+            reason: row.note.unwrap_or_else(|| "broken".into()),
+        }
+    }
+
+    /// Gives a lease new time: `ttl`, or its last time to live if that is `None`.
+    pub(super) async fn extend(&self, lease: &LeaseId, ttl: Option<Duration>) -> Result<Lease> {
         let (row, _) = self.retrying(|| self.renew_once(lease, ttl)).await?;
         Ok(row.lease)
     }
@@ -80,7 +85,7 @@ impl Inner {
             step.roll_back().await?;
             return Err(refused(lease, &row, refusal));
         }
-        step.write(&decision.changes, Newcomer::None)?;
+        step.write(&decision.changes, NewRequest::None)?;
         let renewed = step.loaded.lease(lease).cloned().unwrap_or(row);
         let moment = step.moment;
         step.commit().await?;
@@ -88,7 +93,7 @@ impl Inner {
     }
 }
 
-/// How long a lease lasts, from a moment on.
+/// Returns how long a lease lasts from a moment on.
 fn left(row: &LeaseRow, moment: &Moment) -> Duration {
     match row.holder.binding {
         Bound::Session => Duration::ZERO,

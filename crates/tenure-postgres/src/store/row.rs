@@ -1,13 +1,13 @@
 //! Rows as types: what a lease and a waiter look like in the tables.
 //!
-//! Whether a process is there is part of a row: the statement that reads it says so, by the clock of the database
-//! ([`PRESENT_FOR`](super::ear::PRESENT_FOR)). An offer and a waiter end with their process; a
+//! The presence of a process is part of a row: the statement that reads it says so, by the clock of the database
+//! ([`PRESENT_FOR`](super::listener::PRESENT_FOR)). An offer and a waiter end with their process; a
 //! claim counts for as long as its process is there; everything else has its own time.
 
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
-use tenure_core::decide::{Bound, Holder, Life, Millis, Standing, Waiter, Want};
+use tenure_core::decide::{Bound, Holder, HolderState, Life, Millis, Waiter, Want};
 use tenure_core::leases::grace;
 use tenure_core::{
     Binding, Error, Lease, LeaseState, Mode, Owner, Resource, Result, SessionId, Timestamp, Token,
@@ -62,24 +62,24 @@ pub(super) struct LeaseRow {
     pub(super) note: Option<String>,
     /// The session that waited for it to become write.
     pub(super) upgraded_by: Option<SessionId>,
-    /// The process that is told of what happens to it, and has its guard. Empty for a lease of its own (`bind`).
+    /// The process that is notified about it, and has its guard. Empty for a lease without a guard (`bind`).
     pub(super) process: String,
 }
 
 /// One waiter in its table.
 #[derive(Debug, Clone)]
 pub(super) struct WaiterRow {
-    /// Where it stands: whoever came earlier has a lower number.
+    /// Its place in line: an earlier waiter has a lower number.
     pub(super) place: i64,
     /// What it waits for.
     pub(super) resource: Resource,
     /// As it is decided upon.
     pub(super) waiter: Waiter,
-    /// Who waits. For an upgrade it may be another than the session that holds the lease.
+    /// The session that waits. For an upgrade it may differ from the session that holds the lease.
     pub(super) session: SessionId,
-    /// The process that waits: who is woken, and whose presence keeps it in line.
+    /// The process that waits: it is notified, and its presence keeps the place in line.
     pub(super) process: String,
-    /// On whose behalf.
+    /// The owner it waits for.
     pub(super) owner: Owner,
     /// Since when.
     pub(super) since: Timestamp,
@@ -88,7 +88,7 @@ pub(super) struct WaiterRow {
 }
 
 impl LeaseRow {
-    /// The lease of a row of [`leases!`]; None of the row that has only the time.
+    /// Reads the lease of a row of [`leases!`]. Returns `None` for the row that has only the time.
     pub(super) fn read(row: &Row) -> Result<Option<Self>> {
         let Some(id) = column::<Option<&str>>(row, 1)? else {
             return Ok(None);
@@ -98,10 +98,10 @@ impl LeaseRow {
         let heartbeat: Millis = instant(row, 10)?.unwrap_or(0);
         let until = instant(row, 12)?.unwrap_or(0);
         let ttl = duration(row, 13)?;
-        let standing = match column::<&str>(row, 11)? {
-            "offered" => Standing::Offered { until },
-            "revoking" => Standing::Revoking { until },
-            _ => Standing::Held,
+        let state = match column::<&str>(row, 11)? {
+            "offered" => HolderState::Offered { until },
+            "revoking" => HolderState::Revoking { until },
+            _ => HolderState::Held,
         };
         let binding = match expires {
             None => Bound::Session,
@@ -111,11 +111,13 @@ impl LeaseRow {
                 claimed: column::<Option<bool>>(row, 23)?.unwrap_or(false),
             },
         };
-        let state = match standing {
-            Standing::Offered { .. } => LeaseState::Offered,
-            Standing::Revoking { .. } => LeaseState::Revoking,
-            Standing::Held if expires.is_some_and(|at| at <= moment.now()) => LeaseState::Expired,
-            Standing::Held => LeaseState::Held,
+        let lease_state = match state {
+            HolderState::Offered { .. } => LeaseState::Offered,
+            HolderState::Revoking { .. } => LeaseState::Revoking,
+            HolderState::Held if expires.is_some_and(|at| at <= moment.now()) => {
+                LeaseState::Expired
+            }
+            HolderState::Held => LeaseState::Held,
         };
         let lease = Lease {
             lease: id.parse().map_err(|error| odd(row, 1, &error))?,
@@ -128,19 +130,20 @@ impl LeaseRow {
             expires_at: expires.map(shown),
             heartbeat_at: shown(heartbeat),
             binding: Binding::Lease,
-            state,
+            state: lease_state,
             pid: number(row, 14)?,
             host: text(row, 15)?,
             command: text(row, 16)?,
             purpose: column(row, 17)?,
             metadata: optional(row, 18, |text| serde_json::from_str::<Value>(text))?,
+            foreign_pid: false,
         };
         let holder = Holder {
             lease: lease.lease.clone(),
             session: lease.session.clone(),
             mode: lease.mode,
             upgraded: column(row, 4)?,
-            standing,
+            state,
             binding,
             life: life(row, 22)?,
         };
@@ -154,33 +157,33 @@ impl LeaseRow {
         }))
     }
 
-    /// Whether a guard has it in hand, or is to have it.
+    /// Returns true if a guard has it, or will have it.
     pub(super) fn has_guard(&self) -> bool {
         !self.process.is_empty()
     }
 
-    /// All leases that a statement of [`leases!`] found.
+    /// Reads all leases that a statement of [`leases!`] found.
     pub(super) fn read_all(rows: &[Row]) -> Result<Vec<Self>> {
         rows.iter()
             .filter_map(|row| Self::read(row).transpose())
             .collect()
     }
 
-    /// Whether it is over and only waits for somebody to take it away: the time of an offer or of a break has run
+    /// Returns true if it is over and only waits to be removed: the time of an offer or of a break has run
     /// out, or the process that it was offered to is gone.
     pub(super) fn has_run_out(&self, moment: &Moment) -> bool {
         let dead = self.holder.binding == Bound::Session && self.holder.life == Life::Dead;
-        match self.holder.standing {
-            Standing::Offered { until } | Standing::Revoking { until } => {
+        match self.holder.state {
+            HolderState::Offered { until } | HolderState::Revoking { until } => {
                 dead || until <= moment.now()
             }
-            Standing::Held => dead,
+            HolderState::Held => dead,
         }
     }
 }
 
 impl WaiterRow {
-    /// A row of [`waiter_columns!`].
+    /// Reads a row of [`waiter_columns!`].
     pub(super) fn read(row: &Row) -> Result<Self> {
         let mode: Mode = parsed(row, 4)?;
         let capacity = column::<Option<i64>>(row, 5)?;
@@ -221,7 +224,7 @@ pub(super) fn signed(token: Token) -> i64 {
     token.get().cast_signed()
 }
 
-/// What a column holds, where it has a type of PostgreSQL.
+/// Reads a column of a type of PostgreSQL.
 pub(super) fn column<'r, T: FromSql<'r>>(row: &'r Row, index: usize) -> Result<T> {
     row.try_get(index).map_err(|error| odd(row, index, &error))
 }
@@ -248,7 +251,7 @@ pub(super) fn owner(row: &Row, index: usize) -> Result<Owner> {
     Owner::parse(column(row, index)?).map_err(|error| odd(row, index, &error))
 }
 
-/// A column with one of our words in it.
+/// Reads a column whose text is parsed into a type of ours.
 pub(super) fn parsed<T>(row: &Row, index: usize) -> Result<T>
 where
     T: std::str::FromStr,
@@ -284,7 +287,7 @@ fn number(row: &Row, index: usize) -> Result<u32> {
     u32::try_from(number).map_err(|error| odd(row, index, &error))
 }
 
-/// Whether the process is there.
+/// Reads a column that is true if the process is there.
 fn life(row: &Row, index: usize) -> Result<Life> {
     Ok(match column(row, index)? {
         true => Life::Alive,
@@ -292,7 +295,7 @@ fn life(row: &Row, index: usize) -> Result<Life> {
     })
 }
 
-/// A row that someone else wrote, or a damaged one.
+/// Returns the error for a row that someone else wrote, or a damaged one.
 fn odd(row: &Row, index: usize, problem: &dyn std::fmt::Display) -> Error {
     let column = row.columns().get(index).map_or("?", |column| column.name());
     Error::Corrupt {

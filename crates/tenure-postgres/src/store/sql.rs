@@ -4,9 +4,9 @@
 //!
 //! - Statements sent together are carried out in their order: each is prepared before the first is sent, and
 //!   they are polled, which is what sends them, one after the other.
-//! - Whoever is dropped while something is under way leaves the connection dirty. It says so
-//!   from then on ([`Sql::is_clean`]), and is never lent again.
-//! - No statement is waited for without end: what does not answer in time is a passing error, and the connection
+//! - A call that is dropped while a statement is under way leaves the connection dirty. [`Sql::is_clean`] is false
+//!   from then on, and the connection is never lent again.
+//! - Every statement has a time limit: without an answer in time there is a passing error, and the connection
 //!   is dirty.
 
 use std::collections::HashMap;
@@ -22,13 +22,13 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::timeout;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Error, Notification, Row, Statement};
+use tokio_postgres::{Error, Notification, Row, Statement as PreparedStatement};
 
 use crate::Address;
 use crate::connect::Connection;
 use crate::fault::unreachable;
 
-/// How long an answer may take. The row of a resource is locked for two round trips, or, by one that was
+/// How long an answer may take. The row of a resource is locked for two round trips, or, if its process was
 /// stopped half-way, for as long as the server lets a transaction idle.
 const ANSWER: Duration = Duration::from_secs(10);
 
@@ -42,34 +42,34 @@ macro_rules! values {
 pub(super) use values;
 
 /// A statement and its values.
-pub(super) struct Asked<'a> {
+pub(super) struct Statement<'a> {
     text: &'static str,
     values: Vec<Value<'a>>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> Statement<'a> {
     pub(super) fn new(text: &'static str, values: Vec<Value<'a>>) -> Self {
         Self { text, values }
     }
 }
 
-/// What frames statements.
+/// What is sent around statements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Frame {
-    /// Nothing: outside a transaction each is one of its own.
+    /// Nothing: outside a transaction each statement is one of its own.
     None,
-    /// A transaction begins before the first.
+    /// `BEGIN` before the first.
     Begin,
-    /// It ends after the last.
+    /// `COMMIT` after the last.
     Commit(Flush),
 }
 
 /// When a commit is on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flush {
-    /// Before it is told.
+    /// Before the caller is told.
     Now,
-    /// A moment later, or with the next commit that is on disk before it is told.
+    /// A moment later, or with the next commit that is flushed.
     Later,
 }
 
@@ -77,10 +77,10 @@ pub(super) enum Flush {
 pub(super) struct Sql {
     connection: Connection,
     address: Arc<Address>,
-    /// By the place of their texts, which never move.
-    statements: Mutex<HashMap<(usize, usize), Statement>>,
+    /// By address and length of their texts, which never move.
+    prepared: Mutex<HashMap<(usize, usize), PreparedStatement>>,
     under_way: AtomicUsize,
-    /// Whether it hears notifications for this process.
+    /// True if it listens to the channel of this process.
     listens: AtomicBool,
 }
 
@@ -91,47 +91,55 @@ impl Sql {
         Self {
             connection,
             address,
-            statements: Mutex::default(),
+            prepared: Mutex::default(),
             under_way: AtomicUsize::new(0),
             listens: AtomicBool::new(false),
         }
     }
 
-    /// What a statement finds.
-    pub(super) async fn rows(&self, asked: &Asked<'_>) -> Result<Vec<Row>> {
-        let answers = self.in_order(std::slice::from_ref(asked)).await?;
+    /// Returns the rows of a statement.
+    pub(super) async fn rows(&self, statement: &Statement<'_>) -> Result<Vec<Row>> {
+        let answers = self.in_order(std::slice::from_ref(statement)).await?;
         Ok(answers.into_iter().next().unwrap_or_default())
     }
 
-    /// The first row that a statement finds.
-    pub(super) async fn row(&self, asked: &Asked<'_>) -> Result<Option<Row>> {
-        Ok(self.rows(asked).await?.into_iter().next())
+    /// Returns the first row of a statement.
+    pub(super) async fn row(&self, statement: &Statement<'_>) -> Result<Option<Row>> {
+        Ok(self.rows(statement).await?.into_iter().next())
     }
 
-    /// Several statements in one round trip, in this order.
-    pub(super) async fn in_order(&self, asked: &[Asked<'_>]) -> Result<Vec<Vec<Row>>> {
-        self.framed(Frame::None, asked).await
+    /// Sends several statements in one round trip, in this order.
+    pub(super) async fn in_order(&self, statements: &[Statement<'_>]) -> Result<Vec<Vec<Row>>> {
+        self.framed(Frame::None, statements).await
     }
 
-    /// The same, with what begins or ends a transaction in the same round trip.
-    pub(super) async fn framed(&self, frame: Frame, asked: &[Asked<'_>]) -> Result<Vec<Vec<Row>>> {
-        // Not counted down where this is dropped or runs out of time: then nobody knows what is under way.
+    /// The same, with the beginning or end of a transaction in the same round trip.
+    pub(super) async fn framed(
+        &self,
+        frame: Frame,
+        statements: &[Statement<'_>],
+    ) -> Result<Vec<Vec<Row>>> {
+        // Not counted down if this is dropped or runs out of time: then nobody knows what is under way.
         self.under_way.fetch_add(1, Ordering::Relaxed);
-        let answers = timeout(ANSWER, self.send(frame, asked)).await;
+        let answers = timeout(ANSWER, self.send(frame, statements)).await;
         let answers = answers.map_err(|_| unreachable(&self.address, "no answer in time"))?;
         self.under_way.fetch_sub(1, Ordering::Relaxed);
         answers.map_err(|error| self.connection.explain(&error))
     }
 
-    async fn send(&self, frame: Frame, asked: &[Asked<'_>]) -> Result<Vec<Vec<Row>>, Error> {
+    async fn send(
+        &self,
+        frame: Frame,
+        statements: &[Statement<'_>],
+    ) -> Result<Vec<Vec<Row>>, Error> {
         let client = self.connection.client();
-        let mut statements = Vec::with_capacity(asked.len());
-        for one in asked {
-            statements.push(self.prepared(one.text).await?);
+        let mut prepared = Vec::with_capacity(statements.len());
+        for statement in statements {
+            prepared.push(self.prepared(statement.text).await?);
         }
-        let values: Vec<Vec<&(dyn ToSql + Sync)>> = asked
+        let values: Vec<Vec<&(dyn ToSql + Sync)>> = statements
             .iter()
-            .map(|one| one.values.iter().map(|value| &**value as _).collect())
+            .map(|statement| statement.values.iter().map(|value| &**value as _).collect())
             .collect();
         let word = |text: &'static str| -> Answer<'_> {
             Box::pin(async move { client.batch_execute(text).await.map(|()| Vec::new()) })
@@ -144,54 +152,54 @@ impl Sql {
                 (Some("SET LOCAL synchronous_commit TO off"), Some("COMMIT"))
             }
         };
-        let asked = statements
+        let queries = prepared
             .iter()
             .zip(&values)
             .map(|(statement, values)| Box::pin(client.query(statement, values)) as Answer<'_>);
-        let sent = before.map(word).into_iter().chain(asked);
+        let sent = before.map(word).into_iter().chain(queries);
         let sent: Vec<Answer<'_>> = sent.chain(after.map(word)).collect();
         let first = usize::from(before.is_some());
         let answers = all(sent).await?;
         Ok(answers
             .into_iter()
             .skip(first)
-            .take(statements.len())
+            .take(prepared.len())
             .collect())
     }
 
-    async fn prepared(&self, text: &'static str) -> Result<Statement, Error> {
+    async fn prepared(&self, text: &'static str) -> Result<PreparedStatement, Error> {
         let place = (text.as_ptr() as usize, text.len());
-        let known = self.known().get(&place).cloned();
+        let known = self.prepared_statements().get(&place).cloned();
         if let Some(statement) = known {
             return Ok(statement);
         }
         let statement = self.connection.client().prepare(text).await?;
-        self.known().insert(place, statement.clone());
+        self.prepared_statements().insert(place, statement.clone());
         Ok(statement)
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<(usize, usize), Statement>> {
-        self.statements
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn prepared_statements(
+        &self,
+    ) -> std::sync::MutexGuard<'_, HashMap<(usize, usize), PreparedStatement>> {
+        self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a transaction back.
+    /// Rolls a transaction back.
     pub(super) async fn roll_back(&self) -> Result<()> {
-        self.say("ROLLBACK").await
+        self.execute("ROLLBACK").await
     }
 
-    /// Has this connection hear what is said on a channel, and gives what it hears.
+    /// Makes this connection listen to a channel. Returns its notifications, or `None` if they were taken before.
     pub(super) async fn listen(
         &mut self,
         channel: &str,
     ) -> Result<Option<UnboundedReceiver<Notification>>> {
-        self.say(&format!("LISTEN \"{channel}\"")).await?;
+        self.execute(&format!("LISTEN \"{channel}\"")).await?;
         self.listens.store(true, Ordering::Relaxed);
         Ok(self.connection.take_notifications())
     }
 
-    async fn say(&self, text: &str) -> Result<()> {
+    async fn execute(&self, text: &str) -> Result<()> {
         self.under_way.fetch_add(1, Ordering::Relaxed);
         let said = timeout(ANSWER, self.connection.client().batch_execute(text)).await;
         let said = said.map_err(|_| unreachable(&self.address, "no answer in time"))?;
@@ -199,37 +207,37 @@ impl Sql {
         said.map_err(|error| self.connection.explain(&error))
     }
 
-    /// Whether it hears what is said to this process.
+    /// Returns true if it listens to the channel of this process.
     pub(super) fn listens(&self) -> bool {
         self.listens.load(Ordering::Relaxed)
     }
 
-    /// It is not to be lent again.
-    pub(super) fn spoil(&self) {
+    /// Marks it as dirty, so that it is never lent again.
+    pub(super) fn mark_dirty(&self) {
         self.under_way.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Ends it. It counts until it is ended at the server.
+    /// Ends the connection. It keeps its permit until it has ended at the server.
     pub(super) fn end(mut self, permit: OwnedSemaphorePermit) {
         self.connection.permit = Some(permit);
     }
 
-    /// Whether nothing is under way on it, and it is not over as far as is known.
+    /// Returns true if no statement is under way on it, and it has not ended as far as is known.
     pub(super) fn is_clean(&self) -> bool {
         self.under_way.load(Ordering::Relaxed) == 0 && !self.connection.is_over()
     }
 }
 
-/// All answers, or the first error. Each future is polled before the next, so that what they
-/// send goes out in their order.
-async fn all(mut asked: Vec<Answer<'_>>) -> Result<Vec<Vec<Row>>, Error> {
+/// Returns all answers, or the first error. Each future is polled before the next, so that
+/// their statements are sent in order.
+async fn all(mut queries: Vec<Answer<'_>>) -> Result<Vec<Vec<Row>>, Error> {
     let mut answers: Vec<Option<Result<Vec<Row>, Error>>> = Vec::new();
-    answers.resize_with(asked.len(), || None);
+    answers.resize_with(queries.len(), || None);
     poll_fn(|context| {
         let mut missing = false;
-        for (one, answer) in asked.iter_mut().zip(&mut answers) {
+        for (query, answer) in queries.iter_mut().zip(&mut answers) {
             if answer.is_none() {
-                match one.as_mut().poll(context) {
+                match query.as_mut().poll(context) {
                     Poll::Ready(ready) => *answer = Some(ready),
                     Poll::Pending => missing = true,
                 }

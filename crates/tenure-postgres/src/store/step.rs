@@ -1,17 +1,17 @@
-//! One step: a transaction, the decision in it, and who is woken by it.
+//! One step: a transaction, the decision in it, and the processes it wakes.
 //!
 //! # The protocol
 //!
 //! 1. `BEGIN`, the row of the resource is locked, then clock, holders and line are read (`load`): one round trip.
-//! 2. [`decide`], and the changes become statements (`change`). Nothing is asked of the database for it: tokens
-//!    are drawn from the locked row and the clock. Only where the decision used up the front of a long line
+//! 2. [`decide`], and the changes become statements (`change`). This needs no statement: tokens
+//!    are drawn from the locked row and the clock. Only if the decision used up the front of a long line
 //!    is the rest of it read.
 //! 3. All statements, the row of the resource with its token and `alone` anew, the notifications, and `COMMIT`: one
 //!    round trip. The notifications go out with the commit, and only with it.
 //!
-//! A crash, a cut connection or a dropped future before 3 changes nothing: the server takes the transaction back, at the
-//! latest when it has idled for a while, and with it the lock on the row. In 3 the outcome may be unknown:
-//! whoever asked looks again by the id of its lease, and finds what was done. After 3 all is done, the wake-up too.
+//! A crash, a cut connection or a dropped future before 3 changes nothing: the server rolls the transaction back, at the
+//! latest when it has idled for a while, and releases the lock on the row. In 3 the outcome may be unknown:
+//! the caller looks again by the id of its lease, and finds what was done. After 3 all is done, the wake-up too.
 //!
 //! Two steps on one resource never overlap: the second is in its first statement until the first has committed, and reads
 //! after that. A step about several resources locks their rows in the order of their names, so two of them never
@@ -19,79 +19,87 @@
 //!
 //! # On disk
 //!
-//! A commit is on disk before it is told, but for one: a step that only hands over, because nobody relies on an offer
-//! before it was taken up, and that commit puts both on disk. If the server crashes in between, the lease that was
-//! released is there again and runs out.
+//! A commit is on disk before its caller is told, with one exception: a step that only hands over. Nobody relies on an offer
+//! before it is taken up, and the commit of that puts both on disk. If the server crashes in between, the lease that was
+//! released is there again and expires.
 
 use tenure_core::audit::Action;
-use tenure_core::decide::{Ask, Decision, Holder, Millis, Standing, State, decide};
+use tenure_core::decide::{Ask, Decision, Holder, HolderState, Millis, State, decide};
 use tenure_core::{Error, Lease, LeaseId, Mode, Owner, Resource, Result, Token};
 use tokio_postgres::Row;
 
 use super::audit;
 use super::inner::Inner;
-use super::load::{About, Line, Loaded, ResourceRow, alone, load, load_line, read, read_line};
+use super::load::{
+    About, LineExtent, Loaded, ResourceRow, alone, load, load_line, read, read_line,
+};
 use super::moment::Moment;
-use super::pool::{Lent, Transaction};
+use super::pool::{PooledConnection, Transaction};
 use super::row::{LeaseRow, leases, signed};
-use super::sql::{Asked, Flush, values};
+use super::sql::{Flush, Statement, values};
 
 /// A transaction under way, with what it will write.
 pub(super) struct Step<'a> {
     pub(super) store: &'a Inner,
     pub(super) tx: Transaction,
     pub(super) moment: Moment,
-    /// What was loaded, and of leases that were changed what they are now.
+    /// The rows that were loaded. Leases that were changed are as they are now.
     pub(super) loaded: Loaded,
-    /// Who does it, for the audit; the owner of the lease itself where nobody is named.
+    /// The actor for the audit; `None` stands for the owner of the lease.
     pub(super) actor: Option<Owner>,
-    /// The row of the resource as it is to be. None in a step about several: that leaves the rows as they are.
+    /// The row of the resource as it will be written. `None` in a step on several resources, which leaves their rows as they are.
     row: Option<ResourceRow>,
-    /// The same as it was read.
-    was: Option<ResourceRow>,
-    /// What is decided upon, after all changes so far.
+    /// The row of the resource as it was read.
+    original_row: Option<ResourceRow>,
+    /// The state that is decided upon, after all changes so far.
     state: State,
-    writes: Vec<Asked<'a>>,
-    /// Who is told of what: processes, and leases.
+    writes: Vec<Statement<'a>>,
+    /// The processes to notify, and the leases to name to them.
     wake: (Vec<String>, Vec<String>),
     flush: Flush,
 }
 
 impl<'a> Step<'a> {
-    /// Begins a step on a resource. None if the resource was never locked.
+    /// Begins a step on a resource. Returns `None` if the resource was never locked.
     pub(super) async fn on(
         store: &'a Inner,
         resource: &Resource,
-        line: Line<'_>,
+        extent: LineExtent<'_>,
     ) -> Result<Option<Self>> {
-        Self::on_until(Millis::MAX, store, resource, line).await
+        Self::on_until(Millis::MAX, store, resource, extent).await
     }
 
-    /// The same for a caller whose time ends then.
+    /// The same for a caller whose time ends at `until`.
     pub(super) async fn on_until(
         until: Millis,
         store: &'a Inner,
         resource: &Resource,
-        line: Line<'_>,
+        extent: LineExtent<'_>,
     ) -> Result<Option<Self>> {
-        let lent = store.lend_until(until).await?;
-        Self::begin(store, lent, About::Resource(resource), line).await
+        let connection = store.lend_until(until).await?;
+        Self::begin(store, connection, About::Resource(resource), extent).await
     }
 
-    /// Begins a step on the resource of a lease. None if there is no such lease.
+    /// Begins a step on the resource of a lease. Returns `None` if there is no such lease.
     pub(super) async fn of_lease(store: &'a Inner, lease: &LeaseId) -> Result<Option<Self>> {
-        let lent = store.lend().await?;
-        Self::begin(store, lent, About::Lease(lease), Line::FrontAnd(lease)).await
+        let connection = store.lend().await?;
+        Self::begin(
+            store,
+            connection,
+            About::Lease(lease),
+            LineExtent::FrontAnd(lease),
+        )
+        .await
     }
 
     async fn begin(
         store: &'a Inner,
-        lent: Lent,
+        connection: PooledConnection,
         about: About<'_>,
-        line: Line<'_>,
+        extent: LineExtent<'_>,
     ) -> Result<Option<Self>> {
-        let (tx, answers) = lent.begin(&load(about, line)).await?;
-        let found = match read(about, &answers, line) {
+        let (tx, answers) = connection.begin(&load(about, extent)).await?;
+        let found = match read(about, &answers, extent) {
             Ok(found) => found,
             Err(error) => {
                 tx.give_up().await;
@@ -103,17 +111,18 @@ impl<'a> Step<'a> {
             return Ok(None);
         };
         let mut step = Self::new(store, tx, moment, loaded);
-        step.was = Some(row.clone());
+        step.original_row = Some(row.clone());
         step.row = Some(row);
         Ok(Some(step))
     }
 
-    /// Begins a step on leases of several resources, of each its own row alone: enough for what nobody else has a
-    /// say in, and what cannot wait for others. It may not end a lease or begin one. What another statement found, sent after the rows were locked.
+    /// Begins a step on leases of several resources, and loads only the rows of these leases: enough for a change that
+    /// concerns nobody else and cannot wait for others. It may not end a lease or begin one. Also returns the rows of
+    /// another statement, sent after the rows were locked.
     pub(super) async fn of_leases(
         store: &'a Inner,
         leases: &[LeaseId],
-        also: Option<Asked<'_>>,
+        also: Option<Statement<'_>>,
     ) -> Result<(Self, Vec<Row>)> {
         const LOCK: &str = "SELECT r.resource FROM tenure.resources r WHERE r.resource IN \
             (SELECT h.resource FROM tenure.dal_locks h WHERE h.lock_id = ANY ($1)) \
@@ -121,8 +130,8 @@ impl<'a> Step<'a> {
         const LEASES: &str = leases!("l.lock_id = ANY ($1)");
         let ids: Vec<&str> = leases.iter().map(LeaseId::as_str).collect();
         let mut first = vec![
-            Asked::new(LOCK, values![ids.clone()]),
-            Asked::new(LEASES, values![ids]),
+            Statement::new(LOCK, values![ids.clone()]),
+            Statement::new(LEASES, values![ids]),
         ];
         first.extend(also);
         let (tx, mut answers) = store.begin_urgently(&first).await?;
@@ -157,7 +166,7 @@ impl<'a> Step<'a> {
             moment,
             actor: None,
             row: None,
-            was: None,
+            original_row: None,
             state: loaded.state(),
             loaded,
             writes: Vec::new(),
@@ -166,13 +175,13 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// The resource it is about.
+    /// Returns the resource of the step.
     pub(super) fn resource(&self) -> Result<&Resource> {
         let row = self.row.as_ref().map(|row| &row.resource);
         row.ok_or_else(|| Error::Internal("a step on several resources".into()))
     }
 
-    /// Decides on the resource. Nothing is written yet. Where that used up what is loaded of the line, the whole of it is
+    /// Decides on the resource. Nothing is written yet. If the decision used up the loaded part of the line, the whole line is
     /// loaded and decided upon.
     pub(super) async fn decide(&mut self, ask: &Ask) -> Result<Decision> {
         let decision = decide(&self.state, ask, self.moment.now());
@@ -180,18 +189,18 @@ impl<'a> Step<'a> {
             return Ok(decision);
         }
         let resource = self.resource()?.clone();
-        let rows = self.tx.rows(&load_line(&resource, Line::All)).await?;
-        (self.loaded.waiters, self.loaded.front_ends) = read_line(&rows, Line::All)?;
+        let rows = self.tx.rows(&load_line(&resource, LineExtent::All)).await?;
+        (self.loaded.waiters, self.loaded.front_ends) = read_line(&rows, LineExtent::All)?;
         self.state = self.loaded.state();
         Ok(decide(&self.state, ask, self.moment.now()))
     }
 
-    /// Decides on one lease alone, in what nobody else has a say in.
+    /// Decides on one lease alone, for a change that concerns nobody else.
     pub(super) fn decide_alone(&self, row: &LeaseRow, ask: &Ask) -> Decision {
         decide(&Loaded::alone(row).state(), ask, self.moment.now())
     }
 
-    /// What is decided upon, after all changes so far.
+    /// Returns the state that is decided upon, after all changes so far.
     pub(super) fn state(&self) -> &State {
         &self.state
     }
@@ -200,32 +209,32 @@ impl<'a> Step<'a> {
         &mut self.state
     }
 
-    /// Adds a statement to what is written with the commit. No row of it comes back.
-    pub(super) fn add(&mut self, write: Asked<'a>) {
+    /// Adds a statement to send with the commit. Its rows are not returned.
+    pub(super) fn add(&mut self, write: Statement<'a>) {
         self.writes.push(write);
     }
 
-    /// Tells the process of a lease or a waiter to look, with the commit.
+    /// Notifies the process of a lease or a waiter with the commit.
     pub(super) fn wake(&mut self, process: &str, lease: &LeaseId) {
         self.wake.0.push(process.to_owned());
         self.wake.1.push(lease.to_string());
     }
 
-    /// Whether someone is granted something from the line with it.
+    /// Returns true if the step grants something to a waiter.
     pub(super) fn hands_over(&self) -> bool {
         let offered = |holder: &Holder| {
-            matches!(holder.standing, Standing::Offered { .. })
+            matches!(holder.state, HolderState::Offered { .. })
                 && self.loaded.lease(&holder.lease).is_none()
         };
         self.state.holders.iter().any(offered)
     }
 
-    /// Nobody relies on this step before another is on disk.
+    /// Lets the commit return before it is on disk: nobody relies on this step before a later one is on disk.
     pub(super) fn flush_later(&mut self) {
         self.flush = Flush::Later;
     }
 
-    /// The token of a grant: a new one if it is exclusive, else the current one.
+    /// Returns the token of a grant: a new one if it is exclusive, else the current one.
     pub(super) fn token_for(&mut self, mode: Mode) -> Result<Token> {
         let row = self.row.as_mut();
         let row = row.ok_or_else(|| Error::Internal("a grant in a step on several".into()))?;
@@ -244,7 +253,7 @@ impl<'a> Step<'a> {
         reason: Option<&str>,
         ends: bool,
     ) {
-        let line = audit::Line {
+        let line = audit::NewEntry {
             action,
             resource: &lease.resource,
             lease: &lease.lease,
@@ -258,23 +267,23 @@ impl<'a> Step<'a> {
         self.add(entry);
     }
 
-    /// Writes all of it and ends the step.
+    /// Writes all changes and ends the step.
     pub(super) async fn commit(mut self) -> Result<()> {
         const ROW: &str = "UPDATE tenure.resources SET token = $2, alone = $3 WHERE resource = $1";
-        // The channel of a process is `ear`'s.
+        // The name of the channel is that of `listener`.
         const NOTIFY: &str = "SELECT pg_catalog.pg_notify('tenure_' || t.process, t.lease) \
             FROM ROWS FROM (pg_catalog.unnest($1::text[]), pg_catalog.unnest($2::text[])) AS t (process, lease)";
-        if let (Some(mut row), Some(was)) = (self.row.take(), self.was.take()) {
+        if let (Some(mut row), Some(original)) = (self.row.take(), self.original_row.take()) {
             row.alone = alone(&self.state, self.loaded.front_ends.is_some());
-            if row.token != was.token || row.alone != was.alone {
+            if row.token != original.token || row.alone != original.alone {
                 let values = values![row.resource.to_string(), signed(row.token), row.alone];
-                self.writes.push(Asked::new(ROW, values));
+                self.writes.push(Statement::new(ROW, values));
             }
         }
         let (processes, leases) = std::mem::take(&mut self.wake);
         if !processes.is_empty() {
             self.writes
-                .push(Asked::new(NOTIFY, values![processes, leases]));
+                .push(Statement::new(NOTIFY, values![processes, leases]));
         }
         if self.writes.is_empty() {
             return self.tx.roll_back().await;

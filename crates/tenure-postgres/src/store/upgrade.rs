@@ -1,79 +1,54 @@
 //! Upgradeable to write, and back.
 //!
-//! An upgrade is a step on the resource of the lease, and waits like a new lease (`wait`). What differs: it is granted
-//! outright, as its holder has the lease already; and the row remembers which session asked, so that whoever
-//! gives up undoes its own upgrade and no other. An answer that is lost is asked for again: a lease that is write by then,
+//! An upgrade is a step on the resource of the lease, and waits like a new lease (`wait`). Two things differ: it is granted
+//! outright, as its holder has the lease already; and the row remembers which session asked, so that a session that
+//! gives up undoes only its own upgrade. If the answer is lost the upgrade is asked for again: a lease that is write by then,
 //! for this session, was upgraded by this very call.
 
 use std::sync::Arc;
 
-use tenure_core::decide::{Ask, Outcome, Refusal, Wait};
-use tenure_core::request::Newcomer;
-use tenure_core::{Error, LeaseId, Mode, Resource, Result, SessionId, Token, UpgradeRequest};
+use tenure_core::decide::{Ask, Outcome, Refusal};
+use tenure_core::request::NewRequest;
+use tenure_core::{Error, Lease, LeaseId, Mode, Resource, Result, Token, UpgradeRequest};
 
-use super::acquire::Meeting;
+use super::acquire::OnPendingCleanup;
 use super::inner::Inner;
 use super::load::load_lease;
-use super::owed::carry;
-use super::patience::Patience;
-use super::rest::Rest;
+use super::look_timer::LookTimer;
+use super::retry::Retry;
 use super::step::Step;
-use super::wait::{InLine, Place};
+use super::wait::{Awaited, QueuedRequest, Waited};
 
-enum Got {
-    Granted(Token),
-    Queued(Rest),
+enum UpgradeOutcome {
+    Granted(Box<Lease>),
+    Queued(LookTimer),
     Busy,
 }
 
 impl Inner {
-    pub(super) async fn try_become_write(&self, lease: &LeaseId) -> Result<Option<Token>> {
-        let (store, lease) = (self.arc()?, lease.clone());
-        let undo = {
-            let (store, lease) = (Arc::clone(&store), lease.clone());
-            move |unwanted| async move {
-                if let Ok(Got::Granted(_)) = unwanted {
-                    // Where this fails the lease is write until it ends: stronger than its holder thinks.
-                    drop(store.become_upgradeable(&lease).await);
-                }
-            }
-        };
-        let work = async move {
-            let mut patience = Patience::briefly();
-            let mut doubtful = false;
-            loop {
-                match ask(&store, &lease, Newcomer::None, Wait::No, doubtful).await {
-                    Err(error) => patience.pause(error).await?,
-                    got => return got,
-                }
-                doubtful = true;
-            }
-        };
-        match carry(self, work, undo).await? {
-            Got::Granted(token) => Ok(Some(token)),
-            Got::Queued(_) | Got::Busy => Ok(None),
-        }
-    }
-
-    pub(super) async fn become_write(&self, request: &UpgradeRequest) -> Result<Token> {
+    pub(super) async fn upgrade(&self, request: &UpgradeRequest) -> Result<Option<Token>> {
         let resource = self.resource_of(&request.lease).await?;
-        let mut patience = Patience::until(request.until);
-        let place = Place::Upgrade(Arc::new(request.clone()), resource);
-        let mut line = InLine::new(self, place)?;
+        let mut retry = Retry::of(request.wait);
+        let awaited = Awaited::Upgrade(Arc::new(request.clone()), resource);
+        let mut queued = QueuedRequest::new(self, awaited)?;
         loop {
-            match line.wait_for_upgrade().await {
-                Ok(Some(token)) => {
-                    line.left();
-                    return Ok(token);
+            match queued.wait_for_upgrade().await {
+                Ok(Waited::Granted(lease)) => {
+                    queued.disarm();
+                    return Ok(Some(lease.token));
                 }
-                // The place in line was lost: it is asked for again.
-                Ok(None) => {}
-                Err(error) => patience.pause(error).await?,
+                Ok(Waited::Busy) => {
+                    queued.disarm();
+                    return Ok(None);
+                }
+                Ok(Waited::Late) => return Ok(None),
+                Ok(Waited::PlaceLost) => {}
+                Err(error) => retry.pause(error).await?,
             }
         }
     }
 
-    pub(super) async fn become_upgradeable(&self, lease: &LeaseId) -> Result<Mode> {
+    pub(super) async fn downgrade(&self, lease: &LeaseId) -> Result<Mode> {
         let asked_before = std::sync::atomic::AtomicBool::new(false);
         self.retrying(|| async {
             let again = asked_before.swap(true, std::sync::atomic::Ordering::Relaxed);
@@ -99,12 +74,12 @@ impl Inner {
                 _ => Err(error),
             };
         }
-        step.write(&decision.changes, Newcomer::None)?;
+        step.write(&decision.changes, NewRequest::None)?;
         step.commit().await?;
         Ok(Mode::Upgradeable)
     }
 
-    /// What a lease is of.
+    /// Returns the resource of a lease.
     pub(super) async fn resource_of(&self, lease: &LeaseId) -> Result<Resource> {
         let find = || async {
             let sql = self.lend().await?;
@@ -117,76 +92,67 @@ impl Inner {
     }
 }
 
-impl InLine {
-    /// Takes a place before the line and waits for the upgrade. None if the place was lost.
-    async fn wait_for_upgrade(&mut self) -> Result<Option<Token>> {
-        self.hear().await?;
+impl QueuedRequest {
+    /// Asks for the upgrade, and waits before the line if the request may wait.
+    async fn wait_for_upgrade(&mut self) -> Result<Waited> {
+        if !self.register().await? {
+            return Ok(Waited::Late);
+        }
         let doubtful = self.doubtful;
-        let got = self.ask(move |store, place| async move {
-            let wait = Wait::Until(place.until());
-            match &place {
-                Place::Upgrade(request, _) => {
-                    let newcomer = Newcomer::Upgrade(request);
-                    ask(&store, &request.lease, newcomer, wait, doubtful).await
-                }
-                Place::Lease(_) => Err(Error::Internal("a new lease is no upgrade".into())),
+        let outcome = self.ask(move |store, awaited| async move {
+            match &awaited {
+                Awaited::Upgrade(request, _) => upgrade_in_step(&store, request, doubtful).await,
+                Awaited::Lease(_) => Err(Error::Internal("a new lease is no upgrade".into())),
             }
         });
-        match got.await? {
-            Got::Granted(token) => Ok(Some(token)),
-            Got::Queued(rest) => Ok(self.called(rest).await?.map(|lease| lease.token)),
-            Got::Busy => Err(self.late()),
+        match outcome.await? {
+            UpgradeOutcome::Granted(lease) => Ok(Waited::Granted(lease)),
+            UpgradeOutcome::Queued(look_timer) => self.wait_for_grant(look_timer).await,
+            UpgradeOutcome::Busy => Ok(Waited::Busy),
         }
     }
 }
 
-/// Asks in a step. What this process itself is about to take back is in nobody's way.
-async fn ask(
+/// Asks for the upgrade in a step. Waits first for what this process itself is about to take back.
+async fn upgrade_in_step(
     store: &Inner,
-    lease: &LeaseId,
-    newcomer: Newcomer<'_>,
-    wait: Wait,
+    request: &UpgradeRequest,
     asked_before: bool,
-) -> Result<Got> {
-    let got = ask_once(store, lease, newcomer, wait, asked_before, Meeting::Wait);
-    if let Some(got) = got.await? {
-        return Ok(got);
+) -> Result<UpgradeOutcome> {
+    if let Some(outcome) =
+        upgrade_once(store, request, asked_before, OnPendingCleanup::Wait).await?
+    {
+        return Ok(outcome);
     }
-    store.settled().await;
-    let got = ask_once(store, lease, newcomer, wait, asked_before, Meeting::Tell);
-    let got = got.await?;
-    got.ok_or_else(|| Error::Internal("asked for the last time, and not told".into()))
+    store.background_done().await;
+    let outcome = upgrade_once(store, request, asked_before, OnPendingCleanup::Report).await?;
+    outcome.ok_or_else(|| Error::Internal("asked for the last time, and not told".into()))
 }
 
-/// None if it would be turned away for something that this process is about to take back.
-async fn ask_once(
+/// Returns `None` if the request would be turned away for something that this process is about to take back.
+async fn upgrade_once(
     store: &Inner,
-    lease: &LeaseId,
-    newcomer: Newcomer<'_>,
-    wait: Wait,
+    request: &UpgradeRequest,
     asked_before: bool,
-    meeting: Meeting,
-) -> Result<Option<Got>> {
+    on_pending: OnPendingCleanup,
+) -> Result<Option<UpgradeOutcome>> {
+    let lease = &request.lease;
     let Some(mut step) = Step::of_lease(store, lease).await? else {
         return Err(store.gone(lease).await);
     };
-    let session = match newcomer {
-        Newcomer::Upgrade(request) => Some(&request.asker.session),
-        _ => None,
-    };
-    if let Some(found) = asked_before.then(|| found(&step, lease, session)).flatten() {
+    if let Some(found) = asked_before.then(|| found(&step, request)).flatten() {
         step.roll_back().await?;
         return Ok(Some(found));
     }
     let ask = Ask::Upgrade {
         lease: lease.clone(),
-        wait: step.until(wait),
+        wait: step.until(request.wait),
     };
     let decision = step.decide(&ask).await?;
-    let busy = decision.outcome == Outcome::Busy && meeting == Meeting::Wait;
+    let busy = decision.outcome == Outcome::Busy && on_pending == OnPendingCleanup::Wait;
     if busy
         && store
-            .debts
+            .pending_cleanup
             .has_any(step.loaded.ids().filter(|id| *id != lease))
     {
         step.roll_back().await?;
@@ -197,34 +163,35 @@ async fn ask_once(
         step.roll_back().await?;
         return Err(error);
     }
-    step.write(&decision.changes, newcomer)?;
-    let token = step.loaded.lease(lease).map(|row| row.lease.token);
-    let rest = Rest::of(&step, lease);
+    step.write(&decision.changes, NewRequest::Upgrade(request))?;
+    let upgraded = step.loaded.lease(lease).map(|row| row.lease.clone());
+    let look_timer = LookTimer::of(&step, lease);
     step.commit().await?;
-    match (decision.outcome, token) {
-        (Outcome::Granted, Some(token)) => Ok(Some(Got::Granted(token))),
-        (Outcome::Queued, _) => Ok(Some(Got::Queued(rest))),
-        (Outcome::Busy, _) => Ok(Some(Got::Busy)),
+    match (decision.outcome, upgraded) {
+        (Outcome::Granted, Some(lease)) => Ok(Some(UpgradeOutcome::Granted(Box::new(lease)))),
+        (Outcome::Queued, _) => Ok(Some(UpgradeOutcome::Queued(look_timer))),
+        (Outcome::Busy, _) => Ok(Some(UpgradeOutcome::Busy)),
         (other, _) => Err(Error::Internal(format!("upgrade ended with {other:?}"))),
     }
 }
 
-/// What is there of an upgrade that was asked for before, and the answer lost.
-fn found(step: &Step<'_>, lease: &LeaseId, session: Option<&SessionId>) -> Option<Got> {
+/// Returns the outcome of an earlier try whose answer was lost, if it did anything.
+fn found(step: &Step<'_>, request: &UpgradeRequest) -> Option<UpgradeOutcome> {
+    let (lease, session) = (&request.lease, &request.asker.session);
     let held = step.loaded.lease(lease)?;
     if held.lease.mode == Mode::Write
         && held.holder.upgraded
-        && held.upgraded_by.as_ref() == session
+        && held.upgraded_by.as_ref() == Some(session)
     {
-        return Some(Got::Granted(held.lease.token));
+        return Some(UpgradeOutcome::Granted(Box::new(held.lease.clone())));
     }
     let waiter = step.loaded.waiter(lease)?;
-    (Some(&waiter.session) == session).then(|| Got::Queued(Rest::of(step, lease)))
+    (waiter.session == *session).then(|| UpgradeOutcome::Queued(LookTimer::of(step, lease)))
 }
 
 fn refused(step: &Step<'_>, lease: &LeaseId, mode: Mode, refusal: Refusal) -> Error {
     match step.resource() {
-        Ok(resource) => refusal.of_mode(lease, step.store.place(resource, mode)),
+        Ok(resource) => refusal.of_mode(lease, step.store.context(resource, mode)),
         Err(error) => error,
     }
 }

@@ -2,28 +2,28 @@
 //!
 //! # The protocol
 //!
-//! A waiter has a place in line, and its process hears for it (`ear`) since before it had. It sleeps until one
+//! A waiter has a place in line. It registered with the `listener` before it took that place. It sleeps until one
 //! of these happens, and then looks:
 //!
-//! - It is woken: the transaction that granted it something, or took it out of the line, notified its process.
-//! - It has become the one that looks after the line for its process, or its process was deaf for a moment.
-//! - Its timer ends. Only the first of its process for the resource has one: when the next offer, break or lease
+//! - It is notified: the transaction that granted it something, or took it out of the line, notified its process.
+//! - It became the first of its process for the resource, or the listener lost its connection for a moment.
+//! - Its timer ends. Only the first of its process for the resource has one: it ends when the next offer, break or lease
 //!   runs out, a moment later for each process before it; and else after a second for each of them, 15 seconds at most,
-//!   never quite together with others. This heals what a wake-up cannot: a holder whose lease ran out, a waiter
-//!   before this one whose process is gone, a notification that was lost with its connection.
+//!   with jitter. This heals what a notification cannot: a holder whose lease expired, an earlier waiter
+//!   whose process is gone, a notification that was lost with its connection.
 //!
-//! Who was woken first takes up what it may have on offer, in one statement (`tenure.take_up` in the schema). Where there
+//! A waiter that is notified first takes up the offer it may have, in one statement (`tenure.take_up` in the schema). If there
 //! is no offer it looks.
 //!
-//! To look is a step. What was granted is taken up in it; else the line is moved on, if it can be; else nothing is
-//! written. An offer is taken up before anybody relies on it: it may have been passed on while the waiter was
+//! A look is a step. It takes up what was granted; else it moves the line on, if that is possible; else it writes
+//! nothing. An offer is taken up before anybody relies on it: it may have been passed on while the waiter was
 //! stopped, and then the waiter asks again.
 //!
-//! A crash of the waiter: its process is not seen for 15 seconds, and whoever moves the line passes over it; what it was
-//! offered passes on after 5. A crash of the one that granted: its transaction is whole or not there, and
-//! the notification with it. Where the connection is lost the waiter stays, and asks again until its own deadline.
+//! If the waiter crashes, its process is not seen for 15 seconds, and the next step on the line passes over it; its
+//! offer passes on after 5. If the one that grants crashes, its transaction is complete or absent, and
+//! the notification with it. If the connection is lost the waiter stays, and asks again until its own deadline.
 //!
-//! Whoever stops waiting leaves the line and gives back what it was granted in that instant (`owed`).
+//! A request that stops waiting leaves the line and gives back what it was granted in that instant (`cleanup`).
 
 use std::future::Future;
 use std::sync::Arc;
@@ -31,154 +31,173 @@ use std::time::{Duration, Instant};
 
 use tenure_core::decide::{Ask, Millis, Outcome, Refusal, Wait};
 use tenure_core::leases::grace;
-use tenure_core::request::Newcomer;
+use tenure_core::request::NewRequest;
 use tenure_core::{Asker, Error, Lease, LeaseId, Mode, Request, Resource, Result, UpgradeRequest};
 use tokio::time::{sleep, timeout};
 
-use super::acquire::Got;
-use super::change::begin;
-use super::ear::{Hearing, PRESENT_FOR};
+use super::acquire::AcquireOutcome;
+use super::change::new_lease;
+use super::cleanup::{self, CleanupTicket};
 use super::inner::Inner;
-use super::load::Line;
+use super::listener::{PRESENT_FOR, Registration};
+use super::load::LineExtent;
+use super::look_timer::LookTimer;
 use super::moment::Moment;
-use super::owed::{self, Debt};
-use super::patience::{Patience, time_left};
-use super::release::give_up;
-use super::rest::Rest;
+use super::release::clean_up_request;
+use super::retry::{Retry, end_of, time_left};
 use super::row::{millis, token};
-use super::sql::{Asked, values};
+use super::sql::{Statement, values};
 use super::step::Step;
-use crate::connect::spread;
+use crate::connect::jitter;
 use crate::fault::unreachable;
 
-/// What is waited for.
+/// What a request waits for.
 #[derive(Clone)]
-pub(super) enum Place {
+pub(super) enum Awaited {
     /// A new lease.
     Lease(Arc<Request>),
-    /// That a lease becomes write.
+    /// An upgrade of a lease to write.
     Upgrade(Arc<UpgradeRequest>, Resource),
 }
 
-impl Place {
+impl Awaited {
     pub(super) fn lease(&self) -> &LeaseId {
         match self {
-            Place::Lease(request) => &request.lease,
-            Place::Upgrade(request, _) => &request.lease,
+            Awaited::Lease(request) => &request.lease,
+            Awaited::Upgrade(request, _) => &request.lease,
         }
     }
 
     pub(super) fn resource(&self) -> &Resource {
         match self {
-            Place::Lease(request) => &request.resource,
-            Place::Upgrade(_, resource) => resource,
+            Awaited::Lease(request) => &request.resource,
+            Awaited::Upgrade(_, resource) => resource,
         }
     }
 
     pub(super) fn asker(&self) -> &Asker {
         match self {
-            Place::Lease(request) => &request.asker,
-            Place::Upgrade(request, _) => &request.asker,
+            Awaited::Lease(request) => &request.asker,
+            Awaited::Upgrade(request, _) => &request.asker,
+        }
+    }
+
+    pub(super) fn wait(&self) -> Wait {
+        match self {
+            Awaited::Lease(request) => request.wait,
+            Awaited::Upgrade(request, _) => request.wait,
         }
     }
 
     pub(super) fn until(&self) -> Millis {
-        let until = match self {
-            Place::Lease(request) => request.until,
-            Place::Upgrade(request, _) => request.until,
-        };
-        until.unwrap_or(Millis::MAX)
+        end_of(self.wait())
     }
 
     fn mode(&self) -> Mode {
         match self {
-            Place::Lease(request) => request.mode,
-            Place::Upgrade(..) => Mode::Write,
+            Awaited::Lease(request) => request.mode,
+            Awaited::Upgrade(..) => Mode::Write,
         }
     }
 }
 
-/// A request on its way: in line, or about to be. Dropped before it was granted, it leaves neither lock nor waiter.
-pub(super) struct InLine {
+/// A request that is in line, or about to be. If it is dropped before it is granted, it leaves neither lock nor waiter.
+pub(super) struct QueuedRequest {
     store: Arc<Inner>,
-    place: Place,
-    hearing: Option<Hearing>,
+    awaited: Awaited,
+    registration: Option<Registration>,
     stage: Stage,
-    /// Something of an earlier request under the same id may be there, or of this one, for all that is known.
+    /// True if an earlier try, or an earlier request under the same id, may have left something in the store.
     pub(super) doubtful: bool,
-    /// Why the database could not be reached, the last time it could not.
+    /// True once it has had a place in line.
+    queued: bool,
+    /// Why the database could not be reached at the last failure.
     trouble: Option<String>,
 }
 
 /// What a drop has to do.
 enum Stage {
-    /// Nothing: nothing was asked yet, or all is said and done.
+    /// Nothing: nothing was asked yet, or the caller has its answer.
     Clear,
-    /// A step is under way, which takes back what it got when it ends.
+    /// Nothing: a step is under way, and takes back what it got when it ends.
     InStep,
-    /// It may have a place in line, or a grant.
+    /// Give back the place in line, or the grant, that it may have.
     Asked,
 }
 
 /// Why a waiter woke up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Woken {
-    /// Somebody rang for it.
-    ByName,
+enum WakeReason {
+    /// It was notified.
+    Notified,
     /// Its timer ended.
-    ByTime,
+    TimerEnded,
+}
+
+/// The outcome of asking and waiting.
+pub(super) enum Waited {
+    Granted(Box<Lease>),
+    /// It cannot be granted without waiting, and has no place in line.
+    Busy,
+    /// Its time is over. It may have a place in line.
+    Late,
+    /// It lost its place in line, and asks again.
+    PlaceLost,
 }
 
 /// What a look found.
-pub(super) enum Seen {
+pub(super) enum Look {
     /// It was granted, and is taken up.
     Granted(Box<Lease>),
-    /// It is in line no more, and was granted nothing.
+    /// It is no longer in line, and was granted nothing.
     Gone,
     /// It waits, and there is nothing to do.
-    Waits(Rest),
+    Waits(LookTimer),
     /// The line has moved on.
     Moved,
 }
 
-impl InLine {
-    pub(super) fn new(store: &Inner, place: Place) -> Result<Self> {
+impl QueuedRequest {
+    pub(super) fn new(store: &Inner, awaited: Awaited) -> Result<Self> {
         let store = store.itself.upgrade();
         let store = store.ok_or_else(|| Error::Internal("the store is closed".into()))?;
-        let doubtful = store.debts.strike(place.lease(), &place.asker().session);
+        let doubtful = store
+            .pending_cleanup
+            .cancel(awaited.lease(), &awaited.asker().session);
         Ok(Self {
             store,
-            place,
-            hearing: None,
+            awaited,
+            registration: None,
             stage: Stage::Clear,
             doubtful,
+            queued: false,
             trouble: None,
         })
     }
 
-    /// Nothing is to be given back any more.
-    pub(super) fn left(&mut self) {
+    /// Makes a drop give nothing back.
+    pub(super) fn disarm(&mut self) {
         self.stage = Stage::Clear;
     }
 
-    /// Makes a step, which comes to its end even if this is dropped.
-    pub(super) async fn carry<T, F>(
+    /// Makes a step, which runs to its end even if this future is dropped.
+    pub(super) async fn run_to_end<T, F>(
         &mut self,
-        work: impl FnOnce(Arc<Inner>, Place) -> F,
+        work: impl FnOnce(Arc<Inner>, Awaited) -> F,
     ) -> Result<T>
     where
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
     {
-        let (store, place) = (Arc::clone(&self.store), self.place.clone());
-        let debt = self.owe();
+        let (store, awaited) = (Arc::clone(&self.store), self.awaited.clone());
+        let ticket = self.add_cleanup();
         self.stage = Stage::InStep;
         let undo = {
-            let (store, place, debt) = (Arc::clone(&store), place.clone(), debt.clone());
-            move |_| pay(store, place, debt)
+            let (store, awaited, ticket) = (Arc::clone(&store), awaited.clone(), ticket.clone());
+            move |_| clean_up(store, awaited, ticket)
         };
-        let done = owed::carry(&self.store, work(store, place), undo).await;
-        self.store.debts.paid(&debt);
+        let done = cleanup::run_to_end(&self.store, work(store, awaited), undo).await;
+        self.store.pending_cleanup.done(&ticket);
         self.stage = Stage::Asked;
         self.doubtful |= done.as_ref().is_err_and(is_doubtful);
         if let Err(Error::Unreachable { problem, .. }) = &done {
@@ -187,197 +206,230 @@ impl InLine {
         done
     }
 
-    /// The same for a step that asks: refused, it left everything as it was.
-    pub(super) async fn ask<T, F>(&mut self, work: impl FnOnce(Arc<Inner>, Place) -> F) -> Result<T>
+    /// The same for a step that asks. A refusal leaves everything as it was.
+    pub(super) async fn ask<T, F>(
+        &mut self,
+        work: impl FnOnce(Arc<Inner>, Awaited) -> F,
+    ) -> Result<T>
     where
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
     {
-        let asked = self.carry(work).await;
+        let asked = self.run_to_end(work).await;
         if asked.as_ref().is_err_and(|error| !is_doubtful(error)) && !self.doubtful {
-            self.left();
+            self.disarm();
         }
         asked
     }
 
-    /// Listens, before there is a place in line to be woken at.
-    pub(super) async fn hear(&mut self) -> Result<()> {
-        if self.hearing.is_none() {
-            let left = Duration::from_millis(time_left(self.place.until()));
-            let join = self
-                .store
-                .ear
-                .join(self.place.lease(), self.place.resource());
-            let joined = timeout(left, join).await;
-            // Where nothing failed so far somebody was in the way a moment ago, and the server answers.
-            let late = || match (self.doubtful, &self.trouble) {
-                (true, Some(trouble)) => unreachable(self.store.address(), trouble),
-                (true, None) => unreachable(self.store.address(), "it does not answer"),
-                (false, _) => self.late(),
-            };
-            self.hearing = Some(joined.unwrap_or_else(|_| Err(late()))?);
+    /// Registers with the listener, before there is a place in line. A request that does not wait needs no
+    /// registration. Returns false if the time was over before it was done.
+    pub(super) async fn register(&mut self) -> Result<bool> {
+        if self.registration.is_some() || self.awaited.wait() == Wait::No {
+            return Ok(true);
         }
-        Ok(())
+        let left = Duration::from_millis(time_left(self.awaited.until()));
+        let registering = self
+            .store
+            .listener
+            .register(self.awaited.lease(), self.awaited.resource());
+        match (
+            timeout(left, registering).await,
+            self.doubtful,
+            &self.trouble,
+        ) {
+            (Ok(registered), ..) => self.registration = Some(registered?),
+            (Err(_), true, Some(trouble)) => {
+                return Err(unreachable(self.store.address(), trouble));
+            }
+            (Err(_), true, None) => {
+                return Err(unreachable(self.store.address(), "it does not answer"));
+            }
+            // Nothing failed so far: the server answers, and the resource was busy a moment ago.
+            (Err(_), false, _) => return Ok(false),
+        }
+        Ok(true)
     }
 
-    /// Takes a place in line and waits for a new lease. None if the place was lost: it is to be asked for again.
-    pub(super) async fn wait_for_lease(&mut self) -> Result<Option<Lease>> {
-        self.hear().await?;
-        let got = self.ask(|store, place| async move {
-            let wait = Wait::Until(place.until());
-            match &place {
-                Place::Lease(request) => store.ask_for(request, wait).await,
-                Place::Upgrade(..) => Err(Error::Internal("an upgrade is no new lease".into())),
+    /// Asks for a new lease, and waits in line if the request may wait.
+    pub(super) async fn wait_for_lease(&mut self) -> Result<Waited> {
+        if self.queued {
+            self.check_not_broken().await?;
+        }
+        if !self.register().await? {
+            return Ok(Waited::Late);
+        }
+        let outcome = self.ask(|store, awaited| async move {
+            match &awaited {
+                Awaited::Lease(request) => store.acquire_in_step(request).await,
+                Awaited::Upgrade(..) => Err(Error::Internal("an upgrade is no new lease".into())),
             }
         });
-        match got.await? {
-            Got::Granted(lease) => Ok(Some(*lease)),
-            Got::Queued(rest) => self.called(rest).await,
-            Got::Busy => Err(self.late()),
-            Got::Again => Ok(None),
+        match outcome.await? {
+            AcquireOutcome::Granted(lease) => Ok(Waited::Granted(lease)),
+            AcquireOutcome::Queued(look_timer) => self.wait_for_grant(look_timer).await,
+            AcquireOutcome::Busy => Ok(Waited::Busy),
+            AcquireOutcome::Again => Ok(Waited::PlaceLost),
         }
     }
 
-    /// Waits for the grant. None if the place in line was lost: it is to be asked for again.
-    pub(super) async fn called(&mut self, mut rest: Rest) -> Result<Option<Lease>> {
+    /// Waits in line until the grant, or the end of the time.
+    pub(super) async fn wait_for_grant(&mut self, mut look_timer: LookTimer) -> Result<Waited> {
+        self.queued = true;
         loop {
-            let woken = self.sleep(rest).await;
-            if time_left(self.place.until()) == 0 {
-                return Err(self.late());
+            let reason = self.sleep(look_timer).await;
+            if time_left(self.awaited.until()) == 0 {
+                return Ok(Waited::Late);
             }
-            if woken == Woken::ByName
-                && let Some(lease) = self.carry(take_up).await?
+            if reason == WakeReason::Notified
+                && let Some(lease) = self.run_to_end(take_up).await?
             {
-                return Ok(Some(lease));
+                return Ok(Waited::Granted(Box::new(lease)));
             }
-            let seen = loop {
-                match self.carry(look).await? {
-                    Seen::Moved => {}
-                    seen => break seen,
+            let found = loop {
+                match self.run_to_end(look).await? {
+                    Look::Moved => {}
+                    found => break found,
                 }
             };
-            match seen {
-                Seen::Granted(lease) => return Ok(Some(*lease)),
-                Seen::Waits(longer) => rest = longer,
-                Seen::Gone | Seen::Moved => return Ok(None),
+            match found {
+                Look::Granted(lease) => return Ok(Waited::Granted(lease)),
+                Look::Waits(longer) => look_timer = longer,
+                Look::Gone | Look::Moved => return Ok(Waited::PlaceLost),
             }
         }
     }
 
-    /// Sleeps until there is reason to look, or no time left.
-    async fn sleep(&self, rest: Rest) -> Woken {
-        let Some(hearing) = &self.hearing else {
-            return Woken::ByTime;
+    /// Fails if a person has broken the lease. It may have been on offer while this process was
+    /// stopped or cut off, and the line has moved on since: asking again would undo the break.
+    async fn check_not_broken(&self) -> Result<()> {
+        match self.store.break_reason(self.awaited.lease()).await? {
+            Some(reason) => Err(Error::Lost {
+                context: self
+                    .store
+                    .context(self.awaited.resource(), self.awaited.mode()),
+                reason,
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Sleeps until there is a reason to look, or no time is left.
+    async fn sleep(&self, look_timer: LookTimer) -> WakeReason {
+        let Some(registration) = &self.registration else {
+            return WakeReason::TimerEnded;
         };
-        let left = Duration::from_millis(time_left(self.place.until()));
-        let timer = match hearing.is_first() {
-            true => rest.timer(spread()).min(left),
+        let left = Duration::from_millis(time_left(self.awaited.until()));
+        let timer = match registration.is_first() {
+            true => look_timer.duration(jitter()).min(left),
             false => left,
         };
         tokio::select! {
-            () = hearing.woken() => Woken::ByName,
-            () = sleep(timer) => Woken::ByTime,
+            () = registration.notified() => WakeReason::Notified,
+            () = sleep(timer) => WakeReason::TimerEnded,
         }
     }
 
-    pub(super) fn late(&self) -> Error {
-        self.store.late(self.place.resource(), self.place.mode())
-    }
-
-    fn owe(&self) -> Debt {
-        let session = &self.place.asker().session;
-        self.store.debts.owe(self.place.lease(), session)
+    fn add_cleanup(&self) -> CleanupTicket {
+        let session = &self.awaited.asker().session;
+        self.store
+            .pending_cleanup
+            .add(self.awaited.lease(), session)
     }
 }
 
-impl Drop for InLine {
+impl Drop for QueuedRequest {
     fn drop(&mut self) {
         if matches!(self.stage, Stage::Asked) {
-            let pay = pay(Arc::clone(&self.store), self.place.clone(), self.owe());
-            self.store.leave_behind(pay);
+            let clean_up = clean_up(
+                Arc::clone(&self.store),
+                self.awaited.clone(),
+                self.add_cleanup(),
+            );
+            self.store.run_in_background(clean_up);
         }
     }
 }
 
-/// Leaves the line, or gives back what was granted, as soon as that is possible and for as long as there may be
+/// Leaves the line, or gives back what was granted. Tries for as long as there may be
 /// something to give back.
-async fn pay(store: Arc<Inner>, place: Place, debt: Debt) {
+async fn clean_up(store: Arc<Inner>, awaited: Awaited, ticket: CleanupTicket) {
     let ends = Instant::now() + store.ttl().max(PRESENT_FOR);
-    let mut patience = Patience::until(None);
-    while store.debts.is_owed(&debt) && Instant::now() < ends {
-        let given = give_up(&store, &place, &debt).await;
-        let Err(error) = given else { break };
-        if patience.pause(error).await.is_err() {
+    let mut retry = Retry::until(None);
+    while store.pending_cleanup.is_pending(&ticket) && Instant::now() < ends {
+        let cleaned = clean_up_request(&store, &awaited, &ticket).await;
+        let Err(error) = cleaned else { break };
+        if retry.pause(error).await.is_err() {
             break;
         }
     }
-    store.debts.paid(&debt);
+    store.pending_cleanup.done(&ticket);
 }
 
-/// Takes up the offer of a new lease, where there is one: one statement and one round trip. Else all is left as it was.
-async fn take_up(store: Arc<Inner>, place: Place) -> Result<Option<Lease>> {
+/// Takes up the offer of a new lease in one statement and one round trip. Changes nothing if there is no offer.
+async fn take_up(store: Arc<Inner>, awaited: Awaited) -> Result<Option<Lease>> {
     const TAKE_UP: &str =
         "SELECT token, acquired_at, now FROM tenure.take_up($1, $2) WHERE token IS NOT NULL";
-    let Place::Lease(request) = &place else {
+    let Awaited::Lease(request) = &awaited else {
         return Ok(None);
     };
     let values = values![request.lease.as_str(), request.resource.as_str()];
-    let sql = store.lend_until(place.until()).await?;
-    let row = sql.row(&Asked::new(TAKE_UP, values)).await?;
+    let sql = store.lend_until(awaited.until()).await?;
+    let row = sql.row(&Statement::new(TAKE_UP, values)).await?;
     let Some(row) = row else { return Ok(None) };
     let moment = Moment::read(&row, 2)?;
     let expires = moment.now().saturating_add(millis(store.ttl()));
-    let lease = begin(request, token(&row, 0)?, &moment, expires);
+    let lease = new_lease(request, token(&row, 0)?, &moment, expires);
     Ok(Some(Lease {
         acquired_at: Moment::read(&row, 1)?.wall(),
         ..lease
     }))
 }
 
-/// One look.
-async fn look(store: Arc<Inner>, place: Place) -> Result<Seen> {
-    let id = place.lease();
-    let line = Line::FrontAnd(id);
-    let step = Step::on_until(place.until(), &store, place.resource(), line).await?;
+/// Looks once at the place in line.
+async fn look(store: Arc<Inner>, awaited: Awaited) -> Result<Look> {
+    let id = awaited.lease();
+    let extent = LineExtent::FrontAnd(id);
+    let step = Step::on_until(awaited.until(), &store, awaited.resource(), extent).await?;
     let Some(mut step) = step else {
-        return Ok(Seen::Gone);
+        return Ok(Look::Gone);
     };
-    match (&place, step.loaded.lease(id)) {
-        (Place::Lease(_), Some(_)) => return accept(step, id).await,
-        (Place::Lease(_), None) => {}
-        (Place::Upgrade(..), None) => {
+    match (&awaited, step.loaded.lease(id)) {
+        (Awaited::Lease(_), Some(_)) => return accept(step, id).await,
+        (Awaited::Lease(_), None) => {}
+        (Awaited::Upgrade(..), None) => {
             step.roll_back().await?;
             return Err(store.gone(id).await);
         }
-        (Place::Upgrade(request, _), Some(row)) => {
+        (Awaited::Upgrade(request, _), Some(row)) => {
             let ours = row.upgraded_by.as_ref() == Some(&request.asker.session);
             if row.lease.mode == Mode::Write && ours {
                 let lease = Box::new(row.lease.clone());
                 step.roll_back().await?;
-                return Ok(Seen::Granted(lease));
+                return Ok(Look::Granted(lease));
             }
         }
     }
-    let session = &place.asker().session;
+    let session = &awaited.asker().session;
     let waits = step.loaded.waiter(id);
     if waits.is_none_or(|waiter| waiter.session != *session) {
         step.roll_back().await?;
-        return Ok(Seen::Gone);
+        return Ok(Look::Gone);
     }
-    step.actor = Some(place.asker().owner.clone());
+    step.actor = Some(awaited.asker().owner.clone());
     let decision = step.decide(&Ask::Look).await?;
     if decision.changes.is_empty() {
-        let rest = Rest::of(&step, id);
+        let look_timer = LookTimer::of(&step, id);
         step.roll_back().await?;
-        return Ok(Seen::Waits(rest));
+        return Ok(Look::Waits(look_timer));
     }
-    step.write(&decision.changes, Newcomer::None)?;
+    step.write(&decision.changes, NewRequest::None)?;
     step.commit().await?;
-    Ok(Seen::Moved)
+    Ok(Look::Moved)
 }
 
-/// Takes up a lease that was granted: its time begins. Gone if it had passed on already.
-pub(super) async fn accept(mut step: Step<'_>, id: &LeaseId) -> Result<Seen> {
+/// Takes up a lease that was granted: its time begins. Returns `Gone` if it has passed on already.
+pub(super) async fn accept(mut step: Step<'_>, id: &LeaseId) -> Result<Look> {
     let ttl = step.loaded.lease(id).map(|row| row.ttl).unwrap_or_default();
     let ask = Ask::Bind {
         lease: id.clone(),
@@ -385,19 +437,25 @@ pub(super) async fn accept(mut step: Step<'_>, id: &LeaseId) -> Result<Seen> {
         grace: millis(grace(ttl)),
     };
     let decision = step.decide(&ask).await?;
-    step.write(&decision.changes, Newcomer::None)?;
-    let lease = step.loaded.lease(id).map(|row| row.lease.clone());
+    step.write(&decision.changes, NewRequest::None)?;
+    let row = step.loaded.lease(id).cloned();
     let store = step.store;
+    if decision.outcome == Outcome::Refused(Refusal::Revoked) {
+        // The lease was broken before it was taken up. There is nothing to stop, so it ends at once: this
+        // process may be gone before a drop could end it.
+        let lease = id.clone();
+        let ended = step.decide(&Ask::Release { lease }).await?;
+        step.write(&ended.changes, NewRequest::None)?;
+    }
     step.commit().await?;
-    match (decision.outcome, lease) {
-        (Outcome::Done, Some(lease)) => Ok(Seen::Granted(Box::new(lease))),
-        // Broken before it was taken up. There is nothing to stop; leaving the line ends it.
-        (Outcome::Refused(Refusal::Revoked), _) => Err(store.over(id)),
-        _ => Ok(Seen::Gone),
+    match (decision.outcome, row) {
+        (Outcome::Done, Some(row)) => Ok(Look::Granted(Box::new(row.lease))),
+        (Outcome::Refused(Refusal::Revoked), Some(row)) => Err(store.broken(row)),
+        _ => Ok(Look::Gone),
     }
 }
 
-/// Whether it leaves open what was done.
+/// Returns true if the error leaves open what was done.
 fn is_doubtful(error: &Error) -> bool {
     error.is_passing() || matches!(error, Error::Exhausted { .. } | Error::Internal(_))
 }

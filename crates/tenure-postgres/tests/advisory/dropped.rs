@@ -3,10 +3,11 @@
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
+use std::time::{Duration, Instant};
 
-use tenure_postgres::Settings;
+use tenure_postgres::advisory::Settings;
 
-use crate::scene::{AGENT, PATIENCE, Scene, until};
+use crate::scene::{AGENT, Scene, WAIT_MAX, until};
 
 /// When exactly a future is dropped.
 #[derive(Debug, Clone, Copy)]
@@ -56,14 +57,14 @@ async fn an_acquire_dropped_at_every_await_point_leaves_nothing() {
                 // A new service each time, whose first connection is in use, so that every wait of a
                 // connection that is opened is met.
                 let scene = small().await;
-                let other = scene.locks.lock(AGENT, 2, PATIENCE).await.unwrap();
+                let other = scene.locks.lock(AGENT, 2, WAIT_MAX).await.unwrap();
                 let done = match shared {
                     true => {
-                        let lock = scene.locks.lock_shared(AGENT, 1, PATIENCE);
+                        let lock = scene.locks.lock_shared(AGENT, 1, WAIT_MAX);
                         drop_in_wait(n, moment, lock).await.is_some()
                     }
                     false => {
-                        let lock = scene.locks.lock(AGENT, 1, PATIENCE);
+                        let lock = scene.locks.lock(AGENT, 1, WAIT_MAX);
                         drop_in_wait(n, moment, lock).await.is_some()
                     }
                 };
@@ -85,9 +86,9 @@ async fn an_acquire_on_a_kept_connection_dropped_at_every_await_point_leaves_not
     let scene = small().await;
     for moment in [Moment::Waiting, Moment::Ready] {
         for n in 1.. {
-            let guard = scene.locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+            let guard = scene.locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
             guard.release().await.unwrap();
-            let lock = scene.locks.lock(AGENT, 1, PATIENCE);
+            let lock = scene.locks.lock(AGENT, 1, WAIT_MAX);
             let done = drop_in_wait(n, moment, lock).await.is_some();
             scene.until_free(AGENT, 1).await;
             scene.until_whole(3).await;
@@ -105,7 +106,7 @@ async fn a_wait_for_a_held_lock_that_is_dropped_is_over_at_the_server_too() {
     holder.run("SELECT pg_advisory_lock(1, 1)");
     for _ in 0..5 {
         let locks = scene.locks.clone();
-        let waiting = tokio::spawn(async move { locks.lock(AGENT, 1, PATIENCE * 4).await });
+        let waiting = tokio::spawn(async move { locks.lock(AGENT, 1, WAIT_MAX * 4).await });
         until("it waits", || scene.entries(false) == 1).await;
         waiting.abort();
         assert!(waiting.await.unwrap_err().is_cancelled());
@@ -117,11 +118,34 @@ async fn a_wait_for_a_held_lock_that_is_dropped_is_over_at_the_server_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_wait_dropped_in_the_instant_of_the_grant_gives_the_lock_on() {
+    let scene = small().await;
+    for round in 0..40 {
+        let holder = scene.locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
+        let locks = scene.locks.clone();
+        let waiting = tokio::spawn(async move { locks.lock(AGENT, 1, WAIT_MAX).await });
+        until("it waits", || scene.entries(false) == 1).await;
+        let releasing = tokio::spawn(holder.release());
+        // The drop comes now before the release has reached the server, and now after the grant has come back.
+        let moment = Instant::now() + Duration::from_micros(25) * round;
+        while Instant::now() < moment {
+            std::hint::spin_loop();
+        }
+        waiting.abort();
+        releasing.await.unwrap().unwrap();
+        drop(waiting.await);
+        let next = scene.locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
+        next.release().await.unwrap();
+    }
+    scene.until_whole(3).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_release_dropped_at_every_await_point_still_releases() {
     let scene = small().await;
     for moment in [Moment::Waiting, Moment::Ready] {
         for n in 1.. {
-            let guard = scene.locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+            let guard = scene.locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
             let done = drop_in_wait(n, moment, guard.release()).await.is_some();
             scene.until_free(AGENT, 1).await;
             scene.until_whole(3).await;
@@ -138,7 +162,7 @@ fn a_runtime_that_ends_frees_its_locks() {
     let first = runtime();
     let scene = first.block_on(small());
     let guard = first
-        .block_on(scene.locks.lock(AGENT, 1, PATIENCE))
+        .block_on(scene.locks.lock(AGENT, 1, WAIT_MAX))
         .unwrap();
     assert!(!scene.is_free(AGENT, 1));
     drop(first);

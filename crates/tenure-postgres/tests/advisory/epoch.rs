@@ -5,10 +5,10 @@
 use std::process::Command;
 
 use tenure_core::Token;
-use tenure_postgres::{AdvisoryLocks, Settings};
+use tenure_postgres::advisory::{AdvisoryLocks, Settings};
 use tenure_testkit::postgres::{self, Cluster, Database, Stop};
 
-use crate::scene::{AGENT, PATIENCE, until};
+use crate::scene::{AGENT, WAIT_MAX, until};
 
 const SET_BACK: &str = "SELECT setval('tenure.advisory_tokens', 1)";
 const EPOCH: &str = "SELECT writer FROM tenure.advisory_epoch";
@@ -20,7 +20,7 @@ async fn service(database: &Database) -> AdvisoryLocks {
 }
 
 async fn draw(locks: &AdvisoryLocks) -> Token {
-    let guard = locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+    let guard = locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
     let token = guard.token();
     guard.release().await.unwrap();
     token
@@ -54,7 +54,7 @@ async fn a_killed_backend_puts_tokens_ahead() {
     let locks = service(&database).await;
     let last = draw(&locks).await;
     let started = database.psql(STARTED);
-    let guard = locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+    let guard = locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
     let pid = guard.backend_pid().to_string();
     let killed = Command::new("kill").args(["-KILL", &pid]).status();
     assert!(killed.unwrap().success());
@@ -150,7 +150,7 @@ async fn a_restore_of_an_old_backup_under_a_running_service_puts_tokens_ahead() 
     // Several connections that know the old counter.
     let mut guards = Vec::new();
     for id in 2..6 {
-        guards.push(locks.lock(AGENT, id, PATIENCE).await.unwrap());
+        guards.push(locks.lock(AGENT, id, WAIT_MAX).await.unwrap());
     }
     for guard in guards {
         guard.release().await.unwrap();
@@ -214,7 +214,7 @@ async fn many_that_open_at_once_put_tokens_ahead_once() {
         .map(|_| {
             let url = database.url();
             let settings = Settings {
-                patience: PATIENCE,
+                open: WAIT_MAX,
                 ..Settings::default()
             };
             tokio::spawn(async move {

@@ -1,17 +1,17 @@
 //! Keys as other programs see them.
 
 use tenure_core::Mode;
-use tenure_postgres::{Key, Namespace, name_to_i64};
+use tenure_postgres::advisory::{Key, Namespace};
 
-use crate::scene::{PATIENCE, SHORT, Scene};
+use crate::scene::{SHORT, Scene, WAIT_MAX};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn psql_holding_the_same_key_keeps_us_out() {
     let scene = Scene::new().await;
     let session = scene.locks.session();
-    let number = name_to_i64("build");
+    let build = Key::of_name("build");
     let keys = [
-        (Key::of_name("build"), format!("{number}")),
+        (build, build.to_string()),
         (
             Key::named(Namespace::new(-5), "agent"),
             "-5, -1649234938".to_owned(),
@@ -39,7 +39,7 @@ async fn a_pair_and_a_number_never_meet() {
     let scene = Scene::new().await;
     let session = scene.locks.session();
     let pair = Key::Pair(Namespace::new(0), 7);
-    let one = session.acquire(pair, Mode::Write, PATIENCE).await.unwrap();
+    let one = session.acquire(pair, Mode::Write, WAIT_MAX).await.unwrap();
     let two = session
         .acquire(Key::Name64(7), Mode::Write, SHORT)
         .await

@@ -4,10 +4,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use tenure_core::{Class, Error};
-use tenure_postgres::{AdvisoryLocks, GuardState, Settings};
+use tenure_postgres::advisory::{AdvisoryLocks, GuardState, Settings};
 use tenure_testkit::postgres::{Cluster, Database, Proxy, Stop};
 
-use crate::scene::{AGENT, PATIENCE, SHORT, Scene, timed, until};
+use crate::scene::{AGENT, SHORT, Scene, WAIT_MAX, timed, until};
 
 /// A process at the server that is stopped, until dropped.
 struct Stopped(i32);
@@ -33,7 +33,7 @@ fn signal(name: &str, pid: i32) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_terminated_session_is_lost_at_once() {
     let scene = Scene::new().await;
-    let guard = scene.locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+    let guard = scene.locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
     let pid = guard.backend_pid();
     scene
         .database
@@ -47,7 +47,7 @@ async fn a_terminated_session_is_lost_at_once() {
     assert!(matches!(guard.check(), Err(Error::Lost { .. })));
     assert!(matches!(guard.release().await, Err(Error::Lost { .. })));
     scene.until_whole(25).await;
-    let again = scene.locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+    let again = scene.locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
     assert_ne!(again.backend_pid(), pid);
     again.release().await.unwrap();
 }
@@ -55,7 +55,7 @@ async fn a_terminated_session_is_lost_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_after_termination_says_that_it_was_lost() {
     let scene = Scene::new().await;
-    let guard = scene.locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+    let guard = scene.locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
     let sql = format!("SELECT pg_terminate_backend({}, 5000)", guard.backend_pid());
     scene.database.psql(&sql);
     let error = guard.release().await.unwrap_err();
@@ -65,7 +65,7 @@ async fn a_release_after_termination_says_that_it_was_lost() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silent_server_makes_it_unknown_at_1_s_and_lost_at_3_s() {
     let scene = Scene::new().await;
-    let guard = scene.locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+    let guard = scene.locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
     let stopped = Stopped::stop(guard.backend_pid());
     let silent = Instant::now();
     until("it is unknown", || guard.state() == GuardState::Unknown).await;
@@ -89,7 +89,7 @@ async fn a_silent_server_makes_it_unknown_at_1_s_and_lost_at_3_s() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_answers_again_in_time_is_trusted_again() {
     let scene = Scene::new().await;
-    let guard = scene.locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+    let guard = scene.locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
     let stopped = Stopped::stop(guard.backend_pid());
     until("it is unknown", || guard.state() == GuardState::Unknown).await;
     drop(stopped);
@@ -100,7 +100,7 @@ async fn a_server_that_answers_again_in_time_is_trusted_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_guard_stays_held_for_as_long_as_the_server_answers() {
     let scene = Scene::new().await;
-    let guard = scene.locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+    let guard = scene.locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
     let until = Instant::now() + Duration::from_secs(4);
     while Instant::now() < until {
         assert_eq!(guard.state(), GuardState::Held);
@@ -115,14 +115,14 @@ async fn a_restarted_server_loses_locks_and_serves_again() {
     let database = cluster.database();
     let locks = AdvisoryLocks::open(&database.url(), Settings::default()).await;
     let locks = locks.unwrap();
-    let kept = locks.lock(AGENT, 2, PATIENCE).await.unwrap();
-    let guard = locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+    let kept = locks.lock(AGENT, 2, WAIT_MAX).await.unwrap();
+    let guard = locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
     let token = guard.token();
     kept.release().await.unwrap();
     cluster.restart(Stop::Crash);
     assert_eq!(guard.lost().await.class(), Class::Lost);
     drop(guard);
-    let again = locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+    let again = locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
     assert!(again.token() > token);
     again.release().await.unwrap();
 }
@@ -138,7 +138,7 @@ async fn by_proxy() -> (AdvisoryLocks, Proxy, Database) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopped_network_makes_it_unknown_at_1_s_and_lost_at_3_s() {
     let (locks, proxy, database) = by_proxy().await;
-    let guard = locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+    let guard = locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
     proxy.pause();
     let silent = Instant::now();
     until("it is unknown", || guard.state() == GuardState::Unknown).await;
@@ -162,13 +162,13 @@ async fn a_stopped_network_makes_it_unknown_at_1_s_and_lost_at_3_s() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cut_connection_is_lost_at_once() {
     let (locks, proxy, _database) = by_proxy().await;
-    let guard = locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+    let guard = locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
     proxy.cut();
     let (lost, took) = timed(guard.lost()).await;
     assert_eq!(lost.class(), Class::Lost);
     assert!(took < Duration::from_secs(1), "{took:?}");
     drop(guard);
-    let again = locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+    let again = locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
     again.release().await.unwrap();
 }
 
@@ -176,7 +176,7 @@ async fn a_cut_connection_is_lost_at_once() {
 async fn a_grant_whose_answer_never_comes_is_given_up_and_freed() {
     let (locks, proxy, database) = by_proxy().await;
     locks
-        .lock(AGENT, 1, PATIENCE)
+        .lock(AGENT, 1, WAIT_MAX)
         .await
         .unwrap()
         .release()
@@ -199,7 +199,7 @@ async fn a_grant_whose_answer_never_comes_is_given_up_and_freed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_without_an_answer_says_so() {
     let (locks, proxy, _database) = by_proxy().await;
-    let guard = locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+    let guard = locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
     proxy.pause();
     let (error, took) = timed(guard.release()).await;
     assert_eq!(error.unwrap_err().class(), Class::Unreachable);
@@ -211,7 +211,7 @@ async fn a_release_without_an_answer_says_so() {
 #[tokio::test]
 async fn trust_is_counted_from_the_question_and_not_from_the_answer() {
     let (locks, proxy, _database) = by_proxy().await;
-    let guard = locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+    let guard = locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
     proxy.pause_answers();
     // The first probe is sent after half a second.
     tokio::time::sleep(Duration::from_millis(600)).await;

@@ -13,7 +13,6 @@ mod pooler;
 mod reentry;
 mod scenarios;
 mod scene;
-mod store;
 mod swapped;
 mod tls;
 mod tokens;

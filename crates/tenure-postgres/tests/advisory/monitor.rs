@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use tenure_core::Mode;
-use tenure_postgres::{AdvisoryLocks, GuardState, Key, Namespace, Settings};
+use tenure_postgres::advisory::{AdvisoryLocks, GuardState, Key, Namespace, Settings};
 use tenure_testkit::postgres::Cluster;
 
-use crate::scene::{AGENT, PATIENCE, SHORT, Scene, until};
+use crate::scene::{AGENT, SHORT, Scene, WAIT_MAX, until};
 
 /// What two clocks on one machine may differ by.
 const CLOCKS: Duration = Duration::from_millis(20);
@@ -18,10 +18,10 @@ const NAMES: &str = "SELECT DISTINCT application_name FROM pg_stat_activity
 #[tokio::test(flavor = "multi_thread")]
 async fn holders_and_waiters_are_listed_with_all_there_is_to_know() {
     let scene = Scene::new().await;
-    let holder = scene.locks.lock(AGENT, 42, PATIENCE).await.unwrap();
+    let holder = scene.locks.lock(AGENT, 42, WAIT_MAX).await.unwrap();
     let reader = scene
         .locks
-        .lock_shared(Namespace::CHANNEL, -7, PATIENCE)
+        .lock_shared(Namespace::CHANNEL, -7, WAIT_MAX)
         .await;
     let reader = reader.unwrap();
     let mut psql = scene.database.session();
@@ -38,13 +38,13 @@ async fn holders_and_waiters_are_listed_with_all_there_is_to_know() {
     let name = ours.application_name.as_deref().unwrap();
     assert!(name.starts_with("tenure advisory"), "{name}");
     assert!(ours.state.is_some() && ours.query_start.is_some());
-    assert!(ours.held_for.unwrap() < PATIENCE);
+    assert!(ours.held_for.unwrap() < WAIT_MAX);
     assert_eq!(foreign.key(), Key::Pair(AGENT, 42));
     assert!(!foreign.granted && foreign.held_for.is_none());
     assert_eq!(foreign.state.as_deref(), Some("active"));
     assert_eq!(shared.key(), Key::Pair(Namespace::CHANNEL, -7));
     assert_eq!((shared.mode, shared.granted), (Mode::Read, true));
-    assert!(shared.held_for.unwrap() < PATIENCE);
+    assert!(shared.held_for.unwrap() < WAIT_MAX);
     holder.release().await.unwrap();
     reader.release().await.unwrap();
 }
@@ -53,7 +53,7 @@ async fn holders_and_waiters_are_listed_with_all_there_is_to_know() {
 async fn how_long_a_lock_is_held_is_known_before_and_after_the_first_probe() {
     let scene = Scene::new().await;
     let before = Instant::now();
-    let guard = scene.locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+    let guard = scene.locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
     let held_for = async || {
         let listed = scene.locks.list().await.unwrap();
         (
@@ -91,11 +91,11 @@ async fn a_long_name_of_the_program_leaves_room_for_the_time() {
     let locks = AdvisoryLocks::open(&url, Settings::default())
         .await
         .unwrap();
-    let guard = locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+    let guard = locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
     let shown = || database.psql(NAMES).contains("xxx, since 20");
     until("the first probe shows it", shown).await;
     let listed = locks.list().await.unwrap();
-    assert!(listed.locks[0].held_for.unwrap() < PATIENCE);
+    assert!(listed.locks[0].held_for.unwrap() < WAIT_MAX);
     guard.release().await.unwrap();
 }
 
@@ -117,7 +117,7 @@ async fn a_timeout_names_the_holders_and_where_to_look() {
         error.remedy()
     );
     assert_eq!(error.holders().len(), 1);
-    let ours = scene.locks.lock(AGENT, 2, PATIENCE).await.unwrap();
+    let ours = scene.locks.lock(AGENT, 2, WAIT_MAX).await.unwrap();
     let error = scene.locks.lock(AGENT, 2, SHORT).await.unwrap_err();
     let said = error.to_string();
     let begin = format!(
@@ -135,7 +135,7 @@ async fn a_timeout_names_the_holders_and_where_to_look() {
 async fn how_long_a_foreign_program_holds_is_not_known() {
     let scene = Scene::new().await;
     // Ours held it before, which is no business of whoever holds it now.
-    let guard = scene.locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+    let guard = scene.locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
     guard.release().await.unwrap();
     let mut psql = scene.database.session();
     // Nor does it help to ask in our words.

@@ -5,10 +5,10 @@ use std::net::{TcpListener, TcpStream};
 use std::thread;
 
 use tenure_core::Class;
-use tenure_postgres::{AdvisoryLocks, GuardState, Settings};
+use tenure_postgres::advisory::{AdvisoryLocks, GuardState, Settings};
 use tenure_testkit::postgres::{Bouncer, Cluster, Mode};
 
-use crate::scene::{AGENT, PATIENCE, SHORT, until};
+use crate::scene::{AGENT, SHORT, WAIT_MAX, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pooler_that_shares_sessions_is_refused_with_the_reason() {
@@ -31,7 +31,7 @@ async fn a_pooler_in_session_mode_works() {
     let bouncer = Bouncer::start(&database, Mode::Session);
     let locks = AdvisoryLocks::open(bouncer.url(), Settings::default()).await;
     let locks = locks.unwrap();
-    let guard = locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+    let guard = locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
     let taken = || database.psql("SELECT pg_try_advisory_lock(1, 1)");
     assert_eq!(taken().trim(), "f");
     assert!(locks.lock(AGENT, 1, SHORT).await.is_err());
@@ -40,7 +40,7 @@ async fn a_pooler_in_session_mode_works() {
     assert_eq!(taken().trim(), "t");
     let locker = locks.clone();
     let held = tokio::spawn(async move {
-        let _guard = locker.lock(AGENT, 1, PATIENCE).await.unwrap();
+        let _guard = locker.lock(AGENT, 1, WAIT_MAX).await.unwrap();
         std::future::pending::<()>().await;
     });
     until("it is held", || taken().trim() == "f").await;

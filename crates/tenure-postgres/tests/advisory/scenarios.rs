@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tenure_core::{Class, Error};
-use tenure_postgres::{DEFAULT_WAIT, GuardState, Namespace};
+use tenure_postgres::advisory::{DEFAULT_WAIT, GuardState, Namespace};
 
-use crate::scene::{AGENT, PATIENCE, SHORT, Scene, timed, until};
+use crate::scene::{AGENT, SHORT, Scene, WAIT_MAX, timed, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn blocking_lock_acquisition_survives_commits_of_the_application() {
@@ -27,7 +27,7 @@ async fn blocking_lock_acquisition_survives_commits_of_the_application() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_is_held_outside_any_transaction() {
     let scene = Scene::new().await;
-    let guard = scene.locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+    let guard = scene.locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
     let sql = format!(
         "SELECT xact_start IS NULL FROM pg_stat_activity WHERE pid = {}",
         guard.backend_pid()
@@ -49,7 +49,7 @@ async fn lock_timeout_is_an_error_and_leaves_the_pool_whole() {
     assert!(matches!(error, Error::Timeout { .. }), "{error:?}");
     assert_eq!(error.class(), Class::Busy);
     assert_eq!(error.resource().unwrap().as_str(), "agent:7");
-    assert!(waited >= SHORT && waited < PATIENCE, "{waited:?}");
+    assert!(waited >= SHORT && waited < WAIT_MAX, "{waited:?}");
     assert_eq!(scene.entries(true), 1, "only the other holds");
     scene.until_whole(25).await;
     other.run("SELECT pg_advisory_unlock(1, 7)");
@@ -60,7 +60,7 @@ async fn lock_timeout_is_an_error_and_leaves_the_pool_whole() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_held_lock_is_skipped_without_waiting_and_without_an_error() {
     let scene = Scene::new().await;
-    let guard = scene.locks.lock(AGENT, 3, PATIENCE).await.unwrap();
+    let guard = scene.locks.lock(AGENT, 3, WAIT_MAX).await.unwrap();
     assert!(scene.locks.lock_or_skip(AGENT, 3).await.unwrap().is_none());
     guard.release().await.unwrap();
     scene.until_whole(25).await;
@@ -80,7 +80,7 @@ async fn a_panic_inside_releases_and_goes_on_to_the_caller() {
     let scene = Scene::new().await;
     let locks = scene.locks.clone();
     let task = tokio::spawn(async move {
-        let _guard = locks.lock(AGENT, 5, PATIENCE).await.unwrap();
+        let _guard = locks.lock(AGENT, 5, WAIT_MAX).await.unwrap();
         panic!("work went wrong");
     });
     let panic = task.await.unwrap_err().into_panic();
@@ -98,7 +98,7 @@ async fn a_released_connection_is_used_again() {
     let scene = Scene::new().await;
     let mut pids = Vec::new();
     for _ in 0..3 {
-        let guard = scene.locks.lock(AGENT, 5, PATIENCE).await.unwrap();
+        let guard = scene.locks.lock(AGENT, 5, WAIT_MAX).await.unwrap();
         pids.push(guard.backend_pid());
         guard.release().await.unwrap();
     }
@@ -114,7 +114,7 @@ async fn hooks_of_one_agent_run_one_after_the_other_and_of_others_in_parallel() 
         .map(|_| {
             let (locks, inside) = (scene.locks.clone(), Arc::clone(&inside));
             tokio::spawn(async move {
-                let guard = locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+                let guard = locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
                 assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two inside");
                 tokio::task::yield_now().await;
                 inside.fetch_sub(1, Ordering::SeqCst);
@@ -125,7 +125,7 @@ async fn hooks_of_one_agent_run_one_after_the_other_and_of_others_in_parallel() 
     for task in tasks {
         task.await.unwrap();
     }
-    let first = scene.locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+    let first = scene.locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
     let second = scene.locks.lock(AGENT, 2, SHORT).await.unwrap();
     let channel = scene
         .locks
@@ -140,10 +140,10 @@ async fn hooks_of_one_agent_run_one_after_the_other_and_of_others_in_parallel() 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_is_granted_when_the_holder_releases() {
     let scene = Scene::new().await;
-    let holder = scene.locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+    let holder = scene.locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
     let locks = scene.locks.clone();
     let waiter = tokio::spawn(async move {
-        let guard = locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+        let guard = locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
         (guard.state(), guard)
     });
     until("it waits", || scene.entries(false) == 1).await;
@@ -158,7 +158,7 @@ async fn a_waiter_is_granted_when_the_holder_releases() {
 #[tokio::test(flavor = "multi_thread")]
 async fn shared_locks_share_and_keep_exclusive_ones_out() {
     let scene = Scene::new().await;
-    let one = scene.locks.lock_shared(AGENT, 1, PATIENCE).await.unwrap();
+    let one = scene.locks.lock_shared(AGENT, 1, WAIT_MAX).await.unwrap();
     let two = scene.locks.lock_shared_or_skip(AGENT, 1).await.unwrap();
     let two = two.unwrap();
     assert!(scene.locks.lock_or_skip(AGENT, 1).await.unwrap().is_none());

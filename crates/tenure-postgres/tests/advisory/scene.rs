@@ -1,17 +1,14 @@
-//! A database of one's own, the service on it, and patience with a limit.
+//! A database of one's own, the service on it, and waits with a limit.
 
 use std::future::Future;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tenure_core::{Asker, LeaseId, Mode, Owner, Request, Resource, SessionId};
-use tenure_postgres::{AdvisoryLocks, Namespace, PoolState, Settings};
+use tenure_postgres::advisory::{AdvisoryLocks, Namespace, PoolState, Settings};
 use tenure_testkit::postgres::{Cluster, Database};
 
 pub const AGENT: Namespace = Namespace::AGENT;
 /// Longer than anything takes that works.
-pub const PATIENCE: Duration = Duration::from_secs(15);
+pub const WAIT_MAX: Duration = Duration::from_secs(15);
 /// Long enough to be measured, short enough to be waited for.
 pub const SHORT: Duration = Duration::from_millis(300);
 
@@ -68,33 +65,9 @@ impl Scene {
     }
 }
 
-/// A request for a resource, by a session of its own, without a deadline.
-pub fn request(name: &str, mode: Mode) -> Request {
-    static LAST: AtomicU64 = AtomicU64::new(0);
-    let number = LAST.fetch_add(1, Ordering::Relaxed);
-    let asker = Asker {
-        session: SessionId::parse(&format!("session-{number}")).unwrap(),
-        owner: Owner::parse("ana").unwrap(),
-        pid: std::process::id(),
-        host: "here".into(),
-        command: "a test".into(),
-    };
-    Request {
-        lease: LeaseId::parse(&format!("lease-{number}")).unwrap(),
-        resource: Resource::parse(name).unwrap(),
-        mode,
-        asker: Arc::new(asker),
-        purpose: None,
-        metadata: None,
-        deadline: None,
-        until: None,
-        capacity: None,
-    }
-}
-
 /// Waits until something is so; fails after a while.
 pub async fn until(what: &str, mut so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + WAIT_MAX;
     while !so() {
         assert!(Instant::now() < deadline, "not in time: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;

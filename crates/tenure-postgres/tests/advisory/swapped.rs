@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use tenure_core::Class;
-use tenure_postgres::{AdvisoryLocks, GuardState, Settings};
+use tenure_postgres::advisory::{AdvisoryLocks, GuardState, Settings};
 use tenure_testkit::postgres::{Cluster, Database};
 
-use crate::scene::{AGENT, PATIENCE, until};
+use crate::scene::{AGENT, WAIT_MAX, until};
 
 /// A service on such a way.
 struct Swapped {
@@ -104,7 +104,7 @@ fn pass_on(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_is_lost_when_another_session_answers_a_probe() {
     let scene = Swapped::new().await;
-    let guard = scene.locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+    let guard = scene.locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
     scene.swap();
     let lost = guard.lost().await;
     assert_eq!(lost.class(), Class::Lost);
@@ -119,7 +119,7 @@ async fn a_lock_is_lost_when_another_session_answers_a_probe() {
 async fn a_grant_that_another_session_answers_is_none() {
     let scene = Swapped::new().await;
     scene.swap();
-    let error = scene.locks.lock(AGENT, 1, PATIENCE).await.unwrap_err();
+    let error = scene.locks.lock(AGENT, 1, WAIT_MAX).await.unwrap_err();
     assert!(error.to_string().contains("shares sessions"), "{error}");
     scene.assert_clean().await;
 }
@@ -127,7 +127,7 @@ async fn a_grant_that_another_session_answers_is_none() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_that_another_session_answers_says_that_it_was_lost() {
     let scene = Swapped::new().await;
-    let guard = scene.locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+    let guard = scene.locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
     scene.swap();
     let error = guard.release().await.unwrap_err();
     assert_eq!(error.class(), Class::Lost, "{error}");

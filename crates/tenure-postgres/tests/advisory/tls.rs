@@ -3,10 +3,13 @@
 use std::path::Path;
 
 use tenure_core::Class;
-use tenure_postgres::{AdvisoryLocks, Settings};
+use tenure_postgres::advisory::{AdvisoryLocks, Settings};
 use tenure_testkit::postgres::{Cluster, Database};
 
-use crate::scene::{AGENT, PATIENCE, until};
+use crate::scene::{AGENT, WAIT_MAX, until};
+
+/// Runs a program at the server. It is given nothing to read: one that ends without reading would be an error.
+const RUN: &str = "COPY (SELECT 1 WHERE false) TO PROGRAM";
 
 /// Gives the server a certificate that it signed itself, made out to `localhost`.
 fn give_certificate(database: &Database, data: &str) {
@@ -16,14 +19,14 @@ fn give_certificate(database: &Database, data: &str) {
          -keyout {data}/server.key -out {data}/server.crt 2> {data}/openssl.log \
          || exit 1; chmod 600 {data}/server.key"
     );
-    let made = database.try_psql(&format!("COPY (SELECT 1) TO PROGRAM '{make}'"));
+    let made = database.try_psql(&format!("{RUN} '{make}'"));
     made.expect("install openssl (apt-get install openssl)");
     database.psql("ALTER SYSTEM SET ssl = on; SELECT pg_reload_conf()");
 }
 
 async fn asks(url: &str) -> Result<bool, tenure_core::Error> {
     let locks = AdvisoryLocks::open(url, Settings::default()).await?;
-    let guard = locks.lock(AGENT, 1, PATIENCE).await?;
+    let guard = locks.lock(AGENT, 1, WAIT_MAX).await?;
     guard.release().await?;
     Ok(true)
 }
@@ -52,6 +55,28 @@ async fn tls_is_as_the_url_asks_for() {
         let used = encrypted(&database, &url(&format!("sslmode={mode}"))).await;
         assert_eq!(used, mode != "disable", "{mode}");
     }
+    // A server that lets nobody in without it says so by its rules alone.
+    let rules = Path::new(&data).join("pg_hba.conf");
+    let only = format!(
+        "{RUN} 'printf \"local all all trust\\nhostssl all all all trust\\n\" > {}'; \
+         SELECT pg_reload_conf()",
+        rules.display()
+    );
+    database.psql(&only);
+    let plain = url("sslmode=disable");
+    let deadline = std::time::Instant::now() + WAIT_MAX;
+    let refused = loop {
+        match asks(&plain).await {
+            Err(error) => break error,
+            Ok(_) => assert!(
+                std::time::Instant::now() < deadline,
+                "the rules do not count"
+            ),
+        }
+    };
+    assert_eq!(refused.class(), Class::Configuration, "{refused:?}");
+    assert!(refused.to_string().contains("without TLS"), "{refused}");
+    assert!(refused.remedy().contains("sslmode=require"), "{refused:?}");
     // The certificate is for localhost, and the address is a number.
     let by_name = |options: &str| url(options).replace("127.0.0.1", "localhost");
     assert!(by_name("").contains("localhost"));
@@ -98,7 +123,7 @@ async fn a_socket_with_a_hostaddr_is_not_taken_for_a_local_one() {
 /// Whether the connection a lock is held on is encrypted.
 async fn encrypted(database: &Database, url: &str) -> bool {
     let locks = AdvisoryLocks::open(url, Settings::default()).await.unwrap();
-    let guard = locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+    let guard = locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
     let sql = format!(
         "SELECT ssl FROM pg_stat_ssl WHERE pid = {}",
         guard.backend_pid()

@@ -1,13 +1,13 @@
 //! Tokens only go up.
 
 use tenure_core::Token;
-use tenure_postgres::{AdvisoryLocks, Settings};
+use tenure_postgres::advisory::{AdvisoryLocks, Settings};
 use tenure_testkit::postgres::{self, Cluster};
 
-use crate::scene::{AGENT, PATIENCE, Scene};
+use crate::scene::{AGENT, Scene, WAIT_MAX};
 
 async fn draw(scene: &Scene, id: i32) -> Token {
-    let guard = scene.locks.lock(AGENT, id, PATIENCE).await.unwrap();
+    let guard = scene.locks.lock(AGENT, id, WAIT_MAX).await.unwrap();
     let token = guard.token();
     guard.release().await.unwrap();
     token
@@ -34,7 +34,7 @@ async fn a_waiter_draws_a_higher_token_than_the_holder_before_it() {
         .map(|_| {
             let locks = scene.locks.clone();
             tokio::spawn(async move {
-                let guard = locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+                let guard = locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
                 let token = guard.token();
                 guard.release().await.unwrap();
                 token
@@ -53,17 +53,17 @@ async fn a_waiter_draws_a_higher_token_than_the_holder_before_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shared_grant_is_not_below_the_last_exclusive_one_and_below_the_next() {
     let scene = Scene::new().await;
-    let holder = scene.locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+    let holder = scene.locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
     let token = holder.token();
     // A reader that began to wait before the token was drawn for the next holder.
     let locks = scene.locks.clone();
-    let reader = tokio::spawn(async move { locks.lock_shared(AGENT, 1, PATIENCE).await });
+    let reader = tokio::spawn(async move { locks.lock_shared(AGENT, 1, WAIT_MAX).await });
     crate::scene::until("it waits", || scene.entries(false) == 1).await;
     let elsewhere = draw(&scene, 2).await;
     holder.release().await.unwrap();
     let reader = reader.await.unwrap().unwrap();
     assert!(reader.token() >= token && reader.token() >= elsewhere);
-    let another = scene.locks.lock_shared(AGENT, 1, PATIENCE).await.unwrap();
+    let another = scene.locks.lock_shared(AGENT, 1, WAIT_MAX).await.unwrap();
     assert_eq!(another.token(), reader.token(), "readers draw nothing");
     another.release().await.unwrap();
     let last = reader.token();
@@ -108,7 +108,7 @@ async fn eight_services_that_open_at_once_make_the_tables_once() {
             .collect();
         for opened in opening {
             let locks = opened.await.unwrap().unwrap();
-            let guard = locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+            let guard = locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
             guard.release().await.unwrap();
         }
     }

@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
-use tenure_core::{Class, Error, Mode, Store};
-use tenure_postgres::{Address, AdvisoryLocks, AdvisoryStore, PostgresStore, Settings};
-use tenure_testkit::postgres::{self, Cluster, Database};
+use tenure_core::{Class, Error};
+use tenure_postgres::advisory::{AdvisoryLocks, Settings};
+use tenure_testkit::postgres::{self, Cluster};
 
-use crate::scene::{AGENT, PATIENCE, SHORT, Scene, request, timed, until};
+use crate::scene::{AGENT, SHORT, Scene, WAIT_MAX, timed, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_statement_timeout_of_the_administrator_does_not_end_a_wait() {
@@ -19,7 +19,7 @@ async fn a_statement_timeout_of_the_administrator_does_not_end_a_wait() {
     ));
     let locks = AdvisoryLocks::open(&database.url(), Settings::default()).await;
     let locks = locks.unwrap();
-    let holder = locks.lock(AGENT, 1, PATIENCE).await.unwrap();
+    let holder = locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
     let (error, waited) = timed(locks.lock(AGENT, 1, SHORT * 2)).await;
     let error = error.unwrap_err();
     assert!(matches!(error, Error::Timeout { .. }), "{error:?}");
@@ -75,9 +75,9 @@ async fn a_full_server_is_waited_for_until_the_deadline() {
     let database = cluster.database();
     let locks = AdvisoryLocks::open(&database.url(), Settings::default()).await;
     let locks = locks.unwrap();
-    let first = locks.lock(AGENT, 0, PATIENCE).await.unwrap();
+    let first = locks.lock(AGENT, 0, WAIT_MAX).await.unwrap();
     let mut others = Vec::new();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + WAIT_MAX;
     loop {
         match locks.lock(AGENT, 1 + others.len() as i32, SHORT).await {
             Ok(guard) => others.push(guard),
@@ -93,7 +93,7 @@ async fn a_full_server_is_waited_for_until_the_deadline() {
     assert!(waited >= SHORT, "{waited:?}");
     let waiting = {
         let locks = AdvisoryLocks::clone(&locks);
-        tokio::spawn(async move { locks.lock(AGENT, 99, PATIENCE).await })
+        tokio::spawn(async move { locks.lock(AGENT, 99, WAIT_MAX).await })
     };
     let refused = cluster.log().matches("too many clients").count();
     until("it is refused, and asks again", || {
@@ -117,7 +117,7 @@ async fn a_server_that_is_not_there_is_said_to_be_unreachable() {
     let error = error.err().unwrap();
     assert_eq!(error.class(), Class::Unreachable);
     assert!(!error.to_string().contains("s3cret"), "{error}");
-    assert!(took < PATIENCE);
+    assert!(took < WAIT_MAX);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -134,55 +134,8 @@ async fn a_killed_holder_frees_the_lock() {
     let mut psql = scene.database.session();
     psql.run("SELECT pg_advisory_lock(1, 1)");
     let locks = scene.locks.clone();
-    let waiting = tokio::spawn(async move { locks.lock(AGENT, 1, PATIENCE).await });
+    let waiting = tokio::spawn(async move { locks.lock(AGENT, 1, WAIT_MAX).await });
     until("it waits", || scene.entries(false) == 1).await;
     drop(psql);
     waiting.await.unwrap().unwrap().release().await.unwrap();
-}
-
-/// Has the next statement that adds a row to a table fail with an SQLSTATE, and only that one: a sequence is not rolled back.
-fn fail_once(database: &Database, table: &str, code: &str) {
-    database.psql(&format!(
-        "DROP TRIGGER IF EXISTS fault ON {table};
-         DROP SEQUENCE IF EXISTS public.faults;
-         CREATE SEQUENCE public.faults;
-         CREATE OR REPLACE FUNCTION public.fault() RETURNS trigger LANGUAGE plpgsql AS $$
-         BEGIN
-             IF nextval('public.faults') = 1 THEN
-                 RAISE EXCEPTION 'a fault' USING ERRCODE = '{code}';
-             END IF;
-             RETURN NEW;
-         END $$;
-         CREATE TRIGGER fault BEFORE INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION public.fault()"
-    ));
-}
-
-const PASSING: [&str; 3] = ["40001", "40P01", "55P03"];
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_lease_is_asked_for_again_after_a_deadlock() {
-    let database = Cluster::shared().database();
-    let address = Address::parse(&database.url()).unwrap();
-    let store = PostgresStore::open(address, PATIENCE).await.unwrap();
-    for code in PASSING {
-        fail_once(&database, "tenure.dal_locks", code);
-        let taken = store.try_acquire(&request("a", Mode::Write)).await;
-        let lease = taken.unwrap_or_else(|error| panic!("{code}: {error}"));
-        store.release(&lease.unwrap().lease).await.unwrap();
-        let tries = database.psql("SELECT last_value FROM public.faults");
-        assert_eq!(tries, "2", "{code}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_deadlock_passes_and_a_mistake_does_not() {
-    let database = Cluster::shared().database();
-    let store = AdvisoryStore::open(&database.url()).await.unwrap();
-    for code in PASSING.into_iter().chain(["22000"]) {
-        fail_once(&database, "tenure.advisory_holders", code);
-        let taken = store.try_acquire(&request("a", Mode::Write)).await;
-        let error = taken.unwrap_err();
-        assert!(error.to_string().contains("a fault"), "{code}: {error}");
-        assert_eq!(error.is_passing(), code != "22000", "{code}: {error}");
-    }
 }

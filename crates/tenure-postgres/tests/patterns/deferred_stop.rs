@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tenure_postgres::DEFAULT_WAIT;
+use tenure_postgres::advisory::DEFAULT_WAIT;
 use tenure_postgres::patterns::{deferred, serialise};
 use tokio::sync::Notify;
 

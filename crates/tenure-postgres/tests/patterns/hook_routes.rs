@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tenure_postgres::patterns::serialise;
 use tokio::sync::{Barrier, Notify};
 
-use crate::scene::{AGENT, PATIENCE, Scene, Trouble, until};
+use crate::scene::{AGENT, Scene, Trouble, WAIT_MAX, until};
 
 const AGENTS: &str = "CREATE TABLE agents (id int PRIMARY KEY, events int NOT NULL DEFAULT 0);
                       INSERT INTO agents VALUES (1), (2)";
@@ -70,7 +70,7 @@ async fn hooks_of_different_agents_run_in_parallel() {
         .await
     };
     let ran = async { tokio::join!(work(1), work(2)) };
-    let (one, two) = tokio::time::timeout(PATIENCE, ran).await.unwrap();
+    let (one, two) = tokio::time::timeout(WAIT_MAX, ran).await.unwrap();
     one.unwrap();
     two.unwrap();
 }

@@ -2,10 +2,10 @@
 
 use std::cell::RefCell;
 
+use tenure_postgres::advisory::{PoolState, Settings};
 use tenure_postgres::patterns::{Tally, for_each_unlocked};
-use tenure_postgres::{PoolState, Settings};
 
-use crate::scene::{AGENT, PATIENCE, Scene, Trouble};
+use crate::scene::{AGENT, Scene, Trouble, WAIT_MAX};
 
 const AGENTS: &str =
     "CREATE TABLE agents (id int PRIMARY KEY, reaped boolean NOT NULL DEFAULT false);
@@ -14,7 +14,7 @@ const AGENTS: &str =
 #[tokio::test(flavor = "multi_thread")]
 async fn a_locked_agent_is_skipped_and_taken_in_the_next_cycle() {
     let scene = Scene::new(AGENTS).await;
-    let hook = scene.locks.lock(AGENT, 3, PATIENCE).await.unwrap();
+    let hook = scene.locks.lock(AGENT, 3, WAIT_MAX).await.unwrap();
     let reaped = RefCell::new(Vec::new());
     let cycle = async || {
         let go = for_each_unlocked(&scene.locks, AGENT, 1..=5, |agent, _| {

@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use tenure_core::Error;
-use tenure_postgres::{AdvisoryLocks, Namespace, Settings};
+use tenure_postgres::advisory::{AdvisoryLocks, Namespace, Settings};
 use tenure_testkit::postgres::{Cluster, Database};
 use tokio_postgres::{Client, NoTls};
 
 pub const AGENT: Namespace = Namespace::AGENT;
 /// Longer than anything takes that works.
-pub const PATIENCE: Duration = Duration::from_secs(15);
+pub const WAIT_MAX: Duration = Duration::from_secs(15);
 
 pub struct Scene {
     pub locks: AdvisoryLocks,
@@ -75,7 +75,7 @@ impl From<tokio_postgres::Error> for Trouble {
 
 /// Waits until something is so; fails after a while.
 pub async fn until(what: &str, mut so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + WAIT_MAX;
     while !so() {
         assert!(Instant::now() < deadline, "not in time: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tenure_core::{Mode, Store};
 use tenure_testkit::postgres::{Cluster, Settings, Stop};
 
-use crate::scene::{PATIENCE, Scene, as_role, open, request, take, unique, until};
+use crate::scene::{Asks, Scene, WAIT_MAX, as_role, open, request, take, unique, until};
 
 /// Set for the role, the most common way. Whatever the server ends because of one of them is in its log.
 #[tokio::test(flavor = "multi_thread")]
@@ -25,8 +25,8 @@ async fn a_statement_timeout_of_the_role_does_not_end_a_wait() {
     let (first, second) = (open(&url).await.unwrap(), open(&url).await.unwrap());
     let held = take(&first, "a").await;
     let waiting = tokio::spawn(async move {
-        let request = request("a", Mode::Write, PATIENCE);
-        let lease = second.acquire(&request).await;
+        let request = request("a", Mode::Write, WAIT_MAX);
+        let lease = second.wait_for(&request).await;
         (second, lease)
     });
     let waiters = || database.psql("SELECT count(*) FROM tenure.waiters") == "1";
@@ -121,8 +121,8 @@ async fn a_grant_survives_a_crash_whatever_synchronous_commit_is_for_others() {
     for _ in 0..2 {
         // What is written for the first time since a checkpoint takes whole pages, and full pages are written at once.
         let read = || async {
-            let asked = request("a", Mode::Read, PATIENCE);
-            store.acquire(&asked).await.unwrap()
+            let asked = request("a", Mode::Read, WAIT_MAX);
+            store.wait_for(&asked).await.unwrap()
         };
         store.release(&read().await.lease).await.unwrap();
         let lease = read().await;

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tenure_core::decide::Wait;
 use tenure_core::{LeaseId, Mode, Store, UpgradeRequest};
 use tenure_files::clock;
 use tenure_postgres::PostgresStore;
 use tenure_testkit::postgres::Database;
 
-use crate::scene::{PATIENCE, Scene, asker, open, request, take, until};
+use crate::scene::{Asks, Scene, WAIT_MAX, asker, open, request, take, until};
 
 /// Resources of which the column says something that is not so. Only who holds the row can look.
 const FALSE: &str = "SELECT count(*) FROM tenure.resources r WHERE \
@@ -28,7 +29,8 @@ const UNSAID: &str = "SELECT count(*) FROM tenure.resources r WHERE r.alone IS D
     AND NOT EXISTS (SELECT 1 FROM tenure.dal_locks l WHERE l.resource = r.resource) \
     AND NOT EXISTS (SELECT 1 FROM tenure.waiters w WHERE w.resource = r.resource)";
 
-/// Has every transaction look, right before it commits and with the row still locked, whether it leaves the truth.
+/// Has every transaction look, right before it commits and with the row still locked, whether it leaves the truth. From here on
+/// no store is opened: such triggers are refused.
 fn have_every_commit_looked_at(database: &Database) {
     database.psql(&format!(
         "CREATE TABLE public.lies (changed text, resource text);
@@ -74,7 +76,7 @@ async fn rush(store: Arc<PostgresStore>, seed: u64) {
             }
             2 => {
                 let request = request(resource, mode, wait);
-                if let Ok(lease) = store.acquire(&request).await {
+                if let Ok(lease) = store.wait_for(&request).await {
                     held.push((lease.lease, mode));
                 }
             }
@@ -82,7 +84,7 @@ async fn rush(store: Arc<PostgresStore>, seed: u64) {
                 // Dropped somewhere in between.
                 let request = request(resource, mode, Duration::from_secs(5));
                 let wait = Duration::from_micros(random.below(20_000));
-                if let Ok(Ok(lease)) = tokio::time::timeout(wait, store.acquire(&request)).await {
+                if let Ok(Ok(lease)) = tokio::time::timeout(wait, store.wait_for(&request)).await {
                     held.push((lease.lease, mode));
                 }
             }
@@ -93,9 +95,9 @@ async fn rush(store: Arc<PostgresStore>, seed: u64) {
                         lease: lease.clone(),
                         asker: asker("ana"),
                         deadline: None,
-                        until: Some(clock::boot_now() + random.below(40)),
+                        wait: Wait::Until(clock::boot_now() + random.below(40)),
                     };
-                    if store.upgrade(&request).await.is_ok() && random.below(2) == 0 {
+                    if store.wait_for_upgrade(&request).await.is_ok() && random.below(2) == 0 {
                         store.downgrade(lease).await.unwrap();
                     }
                 }
@@ -120,14 +122,15 @@ async fn what_the_empty_cases_rely_on_is_true_after_any_steps() {
     let seed = u64::from(std::process::id());
     println!("seed {seed}");
     let scene = Scene::new().await;
+    let mut stores = Vec::new();
+    for _ in 0..3 {
+        stores.push(Arc::new(open(&scene.database.url()).await.unwrap()));
+    }
     have_every_commit_looked_at(&scene.database);
     let mut all = Vec::new();
-    for process in 0..3u64 {
-        let store = Arc::new(open(&scene.database.url()).await.unwrap());
-        for session in 0..3u64 {
-            let seed = (process * 3 + session + 1) * 7_919 + seed;
-            all.push(tokio::spawn(rush(Arc::clone(&store), seed)));
-        }
+    for number in 0..9 {
+        let (store, seed) = (&stores[number / 3], (number as u64 + 1) * 7_919 + seed);
+        all.push(tokio::spawn(rush(Arc::clone(store), seed)));
     }
     let mut looks = 0;
     while all.iter().any(|one| !one.is_finished()) {
@@ -159,17 +162,17 @@ async fn what_the_empty_cases_rely_on_is_true_after_any_steps() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_empty_cases_rely_on_is_true_while_a_lease_is_handed_over() {
     let scene = Scene::new().await;
-    have_every_commit_looked_at(&scene.database);
     let other = Arc::new(open(&scene.database.url()).await.unwrap());
+    have_every_commit_looked_at(&scene.database);
     for mode in [Mode::Write, Mode::Read, Mode::Upgradeable] {
         for waiters in 1..3 {
             let mut before = take(&scene.store, "a").await;
             let mut line = Vec::new();
             for number in 0..waiters {
-                let (other, asked) = (Arc::clone(&other), request("a", mode, PATIENCE));
-                line.push(tokio::spawn(
-                    async move { other.acquire(&asked).await.unwrap() },
-                ));
+                let (other, asked) = (Arc::clone(&other), request("a", mode, WAIT_MAX));
+                line.push(tokio::spawn(async move {
+                    other.wait_for(&asked).await.unwrap()
+                }));
                 until("it waits", || scene.waiting() == number + 1).await;
             }
             for one in line {

@@ -5,10 +5,11 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
+use tenure_core::decide::Wait;
 use tenure_core::{Mode, Store, UpgradeRequest};
 use tenure_files::clock;
 
-use crate::scene::{PATIENCE, Scene, asker, request, take, until};
+use crate::scene::{Asks, Scene, WAIT_MAX, asker, request, take, until};
 
 /// When exactly a future is dropped.
 #[derive(Debug, Clone, Copy)]
@@ -48,7 +49,7 @@ impl Scene {
             self.count("tenure.dal_locks") == "0" && self.count("tenure.waiters") == "0"
         })
         .await;
-        let free = request("a", Mode::Write, PATIENCE);
+        let free = request("a", Mode::Write, WAIT_MAX);
         let lease = self
             .store
             .try_acquire(&free)
@@ -65,8 +66,8 @@ async fn an_acquire_of_what_is_free_dropped_at_every_await_point_leaves_nothing(
     for moment in MOMENTS {
         let (mut n, mut tries) = (1, 0);
         loop {
-            let asked = request("a", Mode::Write, PATIENCE);
-            let done = drop_in_wait(n, moment, scene.store.acquire(&asked)).await;
+            let asked = request("a", Mode::Write, WAIT_MAX);
+            let done = drop_in_wait(n, moment, scene.store.wait_for(&asked)).await;
             let Some(lease) = done else {
                 scene.until_free().await;
                 n += 1;
@@ -87,8 +88,8 @@ async fn an_acquire_of_what_is_free_dropped_at_every_await_point_leaves_nothing(
 async fn a_first_acquire_on_new_connections_dropped_at_every_await_point_leaves_nothing() {
     for n in 1..12 {
         let scene = Scene::new().await;
-        let asked = request("a", Mode::Write, PATIENCE);
-        let done = drop_in_wait(n, Moment::Ready, scene.store.acquire(&asked)).await;
+        let asked = request("a", Mode::Write, WAIT_MAX);
+        let done = drop_in_wait(n, Moment::Ready, scene.store.wait_for(&asked)).await;
         if let Some(lease) = done {
             assert!(n > 2, "only {n} waits were met");
             scene.store.release(&lease.unwrap().lease).await.unwrap();
@@ -105,10 +106,10 @@ async fn an_acquire_of_what_is_held_dropped_at_every_await_point_leaves_nothing(
         let mut granted = 0;
         for n in 1..30 {
             let held = take(&scene.store, "a").await;
-            let asked = request("a", Mode::Write, PATIENCE);
+            let asked = request("a", Mode::Write, WAIT_MAX);
             let ended = AtomicBool::new(false);
             let dropped = async {
-                let done = drop_in_wait(n, moment, scene.store.acquire(&asked)).await;
+                let done = drop_in_wait(n, moment, scene.store.wait_for(&asked)).await;
                 ended.store(true, Ordering::Relaxed);
                 done
             };
@@ -139,7 +140,7 @@ async fn a_try_dropped_at_every_await_point_leaves_nothing() {
     let scene = Scene::new().await;
     for moment in MOMENTS {
         for n in 1.. {
-            let asked = request("a", Mode::Read, PATIENCE);
+            let asked = request("a", Mode::Read, WAIT_MAX);
             let done = drop_in_wait(n, moment, scene.store.try_acquire(&asked)).await;
             if let Some(lease) = done {
                 scene
@@ -160,20 +161,20 @@ async fn an_upgrade_dropped_at_every_await_point_leaves_the_lease_as_it_was() {
     for waits in [false, true] {
         for moment in MOMENTS {
             for n in 1..40 {
-                let asked = request("a", Mode::Upgradeable, PATIENCE);
-                let lease = scene.store.acquire(&asked).await.unwrap();
-                let reader = request("a", Mode::Read, PATIENCE);
+                let asked = request("a", Mode::Upgradeable, WAIT_MAX);
+                let lease = scene.store.wait_for(&asked).await.unwrap();
+                let reader = request("a", Mode::Read, WAIT_MAX);
                 let reader = match waits {
-                    true => Some(scene.store.acquire(&reader).await.unwrap()),
+                    true => Some(scene.store.wait_for(&reader).await.unwrap()),
                     false => None,
                 };
                 let upgrade = UpgradeRequest {
                     lease: lease.lease.clone(),
                     asker: asker("ana"),
                     deadline: None,
-                    until: Some(clock::boot_now() + 15_000),
+                    wait: Wait::Until(clock::boot_now() + 15_000),
                 };
-                let upgraded = drop_in_wait(n, moment, scene.store.upgrade(&upgrade));
+                let upgraded = drop_in_wait(n, moment, scene.store.wait_for_upgrade(&upgrade));
                 let leave = async {
                     if let Some(reader) = &reader {
                         scene.store.release(&reader.lease).await.unwrap();
@@ -221,10 +222,10 @@ async fn a_release_dropped_at_every_await_point_still_releases() {
 async fn what_is_asked_for_again_under_the_same_id_is_not_taken_back() {
     let scene = Scene::new().await;
     for n in 1..6 {
-        let asked = request("a", Mode::Write, PATIENCE);
-        drop(drop_in_wait(n, Moment::Waiting, scene.store.acquire(&asked)).await);
+        let asked = request("a", Mode::Write, WAIT_MAX);
+        drop(drop_in_wait(n, Moment::Waiting, scene.store.wait_for(&asked)).await);
         // At once, while what the drop left behind goes on.
-        let lease = scene.store.acquire(&asked).await.unwrap();
+        let lease = scene.store.wait_for(&asked).await.unwrap();
         drop(
             scene
                 .store
@@ -251,16 +252,16 @@ async fn what_is_asked_for_again_before_the_first_answer_is_granted_once() {
                    AND wait_event_type = 'Lock'";
         scene.database.psql(sql) == count
     };
-    let asked = request("a", Mode::Write, PATIENCE);
+    let asked = request("a", Mode::Write, WAIT_MAX);
     tokio::select! {
-        _ = scene.store.acquire(&asked) => panic!("granted without its row"),
+        _ = scene.store.wait_for(&asked) => panic!("granted without its row"),
         () = until("the first is held up", || held_up("1")) => {}
     }
     let go_on = async {
         until("both are held up", || held_up("2")).await;
         barrier.run("COMMIT");
     };
-    let (lease, ()) = tokio::join!(scene.store.acquire(&asked), go_on);
+    let (lease, ()) = tokio::join!(scene.store.wait_for(&asked), go_on);
     let lease = lease.unwrap();
     // When all that goes on has come to its end.
     let listed = scene.store.list(&tenure_core::Query::default()).await;

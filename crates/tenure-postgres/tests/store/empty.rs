@@ -7,7 +7,7 @@ use std::time::Duration;
 use tenure_core::{Mode, Store};
 use tenure_testkit::postgres::{Database, Proxy};
 
-use crate::scene::{PATIENCE, Scene, open, request, take, until};
+use crate::scene::{Asks, Scene, WAIT_MAX, open, request, take, until};
 
 /// Has every change say by which statement it was made.
 fn have_changes_told(database: &Database) {
@@ -37,12 +37,12 @@ async fn an_acquire_and_a_release_of_what_is_free_are_one_statement_each() {
     have_changes_told(&scene.database);
     let said = || said(&scene.database);
     for mode in [Mode::Write, Mode::Read] {
-        let asked = request("a", mode, PATIENCE);
-        let lease = scene.store.acquire(&asked).await.unwrap();
+        let asked = request("a", mode, WAIT_MAX);
+        let lease = scene.store.wait_for(&asked).await.unwrap();
         assert_eq!(said(), "1|audit dal_locks resources");
         scene.store.release(&lease.lease).await.unwrap();
         assert_eq!(said(), "1|audit dal_locks resources");
-        let asked = request("a", mode, PATIENCE);
+        let asked = request("a", mode, WAIT_MAX);
         let lease = scene.store.try_acquire(&asked).await.unwrap().unwrap();
         assert_eq!(said(), "1|audit dal_locks resources");
         scene.store.release(&lease.lease).await.unwrap();
@@ -61,8 +61,8 @@ async fn an_acquire_and_a_release_of_what_is_free_are_one_round_trip_each() {
     let held = || scene.database.psql("SELECT count(*) FROM tenure.dal_locks");
     // No answer comes back, so whatever the first message does is all that is done.
     proxy.pause_answers();
-    let asked = request("a", Mode::Write, PATIENCE);
-    let acquire = store.acquire(&asked);
+    let asked = request("a", Mode::Write, WAIT_MAX);
+    let acquire = store.wait_for(&asked);
     let answer = async {
         until("it is granted without an answer", || held() == "1").await;
         proxy.resume();
@@ -84,8 +84,8 @@ async fn a_lease_is_passed_on_in_one_statement_and_taken_up_in_another() {
     let other = open(&scene.database.url()).await.unwrap();
     have_changes_told(&scene.database);
     let lease = take(&scene.store, "a").await;
-    let asked = request("a", Mode::Write, PATIENCE);
-    let waiting = tokio::spawn(async move { (other.acquire(&asked).await.unwrap(), other) });
+    let asked = request("a", Mode::Write, WAIT_MAX);
+    let waiting = tokio::spawn(async move { (other.wait_for(&asked).await.unwrap(), other) });
     until("it waits", || scene.waiting() == 1).await;
     said(&scene.database);
     scene.store.release(&lease.lease).await.unwrap();
@@ -109,8 +109,8 @@ async fn a_release_with_a_writer_in_line_is_one_round_trip() {
     let lease = take(&store, "a").await;
     store.release(&lease.lease).await.unwrap();
     let lease = take(&store, "a").await;
-    let asked = request("a", Mode::Write, PATIENCE);
-    let next = scene.store.acquire(&asked);
+    let asked = request("a", Mode::Write, WAIT_MAX);
+    let next = scene.store.wait_for(&asked);
     let release = async {
         until("it waits", || scene.waiting() == 1).await;
         // No answer comes back, so whatever the first message does is all that is done.

@@ -3,7 +3,7 @@
 use tenure_core::{Examined, Mode, Store};
 use tenure_testkit::postgres::{Cluster, Settings};
 
-use crate::scene::{PATIENCE, Scene, as_role, open, request, take, unique, until};
+use crate::scene::{Asks, Scene, WAIT_MAX, as_role, open, request, take, unique, until};
 
 const ALL: [&str; 8] = [
     "server",
@@ -42,7 +42,7 @@ async fn a_sound_store_is_found_sound_and_told_in_numbers() {
     let held = take(&lasting, "b").await;
     let other = open(&scene.database.url()).await.unwrap();
     let waiting = tokio::spawn(async move {
-        let lease = other.acquire(&request("b", Mode::Write, PATIENCE)).await;
+        let lease = other.wait_for(&request("b", Mode::Write, WAIT_MAX)).await;
         (other, lease)
     });
     until("it waits", || scene.waiting() == 1).await;

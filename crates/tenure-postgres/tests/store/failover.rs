@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tenure_core::{Class, LeaseId, Mode, Store, Token};
-use tenure_postgres::{AdvisoryLocks, Namespace, PostgresStore, Settings};
+use tenure_postgres::PostgresStore;
+use tenure_postgres::advisory::{AdvisoryLocks, Namespace, Settings};
 use tenure_testkit::postgres::{self, Cluster, Database, Stop};
 
-use crate::scene::{PATIENCE, open, request, take, until};
+use crate::scene::{Asks, WAIT_MAX, open, request, take, until};
 
 /// A server, a standby of it, and one database on both.
 struct Pair {
@@ -127,8 +128,8 @@ async fn who_holds_and_who_waits_go_on_at_the_other_host_of_their_address() {
     );
     let (holder, waiter) = (open(&url).await.unwrap(), open(&url).await.unwrap());
     let lease = take(&holder, "a").await;
-    let asked = request("a", Mode::Write, 2 * PATIENCE);
-    let waiting = waiter.acquire(&asked);
+    let asked = request("a", Mode::Write, 2 * WAIT_MAX);
+    let waiting = waiter.wait_for(&asked);
     let go_on = async {
         let waits = "SELECT count(*) FROM tenure.waiters";
         until("the other waits", || pair.database.psql(waits) == "1").await;
@@ -147,7 +148,7 @@ async fn who_holds_and_who_waits_go_on_at_the_other_host_of_their_address() {
 
 /// As a guard does it: again and again, while there is time.
 async fn renewed(store: &PostgresStore, lease: &LeaseId) -> Option<Duration> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + WAIT_MAX;
     loop {
         match store.renew(lease).await {
             Ok(left) => return left,
@@ -165,7 +166,7 @@ async fn tokens_of_advisory_locks_do_not_go_back_when_a_standby_is_promoted() {
         let locks = Arc::new(locks.unwrap());
         let mut last = None;
         for _ in 0..times {
-            let guard = locks.lock(Namespace::AGENT, 1, PATIENCE).await.unwrap();
+            let guard = locks.lock(Namespace::AGENT, 1, WAIT_MAX).await.unwrap();
             assert!(last < Some(guard.token()));
             last = Some(guard.token());
             guard.release().await.unwrap();

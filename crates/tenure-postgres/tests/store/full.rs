@@ -7,7 +7,7 @@ use tenure_postgres::{Address, PostgresStore};
 use tenure_testkit::postgres::{Cluster, Database, Psql, Settings};
 use tokio::task::JoinHandle;
 
-use crate::scene::{PATIENCE, open, request, take, timed, until};
+use crate::scene::{Asks, WAIT_MAX, open, request, take, timed, until};
 
 const FULL: &str = "too many clients";
 
@@ -43,7 +43,7 @@ async fn opening_a_store_on_a_full_server_waits_and_then_says_so() {
     assert_eq!(error.class(), Class::Unreachable, "{error:?}");
     assert!(error.to_string().contains(FULL), "{error}");
     assert!(waited >= Duration::from_secs(1), "{waited:?}");
-    assert!(waited <= PATIENCE * 2, "{waited:?}");
+    assert!(waited <= WAIT_MAX * 2, "{waited:?}");
     // As soon as there is room it goes on.
     let url = database.url();
     let opening = tokio::spawn(async move { open(&url).await });
@@ -70,7 +70,7 @@ async fn those_who_open_at_once_do_not_keep_each_other_out() {
     let opening = (0..8).map(|_| {
         let address = Address::parse(&database.url()).unwrap();
         // Longer than any test waits: who keeps others out does so to the end.
-        let opening = PostgresStore::open(address, PATIENCE * 20);
+        let opening = PostgresStore::open(address, WAIT_MAX * 20);
         tokio::spawn(async move { opening.await.map(drop) })
     });
     let opening: Vec<_> = opening.collect();
@@ -96,7 +96,7 @@ async fn a_store_that_lost_its_connection_waits_for_room_until_the_deadline() {
     assert_eq!(others[0].run(ours), "t");
     fill(&database, &mut others).await;
     let asked = request("b", Mode::Write, Duration::from_secs(2));
-    let (error, waited) = timed(store.acquire(&asked)).await;
+    let (error, waited) = timed(store.wait_for(&asked)).await;
     let error = error.expect_err("the server is full");
     assert_eq!(error.class(), Class::Unreachable, "{error:?}");
     assert!(error.to_string().contains(FULL), "{error}");

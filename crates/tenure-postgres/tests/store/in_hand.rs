@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tenure_core::Store;
 
-use crate::scene::{Scene, open, request, take};
+use crate::scene::{Asks, Scene, open, request, take};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -35,7 +35,7 @@ async fn a_lease_of_its_own_is_in_nobodys_hand_and_gets_what_is_asked_for() {
     let scene = Scene::new().await;
     let other = open(&scene.database.url()).await.unwrap();
     let asked = request("a", tenure_core::Mode::Write, SECOND);
-    let held = scene.store.acquire(&asked).await.unwrap();
+    let held = scene.store.wait_for(&asked).await.unwrap();
     let ids = [held.lease.clone()];
     let bound = scene.leases().bind(&ids, 60 * SECOND, None).await.unwrap();
     let leases = other.leases().unwrap();

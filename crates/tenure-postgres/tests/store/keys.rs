@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tenure_core::leases::{KeyState, Keyed, Recovery};
 use tenure_core::{IdempotenceKey, Mode, Owner, Query, Store};
 
-use crate::scene::{PATIENCE, SHORT, Scene, asker, open, request, take, timed, until};
+use crate::scene::{Asks, SHORT, Scene, WAIT_MAX, asker, open, request, take, timed, until};
 
 fn keyed(key: &str) -> Keyed {
     Keyed {
@@ -45,7 +45,7 @@ async fn a_key_is_taken_over_only_when_its_asker_is_not_seen_any_more() {
     let taken = leases.begin_key(&second).await.unwrap();
     assert_eq!(taken, KeyState::Taken(first.asker.session.clone()));
     in_silence(&scene, async {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + WAIT_MAX;
         while leases.begin_key(&second).await.unwrap() != KeyState::Yours {
             assert!(Instant::now() < deadline, "it was never taken over");
         }
@@ -239,7 +239,7 @@ async fn a_claim_ends_with_its_session_and_with_its_process() {
             }
         };
         // At once: a process is believed for three times as long.
-        assert!(waited < PATIENCE / 3, "{waited:?}");
+        assert!(waited < WAIT_MAX / 3, "{waited:?}");
         scene.store.release(&taken.lease).await.unwrap();
         assert_eq!(
             scene
@@ -307,10 +307,10 @@ async fn a_claim_ends_with_the_release_of_its_lease_whoever_waits() {
         let job = asker("job:7");
         let claim = scene.leases().claim(&lease.lease, "job:7", &job);
         claim.await.unwrap();
-        let asked = waiting.map(|mode| request("a", mode, PATIENCE));
+        let asked = waiting.map(|mode| request("a", mode, WAIT_MAX));
         let next = async {
             match &asked {
-                Some(asked) => Some(other.acquire(asked).await.unwrap()),
+                Some(asked) => Some(other.wait_for(asked).await.unwrap()),
                 None => None,
             }
         };

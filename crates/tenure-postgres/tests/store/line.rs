@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tenure_core::{LeaseState, Mode, Query, Store};
 use tenure_testkit::postgres::Proxy;
 
-use crate::scene::{PATIENCE, SHORT, Scene, open, request, take, timed, until};
+use crate::scene::{Asks, SHORT, Scene, WAIT_MAX, open, request, take, timed, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_is_handed_over_to_another_process_at_once() {
@@ -18,8 +18,8 @@ async fn a_lease_is_handed_over_to_another_process_at_once() {
         let waiting = {
             let other = Arc::clone(&other);
             tokio::spawn(async move {
-                let request = request("a", Mode::Write, PATIENCE);
-                let lease = other.acquire(&request).await.unwrap();
+                let request = request("a", Mode::Write, WAIT_MAX);
+                let lease = other.wait_for(&request).await.unwrap();
                 (lease, Instant::now())
             })
         };
@@ -40,7 +40,7 @@ async fn a_lease_is_handed_over_to_another_process_at_once() {
 async fn a_lease_that_ran_out_is_taken_over_within_a_second() {
     let ttl = Duration::from_millis(1250);
     let scene = Scene::with("?lease_ttl=1250ms").await;
-    let mut shortest = PATIENCE;
+    let mut shortest = WAIT_MAX;
     for _ in 0..3 {
         let first = take(&scene.store, "a").await;
         let (second, waited) = timed(take(&scene.store, "a")).await;
@@ -83,8 +83,8 @@ async fn a_waiter_whose_process_is_gone_is_passed_over() {
                since, ttl_ms, pid, host, command) VALUES ('dead', 'name:a', 'lease', 'write', 's', 's', 'gone', 'o', \
                now(), 30000, 1, 'h', 'c'); UPDATE tenure.resources SET alone = NULL";
     scene.database.psql(sql);
-    let mine = request("a", Mode::Write, PATIENCE);
-    let waiting = scene.store.acquire(&mine);
+    let mine = request("a", Mode::Write, WAIT_MAX);
+    let waiting = scene.store.wait_for(&mine);
     let release = async {
         until("it waits, and the dead one does not", || {
             scene
@@ -113,8 +113,8 @@ async fn nothing_is_offered_to_who_died_or_ran_out_of_time_in_line() {
     ] {
         let held = take(&scene.store, "a").await;
         scene.database.psql(first);
-        let mine = request("a", Mode::Write, PATIENCE);
-        let waiting = scene.store.acquire(&mine);
+        let mine = request("a", Mode::Write, WAIT_MAX);
+        let waiting = scene.store.wait_for(&mine);
         let release = async {
             until("it waits behind the first", || scene.waiting() == 2).await;
             scene.database.psql(over);
@@ -135,18 +135,18 @@ async fn readers_enter_together_and_no_reader_overtakes_a_writer() {
     let held = take(&store, "a").await;
     // Each in a task of its own, so that it takes up what it is offered whatever the others are about.
     let ask = |mode| {
-        let (store, asked) = (Arc::clone(&store), request("a", mode, PATIENCE * 2));
-        tokio::spawn(async move { store.acquire(&asked).await.unwrap() })
+        let (store, asked) = (Arc::clone(&store), request("a", mode, WAIT_MAX * 2));
+        tokio::spawn(async move { store.wait_for(&asked).await.unwrap() })
     };
-    let in_line = async |count| until("it waits", || scene.waiting() == count).await;
+    let until_waiting = async |count| until("it waits", || scene.waiting() == count).await;
     let one = ask(Mode::Read);
-    in_line(1).await;
+    until_waiting(1).await;
     let two = ask(Mode::Read);
-    in_line(2).await;
+    until_waiting(2).await;
     let writer = ask(Mode::Write);
-    in_line(3).await;
+    until_waiting(3).await;
     let last = ask(Mode::Read);
-    in_line(4).await;
+    until_waiting(4).await;
     store.release(&held.lease).await.unwrap();
     let (one, two) = (one.await.unwrap(), two.await.unwrap());
     assert_eq!((one.token, two.token), (held.token, held.token));
@@ -168,7 +168,7 @@ async fn whoever_runs_out_of_time_leaves_no_waiter() {
     let scene = Scene::new().await;
     let _held = take(&scene.store, "a").await;
     let mine = request("a", Mode::Write, SHORT);
-    let (error, waited) = timed(scene.store.acquire(&mine)).await;
+    let (error, waited) = timed(scene.store.wait_for(&mine)).await;
     assert_eq!(error.unwrap_err().class(), tenure_core::Class::Busy);
     // The deadline is in whole milliseconds.
     assert!(waited + Duration::from_millis(1) >= SHORT, "{waited:?}");
@@ -185,7 +185,7 @@ async fn who_waits_looks_after_the_line_about_once_a_second() {
         let sql = "SELECT xact_rollback FROM pg_stat_database WHERE datname = current_database()";
         scene.database.psql(sql).parse().unwrap()
     };
-    let asked = request("a", Mode::Write, PATIENCE);
+    let asked = request("a", Mode::Write, WAIT_MAX);
     let count = async {
         until("it waits", || scene.waiting() == 1).await;
         let (began, before) = (Instant::now(), looks());
@@ -198,7 +198,7 @@ async fn who_waits_looks_after_the_line_about_once_a_second() {
         assert!(looked <= 2 * (seconds + 2), "{looked} in {seconds} s");
         scene.store.release(&held.lease).await.unwrap();
     };
-    let (granted, ()) = tokio::join!(other.acquire(&asked), count);
+    let (granted, ()) = tokio::join!(other.wait_for(&asked), count);
     other.release(&granted.unwrap().lease).await.unwrap();
 }
 
@@ -215,7 +215,7 @@ async fn what_is_offered_while_a_process_is_deaf_is_taken_up_when_it_hears_again
          ttl_ms, pid, host, command) SELECT 'l' || n, 'name:a', 'lease', 'write', 's' || n, 's' || n, 'p' || n, 'o', \
          now(), 30000, 1, 'h', 'c' FROM generate_series(1, 12) n; UPDATE tenure.resources SET alone = NULL",
     );
-    let asked = request("a", Mode::Write, PATIENCE);
+    let asked = request("a", Mode::Write, WAIT_MAX);
     let cut_off = async {
         until("it waits behind them", || scene.waiting() == 13).await;
         proxy.refuse();
@@ -227,7 +227,7 @@ async fn what_is_offered_while_a_process_is_deaf_is_taken_up_when_it_hears_again
         proxy.admit();
         Instant::now()
     };
-    let granted = async { (deaf.acquire(&asked).await.unwrap(), Instant::now()) };
+    let granted = async { (deaf.wait_for(&asked).await.unwrap(), Instant::now()) };
     let ((lease, granted), heard) = tokio::join!(granted, cut_off);
     assert_eq!(lease.lease, asked.lease);
     assert!(

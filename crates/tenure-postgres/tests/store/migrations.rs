@@ -72,7 +72,21 @@ async fn a_second_open_finds_what_the_first_left() {
     let first = open(&database.url()).await.unwrap();
     let lease = take(&first, "a").await;
     let second = open(&database.url()).await.unwrap();
-    assert_eq!(second.token(&resource("a")).await.unwrap(), lease.token);
+    assert_eq!(
+        second.token(&resource("a")).await.unwrap(),
+        Some(lease.token)
+    );
     second.release(&lease.lease).await.unwrap();
     assert!(take(&first, "a").await.token > lease.token);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_that_only_builds_before_the_first_release_made_are_let_be() {
+    let database = Cluster::shared().database();
+    drop(open(&database.url()).await.unwrap());
+    database.psql(
+        "CREATE UNLOGGED TABLE tenure.advisory_holders (); CREATE TABLE tenure.advisory_last ()",
+    );
+    let store = open(&database.url()).await.unwrap();
+    take(&store, "a").await;
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tenure_core::{Class, Mode, Store};
 use tenure_testkit::postgres::{Bouncer, Cluster, Mode as Pooling};
 
-use crate::scene::{PATIENCE, open, request, take, until};
+use crate::scene::{Asks, WAIT_MAX, open, request, take, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pooler_that_shares_sessions_is_refused_with_the_reason() {
@@ -38,7 +38,7 @@ async fn a_pooler_in_session_mode_works_and_wakes_who_waits() {
         let waiting = {
             let second = Arc::clone(&second);
             tokio::spawn(async move {
-                let lease = second.acquire(&request("a", Mode::Write, PATIENCE)).await;
+                let lease = second.wait_for(&request("a", Mode::Write, WAIT_MAX)).await;
                 (lease.unwrap(), Instant::now())
             })
         };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tenure_core::{Class, Mode, Store, Token};
 use tenure_testkit::postgres::Cluster;
 
-use crate::scene::{PATIENCE, Scene, open, request, resource, take};
+use crate::scene::{Asks, Scene, WAIT_MAX, open, request, resource, take};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_do_not_go_back_when_a_backup_is_restored() {
@@ -25,7 +25,11 @@ async fn tokens_do_not_go_back_when_a_backup_is_restored() {
     scene.database.psql(&backup);
     // What was held yesterday is held again, until its time is over; what was taken since is not.
     let known = scene.store.token(&resource("a")).await.unwrap();
-    assert_eq!(known, yesterday.token, "the backup knows nothing of today");
+    assert_eq!(
+        known,
+        Some(yesterday.token),
+        "the backup knows nothing of today"
+    );
     let over = scene.store.renew(&held.lease).await.unwrap_err();
     assert_eq!(over.class(), Class::NotAllowed, "{over:?}");
     // A store that was open all the time and one that is opened now both go on above all tokens there were.
@@ -66,8 +70,8 @@ async fn tokens_go_on_above_one_that_is_ahead_of_the_clock() {
     let next = take(&scene.store, "a").await;
     assert_eq!(next.token.get(), ahead.get() + 1);
     // The long way round, where somebody waits, draws by the same rule.
-    let waiting = request("a", Mode::Write, PATIENCE);
-    let (granted, released) = tokio::join!(scene.store.acquire(&waiting), async {
+    let waiting = request("a", Mode::Write, WAIT_MAX);
+    let (granted, released) = tokio::join!(scene.store.wait_for(&waiting), async {
         while scene.waiting() == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

@@ -3,7 +3,7 @@
 use tenure_core::{Class, Error, Mode, Store};
 use tenure_testkit::postgres::Cluster;
 
-use crate::scene::{SHORT, Scene, as_role, open, request, take, unique};
+use crate::scene::{Asks, SHORT, Scene, as_role, open, request, take, unique};
 
 const USE: &str = "GRANT USAGE ON SCHEMA tenure TO";
 const TABLES: &str = "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA tenure TO";
@@ -13,7 +13,7 @@ async fn refused(url: &str) -> Error {
         Err(error) => error,
         Ok(store) => {
             let request = request("a", Mode::Write, SHORT);
-            store.acquire(&request).await.unwrap_err()
+            store.wait_for(&request).await.unwrap_err()
         }
     }
 }
@@ -31,12 +31,13 @@ async fn a_role_without_rights_is_told_which_it_needs() {
     };
     // Where there is nothing yet, somebody has to make it.
     let url = as_role(&empty.url(), &role);
-    told(refused(&url).await, "GRANT CREATE ON DATABASE");
+    let create = format!("GRANT CREATE ON DATABASE {} TO {role}", empty.name());
+    told(refused(&url).await, &create);
     // Where there is something, one step after the other.
     let url = as_role(&scene.database.url(), &role);
-    told(refused(&url).await, USE);
+    told(refused(&url).await, &format!("{USE} {role};"));
     scene.database.psql(&format!("{USE} {role}"));
-    told(refused(&url).await, "GRANT SELECT, INSERT, UPDATE, DELETE");
+    told(refused(&url).await, &format!("{TABLES} {role};"));
     scene.database.psql(&format!("{TABLES} {role}"));
     scene.database.psql(&format!(
         "GRANT USAGE, SELECT, UPDATE ON ALL SEQUENCES IN SCHEMA tenure TO {role}"
@@ -45,6 +46,28 @@ async fn a_role_without_rights_is_told_which_it_needs() {
     let lease = take(&store, "a").await;
     store.release(&lease.lease).await.unwrap();
     drop(store);
+    scene
+        .database
+        .psql(&format!("DROP OWNED BY {role}; DROP ROLE {role}"));
+}
+
+/// A role that only has the use of the tables cannot bring them up to date.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_of_older_tables_is_told_that_their_owner_has_to_come_first() {
+    let scene = Scene::new().await;
+    let role = unique("user");
+    scene.database.psql(&format!(
+        "CREATE ROLE {role} LOGIN; {USE} {role}; {TABLES} {role};
+         DROP FUNCTION tenure.release, tenure.take_up; DELETE FROM tenure.migrations WHERE version = 3"
+    ));
+    let url = as_role(&scene.database.url(), &role);
+    let error = refused(&url).await;
+    assert_eq!(error.class(), Class::Configuration, "{error:?}");
+    assert!(error.to_string().contains("has schema 2"), "{error}");
+    assert!(error.to_string().contains(&role), "{error}");
+    assert!(error.remedy().contains("as the owner of the schema"));
+    drop(open(&scene.database.url()).await.unwrap());
+    drop(open(&url).await.unwrap());
     scene
         .database
         .psql(&format!("DROP OWNED BY {role}; DROP ROLE {role}"));

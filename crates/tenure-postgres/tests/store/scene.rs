@@ -1,19 +1,21 @@
-//! A database of one's own, the store on it, requests, and patience with a limit.
+//! A database of one's own, the store on it, requests, and waits with a limit.
 
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use tenure_core::decide::Wait;
 use tenure_core::{
-    Asker, Lease, LeaseId, LeaseStore, Mode, Owner, Request, Resource, Result, SessionId, Store,
+    Asker, Error, Lease, LeaseId, LeaseStore, LockContext, Mode, Owner, Reply, Request, Resource,
+    Result, SessionId, Store, Token, UpgradeRequest,
 };
 use tenure_files::clock;
 use tenure_postgres::{Address, PostgresStore};
 use tenure_testkit::postgres::{Cluster, Database};
 
 /// Longer than anything takes that works.
-pub const PATIENCE: Duration = Duration::from_secs(15);
+pub const WAIT_MAX: Duration = Duration::from_secs(15);
 /// Long enough to be measured, short enough to be waited for.
 pub const SHORT: Duration = Duration::from_millis(300);
 
@@ -54,7 +56,7 @@ impl Scene {
 
 /// Opens a store as any other process would.
 pub async fn open(url: &str) -> Result<PostgresStore> {
-    PostgresStore::open(Address::parse(url)?, PATIENCE).await
+    PostgresStore::open(Address::parse(url)?, WAIT_MAX).await
 }
 
 /// Another user at the same address.
@@ -104,20 +106,77 @@ pub fn request_by(asker: &Arc<Asker>, name: &str, mode: Mode, wait: Duration) ->
         purpose: None,
         metadata: None,
         deadline: Some(clock::now().after(wait)),
-        until: Some(clock::boot_now() + wait_ms),
+        wait: Wait::Until(clock::boot_now() + wait_ms),
         capacity: None,
+    }
+}
+
+/// Asking as tests want it: the lease itself, or not at all.
+pub trait Asks: Store {
+    /// Waits for a lock. Busy if it was not free in time.
+    fn wait_for<'a>(&'a self, request: &'a Request) -> Reply<'a, Lease> {
+        Box::pin(async move {
+            let lease = self.acquire(request).await?;
+            lease.ok_or_else(|| busy(self.url(), &request.resource, request.mode))
+        })
+    }
+
+    /// Takes a lock if that needs no waiting.
+    fn try_acquire<'a>(&'a self, request: &'a Request) -> Reply<'a, Option<Lease>> {
+        Box::pin(async move {
+            let request = Request {
+                wait: Wait::No,
+                ..request.clone()
+            };
+            self.acquire(&request).await
+        })
+    }
+
+    /// Waits for an upgrade. Busy if it was not granted in time.
+    fn wait_for_upgrade<'a>(&'a self, request: &'a UpgradeRequest) -> Reply<'a, Token> {
+        Box::pin(async move {
+            let token = self.upgrade(request).await?;
+            token.ok_or_else(|| busy(self.url(), &resource("upgrade"), Mode::Write))
+        })
+    }
+
+    /// Makes a lease exclusive if that needs no waiting.
+    fn try_upgrade<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Option<Token>> {
+        Box::pin(async move {
+            let request = UpgradeRequest {
+                lease: lease.clone(),
+                asker: asker("ana"),
+                deadline: None,
+                wait: Wait::No,
+            };
+            self.upgrade(&request).await
+        })
+    }
+}
+
+impl<S: Store + ?Sized> Asks for S {}
+
+fn busy(store: &str, resource: &Resource, mode: Mode) -> Error {
+    Error::Busy {
+        context: Box::new(LockContext {
+            resource: resource.clone(),
+            mode,
+            store: store.to_owned(),
+            location: String::new(),
+        }),
+        holders: Vec::new(),
     }
 }
 
 /// Takes a free lock for writing.
 pub async fn take(store: &PostgresStore, name: &str) -> Lease {
-    let request = request(name, Mode::Write, PATIENCE);
-    store.acquire(&request).await.unwrap()
+    let request = request(name, Mode::Write, WAIT_MAX);
+    store.wait_for(&request).await.unwrap()
 }
 
 /// Waits until something is so; fails after a while.
 pub async fn until(what: &str, mut so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + WAIT_MAX;
     while !so() {
         assert!(Instant::now() < deadline, "not in time: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;

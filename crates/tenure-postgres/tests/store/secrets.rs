@@ -7,7 +7,7 @@ use tenure_core::{Class, Mode, Store};
 use tenure_postgres::Address;
 use tenure_testkit::postgres::{Bouncer, Cluster, Mode as Pooling, Settings};
 
-use crate::scene::{SHORT, open, request, take, unique};
+use crate::scene::{Asks, SHORT, open, request, take, unique};
 
 const SECRET: &str = "s3cret-pa55";
 
@@ -80,12 +80,12 @@ async fn neither_the_store_nor_what_it_refuses_shows_the_password() {
     let lease = take(&store, "a").await;
     let mut shown = vec![
         store.url().to_owned(),
-        store.place_of(&lease.resource),
+        store.location_of(&lease.resource),
         format!("{lease:?}"),
     ];
     let told = store.examine().await.unwrap();
     shown.push(format!("{told:?}"));
-    let refused = store.acquire(&request("a", Mode::Read, SHORT)).await;
+    let refused = store.wait_for(&request("a", Mode::Read, SHORT)).await;
     let refused = refused.unwrap_err();
     shown.push(format!("{refused} {refused:?} {}", refused.remedy()));
     for shown in shown {

@@ -8,10 +8,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tenure_core::{Mode, Store};
-use tenure_testkit::postgres::Proxy;
+use tenure_testkit::postgres::{Database, Proxy};
 use tokio::time::timeout;
 
-use crate::scene::{PATIENCE, Scene, open, request, resource, take, until};
+use crate::scene::{Asks, Scene, WAIT_MAX, open, request, resource, take, until};
 
 /// How long the watch of a guard with 30 s waits for an answer.
 const CHECK: Duration = Duration::from_secs(5);
@@ -24,11 +24,11 @@ async fn a_machine_that_is_cut_off_with_steps_in_line_for_a_row_holds_others_up_
     let scene = Scene::new().await;
     let proxy = Proxy::before(&scene.database);
     let cut_off = Arc::new(open(&proxy.url_through(&scene.database)).await.unwrap());
-    let asked = || request("a", Mode::Read, PATIENCE);
-    let live = scene.store.acquire(&asked()).await.unwrap();
+    let asked = || request("a", Mode::Read, WAIT_MAX);
+    let live = scene.store.wait_for(&asked()).await.unwrap();
     let mut leases = Vec::new();
     for _ in 0..8 {
-        leases.push(cut_off.acquire(&asked()).await.unwrap());
+        leases.push(cut_off.wait_for(&asked()).await.unwrap());
     }
     let mut barrier = scene.database.session();
     barrier.run("BEGIN");
@@ -49,9 +49,9 @@ async fn a_machine_that_is_cut_off_with_steps_in_line_for_a_row_holds_others_up_
         timeout(CHECK, scene.leases().extend(&live.lease, None)).await,
         Ok(Ok(_))
     ) {
-        assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
+        assert!(began.elapsed() < WAIT_MAX, "{:?}", began.elapsed());
     }
-    assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
+    assert!(began.elapsed() < WAIT_MAX, "{:?}", began.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -66,8 +66,8 @@ async fn a_row_that_is_stuck_does_not_keep_other_leases_from_being_renewed() {
     let asking: Vec<_> = (0..40)
         .map(|_| {
             let store = Arc::clone(&store);
-            let asked = request("a", Mode::Write, PATIENCE * 4);
-            tokio::spawn(async move { store.acquire(&asked).await })
+            let asked = request("a", Mode::Write, WAIT_MAX * 4);
+            tokio::spawn(async move { store.wait_for(&asked).await })
         })
         .collect();
     until("as many wait for the row as may", || {
@@ -94,8 +94,8 @@ async fn a_connection_that_goes_silent_while_it_is_set_up_does_not_make_waiters_
     let url = url.replace(&ours, &format!(":{}/", hole.port));
     let store = Arc::new(open(&url).await.unwrap());
     let wait = || {
-        let (store, asked) = (Arc::clone(&store), request("a", Mode::Write, PATIENCE));
-        tokio::spawn(async move { store.acquire(&asked).await })
+        let (store, asked) = (Arc::clone(&store), request("a", Mode::Write, WAIT_MAX));
+        tokio::spawn(async move { store.wait_for(&asked).await })
     };
     let held = take(&scene.store, "a").await;
     let first = wait();
@@ -124,8 +124,8 @@ async fn a_connection_that_goes_silent_while_it_is_set_up_does_not_make_waiters_
 #[tokio::test(flavor = "multi_thread")]
 async fn a_step_that_fails_before_its_commit_leaves_no_connection_inside_a_transaction() {
     let scene = Scene::new().await;
-    let asked = request("a", Mode::Upgradeable, PATIENCE);
-    let lease = scene.store.acquire(&asked).await.unwrap();
+    let asked = request("a", Mode::Upgradeable, WAIT_MAX);
+    let lease = scene.store.wait_for(&asked).await.unwrap();
     // What cannot be prepared fails before anything of the commit is sent.
     scene
         .database
@@ -138,7 +138,7 @@ async fn a_step_that_fails_before_its_commit_leaves_no_connection_inside_a_trans
                   AND application_name LIKE 'tenure%' AND state LIKE 'idle in transaction%'";
     assert_eq!(scene.database.psql(inside), "0");
     scene.store.token(&resource("a")).await.unwrap();
-    let other = request("b", Mode::Write, PATIENCE);
+    let other = request("b", Mode::Write, WAIT_MAX);
     assert!(scene.store.try_acquire(&other).await.unwrap().is_some());
 }
 
@@ -190,4 +190,39 @@ fn pass_on(mut from: TcpStream, mut to: TcpStream, mut swallows: impl FnMut(&[u8
         }
     }
     drop(to.shutdown(Shutdown::Both));
+}
+
+/// Has the next statement that adds a lease fail with an SQLSTATE, and only that one: a sequence is not rolled back.
+fn fail_once(database: &Database, code: &str) {
+    database.psql(&format!(
+        "DROP TRIGGER IF EXISTS fault ON tenure.dal_locks;
+         DROP SEQUENCE IF EXISTS public.faults;
+         CREATE SEQUENCE public.faults;
+         CREATE OR REPLACE FUNCTION public.fault() RETURNS trigger LANGUAGE plpgsql AS $$
+         BEGIN
+             IF nextval('public.faults') = 1 THEN
+                 RAISE EXCEPTION 'a fault' USING ERRCODE = '{code}';
+             END IF;
+             RETURN NEW;
+         END $$;
+         CREATE TRIGGER fault BEFORE INSERT ON tenure.dal_locks FOR EACH ROW EXECUTE FUNCTION public.fault()"
+    ));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_is_asked_for_again_after_a_deadlock_and_not_after_a_mistake() {
+    let scene = Scene::new().await;
+    let tries = || scene.database.psql("SELECT last_value FROM public.faults");
+    for code in ["40001", "40P01", "55P03"] {
+        fail_once(&scene.database, code);
+        let lease = take(&scene.store, "a").await;
+        scene.store.release(&lease.lease).await.unwrap();
+        assert_eq!(tries(), "2", "{code}");
+    }
+    fail_once(&scene.database, "22000");
+    let asked = request("a", Mode::Write, WAIT_MAX);
+    let error = scene.store.wait_for(&asked).await.unwrap_err();
+    assert!(error.to_string().contains("a fault"), "{error}");
+    assert!(!error.is_passing(), "{error}");
+    assert_eq!(tries(), "1");
 }

@@ -3,12 +3,13 @@
 use std::future::Future;
 use std::time::Instant;
 
+use tenure_core::decide::Wait;
 use tenure_core::{Mode, Store, UpgradeRequest};
 use tenure_files::clock;
 use tenure_postgres::PostgresStore;
 use tenure_testkit::postgres::Proxy;
 
-use crate::scene::{PATIENCE, Scene, asker, open, request, take, until};
+use crate::scene::{Asks, Scene, WAIT_MAX, asker, open, request, take, until};
 
 /// A store behind a proxy, which has prepared its statements.
 async fn behind(scene: &Scene) -> (PostgresStore, Proxy) {
@@ -77,13 +78,13 @@ async fn an_acquire_whose_answer_is_lost_finds_its_lease() {
     let (store, proxy) = behind(&scene).await;
     for again in 0..3 {
         warm(&store).await;
-        let asked = request("a", Mode::Write, PATIENCE);
+        let asked = request("a", Mode::Write, WAIT_MAX);
         let done = format!(
             "SELECT count(*) = 1 FROM tenure.dal_locks WHERE lock_id = '{}'",
             asked.lease
         );
         let lease = match again {
-            0 => without_answer(&scene, &proxy, &done, store.acquire(&asked))
+            0 => without_answer(&scene, &proxy, &done, store.wait_for(&asked))
                 .await
                 .unwrap(),
             _ => without_answer(&scene, &proxy, &done, store.try_acquire(&asked))
@@ -92,7 +93,10 @@ async fn an_acquire_whose_answer_is_lost_finds_its_lease() {
                 .unwrap(),
         };
         assert_eq!(lease.lease, asked.lease);
-        assert_eq!(store.token(&asked.resource).await.unwrap(), lease.token);
+        assert_eq!(
+            store.token(&asked.resource).await.unwrap(),
+            Some(lease.token)
+        );
         // One grant, whatever was asked how often.
         let granted = format!(
             "SELECT count(*) FROM tenure.audit WHERE lock_id = '{}'",
@@ -108,14 +112,14 @@ async fn a_place_in_line_whose_answer_is_lost_is_found_again() {
     let scene = Scene::new().await;
     let (store, proxy) = behind(&scene).await;
     let held = take(&scene.store, "a").await;
-    let asked = request("a", Mode::Write, PATIENCE);
+    let asked = request("a", Mode::Write, WAIT_MAX);
     // What queues is prepared.
     let in_vain = request("a", Mode::Write, crate::scene::SHORT);
-    store.acquire(&in_vain).await.unwrap_err();
+    store.wait_for(&in_vain).await.unwrap_err();
     until("nobody waits", || scene.waiting() == 0).await;
     let done = ("waiters", "SELECT count(*) = 1 FROM tenure.waiters");
     let place = "SELECT place FROM tenure.waiters";
-    let waiting = without_second_answer(&scene, &proxy, done, store.acquire(&asked));
+    let waiting = without_second_answer(&scene, &proxy, done, store.wait_for(&asked));
     let release = async {
         until("it waits", || scene.waiting() == 1).await;
         let first = scene.database.psql(place);
@@ -178,31 +182,31 @@ async fn an_upgrade_whose_answer_is_lost_is_found_again() {
     let scene = Scene::new().await;
     let (store, proxy) = behind(&scene).await;
     for tries in [false, true] {
-        let asked = request("a", Mode::Upgradeable, PATIENCE);
-        let lease = store.acquire(&asked).await.unwrap();
+        let asked = request("a", Mode::Upgradeable, WAIT_MAX);
+        let lease = store.wait_for(&asked).await.unwrap();
         let done = "SELECT mode = 'write' FROM tenure.dal_locks";
         // Prepared, and the ear hears.
         let ask = || UpgradeRequest {
             lease: lease.lease.clone(),
             asker: asker("ana"),
             deadline: None,
-            until: Some(clock::boot_now() + 15_000),
+            wait: Wait::Until(clock::boot_now() + 15_000),
         };
-        store.upgrade(&ask()).await.unwrap();
+        store.wait_for_upgrade(&ask()).await.unwrap();
         store.downgrade(&lease.lease).await.unwrap();
         let request = ask();
         let upgrade = async {
             match tries {
                 true => store.try_upgrade(&lease.lease).await.map(Option::unwrap),
-                false => store.upgrade(&request).await,
+                false => store.wait_for_upgrade(&request).await,
             }
         };
         let token = without_second_answer(&scene, &proxy, ("dal_locks", done), upgrade).await;
         let token = token.unwrap();
         assert!(token > lease.token);
-        assert_eq!(store.token(&asked.resource).await.unwrap(), token);
+        assert_eq!(store.token(&asked.resource).await.unwrap(), Some(token));
         // Really write already: asked once more it is a conflict.
-        let error = store.upgrade(&ask()).await.unwrap_err();
+        let error = store.wait_for_upgrade(&ask()).await.unwrap_err();
         assert_eq!(error.class(), tenure_core::Class::Conflict, "{error}");
         store.release(&lease.lease).await.unwrap();
     }
@@ -214,8 +218,8 @@ async fn a_waiter_that_is_cut_off_stays_until_its_deadline_and_then_says_why() {
     let (store, proxy) = behind(&scene).await;
     let held = take(&scene.store, "a").await;
     // Cut off for a while: it goes on waiting, and is woken as before.
-    let asked = request("a", Mode::Write, PATIENCE);
-    let waiting = async { (store.acquire(&asked).await, Instant::now()) };
+    let asked = request("a", Mode::Write, WAIT_MAX);
+    let waiting = async { (store.wait_for(&asked).await, Instant::now()) };
     let cut = async {
         until("it waits", || scene.waiting() == 1).await;
         proxy.refuse();
@@ -242,7 +246,7 @@ async fn a_waiter_that_is_cut_off_stays_until_its_deadline_and_then_says_why() {
     let asked = request("a", Mode::Write, std::time::Duration::from_secs(2));
     proxy.refuse();
     proxy.cut();
-    let (error, waited) = crate::scene::timed(store.acquire(&asked)).await;
+    let (error, waited) = crate::scene::timed(store.wait_for(&asked)).await;
     let error = error.unwrap_err();
     assert_eq!(error.class(), tenure_core::Class::Unreachable, "{error}");
     assert!(waited > std::time::Duration::from_millis(500), "{waited:?}");

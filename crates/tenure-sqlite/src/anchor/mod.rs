@@ -1,6 +1,6 @@
 //! The anchor, `PATH-anchor`: which file the database is, and tokens that never go back.
 //!
-//! It is the one thing beside the database that outlives the database.
+//! It is the only file that outlives the database.
 //!
 //! # Tokens
 //!
@@ -29,45 +29,17 @@
 //! A database can be deleted, restored or cut to nothing while others hold leases in the old
 //! one. They go on believing in them until they look, which is a second or so. Therefore:
 //!
-//! - A session begins by locking its file, and whoever is granted a lease looks afterwards
-//!   whether the database has moved ([`Db::has_moved`](crate::connection::Db::has_moved)). If it
-//!   has, the grant is worth nothing.
+//! - A session begins by locking its file, and checks after each grant whether the database has
+//!   moved ([`Db::has_moved`](crate::connection::Db::has_moved)). If it has, the grant is void.
 //! - A file that the anchor does not name is adopted, and a database is made in an empty one, only
 //!   under the opening lock and only when no session in `sessions/` is alive.
 //!
 //! If a holder looks before the new file is in place, its session was locked before, and
-//! whoever adopts the new file finds it alive and refuses. If it looks after, it finds the
-//! database moved. A session of the new database begins after the file is adopted, as nothing
-//! is granted before. So no lock is held in both.
+//! the process that would adopt the new file finds it alive and refuses. If it looks after, it
+//! finds the database moved. A session of the new database begins after the file is adopted, as
+//! nothing is granted before. So no lock is held in both.
 //!
-//! # An older copy in the same file
-//!
-//! `cp saved/* store/` leaves the files where they are and takes away what is in them, and so
-//! does the loss of the log. The database itself tells: every entry of its audit says which token
-//! was the last one drawn that it knows of, and every grant draws one, of read locks too.
-//! Therefore, in the transaction of a grant:
-//!
-//! 1. A token is drawn. If the one before it is the last one that the audit knows of, nothing
-//!    is missing: this is the way of nearly all grants.
-//! 2. Else something was drawn that this database does not know of: by a process that was killed
-//!    or failed before its commit, or in a database that is no more. What matters is whether
-//!    someone alive relies on it. So the claims of all sessions are looked at
-//!    ([`session_file`]); if one is above what the audit knows, the grant is refused,
-//!    until its holder has looked (a second), stopped, and taken it back.
-//! 3. The session that is granted something claims the number before the commit, and takes the
-//!    claim back if the commit fails. Where the grant is an offer, it claims when it accepts.
-//! 4. The commit writes the number into the audit: it knows of all before it.
-//!
-//! An entry without a grant carries on what the one before knows: only who has looked may say
-//! that nothing is missing.
-//!
-//! If the copy is put in place before 4, the commit is part of the mixture, or is found missing
-//! by the next look of its holder, whose claim stands until then. If it is put in place after 4,
-//! the claim is above all that the copy knows. Either way nobody else is granted anything while
-//! the holder relies on its lease. Someone stopped between 1 and 4 has the transaction open, and
-//! nobody else is granted anything meanwhile.
-//!
-//! The anchor is what gives the copy away, so it must not be restored with it.
+//! An older copy written into the same file is not noticed: the file is the one that is named.
 //!
 //! The record of the file need not be synced: a power loss ends every session, and then
 //! whatever file is there may be adopted.
@@ -114,11 +86,22 @@ pub(crate) struct Anchor {
 impl Anchor {
     /// Opens the anchor beside a database, making an empty one if there is none.
     pub(crate) fn open(database: &Path) -> Result<Anchor> {
-        let mut path = database.as_os_str().to_owned();
-        path.push("-anchor");
-        let path = PathBuf::from(path);
+        let path = anchor_of(database);
         let file = platform::open_or_create(&path);
         let file = file.map_err(|source| Error::io("open", &path, source))?;
+        Self::with(file, path, database)
+    }
+
+    /// Opens the anchor of a database that is only read. Returns `None` if there is none.
+    pub(crate) fn open_to_look(database: &Path) -> Result<Option<Anchor>> {
+        let path = anchor_of(database);
+        let file = platform::open_to_look(&path);
+        let file = file.map_err(|source| Error::io("open", &path, source))?;
+        file.map(|file| Self::with(file, path, database))
+            .transpose()
+    }
+
+    fn with(file: File, path: PathBuf, database: &Path) -> Result<Anchor> {
         Ok(Anchor {
             file,
             path,
@@ -128,7 +111,7 @@ impl Anchor {
         })
     }
 
-    /// Whether it names this file as the database.
+    /// Returns true if it names this file as the database.
     pub(crate) fn names(&self, database: Identity) -> Result<bool> {
         let named = self.read::<Named>(Slot::NAMED)?;
         Ok(named.is_some_and(|named| named.database == database))
@@ -144,10 +127,10 @@ impl Anchor {
     /// Begins to make or adopt a database; busy while someone else does.
     pub(crate) fn begin_opening(&self) -> Result<Opening<'_>> {
         let lock = self.lock(OPENING_BYTE)?;
-        // Whoever removed the anchor made a new one, with a lock of its own.
-        let here = platform::standing_at(&self.path);
+        // If the anchor was removed, another process may have a new one, with its own lock.
+        let here = platform::status_at(&self.path);
         let here = here.map_err(|source| Error::io("look at", &self.path, source))?;
-        let own = platform::standing_of(&self.file);
+        let own = platform::status_of(&self.file);
         let own = own.map_err(|source| Error::io("look at", &self.path, source))?;
         if here.is_none_or(|here| here.identity != own.identity) {
             return Err(busy(&self.path));
@@ -160,16 +143,15 @@ impl Anchor {
     }
 
     /// Draws a token above `floor` and above every one drawn before.
-    pub(crate) fn draw(&self, floor: Token) -> Result<Drawn> {
+    pub(crate) fn draw(&self, floor: Token) -> Result<Token> {
         let _drawing = self.drawing.lock().unwrap_or_else(PoisonError::into_inner);
         let _lock = self.lock(DRAWING_BYTE)?;
         let last = self.read::<Last>(Slot::LAST)?;
         let last = last.filter(|last| last.boot == self.boot);
-        let (known, ceiling) = match &last {
+        let (known, ceiling) = match last {
             Some(last) => (last.token, last.ceiling),
             None => (self.ceilings()?.into_iter().max().flatten().unwrap_or(0), 0),
         };
-        let before = last.and_then(|last| Token::new(last.token).ok());
         let known = Token::new(known.max(floor.get())).unwrap_or(floor);
         let clock = u64::try_from(clock::now().as_millis()).unwrap_or(0);
         let token = known.next(clock);
@@ -183,21 +165,7 @@ impl Anchor {
             },
         };
         self.write(Slot::LAST, &last)?;
-        Ok(Drawn { token, before })
-    }
-
-    /// Refuses while someone is alive who was granted something after `known`, the last token
-    /// that the database knows of.
-    pub(crate) fn check_nobody_claims_more(&self, known: Token) -> Result<()> {
-        match session_file::count_claims_above(&self.sessions, known)? {
-            0 => Ok(()),
-            alive => Err(self.replaced(alive)),
-        }
-    }
-
-    fn replaced(&self, alive: usize) -> Error {
-        let source = io::Error::new(io::ErrorKind::WouldBlock, Replaced { alive });
-        Error::io("use the database of", &self.path, source)
+        Ok(token)
     }
 
     /// Puts a ceiling above `token` on disk.
@@ -234,7 +202,7 @@ impl Anchor {
         Ok([first, second].map(|slot| slot.map(|ceiling| ceiling.0)))
     }
 
-    /// A record; None if it was never written or is damaged.
+    /// Returns a record, or `None` if it was never written or is damaged.
     fn read<R: Record>(&self, slot: Slot) -> Result<Option<R>> {
         let read = slot.read::<R>(&self.file);
         let read = read.map_err(|source| Error::io("read", &self.path, source))?;
@@ -252,7 +220,7 @@ impl Anchor {
         written.map_err(|source| Error::io("write", &self.path, source))
     }
 
-    /// Locks a byte, for moments. Never waits for long: whoever has it may be stopped.
+    /// Locks a byte for a moment. Never waits for long: the process that has it may be stopped.
     fn lock(&self, byte: u64) -> Result<ByteLock<'_>> {
         for attempt in 0..TRIES {
             if attempt > 0 {
@@ -265,14 +233,6 @@ impl Anchor {
         }
         Err(busy(&self.path))
     }
-}
-
-/// A token, and what was drawn before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Drawn {
-    pub(crate) token: Token,
-    /// The last token before this one; None if nobody is known to have drawn in this boot.
-    pub(crate) before: Option<Token>,
 }
 
 struct ByteLock<'a> {
@@ -305,7 +265,10 @@ impl Opening<'_> {
         let anchor = self._lock.anchor;
         match session_file::count_alive(&anchor.sessions)? {
             0 => Ok(()),
-            alive => Err(anchor.replaced(alive)),
+            alive => {
+                let source = io::Error::new(io::ErrorKind::WouldBlock, Replaced { alive });
+                Err(Error::io("use the database of", &anchor.path, source))
+            }
         }
     }
 
@@ -340,6 +303,12 @@ pub(crate) fn is_replaced(error: &Error) -> bool {
         return false;
     };
     source.get_ref().is_some_and(|inner| inner.is::<Replaced>())
+}
+
+fn anchor_of(database: &Path) -> PathBuf {
+    let mut path = database.as_os_str().to_owned();
+    path.push("-anchor");
+    PathBuf::from(path)
 }
 
 /// A boot id as a number.

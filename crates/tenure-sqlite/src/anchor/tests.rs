@@ -53,13 +53,13 @@ fn forget_boot(anchor: &Anchor) {
 #[test]
 fn tokens_grow_across_openings_and_floors() {
     let stage = Stage::new();
-    let first = stage.anchor().draw(Token::NONE).unwrap().token;
+    let first = stage.anchor().draw(Token::NONE).unwrap();
     assert!(first.get() >= clock_now() - 60_000);
-    let second = stage.anchor().draw(Token::NONE).unwrap().token;
+    let second = stage.anchor().draw(Token::NONE).unwrap();
     assert!(second > first);
     let floor = Token::new(second.get() + 10 * HEADROOM).unwrap();
     let anchor = stage.anchor();
-    let third = anchor.draw(floor).unwrap().token;
+    let third = anchor.draw(floor).unwrap();
     assert!(third > floor);
     assert!(third.get() <= on_disk(&anchor));
 }
@@ -71,7 +71,7 @@ fn a_new_boot_continues_above_the_ceiling() {
     anchor.draw(Token::NONE).unwrap();
     let ceiling = on_disk(&anchor);
     forget_boot(&anchor);
-    assert!(anchor.draw(Token::NONE).unwrap().token.get() > ceiling);
+    assert!(anchor.draw(Token::NONE).unwrap().get() > ceiling);
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_torn_ceiling_leaves_the_one_before() {
     let stage = Stage::new();
     let anchor = stage.anchor();
     let far = Token::new(clock_now() + 100 * HEADROOM).unwrap();
-    let drawn = anchor.draw(far).unwrap().token;
+    let drawn = anchor.draw(far).unwrap();
     let before = on_disk(&anchor);
     // The raise to the next one is torn by a power loss.
     let slot = Slot::CEILINGS.map(|slot| anchor.read::<Ceiling>(slot).unwrap());
@@ -90,7 +90,7 @@ fn a_torn_ceiling_leaves_the_one_before() {
         .write_all_at(b"tenurec\x01garbage", offset)
         .unwrap();
     forget_boot(&anchor);
-    let token = anchor.draw(Token::NONE).unwrap().token;
+    let token = anchor.draw(Token::NONE).unwrap();
     assert!(token > drawn && token.get() > before);
 }
 
@@ -98,13 +98,13 @@ fn a_torn_ceiling_leaves_the_one_before() {
 fn a_ceiling_nobody_synced_is_not_drawn_from() {
     let stage = Stage::new();
     let anchor = stage.anchor();
-    let first = anchor.draw(Token::NONE).unwrap().token;
+    let first = anchor.draw(Token::NONE).unwrap();
     let in_force = anchor.read::<Last>(Slot::LAST).unwrap().unwrap().ceiling;
     // Killed between writing the slot and syncing it.
     let pending = in_force + 5 * HEADROOM;
     anchor.write(Slot::CEILINGS[1], &Ceiling(pending)).unwrap();
     let needed = Token::new(in_force + 1).unwrap();
-    let token = anchor.draw(needed).unwrap().token;
+    let token = anchor.draw(needed).unwrap();
     assert!(token > first);
     let last = anchor.read::<Last>(Slot::LAST).unwrap().unwrap();
     assert_ne!(last.ceiling, pending, "it was raised, and so synced, anew");
@@ -114,10 +114,10 @@ fn a_ceiling_nobody_synced_is_not_drawn_from() {
 #[test]
 fn garbage_and_emptiness_heal_and_the_clock_keeps_tokens_growing() {
     let stage = Stage::new();
-    let before = stage.anchor().draw(Token::NONE).unwrap().token;
+    let before = stage.anchor().draw(Token::NONE).unwrap();
     for garbage in [&b""[..], b"short", &[0xff; 4096], &[0; 2048]] {
         std::fs::write(stage.file(), garbage).unwrap();
-        let token = stage.anchor().draw(before).unwrap().token;
+        let token = stage.anchor().draw(before).unwrap();
         assert!(token > before);
     }
 }
@@ -131,7 +131,7 @@ fn a_thousand_draws_at_once_are_all_different() {
             let draw = || loop {
                 match anchor.draw(Token::NONE) {
                     Err(error) if crate::connection::is_busy(&error) => {}
-                    drawn => return drawn.unwrap().token,
+                    drawn => return drawn.unwrap(),
                 }
             };
             let drawn: Vec<Token> = (0..250).map(|_| draw()).collect();

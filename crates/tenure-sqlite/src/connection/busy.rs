@@ -2,8 +2,10 @@
 //!
 //! SQLite's own waiting blocks the thread and sleeps for long. Transactions here last some
 //! tens of microseconds, so the first tries follow each other closely; only then does the task
-//! sleep, and leaves its thread to others. There is no last try: whoever asks has a deadline, and
-//! drops the future.
+//! sleep, and leaves its thread to others. Each sleep is twice as long as the one before, up to a
+//! limit: a try costs the kernel more the more processes have the database open, and thousands
+//! that start at once and try every few milliseconds would leave no time for the one that
+//! writes. There is no last try: the caller has a deadline, and drops the future.
 
 use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
@@ -19,8 +21,10 @@ const QUICK_TRIES: u32 = 24;
 /// The pause between quick tries: together less than a millisecond or so, with what the kernel
 /// adds to each.
 const QUICK_PAUSE: Duration = Duration::from_micros(20);
-/// The pauses after those.
-const PAUSES_MS: [u64; 4] = [1, 2, 4, 5];
+/// The first pause after those; each is twice the one before.
+const LONG_PAUSE: Duration = Duration::from_millis(1);
+/// The longest pause.
+const LONG_PAUSE_MAX: Duration = Duration::from_millis(128);
 
 /// Tries until the database is not busy.
 pub(crate) async fn retry_busy<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
@@ -89,9 +93,8 @@ impl Pauses {
         let Some(long) = self.tried.checked_sub(QUICK_TRIES + 1) else {
             return Pause::Quick(jittered(QUICK_PAUSE));
         };
-        let last = PAUSES_MS.len() - 1;
-        let millis = PAUSES_MS[(long as usize).min(last)];
-        Pause::Long(jittered(Duration::from_millis(millis)))
+        let pause = LONG_PAUSE * 2u32.saturating_pow(long.min(16));
+        Pause::Long(jittered(pause.min(LONG_PAUSE_MAX)))
     }
 }
 

@@ -6,8 +6,8 @@ use std::path::Path;
 use rusqlite::ffi;
 use tenure_core::Error;
 
-use super::budget::ROWS_MAX;
 use super::busy::busy;
+use super::sql::ROWS_MAX;
 use crate::platform;
 
 /// An error of the database at `path`; `what` is the statement or the action, for a mistake of ours.
@@ -27,6 +27,8 @@ pub(crate) fn from_sqlite(path: &Path, what: &str, error: rusqlite::Error) -> Er
     let io = |action, source: io::Error| Error::io(action, path, source);
     match (code, code & 0xff) {
         (_, ffi::SQLITE_BUSY | ffi::SQLITE_LOCKED) => busy(path),
+        // Met by one who may only read, while a writer begins or ends to keep the index of the log.
+        (ffi::SQLITE_READONLY_RECOVERY | ffi::SQLITE_READONLY_CANTINIT, _) => busy(path),
         // The index of the log could not grow.
         (_, ffi::SQLITE_FULL) | (ffi::SQLITE_IOERR_SHMSIZE, _) => {
             io("write", io::ErrorKind::StorageFull.into())
@@ -44,7 +46,7 @@ pub(crate) fn from_sqlite(path: &Path, what: &str, error: rusqlite::Error) -> Er
     }
 }
 
-/// A statement that was stopped because it stepped over too many rows.
+/// The error for a statement that answers with too many rows.
 pub(crate) fn too_many(what: &str) -> Error {
     let table = ["FROM ", "UPDATE ", "INTO "].iter().find_map(|word| {
         let (_, after) = what.split_once(word)?;
@@ -65,7 +67,7 @@ fn corrupt(path: &Path, problem: &str) -> Error {
 
 /// SQLite does not say why: the file itself does, or its log.
 fn cannot_open(path: &Path) -> io::Error {
-    match platform::standing_at(path) {
+    match platform::status_at(path) {
         Ok(None) => io::ErrorKind::NotFound.into(),
         Ok(Some(_)) => platform::why_not_writable(path),
         Err(error) => error,

@@ -4,7 +4,9 @@
 //!
 //! - A write is one `BEGIN IMMEDIATE` transaction: nobody else writes from its first statement
 //!   on, so what it reads is what it changes. A step gets [`Sql`], which cannot begin another.
-//! - Reads run outside transactions, each statement for itself.
+//! - A read is one transaction, too, and so sees one moment. It also costs the kernel less: SQLite locks
+//!   and unlocks once for each transaction, and every process that has the database open makes
+//!   that longer.
 //! - The connection is never waited for by SQLite: a busy database is told at once, and
 //!   [`retry_busy`] is the one loop that waits.
 //! - Nothing else in this process opens the database file: closing it would drop SQLite's
@@ -17,15 +19,15 @@
 //! empty file, an older schema or an anchor without an identity; the next to open goes on from
 //! there (`open`).
 
-mod budget;
 mod busy;
 mod fault;
 mod log;
 mod open;
 mod sql;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
+use std::io;
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,16 +35,14 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use tenure_core::{Error, Result};
 
-pub(crate) use budget::ROWS_MAX;
 #[cfg(test)]
 pub(crate) use busy::is_busy;
 pub(crate) use busy::{busy, retry_busy, retry_busy_blocking};
-pub(crate) use sql::{Rows, Sql};
+pub(crate) use sql::{ROWS_MAX, Rows, Sql};
 
 use crate::anchor::Anchor;
 use crate::platform::{self, Identity};
 use crate::schema;
-use budget::Budget;
 use log::Log;
 
 /// What a committed write outlives.
@@ -52,6 +52,17 @@ pub(crate) enum Durability {
     Crash,
     /// The loss of power, too: on disk before it is acknowledged.
     PowerLoss,
+}
+
+/// What may be done with a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Access {
+    /// Everything.
+    Write,
+    /// Reading; why not more, by the number of the system's error.
+    Read(Option<i32>),
+    /// The same, of one that has no log.
+    ReadAtRest(Option<i32>),
 }
 
 /// One connection of this process.
@@ -65,11 +76,14 @@ pub(crate) struct Db {
     identity: Option<Identity>,
     log_identity: Option<Identity>,
     anchor: Arc<Anchor>,
-    budget: Arc<Budget>,
     log: Arc<Log>,
     /// What the next commit outlives, as SQLite was last told.
     durability: Durability,
+    access: Access,
     process: u32,
+    /// What was prepared so far, for the test that looks at the plans of it.
+    #[cfg(test)]
+    pub(crate) prepared: std::cell::RefCell<std::collections::BTreeSet<String>>,
 }
 
 impl Db {
@@ -105,16 +119,11 @@ impl Db {
         &self.anchor
     }
 
-    /// Reads, each statement for itself: between two of them others may write.
+    /// Reads in one transaction: all of it is of one moment.
     pub(crate) fn read<T>(&self, work: impl FnOnce(&Sql<'_>) -> Result<T>) -> Result<T> {
         self.check_process()?;
-        work(&Sql::new(self))
-    }
-
-    /// Reads without a budget, for whoever checks and repairs the database.
-    pub(crate) fn unlimited<T>(&self, work: impl FnOnce(&Sql<'_>) -> Result<T>) -> Result<T> {
-        self.check_process()?;
-        work(&Sql::unlimited(self))
+        self.run("BEGIN")?;
+        self.finish(|db| work(&Sql::new(db)))
     }
 
     /// Makes one step: all of it, or, if `work` fails, nothing.
@@ -126,8 +135,11 @@ impl Db {
         work: impl FnOnce(&Sql<'_>) -> Result<T>,
     ) -> Result<T> {
         self.check_process()?;
+        self.check_writable()?;
         self.set_durability(durability)?;
         self.run("BEGIN IMMEDIATE")?;
+        #[cfg(test)]
+        tests::WRITES.set(tests::WRITES.get() + 1);
         self.finish(|db| {
             db.check_version()?;
             work(&Sql::new(db))
@@ -136,9 +148,14 @@ impl Db {
 
     /// Whether the file at the path is no longer the one that is open, or nothing is in it: it was
     /// deleted, replaced or cut. What is written then reaches nobody; the store is to be opened
-    /// again.
+    /// again. So it is if one that was opened without a log has got one: it is in use by now.
     pub(crate) fn has_moved(&self) -> bool {
-        let Ok(Some(here)) = platform::standing_at(&self.path) else {
+        if let Access::ReadAtRest(_) = self.access
+            && !matches!(platform::status_at(&self.log_path), Ok(None))
+        {
+            return true;
+        }
+        let Ok(Some(here)) = platform::status_at(&self.path) else {
             return true;
         };
         Some(here.identity) != self.identity || here.length < open::PAGE_BYTES
@@ -147,7 +164,7 @@ impl Db {
     /// Whether the log at its path is no longer the one that is open. Tenure never removes a log,
     /// and SQLite does not while anyone has it open.
     pub(crate) fn has_lost_its_log(&self) -> bool {
-        let Ok(Some(here)) = platform::standing_at(&self.log_path) else {
+        let Ok(Some(here)) = platform::status_at(&self.log_path) else {
             return true;
         };
         Some(here.identity) != self.log_identity
@@ -197,6 +214,18 @@ impl Db {
         done.map_err(|error| fault::from_sqlite(&self.path, sql, error))?;
         self.durability = durability;
         Ok(())
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        let why = match self.access {
+            Access::Write => return Ok(()),
+            Access::Read(why) | Access::ReadAtRest(why) => why,
+        };
+        let why = match why {
+            Some(number) => io::Error::from_raw_os_error(number),
+            None => io::ErrorKind::PermissionDenied.into(),
+        };
+        Err(Error::io("write", &self.path, why))
     }
 
     /// SQLite's locks belong to the process that took them.

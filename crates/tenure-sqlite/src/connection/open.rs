@@ -15,14 +15,31 @@
 //! A crash anywhere in between leaves an anchor that does not name the file, and the next to
 //! open does what is left. An older schema is brought up to date in a transaction of its own.
 //!
+//! # A store that cannot be written
+//!
+//! Where the anchor may be read and not written, as on a read-only disk, the database is opened to
+//! be read, if the anchor names it and its tables are current; else the store is refused as it is.
+//! Looking needs no more, and what would write is refused with what the system said.
+//!
+//! - With a log, SQLite reads the database and the log. Where someone has it open for writing, it
+//!   reads by the index of the log that those keep, and locks what it reads in that (shared, by a
+//!   descriptor that cannot write). Where nobody has, it makes an index of its own in memory, and
+//!   begins again when a writer comes. Both need the files of the log and of its index.
+//! - Without a log nobody has the database open: Tenure makes one before anything else, and never
+//!   removes it. Then the file is all there is, and is read as one that does not change. What was
+//!   read is told only if there is still no log afterwards ([`Db::has_moved`]); else it is opened
+//!   anew, with its log.
+//!
 //! # A database that took the place of another
 //!
 //! Its making and its recording are refused while a session is alive that may hold leases in
 //! the one before: see [`anchor`](crate::anchor). That is told at once, before anything of SQLite
 //! is touched: what is left of its log may be locked by those who are alive.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::DirBuilder;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,12 +51,12 @@ use rustix::fs::FileType;
 use tenure_core::{Error, Result};
 use tenure_files::{clock, filesystem};
 
-use super::budget::Budget;
-use super::busy::{busy, retry_busy_blocking};
+use super::busy::{busy, is_busy, retry_busy_blocking};
 use super::log::Log;
-use super::{Db, Durability, fault};
+use super::{Access, Db, Durability, fault};
 use crate::anchor::{Anchor, Opening};
-use crate::platform::{self, Identity, Standing};
+use crate::platform::{self, FileStatus, Identity};
+use crate::private;
 use crate::schema::{self, Found};
 
 /// How long others that make or repair the database are waited for.
@@ -81,17 +98,23 @@ pub(super) fn settle(path: &Path, trust: bool) -> Result<PathBuf> {
     if !trust {
         filesystem::require_trusted(&real)?;
     }
-    Ok(real.join(name))
+    let path = real.join(name);
+    private::check_directory(&path)?;
+    Ok(path)
 }
 
 pub(super) fn open_once(path: &Path) -> Result<Db> {
-    let anchor = &Arc::new(Anchor::open(path)?);
+    private::check_files(path)?;
+    let anchor = match Anchor::open(path) {
+        Err(error) if forbids_writing(&error) => return open_to_read(path, error),
+        anchor => &Arc::new(anchor?),
+    };
     if let Some(here) = database_at(path)?
         && here.length >= PAGE_BYTES
         && anchor.names(here.identity)?
     {
         // Replaced between the look at it and its opening: then the anchor may not name it.
-        let mut db = connect(path, anchor)?;
+        let mut db = connect(path, anchor, Access::Write)?;
         if db.identity != Some(here.identity) {
             return Err(busy(path));
         }
@@ -110,6 +133,47 @@ pub(super) fn open_once(path: &Path) -> Result<Db> {
     }
     let opening = anchor.begin_opening()?;
     make(path, anchor, &opening)
+}
+
+fn forbids_writing(error: &Error) -> bool {
+    use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    let Error::Io { source, .. } = error else {
+        return false;
+    };
+    matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem)
+}
+
+/// Opens a database that may be read and not written. What cannot be read as it is is refused with
+/// `error`, which says why it cannot be written.
+fn open_to_read(path: &Path, error: Error) -> Result<Db> {
+    let Error::Io { source, .. } = &error else {
+        return Err(error);
+    };
+    let refusal = source.raw_os_error();
+    let Some(anchor) = Anchor::open_to_look(path)? else {
+        return Err(error);
+    };
+    let log = platform::status_at(&beside(path, "-wal"));
+    let log = log.map_err(|source| Error::io("look at", path, source))?;
+    let access = match log {
+        Some(_) => Access::Read(refusal),
+        None => Access::ReadAtRest(refusal),
+    };
+    match database_at(path)? {
+        Some(here) if here.length >= PAGE_BYTES && anchor.names(here.identity)? => {}
+        _ => return Err(error),
+    }
+    let mut db = connect(path, &Arc::new(anchor), access)?;
+    match schema::look(&db.connection) {
+        Ok(Found::Current) => {}
+        Ok(_) => return Err(error),
+        Err(found) => {
+            let found = fault::from_sqlite(path, "look", found);
+            return Err(if is_busy(&found) { found } else { error });
+        }
+    }
+    know_log(&mut db)?;
+    Ok(db)
 }
 
 /// Makes the database, or what is left of it, and records which file it is.
@@ -134,7 +198,7 @@ fn make(path: &Path, anchor: &Arc<Anchor>, opening: &Opening<'_>) -> Result<Db> 
         let created = platform::create_new(path);
         created.map_err(|source| Error::io("create", path, source))?;
     }
-    let mut db = connect(path, anchor)?;
+    let mut db = connect(path, anchor, Access::Write)?;
     let Some(identity) = db.identity else {
         return Err(busy(path));
     };
@@ -145,7 +209,7 @@ fn make(path: &Path, anchor: &Arc<Anchor>, opening: &Opening<'_>) -> Result<Db> 
     if needs_work {
         bring_up_to_date(&db, Some(opening))?;
     }
-    let name = db.unlimited(|sql| {
+    let name = db.read(|sql| {
         sql.one("SELECT id FROM store", [], |row| {
             let name = row.get::<_, String>(0);
             name.map_err(|error| fault::from_sqlite(path, "store", error))
@@ -157,10 +221,9 @@ fn make(path: &Path, anchor: &Arc<Anchor>, opening: &Opening<'_>) -> Result<Db> 
 }
 
 /// Notes which file the log is. It was opened with the first look into the database; if it was
-/// taken away since, there is another one at its path, or none. Then the claims of those
-/// who hold anything keep them apart (`anchor`), and who looks closely opens it anew.
+/// taken away since, there is another one at its path, or none.
 fn know_log(db: &mut Db) -> Result<()> {
-    let here = platform::standing_at(&db.log_path);
+    let here = platform::status_at(&db.log_path);
     let here = here.map_err(|source| Error::io("look at", &db.log_path, source))?;
     db.log_identity = here.map(|here| here.identity);
     Ok(())
@@ -173,13 +236,13 @@ fn beside(path: &Path, end: &str) -> PathBuf {
 }
 
 /// What the database is; None if there is none. A link or a directory is refused.
-fn database_at(path: &Path) -> Result<Option<Standing>> {
-    let standing = platform::standing_at(path);
-    let standing = standing.map_err(|source| Error::io("look at", path, source))?;
-    match standing {
+fn database_at(path: &Path) -> Result<Option<FileStatus>> {
+    let status = platform::status_at(path);
+    let status = status.map_err(|source| Error::io("look at", path, source))?;
+    match status {
         None => Ok(None),
-        Some(standing) => match standing.kind {
-            FileType::RegularFile => Ok(Some(standing)),
+        Some(status) => match status.kind {
+            FileType::RegularFile => Ok(Some(status)),
             FileType::Directory => Err(not_a_database(
                 path,
                 "it is a directory; name the file in it, as in DIR/tenure.db",
@@ -201,24 +264,30 @@ fn not_a_database(path: &Path, problem: &str) -> Error {
 /// descriptor of it, which drops all locks this process has on the file: none may be there.
 static OPENING: Mutex<()> = Mutex::new(());
 
-fn connect(path: &Path, anchor: &Arc<Anchor>) -> Result<Db> {
+fn connect(path: &Path, anchor: &Arc<Anchor>, access: Access) -> Result<Db> {
     let _opening = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
     // Not created here: it would not be for its owner only.
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX
-        | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let (flags, name) = match access {
+        Access::Write => (flags | OpenFlags::SQLITE_OPEN_READ_WRITE, path.to_owned()),
+        Access::Read(_) => (flags | OpenFlags::SQLITE_OPEN_READ_ONLY, path.to_owned()),
+        Access::ReadAtRest(_) => {
+            let flags = flags | OpenFlags::SQLITE_OPEN_URI;
+            (flags | OpenFlags::SQLITE_OPEN_READ_ONLY, unchanging(path))
+        }
+    };
     let failed = |error| match fault::from_sqlite(path, "open", error) {
         // Deleted between the look at it and now.
         Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => busy(path),
         error => error,
     };
     let before = database_at(path)?;
-    let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
+    let connection = Connection::open_with_flags(name, flags).map_err(failed)?;
     let identity = identity_of(&connection, path, before)?;
-    let budget = configure(&mut connection).map_err(failed)?;
+    configure(&connection).map_err(failed)?;
     let log = Log::watch(&connection);
     let read_only = connection.is_readonly(c"main").map_err(failed)?;
-    if read_only {
+    if read_only && access == Access::Write {
         let why = platform::why_not_writable(path);
         return Err(Error::io("write", path, why));
     }
@@ -229,11 +298,27 @@ fn connect(path: &Path, anchor: &Arc<Anchor>) -> Result<Db> {
         identity,
         log_identity: None,
         anchor: Arc::clone(anchor),
-        budget,
         log,
         durability: Durability::Crash,
+        access,
         process: std::process::id(),
+        #[cfg(test)]
+        prepared: Default::default(),
     })
+}
+
+/// The name by which SQLite takes a file for one that nobody changes, and neither locks it nor
+/// looks for a log.
+fn unchanging(path: &Path) -> PathBuf {
+    let mut name = OsString::from("file:");
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'%' | b'?' | b'#' => name.push(format!("%{byte:02x}")),
+            _ => name.push(OsStr::from_bytes(&[*byte])),
+        }
+    }
+    name.push("?immutable=1");
+    PathBuf::from(name)
 }
 
 /// Which file a connection has open; None if it was replaced meanwhile. SQLite only says whether
@@ -241,7 +326,7 @@ fn connect(path: &Path, anchor: &Arc<Anchor>) -> Result<Db> {
 fn identity_of(
     connection: &Connection,
     path: &Path,
-    before: Option<Standing>,
+    before: Option<FileStatus>,
 ) -> Result<Option<Identity>> {
     let mut moved = 0;
     let asked = connection.file_control(Some(c"main"), FileControl::HasMoved(&mut moved));
@@ -251,7 +336,7 @@ fn identity_of(
 }
 
 /// Settings of the connection, none of which reads the file.
-fn configure(connection: &mut Connection) -> rusqlite::Result<Arc<Budget>> {
+fn configure(connection: &Connection) -> rusqlite::Result<()> {
     use DbConfig::*;
     connection.busy_timeout(Duration::ZERO)?;
     for (setting, on) in [
@@ -268,8 +353,7 @@ fn configure(connection: &mut Connection) -> rusqlite::Result<Arc<Budget>> {
     connection.file_control(Some(c"main"), FileControl::PersistWal(&mut 1))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     // Room for the inner pages of a million leases; taken only as it is needed.
-    connection.execute_batch("PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16000")?;
-    Budget::install(connection)
+    connection.execute_batch("PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16000")
 }
 
 /// Sets the page size of a database that is empty, and turns the log on. Both stay in the file.

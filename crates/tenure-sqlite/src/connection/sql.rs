@@ -1,12 +1,13 @@
-//! What a step may do with the database: run single statements, each within its row budget.
+//! What a step may do with the database: run single statements.
 
 use rusqlite::{CachedStatement, Connection, Params, Row};
 use tenure_core::{Error, Result, Token};
 
 use super::Db;
-use super::budget::ROWS_MAX;
 use super::fault;
-use crate::anchor::Drawn;
+
+/// The most rows a statement may answer with, and a listing may step over.
+pub(crate) const ROWS_MAX: usize = 50_000;
 
 /// How many rows a statement may answer with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,25 +22,18 @@ pub(crate) enum Rows {
 /// here to begin another.
 pub(crate) struct Sql<'a> {
     db: &'a Db,
-    limited: bool,
 }
 
 impl<'a> Sql<'a> {
     pub(super) fn new(db: &'a Db) -> Self {
-        Self { db, limited: true }
-    }
-
-    pub(super) fn unlimited(db: &'a Db) -> Self {
-        Self { db, limited: false }
+        Self { db }
     }
 
     /// Runs a statement that answers with nothing; how many rows it changed.
     pub(crate) fn execute(&self, sql: &str, params: impl Params) -> Result<usize> {
         let mut statement = self.prepare(sql)?;
-        self.db.budget.begin(self.limited);
         let done = statement.execute(params);
-        let stopped = self.db.budget.end();
-        done.map_err(|error| self.fault(sql, error, stopped))
+        done.map_err(|error| self.fault(sql, error))
     }
 
     /// Runs a statement that answers with one row or none.
@@ -50,16 +44,11 @@ impl<'a> Sql<'a> {
         read: impl FnOnce(&Row<'_>) -> Result<T>,
     ) -> Result<Option<T>> {
         let mut statement = self.prepare(sql)?;
-        self.db.budget.begin(self.limited);
         let found = statement.query(params).and_then(|mut rows| {
             let row = rows.next()?;
             Ok(row.map(read))
         });
-        let stopped = self.db.budget.end();
-        match found {
-            Ok(found) => found.transpose(),
-            Err(error) => Err(self.fault(sql, error, stopped)),
-        }
+        found.map_err(|error| self.fault(sql, error))?.transpose()
     }
 
     /// Runs a statement and reads all its rows.
@@ -72,10 +61,9 @@ impl<'a> Sql<'a> {
     ) -> Result<Vec<T>> {
         let mut statement = self.prepare(sql)?;
         let mut found = Vec::new();
-        self.db.budget.begin(self.limited);
         let done = statement.query(params).and_then(|mut rows| {
             while let Some(row) = rows.next()? {
-                if let Err(error) = self.fits(sql, limit, found.len()) {
+                if let Err(error) = fits(sql, limit, found.len()) {
                     return Ok(Err(error));
                 }
                 match read(row) {
@@ -85,43 +73,36 @@ impl<'a> Sql<'a> {
             }
             Ok(Ok(()))
         });
-        let stopped = self.db.budget.end();
-        done.map_err(|error| self.fault(sql, error, stopped))??;
+        done.map_err(|error| self.fault(sql, error))??;
         Ok(found)
     }
 
     /// Draws the next token, above `floor`: see [`Anchor::draw`](crate::anchor::Anchor::draw).
-    pub(crate) fn draw(&self, floor: Token) -> Result<Drawn> {
+    pub(crate) fn draw(&self, floor: Token) -> Result<Token> {
         self.db.anchor.draw(floor)
     }
 
-    /// Refuses while someone alive was granted something that this database does not know of:
-    /// see [`anchor`](crate::anchor).
-    pub(crate) fn check_nothing_is_missing(&self, known: Token) -> Result<()> {
-        self.db.anchor.check_nobody_claims_more(known)
-    }
-
-    fn fits(&self, sql: &str, limit: Rows, found: usize) -> Result<()> {
-        match limit {
-            Rows::AtMost(limit) if found >= limit => {
-                let problem = format!("more than {limit} rows, in: {sql}");
-                Err(Error::Internal(problem))
-            }
-            Rows::All if self.limited && found >= ROWS_MAX => Err(fault::too_many(sql)),
-            _ => Ok(()),
-        }
-    }
-
     fn prepare(&self, sql: &str) -> Result<CachedStatement<'_>> {
+        #[cfg(test)]
+        self.db.prepared.borrow_mut().insert(sql.to_owned());
         let connection: &Connection = &self.db.connection;
         let prepared = connection.prepare_cached(sql);
-        prepared.map_err(|error| self.fault(sql, error, false))
+        prepared.map_err(|error| self.fault(sql, error))
     }
 
-    fn fault(&self, sql: &str, error: rusqlite::Error, stopped: bool) -> Error {
-        match stopped {
-            true => fault::too_many(sql),
-            false => fault::from_sqlite(&self.db.path, sql, error),
+    fn fault(&self, sql: &str, error: rusqlite::Error) -> Error {
+        fault::from_sqlite(&self.db.path, sql, error)
+    }
+}
+
+/// Refuses one more row than may be answered with.
+fn fits(sql: &str, limit: Rows, found: usize) -> Result<()> {
+    match limit {
+        Rows::AtMost(limit) if found >= limit => {
+            let problem = format!("more than {limit} rows, in: {sql}");
+            Err(Error::Internal(problem))
         }
+        Rows::All if found >= ROWS_MAX => Err(fault::too_many(sql)),
+        _ => Ok(()),
     }
 }

@@ -83,8 +83,7 @@ CREATE TABLE sessions (
 
 -- Entries are never removed, so plain row numbers only grow. There is no index on the resource: it
 -- would cost every grant and every release a page, and reading the record of one resource, in
--- windows of row numbers, can take a moment. What the newest entry knows to be drawn tells whether
--- the database is an older copy of itself.
+-- windows of row numbers, can take a moment.
 CREATE TABLE audit (
     seq      INTEGER PRIMARY KEY CHECK (seq > 0),
     at       TEXT NOT NULL,
@@ -95,8 +94,7 @@ CREATE TABLE audit (
     owner    TEXT NOT NULL,
     actor    TEXT NOT NULL,
     reason   TEXT,
-    ends     INTEGER,                 -- 1 on the entry with which a lease-bound lease ended
-    drawn    INTEGER NOT NULL DEFAULT 0 -- the last token that was drawn, as far as is known here
+    ends     INTEGER                  -- 1 on the entry with which a lease-bound lease ended
 );
 CREATE INDEX audit_by_ended_lease ON audit (lock_id) WHERE ends = 1;
 CREATE TRIGGER audit_is_never_updated BEFORE UPDATE ON audit

@@ -101,7 +101,7 @@ fn two_who_look_do_not_take_each_other_for_alive() {
     let place = place(&session);
     drop(session);
     let first = look(&stage.directory.join("s")).unwrap();
-    assert!(matches!(first, Seen::Free(..)));
+    assert!(matches!(first, FileState::Free(..)));
     assert_eq!(stage.prove("s", place), Proof::Dead);
 }
 
@@ -114,7 +114,7 @@ fn a_session_begins_although_others_look_and_clear_up_all_the_time() {
             scope.spawn(|| {
                 while !done.load(std::sync::atomic::Ordering::Relaxed) {
                     for session in dead(&stage.directory, 10).unwrap() {
-                        bury(&stage.directory, &session, || {}).unwrap();
+                        remove_if_dead(&stage.directory, &session, || {}).unwrap();
                     }
                 }
             });
@@ -150,37 +150,13 @@ fn only_the_living_are_counted_and_only_the_dead_are_buried() {
     drop(stage.begin("three"));
     assert_eq!(count_alive(&stage.directory).unwrap(), 2);
     assert_eq!(dead(&stage.directory, 10).unwrap(), [id("three")]);
-    assert!(!bury(&stage.directory, &id("one"), || {}).unwrap());
-    assert!(bury(&stage.directory, &id("three"), || {}).unwrap());
+    assert!(!remove_if_dead(&stage.directory, &id("one"), || {}).unwrap());
+    assert!(remove_if_dead(&stage.directory, &id("three"), || {}).unwrap());
     assert!(
-        bury(&stage.directory, &id("three"), || {}).unwrap(),
+        remove_if_dead(&stage.directory, &id("three"), || {}).unwrap(),
         "twice is no fault"
     );
     assert!(dead(&stage.directory, 10).unwrap().is_empty());
-}
-
-#[test]
-fn a_claim_is_seen_from_below_until_it_is_taken_back_or_its_last_descriptor_closes() {
-    let stage = Stage::new();
-    let token = |number| Token::new(number).unwrap();
-    let above = |number| count_claims_above(&stage.directory, token(number)).unwrap();
-    let session = stage.begin("s");
-    let _other = stage.begin("other");
-    assert_eq!(above(0), 0);
-    session.claim(token(7)).unwrap();
-    assert_eq!((above(0), above(6), above(7)), (1, 1, 0));
-    session.claim(token(1 << 52)).unwrap();
-    assert_eq!((above(7), above((1 << 52) - 1), above(1 << 52)), (1, 1, 0));
-    session.claim_no_more_than(token(7));
-    assert_eq!((above(6), above(7)), (1, 0));
-    session.claim_no_more_than(Token::NONE);
-    assert_eq!(above(0), 0);
-    session.claim(token(9)).unwrap();
-    let inherited = session.descriptor().unwrap();
-    drop(session);
-    assert_eq!(above(8), 1);
-    drop(inherited);
-    assert_eq!(above(0), 0);
 }
 
 #[test]
@@ -188,11 +164,11 @@ fn what_else_the_dead_left_goes_before_their_file_and_of_the_living_nothing_goes
     let stage = Stage::new();
     let path = stage.directory.join("s");
     let session = stage.begin("s");
-    let buried = bury(&stage.directory, &id("s"), || panic!("it is alive"));
-    assert!(!buried.unwrap() && path.exists());
+    let removed = remove_if_dead(&stage.directory, &id("s"), || panic!("it is alive"));
+    assert!(!removed.unwrap() && path.exists());
     drop(session);
     let mut file_was_there = false;
-    bury(&stage.directory, &id("s"), || {
+    remove_if_dead(&stage.directory, &id("s"), || {
         file_was_there = path.exists()
     })
     .unwrap();

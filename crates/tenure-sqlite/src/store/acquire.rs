@@ -2,105 +2,94 @@
 //!
 //! # The steps
 //!
-//! 1. The session's file is made and locked.
-//! 2. A step: where nobody holds the resource and nobody waits, the lease is granted without
-//!    more ado. Else the whole of it is loaded and decided.
-//! 3. If it would have to wait, those in the way are proved outside the transaction; if one is
-//!    dead the step is made again with that knowledge.
-//! 4. It is queued, and waits (`wait`).
-//! 5. After the commit the database is looked at again: a grant in a file that is no longer
-//!    at its path is worth nothing, and nobody hears of it (`inner`).
+//! 1. The session's file is created and locked.
+//! 2. A step: the lease is granted at once if nobody holds the resource and nobody waits.
+//!    Otherwise the resource is loaded and decided upon.
+//! 3. A request that would have to wait proves outside the transaction which sessions in the way
+//!    are dead, and listens for its wake-up, so that none is missed. Then it repeats the step.
+//! 4. The request is queued, and waits (`wait`). If it loses its place in line, it begins again.
+//! 5. After each commit the database is looked at again: a grant in a file that is no longer
+//!    at its path is void, and the caller does not get it (`inner`).
 
 use rusqlite::params;
-use tenure_core::decide::{Ask, Millis, Outcome, Refusal, Wait};
-use tenure_core::request::Newcomer;
+use tenure_core::decide::{Ask, Outcome, Refusal, Wait};
+use tenure_core::request::NewRequest;
 use tenure_core::{Error, Lease, Request, Result, SessionId, Token};
 
 use super::inner::Inner;
-use super::load::{Dead, Line};
+use super::load::{DeadSessions, LineExtent};
 use super::row::number;
 use super::step::Step;
-use super::wait::{InLine, Place};
+use super::wait::{Awaited, QueuedRequest, Waited};
 
-/// What a step came to.
-pub(super) enum Asked {
+/// The outcome of one step.
+enum AcquireOutcome {
     Granted(Box<Lease>),
     Queued,
     Busy,
-    /// It would have to wait, and nobody has looked yet whether these are alive.
+    /// The request would have to wait, and these sessions are not yet proved alive or dead.
     Unproved(Vec<SessionId>),
 }
 
 impl Inner {
-    pub(super) async fn try_take(&self, request: &Request) -> Result<Option<Lease>> {
-        match self.ask_for(request, Wait::No).await? {
-            Asked::Granted(lease) => Ok(Some(*lease)),
-            _ => Ok(None),
-        }
-    }
-
-    pub(super) async fn take(&self, request: &Request) -> Result<Lease> {
-        let until = request.until.unwrap_or(Millis::MAX);
-        let line = InLine::new(self, Place::Lease(request), until)?;
-        loop {
-            match self.ask_for(request, Wait::Until(until)).await? {
-                Asked::Granted(lease) => {
-                    line.left();
-                    return Ok(*lease);
-                }
-                Asked::Queued => {}
-                Asked::Busy | Asked::Unproved(_) => {
-                    return Err(self.late(&request.resource, request.mode));
-                }
-            }
-            if let Some(lease) = line.called().await? {
-                line.left();
-                return Ok(lease);
-            }
-        }
-    }
-
-    async fn ask_for(&self, request: &Request, wait: Wait) -> Result<Asked> {
-        self.debts.strike(&request.lease);
-        // Before the step: nobody has to wait while it is made.
+    pub(super) async fn acquire(&self, request: &Request) -> Result<Option<Lease>> {
+        self.pending_cleanup.cancel(&request.lease);
+        // Before the step, so that nobody else has to wait while the file is created.
         self.sessions.file(&request.asker.session)?;
-        let mut dead = Dead::new();
-        let mut proved = false;
+        let mut proved = None;
+        let mut queued: Option<QueuedRequest<'_>> = None;
         loop {
-            let asked = self
-                .write(|step| ask_once(step, request, wait, &dead, proved))
-                .await?;
-            match asked {
-                Asked::Unproved(sessions) => {
-                    let found = self.read(|sql| self.sessions.dead(sql, &sessions)).await?;
-                    dead.extend(found);
-                    proved = true;
+            let outcome = self.write(|step| acquire_in_step(step, request, proved.as_ref()));
+            let granted = match outcome.await? {
+                AcquireOutcome::Granted(lease) => Some(*lease),
+                AcquireOutcome::Busy => None,
+                AcquireOutcome::Unproved(sessions) => {
+                    proved = Some(self.read(|sql| self.sessions.dead(sql, &sessions)).await?);
+                    if let (Wait::Until(until), None) = (request.wait, &queued) {
+                        queued = Some(QueuedRequest::new(self, Awaited::Lease(request), until)?);
+                    }
+                    continue;
                 }
-                other => return Ok(other),
+                AcquireOutcome::Queued => match &queued {
+                    None => None,
+                    Some(queued) => match queued.wait_for_grant().await? {
+                        Waited::Granted(lease) => Some(*lease),
+                        Waited::Late => None,
+                        Waited::PlaceLost => {
+                            proved = None;
+                            continue;
+                        }
+                    },
+                },
+            };
+            if let Some(queued) = &queued {
+                queued.disarm();
             }
+            return Ok(granted);
         }
     }
 }
 
-fn ask_once(
+/// Acquires in a step. `proved` has the dead among the sessions in the way, once they were proved.
+fn acquire_in_step(
     step: &mut Step<'_>,
     request: &Request,
-    wait: Wait,
-    dead: &Dead,
-    proved: bool,
-) -> Result<Asked> {
+    proved: Option<&DeadSessions>,
+) -> Result<AcquireOutcome> {
     const TAKEN: &str = "SELECT EXISTS (SELECT 1 FROM dal_locks WHERE resource = ?1) \
         OR EXISTS (SELECT 1 FROM waiters WHERE resource = ?1), \
         (SELECT token FROM resources WHERE resource = ?1)";
     let resource = &request.resource;
     let taken = step.sql.one(TAKEN, params![resource.as_str()], |row| {
-        let current: Option<i64> = number(row, 1)?;
-        Ok((number::<bool>(row, 0)?, current.unwrap_or_default()))
+        Ok((number::<bool>(row, 0)?, number::<Option<i64>>(row, 1)?))
     })?;
-    // The empty case: whatever the mode and the capacity, the first is granted.
+    // The empty case: the first request is granted, whatever its mode and capacity.
     if let Some((false, current)) = taken {
-        let current = Token::new(current.cast_unsigned()).unwrap_or(Token::NONE);
-        return Ok(Asked::Granted(Box::new(step.grant(request, current)?)));
+        let current =
+            current.map(|current| Token::new(current.cast_unsigned()).unwrap_or(Token::NONE));
+        return Ok(AcquireOutcome::Granted(Box::new(
+            step.grant(request, current)?,
+        )));
     }
     step.actor = Some(request.asker.owner.clone());
     let ask = Ask::Acquire {
@@ -108,30 +97,35 @@ fn ask_once(
         session: request.asker.session.clone(),
         mode: request.mode,
         capacity: request.capacity,
-        wait,
+        wait: request.wait,
     };
-    let line = Line::FrontAnd(&request.lease);
-    let (loaded, decision) = step.decide(resource, line, &ask, dead)?;
+    let line = LineExtent::FrontAnd(&request.lease);
+    let nobody = DeadSessions::new();
+    let (loaded, decision) = step.decide(resource, line, &ask, proved.unwrap_or(&nobody))?;
     let must_wait = matches!(decision.outcome, Outcome::Busy | Outcome::Queued);
-    if must_wait && !proved {
-        return Ok(Asked::Unproved(loaded.in_the_way()));
+    if must_wait && proved.is_none() {
+        return Ok(AcquireOutcome::Unproved(loaded.in_the_way()));
     }
     if let Outcome::Refused(refusal) = decision.outcome {
         let id = &request.lease;
         if loaded.waiter(id).is_some() || loaded.lease(id).is_some() {
-            // Asked before, in a database that moved away and took its log along, or came back:
-            // it has its place in line, or an offer, and only its session's file is another.
+            // The request was made before, in a database that moved away with its log, or came
+            // back. It still has its place in line or an offer; only its session's file is new.
+            if proved.is_none() {
+                // The request has to listen first.
+                return Ok(AcquireOutcome::Unproved(Vec::new()));
+            }
             step.record(&request.asker)?;
-            return Ok(Asked::Queued);
+            return Ok(AcquireOutcome::Queued);
         }
         return Err(refused(step.store, request, &loaded, refusal));
     }
-    let newcomer = Newcomer::Lease(request);
-    let granted = step.write(resource, &loaded, &decision.changes, newcomer)?;
+    let new_request = NewRequest::Lease(request);
+    let granted = step.write(resource, &loaded, &decision.changes, new_request)?;
     match (decision.outcome, granted) {
-        (Outcome::Granted, Some(lease)) => Ok(Asked::Granted(Box::new(lease))),
-        (Outcome::Queued, _) => Ok(Asked::Queued),
-        (Outcome::Busy, _) => Ok(Asked::Busy),
+        (Outcome::Granted, Some(lease)) => Ok(AcquireOutcome::Granted(Box::new(lease))),
+        (Outcome::Queued, _) => Ok(AcquireOutcome::Queued),
+        (Outcome::Busy, _) => Ok(AcquireOutcome::Busy),
         (other, _) => Err(Error::Internal(format!("acquire ended with {other:?}"))),
     }
 }
@@ -151,9 +145,49 @@ fn refused(
     let awaited = awaited.map(|row| (&row.waiter.session, &row.waiter.lease));
     match held.chain(awaited).find(|(of, _)| *of == session) {
         Some((_, lease)) => Error::Reentry {
-            place: store.place(&request.resource, request.mode),
+            context: store.context(&request.resource, request.mode),
             lease: lease.clone(),
         },
         None => Error::Internal(format!("acquire was refused: {refusal:?}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::pin::pin;
+    use std::sync::Arc;
+    use std::task::Poll;
+
+    use tenure_core::{Asker, LeaseId};
+
+    use super::super::cleanup::tests::request;
+    use super::*;
+    use crate::connection::tests::WRITES;
+
+    #[tokio::test]
+    async fn a_waiter_is_in_line_after_two_transactions_and_a_free_lock_is_had_with_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Inner::open(&directory.path().join("tenure.db"), true).unwrap();
+        let first = request();
+        let before = WRITES.get();
+        store.acquire(&first).await.unwrap().unwrap();
+        assert_eq!(WRITES.get() - before, 1);
+        let second = Request {
+            lease: LeaseId::parse("l2").unwrap(),
+            asker: Arc::new(Asker {
+                session: SessionId::parse("s2").unwrap(),
+                ..Asker::clone(&first.asker)
+            }),
+            wait: Wait::Until(u64::MAX),
+            ..first
+        };
+        let before = WRITES.get();
+        let mut asking = pin!(store.acquire(&second));
+        let waits = poll_fn(|context| Poll::Ready(asking.as_mut().poll(context).is_pending()));
+        assert!(waits.await);
+        assert_eq!(WRITES.get() - before, 2);
+        let position = store.position(&second.resource, &second.lease);
+        assert_eq!(position.await.unwrap(), Some(1));
     }
 }

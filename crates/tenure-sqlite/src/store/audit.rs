@@ -1,30 +1,23 @@
-//! The record of who did what. The database itself refuses to change or delete an entry.
+//! The audit: who did what. The database itself refuses to change or delete an entry.
 
 use rusqlite::params;
 use tenure_core::audit::{Action, AuditPage, AuditQuery, Entry, ended};
-pub(super) use tenure_core::audit::{Line, OFFER_LAPSED, not_confirmed, recovered};
-use tenure_core::{Error, LeaseId, Resource, Result, Token};
+pub(super) use tenure_core::audit::{NewEntry, OFFER_LAPSED, not_confirmed, recovered};
+use tenure_core::{Error, LeaseId, Resource, Result};
 
 use super::inner::Inner;
 use super::moment::Moment;
 use super::row::{LeaseRow, number, owner, parsed, text, token};
 use crate::connection::{ROWS_MAX, Rows, Sql};
 
-/// So many rows are stepped over by one statement.
+/// The number of rows that one statement reads.
 const WINDOW: usize = 10_000;
 
-/// Appends an entry, in the transaction of what it tells of. `drawn` is the last token drawn
-/// in it; without one, the entry knows what the one before it knew.
-pub(super) fn append(
-    sql: &Sql<'_>,
-    line: &Line<'_>,
-    drawn: Option<Token>,
-    moment: &Moment,
-) -> Result<()> {
+/// Appends an entry, in the transaction of the change it records.
+pub(super) fn append(sql: &Sql<'_>, line: &NewEntry<'_>, moment: &Moment) -> Result<()> {
     const INSERT: &str = "INSERT INTO audit \
-        (at, action, resource, lock_id, token, owner, actor, reason, ends, drawn) \
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, coalesce(?10, \
-        (SELECT drawn FROM audit ORDER BY seq DESC LIMIT 1), 0))";
+        (at, action, resource, lock_id, token, owner, actor, reason, ends) \
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
     let row = params![
         moment.wall.to_string(),
         line.action.as_str(),
@@ -35,19 +28,11 @@ pub(super) fn append(
         line.actor.as_str(),
         line.reason,
         line.ends.then_some(1),
-        drawn.map(|drawn| drawn.get().cast_signed()),
     ];
     sql.execute(INSERT, row).map(drop)
 }
 
-/// The last token that was drawn, as far as this database knows.
-pub(super) fn last_drawn(sql: &Sql<'_>) -> Result<Token> {
-    const SELECT: &str = "SELECT drawn FROM audit ORDER BY seq DESC LIMIT 1";
-    let drawn = sql.one(SELECT, [], |row| token(row, 0))?;
-    Ok(drawn.unwrap_or(Token::NONE))
-}
-
-/// Why a lease of a dead session is over.
+/// The reason why a lease of a dead session is over.
 pub(super) fn session_ended(held: &LeaseRow) -> String {
     format!("session {} is proved dead", held.lease.session)
 }
@@ -58,7 +43,18 @@ impl Inner {
         self.read(|sql| page(sql, query)).await
     }
 
-    /// How a lease ended that was lease-bound.
+    /// Returns who broke a lease and why, if it ended by that.
+    pub(super) async fn how_it_was_broken(&self, lease: &LeaseId) -> Result<Option<String>> {
+        const SELECT: &str = "SELECT reason FROM audit \
+            WHERE lock_id = ?1 AND ends = 1 AND action = ?2";
+        self.read(|sql| {
+            let key = params![lease.as_str(), Action::Lost.as_str()];
+            sql.one(SELECT, key, |row| text(row, 0))
+        })
+        .await
+    }
+
+    /// Returns how a lease-bound or broken lease ended.
     pub(super) async fn how_it_ended(&self, lease: &LeaseId) -> Result<Option<String>> {
         const SELECT: &str = "SELECT at, action, actor, reason FROM audit \
             WHERE lock_id = ?1 AND ends = 1 LIMIT 1";
@@ -73,8 +69,8 @@ impl Inner {
     }
 }
 
-/// One page, oldest first. The record is read in windows of row numbers, at most 50,000 rows a
-/// call: where few of them are wanted, a page is short and has a cursor all the same.
+/// Returns one page, oldest first. It reads at most 50,000 rows a call, in windows of row numbers:
+/// if few of them match, a page is short and has a cursor all the same.
 fn page(sql: &Sql<'_>, query: &AuditQuery) -> Result<AuditPage> {
     const SELECT: &str = "SELECT seq, at, action, resource, lock_id, token, owner, actor, reason \
         FROM audit WHERE seq > ?1 AND seq <= ?2 AND (?3 IS NULL OR resource = ?3) \
@@ -108,7 +104,7 @@ fn page(sql: &Sql<'_>, query: &AuditQuery) -> Result<AuditPage> {
     Ok(page)
 }
 
-/// The number of the last entry.
+/// Returns the number of the last entry.
 fn last(sql: &Sql<'_>) -> Result<i64> {
     let last = sql.one("SELECT max(seq) FROM audit", [], |row| {
         number::<Option<i64>>(row, 0)

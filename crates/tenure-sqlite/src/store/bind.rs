@@ -1,15 +1,15 @@
-//! A set is complete: its leases get a time of their own.
+//! Binding: the leases of a complete set get their own expiry.
 //!
-//! Until this step they are bound to the session that asks, so they neither run out while the
-//! rest of the set is awaited, nor outlive an asker that dies half-way. It is one durable
-//! transaction for all of them, with the key they were asked under: after a crash either
-//! all are there and the key names them, or none is.
+//! Until this step they are bound to the session that asks, so they neither expire while the rest
+//! of the set is awaited, nor outlive an asker that dies half-way. One durable transaction binds
+//! all of them and completes the key of the request: after a crash either all are there and the
+//! key names them, or none is.
 
 use std::time::Duration;
 
 use tenure_core::decide::{Ask, Outcome};
 use tenure_core::leases::{Keyed, grace};
-use tenure_core::request::Newcomer;
+use tenure_core::request::NewRequest;
 use tenure_core::{Lease, LeaseId, Result};
 
 use super::inner::Inner;
@@ -52,7 +52,7 @@ fn bind_one(step: &mut Step<'_>, lease: &LeaseId, ttl: Duration) -> Result<Lease
         ttl: millis(ttl),
         grace: millis(grace(ttl)),
     };
-    // Nobody else has a say in it: its own row is enough.
+    // The lease's own row decides alone.
     let alone = Loaded::alone(&row);
     let decision = step.decide_alone(&alone, &bind);
     if decision.outcome != Outcome::Done {
@@ -62,7 +62,7 @@ fn bind_one(step: &mut Step<'_>, lease: &LeaseId, ttl: Duration) -> Result<Lease
         &row.lease.resource,
         &alone,
         &decision.changes,
-        Newcomer::None,
+        NewRequest::None,
     )?;
     let bound = load_lease(step.sql, lease, &step.moment)?;
     let bound = bound.ok_or_else(|| step.store.over(lease))?;

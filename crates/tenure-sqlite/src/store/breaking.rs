@@ -1,17 +1,17 @@
-//! A person takes a lease away.
+//! Breaking: a person takes a lease away.
 //!
-//! The lease becomes revoking: nobody else is granted until its holder confirms its stop
-//! by releasing it, or ten seconds have passed. A holder that is alive finds out when it next
-//! proves its lease, within about a second.
+//! The lease becomes revoking: no other request is granted until its holder confirms its stop by
+//! releasing it, or ten seconds have passed. A live holder learns of it when it next renews its
+//! lease, within about a second.
 
 use rusqlite::params;
 use tenure_core::audit::Action;
 use tenure_core::decide::{Ask, Outcome};
-use tenure_core::request::Newcomer;
+use tenure_core::request::NewRequest;
 use tenure_core::{Lease, LeaseId, Owner, Result};
 
 use super::inner::Inner;
-use super::load::{Line, load_lease};
+use super::load::{LineExtent, load_lease};
 use super::step::Step;
 
 impl Inner {
@@ -35,8 +35,8 @@ impl Inner {
             let ask = Ask::Break {
                 lease: lease.clone(),
             };
-            let (loaded, decision) = step.decide(&resource, Line::Front, &ask, &dead)?;
-            step.write(&resource, &loaded, &decision.changes, Newcomer::None)?;
+            let (loaded, decision) = step.decide(&resource, LineExtent::Front, &ask, &dead)?;
+            step.write(&resource, &loaded, &decision.changes, NewRequest::None)?;
             if decision.outcome != Outcome::Done {
                 return Ok(None);
             }

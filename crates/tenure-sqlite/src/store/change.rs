@@ -2,9 +2,9 @@
 
 use rusqlite::params;
 use tenure_core::audit::Action;
-use tenure_core::decide::{Bound, Change, End, Holder, Standing, Waiter};
+use tenure_core::decide::{Bound, Change, End, Holder, HolderState, Waiter};
 use tenure_core::leases::grace;
-use tenure_core::request::Newcomer;
+use tenure_core::request::NewRequest;
 use tenure_core::{Error, Lease, LeaseId, Mode, Request, Resource, Result, Token};
 
 use super::load::{Loaded, load_token};
@@ -13,19 +13,19 @@ use super::step::{Step, signed};
 use super::{audit, claims};
 
 impl Step<'_> {
-    /// Writes changes. The lease that was granted to the newcomer, if one was.
+    /// Writes changes. Returns the lease that was granted to the new request, if one was.
     pub(super) fn write(
         &mut self,
         resource: &Resource,
         loaded: &Loaded,
         changes: &[Change],
-        newcomer: Newcomer<'_>,
+        new_request: NewRequest<'_>,
     ) -> Result<Option<Lease>> {
         let mut granted = None;
         for change in changes {
             match change {
-                Change::Grant(holder) => match newcomer {
-                    Newcomer::Lease(request) if request.lease == holder.lease => {
+                Change::Grant(holder) => match new_request {
+                    NewRequest::Lease(request) if request.lease == holder.lease => {
                         let current = load_token(self.sql, resource)?;
                         granted = Some(self.grant(request, current)?);
                     }
@@ -36,12 +36,12 @@ impl Step<'_> {
                     mode,
                     upgraded,
                 } => self.set_mode(resource, loaded, lease, *mode, *upgraded)?,
-                Change::SetStanding { lease, standing } => {
-                    self.set_standing(loaded, lease, standing)?;
+                Change::SetState { lease, state } => {
+                    self.set_state(loaded, lease, state)?;
                 }
                 Change::SetBinding { lease, binding } => self.set_binding(lease, binding)?,
                 Change::Remove { lease, end } => self.remove(loaded, lease, *end)?,
-                Change::Enqueue(waiter) => self.enqueue(resource, loaded, waiter, newcomer)?,
+                Change::Enqueue(waiter) => self.enqueue(resource, loaded, waiter, new_request)?,
                 // A waiter that is granted is still needed: its row becomes the lease.
                 Change::Dequeue(lease) if !grants(changes, lease) => self.dequeue(loaded, lease)?,
                 Change::Dequeue(_) => {}
@@ -50,8 +50,8 @@ impl Step<'_> {
         Ok(granted)
     }
 
-    /// Grants to who asks, at once.
-    pub(super) fn grant(&mut self, request: &Request, current: Token) -> Result<Lease> {
+    /// Grants the new request at once.
+    pub(super) fn grant(&mut self, request: &Request, current: Option<Token>) -> Result<Lease> {
         const INSERT: &str = "INSERT INTO dal_locks (lock_id, owner, heartbeat_ts, metadata, \
             resource, mode, session, token, acquired_at, binding, state, boot_id, pid, host, \
             command, purpose) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?3, 'session', 'held', ?9, \
@@ -79,7 +79,7 @@ impl Step<'_> {
         ];
         self.sql.execute(INSERT, row)?;
         self.audit(Action::Acquire, &lease, None, false)?;
-        self.granted(&lease)?;
+        self.granted(&lease);
         Ok(lease)
     }
 
@@ -92,9 +92,9 @@ impl Step<'_> {
             'offered', ?4, ?5, pid, host, command, purpose FROM waiters WHERE place = ?1";
         let waiter = loaded.waiter(&holder.lease);
         let waiter = waiter.ok_or_else(|| Error::Internal("a grant to nobody".into()))?;
-        let until = match holder.standing {
-            Standing::Offered { until } => column(until),
-            Standing::Held | Standing::Revoking { .. } => None,
+        let until = match holder.state {
+            HolderState::Offered { until } => column(until),
+            HolderState::Held | HolderState::Revoking { .. } => None,
         };
         let token = self.token_for(resource, holder.mode)?;
         let row = params![
@@ -108,7 +108,7 @@ impl Step<'_> {
         self.dequeue(loaded, &holder.lease)?;
         let owner = &waiter.owner;
         let actor = self.actor.as_ref().unwrap_or(owner);
-        let line = audit::Line {
+        let line = audit::NewEntry {
             action: Action::Acquire,
             resource,
             lease: &holder.lease,
@@ -118,7 +118,7 @@ impl Step<'_> {
             reason: Some("next in line"),
             ends: false,
         };
-        audit::append(self.sql, &line, self.drawn, &self.moment)?;
+        audit::append(self.sql, &line, &self.moment)?;
         self.wake.push(waiter.session.clone());
         Ok(())
     }
@@ -149,7 +149,7 @@ impl Step<'_> {
             waiter.map(|waiter| waiter.session.as_str()),
         ];
         self.sql.execute(UPDATE, row)?;
-        // An upgrade that waited is told; its place in line is gone with this step.
+        // An upgrade that waited is woken; this step deletes its place in line.
         if let Some(waiter) = waiter {
             self.wake.push(waiter.session.clone());
         }
@@ -157,28 +157,20 @@ impl Step<'_> {
             Mode::Write => Action::Upgrade,
             Mode::Read | Mode::Upgradeable => Action::Downgrade,
         };
-        if mode.is_exclusive() {
-            self.upgraded(&lease)?;
-        }
         self.audit(action, &lease, None, false)
     }
 
-    fn set_standing(
-        &mut self,
-        loaded: &Loaded,
-        lease: &LeaseId,
-        standing: &Standing,
-    ) -> Result<()> {
-        // All times of a row are of one boot, so those it has are carried over to this one.
+    fn set_state(&mut self, loaded: &Loaded, lease: &LeaseId, state: &HolderState) -> Result<()> {
+        // All times of a row are of one boot, so its other times are converted to this boot.
         const UPDATE: &str = "UPDATE dal_locks SET state = ?2, until_boot = ?3, boot_id = ?4, \
             expires_boot = ?5, heartbeat_boot = ?6, heartbeat_ts = coalesce(?7, heartbeat_ts) \
             WHERE lock_id = ?1";
         let held = self.lease_of(loaded, lease)?;
-        // Accepting is a sign of life of the holder; being broken is none.
-        let (state, until, seen) = match standing {
-            Standing::Held => ("held", None, Some(self.moment.wall.to_string())),
-            Standing::Offered { until } => ("offered", column(*until), None),
-            Standing::Revoking { until } => ("revoking", column(*until), None),
+        // Accepting counts as a heartbeat of the holder; being broken does not.
+        let (state, until, seen) = match state {
+            HolderState::Held => ("held", None, Some(self.moment.wall.to_string())),
+            HolderState::Offered { until } => ("offered", column(*until), None),
+            HolderState::Revoking { until } => ("revoking", column(*until), None),
         };
         let (expires, heartbeat) = match &held.holder.binding {
             Bound::Session => (None, None),
@@ -231,7 +223,7 @@ impl Step<'_> {
         self.end(&held, end)
     }
 
-    /// Ends a lease, and says how in the audit.
+    /// Ends a lease, and writes how into the audit.
     pub(super) fn end(&mut self, held: &LeaseRow, end: End) -> Result<()> {
         const DELETE: &str = "DELETE FROM dal_locks WHERE lock_id = ?1";
         let id = &held.lease.lease;
@@ -258,7 +250,9 @@ impl Step<'_> {
                 Some(audit::not_confirmed(held.note.as_deref())),
             ),
         };
-        self.audit(action, &held.lease, reason.as_deref(), bound)
+        // The holder of a lease-bound or broken lease may ask later how it ended.
+        let ends = bound || end == End::Broken;
+        self.audit(action, &held.lease, reason.as_deref(), ends)
     }
 
     fn enqueue(
@@ -266,30 +260,31 @@ impl Step<'_> {
         resource: &Resource,
         loaded: &Loaded,
         waiter: &Waiter,
-        newcomer: Newcomer<'_>,
+        new_request: NewRequest<'_>,
     ) -> Result<()> {
         const INSERT: &str = "INSERT INTO waiters (lock_id, resource, want, mode, capacity, \
             session, holder_session, owner, since, deadline, deadline_boot, boot_id, pid, host, \
             command, purpose, metadata) \
             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
-        let (want, mode, request, asker, deadline) = match newcomer {
-            Newcomer::Lease(request) => (
+        let (want, mode, request, asker, deadline) = match new_request {
+            NewRequest::Lease(request) => (
                 "lease",
                 request.mode,
                 Some(request),
                 &request.asker,
                 request.deadline,
             ),
-            Newcomer::Upgrade(upgrade) => (
+            NewRequest::Upgrade(upgrade) => (
                 "upgrade",
                 Mode::Write,
                 None,
                 &upgrade.asker,
                 upgrade.deadline,
             ),
-            Newcomer::None => return Err(Error::Internal("nobody to queue".into())),
+            NewRequest::None => return Err(Error::Internal("nobody to queue".into())),
         };
-        // Whoever waits to upgrade asks for the session that holds the lease.
+        // The row of an upgrade also names the session that holds the lease, which may be another
+        // than the one that waits.
         let holder = loaded.lease(&waiter.lease).map(|held| &held.lease.session);
         let metadata = request.and_then(|request| request.metadata.as_ref());
         self.record(asker)?;
@@ -319,7 +314,7 @@ impl Step<'_> {
         const DELETE: &str = "DELETE FROM waiters WHERE place = ?1";
         match loaded.waiter(lease) {
             Some(waiter) => self.sql.execute(DELETE, params![waiter.place]).map(drop),
-            // Queued by this very decision and out of time already: it was never written.
+            // Queued and timed out by this same decision: the row was never written.
             None => Ok(()),
         }
     }

@@ -1,7 +1,7 @@
-//! Who claims a lease: an active job keeps its lease from being recovered.
+//! Claims on leases: an active job keeps its lease from being recovered.
 //!
-//! A claim counts only while the session that made it may be alive: a job claims for as
-//! long as its own worker lives. It is proved at the moment someone wants to recover.
+//! A claim counts only while the session that made it may be alive: a job claims for as long as its
+//! own worker lives. A recovery proves that at the moment it is made.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use super::sessions::Sessions;
 use crate::connection::{Rows, Sql};
 use crate::session_file::Proof;
 
-/// More than this may not claim one lease.
+/// The largest number of claims on one lease.
 const CLAIMS_MAX: usize = 100;
 /// The longest name of a claimant, in bytes.
 const CLAIMANT_BYTES_MAX: usize = 200;
 
-/// An active claimant of a lease, if it has one.
+/// Returns an active claimant of a lease, if it has one.
 pub(super) fn claimant(
     sql: &Sql<'_>,
     sessions: &Sessions,

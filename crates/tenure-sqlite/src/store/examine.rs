@@ -25,7 +25,7 @@ const PAGE: usize = 500;
 
 impl Inner {
     /// All that can be told.
-    pub(super) async fn look_over(&self) -> Vec<Examined> {
+    pub(super) async fn examine(&self) -> Vec<Examined> {
         let found = [
             ("schema", self.tables().await),
             ("integrity", self.pages().await),
@@ -60,9 +60,9 @@ impl Inner {
         )
     }
 
-    /// Reads without a budget.
+    /// Reads, also from a database that is no longer at its path.
     async fn look<T>(&self, mut work: impl FnMut(&Sql<'_>) -> Result<T>) -> Result<T> {
-        retry_busy(|| self.db()?.unlimited(&mut work)).await
+        retry_busy(|| self.db()?.read(&mut work)).await
     }
 
     /// Which tables there are, and what the store is named.
@@ -102,7 +102,7 @@ impl Inner {
 
     /// Whether the anchor names the file that is in use.
     fn anchored(&self) -> Result<Found> {
-        let here = platform::standing_at(self.path());
+        let here = platform::status_at(self.path());
         let here = here.map_err(|source| Error::io("look at", self.path(), source))?;
         let db = self.db()?;
         let anchor = format!("{}-anchor", self.path().display());

@@ -1,28 +1,27 @@
-//! The database in use: reads and steps, and what is done when it was deleted or replaced.
+//! The open database: reads and steps, and a database that was deleted or replaced.
 //!
 //! # A database that moves away
 //!
-//! 1. Every step looks, after its commit and before anyone hears of it, whether the file is still at
-//!    its path; every read looks before it is told. If it is not, the caller gets a passing
-//!    error, and asks again.
-//! 2. Whoever notices closes what it has, and opens what is at the path now. That is refused
-//!    while a session is alive that may hold leases in the old file (`anchor`), its own ones too:
-//!    their guards learn of the loss within a second, and the sessions end when those are
-//!    dropped. Until then there is no database in use, and the error that says so passes: who has
-//!    time to wait asks again. A process that meets this when it starts does the same.
-//! 3. Sessions of this process that hold nothing give up their files first: they wait, and begin
-//!    anew. That they hold nothing is known for sure, because a grant is noted under the same
+//! 1. Every step checks after its commit, and every read before its answer, that the file is still
+//!    at its path. If it is not, the caller gets a passing error, and asks again.
+//! 2. The process that notices closes its connection and opens the file that is at the path now.
+//!    The opening is refused while a session is alive that may hold leases in the old file
+//!    (`anchor`), the process's own sessions included: their guards learn of the loss within a
+//!    second, and the sessions end when the guards are dropped. Until then no database is open,
+//!    and the error that says so is a passing one: a caller with time left asks again. A process
+//!    that meets this when it starts does the same.
+//! 3. Sessions of this process that hold nothing give up their files first: they only wait, and
+//!    begin again. It is certain that they hold nothing, because a grant is noted under the same
 //!    mutex under which it was committed.
 //!
-//! Everything that is held while there is no database is lost: it was held in another one.
+//! Everything held while no database is open is lost: it was held in the old one.
 //!
-//! # A log that is taken away
+//! # A log that is removed
 //!
-//! Without the log the database is an older one of itself, and `anchor` keeps newcomers out. But
-//! whoever has the old log open sees nothing of the new one: it reads and writes what reaches
-//! nobody. So each holder looks every second, and each waiter when its timer ends, whether the
-//! log is still at its path. The old one is never folded into the database, which others use with
-//! another one.
+//! Without its log the database is an older version of itself. A process that has the old log open
+//! does not see the new one: other processes never see what it writes. So each holder checks
+//! every second, and each waiter when its timer ends, that the log is still at its path. The old
+//! log is never written back into the database, which others use with a new log.
 //!
 //! All of it happens under the mutex of the connection, so that no step ever notes in one
 //! database what it did in another.
@@ -34,16 +33,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use tenure_core::{Error, LeaseId, Mode, Place, Resource, Result, SessionId};
+use tenure_core::{Error, LeaseId, LockContext, Mode, Resource, Result, SessionId};
 
-use super::owed::Debts;
+use super::cleanup::PendingCleanup;
 use super::sessions::{self, Sessions};
 use super::step::{After, Step};
 use crate::anchor::is_replaced;
 use crate::connection::{Db, Durability, Sql, retry_busy, retry_busy_blocking};
 use crate::{session_file, wake};
 
-/// The database in use, and nobody else of this process uses it meanwhile.
+/// The open database, locked for this thread.
 pub(super) struct InUse<'a>(MutexGuard<'a, Option<Db>>);
 
 impl Deref for InUse<'_> {
@@ -60,22 +59,22 @@ impl DerefMut for InUse<'_> {
     }
 }
 
-/// How long a drop waits for a busy database, before what it has to do is owed.
-const BRIEFLY: Duration = Duration::from_millis(100);
+/// How long a drop waits for a busy database before it adds a clean-up.
+const DROP_WAIT_MAX: Duration = Duration::from_millis(100);
 
-/// What the store and its background work have in common.
+/// The state that the store shares with its background work.
 pub(super) struct Inner {
-    /// Itself, for work that goes on after a drop.
+    /// A weak reference to itself, for work that goes on after a drop.
     pub(super) itself: Weak<Inner>,
     url: String,
     path: PathBuf,
     trust: bool,
     wake_directory: PathBuf,
-    /// None while what is at the path may not be used yet.
+    /// `None` while the file at the path may not be used yet.
     db: Mutex<Option<Db>>,
     pub(super) sessions: Sessions,
-    pub(super) debts: Debts,
-    /// The process that opened it. A forked child ends nothing of its parent, and does not
+    pub(super) pending_cleanup: PendingCleanup,
+    /// The process that opened the store. A forked child ends nothing of its parent, and does not
     /// wait for mutexes that a thread of the parent may have held.
     process: u32,
 }
@@ -95,7 +94,7 @@ impl Inner {
             wake_directory: directory.join("wake"),
             sessions: Sessions::new(directory.join("sessions")),
             db: Mutex::new(db),
-            debts: Debts::default(),
+            pending_cleanup: PendingCleanup::default(),
             process: std::process::id(),
             path,
         }))
@@ -113,7 +112,7 @@ impl Inner {
         &self.wake_directory
     }
 
-    /// The database, opened if it could not be before.
+    /// Returns the database, and opens it first if it could not be opened before.
     pub(super) fn db(&self) -> Result<InUse<'_>> {
         let mut slot = self.slot();
         if slot.is_none() {
@@ -132,7 +131,7 @@ impl Inner {
         self.process != std::process::id()
     }
 
-    /// Reads, outside any transaction.
+    /// Reads in a transaction of its own.
     pub(super) async fn read<T>(&self, mut look: impl FnMut(&Sql<'_>) -> Result<T>) -> Result<T> {
         retry_busy(|| {
             let db = self.db()?;
@@ -159,7 +158,7 @@ impl Inner {
         if self.is_forked() {
             return Err(Error::Internal("a forked child ends nothing".into()));
         }
-        retry_busy_blocking(BRIEFLY, || self.write_once(&mut make))
+        retry_busy_blocking(DROP_WAIT_MAX, || self.write_once(&mut make))
     }
 
     /// Makes a step if the database is free at this moment.
@@ -169,12 +168,6 @@ impl Inner {
     ) -> Result<T> {
         let mut db = self.db()?;
         let made = self.make(&mut db, make);
-        if let Err(error) = &made {
-            self.sessions.settle();
-            if is_replaced(error) && db.has_lost_its_log() {
-                return Err(self.open_anew(db));
-            }
-        }
         let db = self.same_database(db)?;
         let (done, after) = made?;
         self.sessions.note(after.granted);
@@ -182,13 +175,13 @@ impl Inner {
         for session in &after.wake {
             wake::wake(&self.wake_directory, session);
         }
-        for session in &after.buried {
-            self.clear_up(session);
+        for session in &after.dead {
+            self.remove_files(session);
         }
         Ok(done)
     }
 
-    /// One transaction; a second one if the first turns out to have to be durable.
+    /// Makes one transaction, and a second one if the first turns out to need durability.
     fn make<T>(
         &self,
         db: &mut Db,
@@ -200,10 +193,10 @@ impl Inner {
             let made = db.write(durability, |sql| {
                 let mut step = Step::new(self, sql)?;
                 let done = make(&mut step)?;
-                step.bury_dead()?;
+                step.delete_dead_sessions()?;
                 let left = step.after();
                 if left.durable && durability == Durability::Crash {
-                    // What was written is rolled back, and written again durably.
+                    // The transaction is rolled back, and made again durably.
                     redo = true;
                     return Err(Error::Internal("to be made durable".into()));
                 }
@@ -212,20 +205,23 @@ impl Inner {
             if !redo {
                 return made;
             }
-            self.sessions.settle();
             durability = Durability::PowerLoss;
         }
     }
 
     /// Removes the files of a session whose row is gone.
-    pub(super) fn clear_up(&self, session: &SessionId) {
-        let pipe = || wake::bury(&self.wake_directory, session);
-        // A file that stays is swept another time.
-        drop(session_file::bury(self.sessions.directory(), session, pipe));
+    pub(super) fn remove_files(&self, session: &SessionId) {
+        let pipe = || wake::remove(&self.wake_directory, session);
+        // A file that cannot be removed now is removed by a later sweep.
+        drop(session_file::remove_if_dead(
+            self.sessions.directory(),
+            session,
+            pipe,
+        ));
     }
 
-    /// Whether what this process holds was held in another database than the one that others
-    /// use. One that others cannot reach any more is closed.
+    /// Returns true if this process's database is not the one that others use any more, and closes
+    /// it then.
     pub(super) fn is_cut_off(&self) -> bool {
         let mut slot = self.slot();
         let cut_off = slot
@@ -237,7 +233,7 @@ impl Inner {
         cut_off
     }
 
-    /// Looks closely whether the database, or its log, was taken away.
+    /// Checks that neither the database nor its log was moved or removed.
     pub(super) fn look_at_database(&self) -> Result<()> {
         let db = self.same_database(self.db()?)?;
         match db.has_lost_its_log() {
@@ -246,7 +242,7 @@ impl Inner {
         }
     }
 
-    /// Makes sure that the database in use is the one at the path.
+    /// Checks that the open database is still the one at the path.
     fn same_database<'a>(&self, db: InUse<'a>) -> Result<InUse<'a>> {
         match db.has_moved() {
             false => Ok(db),
@@ -254,13 +250,12 @@ impl Inner {
         }
     }
 
-    /// Opens what is at the path now. The passing error says that everything has to be asked
-    /// again in that one.
+    /// Opens the database that is at the path now. Returns a passing error, so that the caller asks
+    /// again there.
     fn open_anew(&self, db: InUse<'_>) -> Error {
         let mut slot = db.0;
-        self.sessions.settle();
         self.sessions.begin_anew();
-        // Closed first: within a process, SQLite has one log for all connections to a file.
+        // The old one is closed first: SQLite has one log per file within a process.
         *slot = None;
         match Db::reopen(&self.path, self.trust) {
             Err(error) => error,
@@ -279,11 +274,11 @@ impl Inner {
         let Some(file) = self.sessions.forget(session) else {
             return;
         };
-        // Row first, file then. Where the row cannot be deleted the file stays: unlocked it
-        // proves the session dead, missing it would prove nothing.
+        // First the row, then the file. If the row cannot be deleted the file stays: an unlocked
+        // file proves the session dead, a missing one proves nothing.
         let deleted = self.write_briefly(|step| sessions::delete(step.sql, session));
-        // The file goes last: whoever sweeps finds the rest by it.
-        wake::bury(&self.wake_directory, session);
+        // The file goes last: a sweep finds the rest by it.
+        wake::remove(&self.wake_directory, session);
         if deleted.is_ok() {
             file.end();
         }
@@ -295,8 +290,8 @@ impl Inner {
         file.descriptor()
     }
 
-    pub(super) fn place(&self, resource: &Resource, mode: Mode) -> Box<Place> {
-        Box::new(Place {
+    pub(super) fn context(&self, resource: &Resource, mode: Mode) -> Box<LockContext> {
+        Box::new(LockContext {
             resource: resource.clone(),
             mode,
             store: self.url.clone(),
@@ -304,15 +299,7 @@ impl Inner {
         })
     }
 
-    /// The error for a request whose time is over.
-    pub(super) fn late(&self, resource: &Resource, mode: Mode) -> Error {
-        Error::Busy {
-            place: self.place(resource, mode),
-            holders: Vec::new(),
-        }
-    }
-
-    /// The error for a lease that was held in a database that is no more.
+    /// Returns the error for a lease that was held in a database that is gone.
     pub(super) fn over_with_database(&self, lease: &LeaseId) -> Error {
         Error::LeaseOver {
             lease: lease.clone(),
@@ -320,7 +307,7 @@ impl Inner {
         }
     }
 
-    /// The error for a lease that is not there.
+    /// Returns the error for a lease that does not exist.
     pub(super) fn over(&self, lease: &LeaseId) -> Error {
         Error::LeaseOver {
             lease: lease.clone(),
@@ -328,7 +315,7 @@ impl Inner {
         }
     }
 
-    /// The same, with how it ended where that is known.
+    /// Returns the same error, with how the lease ended if that is known.
     pub(super) async fn gone(&self, lease: &LeaseId) -> Error {
         match self.how_it_ended(lease).await {
             Ok(Some(reason)) => Error::LeaseOver {

@@ -1,8 +1,8 @@
-//! Keys: asked again, the same request gets the same leases.
+//! Keys: the same request under the same key gets the same leases again.
 //!
-//! A key is taken before anything else and is the asker's until its leases are bound, in the
-//! same transaction as that. An asker that dies before leaves a key whose session is proved
-//! dead: the next takes it over.
+//! A key is taken before anything else, and is completed in the transaction that binds the leases.
+//! An asker that dies before that leaves a key whose session is proved dead: the next asker takes
+//! it over.
 
 use rusqlite::params;
 use tenure_core::decide::Millis;
@@ -18,17 +18,17 @@ use crate::session_file::Proof;
 struct Row {
     request: String,
     session: SessionId,
-    /// What was granted under it; None while it is being asked for.
+    /// The leases granted under it, or `None` while they are being asked for.
     leases: Option<String>,
     made_at: Timestamp,
-    /// The same on the clock that decides.
+    /// The same on BOOTTIME.
     made: Millis,
 }
 
 impl Inner {
     pub(super) async fn take_key(&self, keyed: &Keyed) -> Result<KeyState> {
         self.sessions.file(&keyed.asker.session)?;
-        self.write(|step| take(step, keyed)).await
+        self.write(|step| begin_key(step, keyed)).await
     }
 
     pub(super) async fn drop_key(&self, keyed: &Keyed) -> Result<()> {
@@ -48,8 +48,8 @@ impl Inner {
     }
 }
 
-/// Writes what was granted under a key. It must still be the asker's: if its session was thought
-/// dead, which never happens while it lives, another has it.
+/// Writes the leases granted under a key. The key must still be the asker's: another session takes
+/// it over only after the asker's session was proved dead.
 pub(super) fn complete(step: &Step<'_>, keyed: &Keyed, leases: &[LeaseId]) -> Result<()> {
     const UPDATE: &str = "UPDATE keys SET leases = ?4 \
         WHERE owner = ?1 AND key = ?2 AND session = ?3 AND leases IS NULL";
@@ -70,14 +70,14 @@ pub(super) fn complete(step: &Step<'_>, keyed: &Keyed, leases: &[LeaseId]) -> Re
     }
 }
 
-fn take(step: &mut Step<'_>, keyed: &Keyed) -> Result<KeyState> {
+fn begin_key(step: &mut Step<'_>, keyed: &Keyed) -> Result<KeyState> {
     const UPSERT: &str = "INSERT INTO keys (owner, key, request, session, made_at, made_boot, boot_id) \
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (owner, key) \
         DO UPDATE SET request = ?3, session = ?4, made_at = ?5, made_boot = ?6, boot_id = ?7, \
         leases = NULL";
     if let Some(row) = find(step, keyed)?
         && step.moment.boot.saturating_sub(row.made) < millis(KEY_KEPT)
-        && let Some(state) = known(step, keyed, &row)?
+        && let Some(state) = state_of(step, keyed, &row)?
     {
         return Ok(state);
     }
@@ -96,8 +96,8 @@ fn take(step: &mut Step<'_>, keyed: &Keyed) -> Result<KeyState> {
     Ok(KeyState::Yours)
 }
 
-/// What a key that is known stands for; None if it may be taken over.
-fn known(step: &Step<'_>, keyed: &Keyed, row: &Row) -> Result<Option<KeyState>> {
+/// Returns the state of an existing key, or `None` if it may be taken over.
+fn state_of(step: &Step<'_>, keyed: &Keyed, row: &Row) -> Result<Option<KeyState>> {
     let Some(leases) = &row.leases else {
         let proof = step.store.sessions.prove(step.sql, &row.session)?;
         return Ok((proof != Proof::Dead).then(|| KeyState::Taken(row.session.clone())));
@@ -144,8 +144,8 @@ fn find(step: &Step<'_>, keyed: &Keyed) -> Result<Option<Row>> {
     })
 }
 
-/// Deletes a few keys whose time is over, so that the table does not grow for ever. Those of this
-/// boot are as old as the clock that decides says, whatever the one on the wall does.
+/// Deletes a few expired keys, so that the table does not grow for ever. The age of keys of this
+/// boot is counted on BOOTTIME, whatever the wall clock says.
 fn forget_old(step: &Step<'_>) -> Result<()> {
     const DELETE: &str = "DELETE FROM keys WHERE (owner, key) IN \
         (SELECT owner, key FROM keys WHERE made_at < ?1 AND (boot_id <> ?2 OR made_boot < ?3) \

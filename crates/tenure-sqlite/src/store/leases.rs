@@ -1,4 +1,4 @@
-//! The store as one whose leases can outlive who took them.
+//! Leases that can outlive the session that took them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tenure_core::{Asker, Lease, LeaseId, LeaseState, LeaseStore, Owner, Reply, R
 
 use super::SqliteStore;
 use super::inner::Inner;
-use super::load::{Dead, load_lease};
+use super::load::{DeadSessions, load_lease};
 use super::moment::Moment;
 use super::row::{LEASE_COLUMNS, LeaseRow};
 use crate::connection::Rows;
@@ -34,8 +34,8 @@ impl Inner {
         };
         if over {
             let dead = (proof == Proof::Dead).then(|| lease.session.clone());
-            let dead: Dead = dead.into_iter().collect();
-            // Whoever comes next ends it if that cannot be done now.
+            let dead: DeadSessions = dead.into_iter().collect();
+            // If that cannot be done now, the next step on the resource ends it.
             drop(self.move_on_now(&lease.resource, &dead));
             return Ok(None);
         }

@@ -1,12 +1,12 @@
-//! Who holds, who waits, and why.
+//! The listing of holders and waiters.
 //!
-//! Pages are cut by (resource, lease id), which an index finds. A page is read without a
-//! transaction: between two statements the world may change, as it may after the listing.
+//! Pages are cut by (resource, lease id), which an index finds. Holders and lines are read at two
+//! moments: they may change between the two, as they may after the listing.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use rusqlite::params;
-use tenure_core::decide::explain;
+use tenure_core::decide::{Want, explain_waiter};
 use tenure_core::page::{WaitingPage, next_name};
 use tenure_core::store::Waiting;
 use tenure_core::{
@@ -14,38 +14,42 @@ use tenure_core::{
 };
 
 use super::inner::Inner;
-use super::load::{Dead, Line, Loaded, load};
+use super::load::{DeadSessions, LineExtent, ahead_of, load, places, waiter, waiter_at};
 use super::moment::Moment;
 use super::row::{LEASE_COLUMNS, LeaseRow, parsed};
 use crate::connection::{ROWS_MAX, Rows, Sql};
 use crate::platform;
-use crate::session_file::Proof;
+use crate::session_file::{self, Proof};
 
-/// So many rows are read by one statement.
+/// The number of rows that one statement reads.
 const CHUNK: usize = 1000;
 
-/// What a page would show although it is over.
+/// Leases on a page that are over, because their session is dead.
 #[derive(Default)]
 struct Over {
     resources: BTreeSet<Resource>,
-    dead: Dead,
+    dead: DeadSessions,
 }
 
-/// What can be proved of the sessions of a page, each once.
-type Proofs = HashMap<SessionId, Proof>;
+/// The proof about each session of a page, and whether its process id belongs to another PID
+/// namespace.
+type Proofs = HashMap<SessionId, (Proof, bool)>;
 
 impl Inner {
-    pub(super) async fn list_page(&self, query: &Query) -> Result<Listing> {
+    pub(super) async fn list(&self, query: &Query) -> Result<Listing> {
         let mut over = Over::default();
         let (held, next) = self.read(|sql| self.held(sql, query, &mut over)).await?;
-        // What belongs to a dead session is over, and on record as soon as anyone looks. A
-        // store that cannot be written, or is busy now, is shown as it would be.
+        // A listing also ends the leases of dead sessions, with their audit entries. A store that
+        // is busy or cannot be written is listed as if that had happened.
         for resource in &over.resources {
             if self.move_on_now(resource, &over.dead).is_err() {
                 break;
             }
         }
-        let (waiting, waiting_next) = self.read(|sql| self.waiting(sql, query)).await?;
+        let (waiting, waiting_next) = match query.held_only {
+            true => Default::default(),
+            false => self.read(|sql| self.waiting(sql, query)).await?,
+        };
         Ok(Listing {
             held,
             next,
@@ -94,7 +98,7 @@ impl Inner {
         }
     }
 
-    /// A lease as it is shown; None if its session is dead.
+    /// Returns a lease as it is shown, or `None` if its session is dead.
     fn shown(
         &self,
         sql: &Sql<'_>,
@@ -106,12 +110,17 @@ impl Inner {
             return Ok(Some(row.lease));
         }
         let session = &row.lease.session;
-        let proof = match proofs.get(session) {
-            Some(proof) => *proof,
-            None => self.sessions.prove(sql, session)?,
+        let (proof, is_foreign) = match proofs.get(session) {
+            Some(known) => *known,
+            None => {
+                let proof = self.sessions.prove(sql, session)?;
+                let directory = self.sessions.directory();
+                (proof, session_file::is_foreign(directory, session))
+            }
         };
-        proofs.insert(session.clone(), proof);
+        proofs.insert(session.clone(), (proof, is_foreign));
         let mut lease = row.lease;
+        lease.foreign_pid = is_foreign;
         match proof {
             Proof::Alive => Ok(Some(lease)),
             Proof::Unknown => {
@@ -136,23 +145,89 @@ impl Inner {
             let Some(resource) = awaited_resource(sql, query, &from)? else {
                 break;
             };
-            let mut loaded = load(sql, &self.sessions, &resource, Line::All, &moment)?;
-            // Whoever waits and is dead is passed over; it is not shown either. Only where the
-            // process is gone is it worth a proof.
-            let gone = loaded.waiters.iter();
-            let gone = gone.filter(|row| platform::is_gone(row.pid));
-            let gone: Vec<SessionId> = gone.map(|row| row.session.clone()).collect();
-            let dead = self.sessions.dead(sql, &gone)?;
-            loaded.waiters.retain(|row| !dead.contains(&row.session));
-            page.add(explained(&resource, &loaded));
+            page.add(self.line(sql, &resource, &page, &moment)?);
             from = next_name(&resource);
         }
         Ok(page.cut())
     }
 
-    /// Ends every lease of sessions that are dead, as far as a bounded look finds them. What is
-    /// not found now ends when somebody meets it.
-    pub(super) async fn end_leases_of(&self, dead: &Dead) -> Result<()> {
+    /// Returns what a page shows of the line of one resource. Place and id are read of each waiter,
+    /// and the rest only of those on the page and of the one before each: a line of thousands costs
+    /// little more than a page.
+    ///
+    /// A dead waiter is not shown. It is proved dead only if its process is gone; one that is not on
+    /// the page still counts among those ahead.
+    fn line(
+        &self,
+        sql: &Sql<'_>,
+        resource: &Resource,
+        page: &WaitingPage<'_>,
+        moment: &Moment,
+    ) -> Result<Vec<Waiting>> {
+        let loaded = load(sql, &self.sessions, resource, LineExtent::Front, 1, moment)?;
+        let mut line = places(sql, resource)?;
+        // An upgrade belongs to a holder, and goes before all others.
+        line.sort_by_key(|(_, id)| loaded.lease(id).is_none());
+        let mut wanted: Vec<usize> = (0..line.len()).collect();
+        wanted.retain(|at| page.reaches(resource, &line[*at].1));
+        wanted.sort_by(|a, b| line[*a].1.cmp(&line[*b].1));
+        let mut shown = BTreeMap::new();
+        let mut dead = BTreeSet::new();
+        for at in wanted {
+            if shown.len() > page.limit() {
+                break;
+            }
+            let (place, id) = &line[at];
+            let Some(row) = waiter_at(sql, id, *place)? else {
+                continue;
+            };
+            if platform::is_gone(row.pid) && self.sessions.prove(sql, &row.session)? == Proof::Dead
+            {
+                dead.insert(at);
+            } else if page.wants(&row.owner) {
+                shown.insert(at, row);
+            }
+        }
+        let state = loaded.state();
+        let owner_of = |lease: &LeaseId| loaded.lease(lease).map(|row| &row.lease.owner);
+        let mut waiting = Vec::new();
+        for (at, row) in &shown {
+            let before = (0..*at).rev().find(|before| !dead.contains(before));
+            let before = match before.map(|before| (shown.get(&before), &line[before])) {
+                Some((Some(row), _)) => Some(row.clone()),
+                Some((None, (place, id))) => waiter_at(sql, id, *place)?,
+                None => None,
+            };
+            let before = before.as_ref().map(|row| &row.waiter);
+            let ahead = at - dead.range(..at).count();
+            let waits = explain_waiter(&state, &row.waiter, before, ahead, &owner_of);
+            waiting.push(waits.listed(resource, &row.owner, row.since, row.deadline));
+        }
+        Ok(waiting)
+    }
+
+    /// Returns the place in line of the request for a lease, from 1.
+    pub(super) async fn position(
+        &self,
+        resource: &Resource,
+        lease: &LeaseId,
+    ) -> Result<Option<usize>> {
+        self.read(|sql| {
+            let Some(row) = waiter(sql, resource, lease)? else {
+                return Ok(None);
+            };
+            let ahead = match row.waiter.want {
+                Want::Upgrade => 0,
+                Want::Lease { .. } => ahead_of(sql, resource, row.place, u32::MAX)?,
+            };
+            Ok(Some(ahead as usize + 1))
+        })
+        .await
+    }
+
+    /// Ends the leases of dead sessions, as far as a bounded search finds them. The others end when a
+    /// later step loads them.
+    pub(super) async fn end_leases_of(&self, dead: &DeadSessions) -> Result<()> {
         let mut after = None;
         for _ in 0..ROWS_MAX / CHUNK {
             let (rows, next) = self
@@ -173,7 +248,7 @@ impl Inner {
     }
 }
 
-/// One page of all leases, by key.
+/// Returns one page of all leases, by key.
 pub(super) fn page(
     sql: &Sql<'_>,
     after: Option<&str>,
@@ -187,7 +262,7 @@ pub(super) fn page(
     Ok((rows, next))
 }
 
-/// Rows after a cursor, within the names the query asks for.
+/// Returns rows after a cursor, within the names that the query asks for.
 fn chunk_of(
     sql: &Sql<'_>,
     query: &Query,
@@ -210,21 +285,10 @@ fn chunk_of(
     )
 }
 
-/// The first resource from a name on that somebody waits for.
+/// Returns the first resource from a name on that has a waiter.
 fn awaited_resource(sql: &Sql<'_>, query: &Query, from: &str) -> Result<Option<Resource>> {
     const SELECT: &str = "SELECT resource FROM waiters \
         WHERE resource >= ?1 AND resource < ?2 ORDER BY resource LIMIT 1";
     let (_, to) = query.bounds();
     sql.one(SELECT, params![from, to], |row| parsed(row, 0))
-}
-
-fn explained(resource: &Resource, loaded: &Loaded) -> Vec<Waiting> {
-    let state = loaded.state();
-    let owner_of = |lease: &LeaseId| loaded.lease(lease).map(|row| &row.lease.owner);
-    let line = explain(&state, owner_of).into_iter();
-    let listed = line.filter_map(|waits| {
-        let row = loaded.waiter(&waits.waiter.lease)?;
-        Some(waits.listed(resource, &row.owner, row.since, row.deadline))
-    });
-    listed.collect()
 }

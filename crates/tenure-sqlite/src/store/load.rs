@@ -1,54 +1,54 @@
-//! Everything one decision needs: the holders of a resource, and of its line as much as can
-//! have a say.
+//! Loading what one decision needs: the holders of a resource, and the part of its line that can
+//! matter.
 //!
-//! The line is decided from its front, and the first that does not fit ends it. So a
-//! decision needs the front of the line, and whoever it is about; only if it takes the whole
-//! of that away is the rest loaded, and decided upon again. With hundreds of waiters
-//! this is what keeps a hand-over short.
+//! A decision goes through the line from its front, and ends at the first waiter that does not
+//! fit. So it needs the front of the line, and the waiter it is about. Only a decision that
+//! removes the whole front loads more, and is made again. This keeps a hand-over short when
+//! thousands wait.
 
 use std::collections::HashSet;
 
 use rusqlite::params;
 use tenure_core::decide::{Bound, Change, Decision, Life, State, Want};
-use tenure_core::{LeaseId, Resource, Result, SessionId, Token};
+use tenure_core::{LeaseId, Mode, Resource, Result, SessionId, Token};
 
 use super::moment::Moment;
-use super::row::{LEASE_COLUMNS, LeaseRow, WAITER_COLUMNS, WaiterRow, number, token};
+use super::row::{LEASE_COLUMNS, LeaseRow, WAITER_COLUMNS, WaiterRow, number, parsed, token};
 use super::sessions::Sessions;
 use crate::connection::{Rows, Sql};
 
-/// So much of a line is loaded at first.
-const FRONT: usize = 16;
+/// The number of waiters loaded at first, and the factor by which it grows if they are too few.
+pub(super) const FRONT: usize = 16;
 
-/// Sessions that were proved dead. Nothing brings a session back, so a proof made before a
+/// Sessions that were proved dead. A dead session never comes back, so a proof made before a
 /// transaction holds inside it.
-pub(super) type Dead = HashSet<SessionId>;
+pub(super) type DeadSessions = HashSet<SessionId>;
 
-/// How much of a line is wanted.
+/// The part of a line to load.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Line<'a> {
+pub(super) enum LineExtent<'a> {
     /// All of it.
     All,
     /// Its front.
     Front,
     /// Its front, and the waiter for this lease.
     FrontAnd(&'a LeaseId),
-    /// What a waiter needs to see: the first, the one before it, and itself.
-    Around(&'a LeaseId),
+    /// The first waiter, the one before this place, and the waiter at this place.
+    Around(&'a LeaseId, i64),
 }
 
-/// The holders and the line of a resource, as rows and as what is decided upon.
+/// The holders and the line of a resource, as loaded.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Loaded {
     pub(super) leases: Vec<LeaseRow>,
-    /// In the order they are served: an upgrade stands before all others.
+    /// The waiters in the order they are served: an upgrade is before all others.
     pub(super) waiters: Vec<WaiterRow>,
-    /// There may be more waiters than these.
+    /// True if there may be more waiters than these.
     pub(super) partial: bool,
 }
 
 impl Loaded {
-    /// One lease alone: enough to decide what nobody else has a say in.
+    /// Returns one lease alone, for decisions that depend on no other row.
     pub(super) fn alone(row: &LeaseRow) -> Self {
         Self {
             leases: vec![row.clone()],
@@ -56,7 +56,7 @@ impl Loaded {
         }
     }
 
-    /// What is decided upon.
+    /// Returns the input of a decision.
     pub(super) fn state(&self) -> State {
         State {
             holders: self.leases.iter().map(|row| row.holder.clone()).collect(),
@@ -72,8 +72,8 @@ impl Loaded {
         self.waiters.iter().find(|row| row.waiter.lease == *id)
     }
 
-    /// The sessions whose death would let someone in: those that keep a lease, and those at the
-    /// front of the line.
+    /// Returns the sessions whose death could let a waiter in: those that keep a lease, and those at
+    /// the front of the line.
     pub(super) fn in_the_way(&self) -> Vec<SessionId> {
         let holding = self.leases.iter().filter(|row| row.ends_with_session());
         let holding = holding.map(|row| &row.lease.session);
@@ -81,8 +81,8 @@ impl Loaded {
         holding.chain(waiting).cloned().collect()
     }
 
-    /// Notes what was proved.
-    pub(super) fn bury(&mut self, dead: &Dead) {
+    /// Marks the leases and waiters of dead sessions.
+    pub(super) fn mark_dead(&mut self, dead: &DeadSessions) {
         for row in &mut self.leases {
             if dead.contains(&row.lease.session) {
                 row.holder.life = Life::Dead;
@@ -95,7 +95,7 @@ impl Loaded {
         }
     }
 
-    /// Whether a decision went through all that is loaded of the line, and there may be more.
+    /// Returns true if a decision removes all loaded waiters, and there may be more.
     pub(super) fn is_exhausted_by(&self, decision: &Decision) -> bool {
         let leaves = |id: &LeaseId| {
             let is = |change: &Change| matches!(change, Change::Dequeue(lease) if lease == id);
@@ -105,13 +105,15 @@ impl Loaded {
     }
 }
 
-/// A resource. The index on (resource, lock_id) and that on (resource, place) find it; inside
-/// a write transaction nobody else changes it.
+/// Loads a resource, and at most `front` waiters where the front of its line is wanted. The index
+/// on (resource, lock_id) and that on (resource, place) find it; inside a write transaction nobody
+/// else changes it.
 pub(super) fn load(
     sql: &Sql<'_>,
     sessions: &Sessions,
     resource: &Resource,
-    line: Line<'_>,
+    line: LineExtent<'_>,
+    front: usize,
     moment: &Moment,
 ) -> Result<Loaded> {
     let leases = format!("SELECT {LEASE_COLUMNS} FROM dal_locks WHERE resource = ?1");
@@ -124,25 +126,27 @@ pub(super) fn load(
     let mut waiters = Vec::new();
     let mut partial = false;
     match line {
-        Line::All => waiters = everyone(sql, resource)?,
-        Line::Front | Line::FrontAnd(_) => {
-            waiters = first(sql, resource, FRONT)?;
-            partial = waiters.len() == FRONT;
+        LineExtent::All => waiters = everyone(sql, resource)?,
+        LineExtent::Front | LineExtent::FrontAnd(_) => {
+            waiters = first(sql, resource, front)?;
+            partial = waiters.len() == front;
         }
-        Line::Around(id) => {
+        LineExtent::Around(id, place) => {
             waiters.extend(first(sql, resource, 1)?);
-            waiters.extend(before(sql, resource, id)?);
+            waiters.extend(before(sql, resource, place)?);
+            waiters.extend(waiter_at(sql, id, place)?);
             partial = true;
         }
     }
     if partial {
-        // An upgrade goes before all others, wherever it stands. It is that of a holder.
+        // An upgrade goes before all others, wherever its row is. It belongs to a holder.
+        let upgradeable = leases.iter().map(|row| &row.lease);
+        let upgradeable = upgradeable.filter(|lease| lease.mode == Mode::Upgradeable);
         let about = match line {
-            Line::FrontAnd(id) | Line::Around(id) => Some(id),
-            Line::All | Line::Front => None,
+            LineExtent::FrontAnd(id) => Some(id),
+            LineExtent::All | LineExtent::Front | LineExtent::Around(..) => None,
         };
-        let ids = leases.iter().map(|row| &row.lease.lease).chain(about);
-        for id in ids {
+        for id in upgradeable.map(|lease| &lease.lease).chain(about) {
             waiters.extend(waiter(sql, resource, id)?);
         }
     }
@@ -155,13 +159,22 @@ pub(super) fn load(
     })
 }
 
-/// How many are served before a waiter; an upgrade among them counts where it stands.
-pub(super) fn ahead_of(sql: &Sql<'_>, resource: &Resource, id: &LeaseId) -> Result<u32> {
-    const COUNT: &str = "SELECT count(*) FROM waiters WHERE resource = ?1 \
-        AND place < (SELECT place FROM waiters WHERE resource = ?1 AND lock_id = ?2)";
-    let key = params![resource.as_str(), id.as_str()];
-    let count = sql.one(COUNT, key, |row| number(row, 0))?;
+/// Returns how many waiters are ahead of a place, counting no more than `limit`.
+pub(super) fn ahead_of(sql: &Sql<'_>, resource: &Resource, place: i64, limit: u32) -> Result<u32> {
+    const COUNT: &str = "SELECT count(*) FROM (SELECT 1 FROM waiters \
+        WHERE resource = ?1 AND place < ?2 ORDER BY place DESC LIMIT ?3)";
+    let count = sql.one(COUNT, params![resource.as_str(), place, limit], |row| {
+        number(row, 0)
+    })?;
     Ok(count.unwrap_or_default())
+}
+
+/// Returns place and lease of every waiter of a line, in the order they came.
+pub(super) fn places(sql: &Sql<'_>, resource: &Resource) -> Result<Vec<(i64, LeaseId)>> {
+    const PLACES: &str = "SELECT place, lock_id FROM waiters WHERE resource = ?1 ORDER BY place";
+    sql.query(PLACES, params![resource.as_str()], Rows::All, |row| {
+        Ok((number(row, 0)?, parsed(row, 1)?))
+    })
 }
 
 fn everyone(sql: &Sql<'_>, resource: &Resource) -> Result<Vec<WaiterRow>> {
@@ -177,24 +190,33 @@ fn first(sql: &Sql<'_>, resource: &Resource, limit: usize) -> Result<Vec<WaiterR
     sql.query(&first, key, Rows::AtMost(limit), WaiterRow::read)
 }
 
-fn before(sql: &Sql<'_>, resource: &Resource, id: &LeaseId) -> Result<Option<WaiterRow>> {
+fn before(sql: &Sql<'_>, resource: &Resource, place: i64) -> Result<Option<WaiterRow>> {
     let before = format!(
-        "SELECT {WAITER_COLUMNS} FROM waiters WHERE resource = ?1 \
-         AND place < (SELECT place FROM waiters WHERE resource = ?1 AND lock_id = ?2) \
+        "SELECT {WAITER_COLUMNS} FROM waiters WHERE resource = ?1 AND place < ?2 \
          ORDER BY place DESC LIMIT 1"
     );
-    let key = params![resource.as_str(), id.as_str()];
-    sql.one(&before, key, WaiterRow::read)
+    sql.one(&before, params![resource.as_str(), place], WaiterRow::read)
 }
 
-fn waiter(sql: &Sql<'_>, resource: &Resource, id: &LeaseId) -> Result<Option<WaiterRow>> {
+/// Returns the waiter for a lease if it is still at its place. The number of a place whose waiter
+/// left may be given to the next waiter that comes.
+pub(super) fn waiter_at(sql: &Sql<'_>, id: &LeaseId, place: i64) -> Result<Option<WaiterRow>> {
+    let one = format!("SELECT {WAITER_COLUMNS} FROM waiters WHERE place = ?1 AND lock_id = ?2");
+    sql.one(&one, params![place, id.as_str()], WaiterRow::read)
+}
+
+/// Returns the waiter for a lease. No index finds it by its lease, so this reads the whole line.
+pub(super) fn waiter(
+    sql: &Sql<'_>,
+    resource: &Resource,
+    id: &LeaseId,
+) -> Result<Option<WaiterRow>> {
     let one = format!("SELECT {WAITER_COLUMNS} FROM waiters WHERE resource = ?1 AND lock_id = ?2");
     let key = params![resource.as_str(), id.as_str()];
     sql.one(&one, key, WaiterRow::read)
 }
 
-/// One lease by its id, alone. Enough to decide what nobody else has a say in: accepting an
-/// offer, binding, renewing.
+/// Returns one lease by its id. Its row alone decides on accepting an offer, binding and renewing.
 pub(super) fn load_lease(
     sql: &Sql<'_>,
     lease: &LeaseId,
@@ -206,15 +228,15 @@ pub(super) fn load_lease(
     })
 }
 
-/// The last exclusive token of a resource.
-pub(super) fn load_token(sql: &Sql<'_>, resource: &Resource) -> Result<Token> {
+/// Returns the newest token of a resource: zero if it was only ever shared, `None` if it was never
+/// granted.
+pub(super) fn load_token(sql: &Sql<'_>, resource: &Resource) -> Result<Option<Token>> {
     const TOKEN: &str = "SELECT token FROM resources WHERE resource = ?1";
-    let token = sql.one(TOKEN, params![resource.as_str()], |row| token(row, 0))?;
-    Ok(token.unwrap_or(Token::NONE))
+    sql.one(TOKEN, params![resource.as_str()], |row| token(row, 0))
 }
 
-/// Whether an active job claims an expired lease. Only then is it asked: a claim does
-/// nothing for a lease whose time is not over.
+/// Notes whether an active job claims an expired lease. A claim has no effect on a lease that has
+/// not expired.
 fn note_claim(
     sql: &Sql<'_>,
     sessions: &Sessions,

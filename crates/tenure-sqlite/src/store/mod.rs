@@ -1,26 +1,26 @@
-//! The store on SQLite: leases, lines, sessions and their record in one database.
+//! The SQLite store: leases, lines, sessions and the audit in one database.
 //!
 //! | file | step |
 //! |---|---|
-//! | `acquire`, `wait` | a new lease, and the line for it |
-//! | `upgrade`, `release` | upgradeable to write and back; the end of a lease or a wait |
-//! | `renew`, `bind`, `keys` | proof and new time; a time of its own; asked again |
-//! | `recover`, `claims`, `breaking` | stale leases, who needs them, and a person's last resort |
-//! | `list`, `audit` | who holds and waits; who did what |
-//! | `examine` | whether the database is sound, for a person |
-//! | `inner` | the database in use: reads, steps, and what is done when it was replaced |
-//! | `owed` | what a drop could not end at once |
-//! | `step`, `change` | one write transaction: the decision and who is woken; its changes as rows |
-//! | `load`, `row`, `moment` | rows as what is decided upon, at one moment |
+//! | `acquire`, `wait` | a new lease, and waiting in line for it |
+//! | `upgrade`, `release` | upgradeable to write and back; the end of a lease or of a wait |
+//! | `renew`, `bind`, `keys` | proof that a lease is held and a new expiry; a lease gets its own expiry; repeated requests |
+//! | `recover`, `claims`, `breaking` | stale leases; the jobs that need them; a lease broken by a person |
+//! | `list`, `audit` | holders and waiters; the record of all changes |
+//! | `examine` | the checks of the database for `doctor` |
+//! | `inner` | the open database: reads, steps, and a database that was replaced |
+//! | `cleanup` | what a drop could not end at once |
+//! | `step`, `change` | one write transaction: the decision and the wake-ups; its changes as rows |
+//! | `load`, `row`, `moment` | rows as the input of a decision, at one moment |
 //! | `sessions` | the sessions of this process, and proof about others |
 //!
 //! # Invariants
 //!
-//! - What a step decides is [`decide`](tenure_core::decide::decide)'s. The only shortcuts are
-//!   the empty cases: an acquire where nobody holds or waits, a release where nobody waits.
-//! - Nothing is told to a caller before its transaction has committed and the database was seen
-//!   to be still at its path; what is read is told only then, too.
-//! - A proof of death is made outside or inside a transaction, as it suits: it never expires.
+//! - [`decide`](tenure_core::decide::decide) makes every decision. The only shortcuts are the
+//!   empty cases: an acquire where nobody holds or waits, a release where nobody waits.
+//! - A caller gets an answer only after its transaction has committed and the database was seen
+//!   at its path after that. The same holds for reads.
+//! - A proof of death never expires, so it may be made before or inside a transaction.
 
 mod acquire;
 mod audit;
@@ -28,6 +28,7 @@ mod bind;
 mod breaking;
 mod change;
 mod claims;
+mod cleanup;
 mod examine;
 mod inner;
 mod keys;
@@ -35,7 +36,8 @@ mod leases;
 mod list;
 mod load;
 mod moment;
-mod owed;
+#[cfg(test)]
+mod plans;
 mod recover;
 mod release;
 mod renew;
@@ -60,13 +62,13 @@ use inner::Inner;
 /// How often a holder makes sure that it still holds.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 
-/// Leases in a SQLite database. See the [front page](crate) for what it promises.
+/// Leases in a SQLite database. The [front page](crate) lists the guarantees.
 pub struct SqliteStore {
     inner: Arc<Inner>,
 }
 
 impl SqliteStore {
-    /// Opens the database at a path, which must be absolute, and makes it if it is not there.
+    /// Opens the database at an absolute path, and creates it if it does not exist.
     ///
     /// # Errors
     ///
@@ -83,7 +85,7 @@ impl Store for SqliteStore {
         self.inner.url()
     }
 
-    fn place_of(&self, _resource: &Resource) -> String {
+    fn location_of(&self, _resource: &Resource) -> String {
         self.inner.path().display().to_string()
     }
 
@@ -98,48 +100,48 @@ impl Store for SqliteStore {
         }
     }
 
-    fn try_acquire<'a>(&'a self, request: &'a Request) -> Reply<'a, Option<Lease>> {
-        Box::pin(self.inner.try_take(request))
+    fn acquire<'a>(&'a self, request: &'a Request) -> Reply<'a, Option<Lease>> {
+        Box::pin(self.inner.acquire(request))
     }
 
-    fn acquire<'a>(&'a self, request: &'a Request) -> Reply<'a, Lease> {
-        Box::pin(self.inner.take(request))
-    }
-
-    fn try_upgrade<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Option<Token>> {
-        Box::pin(self.inner.try_become_write(lease))
-    }
-
-    fn upgrade<'a>(&'a self, request: &'a UpgradeRequest) -> Reply<'a, Token> {
-        Box::pin(self.inner.become_write(request))
+    fn upgrade<'a>(&'a self, request: &'a UpgradeRequest) -> Reply<'a, Option<Token>> {
+        Box::pin(self.inner.upgrade(request))
     }
 
     fn downgrade<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Mode> {
-        Box::pin(self.inner.become_upgradeable(lease))
+        Box::pin(self.inner.downgrade(lease))
     }
 
     fn renew<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Option<Duration>> {
-        Box::pin(async { self.inner.show(lease).await.map(|()| None) })
+        Box::pin(async { self.inner.renew(lease).await.map(|()| None) })
     }
 
     fn release<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, ()> {
-        Box::pin(self.inner.end(lease))
+        Box::pin(self.inner.release(lease))
     }
 
     fn abandon(&self, lease: &LeaseId) {
-        self.inner.let_go(lease);
+        self.inner.abandon(lease);
     }
 
     fn list<'a>(&'a self, query: &'a Query) -> Reply<'a, Listing> {
-        Box::pin(self.inner.list_page(query))
+        Box::pin(self.inner.list(query))
     }
 
-    fn token<'a>(&'a self, resource: &'a Resource) -> Reply<'a, Token> {
+    fn position<'a>(
+        &'a self,
+        resource: &'a Resource,
+        lease: &'a LeaseId,
+    ) -> Reply<'a, Option<usize>> {
+        Box::pin(self.inner.position(resource, lease))
+    }
+
+    fn token<'a>(&'a self, resource: &'a Resource) -> Reply<'a, Option<Token>> {
         Box::pin(self.inner.read(move |sql| load::load_token(sql, resource)))
     }
 
     fn examine(&self) -> Reply<'_, Vec<Examined>> {
-        Box::pin(async { Ok(self.inner.look_over().await) })
+        Box::pin(async { Ok(self.inner.examine().await) })
     }
 
     fn end_session(&self, session: &SessionId) {

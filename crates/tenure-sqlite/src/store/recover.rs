@@ -1,4 +1,4 @@
-//! Stale leases: which conditions hold, and the end of those for which all do.
+//! Stale leases: the conditions, and the recovery of leases that meet all of them.
 //!
 //! | condition | lease-bound | session-bound |
 //! |---|---|---|
@@ -13,22 +13,22 @@ use std::time::Duration;
 use rusqlite::params;
 use tenure_core::decide::{Ask, Bound, Millis};
 use tenure_core::leases::{Finding, Findings, Recovery, Stale, grace};
-use tenure_core::request::Newcomer;
+use tenure_core::request::NewRequest;
 use tenure_core::{Binding, LeaseState, Owner, Resource, Result, SessionId};
 
 use super::claims::claimant;
 use super::inner::Inner;
 use super::list;
-use super::load::{Dead, Line};
+use super::load::{DeadSessions, LineExtent};
 use super::moment::Moment;
 use super::row::{LeaseRow, millis, number, parsed};
 use super::sessions;
 use crate::connection::{Rows, Sql};
 use crate::session_file::{self, Proof};
 
-/// So many leases are looked at by one call.
+/// The number of leases that one call looks at.
 const PAGE: usize = 1000;
-/// So many sessions are proved by one sweep.
+/// The number of sessions that one sweep proves.
 const SWEEP: usize = 100;
 
 impl Inner {
@@ -44,7 +44,7 @@ impl Inner {
                 let (rows, next) = list::page(sql, after, PAGE, &moment)?;
                 let mut findings = Vec::new();
                 for row in rows {
-                    findings.extend(self.examine(sql, row, &moment)?);
+                    findings.extend(self.finding(sql, row, &moment)?);
                 }
                 Ok((findings, next))
             })
@@ -62,8 +62,8 @@ impl Inner {
         Ok(Findings { leases, next })
     }
 
-    /// Explains a lease that looks stale; None if it does not.
-    fn examine(
+    /// Explains a lease that looks stale. Returns `None` if it does not.
+    fn finding(
         &self,
         sql: &Sql<'_>,
         mut row: LeaseRow,
@@ -87,18 +87,18 @@ impl Inner {
         Ok(Some((found, row)))
     }
 
-    /// Ends a stale lease and lets the line move on. Whether it was there, and still stale.
+    /// Ends a stale lease and moves the line on. Returns true if the lease was there and still stale.
     async fn take_away(&self, actor: &Owner, row: &LeaseRow) -> Result<bool> {
-        let dead: Dead = match row.lease.binding {
-            Binding::Session => Dead::from([row.lease.session.clone()]),
-            Binding::Lease => Dead::new(),
+        let dead: DeadSessions = match row.lease.binding {
+            Binding::Session => DeadSessions::from([row.lease.session.clone()]),
+            Binding::Lease => DeadSessions::new(),
         };
         let resource = &row.lease.resource;
         self.write(|step| {
             step.durable();
             step.actor = Some(actor.clone());
-            let (loaded, decision) = step.decide(resource, Line::Front, &Ask::Look, &dead)?;
-            step.write(resource, &loaded, &decision.changes, Newcomer::None)?;
+            let (loaded, decision) = step.decide(resource, LineExtent::Front, &Ask::Look, &dead)?;
+            step.write(resource, &loaded, &decision.changes, NewRequest::None)?;
             let ended = |change: &tenure_core::decide::Change| {
                 matches!(change, tenure_core::decide::Change::Remove { lease, .. }
                     if *lease == row.lease.lease)
@@ -108,8 +108,8 @@ impl Inner {
         .await
     }
 
-    /// Takes those out of the lines who died waiting. Whoever moves a line on passes over them,
-    /// but while what they wait for is held, nobody does.
+    /// Removes dead waiters from the lines. Moving a line on passes over them, but no line moves
+    /// while its resource is held.
     async fn sweep_lines(&self) -> Result<()> {
         let mut after = 0;
         loop {
@@ -124,16 +124,17 @@ impl Inner {
             let lines: BTreeSet<&Resource> = died.map(|row| &row.resource).collect();
             for resource in lines {
                 self.write(|step| {
-                    let (loaded, decision) = step.decide(resource, Line::All, &Ask::Look, &dead)?;
+                    let (loaded, decision) =
+                        step.decide(resource, LineExtent::All, &Ask::Look, &dead)?;
                     let changes = &decision.changes;
-                    step.write(resource, &loaded, changes, Newcomer::None)
+                    step.write(resource, &loaded, changes, NewRequest::None)
                 })
                 .await?;
             }
         }
     }
 
-    /// Deletes the rows and files of all sessions that are proved dead, and what sessions left
+    /// Deletes the rows and files of all sessions that are proved dead, and the files of sessions
     /// that never had a row.
     async fn sweep_sessions(&self) -> Result<()> {
         let mut after = String::new();
@@ -145,27 +146,27 @@ impl Inner {
             after = last.to_string();
             self.sweep(&sessions).await?;
         }
-        // Files that no row names: their session died before it wrote one, or at its end.
+        // Files without a row: their session died before it wrote one, or at its end.
         let unlocked = session_file::dead(self.sessions.directory(), SWEEP)?;
         for session in unlocked {
             let named = self
                 .read(|sql| sessions::is_recorded(sql, &session))
                 .await?;
             if !named {
-                self.clear_up(&session);
+                self.remove_files(&session);
             }
         }
         Ok(())
     }
 
-    /// Deletes the rows and files of those of some sessions that are dead.
+    /// Deletes the rows and files of the dead among some sessions.
     async fn sweep(&self, sessions: &[SessionId]) -> Result<()> {
         let dead = self.read(|sql| self.sessions.dead(sql, sessions)).await?;
         if dead.is_empty() {
             return Ok(());
         }
         self.write(|step| {
-            step.bury(&dead);
+            step.mark_dead(&dead);
             Ok(())
         })
         .await
@@ -187,7 +188,7 @@ impl Inner {
             }
             self.end_leases_of(&rows).await?;
             self.write_once(&mut |step| {
-                step.bury(&rows);
+                step.mark_dead(&rows);
                 Ok(())
             })
         };
@@ -196,14 +197,14 @@ impl Inner {
     }
 }
 
-/// Someone in line, somewhere.
+/// A waiter of any line.
 struct InSomeLine {
     place: i64,
     resource: Resource,
     session: SessionId,
 }
 
-/// A page of everyone who waits, whatever for.
+/// Returns a page of all waiters of all lines.
 fn waiters_after(sql: &Sql<'_>, place: i64) -> Result<Vec<InSomeLine>> {
     const SELECT: &str = "SELECT place, resource, session FROM waiters \
         WHERE place > ?1 ORDER BY place LIMIT ?2";

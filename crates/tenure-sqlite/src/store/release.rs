@@ -1,21 +1,21 @@
-//! The end of a lease, and of a wait.
+//! The release of a lease, and the end of a wait.
 
 use rusqlite::params;
 use tenure_core::decide::{Ask, End, Outcome};
-use tenure_core::request::Newcomer;
+use tenure_core::request::NewRequest;
 use tenure_core::{LeaseId, Resource, Result, SessionId};
 
+use super::cleanup::Cleanup;
 use super::inner::Inner;
-use super::load::{Dead, Line, load_lease};
-use super::owed::Owed;
+use super::load::{DeadSessions, LineExtent, load_lease};
 use super::row::{LeaseRow, number};
 use super::step::Step;
 
 impl Inner {
-    pub(super) async fn end(&self, lease: &LeaseId) -> Result<()> {
-        let ended = self.write(|step| end_once(step, lease));
+    pub(super) async fn release(&self, lease: &LeaseId) -> Result<()> {
+        let ended = self.write(|step| release_in_step(step, lease));
         let ended = match ended.await {
-            // What was held here in a database that is no more is over.
+            // The lease was held in a database that is gone, so it is over.
             Err(_) if self.sessions.keeping(lease).is_some() && self.is_cut_off() => {
                 self.sessions.no_longer_holds(lease);
                 return Err(self.over_with_database(lease));
@@ -29,20 +29,20 @@ impl Inner {
         }
     }
 
-    /// Ends a lease from a drop. What cannot be done now is owed; the end of the session ends
-    /// the lease in any case.
+    /// Releases a lease from a drop. If that fails now, a clean-up is added; the end of the session
+    /// ends the lease in any case.
     ///
-    /// Nobody relies on it from here on, whether its row is gone or not. If the database was
-    /// replaced this is what lets the session begin anew in the next one: as long as it
-    /// counted as held there, it would keep everybody out, and itself.
-    pub(super) fn let_go(&self, lease: &LeaseId) {
+    /// The session no longer counts the lease as held, whether its row is gone or not. If the
+    /// database was replaced, a session that counts a lease as held keeps every process out of the
+    /// new database, itself included.
+    pub(super) fn abandon(&self, lease: &LeaseId) {
         if self.is_forked() {
             return;
         }
-        let ended = self.write_briefly(|step| end_once(step, lease));
+        let ended = self.write_briefly(|step| release_in_step(step, lease));
         self.sessions.no_longer_holds(lease);
         if ended.is_err() {
-            self.owe(Owed::Lease(lease.clone()));
+            self.add_cleanup(Cleanup::Lease(lease.clone()));
         }
     }
 
@@ -51,11 +51,11 @@ impl Inner {
     pub(super) fn withdraw(&self, lease: &LeaseId, resource: &Resource) {
         let left = self.write_briefly(|step| give_up(step, lease, resource));
         if left.is_err() {
-            self.owe(Owed::Place(lease.clone(), resource.clone()));
+            self.add_cleanup(Cleanup::Awaited(lease.clone(), resource.clone()));
         }
     }
 
-    /// Leaves the line from a drop; an upgrade granted to this waiter in that instant is undone.
+    /// Leaves the line from a drop, and undoes an upgrade granted to this waiter in that instant.
     pub(super) fn withdraw_upgrade(
         &self,
         lease: &LeaseId,
@@ -65,26 +65,26 @@ impl Inner {
         let left = self.write_briefly(|step| give_up_upgrade(step, lease, resource, session));
         if left.is_err() {
             let (lease, resource) = (lease.clone(), resource.clone());
-            self.owe(Owed::Upgrade(lease, resource, session.clone()));
+            self.add_cleanup(Cleanup::Upgrade(lease, resource, session.clone()));
         }
     }
 }
 
-/// Ends a lease in a step. Whether there was one.
-pub(super) fn end_once(step: &mut Step<'_>, lease: &LeaseId) -> Result<bool> {
+/// Releases a lease in a step. Returns true if there was one.
+pub(super) fn release_in_step(step: &mut Step<'_>, lease: &LeaseId) -> Result<bool> {
     match load_lease(step.sql, lease, &step.moment)? {
-        Some(row) => end_row(step, &row),
+        Some(row) => release_row(step, &row),
         None => Ok(false),
     }
 }
 
-fn end_row(step: &mut Step<'_>, row: &LeaseRow) -> Result<bool> {
+fn release_row(step: &mut Step<'_>, row: &LeaseRow) -> Result<bool> {
     const AWAITED: &str = "SELECT EXISTS (SELECT 1 FROM waiters WHERE resource = ?1)";
     let (resource, lease) = (&row.lease.resource, &row.lease.lease);
     let awaited = step
         .sql
         .one(AWAITED, params![resource.as_str()], |row| number(row, 0))?;
-    // The empty case: nobody waits, so nobody is granted anything.
+    // The empty case: nobody waits, so there is nothing to grant.
     if awaited == Some(false) {
         step.end(row, End::Released)?;
         return Ok(true);
@@ -92,26 +92,28 @@ fn end_row(step: &mut Step<'_>, row: &LeaseRow) -> Result<bool> {
     let release = Ask::Release {
         lease: lease.clone(),
     };
-    let (loaded, decision) = step.decide(resource, Line::Front, &release, &Dead::new())?;
-    step.write(resource, &loaded, &decision.changes, Newcomer::None)?;
+    let (loaded, decision) =
+        step.decide(resource, LineExtent::Front, &release, &DeadSessions::new())?;
+    step.write(resource, &loaded, &decision.changes, NewRequest::None)?;
     Ok(decision.outcome == Outcome::Done)
 }
 
-/// Leaves the line in a step, and ends what was granted instead. Whether there was either.
+/// Leaves the line in a step, or releases what was granted instead. Returns true if there was
+/// either.
 pub(super) fn give_up(step: &mut Step<'_>, lease: &LeaseId, resource: &Resource) -> Result<bool> {
-    Ok(leave(step, lease, resource)? || end_once(step, lease)?)
+    Ok(leave(step, lease, resource)? || release_in_step(step, lease)?)
 }
 
-/// Leaves the line in a step, and undoes an upgrade that was granted instead. Whether there was
-/// either. What another session waits for or was granted is none of this one's: it may have asked
-/// after this waiter, stopped for too long, had lost its place.
+/// Leaves the line in a step, or undoes an upgrade that was granted instead. Returns true if there
+/// was either. An upgrade of another session is left alone: that session may have asked after this
+/// waiter was stopped for too long and lost its place.
 pub(super) fn give_up_upgrade(
     step: &mut Step<'_>,
     lease: &LeaseId,
     resource: &Resource,
     session: &SessionId,
 ) -> Result<bool> {
-    let loaded = step.load(resource, Line::FrontAnd(lease))?;
+    let loaded = step.load(resource, LineExtent::FrontAnd(lease))?;
     if let Some(waiter) = loaded.waiter(lease) {
         return Ok(waiter.session == *session && leave(step, lease, resource)?);
     }
@@ -122,18 +124,23 @@ pub(super) fn give_up_upgrade(
     let downgrade = Ask::Downgrade {
         lease: lease.clone(),
     };
-    let (loaded, decision) = step.decide(resource, Line::Front, &downgrade, &Dead::new())?;
-    step.write(resource, &loaded, &decision.changes, Newcomer::None)?;
+    let (loaded, decision) = step.decide(
+        resource,
+        LineExtent::Front,
+        &downgrade,
+        &DeadSessions::new(),
+    )?;
+    step.write(resource, &loaded, &decision.changes, NewRequest::None)?;
     Ok(decision.outcome == Outcome::Done)
 }
 
-/// Leaves the line in a step. Whether it was in line.
+/// Leaves the line in a step. Returns true if the request was in line.
 fn leave(step: &mut Step<'_>, lease: &LeaseId, resource: &Resource) -> Result<bool> {
     let withdraw = Ask::Withdraw {
         lease: lease.clone(),
     };
-    let line = Line::FrontAnd(lease);
-    let (loaded, decision) = step.decide(resource, line, &withdraw, &Dead::new())?;
-    step.write(resource, &loaded, &decision.changes, Newcomer::None)?;
+    let line = LineExtent::FrontAnd(lease);
+    let (loaded, decision) = step.decide(resource, line, &withdraw, &DeadSessions::new())?;
+    step.write(resource, &loaded, &decision.changes, NewRequest::None)?;
     Ok(decision.outcome == Outcome::Done)
 }

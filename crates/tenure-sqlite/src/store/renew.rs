@@ -1,11 +1,11 @@
-//! Proof that a lease is still held, and new time for a lease of its own.
+//! Proof that a lease is still held, and a new expiry for a lease-bound one.
 
 use std::time::Duration;
 
 use rusqlite::params;
-use tenure_core::decide::{Ask, Outcome, Refusal, Standing};
+use tenure_core::decide::{Ask, HolderState, Outcome, Refusal};
 use tenure_core::leases::grace;
-use tenure_core::request::Newcomer;
+use tenure_core::request::NewRequest;
 use tenure_core::{Error, Lease, LeaseId, Result};
 
 use super::inner::Inner;
@@ -13,12 +13,12 @@ use super::load::{Loaded, load_lease};
 use super::moment::Moment;
 use super::row::{LeaseRow, millis};
 
-/// How often a holder writes that it is there, for people to see.
+/// How often a holder writes a heartbeat, for people to see.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(10);
 
 impl Inner {
-    /// Makes sure that a lease is held. Nearly always a read; now and then a heartbeat.
-    pub(super) async fn show(&self, lease: &LeaseId) -> Result<()> {
+    /// Checks that a lease is held. This is nearly always a read; sometimes it writes a heartbeat.
+    pub(super) async fn renew(&self, lease: &LeaseId) -> Result<()> {
         if self.is_cut_off() {
             return Err(self.over_with_database(lease));
         }
@@ -27,12 +27,8 @@ impl Inner {
         let Some(row) = row else {
             return Err(self.gone(lease).await);
         };
-        if let Standing::Revoking { .. } = row.holder.standing {
-            let note = row.note.clone();
-            return Err(Error::Lost {
-                place: self.place(&row.lease.resource, row.lease.mode),
-                reason: note.unwrap_or_else(|| "broken".into()),
-            });
+        if let HolderState::Revoking { .. } = row.holder.state {
+            return Err(self.broken(&row));
         }
         if moment.wall.since(row.lease.heartbeat_at) >= HEARTBEAT_EVERY {
             self.beat(&row).await;
@@ -40,8 +36,16 @@ impl Inner {
         Ok(())
     }
 
-    /// Writes a heartbeat. It decides nothing for a session-bound lease, so a
-    /// failure to write it is none of the holder.
+    /// Returns the error for a lease that a person broke, with who and why.
+    pub(super) fn broken(&self, row: &LeaseRow) -> Error {
+        Error::Lost {
+            context: self.context(&row.lease.resource, row.lease.mode),
+            reason: row.note.clone().unwrap_or_else(|| "broken".into()),
+        }
+    }
+
+    /// Writes a heartbeat. It decides nothing for a session-bound lease, so a failure to write it is
+    /// ignored.
     async fn beat(&self, row: &LeaseRow) {
         const UPDATE: &str = "UPDATE dal_locks SET heartbeat_ts = ?2 \
             WHERE lock_id = ?1 AND expires_boot IS NULL";
@@ -52,7 +56,7 @@ impl Inner {
         drop(beat.await);
     }
 
-    /// Gives a lease-bound lease new time.
+    /// Gives a lease-bound lease a new expiry.
     pub(super) async fn give_time(&self, lease: &LeaseId, ttl: Option<Duration>) -> Result<Lease> {
         let renewed = self.write(|step| {
             step.durable();
@@ -65,14 +69,14 @@ impl Inner {
                 ttl: millis(ttl),
                 grace: millis(grace(ttl)),
             };
-            // Nobody else has a say in it: its own row is enough.
+            // The lease's own row decides alone.
             let alone = Loaded::alone(&row);
             let decision = step.decide_alone(&alone, &renew);
             if let Outcome::Refused(refusal) = decision.outcome {
                 return Err(refused(lease, &row, refusal));
             }
             let resource = &row.lease.resource;
-            step.write(resource, &alone, &decision.changes, Newcomer::None)?;
+            step.write(resource, &alone, &decision.changes, NewRequest::None)?;
             load_lease(step.sql, lease, &step.moment)
         });
         match renewed.await? {

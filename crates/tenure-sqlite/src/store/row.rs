@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rusqlite::Row;
 use serde_json::Value;
-use tenure_core::decide::{Bound, Holder, Life, Millis, Standing, Waiter, Want};
+use tenure_core::decide::{Bound, Holder, HolderState, Life, Millis, Waiter, Want};
 use tenure_core::leases::grace;
 use tenure_core::{
     Binding, Error, Lease, LeaseState, Mode, Owner, Result, SessionId, Timestamp, Token,
@@ -27,11 +27,11 @@ pub(super) const WAITER_COLUMNS: &str = "lock_id, place, want, mode, capacity, s
 /// One lease in its table.
 #[derive(Debug, Clone)]
 pub(super) struct LeaseRow {
-    /// As people and programs see it.
+    /// The lease as people and programs see it.
     pub(super) lease: Lease,
-    /// As it is decided upon. Its life is what was known when it was read.
+    /// The lease as the input of a decision. Its life is what was known when it was read.
     pub(super) holder: Holder,
-    /// The time to live it was last given; None while it is bound to its session.
+    /// The time to live it was last given, or `None` while it is bound to its session.
     pub(super) ttl: Option<Duration>,
     /// Who broke it and why.
     pub(super) note: Option<String>,
@@ -42,20 +42,20 @@ pub(super) struct LeaseRow {
 /// One waiter in its table.
 #[derive(Debug, Clone)]
 pub(super) struct WaiterRow {
-    /// Where it stands: whoever came earlier has a lower number.
+    /// Its place in line: a waiter that came earlier has a lower number.
     pub(super) place: i64,
-    /// As it is decided upon.
+    /// The waiter as the input of a decision.
     pub(super) waiter: Waiter,
-    /// Who waits: the session whose life keeps it in line. For an upgrade it may be
-    /// another than the session that holds the lease.
+    /// The session that waits; its death ends the wait. For an upgrade it may be another than the
+    /// session that holds the lease.
     pub(super) session: SessionId,
-    /// On whose behalf.
+    /// The owner of the request.
     pub(super) owner: Owner,
-    /// Since when.
+    /// When it began to wait.
     pub(super) since: Timestamp,
-    /// Until when, for people.
+    /// When it gives up, for people.
     pub(super) deadline: Option<Timestamp>,
-    /// The process that waits: a hint of where to look for its death.
+    /// The process that waits, to be watched for its end.
     pub(super) pid: u32,
 }
 
@@ -85,18 +85,18 @@ impl LeaseRow {
             (false, _) => Bound::Session,
         };
         let until = on_this_clock(number(row, 12)?, None);
-        let standing = match word(row, 11)? {
-            "offered" => Standing::Offered { until },
-            "revoking" => Standing::Revoking { until },
-            _ => Standing::Held,
+        let state = match word(row, 11)? {
+            "offered" => HolderState::Offered { until },
+            "revoking" => HolderState::Revoking { until },
+            _ => HolderState::Held,
         };
-        let state = match (standing, &binding) {
-            (Standing::Offered { .. }, _) => LeaseState::Offered,
-            (Standing::Revoking { .. }, _) => LeaseState::Revoking,
-            (Standing::Held, Bound::Lease { expires, .. }) if *expires <= moment.boot => {
+        let lease_state = match (state, &binding) {
+            (HolderState::Offered { .. }, _) => LeaseState::Offered,
+            (HolderState::Revoking { .. }, _) => LeaseState::Revoking,
+            (HolderState::Held, Bound::Lease { expires, .. }) if *expires <= moment.boot => {
                 LeaseState::Expired
             }
-            (Standing::Held, _) => LeaseState::Held,
+            (HolderState::Held, _) => LeaseState::Held,
         };
         let lease = Lease {
             lease: parsed(row, 0)?,
@@ -106,26 +106,30 @@ impl LeaseRow {
             session: parsed(row, 5)?,
             token: token(row, 6)?,
             acquired_at: parsed(row, 7)?,
-            expires_at,
+            expires_at: expires_at.map(|at| match &binding {
+                Bound::Lease { expires, .. } => moment.wall_time_of(*expires, at),
+                Bound::Session => at,
+            }),
             heartbeat_at,
             binding: if bound {
                 Binding::Lease
             } else {
                 Binding::Session
             },
-            state,
+            state: lease_state,
             pid: number(row, 17)?,
             host: text(row, 18)?,
             command: text(row, 19)?,
             purpose: number(row, 20)?,
             metadata: optional(row, 21, |text| serde_json::from_str::<Value>(text))?,
+            foreign_pid: false,
         };
         let holder = Holder {
             lease: lease.lease.clone(),
             session: lease.session.clone(),
             mode: lease.mode,
             upgraded: number::<Option<bool>>(row, 3)?.unwrap_or(false),
-            standing,
+            state,
             binding,
             life: Life::Alive,
         };
@@ -138,18 +142,20 @@ impl LeaseRow {
         })
     }
 
-    /// Whether the time of an offer or of a break has run out, so that it only waits for
-    /// somebody to take it away.
+    /// Returns true if the time of an offer or of a break has run out, so that the next step that
+    /// loads the lease removes it.
     pub(super) fn has_run_out(&self, moment: &Moment) -> bool {
-        match self.holder.standing {
-            Standing::Offered { until } | Standing::Revoking { until } => until <= moment.boot,
-            Standing::Held => false,
+        match self.holder.state {
+            HolderState::Offered { until } | HolderState::Revoking { until } => {
+                until <= moment.boot
+            }
+            HolderState::Held => false,
         }
     }
 
-    /// Whether only its session keeps it: it ends when that is proved dead.
+    /// Returns true if the lease ends when its session is proved dead.
     pub(super) fn ends_with_session(&self) -> bool {
-        let offered = matches!(self.holder.standing, Standing::Offered { .. });
+        let offered = matches!(self.holder.state, HolderState::Offered { .. });
         offered || self.holder.binding == Bound::Session
     }
 }
@@ -183,17 +189,17 @@ impl WaiterRow {
     }
 }
 
-/// A duration on the clock that decides.
+/// Returns a duration in milliseconds of BOOTTIME.
 pub(super) fn millis(duration: Duration) -> Millis {
     Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX)
 }
 
-/// A time on the clock that decides, as a column holds it; None is never.
+/// Returns a time of BOOTTIME as the value of a column, or `None` for never.
 pub(super) fn column(at: Millis) -> Option<i64> {
     i64::try_from(at).ok()
 }
 
-/// What a column holds, where it has a type of SQLite.
+/// Returns the value of a column that has a type of SQLite.
 pub(super) fn number<T: rusqlite::types::FromSql>(row: &Row<'_>, index: usize) -> Result<T> {
     row.get(index).map_err(|error| odd(row, index, &error))
 }
@@ -220,7 +226,7 @@ pub(super) fn owner(row: &Row<'_>, index: usize) -> Result<Owner> {
     Owner::parse(word(row, index)?).map_err(|error| odd(row, index, &error))
 }
 
-/// A column with one of our words in it.
+/// Returns the value of a column that is parsed from text.
 pub(super) fn parsed<T>(row: &Row<'_>, index: usize) -> Result<T>
 where
     T: std::str::FromStr,
@@ -245,7 +251,7 @@ fn optional<T, E: std::fmt::Display>(
     parsed.map_err(|error| odd(row, index, &error))
 }
 
-/// A row that someone else wrote, or a damaged one.
+/// Returns the error for a row that is damaged or was written by another program.
 fn odd(row: &Row<'_>, index: usize, problem: &dyn std::fmt::Display) -> Error {
     let column = row.as_ref().column_name(index).unwrap_or("?");
     Error::Corrupt {

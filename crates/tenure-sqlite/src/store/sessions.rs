@@ -1,55 +1,42 @@
-//! The sessions of this process, and what can be proved of those of others.
+//! The sessions of this process, and proofs about the sessions of others.
 //!
 //! # The life of a session
 //!
-//! 1. Its file is made and locked ([`SessionFile::begin`]).
+//! 1. Its file is created and locked ([`SessionFile::begin`]).
 //! 2. Its row, with device, inode and boot id of the file, is written in the transaction of
 //!    its first lease or waiter.
 //! 3. At the end the row is deleted, then the file is unlinked while still locked.
 //!
-//! A crash after 1 leaves a file that nobody names: it is removed by whoever sweeps. A crash
-//! after 2 frees the lock of the file, and the next to look proves the session dead. A crash
-//! within 3 leaves a file that nobody names.
-//!
-//! What a session holds it claims by a number (`session_file`), from before the commit of the
-//! grant until the lease is over or the grant failed: never more than it holds, lest others are
-//! kept waiting for it after an older copy of the database was put in place.
+//! A crash after 1 leaves a file without a row, which a sweep removes. A crash after 2 frees the
+//! lock of the file, and the next look proves the session dead. A crash within 3 leaves a file
+//! without a row.
 //!
 //! A lease whose session has no row belongs to a session that is over: a row is deleted only
-//! by the session itself, at its end, or by who proved it dead.
+//! by the session itself, at its end, or by a process that proved it dead.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::params;
-use tenure_core::{Asker, LeaseId, Result, SessionId, Token};
+use tenure_core::{Asker, LeaseId, Result, SessionId};
 
-use super::load::Dead;
+use super::load::DeadSessions;
 use super::moment::Moment;
 use super::row::{number, text};
-use super::step::Grant;
 use crate::connection::{Rows, Sql};
 use crate::session_file::{Proof, SessionFile, prove};
 
 /// The sessions of this process.
 pub(super) struct Sessions {
     directory: PathBuf,
-    own: Mutex<HashMap<SessionId, Own>>,
-    /// Sessions that claim what is not committed yet.
-    unsettled: Mutex<Vec<SessionId>>,
+    own: Mutex<HashMap<SessionId, OwnSession>>,
 }
 
-struct Own {
+struct OwnSession {
     file: Arc<SessionFile>,
-    /// What it holds, so that the end is known, and the number it claims each by.
-    leases: HashMap<LeaseId, Token>,
-    /// The same by number.
-    numbers: BTreeSet<(Token, LeaseId)>,
-    /// The number of what a step under way grants it.
-    pending: Token,
-    /// The number up to which it claims.
-    claimed: Token,
+    /// The leases it holds.
+    leases: HashSet<LeaseId>,
 }
 
 impl Sessions {
@@ -57,17 +44,10 @@ impl Sessions {
         Self {
             directory,
             own: Mutex::default(),
-            unsettled: Mutex::default(),
         }
     }
 
-    fn unsettled(&self) -> std::sync::MutexGuard<'_, Vec<SessionId>> {
-        self.unsettled
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn own(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, Own>> {
+    fn own(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, OwnSession>> {
         // A panic elsewhere leaves the map whole: every change to it is one call.
         self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -76,9 +56,9 @@ impl Sessions {
         &self.directory
     }
 
-    /// The file of a session of this process, made and locked on its first use. One that is
-    /// no longer in its place is made again, but only while the session holds nothing: a
-    /// command may have inherited the old one, and is protected by that alone.
+    /// Returns the file of a session of this process, created and locked on its first use. A file
+    /// that is no longer at its path is created again, but only while the session holds nothing: a
+    /// command may have inherited the old file, and is protected by that alone.
     pub(super) fn file(&self, session: &SessionId) -> Result<Arc<SessionFile>> {
         let mut own = self.own();
         if let Some(known) = own.get(session)
@@ -87,24 +67,21 @@ impl Sessions {
             return Ok(Arc::clone(&known.file));
         }
         let file = Arc::new(SessionFile::begin(&self.directory, session)?);
-        let new = Own {
+        let new = OwnSession {
             file: Arc::clone(&file),
-            leases: HashMap::new(),
-            numbers: BTreeSet::new(),
-            pending: Token::NONE,
-            claimed: Token::NONE,
+            leases: HashSet::new(),
         };
         own.insert(session.clone(), new);
         Ok(file)
     }
 
-    fn known(&self, session: &SessionId) -> Option<Arc<SessionFile>> {
+    fn own_file(&self, session: &SessionId) -> Option<Arc<SessionFile>> {
         self.own().get(session).map(|own| Arc::clone(&own.file))
     }
 
-    /// Writes the row of a session of this process, unless it is there and says the same. Asked
-    /// in every step that grants or queues: the database may be another than a moment ago,
-    /// and a lease whose session has no row counts as over.
+    /// Writes the row of a session of this process, unless it exists unchanged. Every step that
+    /// grants or queues calls it: the database may have been replaced, and a lease whose session has
+    /// no row counts as over.
     pub(super) fn record(&self, sql: &Sql<'_>, asker: &Asker, moment: &Moment) -> Result<()> {
         const UPSERT: &str = "INSERT INTO sessions \
             (session, device, inode, boot_id, pid, host, owner, started_at) \
@@ -112,7 +89,7 @@ impl Sessions {
             SET device = excluded.device, inode = excluded.inode, boot_id = excluded.boot_id \
             WHERE (device, inode, boot_id) \
             IS NOT (excluded.device, excluded.inode, excluded.boot_id)";
-        let file = match self.known(&asker.session) {
+        let file = match self.own_file(&asker.session) {
             Some(file) => file,
             None => self.file(&asker.session)?,
         };
@@ -129,41 +106,12 @@ impl Sessions {
         sql.execute(UPSERT, row).map(drop)
     }
 
-    /// Claims what a step is about to grant to a session of this process. It has to be settled or
-    /// noted before the next step.
-    pub(super) fn claim(&self, session: &SessionId, number: Token) -> Result<()> {
-        if let Some(own) = self.own().get_mut(session) {
-            if own.claimed < number {
-                own.file.claim(number)?;
-                own.claimed = number;
-            }
-            // Meanwhile another thread may end a lease, and claim less.
-            own.pending = number;
-            self.unsettled().push(session.clone());
-        }
-        Ok(())
-    }
-
-    /// Takes back claims of a step that failed, or whose grants are worth nothing.
-    pub(super) fn settle(&self) {
-        for session in self.unsettled().drain(..) {
-            if let Some(own) = self.own().get_mut(&session) {
-                own.pending = Token::NONE;
-                own.settle();
-            }
-        }
-    }
-
     /// Notes leases that were granted to sessions of this process.
-    pub(super) fn note(&self, granted: Vec<Grant>) {
-        self.unsettled().clear();
+    pub(super) fn note(&self, granted: Vec<(SessionId, LeaseId)>) {
         let mut own = self.own();
-        for grant in granted {
-            if let Some(own) = own.get_mut(&grant.session) {
-                own.forget(&grant.lease);
-                own.numbers.insert((grant.number, grant.lease.clone()));
-                own.leases.insert(grant.lease, grant.number);
-                own.pending = Token::NONE;
+        for (session, lease) in granted {
+            if let Some(own) = own.get_mut(&session) {
+                own.leases.insert(lease);
             }
         }
     }
@@ -171,33 +119,24 @@ impl Sessions {
     /// Notes that a session of this process no longer keeps a lease.
     pub(super) fn no_longer_holds(&self, lease: &LeaseId) {
         for own in self.own().values_mut() {
-            if own.forget(lease) {
-                own.settle();
-            }
+            own.leases.remove(lease);
         }
     }
 
-    /// Whether this is a session of this process, and keeps a lease.
-    pub(super) fn keeps(&self, session: &SessionId, lease: &LeaseId) -> bool {
-        let own = self.own();
-        own.get(session)
-            .is_some_and(|own| own.leases.contains_key(lease))
-    }
-
-    /// The file that keeps a lease held, if it belongs to a session of this process.
+    /// Returns the session file that keeps a lease, if its session is of this process.
     pub(super) fn keeping(&self, lease: &LeaseId) -> Option<Arc<SessionFile>> {
         let own = self.own();
-        let keeping = own.values().find(|own| own.leases.contains_key(lease));
+        let keeping = own.values().find(|own| own.leases.contains(lease));
         keeping.map(|own| Arc::clone(&own.file))
     }
 
-    /// Forgets a session of this process. Its file stays locked for as long as the answer lives.
+    /// Forgets a session of this process. Its file stays locked until the returned value is dropped.
     pub(super) fn forget(&self, session: &SessionId) -> Option<Arc<SessionFile>> {
         self.own().remove(session).map(|own| own.file)
     }
 
-    /// Forgets the sessions of this process that hold nothing, and ends their files: in a
-    /// database that took the place of another, what waits begins anew.
+    /// Forgets the sessions of this process that hold nothing, and removes their files: they begin
+    /// again in the new database.
     pub(super) fn begin_anew(&self) {
         let mut own = self.own();
         own.retain(|_, own| {
@@ -209,7 +148,7 @@ impl Sessions {
         });
     }
 
-    /// What can be proved of a session.
+    /// Proves a session alive or dead, as far as that is possible.
     pub(super) fn prove(&self, sql: &Sql<'_>, session: &SessionId) -> Result<Proof> {
         const SELECT: &str = "SELECT device, inode, boot_id FROM sessions WHERE session = ?1";
         if self.own().contains_key(session) {
@@ -228,13 +167,13 @@ impl Sessions {
         }
     }
 
-    /// Those of some sessions that are proved dead.
+    /// Returns the sessions that are proved dead.
     pub(super) fn dead<'a>(
         &self,
         sql: &Sql<'_>,
         sessions: impl IntoIterator<Item = &'a SessionId>,
-    ) -> Result<Dead> {
-        let mut dead = Dead::new();
+    ) -> Result<DeadSessions> {
+        let mut dead = DeadSessions::new();
         let mut seen = HashSet::new();
         for session in sessions {
             if seen.insert(session) && self.prove(sql, session)? == Proof::Dead {
@@ -245,28 +184,7 @@ impl Sessions {
     }
 }
 
-impl Own {
-    /// Forgets a lease. Whether it was held.
-    fn forget(&mut self, lease: &LeaseId) -> bool {
-        let Some(number) = self.leases.remove(lease) else {
-            return false;
-        };
-        self.numbers.remove(&(number, lease.clone()));
-        true
-    }
-
-    /// Claims no more than what it holds or is about to.
-    fn settle(&mut self) {
-        let holds = self.numbers.last().map(|(number, _)| *number);
-        let holds = holds.unwrap_or(Token::NONE).max(self.pending);
-        if holds < self.claimed {
-            self.file.claim_no_more_than(holds);
-            self.claimed = holds;
-        }
-    }
-}
-
-/// The rows of a few sessions, from one on: to be proved, and swept if dead.
+/// Returns the ids of a page of sessions, after one.
 pub(super) fn page(sql: &Sql<'_>, after: &str, limit: usize) -> Result<Vec<SessionId>> {
     const SELECT: &str =
         "SELECT session FROM sessions WHERE session > ?1 ORDER BY session LIMIT ?2";
@@ -285,7 +203,7 @@ pub(super) fn delete(sql: &Sql<'_>, session: &SessionId) -> Result<()> {
     sql.execute(DELETE, params![session.as_str()]).map(drop)
 }
 
-/// Whether a session has a row.
+/// Returns true if a session has a row.
 pub(super) fn is_recorded(sql: &Sql<'_>, session: &SessionId) -> Result<bool> {
     const SELECT: &str = "SELECT 1 FROM sessions WHERE session = ?1";
     let row = sql.one(SELECT, params![session.as_str()], |_| Ok(()))?;

@@ -1,20 +1,18 @@
-//! One step: a write transaction, the decision in it, and who is woken after it.
+//! One step: a write transaction, the decision in it, and the wake-ups after it.
 //!
 //! # The protocol
 //!
-//! 1. `BEGIN IMMEDIATE`. From here on nobody else writes.
+//! 1. `BEGIN IMMEDIATE`. From here on no other connection writes.
 //! 2. Load the resource, [`decide`], write the changes (`change`), draw tokens from the anchor,
 //!    write the audit.
-//! 3. Commit. Durably where the step is about a lease of its own, a break or a recovery; a
-//!    step that finds this out half-way is rolled back and made again, durably.
-//! 4. Wake exactly those who were granted something.
+//! 3. Commit, durably for a lease-bound lease, a break or a recovery. A step that finds out
+//!    half-way that it must be durable is rolled back and made again.
+//! 4. Wake exactly the sessions that were granted something.
 //!
-//! Every grant draws a token, that of a read lock too: by it an older copy of the database is
-//! told from the newest (`anchor`). Whoever of this process is granted something claims its number
-//! before 3.
-//!
-//! A crash before 3 changes nothing but the anchor, which only loses a number. A crash
-//! between 3 and 4 leaves a waiter unwoken: it looks by itself before long (`wait`).
+//! A crash before 3 changes only the anchor, which skips a number. A crash between 3 and 4 leaves a
+//! waiter without its wake-up: its timer makes it look (`wait`).
+
+use std::collections::HashSet;
 
 use rusqlite::params;
 use tenure_core::audit::Action;
@@ -22,7 +20,7 @@ use tenure_core::decide::{Ask, Change, Decision, Holder, decide};
 use tenure_core::{Asker, Lease, LeaseId, Mode, Owner, Resource, Result, SessionId, Token};
 
 use super::inner::Inner;
-use super::load::{Dead, Line, Loaded, load, load_token};
+use super::load::{DeadSessions, FRONT, LineExtent, Loaded, load, load_token};
 use super::moment::Moment;
 use super::{audit, sessions};
 use crate::connection::Sql;
@@ -32,30 +30,21 @@ pub(super) struct Step<'a> {
     pub(super) store: &'a Inner,
     pub(super) sql: &'a Sql<'a>,
     pub(super) moment: Moment,
-    /// Who does it, for the audit; the owner of the lease itself where nobody is named.
+    /// The actor for the audit, or `None` for the owner of the lease.
     pub(super) actor: Option<Owner>,
     pub(super) wake: Vec<SessionId>,
     /// Grants to sessions of this process.
-    granted: Vec<Grant>,
-    /// The last token drawn in this step.
-    pub(super) drawn: Option<Token>,
-    /// Sessions that were found dead: their rows go with this step.
-    dead: Dead,
+    granted: Vec<(SessionId, LeaseId)>,
+    /// Sessions that were proved dead: this step deletes their rows.
+    dead: DeadSessions,
     pub(super) durable: bool,
 }
 
-/// A lease that a session of this process is granted, and the number it claims it by.
-pub(super) struct Grant {
-    pub(super) session: SessionId,
-    pub(super) lease: LeaseId,
-    pub(super) number: Token,
-}
-
-/// What a committed step leaves to be done.
+/// What is to be done after a step has committed.
 pub(super) struct After {
     pub(super) wake: Vec<SessionId>,
-    pub(super) granted: Vec<Grant>,
-    pub(super) buried: Dead,
+    pub(super) granted: Vec<(SessionId, LeaseId)>,
+    pub(super) dead: DeadSessions,
     pub(super) durable: bool,
 }
 
@@ -68,8 +57,7 @@ impl<'a> Step<'a> {
             actor: None,
             wake: Vec::new(),
             granted: Vec::new(),
-            drawn: None,
-            dead: Dead::new(),
+            dead: DeadSessions::new(),
             durable: false,
         })
     }
@@ -78,151 +66,134 @@ impl<'a> Step<'a> {
         After {
             wake: self.wake,
             granted: self.granted,
-            buried: self.dead,
+            dead: self.dead,
             durable: self.durable,
         }
     }
 
-    /// The step must be durable before it is acknowledged.
+    /// Makes the step durable before it is acknowledged.
     pub(super) fn durable(&mut self) {
         self.durable = true;
     }
 
-    /// Writes the row of the asker's session if it is new.
+    /// Writes the row of the asker's session if it is missing or differs.
     pub(super) fn record(&mut self, asker: &Asker) -> Result<()> {
         self.store.sessions.record(self.sql, asker, &self.moment)
     }
 
-    /// Claims a lease for a session of this process, which holds it once the step has
-    /// committed.
-    pub(super) fn granted(&mut self, lease: &Lease) -> Result<()> {
-        // What was offered before has a number that is not above this one, and a database that
-        // does not know of the offer knows of none as high.
-        let number = match self.drawn {
-            Some(drawn) => drawn,
-            None => audit::last_drawn(self.sql)?,
-        };
-        self.store.sessions.claim(&lease.session, number)?;
-        self.granted.push(Grant {
-            session: lease.session.clone(),
-            lease: lease.lease.clone(),
-            number,
-        });
-        Ok(())
+    /// Notes a lease that a session of this process holds once the step has committed.
+    pub(super) fn granted(&mut self, lease: &Lease) {
+        let granted = (lease.session.clone(), lease.lease.clone());
+        self.granted.push(granted);
     }
 
-    /// The same for a lease that was upgraded, if a session of this process keeps it.
-    pub(super) fn upgraded(&mut self, lease: &Lease) -> Result<()> {
-        match self.store.sessions.keeps(&lease.session, &lease.lease) {
-            true => self.granted(lease),
-            false => Ok(()),
-        }
-    }
-
-    /// Notes sessions that were found dead.
-    pub(super) fn bury(&mut self, dead: &Dead) {
+    /// Notes sessions that were proved dead.
+    pub(super) fn mark_dead(&mut self, dead: &DeadSessions) {
         self.dead.extend(dead.iter().cloned());
     }
 
-    /// Deletes the rows of sessions that were found dead. What they still hold elsewhere is
-    /// over all the same, as they have no row.
-    pub(super) fn bury_dead(&self) -> Result<()> {
+    /// Deletes the rows of sessions that were proved dead. Leases they hold of other resources are
+    /// over too, as a session without a row counts as dead.
+    pub(super) fn delete_dead_sessions(&self) -> Result<()> {
         for session in &self.dead {
             sessions::delete(self.sql, session)?;
         }
         Ok(())
     }
 
-    /// A resource, and as much of its line as is wanted.
-    pub(super) fn load(&self, resource: &Resource, line: Line<'_>) -> Result<Loaded> {
-        load(self.sql, &self.store.sessions, resource, line, &self.moment)
+    /// Loads a resource, and the wanted part of its line.
+    pub(super) fn load(&self, resource: &Resource, line: LineExtent<'_>) -> Result<Loaded> {
+        self.load_front(resource, line, FRONT)
     }
 
-    /// Decides on a resource, with what was proved of its sessions before. Nothing is written
-    /// yet. Whoever would be granted something from the line is proved here: a dead one is
-    /// passed over at once. Where one is dead others may be, so the whole line is
-    /// proved then, and decided upon once more.
+    fn load_front(
+        &self,
+        resource: &Resource,
+        line: LineExtent<'_>,
+        front: usize,
+    ) -> Result<Loaded> {
+        let sessions = &self.store.sessions;
+        load(self.sql, sessions, resource, line, front, &self.moment)
+    }
+
+    /// Decides on a resource, given the sessions that were proved dead before. Nothing is written
+    /// yet. A waiter that would be granted something is proved alive here. If it is dead, all
+    /// loaded waiters are proved and the decision is made again without the dead ones.
+    ///
+    /// If the decision uses up the loaded front of the line, a longer front is loaded: a few dead
+    /// waiters cost little in a long line, and thousands are still passed over in one step.
     pub(super) fn decide(
         &mut self,
         resource: &Resource,
-        line: Line<'_>,
+        line: LineExtent<'_>,
         ask: &Ask,
-        dead: &Dead,
+        dead: &DeadSessions,
     ) -> Result<(Loaded, Decision)> {
         let sessions = &self.store.sessions;
         let mut dead = dead.clone();
-        let mut loaded = self.load(resource, line)?;
-        let mut all_proved = false;
+        let mut alive = HashSet::new();
+        let mut front = FRONT;
+        let mut loaded = self.load_front(resource, line, front)?;
         loop {
-            loaded.bury(&dead);
+            loaded.mark_dead(&dead);
             let decision = self.decide_alone(&loaded, ask);
             if loaded.is_exhausted_by(&decision) {
-                loaded = self.load(resource, Line::All)?;
+                front = front.saturating_mul(FRONT);
+                loaded = self.load_front(resource, line, front)?;
                 continue;
             }
-            let mut granted = granted_from(&loaded, &decision);
-            if all_proved || granted.is_empty() || sessions.dead(self.sql, &granted)?.is_empty() {
+            let mut unproved = granted_from(&loaded, &decision);
+            unproved.retain(|session| !alive.contains(session));
+            if sessions.dead(self.sql, &unproved)?.is_empty() {
                 self.dead.extend(dead);
                 return Ok((loaded, decision));
             }
-            loaded = self.load(resource, Line::All)?;
-            granted = loaded
-                .waiters
-                .iter()
-                .map(|row| row.session.clone())
-                .collect();
-            dead.extend(sessions.dead(self.sql, &granted)?);
-            all_proved = true;
+            let unproved = loaded.waiters.iter().map(|row| &row.session);
+            let unproved = unproved.filter(|session| !alive.contains(*session));
+            let unproved: Vec<SessionId> = unproved.cloned().collect();
+            dead.extend(sessions.dead(self.sql, &unproved)?);
+            alive.extend(
+                unproved
+                    .into_iter()
+                    .filter(|session| !dead.contains(session)),
+            );
         }
     }
 
-    /// Decides on what is loaded, and nothing else.
+    /// Decides on the loaded rows alone.
     pub(super) fn decide_alone(&self, loaded: &Loaded, ask: &Ask) -> Decision {
         decide(&loaded.state(), ask, self.moment.boot)
     }
 
-    /// The token of a grant: a new one if it is exclusive, else the current one.
+    /// Returns the token of a grant: a new one if it is exclusive, otherwise the current one.
     pub(super) fn token_for(&mut self, resource: &Resource, mode: Mode) -> Result<Token> {
         let current = load_token(self.sql, resource)?;
         self.token_after(current, resource, mode)
     }
 
+    /// Returns the same, given the current token, or `None` if the resource was never granted. Every
+    /// resource that was granted gets a row, even if it was only ever shared.
     pub(super) fn token_after(
         &mut self,
-        current: Token,
+        current: Option<Token>,
         resource: &Resource,
         mode: Mode,
     ) -> Result<Token> {
         const UPSERT: &str = "INSERT INTO resources (resource, token) VALUES (?1, ?2) \
             ON CONFLICT (resource) DO UPDATE SET token = ?2";
-        let token = self.draw(current)?;
-        if !mode.is_exclusive() {
-            return Ok(current);
-        }
-        let row = params![resource.as_str(), signed(token)];
-        self.sql.execute(UPSERT, row)?;
-        Ok(token)
-    }
-
-    /// Draws a token, and makes sure with the first that nothing is missing in this database that
-    /// someone alive relies on: see [`anchor`](crate::anchor).
-    fn draw(&mut self, floor: Token) -> Result<Token> {
-        let token = match self.drawn {
-            Some(drawn) => self.sql.draw(floor.max(drawn))?.token,
-            None => {
-                let known = audit::last_drawn(self.sql)?;
-                let drawn = self.sql.draw(floor.max(known))?;
-                if drawn.before.is_none_or(|before| before > known) {
-                    self.sql.check_nothing_is_missing(known)?;
-                }
-                drawn.token
-            }
+        let carried = current.unwrap_or(Token::NONE);
+        let token = match mode.is_exclusive() {
+            true => self.sql.draw(carried)?,
+            false => carried,
         };
-        self.drawn = Some(token);
+        if current != Some(token) {
+            let row = params![resource.as_str(), signed(token)];
+            self.sql.execute(UPSERT, row)?;
+        }
         Ok(token)
     }
 
-    /// Appends to the audit.
+    /// Appends an entry to the audit.
     pub(super) fn audit(
         &self,
         action: Action,
@@ -230,7 +201,7 @@ impl<'a> Step<'a> {
         reason: Option<&str>,
         ends: bool,
     ) -> Result<()> {
-        let line = audit::Line {
+        let line = audit::NewEntry {
             action,
             resource: &lease.resource,
             lease: &lease.lease,
@@ -240,11 +211,11 @@ impl<'a> Step<'a> {
             reason,
             ends,
         };
-        audit::append(self.sql, &line, self.drawn, &self.moment)
+        audit::append(self.sql, &line, &self.moment)
     }
 }
 
-/// The sessions that would be granted something they wait for.
+/// Returns the waiting sessions that the decision grants something.
 fn granted_from(loaded: &Loaded, decision: &Decision) -> Vec<SessionId> {
     let granted = decision.changes.iter().filter_map(|change| match change {
         Change::Grant(Holder { lease, .. }) | Change::SetMode { lease, .. } => loaded.waiter(lease),
@@ -253,7 +224,7 @@ fn granted_from(loaded: &Loaded, decision: &Decision) -> Vec<SessionId> {
     granted.map(|waiter| waiter.session.clone()).collect()
 }
 
-/// A token as a column holds it.
+/// Returns a token as the value of a column.
 pub(super) fn signed(token: Token) -> i64 {
     token.get().cast_signed()
 }

@@ -1,16 +1,16 @@
 //! Upgradeable to write, and back.
 
-use tenure_core::decide::{Ask, Millis, Outcome, Wait};
-use tenure_core::request::Newcomer;
+use tenure_core::decide::{Ask, Outcome, Wait};
+use tenure_core::request::NewRequest;
 use tenure_core::{Error, LeaseId, Mode, Resource, Result, SessionId, Token, UpgradeRequest};
 
 use super::inner::Inner;
-use super::load::{Dead, Line, load_lease};
+use super::load::{DeadSessions, LineExtent, load_lease};
 use super::moment::Moment;
 use super::step::Step;
-use super::wait::{InLine, Place};
+use super::wait::{Awaited, QueuedRequest, Waited};
 
-enum Asked {
+enum UpgradeOutcome {
     Granted(Token),
     Queued,
     Busy,
@@ -18,84 +18,71 @@ enum Asked {
 }
 
 impl Inner {
-    pub(super) async fn try_become_write(&self, lease: &LeaseId) -> Result<Option<Token>> {
-        self.settle_upgrade(lease).await?;
-        let resource = self.resource_of(lease).await?;
-        let asked = self.ask_upgrade(lease, &resource, Newcomer::None, Wait::No);
-        match asked.await? {
-            Asked::Granted(token) => Ok(Some(token)),
-            _ => Ok(None),
-        }
-    }
-
-    pub(super) async fn become_write(&self, request: &UpgradeRequest) -> Result<Token> {
+    pub(super) async fn upgrade(&self, request: &UpgradeRequest) -> Result<Option<Token>> {
         self.settle_upgrade(&request.lease).await?;
         let resource = self.resource_of(&request.lease).await?;
-        let until = request.until.unwrap_or(Millis::MAX);
-        let line = InLine::new(self, Place::Upgrade(request, &resource), until)?;
+        let mut proved = None;
+        let mut queued: Option<QueuedRequest<'_>> = None;
         loop {
-            let newcomer = Newcomer::Upgrade(request);
-            let wait = Wait::Until(until);
-            let asked = self.ask_upgrade(&request.lease, &resource, newcomer, wait);
-            let asked = asked.await;
-            if !matches!(asked, Ok(Asked::Queued)) {
-                // Nothing waits, and a refused upgrade leaves the lease as it was.
-                line.left();
+            let outcome =
+                self.write(|step| upgrade_in_step(step, request, &resource, proved.as_ref()));
+            let outcome = outcome.await;
+            if let Some(queued) = queued
+                .as_ref()
+                .filter(|_| !matches!(outcome, Ok(UpgradeOutcome::Queued)))
+            {
+                // No upgrade waits, and a refused one leaves the lease as it was.
+                queued.disarm();
             }
-            match asked? {
-                Asked::Granted(token) => return Ok(token),
-                Asked::Queued => {}
-                Asked::Busy | Asked::Unproved(_) => {
-                    return Err(self.late(&resource, Mode::Write));
+            match (outcome?, &queued) {
+                (UpgradeOutcome::Granted(token), _) => return Ok(Some(token)),
+                (UpgradeOutcome::Busy, _) | (UpgradeOutcome::Queued, None) => return Ok(None),
+                (UpgradeOutcome::Unproved(sessions), _) => {
+                    proved = Some(self.read(|sql| self.sessions.dead(sql, &sessions)).await?);
+                    if let Wait::Until(until) = request.wait {
+                        let awaited = Awaited::Upgrade(request, &resource);
+                        queued = Some(QueuedRequest::new(self, awaited, until)?);
+                    }
                 }
-            }
-            if let Some(lease) = line.called().await? {
-                line.left();
-                return Ok(lease.token);
+                (UpgradeOutcome::Queued, Some(queued)) => match queued.wait_for_grant().await? {
+                    Waited::Granted(lease) => {
+                        queued.disarm();
+                        return Ok(Some(lease.token));
+                    }
+                    Waited::Late => {
+                        queued.disarm();
+                        return Ok(None);
+                    }
+                    Waited::PlaceLost => proved = None,
+                },
             }
         }
     }
 
-    async fn ask_upgrade(
-        &self,
-        lease: &LeaseId,
-        resource: &Resource,
-        newcomer: Newcomer<'_>,
-        wait: Wait,
-    ) -> Result<Asked> {
-        let mut dead = Dead::new();
-        let mut proved = false;
-        loop {
-            let asked =
-                self.write(|step| ask_once(step, lease, resource, newcomer, wait, &dead, proved));
-            match asked.await? {
-                Asked::Unproved(sessions) => {
-                    dead = self.read(|sql| self.sessions.dead(sql, &sessions)).await?;
-                    proved = true;
-                }
-                other => return Ok(other),
-            }
-        }
-    }
-
-    pub(super) async fn become_upgradeable(&self, lease: &LeaseId) -> Result<Mode> {
+    pub(super) async fn downgrade(&self, lease: &LeaseId) -> Result<Mode> {
         let resource = self.resource_of(lease).await?;
         self.write(|step| {
             let downgrade = Ask::Downgrade {
                 lease: lease.clone(),
             };
-            let (loaded, decision) =
-                step.decide(&resource, Line::Front, &downgrade, &Dead::new())?;
+            let (loaded, decision) = step.decide(
+                &resource,
+                LineExtent::Front,
+                &downgrade,
+                &DeadSessions::new(),
+            )?;
             if let Outcome::Refused(refusal) = decision.outcome {
-                return Err(refusal.of_mode(lease, step.store.place(&resource, Mode::Upgradeable)));
+                return Err(
+                    refusal.of_mode(lease, step.store.context(&resource, Mode::Upgradeable))
+                );
             }
-            step.write(&resource, &loaded, &decision.changes, Newcomer::None)?;
+            step.write(&resource, &loaded, &decision.changes, NewRequest::None)?;
             Ok(Mode::Upgradeable)
         })
         .await
     }
 
-    /// What a lease is of.
+    /// Returns the resource of a lease.
     pub(super) async fn resource_of(&self, lease: &LeaseId) -> Result<Resource> {
         let row = self
             .read(|sql| load_lease(sql, lease, &Moment::now()?))
@@ -107,36 +94,38 @@ impl Inner {
     }
 }
 
-fn ask_once(
+/// Upgrades in a step. `proved` has the dead among the sessions in the way, once they were proved.
+fn upgrade_in_step(
     step: &mut Step<'_>,
-    lease: &LeaseId,
+    request: &UpgradeRequest,
     resource: &Resource,
-    newcomer: Newcomer<'_>,
-    wait: Wait,
-    dead: &Dead,
-    proved: bool,
-) -> Result<Asked> {
+    proved: Option<&DeadSessions>,
+) -> Result<UpgradeOutcome> {
+    let lease = &request.lease;
     let ask = Ask::Upgrade {
         lease: lease.clone(),
-        wait,
+        wait: request.wait,
     };
-    let (loaded, decision) = step.decide(resource, Line::Front, &ask, dead)?;
+    let nobody = DeadSessions::new();
+    let dead = proved.unwrap_or(&nobody);
+    let (loaded, decision) = step.decide(resource, LineExtent::Front, &ask, dead)?;
     let must_wait = matches!(decision.outcome, Outcome::Busy | Outcome::Queued);
-    if must_wait && !proved {
-        return Ok(Asked::Unproved(loaded.in_the_way()));
+    if must_wait && proved.is_none() {
+        return Ok(UpgradeOutcome::Unproved(loaded.in_the_way()));
     }
     if let Outcome::Refused(refusal) = decision.outcome {
-        return Err(refusal.of_mode(lease, step.store.place(resource, Mode::Write)));
+        return Err(refusal.of_mode(lease, step.store.context(resource, Mode::Write)));
     }
-    step.write(resource, &loaded, &decision.changes, newcomer)?;
+    let new_request = NewRequest::Upgrade(request);
+    step.write(resource, &loaded, &decision.changes, new_request)?;
     match decision.outcome {
         Outcome::Granted => {
             let row = load_lease(step.sql, lease, &step.moment)?;
             let row = row.ok_or_else(|| step.store.over(lease))?;
-            Ok(Asked::Granted(row.lease.token))
+            Ok(UpgradeOutcome::Granted(row.lease.token))
         }
-        Outcome::Queued => Ok(Asked::Queued),
-        Outcome::Busy => Ok(Asked::Busy),
+        Outcome::Queued => Ok(UpgradeOutcome::Queued),
+        Outcome::Busy => Ok(UpgradeOutcome::Busy),
         other => Err(Error::Internal(format!("upgrade ended with {other:?}"))),
     }
 }

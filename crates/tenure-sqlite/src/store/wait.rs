@@ -4,158 +4,176 @@
 //!
 //! A waiter sleeps until one of three things happens, and then looks:
 //!
-//! - It is woken: whoever granted it something wrote to its pipe, after the commit.
-//! - The process it watches ends. The first in line watches a holder, every other the
-//!   waiter before it. A process id proves nothing; it is only a reason to look, and the
-//!   session's lock is the proof.
-//! - Its timer ends: when the next offer, break or lease runs out, and else after half a second
-//!   times its place, five seconds at most. This heals what a wake-up cannot: a
-//!   granter killed between commit and wake-up, a holder that dies while the waiter before
-//!   this one is stopped, a command that outlives its `run`.
+//! - It is woken: the process that granted it something wrote to its pipe, after the commit.
+//! - The process it watches ends. The first in line watches a holder, every other waiter the
+//!   one before it. A process id proves nothing and is only a reason to look; the lock on the
+//!   session's file is the proof.
+//! - Its timer ends: when the next offer, break or lease runs out, and otherwise after half a
+//!   second times its place, half a minute at most. The timer covers lost wake-ups: a granter
+//!   killed between commit and wake-up, a holder that dies while the waiter before this one is
+//!   stopped, a command that outlives its `run`. The timer is set again whenever the process
+//!   before it ends, so it is long only while the waiter is far from the front.
 //!
-//! To look is to read without a transaction. Only if there is something to do is a step made:
-//! to accept an offer, or to move the line on with what was found out. An offer is
-//! accepted by a step of its own before anybody relies on it: it may have been passed on while
-//! the waiter was stopped, and then the waiter asks again.
+//! A look costs the same however long the line is: the waiter knows its place, and reads its own
+//! row, the one before it and the first. While the line does not move, waiters cost only their
+//! timers.
 //!
-//! Whoever stops waiting leaves the line and gives back what it was granted in that
-//! instant. If even that fails, the grant is an offer that nobody accepts: it passes on.
+//! A look only reads. A step follows if there is something to do: to accept an offer, or to move
+//! the line on past sessions that were proved dead. An offer is accepted in a step of its own
+//! before the caller gets it: it may have passed to another waiter while this one was stopped,
+//! and then this one asks again.
+//!
+//! A waiter that stops waiting leaves the line and gives back what it was granted in that
+//! instant. If even that fails, the grant is an offer that nobody accepts, and passes on.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use tenure_core::decide::{Ask, Change, Decision, Millis, Outcome, decide, next_look};
-use tenure_core::request::Newcomer;
+use tenure_core::request::NewRequest;
 use tenure_core::{
     Asker, Error, Lease, LeaseId, Mode, Owner, Request, Resource, Result, UpgradeRequest,
 };
 
 use super::inner::Inner;
-use super::load::{Dead, Line, Loaded, ahead_of, load, load_lease};
+use super::load::{
+    DeadSessions, LineExtent, Loaded, ahead_of, load, load_lease, waiter, waiter_at,
+};
 use super::moment::Moment;
 use super::row::LeaseRow;
 use super::step::Step;
 use crate::connection::Sql;
 use crate::wake::{Death, Wake};
 
-/// How long the first in line sleeps at most; those behind it longer.
+/// The longest sleep of the first in line; waiters behind it sleep longer.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How long anyone sleeps at most.
-const LOOK_EVERY_MAX: Duration = Duration::from_secs(5);
+/// The number of waiters ahead from which the sleep grows no longer: half a minute.
+const AHEAD_MAX: u32 = 59;
 
-/// What is waited for.
+/// What a queued request waits for.
 #[derive(Clone, Copy)]
-pub(super) enum Place<'a> {
+pub(super) enum Awaited<'a> {
     /// A new lease.
     Lease(&'a Request),
-    /// That a lease becomes write.
+    /// An upgrade of a lease to write.
     Upgrade(&'a UpgradeRequest, &'a Resource),
 }
 
-impl Place<'_> {
+impl Awaited<'_> {
     fn lease(&self) -> &LeaseId {
         match self {
-            Place::Lease(request) => &request.lease,
-            Place::Upgrade(request, _) => &request.lease,
+            Awaited::Lease(request) => &request.lease,
+            Awaited::Upgrade(request, _) => &request.lease,
         }
     }
 
     fn resource(&self) -> &Resource {
         match self {
-            Place::Lease(request) => &request.resource,
-            Place::Upgrade(_, resource) => resource,
+            Awaited::Lease(request) => &request.resource,
+            Awaited::Upgrade(_, resource) => resource,
         }
     }
 
     fn asker(&self) -> &Asker {
         match self {
-            Place::Lease(request) => &request.asker,
-            Place::Upgrade(request, _) => &request.asker,
+            Awaited::Lease(request) => &request.asker,
+            Awaited::Upgrade(request, _) => &request.asker,
         }
     }
 }
 
-/// A place in the line. Dropped before it was called, it leaves neither lock nor waiter.
-pub(super) struct InLine<'a> {
+/// A request in line. Dropped before it is disarmed, it leaves neither lock nor waiter.
+pub(super) struct QueuedRequest<'a> {
     store: &'a Inner,
-    place: Place<'a>,
+    awaited: Awaited<'a>,
     wake: Wake,
-    /// When it gives up, on the clock that decides: nobody can set that one meanwhile.
+    /// When the request gives up, on BOOTTIME, which nobody can set.
     until: Millis,
-    left: AtomicBool,
+    disarmed: AtomicBool,
+    /// The number of its place as of the last look, or zero before the first.
+    number: AtomicI64,
+}
+
+/// The outcome of a wait.
+pub(super) enum Waited {
+    Granted(Box<Lease>),
+    /// The request is no longer in line, and must be made again.
+    PlaceLost,
+    /// The deadline has passed.
+    Late,
 }
 
 /// What a look found.
-enum Seen {
-    /// It was granted.
+enum Look {
+    /// The request was granted.
     Granted(Box<LeaseRow>),
-    /// It is in line no more, and was granted nothing.
+    /// The request is no longer in line, and was granted nothing.
     Gone,
-    /// It waits, and there is nothing to do.
+    /// The request waits, and there is nothing to do.
     Waits(Sleep),
-    /// It waits, and the line can move on now that these are known to be dead.
-    Due(Dead),
+    /// The request waits, and the line can move on because these sessions are dead.
+    Due(DeadSessions),
 }
 
-/// How long to sleep, and whose end to watch meanwhile.
+/// The time to sleep, and the process to watch meanwhile.
 struct Sleep {
     most: Duration,
     watch: Option<u32>,
 }
 
-impl<'a> InLine<'a> {
-    /// Listens before the place is taken, so that no wake-up is missed.
-    pub(super) fn new(store: &'a Inner, place: Place<'a>, until: Millis) -> Result<Self> {
-        let session = &place.asker().session;
+impl<'a> QueuedRequest<'a> {
+    /// Begins to listen. To be called before the request is queued, so that no wake-up is missed.
+    pub(super) fn new(store: &'a Inner, awaited: Awaited<'a>, until: Millis) -> Result<Self> {
+        let session = &awaited.asker().session;
         store.sessions.file(session)?;
         Ok(Self {
             wake: Wake::listen(store.wake_directory(), session)?,
             store,
-            place,
+            awaited,
             until,
-            left: AtomicBool::new(false),
+            disarmed: AtomicBool::new(false),
+            number: AtomicI64::new(0),
         })
     }
 
-    /// Nothing is to be given back any more.
-    pub(super) fn left(&self) {
-        self.left.store(true, Ordering::Relaxed);
+    /// Makes the drop do nothing: there is nothing left to give back.
+    pub(super) fn disarm(&self) {
+        self.disarmed.store(true, Ordering::Relaxed);
     }
 
-    /// Waits for the grant. None if the place in line was lost: it is to be asked for again.
-    pub(super) async fn called(&self) -> Result<Option<Lease>> {
+    /// Waits for the grant.
+    pub(super) async fn wait_for_grant(&self) -> Result<Waited> {
         let mut ended = None;
         loop {
             let sleep = match self.look().await? {
-                Seen::Granted(row) => match self.accept(*row).await? {
-                    Some(lease) => return Ok(Some(lease)),
+                Look::Granted(row) => match self.accept(*row).await? {
+                    Some(lease) => return Ok(Waited::Granted(Box::new(lease))),
                     None => continue,
                 },
-                Seen::Gone if self.is_late()? => return Err(self.late()),
-                Seen::Gone => return Ok(None),
-                Seen::Due(dead) => {
-                    let actor = &self.place.asker().owner;
-                    let moved = self.store.move_on(self.place.resource(), &dead, actor);
+                Look::Gone => return self.lost_place().await,
+                Look::Due(dead) => {
+                    let actor = &self.awaited.asker().owner;
+                    let moved = self.store.move_on(self.awaited.resource(), &dead, actor);
                     if moved.await? {
                         continue;
                     }
-                    // Someone else moved the line in between, and saw less or more.
+                    // Another process moved the line in between, with other proofs.
                     Sleep {
                         most: LOOK_EVERY,
                         watch: None,
                     }
                 }
-                Seen::Waits(sleep) => sleep,
+                Look::Waits(sleep) => sleep,
             };
             // A process that ended although its session goes on is not watched again.
             let watch = sleep.watch.filter(|pid| Some(*pid) != ended);
             let death = watch.map(Death::watch);
             tokio::select! {
-                heard = self.wake.heard() => {
-                    heard?;
-                    // Woken means granted, nearly always: no look first.
+                notified = self.wake.notified() => {
+                    notified?;
+                    // A wake-up nearly always means a grant, so it is accepted without a look.
                     if let Some(lease) = self.accept_at_once().await? {
-                        return Ok(Some(lease));
+                        return Ok(Waited::Granted(Box::new(lease)));
                     }
                 }
                 () = died(death.as_ref()) => ended = watch,
@@ -164,36 +182,51 @@ impl<'a> InLine<'a> {
         }
     }
 
-    fn late(&self) -> Error {
-        let mode = match self.place {
-            Place::Lease(request) => request.mode,
-            Place::Upgrade(..) => Mode::Write,
-        };
-        self.store.late(self.place.resource(), mode)
+    /// Returns the outcome for a request that is no longer in line.
+    async fn lost_place(&self) -> Result<Waited> {
+        // A person may have broken the offer while this process was stopped, and the line has
+        // moved on since. Asking again would undo that.
+        if let Some(reason) = self.store.how_it_was_broken(self.awaited.lease()).await? {
+            return Err(Error::Lost {
+                context: self.store.context(self.awaited.resource(), self.mode()),
+                reason,
+            });
+        }
+        Ok(match self.is_late()? {
+            true => Waited::Late,
+            false => Waited::PlaceLost,
+        })
     }
 
-    /// Whether the time to wait is over.
+    fn mode(&self) -> Mode {
+        match self.awaited {
+            Awaited::Lease(request) => request.mode,
+            Awaited::Upgrade(..) => Mode::Write,
+        }
+    }
+
+    /// Returns true if the deadline has passed.
     fn is_late(&self) -> Result<bool> {
         Ok(self.until <= Moment::now()?.boot)
     }
 
-    async fn look(&self) -> Result<Seen> {
-        self.store.read(|sql| self.see(sql)).await
+    async fn look(&self) -> Result<Look> {
+        self.store.read(|sql| self.look_in(sql)).await
     }
 
-    fn see(&self, sql: &Sql<'_>) -> Result<Seen> {
+    fn look_in(&self, sql: &Sql<'_>) -> Result<Look> {
         let moment = Moment::now()?;
-        let id = self.place.lease();
-        if let Some(row) = self.granted(sql, &moment)? {
-            return Ok(Seen::Granted(Box::new(row)));
+        let id = self.awaited.lease();
+        if let Some(row) = self.granted_row(sql, &moment)? {
+            return Ok(Look::Granted(Box::new(row)));
         }
         let sessions = &self.store.sessions;
-        let resource = self.place.resource();
-        let mut loaded = load(sql, sessions, resource, Line::Around(id), &moment)?;
+        let resource = self.awaited.resource();
+        let number = self.number(sql)?;
+        let around = LineExtent::Around(id, number);
+        let mut loaded = load(sql, sessions, resource, around, 1, &moment)?;
         let Some(index) = index_in_line(&loaded, id) else {
-            // It left the line between the two reads, perhaps because it was granted.
-            let granted = self.granted(sql, &moment)?;
-            return Ok(granted.map_or(Seen::Gone, |row| Seen::Granted(Box::new(row))));
+            return Ok(Look::Gone);
         };
         let before = index.checked_sub(1).map(|before| &loaded.waiters[before]);
         let holders = loaded.leases.iter().filter(|row| row.lease.lease != *id);
@@ -205,71 +238,81 @@ impl<'a> InLine<'a> {
             Some(waiter) => Some(waiter.pid),
             None => holders.clone().map(|row| row.lease.pid).next(),
         };
-        loaded.bury(&dead);
+        loaded.mark_dead(&dead);
         let state = loaded.state();
         if !decide(&state, &Ask::Look, moment.boot).changes.is_empty() {
-            return Ok(Seen::Due(dead));
+            return Ok(Look::Due(dead));
         }
         let ahead = match index {
             0 => 0,
-            _ => ahead_of(sql, resource, id)?,
+            _ => ahead_of(sql, resource, number, AHEAD_MAX)?,
         };
-        let mut most = LOOK_EVERY.saturating_mul(ahead + 1).min(LOOK_EVERY_MAX);
-        // Only the first in line looks on the dot: it is enough that one does.
+        let mut most = LOOK_EVERY * (ahead + 1);
+        // Only the first in line looks exactly on time: one look is enough.
         if index == 0
             && let Some(at) = next_look(&state, moment.boot)
         {
-            // One more, so that the time is over when the look is taken.
+            // One millisecond more, so that the time is over at the look.
             let left = at.saturating_sub(moment.boot).saturating_add(1);
             most = most.min(Duration::from_millis(left));
         }
-        Ok(Seen::Waits(Sleep { most, watch }))
+        Ok(Look::Waits(Sleep { most, watch }))
     }
 
-    /// The row of what is waited for, if it was granted.
-    fn granted(&self, sql: &Sql<'_>, moment: &Moment) -> Result<Option<LeaseRow>> {
-        let id = self.place.lease();
+    /// Returns the number of its place in line. It is remembered, because finding it reads the
+    /// whole line.
+    fn number(&self, sql: &Sql<'_>) -> Result<i64> {
+        let (id, resource) = (self.awaited.lease(), self.awaited.resource());
+        let known = self.number.load(Ordering::Relaxed);
+        if waiter_at(sql, id, known)?.is_some() {
+            return Ok(known);
+        }
+        let found = waiter(sql, resource, id)?.map_or(0, |row| row.place);
+        self.number.store(found, Ordering::Relaxed);
+        Ok(found)
+    }
+
+    /// Returns the lease row of the request if it was granted.
+    fn granted_row(&self, sql: &Sql<'_>, moment: &Moment) -> Result<Option<LeaseRow>> {
+        let id = self.awaited.lease();
         let row = load_lease(sql, id, moment)?;
-        match self.place {
-            Place::Lease(_) => Ok(row),
-            Place::Upgrade(..) => {
+        match self.awaited {
+            Awaited::Lease(_) => Ok(row),
+            Awaited::Upgrade(..) => {
                 let row = row.ok_or_else(|| self.store.over(id))?;
                 Ok(Some(row).filter(|row| row.lease.mode == Mode::Write))
             }
         }
     }
 
-    /// Takes up a new lease, if it was granted.
+    /// Accepts a new lease if it was granted.
     async fn accept_at_once(&self) -> Result<Option<Lease>> {
-        match self.place {
-            Place::Upgrade(..) => Ok(None),
-            Place::Lease(request) => {
+        match self.awaited {
+            Awaited::Upgrade(..) => Ok(None),
+            Awaited::Lease(request) => {
                 let id = &request.lease;
                 self.store.write(|step| accept(step, id)).await
             }
         }
     }
 
-    /// Takes up what was granted. None if it had passed on already.
+    /// Accepts a grant. Returns `None` if the offer has passed on already.
     async fn accept(&self, row: LeaseRow) -> Result<Option<Lease>> {
-        match self.place {
-            Place::Upgrade(..) => {
-                let id = &row.lease.lease;
-                self.store.write(|step| claim_upgrade(step, id)).await
-            }
-            Place::Lease(_) => self.accept_at_once().await,
+        match self.awaited {
+            Awaited::Upgrade(..) => Ok(Some(row.lease)),
+            Awaited::Lease(_) => self.accept_at_once().await,
         }
     }
 }
 
-impl Drop for InLine<'_> {
+impl Drop for QueuedRequest<'_> {
     fn drop(&mut self) {
-        if self.left.load(Ordering::Relaxed) {
+        if self.disarmed.load(Ordering::Relaxed) {
             return;
         }
-        match self.place {
-            Place::Lease(request) => self.store.withdraw(&request.lease, &request.resource),
-            Place::Upgrade(upgrade, resource) => {
+        match self.awaited {
+            Awaited::Lease(request) => self.store.withdraw(&request.lease, &request.resource),
+            Awaited::Upgrade(upgrade, resource) => {
                 let session = &upgrade.asker.session;
                 self.store
                     .withdraw_upgrade(&upgrade.lease, resource, session);
@@ -278,7 +321,7 @@ impl Drop for InLine<'_> {
     }
 }
 
-/// Never ends if there is nobody to watch.
+/// Resolves when the watched process has ended; never if there is none.
 async fn died(death: Option<&Death>) {
     match death {
         Some(death) => death.died().await,
@@ -286,7 +329,7 @@ async fn died(death: Option<&Death>) {
     }
 }
 
-/// The place in line from 0; a waiting upgrade is before all others.
+/// Returns the place in line, from 0. A waiting upgrade is before all others.
 fn index_in_line(loaded: &Loaded, id: &LeaseId) -> Option<usize> {
     let waiters = &loaded.waiters;
     waiters.iter().position(|row| row.waiter.lease == *id)
@@ -297,52 +340,44 @@ fn accept(step: &mut Step<'_>, id: &LeaseId) -> Result<Option<Lease>> {
     let Some(row) = load_lease(step.sql, id, &step.moment)? else {
         return Ok(None);
     };
-    // Nobody else has a say in it, so its own row is enough, unless its time is over: then
-    // the line has to move on, and that needs all of it.
+    // The lease's own row decides, unless the offer has run out: then the line moves on, and
+    // that decision needs the rows of the whole resource.
     let mut loaded = Loaded::alone(&row);
     let mut decision = step.decide_alone(&loaded, &ask);
     let resource = &row.lease.resource;
-    if lets_go(&decision) {
-        (loaded, decision) = step.decide(resource, Line::Front, &ask, &Dead::new())?;
+    if removes_lease(&decision) {
+        (loaded, decision) =
+            step.decide(resource, LineExtent::Front, &ask, &DeadSessions::new())?;
     }
-    step.write(resource, &loaded, &decision.changes, Newcomer::None)?;
+    step.write(resource, &loaded, &decision.changes, NewRequest::None)?;
     match decision.outcome {
         Outcome::Done => {
             let mut lease = row.lease.clone();
             lease.state = tenure_core::LeaseState::Held;
             lease.heartbeat_at = step.moment.wall;
-            step.granted(&lease)?;
+            step.granted(&lease);
             Ok(Some(lease))
         }
         Outcome::Refused(tenure_core::decide::Refusal::Revoked) => {
-            // Broken before it was taken up. There is nothing to stop; leaving the line ends it.
-            Err(step.store.over(id))
+            // The offer was broken before it was accepted. There is nothing to stop, and leaving
+            // the line ends the lease.
+            Err(step.store.broken(&row))
         }
         _ => Ok(None),
     }
 }
 
-/// Claims an upgrade that whoever left granted. None if it is not there any more.
-fn claim_upgrade(step: &mut Step<'_>, id: &LeaseId) -> Result<Option<Lease>> {
-    let row = load_lease(step.sql, id, &step.moment)?;
-    let Some(row) = row.filter(|row| row.lease.mode == Mode::Write) else {
-        return Ok(None);
-    };
-    step.upgraded(&row.lease)?;
-    Ok(Some(row.lease))
-}
-
-fn lets_go(decision: &Decision) -> bool {
+fn removes_lease(decision: &Decision) -> bool {
     let removes = |change: &Change| matches!(change, Change::Remove { .. });
     decision.changes.iter().any(removes)
 }
 
 impl Inner {
-    /// Moves a line on, with what was found out about its sessions. Whether anything changed.
+    /// Moves a line on past dead sessions. Returns true if anything changed.
     pub(super) async fn move_on(
         &self,
         resource: &Resource,
-        dead: &Dead,
+        dead: &DeadSessions,
         actor: &Owner,
     ) -> Result<bool> {
         self.write(|step| {
@@ -352,14 +387,14 @@ impl Inner {
         .await
     }
 
-    /// The same, if the database is free at this moment.
-    pub(super) fn move_on_now(&self, resource: &Resource, dead: &Dead) -> Result<bool> {
+    /// Does the same if the database is free at this moment.
+    pub(super) fn move_on_now(&self, resource: &Resource, dead: &DeadSessions) -> Result<bool> {
         self.write_once(&mut |step| move_on(step, resource, dead))
     }
 }
 
-fn move_on(step: &mut Step<'_>, resource: &Resource, dead: &Dead) -> Result<bool> {
-    let (loaded, decision) = step.decide(resource, Line::Front, &Ask::Look, dead)?;
-    step.write(resource, &loaded, &decision.changes, Newcomer::None)?;
+fn move_on(step: &mut Step<'_>, resource: &Resource, dead: &DeadSessions) -> Result<bool> {
+    let (loaded, decision) = step.decide(resource, LineExtent::Front, &Ask::Look, dead)?;
+    step.write(resource, &loaded, &decision.changes, NewRequest::None)?;
     Ok(!decision.changes.is_empty())
 }

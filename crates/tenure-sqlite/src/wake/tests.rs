@@ -19,14 +19,14 @@ async fn who_listens_is_woken_once_for_all_that_was_said() {
     for _ in 0..3 {
         wake(&directory, &id("s"));
     }
-    timeout(SOON, listening.heard()).await.unwrap().unwrap();
-    let again = timeout(Duration::from_millis(20), listening.heard()).await;
+    timeout(SOON, listening.notified()).await.unwrap().unwrap();
+    let again = timeout(Duration::from_millis(20), listening.notified()).await;
     assert!(again.is_err(), "it was woken by nobody");
-    let (heard, ()) = tokio::join!(timeout(SOON, listening.heard()), async {
+    let (notified, ()) = tokio::join!(timeout(SOON, listening.notified()), async {
         tokio::task::yield_now().await;
         wake(&directory, &id("s"));
     });
-    heard.unwrap().unwrap();
+    notified.unwrap().unwrap();
 }
 
 #[tokio::test]
@@ -36,7 +36,7 @@ async fn more_wake_ups_than_fit_are_one() {
     for _ in 0..70_000 {
         wake(root.path(), &id("s"));
     }
-    timeout(SOON, listening.heard()).await.unwrap().unwrap();
+    timeout(SOON, listening.notified()).await.unwrap().unwrap();
 }
 
 #[tokio::test]
@@ -48,7 +48,7 @@ async fn waking_one_who_does_not_listen_does_nothing() {
     assert!(path.exists());
     drop(listening);
     wake(root.path(), &id("s"));
-    bury(root.path(), &id("s"));
+    remove(root.path(), &id("s"));
     assert!(!path.exists());
     std::fs::write(&path, "a file").unwrap();
     wake(root.path(), &id("s"));
@@ -62,8 +62,8 @@ async fn what_a_crash_left_is_listened_to_again() {
     std::mem::forget(Wake::listen(root.path(), &id("s")).unwrap());
     let listening = Wake::listen(root.path(), &id("s")).unwrap();
     wake(root.path(), &id("s"));
-    timeout(SOON, listening.heard()).await.unwrap().unwrap();
-    bury(root.path(), &id("s"));
+    timeout(SOON, listening.notified()).await.unwrap().unwrap();
+    remove(root.path(), &id("s"));
     assert!(!root.path().join("s").exists());
 }
 

@@ -3,5 +3,4 @@
 mod answers;
 mod copy;
 mod kept;
-mod restored;
 mod threads;

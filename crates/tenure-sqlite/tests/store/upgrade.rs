@@ -71,8 +71,8 @@ async fn an_upgrade_granted_and_given_up_while_the_database_is_busy_is_undone() 
     assert_undone(Meanwhile::Granted).await;
 }
 
-/// Whether a thread of this process still tries to end what a drop could not.
-fn is_anything_owed() -> bool {
+/// Returns true if a thread of this process still does pending clean-up.
+fn is_cleanup_pending() -> bool {
     let threads = std::fs::read_dir("/proc/self/task").unwrap();
     let names = threads.filter_map(|thread| {
         // A thread that ends meanwhile has no name.
@@ -105,7 +105,7 @@ async fn an_upgrade_asked_for_again_is_not_undone_with_the_one_that_was_given_up
     drop(busy);
     bo.release("a");
     let token = guard.upgrade(Some(PATIENCE)).await.unwrap();
-    until("nothing is owed", async || !is_anything_owed()).await;
+    until("no clean-up is pending", async || !is_cleanup_pending()).await;
     assert_eq!(held(&keeper).await, ["ana name:a write"]);
     assert!(bo.try_take("a", Mode::Read).is_none());
     assert_eq!((guard.mode(), guard.token()), (Mode::Write, token));

@@ -1,17 +1,17 @@
-//! What an agent can be told about leases of their own, which are named by their ids.
+//! Commands about leases that outlive their session. Leases are named by their ids.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tenure::{LeaseId, Mode, Resource, Token};
 
-/// A command about leases that outlive who took them. Whoever knows the id may give it.
+/// A command about leases that outlive their session. Any agent that knows the id may do it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LeaseCommand {
     /// Take a set whose leases stay when the agent goes.
     Lock {
-        /// What, and how.
+        /// The resources and their modes.
         items: Vec<(Resource, Mode)>,
         /// How long they live unless renewed.
         ttl: Duration,
@@ -22,80 +22,80 @@ pub enum LeaseCommand {
     },
     /// Look a lease up.
     Find {
-        /// Which.
+        /// The lease.
         lease: LeaseId,
     },
     /// Give a lease new time.
     Renew {
-        /// Which.
+        /// The lease.
         lease: LeaseId,
-        /// How much; as much as last time if None.
+        /// Its time to live; the last one if `None`.
         ttl: Option<Duration>,
-        /// On whose behalf, if that is to be checked.
+        /// The owner that asks, if it is to be checked.
         by: Option<String>,
     },
     /// End a lease.
     Release {
-        /// Which.
+        /// The lease.
         lease: LeaseId,
-        /// On whose behalf, if that is to be checked.
+        /// The owner that asks, if it is to be checked.
         by: Option<String>,
     },
     /// Make an upgradeable lease exclusive.
     Upgrade {
-        /// Which.
+        /// The lease.
         lease: LeaseId,
         /// How long to wait for the readers to leave.
         wait: Duration,
-        /// On whose behalf, if that is to be checked.
+        /// The owner that asks, if it is to be checked.
         by: Option<String>,
     },
     /// Make an upgraded lease upgradeable again.
     Downgrade {
-        /// Which.
+        /// The lease.
         lease: LeaseId,
-        /// On whose behalf, if that is to be checked.
+        /// The owner that asks, if it is to be checked.
         by: Option<String>,
     },
     /// Ask whether a token is still the last one.
     Check {
-        /// Of what.
+        /// The resource.
         resource: Resource,
         /// The token.
         token: Token,
     },
     /// Take a lease away from its holder, as the owner of the agent.
     Break {
-        /// Which.
+        /// The lease.
         lease: LeaseId,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// Take away what is stale, as the owner of the agent.
     Recover,
     /// Read the whole audit of a resource.
     Audit {
-        /// Which.
+        /// The resource.
         resource: Resource,
     },
     /// Say that a lease is needed for as long as the session of the agent lives.
     Claim {
-        /// Which.
+        /// The lease.
         lease: LeaseId,
-        /// By what.
+        /// The claimant.
         claimant: String,
     },
     /// End a claim.
     Unclaim {
-        /// Which.
+        /// The lease.
         lease: LeaseId,
-        /// By what.
+        /// The claimant.
         claimant: String,
     },
 }
 
 impl LeaseCommand {
-    /// Gives a lease as much new time as it had, whoever it belongs to.
+    /// Gives a lease as much new time as it had, without a check of its owner.
     pub fn renew(lease: &LeaseId) -> Self {
         LeaseCommand::Renew {
             lease: lease.clone(),
@@ -104,7 +104,7 @@ impl LeaseCommand {
         }
     }
 
-    /// Ends a lease, whoever it belongs to.
+    /// Ends a lease, without a check of its owner.
     pub fn release(lease: &LeaseId) -> Self {
         LeaseCommand::Release {
             lease: lease.clone(),
@@ -112,7 +112,7 @@ impl LeaseCommand {
         }
     }
 
-    /// Makes a lease exclusive, whoever it belongs to.
+    /// Makes a lease exclusive, without a check of its owner.
     pub fn upgrade(lease: &LeaseId, wait: Duration) -> Self {
         LeaseCommand::Upgrade {
             lease: lease.clone(),
@@ -121,7 +121,7 @@ impl LeaseCommand {
         }
     }
 
-    /// Makes a lease upgradeable again, whoever it belongs to.
+    /// Makes a lease upgradeable again, without a check of its owner.
     pub fn downgrade(lease: &LeaseId) -> Self {
         LeaseCommand::Downgrade {
             lease: lease.clone(),
@@ -129,7 +129,7 @@ impl LeaseCommand {
         }
     }
 
-    /// Renewal, release, upgrade and downgrade of a lease: whatever its owner may do with it.
+    /// Returns all that an owner may do with a lease: renewal, release, upgrade and downgrade.
     pub fn all_of_its_owner(lease: &LeaseId, by: Option<&str>) -> [Self; 4] {
         let (id, by) = (|| lease.clone(), || by.map(str::to_owned));
         [

@@ -6,7 +6,7 @@ use tenure::{Lease, LeaseId, Mode, Token};
 
 use super::lease_words::LeaseCommand;
 use super::words::{Answer, Command, Failure, Kind};
-use super::{Agent, PATIENCE, Pending, resource};
+use super::{Agent, LONG_WAIT, Pending, resource};
 
 impl Agent {
     /// Locks what is free.
@@ -26,7 +26,7 @@ impl Agent {
 
     /// Asks for a set, patiently, without waiting here.
     pub fn want_lock(&mut self, items: &[(&str, Mode)], ttl: Duration) -> Pending {
-        self.want_keyed(items, ttl, None, PATIENCE)
+        self.want_keyed(items, ttl, None, LONG_WAIT)
     }
 
     /// Asks for a set under a key for a while, without waiting here.

@@ -1,4 +1,4 @@
-//! Whoever takes locks in a test.
+//! Agents: the clients that take locks in a test.
 //!
 //! An agent has one session and obeys commands. It is a process of its own, or a thread of
 //! this one with a runtime of its own; a test need not know which. It can crash
@@ -25,10 +25,10 @@ use process::Process;
 use thread::Thread;
 use words::{Answer, Command, Failure, Notes, Order, Reply};
 
-/// How long locks are waited for that will be granted. Tests give up long before.
-pub const PATIENCE: Duration = Duration::from_secs(600);
+/// How long agents wait for locks that will be granted. Tests fail long before.
+pub const LONG_WAIT: Duration = Duration::from_secs(600);
 
-/// Reads a resource.
+/// Parses a resource.
 pub fn resource(text: &str) -> Resource {
     Resource::parse(text).unwrap()
 }
@@ -43,36 +43,37 @@ pub struct Agent {
     owner: String,
     session: Option<SessionId>,
     pid: u32,
-    seat: Seat,
+    runner: Runner,
     answered: Receiver<Reply>,
     early: HashMap<u64, Answer>,
     orders: u64,
 }
 
-enum Seat {
+/// Where an agent runs.
+enum Runner {
     Process(Process),
     Thread(Thread),
 }
 
 impl Agent {
-    /// An agent in a child process.
+    /// Starts an agent in a child process.
     pub fn process(command: std::process::Command, owner: &str) -> Agent {
         let (process, answered) = Process::start(command);
-        Self::seated(Seat::Process(process), answered, owner)
+        Self::new(Runner::Process(process), answered, owner)
     }
 
-    /// An agent in a thread of this process.
+    /// Starts an agent in a thread of this process.
     pub fn thread(keeper: Keeper, owner: &str) -> Agent {
         let (thread, answered) = Thread::start(keeper);
-        Self::seated(Seat::Thread(thread), answered, owner)
+        Self::new(Runner::Thread(thread), answered, owner)
     }
 
-    fn seated(seat: Seat, answered: Receiver<Reply>, owner: &str) -> Agent {
+    fn new(runner: Runner, answered: Receiver<Reply>, owner: &str) -> Agent {
         let mut agent = Agent {
             owner: owner.into(),
             session: None,
             pid: 0,
-            seat,
+            runner,
             answered,
             early: HashMap::new(),
             orders: 0,
@@ -94,7 +95,7 @@ impl Agent {
         }
     }
 
-    /// On whose behalf it works.
+    /// The owner it works for.
     pub fn owner(&self) -> &str {
         &self.owner
     }
@@ -114,14 +115,14 @@ impl Agent {
         self.orders += 1;
         let id = self.orders;
         let order = Order { id, command };
-        match &mut self.seat {
-            Seat::Process(process) => process.send(&order),
-            Seat::Thread(thread) => thread.send(order),
+        match &mut self.runner {
+            Runner::Process(process) => process.send(&order),
+            Runner::Thread(thread) => thread.send(order),
         }
         Pending(id)
     }
 
-    /// The answer, if it is there.
+    /// Returns the answer, if it is there.
     pub fn answered(&mut self, pending: Pending) -> Option<Answer> {
         while let Ok(Reply { id, answer }) = self.answered.try_recv() {
             self.early.insert(id, answer);
@@ -157,12 +158,12 @@ impl Agent {
 
     /// Crashes it; when this returns, nothing of it is left. It can do nothing more.
     pub fn crash(&mut self) {
-        match &mut self.seat {
-            Seat::Process(process) => process.kill(),
-            Seat::Thread(_) => {
+        match &mut self.runner {
+            Runner::Process(process) => process.kill(),
+            Runner::Thread(_) => {
                 let _ = self.send(Command::Crash);
-                let Seat::Thread(thread) = &mut self.seat else {
-                    unreachable!("a seat stays what it is")
+                let Runner::Thread(thread) = &mut self.runner else {
+                    unreachable!("a runner stays what it is")
                 };
                 thread.end();
             }
@@ -171,9 +172,9 @@ impl Agent {
 
     /// Stops it; when this returns, it does nothing until it is resumed.
     pub fn stop(&mut self) {
-        match &mut self.seat {
-            Seat::Process(process) => process.stop(),
-            Seat::Thread(_) => {
+        match &mut self.runner {
+            Runner::Process(process) => process.stop(),
+            Runner::Thread(_) => {
                 let answer = self.ask(Command::Stop);
                 assert!(matches!(answer, Answer::Done), "{answer:?}");
             }
@@ -182,31 +183,31 @@ impl Agent {
 
     /// Lets it go on.
     pub fn resume(&mut self) {
-        match &mut self.seat {
-            Seat::Process(process) => process.resume(),
-            Seat::Thread(thread) => thread.resume(),
+        match &mut self.runner {
+            Runner::Process(process) => process.resume(),
+            Runner::Thread(thread) => thread.resume(),
         }
     }
 
     /// Ends the process without releasing anything. A thread cannot do that and crashes.
     pub fn exit(&mut self) {
-        match &mut self.seat {
-            Seat::Process(_) => {
+        match &mut self.runner {
+            Runner::Process(_) => {
                 let _ = self.send(Command::Exit);
-                let Seat::Process(process) = &mut self.seat else {
-                    unreachable!("a seat stays what it is")
+                let Runner::Process(process) = &mut self.runner else {
+                    unreachable!("a runner stays what it is")
                 };
                 assert!(process.end_of_input().success());
             }
-            Seat::Thread(_) => self.crash(),
+            Runner::Thread(_) => self.crash(),
         }
     }
 
     /// Lets a process end for want of commands.
     pub fn end_of_input(&mut self) -> std::process::ExitStatus {
-        match &mut self.seat {
-            Seat::Process(process) => process.end_of_input(),
-            Seat::Thread(_) => panic!("a thread has no input"),
+        match &mut self.runner {
+            Runner::Process(process) => process.end_of_input(),
+            Runner::Thread(_) => panic!("a thread has no input"),
         }
     }
 }
@@ -232,7 +233,7 @@ impl Agent {
 
     /// Asks for a lock, patiently, without waiting here.
     pub fn want(&mut self, name: &str, mode: Mode) -> Pending {
-        self.want_for(name, mode, PATIENCE)
+        self.want_for(name, mode, LONG_WAIT)
     }
 
     /// Asks for a lock for a while, without waiting here.
@@ -261,7 +262,7 @@ impl Agent {
         }
     }
 
-    /// Drops a command under way; true if it was not done before.
+    /// Drops a command under way. Returns true if it was not done before.
     pub fn cancel(&mut self, pending: Pending) -> bool {
         let _ = self.send(Command::Cancel { order: pending.0 });
         matches!(self.answer(pending), Answer::Cancelled)

@@ -32,7 +32,7 @@ pub(super) async fn obey(
 ) {
     let mut role = Role {
         keeper,
-        seat: None,
+        open_session: None,
         tasks: JoinSet::new(),
         under_way: HashMap::new(),
     };
@@ -45,8 +45,8 @@ pub(super) async fn obey(
             Command::Cancel { order } => drop(role.under_way.remove(&order)),
             Command::Exit => std::process::exit(0),
             Command::Crash => {
-                let seat = role.seat.as_ref();
-                let _held = seat.map(|seat| std::mem::take(&mut *seat.guards.lock().unwrap()));
+                let open = role.open_session.as_ref();
+                let _held = open.map(|open| std::mem::take(&mut *open.guards.lock().unwrap()));
                 // Unwinds like any panic and prints nothing.
                 std::panic::resume_unwind(Box::new("crash"));
             }
@@ -65,7 +65,7 @@ pub(super) async fn obey(
 
 struct Role {
     keeper: Keeper,
-    seat: Option<Seat>,
+    open_session: Option<OpenSession>,
     tasks: JoinSet<()>,
     /// Dropping the sender drops the command.
     under_way: HashMap<u64, oneshot::Sender<()>>,
@@ -73,7 +73,7 @@ struct Role {
 
 /// A session and what it holds.
 #[derive(Clone)]
-struct Seat {
+struct OpenSession {
     session: Session,
     guards: Arc<Mutex<HashMap<Resource, Guard>>>,
 }
@@ -83,7 +83,7 @@ impl Role {
     async fn end(&mut self) {
         self.under_way.clear();
         while self.tasks.join_next().await.is_some() {}
-        self.seat = None;
+        self.open_session = None;
     }
 
     async fn open(&mut self, owner: &str) -> Answer {
@@ -96,7 +96,7 @@ impl Role {
             .await
             .unwrap();
         let id = session.id().clone();
-        self.seat = Some(Seat {
+        self.open_session = Some(OpenSession {
             session,
             guards: Arc::default(),
         });
@@ -104,33 +104,35 @@ impl Role {
     }
 
     fn start(&mut self, id: u64, command: Command, tell: &Tell) {
-        let seat = self.seat.clone().expect("a session is opened first");
+        let open = self
+            .open_session
+            .clone()
+            .expect("a session is opened first");
         let (cancel, cancelled) = oneshot::channel();
         self.under_way.insert(id, cancel);
         let tell = Arc::clone(tell);
         self.tasks.spawn(async move {
-            let answer = seat.perform(command, cancelled).await;
-            // What it dropped is given back, however far away the store is, when its answer is told.
+            let answer = open.perform(command, cancelled).await;
+            // The locks that it dropped are released before its answer is sent.
             if !matches!(answer, Answer::Granted { .. } | Answer::Listed { .. }) {
-                settle(seat.session.keeper()).await;
+                settle(open.session.keeper()).await;
             }
             tell(Reply { id, answer });
         });
     }
 }
 
-/// Returns when what this process dropped is given back: whoever looks sees what itself has ended.
+/// Returns when the locks that this process dropped are released, so that the next look does not
+/// see them.
 async fn settle(keeper: &Keeper) {
-    let store = keeper.store();
-    let is_remote = store.capabilities().ttl.is_some() || store.url().starts_with("advisory:");
-    if !is_remote {
+    if keeper.store().capabilities().ttl.is_none() {
         return;
     }
     let little = Query {
         limit: Some(1),
         ..Query::default()
     };
-    // A store that cannot be reached now gives it back later.
+    // A store that cannot be reached now releases them later.
     drop(keeper.list(&little).await);
 }
 
@@ -159,7 +161,7 @@ pub(super) fn options(wait: Duration, notes: Notes) -> Options {
     }
 }
 
-impl Seat {
+impl OpenSession {
     async fn perform(&self, command: Command, cancelled: oneshot::Receiver<()>) -> Answer {
         match command {
             Command::Acquire {
@@ -266,14 +268,14 @@ impl Seat {
     }
 
     async fn count(&self, resource: &Resource, file: &Path, times: u32) -> tenure::Result<()> {
-        let options = options(super::PATIENCE, Notes::default());
+        let options = options(super::LONG_WAIT, Notes::default());
         for _ in 0..times {
             let guard = self
                 .session
                 .acquire(resource, Mode::Write, &options)
                 .await?;
             let number: u64 = fs::read_to_string(file).unwrap().trim().parse().unwrap();
-            // Whoever is let in wrongly gets a chance to read the same number.
+            // A session that was wrongly let in gets a chance to read the same number.
             tokio::task::yield_now().await;
             fs::write(file, (number + 1).to_string()).unwrap();
             guard.release().await.map_err(|failed| failed.source)?;

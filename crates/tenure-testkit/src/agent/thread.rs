@@ -39,7 +39,7 @@ impl Thread {
                     .unwrap();
                 let obeying = || runtime.block_on(obey(keeper, ordered, tell, gate));
                 // A crash is wanted; what a failed assertion says was printed by its hook,
-                // and whoever waits for its answer finds the channel closed.
+                // and the waiter for its answer finds the channel closed.
                 drop(catch_unwind(AssertUnwindSafe(obeying)));
             }
         };

@@ -1,4 +1,4 @@
-//! What an agent is told and what it answers: one JSON object a line.
+//! The commands and answers of an agent: one JSON object a line.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -30,28 +30,28 @@ pub struct Reply {
 /// How a lock is asked for.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Notes {
-    /// Why.
+    /// The purpose.
     pub purpose: Option<String>,
-    /// Whatever is to be kept with it.
+    /// The metadata.
     pub metadata: Option<Value>,
     /// How many may hold it at once.
     pub capacity: Option<u32>,
 }
 
-/// What an agent can be told. A lock is named by its resource: a session has it once.
+/// A command. It names a lock by its resource, since a session has each lock at most once.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Command {
     /// Begin a session; the one before it ends with everything it holds and awaits.
     Open {
-        /// On whose behalf.
+        /// The owner of the session.
         owner: String,
     },
     /// Take a lock, waiting for it.
     Acquire {
-        /// What.
+        /// The resource.
         resource: Resource,
-        /// How.
+        /// The mode.
         mode: Mode,
         /// How long to wait.
         wait: Duration,
@@ -60,43 +60,43 @@ pub enum Command {
     },
     /// Take a lock if that needs no waiting.
     Try {
-        /// What.
+        /// The resource.
         resource: Resource,
-        /// How.
+        /// The mode.
         mode: Mode,
     },
     /// Take a set, waiting for it.
     AcquireMany {
-        /// What, and how.
+        /// The resources and their modes.
         items: Vec<(Resource, Mode)>,
         /// How long to wait for all of it.
         wait: Duration,
     },
     /// Take a set if that needs no waiting.
     TryMany {
-        /// What, and how.
+        /// The resources and their modes.
         items: Vec<(Resource, Mode)>,
     },
     /// Upgrade, waiting for it.
     Upgrade {
-        /// What.
+        /// The resource.
         resource: Resource,
         /// How long to wait.
         wait: Duration,
     },
     /// Upgrade if that needs no waiting.
     TryUpgrade {
-        /// What.
+        /// The resource.
         resource: Resource,
     },
     /// Go back to upgradeable.
     Downgrade {
-        /// What.
+        /// The resource.
         resource: Resource,
     },
     /// Release a lock.
     Release {
-        /// What.
+        /// The resource.
         resource: Resource,
     },
     /// List what is held.
@@ -112,7 +112,7 @@ pub enum Command {
     },
     /// Watch a lock; answered when it is lost.
     Watch {
-        /// What.
+        /// The resource.
         resource: Resource,
     },
     /// Do something about leases of their own.
@@ -132,7 +132,7 @@ pub enum Command {
     Exit,
 }
 
-/// What an agent answers.
+/// An answer of an agent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
@@ -184,14 +184,14 @@ pub enum Answer {
     Done,
     /// The command was dropped before it was done.
     Cancelled,
-    /// It went wrong.
+    /// It failed.
     Failed(Failure),
 }
 
 /// An error, as far as it matters to a test.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// Which.
+    /// The kind of the error.
     pub kind: Kind,
     /// Its message.
     pub message: String,
@@ -217,7 +217,7 @@ pub enum Kind {
     LeaseOver,
     /// Another's lease, one that only its session ends, or a token that is fenced.
     NotAllowed,
-    /// There is no such lease.
+    /// There is no such lease or resource.
     NotFound,
     /// What was asked makes no sense.
     BadInput,
@@ -237,7 +237,7 @@ impl From<Error> for Failure {
             Error::Conflict { .. } => Kind::Conflict,
             Error::LeaseOver { .. } => Kind::LeaseOver,
             Error::NotAllowed { .. } => Kind::NotAllowed,
-            Error::NotFound(_) => Kind::NotFound,
+            Error::NotFound(_) | Error::UnknownResource { .. } => Kind::NotFound,
             Error::BadInput(_) => Kind::BadInput,
             Error::Lost { .. } => Kind::Lost,
             _ => Kind::Other,

@@ -31,7 +31,7 @@ fn nothing_is_recorded_where_nothing_was_done(stage: &Stage<'_>) {
 }
 
 fn every_step_of_a_lock_is_recorded_in_order(stage: &Stage<'_>) {
-    let [mut ana] = stage.cast(stage.apart(), ["ana"]);
+    let [mut ana] = stage.agents(stage.apart(), ["ana"]);
     let before = Timestamp::from(SystemTime::now());
     let taken = ana.take("map:a/b", Mode::Upgradeable);
     let upgraded = ana.try_upgrade("map:a/b").unwrap();
@@ -59,7 +59,7 @@ fn every_step_of_a_lock_is_recorded_in_order(stage: &Stage<'_>) {
 }
 
 fn every_step_of_a_lease_is_recorded_in_order(stage: &Stage<'_>) {
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     let lease = ana.lock("a", Mode::Upgradeable, TTL_LONG);
     let [renew, upgrade, downgrade, release] =
         LeaseCommand::all_of_its_owner(&lease.lease, Some("ana"));
@@ -86,7 +86,7 @@ fn every_step_of_a_lease_is_recorded_in_order(stage: &Stage<'_>) {
 }
 
 fn a_grant_to_a_waiter_comes_after_the_release_before_it(stage: &Stage<'_>) {
-    let [mut ana, mut bo, mut cy] = stage.cast(stage.apart(), ["ana", "bo", "cy"]);
+    let [mut ana, mut bo, mut cy] = stage.agents(stage.apart(), ["ana", "bo", "cy"]);
     let first = ana.take("a", Mode::Write);
     let wanted = bo.want("a", Mode::Write);
     stage.until_waiting("a", 1);
@@ -117,7 +117,7 @@ fn a_grant_to_a_waiter_comes_after_the_release_before_it(stage: &Stage<'_>) {
 }
 
 fn what_was_not_granted_is_not_recorded(stage: &Stage<'_>) {
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     let lease = ana.lock("a", Mode::Upgradeable, TTL_LONG);
     assert!(bo.try_take("a", Mode::Write).is_none());
     let moment = std::time::Duration::from_millis(20);
@@ -137,7 +137,7 @@ fn what_was_not_granted_is_not_recorded(stage: &Stage<'_>) {
 }
 
 fn a_set_is_recorded_lock_by_lock(stage: &Stage<'_>) {
-    let [mut ana] = stage.cast(stage.apart(), ["ana"]);
+    let [mut ana] = stage.agents(stage.apart(), ["ana"]);
     let items = [
         ("map:m", Mode::Read),
         ("a", Mode::Write),
@@ -174,7 +174,7 @@ fn busy(agents: &mut [Agent]) -> usize {
 }
 
 fn pages_cover_the_record_exactly_once(stage: &Stage<'_>) {
-    let mut agents = stage.cast(stage.apart(), ["ana", "bo"]);
+    let mut agents = stage.agents(stage.apart(), ["ana", "bo"]);
     let count = busy(&mut agents);
     let all = stage.audit(&AuditQuery::default());
     assert_eq!(all.len(), count);
@@ -206,7 +206,7 @@ fn pages_cover_the_record_exactly_once(stage: &Stage<'_>) {
 }
 
 fn the_record_is_read_by_resource_and_from_a_time_on(stage: &Stage<'_>) {
-    let mut agents = stage.cast(stage.apart(), ["ana", "bo"]);
+    let mut agents = stage.agents(stage.apart(), ["ana", "bo"]);
     let early = busy(&mut agents);
     let last = stage.audit(&AuditQuery::default()).pop().unwrap().at;
     // The clock of the record has milliseconds: the next entry is a later one.
@@ -240,7 +240,7 @@ fn the_record_is_read_by_resource_and_from_a_time_on(stage: &Stage<'_>) {
 }
 
 fn every_process_reads_the_same_record(stage: &Stage<'_>) {
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     ana.take("a", Mode::Write);
     ana.release("a");
     let lease = bo.lock("a", Mode::Write, TTL_LONG);

@@ -8,7 +8,7 @@ use tenure_core::audit::{Action, REASON_BYTES_MAX};
 use super::case::{Case, case};
 use crate::agent::lease_words::LeaseCommand;
 use crate::agent::words::{Answer, Command, Kind};
-use crate::agent::{Agent, PATIENCE, Pending, resource};
+use crate::agent::{Agent, LONG_WAIT, Pending, resource};
 use crate::stage::{Stage, TTL_LONG, in_time};
 
 pub(super) const CASES: &[Case] = &[
@@ -68,7 +68,7 @@ fn confirm(agent: &mut Agent, name: &str) {
 }
 
 fn nobody_is_granted_until_the_holder_confirms_its_stop(stage: &Stage<'_>) {
-    let [mut ana, mut bo, mut cy] = stage.cast(stage.apart(), ["ana", "bo", "cy"]);
+    let [mut ana, mut bo, mut cy] = stage.agents(stage.apart(), ["ana", "bo", "cy"]);
     in_time("a hand-over after a confirmed stop", AT_ONCE, || {
         let lease = ana.take("a", Mode::Write);
         let watching = ana.watch("a");
@@ -95,7 +95,7 @@ fn nobody_is_granted_until_the_holder_confirms_its_stop(stage: &Stage<'_>) {
 }
 
 fn the_holder_is_told_who_broke_its_lock_and_why(stage: &Stage<'_>) {
-    let [mut ana, mut boss] = stage.cast(stage.apart(), ["ana", "boss"]);
+    let [mut ana, mut boss] = stage.agents(stage.apart(), ["ana", "boss"]);
     let lease = ana.take("a", Mode::Upgradeable);
     let watching = ana.watch("a");
     boss.break_lease(&lease.lease, "the disk is full");
@@ -104,7 +104,7 @@ fn the_holder_is_told_who_broke_its_lock_and_why(stage: &Stage<'_>) {
         assert!(message.contains(part), "{message}");
     }
     // What is lost is not upgraded any more.
-    let upgrade = ana.want_upgrade("a", PATIENCE);
+    let upgrade = ana.want_upgrade("a", LONG_WAIT);
     let failure = ana.failed(upgrade);
     assert_eq!(failure.kind, Kind::Lost, "{failure:?}");
     confirm(&mut ana, "a");
@@ -112,7 +112,7 @@ fn the_holder_is_told_who_broke_its_lock_and_why(stage: &Stage<'_>) {
 
 /// A stopped holder cannot confirm anything.
 fn a_holder_that_does_not_stop_loses_its_lock_after_ten_seconds(stage: &Stage<'_>) {
-    let [mut ana, mut bo, mut boss] = stage.cast(stage.apart(), ["ana", "bo", "boss"]);
+    let [mut ana, mut bo, mut boss] = stage.agents(stage.apart(), ["ana", "bo", "boss"]);
     let lease = ana.take("a", Mode::Write);
     stage.stop(&mut ana);
     let wanted = bo.want("a", Mode::Write);
@@ -145,7 +145,7 @@ fn a_holder_that_does_not_stop_loses_its_lock_after_ten_seconds(stage: &Stage<'_
 
 fn a_second_break_keeps_the_first_deadline(stage: &Stage<'_>) {
     const BETWEEN: Duration = Duration::from_secs(6);
-    let [mut ana, mut bo, mut boss] = stage.cast(stage.apart(), ["ana", "bo", "boss"]);
+    let [mut ana, mut bo, mut boss] = stage.agents(stage.apart(), ["ana", "bo", "boss"]);
     let lease = ana.take("a", Mode::Write);
     stage.stop(&mut ana);
     let wanted = bo.want("a", Mode::Write);
@@ -165,7 +165,7 @@ fn a_second_break_keeps_the_first_deadline(stage: &Stage<'_>) {
 }
 
 fn a_broken_lease_is_freed_by_its_release_and_not_renewed(stage: &Stage<'_>) {
-    let [mut ana, mut bo, mut boss] = stage.cast(stage.apart(), ["ana", "bo", "boss"]);
+    let [mut ana, mut bo, mut boss] = stage.agents(stage.apart(), ["ana", "bo", "boss"]);
     in_time("a hand-over after a confirmed stop", AT_ONCE, || {
         let lease = ana.lock("a", Mode::Upgradeable, TTL_LONG);
         let wanted = bo.want("a", Mode::Write);
@@ -195,10 +195,10 @@ fn a_broken_lease_is_freed_by_its_release_and_not_renewed(stage: &Stage<'_>) {
 
 /// Where its death is not proved, it has had its time to stop.
 fn a_broken_holder_that_dies_gives_way_at_once(stage: &Stage<'_>) {
-    let [mut bo, mut boss] = stage.cast(stage.apart(), ["bo", "boss"]);
+    let [mut bo, mut boss] = stage.agents(stage.apart(), ["bo", "boss"]);
     let limit = stage.after_death(AT_ONCE, BREAK);
     in_time("a hand-over after a death", limit, || {
-        let [mut ana] = stage.cast(stage.apart(), ["ana"]);
+        let [mut ana] = stage.agents(stage.apart(), ["ana"]);
         let lease = ana.take("a", Mode::Write);
         stage.stop(&mut ana);
         let wanted = bo.want("a", Mode::Write);
@@ -214,10 +214,10 @@ fn a_broken_holder_that_dies_gives_way_at_once(stage: &Stage<'_>) {
 }
 
 fn an_upgrade_that_waits_is_refused_when_its_lock_is_broken(stage: &Stage<'_>) {
-    let [mut ana, mut bo, mut boss] = stage.cast(stage.apart(), ["ana", "bo", "boss"]);
+    let [mut ana, mut bo, mut boss] = stage.agents(stage.apart(), ["ana", "bo", "boss"]);
     let lease = ana.take("a", Mode::Upgradeable);
     bo.take("a", Mode::Read);
-    let upgrade = ana.want_upgrade("a", PATIENCE);
+    let upgrade = ana.want_upgrade("a", LONG_WAIT);
     stage.until_waiting("a", 1);
     boss.break_lease(&lease.lease, "it hangs");
     let failure = ana.failed(upgrade);
@@ -231,7 +231,7 @@ fn an_upgrade_that_waits_is_refused_when_its_lock_is_broken(stage: &Stage<'_>) {
 }
 
 fn a_break_of_one_reader_leaves_the_others(stage: &Stage<'_>) {
-    let [mut ana, mut bo, mut boss] = stage.cast(stage.apart(), ["ana", "bo", "boss"]);
+    let [mut ana, mut bo, mut boss] = stage.agents(stage.apart(), ["ana", "bo", "boss"]);
     let broken = ana.take("a", Mode::Read);
     let other = bo.take("a", Mode::Read);
     let watching = ana.watch("a");
@@ -245,8 +245,8 @@ fn a_break_of_one_reader_leaves_the_others(stage: &Stage<'_>) {
 }
 
 fn automated_owners_break_nothing(stage: &Stage<'_>) {
-    let [mut ana] = stage.cast(stage.apart(), ["ana"]);
-    let [mut agent, mut job] = stage.cast(stage.apart(), ["agent:7", "job:nightly"]);
+    let [mut ana] = stage.agents(stage.apart(), ["ana"]);
+    let [mut agent, mut job] = stage.agents(stage.apart(), ["agent:7", "job:nightly"]);
     let (guarded, leased) = (
         ana.take("a", Mode::Write),
         ana.lock("b", Mode::Write, TTL_LONG),
@@ -268,7 +268,7 @@ fn automated_owners_break_nothing(stage: &Stage<'_>) {
 }
 
 fn a_break_needs_a_reason(stage: &Stage<'_>) {
-    let [mut ana, mut boss] = stage.cast(stage.apart(), ["ana", "boss"]);
+    let [mut ana, mut boss] = stage.agents(stage.apart(), ["ana", "boss"]);
     let lease = ana.take("a", Mode::Write);
     let long = "x".repeat(REASON_BYTES_MAX + 1);
     for reason in ["", " ", "a\u{1b}[2J", "two\nlines", &long] {
@@ -281,7 +281,7 @@ fn a_break_needs_a_reason(stage: &Stage<'_>) {
 }
 
 fn a_lease_that_is_over_is_not_broken(stage: &Stage<'_>) {
-    let [mut ana, mut boss] = stage.cast(stage.apart(), ["ana", "boss"]);
+    let [mut ana, mut boss] = stage.agents(stage.apart(), ["ana", "boss"]);
     let lease = ana.lock("a", Mode::Write, TTL_LONG).lease;
     ana.release_lease(&lease);
     let next = ana.lock("a", Mode::Write, TTL_LONG).lease;
@@ -293,7 +293,7 @@ fn a_lease_that_is_over_is_not_broken(stage: &Stage<'_>) {
 }
 
 fn a_break_is_audited_with_who_and_why(stage: &Stage<'_>) {
-    let [mut ana, mut boss] = stage.cast(stage.apart(), ["ana", "boss"]);
+    let [mut ana, mut boss] = stage.agents(stage.apart(), ["ana", "boss"]);
     let (guarded, leased) = (
         ana.take("a", Mode::Write),
         ana.lock("b", Mode::Write, TTL_LONG),

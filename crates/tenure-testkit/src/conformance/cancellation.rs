@@ -27,7 +27,7 @@ const POLLS_MAX: usize = 8;
 const POLLS_MAX_REMOTE: usize = 32;
 
 pub(super) fn polls_max(stage: &Stage<'_>) -> usize {
-    match stage.is_remote() {
+    match stage.is_lease_bound() {
         true => POLLS_MAX_REMOTE,
         false => POLLS_MAX,
     }
@@ -66,9 +66,8 @@ pub(super) fn poll_until_waiting<F: Future>(
                 match listing.waiting {
                     Some(waiting) if waiting.len() == 1 => return,
                     Some(_) => tokio::task::yield_now().await,
-                    // Where waiters are not listed, it waits after the polls it was given, or a moment later.
-                    None if !stage.is_remote() || stage.seen_to_wait(name) == 1 => return,
-                    None => tokio::task::yield_now().await,
+                    // Where waiters are not listed, it waits after the polls it was given.
+                    None => return,
                 }
             }
         };
@@ -81,7 +80,7 @@ pub(super) fn poll_until_waiting<F: Future>(
 }
 
 fn an_acquire_dropped_at_any_await_leaves_neither_lock_nor_waiter(stage: &Stage<'_>) {
-    let [mut ana, mut cy] = stage.cast(stage.apart(), ["ana", "cy"]);
+    let [mut ana, mut cy] = stage.agents(stage.apart(), ["ana", "cy"]);
     let bo = stage.session("bo");
     let (a, options) = (resource("a"), patient());
     let mut waited = 0;
@@ -111,8 +110,8 @@ fn an_acquire_dropped_at_any_await_leaves_neither_lock_nor_waiter(stage: &Stage<
 
 fn an_acquire_dropped_in_the_instant_of_the_grant_gives_the_lock_on(stage: &Stage<'_>) {
     const ROUNDS: u32 = 100;
-    for seating in stage.seatings() {
-        let [mut ana, mut bo, mut cy] = stage.cast(*seating, ["ana", "bo", "cy"]);
+    for placement in stage.placements() {
+        let [mut ana, mut bo, mut cy] = stage.agents(*placement, ["ana", "bo", "cy"]);
         let mut dropped = 0;
         for round in 0..ROUNDS {
             ana.take("a", Mode::Write);
@@ -142,15 +141,15 @@ fn an_acquire_dropped_in_the_instant_of_the_grant_gives_the_lock_on(stage: &Stag
             }
             let next = cy.want("a", Mode::Write);
             cy.granted(next);
-            assert_eq!(stage.shown(), ["cy name:a write"], "{seating:?}");
+            assert_eq!(stage.shown(), ["cy name:a write"], "{placement:?}");
             cy.release("a");
         }
-        assert!(dropped >= ROUNDS / 2, "{seating:?}: {dropped}");
+        assert!(dropped >= ROUNDS / 2, "{placement:?}: {dropped}");
     }
 }
 
 fn a_set_dropped_at_any_await_leaves_nothing_of_it(stage: &Stage<'_>) {
-    let [mut ana, mut cy] = stage.cast(stage.apart(), ["ana", "cy"]);
+    let [mut ana, mut cy] = stage.agents(stage.apart(), ["ana", "cy"]);
     let bo = stage.session("bo");
     let wanted = set(&[("a", Mode::Write), ("b", Mode::Read), ("c", Mode::Write)]);
     let options = patient();
@@ -173,7 +172,7 @@ fn a_set_dropped_at_any_await_leaves_nothing_of_it(stage: &Stage<'_>) {
 }
 
 fn an_upgrade_dropped_at_any_await_leaves_the_lock_as_before(stage: &Stage<'_>) {
-    let [mut bo, mut cy] = stage.cast(stage.apart(), ["bo", "cy"]);
+    let [mut bo, mut cy] = stage.agents(stage.apart(), ["bo", "cy"]);
     let ana = stage.session("ana");
     let (a, options) = (resource("a"), patient());
     for polls in 0..polls_max(stage) {
@@ -201,7 +200,7 @@ fn an_upgrade_dropped_at_any_await_leaves_the_lock_as_before(stage: &Stage<'_>) 
 
 fn a_release_dropped_at_any_await_releases(stage: &Stage<'_>) {
     let ana = stage.session("ana");
-    let [mut bo] = stage.cast(stage.apart(), ["bo"]);
+    let [mut bo] = stage.agents(stage.apart(), ["bo"]);
     let (a, options) = (resource("a"), patient());
     for polls in 0..polls_max(stage) {
         let guard = stage
@@ -218,7 +217,7 @@ fn a_release_dropped_at_any_await_releases(stage: &Stage<'_>) {
 
 fn a_dropped_guard_releases(stage: &Stage<'_>) {
     let ana = stage.session("ana");
-    let [mut bo] = stage.cast(stage.apart(), ["bo"]);
+    let [mut bo] = stage.agents(stage.apart(), ["bo"]);
     let (a, options) = (resource("a"), Options::default());
     for mode in Mode::ALL {
         let guard = ana.try_acquire(&a, mode, &options);
@@ -235,7 +234,7 @@ fn a_dropped_guard_releases(stage: &Stage<'_>) {
 }
 
 fn an_aborted_task_releases_what_it_holds_and_awaits(stage: &Stage<'_>) {
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     let cy = stage.session("cy");
     ana.take("b", Mode::Write);
     let task = stage.runtime().spawn(async move {

@@ -9,7 +9,7 @@ use tenure::Mode;
 
 use super::case::{Case, case};
 use crate::agent::words::{Answer, Command, Kind};
-use crate::agent::{PATIENCE, resource};
+use crate::agent::{LONG_WAIT, resource};
 use crate::stage::{Stage, until};
 
 pub(super) const CASES: &[Case] = &[
@@ -29,7 +29,7 @@ pub(super) const CASES: &[Case] = &[
 
 fn a_killed_holder_gives_way_to_who_waits(stage: &Stage<'_>) {
     for held in Mode::ALL {
-        let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+        let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
         ana.take("a", held);
         let wanted = bo.want("a", Mode::Write);
         stage.until_waiting("a", 1);
@@ -41,7 +41,7 @@ fn a_killed_holder_gives_way_to_who_waits(stage: &Stage<'_>) {
 
 fn a_killed_holder_leaves_nothing_for_who_tries(stage: &Stage<'_>) {
     for held in Mode::ALL {
-        let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+        let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
         ana.take("a", held);
         ana.crash();
         until("what it held is free", || {
@@ -53,7 +53,7 @@ fn a_killed_holder_leaves_nothing_for_who_tries(stage: &Stage<'_>) {
 
 fn a_holder_killed_after_an_upgrade_gives_way(stage: &Stage<'_>) {
     for downgraded in [false, true] {
-        let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+        let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
         ana.take("a", Mode::Upgradeable);
         ana.try_upgrade("a").unwrap();
         if downgraded {
@@ -68,7 +68,7 @@ fn a_holder_killed_after_an_upgrade_gives_way(stage: &Stage<'_>) {
 }
 
 fn a_killed_holder_of_a_set_leaves_all_of_it(stage: &Stage<'_>) {
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     let items = || {
         ["a", "b", "c"]
             .map(|name| (resource(name), Mode::Write))
@@ -78,7 +78,7 @@ fn a_killed_holder_of_a_set_leaves_all_of_it(stage: &Stage<'_>) {
     assert!(matches!(taken, Answer::Granted { .. }), "{taken:?}");
     let wanted = bo.send(Command::AcquireMany {
         items: items(),
-        wait: PATIENCE,
+        wait: LONG_WAIT,
     });
     stage.until_waiting("a", 1);
     ana.crash();
@@ -86,10 +86,10 @@ fn a_killed_holder_of_a_set_leaves_all_of_it(stage: &Stage<'_>) {
 }
 
 fn a_killed_reader_lets_an_upgrade_through(stage: &Stage<'_>) {
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     ana.take("a", Mode::Upgradeable);
     bo.take("a", Mode::Read);
-    let upgrade = ana.want_upgrade("a", PATIENCE);
+    let upgrade = ana.want_upgrade("a", LONG_WAIT);
     stage.until_waiting("a", 1);
     bo.crash();
     ana.upgraded(upgrade);
@@ -97,7 +97,7 @@ fn a_killed_reader_lets_an_upgrade_through(stage: &Stage<'_>) {
 }
 
 fn a_killed_waiter_leaves_no_trace(stage: &Stage<'_>) {
-    let [mut ana, mut bo, mut cy] = stage.cast(stage.seen_waiting(), ["ana", "bo", "cy"]);
+    let [mut ana, mut bo, mut cy] = stage.agents(stage.seen_waiting(), ["ana", "bo", "cy"]);
     ana.take("a", Mode::Read);
     let wanted = bo.want("a", Mode::Write);
     stage.until_waiting("a", 1);
@@ -115,10 +115,10 @@ fn a_killed_waiter_leaves_no_trace(stage: &Stage<'_>) {
 }
 
 fn a_killed_upgrade_lets_those_behind_it_in(stage: &Stage<'_>) {
-    let [mut ana, mut bo, mut cy] = stage.cast(stage.seen_waiting(), ["ana", "bo", "cy"]);
+    let [mut ana, mut bo, mut cy] = stage.agents(stage.seen_waiting(), ["ana", "bo", "cy"]);
     ana.take("a", Mode::Upgradeable);
     bo.take("a", Mode::Read);
-    let upgrade = ana.want_upgrade("a", PATIENCE);
+    let upgrade = ana.want_upgrade("a", LONG_WAIT);
     stage.until_waiting("a", 1);
     let behind = cy.want("a", Mode::Upgradeable);
     stage.until_waiting("a", 2);
@@ -130,7 +130,7 @@ fn a_killed_upgrade_lets_those_behind_it_in(stage: &Stage<'_>) {
 
 fn a_stopped_holder_keeps_its_lock(stage: &Stage<'_>) {
     for held in Mode::ALL {
-        let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+        let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
         ana.take("a", held);
         stage.stop(&mut ana);
         assert!(bo.try_take("a", Mode::Write).is_none(), "{held}");
@@ -145,7 +145,7 @@ fn a_stopped_holder_keeps_its_lock(stage: &Stage<'_>) {
 }
 
 fn a_stopped_holder_whose_waiters_gave_up_still_has_it(stage: &Stage<'_>) {
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     let lease = ana.take("a", Mode::Write);
     stage.stop(&mut ana);
     // Longer than a holder is checked for: silence alone takes nothing away.
@@ -160,7 +160,7 @@ fn a_stopped_holder_whose_waiters_gave_up_still_has_it(stage: &Stage<'_>) {
 }
 
 fn a_process_that_ends_without_releasing_gives_way(stage: &Stage<'_>) {
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     ana.take("a", Mode::Write);
     let wanted = bo.want("a", Mode::Write);
     stage.until_waiting("a", 1);
@@ -170,8 +170,8 @@ fn a_process_that_ends_without_releasing_gives_way(stage: &Stage<'_>) {
 }
 
 fn a_panic_while_holding_releases(stage: &Stage<'_>) {
-    for seating in stage.seatings() {
-        let [mut ana, mut bo] = stage.cast(*seating, ["ana", "bo"]);
+    for placement in stage.placements() {
+        let [mut ana, mut bo] = stage.agents(*placement, ["ana", "bo"]);
         ana.take("a", Mode::Write);
         ana.take("b", Mode::Upgradeable);
         ana.try_upgrade("b").unwrap();
@@ -182,7 +182,7 @@ fn a_panic_while_holding_releases(stage: &Stage<'_>) {
         bo.granted(wanted);
         bo.take("b", Mode::Write);
         // The session of the task that panicked goes on, and holds nothing.
-        assert!(ana.try_take("b", Mode::Write).is_none(), "{seating:?}");
+        assert!(ana.try_take("b", Mode::Write).is_none(), "{placement:?}");
         bo.release("a");
         ana.take("a", Mode::Write);
     }
@@ -190,7 +190,7 @@ fn a_panic_while_holding_releases(stage: &Stage<'_>) {
 
 fn a_panic_of_a_thread_while_holding_releases(stage: &Stage<'_>) {
     let ana = stage.session("ana");
-    let [mut bo] = stage.cast(stage.apart(), ["bo"]);
+    let [mut bo] = stage.agents(stage.apart(), ["bo"]);
     let (a, options) = (resource("a"), crate::stage::patient());
     let guard = stage
         .block_on(ana.acquire(&a, Mode::Write, &options))

@@ -35,8 +35,8 @@ pub(super) fn shares(held: Mode, asked: Mode) -> bool {
 }
 
 fn each_cell_of_the_matrix_holds_for_who_tries(stage: &Stage<'_>) {
-    for seating in stage.seatings() {
-        let [mut ana, mut bo] = stage.cast(*seating, ["ana", "bo"]);
+    for placement in stage.placements() {
+        let [mut ana, mut bo] = stage.agents(*placement, ["ana", "bo"]);
         for held in Mode::ALL {
             for asked in Mode::ALL {
                 ana.take("a", held);
@@ -44,7 +44,7 @@ fn each_cell_of_the_matrix_holds_for_who_tries(stage: &Stage<'_>) {
                 assert_eq!(
                     got,
                     shares(held, asked),
-                    "{seating:?}: {asked} while {held}"
+                    "{placement:?}: {asked} while {held}"
                 );
                 if got {
                     bo.release("a");
@@ -58,15 +58,15 @@ fn each_cell_of_the_matrix_holds_for_who_tries(stage: &Stage<'_>) {
 }
 
 fn each_cell_of_the_matrix_holds_for_who_waits(stage: &Stage<'_>) {
-    for seating in stage.seatings() {
-        let [mut ana, mut bo] = stage.cast(*seating, ["ana", "bo"]);
+    for placement in stage.placements() {
+        let [mut ana, mut bo] = stage.agents(*placement, ["ana", "bo"]);
         for held in Mode::ALL {
             for asked in Mode::ALL {
                 ana.take("a", held);
                 let wanted = bo.want("a", asked);
                 if shares(held, asked) {
                     bo.granted(wanted);
-                    assert_eq!(stage.held().len(), 2, "{seating:?}: {asked} while {held}");
+                    assert_eq!(stage.held().len(), 2, "{placement:?}: {asked} while {held}");
                     ana.release("a");
                 } else {
                     stage.until_waiting("a", 1);
@@ -102,10 +102,10 @@ fn two_sessions_of_one_process_contend(stage: &Stage<'_>) {
 fn counting_under_the_lock_loses_nothing(stage: &Stage<'_>) {
     const TIMES: u32 = 40;
     let directory = tempfile::tempdir().unwrap();
-    for seating in stage.seatings() {
+    for placement in stage.placements() {
         let file = directory.path().join("count");
         fs::write(&file, "0").unwrap();
-        let mut agents = stage.cast(*seating, ["ana", "bo", "cy", "di"]);
+        let mut agents = stage.agents(*placement, ["ana", "bo", "cy", "di"]);
         let count = || Command::Count {
             resource: resource("a"),
             file: file.clone(),
@@ -117,7 +117,7 @@ fn counting_under_the_lock_loses_nothing(stage: &Stage<'_>) {
             assert!(matches!(answer, Answer::Done), "{answer:?}");
         }
         let counted: u32 = fs::read_to_string(&file).unwrap().parse().unwrap();
-        assert_eq!(counted, TIMES * 4, "{seating:?}");
+        assert_eq!(counted, TIMES * 4, "{placement:?}");
     }
 }
 
@@ -128,7 +128,7 @@ fn different_names_are_different_locks(stage: &Stage<'_>) {
         "a", "A", "b", "a/b", "a%2Cb", "a:b", "a.b", "a-b", "map:a", "map:a/b", "..", ".",
         "a.lock", "é", "e%CC%81", "%00", "%FF", "%2F", "-a", "a%20", &long, &longer,
     ];
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     for name in names {
         ana.take(name, Mode::Write);
         for other in names {
@@ -145,7 +145,7 @@ fn different_names_are_different_locks(stage: &Stage<'_>) {
 }
 
 fn different_spellings_of_a_name_are_one_lock(stage: &Stage<'_>) {
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     for (one, other) in [("a", "name:a"), ("a%2cb", "a%2Cb"), ("%61", "a")] {
         ana.take(one, Mode::Write);
         assert!(bo.try_take(other, Mode::Read).is_none(), "{one} {other}");
@@ -159,7 +159,7 @@ fn the_blocking_front_excludes_and_is_excluded(stage: &Stage<'_>) {
     let keeper = blocking::Keeper::from_store(store, settings).unwrap();
     let ana = SessionOptions::new(tenure::Owner::parse("ana").unwrap());
     let ana = keeper.session(ana).unwrap();
-    let [mut bo] = stage.cast(stage.apart(), ["bo"]);
+    let [mut bo] = stage.agents(stage.apart(), ["bo"]);
     let (a, options) = (resource("a"), crate::stage::patient());
     let mut contend = || {
         let mut guard = ana.acquire(&a, Mode::Upgradeable, &options).unwrap();

@@ -15,7 +15,7 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 fn a_waiting_writer_is_not_overtaken_by_new_readers(stage: &Stage<'_>) {
-    let [mut r1, mut writer, mut r2] = stage.cast(stage.seen_waiting(), ["r1", "w", "r2"]);
+    let [mut r1, mut writer, mut r2] = stage.agents(stage.seen_waiting(), ["r1", "w", "r2"]);
     r1.take("a", Mode::Read);
     let wanted = writer.want("a", Mode::Write);
     stage.until_waiting("a", 1);
@@ -32,7 +32,7 @@ fn a_waiting_writer_is_not_overtaken_by_new_readers(stage: &Stage<'_>) {
 
 fn readers_in_line_enter_together(stage: &Stage<'_>) {
     let [mut writer, mut r1, mut r2, mut r3] =
-        stage.cast(stage.seen_waiting(), ["w", "r1", "r2", "r3"]);
+        stage.agents(stage.seen_waiting(), ["w", "r1", "r2", "r3"]);
     writer.take("a", Mode::Write);
     let mut line = Vec::new();
     for (index, reader) in [&mut r1, &mut r2, &mut r3].into_iter().enumerate() {
@@ -50,7 +50,7 @@ fn readers_in_line_enter_together(stage: &Stage<'_>) {
 }
 
 fn who_gives_up_lets_those_behind_move_up(stage: &Stage<'_>) {
-    let [mut r1, mut writer, mut r2] = stage.cast(stage.seen_waiting(), ["r1", "w", "r2"]);
+    let [mut r1, mut writer, mut r2] = stage.agents(stage.seen_waiting(), ["r1", "w", "r2"]);
     r1.take("a", Mode::Read);
     let wanted = writer.want("a", Mode::Write);
     stage.until_waiting("a", 1);
@@ -63,9 +63,9 @@ fn who_gives_up_lets_those_behind_move_up(stage: &Stage<'_>) {
 
 fn everyone_in_line_is_served(stage: &Stage<'_>) {
     let owners = ["w1", "r1", "u1", "w2", "r2", "u2"];
-    for seating in stage.seatings() {
-        let [mut holder] = stage.cast(*seating, ["holder"]);
-        let mut agents = stage.cast(*seating, owners);
+    for placement in stage.placements() {
+        let [mut holder] = stage.agents(*placement, ["holder"]);
+        let mut agents = stage.agents(*placement, owners);
         holder.take("a", Mode::Write);
         let mut line: Vec<_> = agents
             .iter_mut()
@@ -96,8 +96,8 @@ fn everyone_in_line_is_served(stage: &Stage<'_>) {
 }
 
 fn waiters_are_served_in_the_order_they_came(stage: &Stage<'_>) {
-    let [mut holder] = stage.cast(stage.seen_waiting(), ["holder"]);
-    let mut agents = stage.cast(stage.seen_waiting(), ["w1", "u2", "w3", "r4", "w5"]);
+    let [mut holder] = stage.agents(stage.seen_waiting(), ["holder"]);
+    let mut agents = stage.agents(stage.seen_waiting(), ["w1", "u2", "w3", "r4", "w5"]);
     let modes = [
         Mode::Write,
         Mode::Upgradeable,
@@ -123,7 +123,7 @@ fn waiters_are_served_in_the_order_they_came(stage: &Stage<'_>) {
 }
 
 fn a_run_of_readers_enters_and_stops_at_the_writer(stage: &Stage<'_>) {
-    let [mut holder, mut r1, mut u2, mut r3, mut w4, mut r5] = stage.cast(
+    let [mut holder, mut r1, mut u2, mut r3, mut w4, mut r5] = stage.agents(
         stage.seen_waiting(),
         ["holder", "r1", "u2", "r3", "w4", "r5"],
     );

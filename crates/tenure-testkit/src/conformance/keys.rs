@@ -7,7 +7,7 @@ use tenure::{Lease, Mode};
 use super::case::{Case, case};
 use crate::agent::lease_words::LeaseCommand;
 use crate::agent::words::Kind;
-use crate::agent::{Agent, PATIENCE, Pending};
+use crate::agent::{Agent, LONG_WAIT, Pending};
 use crate::stage::{Stage, TTL_LONG, TTL_SHORT, throughout};
 
 pub(super) const CASES: &[Case] = &[
@@ -33,7 +33,7 @@ const A: &[(&str, Mode)] = &[("a", Mode::Write)];
 const SHORT: Duration = Duration::from_millis(50);
 
 fn ask(agent: &mut Agent, items: &[(&str, Mode)], key: &str) -> Pending {
-    agent.want_keyed(items, TTL_LONG, Some(key), PATIENCE)
+    agent.want_keyed(items, TTL_LONG, Some(key), LONG_WAIT)
 }
 
 fn get(agent: &mut Agent, items: &[(&str, Mode)], key: &str) -> Vec<Lease> {
@@ -65,7 +65,7 @@ fn asking_again_gets_the_same_leases(stage: &Stage<'_>) {
     ];
     for (number, set) in sets.into_iter().enumerate() {
         let key = format!("nightly build {number}");
-        let [mut ana, mut again] = stage.cast(stage.apart(), ["ana", "ana"]);
+        let [mut ana, mut again] = stage.agents(stage.apart(), ["ana", "ana"]);
         let leases = get(&mut ana, set, &key);
         assert_eq!(leases.len(), set.len());
         assert_eq!(get(&mut ana, set, &key), leases, "by the same process");
@@ -81,7 +81,7 @@ fn asking_again_gets_the_same_leases(stage: &Stage<'_>) {
 }
 
 fn asking_again_gets_the_lease_as_it_is_now(stage: &Stage<'_>) {
-    let [mut ana] = stage.cast(stage.apart(), ["ana"]);
+    let [mut ana] = stage.agents(stage.apart(), ["ana"]);
     let upgradeable = [("a", Mode::Upgradeable)];
     let lease = get(&mut ana, &upgradeable, "k").remove(0);
     let renewed = ana.change(LeaseCommand::Renew {
@@ -97,7 +97,7 @@ fn asking_again_gets_the_lease_as_it_is_now(stage: &Stage<'_>) {
 }
 
 fn another_request_under_the_same_key_is_a_conflict(stage: &Stage<'_>) {
-    let [mut ana, mut again] = stage.cast(stage.apart(), ["ana", "ana"]);
+    let [mut ana, mut again] = stage.agents(stage.apart(), ["ana", "ana"]);
     let leases = get(&mut ana, A, "k");
     let others: [&[(&str, Mode)]; 4] = [
         &[("b", Mode::Write)],
@@ -111,7 +111,7 @@ fn another_request_under_the_same_key_is_a_conflict(stage: &Stage<'_>) {
             conflict(agent, asked, "k");
         }
     }
-    let asked = ana.want_keyed(A, TTL_LONG * 2, Some("k"), PATIENCE);
+    let asked = ana.want_keyed(A, TTL_LONG * 2, Some("k"), LONG_WAIT);
     conflict(&mut ana, asked, "k");
     assert_eq!(stage.held(), leases);
     // How long it is waited for is not what is asked for.
@@ -121,7 +121,7 @@ fn another_request_under_the_same_key_is_a_conflict(stage: &Stage<'_>) {
 }
 
 fn a_key_whose_lease_is_over_is_a_conflict(stage: &Stage<'_>) {
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     let set = [("a", Mode::Write), ("b", Mode::Write)];
     let leases = get(&mut ana, &set, "k");
     // Half of it is not what was asked for.
@@ -138,8 +138,8 @@ fn a_key_whose_lease_is_over_is_a_conflict(stage: &Stage<'_>) {
 }
 
 fn a_key_whose_lease_was_taken_over_is_a_conflict(stage: &Stage<'_>) {
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
-    let ask = |ana: &mut Agent| ana.want_keyed(A, TTL_SHORT, Some("k"), PATIENCE);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
+    let ask = |ana: &mut Agent| ana.want_keyed(A, TTL_SHORT, Some("k"), LONG_WAIT);
     let asked = ask(&mut ana);
     ana.locked(asked);
     let wanted = bo.want("a", Mode::Write);
@@ -152,7 +152,7 @@ fn a_key_whose_lease_was_taken_over_is_a_conflict(stage: &Stage<'_>) {
 }
 
 fn every_owner_has_keys_of_its_own(stage: &Stage<'_>) {
-    let [mut ana, mut bo, mut cy] = stage.cast(stage.apart(), ["ana", "bo", "cy"]);
+    let [mut ana, mut bo, mut cy] = stage.agents(stage.apart(), ["ana", "bo", "cy"]);
     let hers = get(&mut ana, A, "k");
     let his = get(&mut bo, &[("b", Mode::Write)], "k");
     assert_eq!(stage.shown(), ["ana name:a write", "bo name:b write"]);
@@ -165,7 +165,7 @@ fn every_owner_has_keys_of_its_own(stage: &Stage<'_>) {
 }
 
 fn two_that_ask_at_once_get_one_lease(stage: &Stage<'_>) {
-    let mut agents = stage.cast(stage.apart(), ["ana", "ana", "ana"]);
+    let mut agents = stage.agents(stage.apart(), ["ana", "ana", "ana"]);
     for round in 0..20 {
         let key = format!("round {round}");
         let asked: Vec<_> = agents.iter_mut().map(|ana| ask(ana, A, &key)).collect();
@@ -182,7 +182,7 @@ fn two_that_ask_at_once_get_one_lease(stage: &Stage<'_>) {
 }
 
 fn who_asks_again_while_the_first_still_waits_gets_its_lease(stage: &Stage<'_>) {
-    let [mut ana, mut again, mut bo] = stage.cast(stage.apart(), ["ana", "ana", "bo"]);
+    let [mut ana, mut again, mut bo] = stage.agents(stage.apart(), ["ana", "ana", "bo"]);
     bo.take("a", Mode::Write);
     let first = ask(&mut ana, A, "k");
     stage.until_waiting("a", 1);
@@ -200,7 +200,7 @@ fn who_asks_again_while_the_first_still_waits_gets_its_lease(stage: &Stage<'_>) 
 }
 
 fn who_asks_again_waits_no_longer_than_it_wants_to(stage: &Stage<'_>) {
-    let [mut ana, mut again, mut bo] = stage.cast(stage.apart(), ["ana", "ana", "bo"]);
+    let [mut ana, mut again, mut bo] = stage.agents(stage.apart(), ["ana", "ana", "bo"]);
     bo.take("a", Mode::Write);
     let first = ask(&mut ana, A, "k");
     stage.until_waiting("a", 1);
@@ -219,7 +219,7 @@ fn who_asks_again_waits_no_longer_than_it_wants_to(stage: &Stage<'_>) {
 }
 
 fn a_request_that_failed_leaves_its_key_free(stage: &Stage<'_>) {
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     bo.take("a", Mode::Write);
     for wait in [Duration::ZERO, SHORT] {
         let asked = ana.want_keyed(A, TTL_LONG, Some("k"), wait);
@@ -235,7 +235,7 @@ fn a_request_that_failed_leaves_its_key_free(stage: &Stage<'_>) {
 }
 
 fn a_request_that_was_dropped_leaves_its_key_free(stage: &Stage<'_>) {
-    let [mut ana, mut again, mut bo] = stage.cast(stage.apart(), ["ana", "ana", "bo"]);
+    let [mut ana, mut again, mut bo] = stage.agents(stage.apart(), ["ana", "ana", "bo"]);
     bo.take("a", Mode::Write);
     let asked = ask(&mut ana, A, "k");
     stage.until_waiting("a", 1);
@@ -245,7 +245,7 @@ fn a_request_that_was_dropped_leaves_its_key_free(stage: &Stage<'_>) {
 }
 
 fn a_killed_asker_leaves_its_key_free(stage: &Stage<'_>) {
-    let [mut ana, mut again, mut bo] = stage.cast(stage.apart(), ["ana", "ana", "bo"]);
+    let [mut ana, mut again, mut bo] = stage.agents(stage.apart(), ["ana", "ana", "bo"]);
     bo.take("a", Mode::Write);
     let _never = ask(&mut ana, A, "k");
     stage.until_waiting("a", 1);
@@ -259,7 +259,7 @@ fn a_killed_asker_leaves_its_key_free(stage: &Stage<'_>) {
 }
 
 fn without_a_key_every_request_is_a_new_one(stage: &Stage<'_>) {
-    let [mut ana, mut again] = stage.cast(stage.apart(), ["ana", "ana"]);
+    let [mut ana, mut again] = stage.agents(stage.apart(), ["ana", "ana"]);
     let first = ana.lock("a", Mode::Read, TTL_LONG);
     let second = again.lock("a", Mode::Read, TTL_LONG);
     assert_ne!(first.lease, second.lease);

@@ -12,7 +12,7 @@ use tenure::{Binding, LeaseState, Mode, Timestamp};
 
 use super::case::{Case, case};
 use super::exclusion::shares;
-use crate::agent::PATIENCE;
+use crate::agent::LONG_WAIT;
 use crate::agent::lease_words::LeaseCommand;
 use crate::agent::words::{Answer, Command, Kind, Notes};
 use crate::stage::{Stage, TTL_LONG};
@@ -75,7 +75,7 @@ const SHORT: Duration = Duration::from_millis(30);
 
 fn a_lease_outlives_the_process_that_took_it(stage: &Stage<'_>) {
     for killed in [false, true] {
-        let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+        let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
         let lease = ana.lock("a", Mode::Write, TTL_LONG);
         if killed {
             ana.crash();
@@ -96,7 +96,7 @@ fn a_lease_outlives_the_process_that_took_it(stage: &Stage<'_>) {
 }
 
 fn a_lease_shows_its_time_and_who_took_it(stage: &Stage<'_>) {
-    let [mut ana] = stage.cast(stage.apart(), ["ana"]);
+    let [mut ana] = stage.agents(stage.apart(), ["ana"]);
     for mode in Mode::ALL {
         let before = Timestamp::from(SystemTime::now());
         let lease = ana.lock("a", mode, TTL_LONG);
@@ -117,7 +117,7 @@ fn a_lease_shows_its_time_and_who_took_it(stage: &Stage<'_>) {
 }
 
 fn a_lease_keeps_out_whom_its_mode_keeps_out(stage: &Stage<'_>) {
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     for held in Mode::ALL {
         for asked in Mode::ALL {
             let lease = ana.lock("a", held, TTL_LONG);
@@ -134,7 +134,7 @@ fn a_lease_keeps_out_whom_its_mode_keeps_out(stage: &Stage<'_>) {
 }
 
 fn a_release_by_id_calls_who_waits(stage: &Stage<'_>) {
-    let [mut ana, mut bo, mut cy] = stage.cast(stage.apart(), ["ana", "bo", "cy"]);
+    let [mut ana, mut bo, mut cy] = stage.agents(stage.apart(), ["ana", "bo", "cy"]);
     let lease = ana.lock("a", Mode::Write, TTL_LONG);
     let wanted = bo.want("a", Mode::Write);
     stage.until_waiting("a", 1);
@@ -151,7 +151,7 @@ fn a_release_by_id_calls_who_waits(stage: &Stage<'_>) {
 }
 
 fn a_set_is_locked_whole_or_not_at_all(stage: &Stage<'_>) {
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     let items = [
         ("map:m", Mode::Read),
         ("a", Mode::Write),
@@ -190,8 +190,7 @@ fn a_set_is_locked_whole_or_not_at_all(stage: &Stage<'_>) {
 }
 
 fn a_token_is_good_until_a_later_exclusive_grant(stage: &Stage<'_>) {
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
-    assert!(!bo.is_fenced("a", tenure::Token::NONE));
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     let lease = ana.lock("a", Mode::Write, TTL_LONG);
     let good = |bo: &mut crate::agent::Agent| !bo.is_fenced("a", lease.token);
     assert!(good(&mut bo));
@@ -209,7 +208,7 @@ fn a_token_is_good_until_a_later_exclusive_grant(stage: &Stage<'_>) {
     let later = ana.send(Command::Acquire {
         resource: crate::agent::resource("a"),
         mode: Mode::Upgradeable,
-        wait: PATIENCE,
+        wait: LONG_WAIT,
         notes: Notes::default(),
     });
     ana.granted(later);

@@ -8,7 +8,7 @@ use tenure::{Binding, Lease, LeaseState, Mode, Owner, Query, Timestamp};
 
 use super::case::{Case, case};
 use crate::agent::words::{Command, Notes};
-use crate::agent::{Agent, PATIENCE, resource};
+use crate::agent::{Agent, LONG_WAIT, resource};
 use crate::stage::Stage;
 
 pub(super) const CASES: &[Case] = &[
@@ -38,8 +38,8 @@ fn nothing_is_listed_where_nothing_is_held(stage: &Stage<'_>) {
 fn every_field_of_a_holder_is_listed(stage: &Stage<'_>) {
     let host = rustix::system::uname();
     let host = host.nodename().to_string_lossy();
-    for seating in stage.seatings() {
-        let [mut ana, mut bo] = stage.cast(*seating, ["ana lee", "bo"]);
+    for placement in stage.placements() {
+        let [mut ana, mut bo] = stage.agents(*placement, ["ana lee", "bo"]);
         for mode in Mode::ALL {
             let notes = Notes {
                 purpose: Some(format!("to {mode} – \"quoted\"")),
@@ -50,13 +50,13 @@ fn every_field_of_a_holder_is_listed(stage: &Stage<'_>) {
             let wanted = ana.send(Command::Acquire {
                 resource: resource("map:a/b"),
                 mode,
-                wait: PATIENCE,
+                wait: LONG_WAIT,
                 notes: notes.clone(),
             });
             let lease = ana.granted(wanted);
             let after = Timestamp::from(SystemTime::now());
             for listed in [stage.held(), bo.list(), ana.list()] {
-                assert_eq!(listed.len(), 1, "{seating:?}");
+                assert_eq!(listed.len(), 1, "{placement:?}");
                 let Lease {
                     lease: id,
                     resource: what,
@@ -74,6 +74,7 @@ fn every_field_of_a_holder_is_listed(stage: &Stage<'_>) {
                     command,
                     purpose,
                     metadata,
+                    foreign_pid,
                 } = listed.into_iter().next().unwrap();
                 assert_eq!((id, token), (lease.lease.clone(), lease.token));
                 assert_eq!((what, how), (resource("map:a/b"), mode));
@@ -91,6 +92,7 @@ fn every_field_of_a_holder_is_listed(stage: &Stage<'_>) {
                 }
                 assert_eq!(state, LeaseState::Held);
                 assert_eq!((pid, &*machine), (ana.pid(), &*host));
+                assert!(!foreign_pid, "all of it happens in one PID namespace");
                 assert!(!command.is_empty());
                 assert_eq!((&purpose, &metadata), (&notes.purpose, &notes.metadata));
             }
@@ -100,8 +102,8 @@ fn every_field_of_a_holder_is_listed(stage: &Stage<'_>) {
 }
 
 fn holders_in_all_processes_are_listed_by_each(stage: &Stage<'_>) {
-    for seating in stage.seatings() {
-        let mut agents = stage.cast(*seating, ["ana", "bo", "cy", "di"]);
+    for placement in stage.placements() {
+        let mut agents = stage.agents(*placement, ["ana", "bo", "cy", "di"]);
         let mut expected = Vec::new();
         for agent in &mut agents {
             let mode = if agent.owner() == "cy" {
@@ -118,7 +120,7 @@ fn holders_in_all_processes_are_listed_by_each(stage: &Stage<'_>) {
             ids
         };
         for agent in &mut agents {
-            assert_eq!(ids(agent.list()), expected, "{seating:?}");
+            assert_eq!(ids(agent.list()), expected, "{placement:?}");
         }
         let holders = stage.block_on(stage.keeper().holders(&resource("a")));
         assert_eq!(ids(holders.unwrap()), expected);
@@ -126,7 +128,7 @@ fn holders_in_all_processes_are_listed_by_each(stage: &Stage<'_>) {
 }
 
 fn a_change_of_mode_is_listed(stage: &Stage<'_>) {
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     let taken = ana.take("a", Mode::Upgradeable);
     let listed = |bo: &mut Agent| {
         let leases = bo.list();
@@ -142,12 +144,12 @@ fn a_change_of_mode_is_listed(stage: &Stage<'_>) {
 }
 
 fn what_is_released_is_no_longer_listed(stage: &Stage<'_>) {
-    for seating in stage.seatings() {
-        let [mut ana, mut bo] = stage.cast(*seating, ["ana", "bo"]);
+    for placement in stage.placements() {
+        let [mut ana, mut bo] = stage.agents(*placement, ["ana", "bo"]);
         for mode in Mode::ALL {
             ana.take("a", mode);
             ana.release("a");
-            assert_eq!(bo.list(), [], "{seating:?}: {mode}");
+            assert_eq!(bo.list(), [], "{placement:?}: {mode}");
         }
     }
 }
@@ -180,7 +182,7 @@ fn crowd(stage: &Stage<'_>, agents: &mut [Agent]) -> Vec<Lease> {
 }
 
 fn pages_cover_everything_exactly_once(stage: &Stage<'_>) {
-    let mut agents = stage.cast(stage.apart(), ["ana", "bo", "cy"]);
+    let mut agents = stage.agents(stage.apart(), ["ana", "bo", "cy"]);
     let mut all: Vec<_> = crowd(stage, &mut agents)
         .into_iter()
         .map(|l| l.lease)
@@ -211,7 +213,7 @@ fn pages_cover_everything_exactly_once(stage: &Stage<'_>) {
 }
 
 fn filters_by_prefix_owner_and_resource_apply_together(stage: &Stage<'_>) {
-    let mut agents = stage.cast(stage.apart(), ["ana", "bo", "cy"]);
+    let mut agents = stage.agents(stage.apart(), ["ana", "bo", "cy"]);
     let all = crowd(stage, &mut agents);
     let long = format!("name:{}", "x".repeat(900));
     let long_1 = format!("{long}1");
@@ -263,7 +265,7 @@ fn filters_by_prefix_owner_and_resource_apply_together(stage: &Stage<'_>) {
 }
 
 fn looking_never_makes_a_lock_seem_busy(stage: &Stage<'_>) {
-    let [mut ana, mut eye] = stage.cast(stage.apart(), ["ana", "eye"]);
+    let [mut ana, mut eye] = stage.agents(stage.apart(), ["ana", "eye"]);
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let look = |mut looks: Box<dyn FnMut() + Send>| {
@@ -304,7 +306,7 @@ fn looking_never_makes_a_lock_seem_busy(stage: &Stage<'_>) {
 }
 
 fn who_waits_is_listed_or_said_to_be_unknown(stage: &Stage<'_>) {
-    let [mut ana, mut bo, mut cy] = stage.cast(stage.apart(), ["ana", "bo", "cy"]);
+    let [mut ana, mut bo, mut cy] = stage.agents(stage.apart(), ["ana", "bo", "cy"]);
     let held = ana.take("a", Mode::Write);
     let before = Timestamp::from(SystemTime::now());
     let wanted = bo.want("a", Mode::Write);

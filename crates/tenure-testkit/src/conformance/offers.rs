@@ -10,7 +10,7 @@ use tenure_core::audit::Action;
 
 use super::case::{Case, case};
 use crate::agent::words::Kind;
-use crate::agent::{Agent, PATIENCE, Pending};
+use crate::agent::{Agent, LONG_WAIT, Pending};
 use crate::stage::{Stage, in_time, until};
 
 pub(super) const CASES: &[Case] = &[
@@ -19,6 +19,8 @@ pub(super) const CASES: &[Case] = &[
     case!(slow an_offer_passes_on_at_once_when_its_waiter_dies, Leases),
     case!(slow an_offer_passes_on_when_its_waiter_runs_out_of_time, Leases),
     case!(slow nothing_is_offered_to_a_waiter_whose_time_is_over, Leases),
+    case!(slow a_broken_offer_ends_the_wait_with_who_broke_it_and_why, Leases),
+    case!(slow a_broken_offer_ends_the_wait_also_when_its_time_to_stop_is_over, Leases),
 ];
 
 /// Rule 6.
@@ -40,8 +42,8 @@ fn line(stage: &Stage<'_>, agents: [&mut Agent; 3], bo_waits: Duration) -> [Pend
 }
 
 fn an_offer_that_is_not_taken_up_passes_on_after_five_seconds(stage: &Stage<'_>) {
-    let [mut ana, mut bo, mut cy] = stage.cast(stage.apart(), ["ana", "bo", "cy"]);
-    let [wanted, behind] = line(stage, [&mut ana, &mut bo, &mut cy], PATIENCE);
+    let [mut ana, mut bo, mut cy] = stage.agents(stage.apart(), ["ana", "bo", "cy"]);
+    let [wanted, behind] = line(stage, [&mut ana, &mut bo, &mut cy], LONG_WAIT);
     let before = Instant::now();
     ana.release("a");
     let after = Instant::now();
@@ -67,8 +69,8 @@ fn an_offer_that_is_not_taken_up_passes_on_after_five_seconds(stage: &Stage<'_>)
 }
 
 fn a_waiter_resumed_in_time_takes_up_its_offer(stage: &Stage<'_>) {
-    let [mut ana, mut bo, mut cy] = stage.cast(stage.apart(), ["ana", "bo", "cy"]);
-    let [wanted, behind] = line(stage, [&mut ana, &mut bo, &mut cy], PATIENCE);
+    let [mut ana, mut bo, mut cy] = stage.agents(stage.apart(), ["ana", "bo", "cy"]);
+    let [wanted, behind] = line(stage, [&mut ana, &mut bo, &mut cy], LONG_WAIT);
     let began = Instant::now();
     ana.release("a");
     bo.resume();
@@ -89,8 +91,8 @@ fn a_waiter_resumed_in_time_takes_up_its_offer(stage: &Stage<'_>) {
 fn an_offer_passes_on_at_once_when_its_waiter_dies(stage: &Stage<'_>) {
     let limit = stage.after_death(AT_ONCE, OFFER);
     in_time("passing on what a dead waiter was offered", limit, || {
-        let [mut ana, mut bo, mut cy] = stage.cast(stage.apart(), ["ana", "bo", "cy"]);
-        let [_, behind] = line(stage, [&mut ana, &mut bo, &mut cy], PATIENCE);
+        let [mut ana, mut bo, mut cy] = stage.agents(stage.apart(), ["ana", "bo", "cy"]);
+        let [_, behind] = line(stage, [&mut ana, &mut bo, &mut cy], LONG_WAIT);
         ana.release("a");
         let died = Instant::now();
         bo.crash();
@@ -103,7 +105,7 @@ fn an_offer_passes_on_at_once_when_its_waiter_dies(stage: &Stage<'_>) {
 fn an_offer_passes_on_when_its_waiter_runs_out_of_time(stage: &Stage<'_>) {
     const WAIT: Duration = Duration::from_millis(1500);
     in_time("passing on what a late waiter was offered", AT_ONCE, || {
-        let [mut ana, mut bo, mut cy] = stage.cast(stage.apart(), ["ana", "bo", "cy"]);
+        let [mut ana, mut bo, mut cy] = stage.agents(stage.apart(), ["ana", "bo", "cy"]);
         let began = Instant::now();
         let [wanted, behind] = line(stage, [&mut ana, &mut bo, &mut cy], WAIT);
         ana.release("a");
@@ -119,7 +121,7 @@ fn an_offer_passes_on_when_its_waiter_runs_out_of_time(stage: &Stage<'_>) {
 fn nothing_is_offered_to_a_waiter_whose_time_is_over(stage: &Stage<'_>) {
     const WAIT: Duration = Duration::from_millis(500);
     in_time("passing over a waiter whose time is over", AT_ONCE, || {
-        let [mut ana, mut bo, mut cy] = stage.cast(stage.apart(), ["ana", "bo", "cy"]);
+        let [mut ana, mut bo, mut cy] = stage.agents(stage.apart(), ["ana", "bo", "cy"]);
         let [wanted, behind] = line(stage, [&mut ana, &mut bo, &mut cy], WAIT);
         let stopped = Instant::now();
         until("its time is over", || stopped.elapsed() > WAIT);
@@ -137,4 +139,51 @@ fn nothing_is_offered_to_a_waiter_whose_time_is_over(stage: &Stage<'_>) {
         assert_eq!(bo.failed(wanted).kind, Kind::Timeout);
         took
     });
+}
+
+/// `bo` is stopped with `a` on offer to it, and `boss` breaks that. `cy` waits behind it.
+fn broken_offer(stage: &Stage<'_>, agents: [&mut Agent; 4]) -> [Pending; 2] {
+    let [ana, bo, cy, boss] = agents;
+    let pending = line(stage, [ana, bo, cy], LONG_WAIT);
+    ana.release("a");
+    let offered = &stage.held()[0];
+    assert_eq!(
+        (offered.owner.as_str(), offered.state),
+        ("bo", LeaseState::Offered)
+    );
+    boss.break_lease(&offered.lease, "wrong branch");
+    pending
+}
+
+/// The wait of `bo` ended because its offer was broken.
+fn is_told(bo: &mut Agent, wanted: Pending) {
+    let failure = bo.failed(wanted);
+    assert_eq!(failure.kind, Kind::Lost, "{failure:?}");
+    for part in ["name:a", "boss", "wrong branch"] {
+        assert!(failure.message.contains(part), "{failure:?}");
+    }
+}
+
+fn a_broken_offer_ends_the_wait_with_who_broke_it_and_why(stage: &Stage<'_>) {
+    let [mut ana, mut bo, mut cy, mut boss] =
+        stage.agents(stage.apart(), ["ana", "bo", "cy", "boss"]);
+    let agents = [&mut ana, &mut bo, &mut cy, &mut boss];
+    let [wanted, behind] = broken_offer(stage, agents);
+    bo.resume();
+    is_told(&mut bo, wanted);
+    // Nothing has to be stopped: the next in line need not wait for that.
+    let told = Instant::now();
+    cy.granted(behind);
+    assert!(told.elapsed() < AT_ONCE, "{:?}", told.elapsed());
+}
+
+fn a_broken_offer_ends_the_wait_also_when_its_time_to_stop_is_over(stage: &Stage<'_>) {
+    let [mut ana, mut bo, mut cy, mut boss] =
+        stage.agents(stage.apart(), ["ana", "bo", "cy", "boss"]);
+    let agents = [&mut ana, &mut bo, &mut cy, &mut boss];
+    let [wanted, behind] = broken_offer(stage, agents);
+    cy.granted(behind);
+    bo.resume();
+    is_told(&mut bo, wanted);
+    assert_eq!(stage.shown(), ["cy name:a write"]);
 }

@@ -6,7 +6,7 @@ use tenure::Mode;
 
 use super::case::{Case, case};
 use crate::agent::words::{Answer, Command, Failure, Kind};
-use crate::agent::{Agent, PATIENCE, Pending, resource};
+use crate::agent::{Agent, LONG_WAIT, Pending, resource};
 use crate::stage::Stage;
 
 pub(super) const CASES: &[Case] = &[
@@ -31,12 +31,12 @@ fn want_set(agent: &mut Agent, items: &[(&str, Mode)]) -> Pending {
     let items = items.iter().map(|(name, mode)| (resource(name), *mode));
     agent.send(Command::AcquireMany {
         items: items.collect(),
-        wait: PATIENCE,
+        wait: LONG_WAIT,
     })
 }
 
 fn asking_for_something_ordered_before_is_refused_and_names_both(stage: &Stage<'_>) {
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     ana.take("b", Mode::Read);
     let (a, b) = (resource("a"), resource("b"));
     // Whether it is free or not, and whether it is waited for or not.
@@ -78,7 +78,7 @@ fn kinds_are_ordered_by_rank_and_ids_by_bytes(stage: &Stage<'_>) {
         "events:a",
         "alpha:a",
     ];
-    let [mut ana] = stage.cast(stage.apart(), ["ana"]);
+    let [mut ana] = stage.agents(stage.apart(), ["ana"]);
     for (index, later) in ordered.iter().enumerate() {
         ana.take(later, Mode::Read);
         for earlier in &ordered[..index] {
@@ -94,7 +94,7 @@ fn kinds_are_ordered_by_rank_and_ids_by_bytes(stage: &Stage<'_>) {
 }
 
 fn what_is_awaited_counts_for_the_order(stage: &Stage<'_>) {
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     ana.take("b", Mode::Write);
     let wanted = bo.want("b", Mode::Write);
     stage.until_waiting("b", 1);
@@ -107,7 +107,7 @@ fn what_is_awaited_counts_for_the_order(stage: &Stage<'_>) {
 }
 
 fn upgrading_while_something_later_is_held_is_refused(stage: &Stage<'_>) {
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     let before = ana.take("b", Mode::Upgradeable);
     ana.take("c", Mode::Read);
     for command in [
@@ -116,7 +116,7 @@ fn upgrading_while_something_later_is_held_is_refused(stage: &Stage<'_>) {
         },
         Command::Upgrade {
             resource: resource("b"),
-            wait: PATIENCE,
+            wait: LONG_WAIT,
         },
     ] {
         let failure = refused(ana.ask(command));
@@ -135,7 +135,7 @@ fn upgrading_while_something_later_is_held_is_refused(stage: &Stage<'_>) {
 }
 
 fn a_set_is_taken_in_order_whatever_order_it_is_given_in(stage: &Stage<'_>) {
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     let given = [
         ("c", Mode::Write),
         ("project:x", Mode::Read),
@@ -162,7 +162,7 @@ fn a_set_is_taken_in_order_whatever_order_it_is_given_in(stage: &Stage<'_>) {
 }
 
 fn a_set_is_taken_whole_or_not_at_all(stage: &Stage<'_>) {
-    let [mut ana, mut bo, mut cy] = stage.cast(stage.apart(), ["ana", "bo", "cy"]);
+    let [mut ana, mut bo, mut cy] = stage.agents(stage.apart(), ["ana", "bo", "cy"]);
     let names = ["a", "b", "c"];
     let items = || names.map(|name| (resource(name), Mode::Write)).to_vec();
     // What comes before the one that is held is taken in that time.
@@ -191,7 +191,7 @@ fn a_set_is_taken_whole_or_not_at_all(stage: &Stage<'_>) {
 }
 
 fn of_a_resource_named_twice_the_strongest_mode_is_taken(stage: &Stage<'_>) {
-    let [mut ana] = stage.cast(stage.apart(), ["ana"]);
+    let [mut ana] = stage.agents(stage.apart(), ["ana"]);
     let set = want_set(
         &mut ana,
         &[("a", Mode::Read), ("a", Mode::Write), ("a", Mode::Read)],
@@ -201,7 +201,7 @@ fn of_a_resource_named_twice_the_strongest_mode_is_taken(stage: &Stage<'_>) {
 }
 
 fn sets_that_overlap_never_block_each_other_for_good(stage: &Stage<'_>) {
-    let mut agents = stage.cast(stage.apart(), ["ana", "bo", "cy"]);
+    let mut agents = stage.agents(stage.apart(), ["ana", "bo", "cy"]);
     let sets = [["a", "b"], ["b", "c"], ["c", "a"]];
     for _ in 0..15 {
         let mut asked = Vec::new();

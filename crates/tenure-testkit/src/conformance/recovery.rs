@@ -9,7 +9,7 @@ use tenure_core::leases::Recovery;
 use super::case::{Case, case};
 use crate::agent::lease_words::LeaseCommand;
 use crate::agent::words::Answer;
-use crate::agent::{Agent, PATIENCE};
+use crate::agent::{Agent, LONG_WAIT};
 use crate::stage::{Stage, TTL_LONG, TTL_SHORT, in_time, throughout, until};
 
 pub(super) const CASES: &[Case] = &[
@@ -31,7 +31,7 @@ pub(super) const CASES: &[Case] = &[
 const TAKEOVER_MAX: Duration = Duration::from_secs(1);
 
 fn a_waiter_takes_over_a_stale_lease_within_a_second_and_not_before(stage: &Stage<'_>) {
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     in_time("taking over", TAKEOVER_MAX, || {
         let before = Instant::now();
         let lease = ana.lock("a", Mode::Write, TTL_SHORT);
@@ -50,7 +50,7 @@ fn a_waiter_takes_over_a_stale_lease_within_a_second_and_not_before(stage: &Stag
 }
 
 fn a_stale_lease_gives_way_to_who_tries(stage: &Stage<'_>) {
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     for (held, asked) in [(Mode::Write, Mode::Read), (Mode::Read, Mode::Write)] {
         let before = Instant::now();
         let lease = ana.lock("a", held, TTL_SHORT);
@@ -63,18 +63,18 @@ fn a_stale_lease_gives_way_to_who_tries(stage: &Stage<'_>) {
 }
 
 fn a_stale_reader_gives_way_to_an_upgrade(stage: &Stage<'_>) {
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     let before = Instant::now();
     ana.lock("a", Mode::Read, TTL_SHORT);
     bo.take("a", Mode::Upgradeable);
-    let upgrade = bo.want_upgrade("a", PATIENCE);
+    let upgrade = bo.want_upgrade("a", LONG_WAIT);
     bo.upgraded(upgrade);
     assert!(before.elapsed() >= TTL_SHORT, "{:?}", before.elapsed());
     assert_eq!(stage.shown(), ["bo name:a write"]);
 }
 
 fn a_lease_that_is_renewed_is_not_taken_over(stage: &Stage<'_>) {
-    let [mut ana, mut bo, mut cy] = stage.cast(stage.apart(), ["ana", "bo", "cy"]);
+    let [mut ana, mut bo, mut cy] = stage.agents(stage.apart(), ["ana", "bo", "cy"]);
     // Long enough that a machine that stands still for a moment does not make it stale.
     let ttl = TTL_SHORT * 2;
     let lease = ana.lock("a", Mode::Write, ttl);
@@ -106,7 +106,7 @@ fn claimed(stage: &Stage<'_>, [ana, bo, job]: [&mut Agent; 3]) -> tenure::Lease 
 }
 
 fn a_claimed_lease_is_taken_over_when_its_claimant_dies(stage: &Stage<'_>) {
-    let [mut ana, mut bo, mut job] = stage.cast(stage.apart(), ["ana", "bo", "job:7"]);
+    let [mut ana, mut bo, mut job] = stage.agents(stage.apart(), ["ana", "bo", "job:7"]);
     let lease = claimed(stage, [&mut ana, &mut bo, &mut job]);
     let wanted = bo.want("a", Mode::Write);
     stage.until_waiting("a", 1);
@@ -116,7 +116,7 @@ fn a_claimed_lease_is_taken_over_when_its_claimant_dies(stage: &Stage<'_>) {
 }
 
 fn a_claimed_lease_is_taken_over_when_the_claim_ends(stage: &Stage<'_>) {
-    let [mut ana, mut bo, mut job] = stage.cast(stage.apart(), ["ana", "bo", "job:7"]);
+    let [mut ana, mut bo, mut job] = stage.agents(stage.apart(), ["ana", "bo", "job:7"]);
     let lease = claimed(stage, [&mut ana, &mut bo, &mut job]);
     let wanted = bo.want("a", Mode::Write);
     stage.until_waiting("a", 1);
@@ -128,7 +128,7 @@ fn a_claimed_lease_is_taken_over_when_the_claim_ends(stage: &Stage<'_>) {
 }
 
 fn recovery_says_what_it_would_do_and_then_does_it(stage: &Stage<'_>) {
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     let stale = ana.lock("a", Mode::Write, TTL_SHORT);
     let good = ana.lock("b", Mode::Write, TTL_LONG);
     until("it may be recovered", || {
@@ -161,7 +161,7 @@ fn recovery_says_what_it_would_do_and_then_does_it(stage: &Stage<'_>) {
 }
 
 fn recovery_says_who_claims_a_lease(stage: &Stage<'_>) {
-    let [mut ana, mut bo, mut job] = stage.cast(stage.apart(), ["ana", "bo", "job:7"]);
+    let [mut ana, mut bo, mut job] = stage.agents(stage.apart(), ["ana", "bo", "job:7"]);
     let lease = claimed(stage, [&mut ana, &mut bo, &mut job]);
     for recovery in [Recovery::DryRun, Recovery::Real] {
         let found = stage.recover_one(recovery, &lease.lease).unwrap();
@@ -180,7 +180,7 @@ fn recovery_says_who_claims_a_lease(stage: &Stage<'_>) {
 }
 
 fn a_lease_in_its_time_is_not_recovered(stage: &Stage<'_>) {
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     let lease = ana.lock("a", Mode::Write, TTL_LONG);
     bo.take("b", Mode::Write);
     for recovery in [Recovery::DryRun, Recovery::Real] {
@@ -194,9 +194,9 @@ fn a_lease_in_its_time_is_not_recovered(stage: &Stage<'_>) {
     ana.release_lease(&lease.lease);
 }
 
-/// By whoever takes over, and by whoever only recovers.
+/// Both a request that takes over and a plain recovery do it.
 fn a_recovery_is_in_the_audit(stage: &Stage<'_>) {
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     let taken_over = ana.lock("a", Mode::Write, TTL_SHORT);
     let recovered = ana.lock("b", Mode::Write, TTL_SHORT);
     let wanted = bo.want("a", Mode::Write);
@@ -233,7 +233,7 @@ fn a_recovery_is_in_the_audit(stage: &Stage<'_>) {
 }
 
 fn the_lock_of_a_stopped_session_is_not_recovered(stage: &Stage<'_>) {
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     let lease = ana.take("a", Mode::Write);
     stage.stop(&mut ana);
     let wanted = bo.want("a", Mode::Write);
@@ -255,13 +255,13 @@ fn the_lock_of_a_stopped_session_is_not_recovered(stage: &Stage<'_>) {
 }
 
 fn the_lock_of_a_dead_session_is_ended_and_audited(stage: &Stage<'_>) {
-    let [mut ana, mut bo, mut cy] = stage.cast(stage.apart(), ["ana", "bo", "cy"]);
+    let [mut ana, mut bo, mut cy] = stage.agents(stage.apart(), ["ana", "bo", "cy"]);
     let (waited_for, left) = (ana.take("a", Mode::Write), ana.take("b", Mode::Write));
     let wanted = bo.want("a", Mode::Write);
     stage.until_waiting("a", 1);
     ana.crash();
     bo.granted(wanted);
-    // Nobody waits for the other: recovery ends it, as does whoever comes.
+    // Nobody waits for the other: recovery ends it, and so does the next request.
     stage.recover(Recovery::Real);
     stage.take_from_the_dead(&mut cy, "b", Mode::Write);
     for (name, lease) in [("a", &waited_for), ("b", &left)] {

@@ -6,7 +6,7 @@ use tenure::{Error, Mode, Options};
 
 use super::case::{Case, case};
 use crate::agent::words::{Answer, Command, Kind};
-use crate::agent::{PATIENCE, resource};
+use crate::agent::{LONG_WAIT, resource};
 use crate::stage::{Stage, patient, set};
 
 pub(super) const CASES: &[Case] = &[
@@ -20,7 +20,7 @@ pub(super) const CASES: &[Case] = &[
 
 fn acquire_is_refused_at_once_and_names_the_lease(stage: &Stage<'_>) {
     let ana = stage.session("ana");
-    let [mut bo] = stage.cast(stage.apart(), ["bo"]);
+    let [mut bo] = stage.agents(stage.apart(), ["bo"]);
     let a = resource("a");
     for held in Mode::ALL {
         let outer = stage.block_on(ana.acquire(&a, held, &patient())).unwrap();
@@ -28,11 +28,11 @@ fn acquire_is_refused_at_once_and_names_the_lease(stage: &Stage<'_>) {
             let began = Instant::now();
             let error = stage.block_on(ana.acquire(&a, asked, &patient()));
             let error = error.unwrap_err();
-            assert!(began.elapsed() < PATIENCE, "it was waited for");
-            let Error::Reentry { place, lease } = &error else {
+            assert!(began.elapsed() < LONG_WAIT, "it was waited for");
+            let Error::Reentry { context, lease } = &error else {
                 panic!("{error:?}");
             };
-            assert_eq!((&place.resource, place.mode), (&a, asked));
+            assert_eq!((&context.resource, context.mode), (&a, asked));
             assert_eq!(*lease, outer.lease().lease);
             assert_eq!(stage.shown(), [format!("ana name:a {held}")]);
             assert!(bo.try_take("a", Mode::Write).is_none());
@@ -42,8 +42,8 @@ fn acquire_is_refused_at_once_and_names_the_lease(stage: &Stage<'_>) {
 }
 
 fn try_acquire_answers_not_acquired_and_the_outer_lock_stays(stage: &Stage<'_>) {
-    for seating in stage.seatings() {
-        let [mut ana, mut bo] = stage.cast(*seating, ["ana", "bo"]);
+    for placement in stage.placements() {
+        let [mut ana, mut bo] = stage.agents(*placement, ["ana", "bo"]);
         for held in Mode::ALL {
             let outer = ana.take("a", held);
             for asked in Mode::ALL {
@@ -59,7 +59,7 @@ fn try_acquire_answers_not_acquired_and_the_outer_lock_stays(stage: &Stage<'_>) 
 }
 
 fn a_set_with_something_held_is_refused_whole(stage: &Stage<'_>) {
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     let items = || {
         ["a", "b", "c"]
             .map(|name| (resource(name), Mode::Write))
@@ -68,7 +68,7 @@ fn a_set_with_something_held_is_refused_whole(stage: &Stage<'_>) {
     ana.take("b", Mode::Read);
     let answer = ana.ask(Command::AcquireMany {
         items: items(),
-        wait: PATIENCE,
+        wait: LONG_WAIT,
     });
     match answer {
         Answer::Failed(failure) => {
@@ -89,7 +89,7 @@ fn a_set_with_something_held_is_refused_whole(stage: &Stage<'_>) {
 }
 
 fn what_is_awaited_counts_as_held(stage: &Stage<'_>) {
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     ana.take("a", Mode::Write);
     let wanted = bo.want("a", Mode::Write);
     stage.until_waiting("a", 1);
@@ -102,8 +102,8 @@ fn what_is_awaited_counts_as_held(stage: &Stage<'_>) {
 }
 
 fn a_released_lock_can_be_asked_for_again(stage: &Stage<'_>) {
-    for seating in stage.seatings() {
-        let [mut ana] = stage.cast(*seating, ["ana"]);
+    for placement in stage.placements() {
+        let [mut ana] = stage.agents(*placement, ["ana"]);
         for mode in [Mode::ALL, Mode::ALL].concat() {
             ana.take("a", mode);
             ana.release("a");

@@ -13,11 +13,11 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 fn any_number_of_readers_share(stage: &Stage<'_>) {
-    for seating in stage.seatings() {
-        let mut readers = stage.cast(*seating, ["r1", "r2", "r3", "r4", "r5"]);
+    for placement in stage.placements() {
+        let mut readers = stage.agents(*placement, ["r1", "r2", "r3", "r4", "r5"]);
         for (index, reader) in readers.iter_mut().enumerate() {
             reader.take("a", Mode::Read);
-            assert_eq!(stage.held().len(), index + 1, "{seating:?}");
+            assert_eq!(stage.held().len(), index + 1, "{placement:?}");
         }
         for reader in &mut readers {
             reader.release("a");
@@ -26,12 +26,15 @@ fn any_number_of_readers_share(stage: &Stage<'_>) {
 }
 
 fn one_upgradeable_holder_shares_with_readers(stage: &Stage<'_>) {
-    for seating in stage.seatings() {
-        let [mut r1, mut ana, mut r2, mut bo] = stage.cast(*seating, ["r1", "ana", "r2", "bo"]);
+    for placement in stage.placements() {
+        let [mut r1, mut ana, mut r2, mut bo] = stage.agents(*placement, ["r1", "ana", "r2", "bo"]);
         r1.take("a", Mode::Read);
         ana.take("a", Mode::Upgradeable);
         r2.take("a", Mode::Read);
-        assert!(bo.try_take("a", Mode::Upgradeable).is_none(), "{seating:?}");
+        assert!(
+            bo.try_take("a", Mode::Upgradeable).is_none(),
+            "{placement:?}"
+        );
         assert_eq!(
             stage.shown(),
             ["ana name:a upgradeable", "r1 name:a read", "r2 name:a read"]
@@ -43,15 +46,16 @@ fn one_upgradeable_holder_shares_with_readers(stage: &Stage<'_>) {
 }
 
 fn a_writer_enters_when_the_last_reader_leaves(stage: &Stage<'_>) {
-    for seating in stage.seatings() {
-        let [mut writer, mut r1, mut r2, mut r3] = stage.cast(*seating, ["w", "r1", "r2", "r3"]);
+    for placement in stage.placements() {
+        let [mut writer, mut r1, mut r2, mut r3] =
+            stage.agents(*placement, ["w", "r1", "r2", "r3"]);
         for reader in [&mut r1, &mut r2, &mut r3] {
             reader.take("a", Mode::Read);
         }
         let wanted = writer.want("a", Mode::Write);
         for reader in [&mut r1, &mut r2, &mut r3] {
             stage.until_waiting("a", 1);
-            assert!(writer.answered(wanted).is_none(), "{seating:?}");
+            assert!(writer.answered(wanted).is_none(), "{placement:?}");
             reader.release("a");
         }
         writer.granted(wanted);
@@ -60,12 +64,12 @@ fn a_writer_enters_when_the_last_reader_leaves(stage: &Stage<'_>) {
 }
 
 fn a_reader_that_leaves_takes_nobody_with_it(stage: &Stage<'_>) {
-    for seating in stage.seatings() {
-        let [mut r1, mut r2, mut bo] = stage.cast(*seating, ["r1", "r2", "bo"]);
+    for placement in stage.placements() {
+        let [mut r1, mut r2, mut bo] = stage.agents(*placement, ["r1", "r2", "bo"]);
         r1.take("a", Mode::Read);
         r2.take("a", Mode::Read);
         r1.release("a");
-        assert!(bo.try_take("a", Mode::Write).is_none(), "{seating:?}");
+        assert!(bo.try_take("a", Mode::Write).is_none(), "{placement:?}");
         assert_eq!(stage.shown(), ["r2 name:a read"]);
     }
 }

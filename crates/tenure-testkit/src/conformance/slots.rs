@@ -6,7 +6,7 @@ use tenure::{Lease, Mode, Token};
 
 use super::case::{Case, case};
 use crate::agent::words::{Answer, Command, Kind, Notes};
-use crate::agent::{Agent, PATIENCE, Pending, resource};
+use crate::agent::{Agent, LONG_WAIT, Pending, resource};
 use crate::stage::{Stage, until};
 
 pub(super) const CASES: &[Case] = &[
@@ -29,7 +29,7 @@ pub(super) const CASES: &[Case] = &[
 const BUILD: &str = "slot:build";
 
 fn want(agent: &mut Agent, name: &str, capacity: u32) -> Pending {
-    want_for(agent, name, capacity, PATIENCE)
+    want_for(agent, name, capacity, LONG_WAIT)
 }
 
 fn want_for(agent: &mut Agent, name: &str, capacity: u32, wait: Duration) -> Pending {
@@ -59,15 +59,15 @@ fn take(agent: &mut Agent, name: &str, capacity: u32) -> Lease {
 }
 
 fn so_many_at_once_and_the_next_waits(stage: &Stage<'_>) {
-    for seating in stage.seatings() {
+    for placement in stage.placements() {
         for capacity in 1..=3 {
-            let mut agents = stage.cast(*seating, ["ana", "bo", "cy", "di"]);
+            let mut agents = stage.agents(*placement, ["ana", "bo", "cy", "di"]);
             let (within, beyond) = agents.split_at_mut(capacity as usize);
             for agent in &mut *within {
                 take(agent, BUILD, capacity);
             }
             let next = &mut beyond[0];
-            assert!(try_slot(next, BUILD, capacity).is_none(), "{seating:?}");
+            assert!(try_slot(next, BUILD, capacity).is_none(), "{placement:?}");
             let wanted = want(next, BUILD, capacity);
             stage.until_waiting(BUILD, 1);
             assert!(next.answered(wanted).is_none());
@@ -80,7 +80,7 @@ fn so_many_at_once_and_the_next_waits(stage: &Stage<'_>) {
 }
 
 fn every_asker_has_a_capacity_of_its_own(stage: &Stage<'_>) {
-    let [mut ana, mut bo, mut cy, mut di] = stage.cast(stage.apart(), ["ana", "bo", "cy", "di"]);
+    let [mut ana, mut bo, mut cy, mut di] = stage.agents(stage.apart(), ["ana", "bo", "cy", "di"]);
     take(&mut ana, BUILD, 2);
     take(&mut bo, BUILD, 2);
     for full in 1..=2 {
@@ -98,8 +98,8 @@ fn every_asker_has_a_capacity_of_its_own(stage: &Stage<'_>) {
 }
 
 fn slots_are_given_in_the_order_they_were_asked_for(stage: &Stage<'_>) {
-    let [mut h1, mut h2] = stage.cast(stage.seen_waiting(), ["h1", "h2"]);
-    let mut agents = stage.cast(stage.seen_waiting(), ["w1", "w2", "w3", "w4"]);
+    let [mut h1, mut h2] = stage.agents(stage.seen_waiting(), ["h1", "h2"]);
+    let mut agents = stage.agents(stage.seen_waiting(), ["w1", "w2", "w3", "w4"]);
     take(&mut h1, BUILD, 2);
     take(&mut h2, BUILD, 2);
     let mut line = Vec::new();
@@ -119,7 +119,7 @@ fn slots_are_given_in_the_order_they_were_asked_for(stage: &Stage<'_>) {
 
 fn who_asks_for_few_is_not_overtaken_by_who_asks_for_many(stage: &Stage<'_>) {
     let [mut ana, mut bo, mut few, mut many] =
-        stage.cast(stage.seen_waiting(), ["ana", "bo", "few", "many"]);
+        stage.agents(stage.seen_waiting(), ["ana", "bo", "few", "many"]);
     take(&mut ana, BUILD, 2);
     take(&mut bo, BUILD, 2);
     let alone = want(&mut few, BUILD, 1);
@@ -138,7 +138,7 @@ fn who_asks_for_few_is_not_overtaken_by_who_asks_for_many(stage: &Stage<'_>) {
 }
 
 fn who_gives_up_a_slot_lets_those_behind_move_up(stage: &Stage<'_>) {
-    let [mut ana, mut few, mut many] = stage.cast(stage.seen_waiting(), ["ana", "few", "many"]);
+    let [mut ana, mut few, mut many] = stage.agents(stage.seen_waiting(), ["ana", "few", "many"]);
     take(&mut ana, BUILD, 1);
     let alone = want(&mut few, BUILD, 1);
     stage.until_waiting(BUILD, 1);
@@ -150,7 +150,7 @@ fn who_gives_up_a_slot_lets_those_behind_move_up(stage: &Stage<'_>) {
 }
 
 fn a_killed_holder_frees_its_slot(stage: &Stage<'_>) {
-    let [mut ana, mut bo, mut cy, mut di] = stage.cast(stage.apart(), ["ana", "bo", "cy", "di"]);
+    let [mut ana, mut bo, mut cy, mut di] = stage.agents(stage.apart(), ["ana", "bo", "cy", "di"]);
     take(&mut ana, BUILD, 2);
     take(&mut bo, BUILD, 2);
     let wanted = want(&mut cy, BUILD, 2);
@@ -168,7 +168,7 @@ fn a_killed_holder_frees_its_slot(stage: &Stage<'_>) {
 }
 
 fn a_stopped_holder_keeps_its_slot(stage: &Stage<'_>) {
-    let [mut ana, mut bo, mut cy] = stage.cast(stage.apart(), ["ana", "bo", "cy"]);
+    let [mut ana, mut bo, mut cy] = stage.agents(stage.apart(), ["ana", "bo", "cy"]);
     take(&mut ana, BUILD, 2);
     take(&mut bo, BUILD, 2);
     stage.stop(&mut ana);
@@ -184,7 +184,7 @@ fn a_stopped_holder_keeps_its_slot(stage: &Stage<'_>) {
 }
 
 fn every_slot_has_a_token_of_its_own(stage: &Stage<'_>) {
-    let mut agents = stage.cast(stage.apart(), ["ana", "bo", "cy"]);
+    let mut agents = stage.agents(stage.apart(), ["ana", "bo", "cy"]);
     let mut last = Token::NONE;
     for _ in 0..3 {
         for agent in &mut agents {
@@ -199,14 +199,14 @@ fn every_slot_has_a_token_of_its_own(stage: &Stage<'_>) {
 }
 
 fn slots_of_different_names_are_counted_apart(stage: &Stage<'_>) {
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     take(&mut ana, BUILD, 1);
     take(&mut bo, "slot:building", 1);
     take(&mut bo, "slot:test", 1);
 }
 
 fn a_session_has_a_slot_once(stage: &Stage<'_>) {
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     take(&mut ana, BUILD, 3);
     let again = want(&mut ana, BUILD, 3);
     assert_eq!(ana.failed(again).kind, Kind::Reentry);
@@ -215,7 +215,7 @@ fn a_session_has_a_slot_once(stage: &Stage<'_>) {
 }
 
 fn who_waits_for_a_slot_is_listed_with_all_who_have_one(stage: &Stage<'_>) {
-    let [mut ana, mut bo, mut cy] = stage.cast(stage.seen_waiting(), ["ana", "bo", "cy"]);
+    let [mut ana, mut bo, mut cy] = stage.agents(stage.seen_waiting(), ["ana", "bo", "cy"]);
     let mut held = vec![
         take(&mut ana, BUILD, 2).lease,
         take(&mut bo, BUILD, 2).lease,

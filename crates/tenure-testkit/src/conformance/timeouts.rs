@@ -21,7 +21,7 @@ pub(super) const CASES: &[Case] = &[
 const SHORT: Duration = Duration::from_millis(30);
 
 fn a_timeout_says_what_was_waited_for_how_long_and_who_holds_it(stage: &Stage<'_>) {
-    let [mut ana] = stage.cast(stage.apart(), ["ana"]);
+    let [mut ana] = stage.agents(stage.apart(), ["ana"]);
     let bo = stage.session("bo");
     let a = resource("a");
     for (held, asked) in [(Mode::Write, Mode::Read), (Mode::Read, Mode::Write)] {
@@ -31,7 +31,7 @@ fn a_timeout_says_what_was_waited_for_how_long_and_who_holds_it(stage: &Stage<'_
         let took = began.elapsed();
         let error = error.unwrap_err();
         let Error::Timeout {
-            place,
+            context,
             waited,
             limit,
             attempts,
@@ -40,9 +40,9 @@ fn a_timeout_says_what_was_waited_for_how_long_and_who_holds_it(stage: &Stage<'_
         else {
             panic!("{error:?}");
         };
-        assert_eq!((&place.resource, place.mode), (&a, asked));
-        assert_eq!(place.store, stage.keeper().store().url());
-        assert_eq!(place.location, stage.keeper().store().place_of(&a));
+        assert_eq!((&context.resource, context.mode), (&a, asked));
+        assert_eq!(context.store, stage.keeper().store().url());
+        assert_eq!(context.location, stage.keeper().store().location_of(&a));
         assert_eq!(*limit, SHORT);
         assert!(
             SHORT <= *waited && *waited <= took,
@@ -62,16 +62,16 @@ fn a_timeout_says_what_was_waited_for_how_long_and_who_holds_it(stage: &Stage<'_
 }
 
 fn a_wait_of_zero_is_busy_and_says_who_holds_it(stage: &Stage<'_>) {
-    let [mut ana] = stage.cast(stage.apart(), ["ana"]);
+    let [mut ana] = stage.agents(stage.apart(), ["ana"]);
     let bo = stage.session("bo");
     let a = resource("a");
     let lease = ana.take("a", Mode::Write);
     let error = stage.block_on(bo.acquire(&a, Mode::Write, &wait(Duration::ZERO)));
     let error = error.unwrap_err();
-    let Error::Busy { place, holders } = &error else {
+    let Error::Busy { context, holders } = &error else {
         panic!("{error:?}");
     };
-    assert_eq!(place.resource, a);
+    assert_eq!(context.resource, a);
     let ids: Vec<_> = holders.iter().map(|holder| &holder.lease).collect();
     assert_eq!(ids, [&lease.lease]);
     ana.release("a");
@@ -83,12 +83,12 @@ fn a_wait_of_zero_is_busy_and_says_who_holds_it(stage: &Stage<'_>) {
 }
 
 fn a_wait_that_ran_out_leaves_neither_lock_nor_waiter(stage: &Stage<'_>) {
-    for seating in stage.seatings() {
-        let [mut ana, mut bo, mut cy] = stage.cast(*seating, ["ana", "bo", "cy"]);
+    for placement in stage.placements() {
+        let [mut ana, mut bo, mut cy] = stage.agents(*placement, ["ana", "bo", "cy"]);
         for asked in Mode::ALL {
             ana.take("a", Mode::Write);
             let wanted = bo.want_for("a", asked, SHORT);
-            assert_eq!(bo.failed(wanted).kind, Kind::Timeout, "{seating:?}");
+            assert_eq!(bo.failed(wanted).kind, Kind::Timeout, "{placement:?}");
             assert_eq!(stage.waiting("a"), 0);
             assert_eq!(stage.shown(), ["ana name:a write"]);
             ana.release("a");
@@ -107,8 +107,8 @@ fn a_wait_that_ran_out_leaves_neither_lock_nor_waiter(stage: &Stage<'_>) {
 fn a_timeout_in_the_instant_of_the_grant_leaves_no_phantom(stage: &Stage<'_>) {
     const ROUNDS: u32 = 120;
     let wait = stage.wait_of(Duration::from_millis(2), Duration::from_millis(60));
-    for seating in stage.seatings() {
-        let [mut ana, mut bo, mut cy] = stage.cast(*seating, ["ana", "bo", "cy"]);
+    for placement in stage.placements() {
+        let [mut ana, mut bo, mut cy] = stage.agents(*placement, ["ana", "bo", "cy"]);
         let (mut granted, mut timed_out) = (0, 0);
         for round in 0..ROUNDS {
             ana.take("a", Mode::Write);
@@ -128,7 +128,7 @@ fn a_timeout_in_the_instant_of_the_grant_leaves_no_phantom(stage: &Stage<'_>) {
             match bo.answer(wanted) {
                 Answer::Granted { .. } => {
                     granted += 1;
-                    assert!(cy.try_take("a", Mode::Write).is_none(), "{seating:?}");
+                    assert!(cy.try_take("a", Mode::Write).is_none(), "{placement:?}");
                     assert_eq!(stage.shown(), [format!("bo name:a {asked}")]);
                     bo.release("a");
                 }
@@ -157,7 +157,7 @@ fn spin_until(instant: Instant) {
 
 fn a_set_has_one_deadline(stage: &Stage<'_>) {
     let allowed = stage.wait_of(Duration::from_millis(400), Duration::from_secs(2));
-    let [mut ana, mut cy] = stage.cast(stage.apart(), ["ana", "cy"]);
+    let [mut ana, mut cy] = stage.agents(stage.apart(), ["ana", "cy"]);
     let bo = stage.session("bo");
     ana.take("b", Mode::Write);
     cy.take("c", Mode::Write);
@@ -173,16 +173,16 @@ fn a_set_has_one_deadline(stage: &Stage<'_>) {
     ana.release("b");
     let error = stage.block_on(asking).unwrap().unwrap_err();
     let took = began.elapsed();
-    let Error::Timeout { place, limit, .. } = &error else {
+    let Error::Timeout { context, limit, .. } = &error else {
         panic!("{error:?}");
     };
-    assert_eq!((&place.resource, *limit), (&resource("c"), allowed));
+    assert_eq!((&context.resource, *limit), (&resource("c"), allowed));
     assert!(took >= allowed && took < allowed * 3 / 2, "{took:?}");
     assert_eq!(stage.shown(), ["cy name:c write"]);
 }
 
 fn a_request_that_does_not_say_how_long_waits_as_the_settings_say(stage: &Stage<'_>) {
-    let [mut ana] = stage.cast(stage.apart(), ["ana"]);
+    let [mut ana] = stage.agents(stage.apart(), ["ana"]);
     let settings = Settings {
         wait: SHORT,
         ..Settings::default()

@@ -6,7 +6,7 @@ use tenure::Mode;
 
 use super::case::{Case, case};
 use crate::agent::words::{Answer, Command, Kind};
-use crate::agent::{PATIENCE, resource};
+use crate::agent::{LONG_WAIT, resource};
 use crate::stage::Stage;
 
 pub(super) const CASES: &[Case] = &[
@@ -23,13 +23,13 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 fn an_upgrade_with_nobody_else_there_is_granted_at_once(stage: &Stage<'_>) {
-    for seating in stage.seatings() {
-        let [mut ana, mut bo] = stage.cast(*seating, ["ana", "bo"]);
+    for placement in stage.placements() {
+        let [mut ana, mut bo] = stage.agents(*placement, ["ana", "bo"]);
         ana.take("a", Mode::Upgradeable);
-        assert!(ana.try_upgrade("a").is_some(), "{seating:?}");
+        assert!(ana.try_upgrade("a").is_some(), "{placement:?}");
         assert_eq!(stage.shown(), ["ana name:a write"]);
         for mode in Mode::ALL {
-            assert!(bo.try_take("a", mode).is_none(), "{seating:?}: {mode}");
+            assert!(bo.try_take("a", mode).is_none(), "{placement:?}: {mode}");
         }
         ana.release("a");
         bo.take("a", Mode::Write);
@@ -37,15 +37,15 @@ fn an_upgrade_with_nobody_else_there_is_granted_at_once(stage: &Stage<'_>) {
 }
 
 fn an_upgrade_waits_for_the_last_reader(stage: &Stage<'_>) {
-    for seating in stage.seatings() {
-        let [mut ana, mut r1, mut r2] = stage.cast(*seating, ["ana", "r1", "r2"]);
+    for placement in stage.placements() {
+        let [mut ana, mut r1, mut r2] = stage.agents(*placement, ["ana", "r1", "r2"]);
         r1.take("a", Mode::Read);
         ana.take("a", Mode::Upgradeable);
         r2.take("a", Mode::Read);
-        let upgrade = ana.want_upgrade("a", PATIENCE);
+        let upgrade = ana.want_upgrade("a", LONG_WAIT);
         for reader in [&mut r1, &mut r2] {
             stage.until_waiting("a", 1);
-            assert!(ana.answered(upgrade).is_none(), "{seating:?}");
+            assert!(ana.answered(upgrade).is_none(), "{placement:?}");
             reader.release("a");
         }
         ana.upgraded(upgrade);
@@ -54,10 +54,10 @@ fn an_upgrade_waits_for_the_last_reader(stage: &Stage<'_>) {
 }
 
 fn while_an_upgrade_waits_new_readers_wait(stage: &Stage<'_>) {
-    let [mut ana, mut r1, mut r2] = stage.cast(stage.seen_waiting(), ["ana", "r1", "r2"]);
+    let [mut ana, mut r1, mut r2] = stage.agents(stage.seen_waiting(), ["ana", "r1", "r2"]);
     ana.take("a", Mode::Upgradeable);
     r1.take("a", Mode::Read);
-    let upgrade = ana.want_upgrade("a", PATIENCE);
+    let upgrade = ana.want_upgrade("a", LONG_WAIT);
     stage.until_waiting("a", 1);
     assert!(r2.try_take("a", Mode::Read).is_none());
     let wanted = r2.want("a", Mode::Read);
@@ -73,14 +73,14 @@ fn while_an_upgrade_waits_new_readers_wait(stage: &Stage<'_>) {
 fn a_waiting_upgrade_goes_before_the_queue(stage: &Stage<'_>) {
     for behind in Mode::ALL {
         let [mut ana, mut r1, mut bo, mut cy] =
-            stage.cast(stage.seen_waiting(), ["ana", "r1", "bo", "cy"]);
+            stage.agents(stage.seen_waiting(), ["ana", "r1", "bo", "cy"]);
         ana.take("a", Mode::Upgradeable);
         r1.take("a", Mode::Read);
         let queued = bo.want("a", Mode::Write);
         stage.until_waiting("a", 1);
         let last = cy.want("a", behind);
         stage.until_waiting("a", 2);
-        let upgrade = ana.want_upgrade("a", PATIENCE);
+        let upgrade = ana.want_upgrade("a", LONG_WAIT);
         stage.until_waiting("a", 3);
         r1.release("a");
         ana.upgraded(upgrade);
@@ -95,8 +95,8 @@ fn a_waiting_upgrade_goes_before_the_queue(stage: &Stage<'_>) {
 }
 
 fn an_upgrade_that_runs_out_of_time_leaves_the_lock_as_before(stage: &Stage<'_>) {
-    for seating in stage.seatings() {
-        let [mut ana, mut r1, mut r2] = stage.cast(*seating, ["ana", "r1", "r2"]);
+    for placement in stage.placements() {
+        let [mut ana, mut r1, mut r2] = stage.agents(*placement, ["ana", "r1", "r2"]);
         let before = ana.take("a", Mode::Upgradeable);
         r1.take("a", Mode::Read);
         let upgrade = ana.want_upgrade("a", Duration::from_millis(20));
@@ -111,16 +111,16 @@ fn an_upgrade_that_runs_out_of_time_leaves_the_lock_as_before(stage: &Stage<'_>)
         }));
         r1.release("a");
         r2.release("a");
-        assert!(ana.try_upgrade("a").is_some(), "{seating:?}");
+        assert!(ana.try_upgrade("a").is_some(), "{placement:?}");
     }
 }
 
 fn an_upgrade_that_is_not_waited_for_leaves_the_lock_as_before(stage: &Stage<'_>) {
-    for seating in stage.seatings() {
-        let [mut ana, mut r1, mut bo] = stage.cast(*seating, ["ana", "r1", "bo"]);
+    for placement in stage.placements() {
+        let [mut ana, mut r1, mut bo] = stage.agents(*placement, ["ana", "r1", "bo"]);
         ana.take("a", Mode::Upgradeable);
         r1.take("a", Mode::Read);
-        assert!(ana.try_upgrade("a").is_none(), "{seating:?}");
+        assert!(ana.try_upgrade("a").is_none(), "{placement:?}");
         assert!(bo.try_take("a", Mode::Upgradeable).is_none());
         assert_eq!(stage.shown(), ["ana name:a upgradeable", "r1 name:a read"]);
         bo.take("a", Mode::Read);
@@ -128,10 +128,10 @@ fn an_upgrade_that_is_not_waited_for_leaves_the_lock_as_before(stage: &Stage<'_>
 }
 
 fn a_dropped_upgrade_lets_the_readers_behind_it_in(stage: &Stage<'_>) {
-    let [mut ana, mut r1, mut r2] = stage.cast(stage.seen_waiting(), ["ana", "r1", "r2"]);
+    let [mut ana, mut r1, mut r2] = stage.agents(stage.seen_waiting(), ["ana", "r1", "r2"]);
     ana.take("a", Mode::Upgradeable);
     r1.take("a", Mode::Read);
-    let upgrade = ana.want_upgrade("a", PATIENCE);
+    let upgrade = ana.want_upgrade("a", LONG_WAIT);
     stage.until_waiting("a", 1);
     let wanted = r2.want("a", Mode::Read);
     stage.until_waiting("a", 2);
@@ -144,13 +144,13 @@ fn a_dropped_upgrade_lets_the_readers_behind_it_in(stage: &Stage<'_>) {
 }
 
 fn a_downgrade_goes_back_to_upgradeable_and_lets_readers_in(stage: &Stage<'_>) {
-    for seating in stage.seatings() {
-        let [mut ana, mut r1, mut bo] = stage.cast(*seating, ["ana", "r1", "bo"]);
+    for placement in stage.placements() {
+        let [mut ana, mut r1, mut bo] = stage.agents(*placement, ["ana", "r1", "bo"]);
         ana.take("a", Mode::Upgradeable);
         ana.try_upgrade("a").unwrap();
         let wanted = r1.want("a", Mode::Read);
         stage.until_waiting("a", 1);
-        assert_eq!(ana.downgrade("a").mode, Mode::Upgradeable, "{seating:?}");
+        assert_eq!(ana.downgrade("a").mode, Mode::Upgradeable, "{placement:?}");
         r1.granted(wanted);
         assert!(bo.try_take("a", Mode::Upgradeable).is_none());
         assert_eq!(stage.shown(), ["ana name:a upgradeable", "r1 name:a read"]);
@@ -158,12 +158,12 @@ fn a_downgrade_goes_back_to_upgradeable_and_lets_readers_in(stage: &Stage<'_>) {
 }
 
 fn a_lock_goes_up_and_down_again_and_again(stage: &Stage<'_>) {
-    for seating in stage.seatings() {
-        let [mut ana, mut bo] = stage.cast(*seating, ["ana", "bo"]);
+    for placement in stage.placements() {
+        let [mut ana, mut bo] = stage.agents(*placement, ["ana", "bo"]);
         ana.take("a", Mode::Upgradeable);
         for _ in 0..5 {
             ana.try_upgrade("a").unwrap();
-            assert!(bo.try_take("a", Mode::Read).is_none(), "{seating:?}");
+            assert!(bo.try_take("a", Mode::Read).is_none(), "{placement:?}");
             ana.downgrade("a");
             bo.take("a", Mode::Read);
             bo.release("a");
@@ -177,13 +177,13 @@ fn only_an_upgradeable_lock_is_upgraded_and_only_an_upgraded_one_downgraded(stag
         other => panic!("{other:?}"),
     };
     let a = || resource("a");
-    let [mut ana] = stage.cast(stage.apart(), ["ana"]);
+    let [mut ana] = stage.agents(stage.apart(), ["ana"]);
     for mode in Mode::ALL {
         ana.take("a", mode);
         conflict(ana.ask(Command::Downgrade { resource: a() }));
         if mode != Mode::Upgradeable {
             conflict(ana.ask(Command::TryUpgrade { resource: a() }));
-            let wait = PATIENCE;
+            let wait = LONG_WAIT;
             conflict(ana.ask(Command::Upgrade {
                 resource: a(),
                 wait,

@@ -5,7 +5,7 @@
 //! At most one request and one upgrade wait for a resource at a time, so the outcome is
 //! certain whatever order a store keeps.
 //!
-//! Several troupes play at once, each on a store of its own: most of a history is waiting for an answer.
+//! Several groups of players play at once, each on a store of its own: most of a history is waiting for an answer.
 //!
 //! `TENURE_HISTORIES` raises their number, `TENURE_HISTORIES_SEED` repeats a run.
 
@@ -25,13 +25,13 @@ use proptest_state_machine::ReferenceStateMachine;
 use crate::Fixture;
 use crate::tell::tell;
 use model::{Model, Rules};
-use player::Troupe;
+use player::Players;
 use tally::Tally;
 
 const STEPS: std::ops::RangeInclusive<usize> = 20..=30;
 
-/// How many troupes play at once.
-const TROUPES: u32 = 2;
+/// How many groups of players play at once.
+const GROUPS: u32 = 2;
 
 /// Plays the histories, prints what they met, and fails at the first that differs from the
 /// model, shrunk, with the seed that repeats it.
@@ -46,10 +46,10 @@ pub fn run(fixture: &dyn Fixture) {
     let name = fixture.name();
     tell(format!("histories: {name}: {histories} with seed {seed}"));
     let outcomes: Vec<_> = thread::scope(|scope| {
-        let playing: Vec<_> = (0..TROUPES)
-            .map(|troupe| {
-                let share = histories / TROUPES + u32::from(troupe < histories % TROUPES);
-                let seed = seed.wrapping_add(troupe.into());
+        let playing: Vec<_> = (0..GROUPS)
+            .map(|group| {
+                let share = histories / GROUPS + u32::from(group < histories % GROUPS);
+                let seed = seed.wrapping_add(group.into());
                 scope.spawn(move || play(fixture, share, seed))
             })
             .collect();
@@ -82,17 +82,17 @@ fn play(fixture: &dyn Fixture, histories: u32, seed: u64) -> Result<Tally, Strin
     let rng = TestRng::from_seed(RngAlgorithm::XorShift, &bytes);
     let mut runner = TestRunner::new_with_rng(config, rng);
     // The agents live on from history to history: a child costs more than all its steps.
-    let troupe: RefCell<Option<Troupe<'_>>> = RefCell::new(None);
+    let ready: RefCell<Option<Players<'_>>> = RefCell::new(None);
     let tally = RefCell::new(Tally::default());
     let strategy = Rules::sequential_strategy(STEPS);
     let outcome = runner.run(&strategy, |(model, steps, seen)| {
-        let kept = troupe.borrow_mut().take();
-        let mut players = kept.unwrap_or_else(|| Troupe::new(fixture));
+        let kept = ready.borrow_mut().take();
+        let mut players = kept.unwrap_or_else(|| Players::new(fixture));
         let mut counted = tally.borrow().clone();
         let played = players.play(model, &steps, seen.as_deref(), &mut counted);
         played.map_err(TestCaseError::fail)?;
-        // Only a troupe that played to the end is in a state that is known.
-        troupe.replace(Some(players));
+        // Only players that played to the end are in a state that is known.
+        ready.replace(Some(players));
         tally.replace(counted);
         Ok(())
     });

@@ -10,16 +10,16 @@ use super::step::{Step, What, Who};
 use super::tally::Tally;
 use crate::Fixture;
 use crate::agent::words::{Answer, Command, Failure, Kind, Notes};
-use crate::agent::{Agent, PATIENCE, Pending, resource};
-use crate::stage::{Seating, Stage, until};
+use crate::agent::{Agent, LONG_WAIT, Pending, resource};
+use crate::stage::{Placement, Stage, until};
 
-/// How long is waited for what cannot be had.
+/// How long to wait for a lock that will not be granted.
 const MOMENT: Duration = Duration::from_millis(2);
 
 type Played = Result<(), String>;
 
 /// A store and the agents that play on it, for many histories.
-pub(super) struct Troupe<'a> {
+pub(super) struct Players<'a> {
     // Before the stage, so that they end before the store does.
     agents: Vec<Agent>,
     /// What the session of an agent waits for.
@@ -29,7 +29,7 @@ pub(super) struct Troupe<'a> {
     stage: Stage<'a>,
 }
 
-impl<'a> Troupe<'a> {
+impl<'a> Players<'a> {
     pub(super) fn new(fixture: &'a dyn Fixture) -> Self {
         let stage = Stage::new(fixture);
         Self {
@@ -71,10 +71,10 @@ impl<'a> Troupe<'a> {
     }
 
     fn step(&mut self, step: &Step, model: &Model) -> Played {
-        // Patience where it is granted, a moment where it is not.
+        // A long wait if it is granted, a moment if it is not.
         let wait = match model.outcome {
             Outcome::TimesOut => MOMENT,
-            _ => PATIENCE,
+            _ => LONG_WAIT,
         };
         let name = |what: What| resource(RESOURCES[what]);
         match step {
@@ -99,7 +99,7 @@ impl<'a> Troupe<'a> {
                 self.ask(*who, command, &[(*what, *mode)], model)
             }
             Step::Wait(who, what, mode) => {
-                let pending = self.agents[*who].send(acquire(*what, *mode, PATIENCE));
+                let pending = self.agents[*who].send(acquire(*what, *mode, LONG_WAIT));
                 self.pending[*who] = Some(pending);
                 Ok(())
             }
@@ -114,7 +114,7 @@ impl<'a> Troupe<'a> {
                 self.ask(*who, Command::Upgrade { resource, wait }, &items, model)
             }
             Step::WaitUpgrade(who, what) => {
-                let (resource, wait) = (name(*what), PATIENCE);
+                let (resource, wait) = (name(*what), LONG_WAIT);
                 let pending = self.agents[*who].send(Command::Upgrade { resource, wait });
                 self.pending[*who] = Some(pending);
                 Ok(())
@@ -179,7 +179,7 @@ impl<'a> Troupe<'a> {
         })
     }
 
-    /// Who was called has it, and who is not still waits.
+    /// Those that were granted have the lock, and the others still wait.
     fn others(&mut self, model: &Model) -> Played {
         for Waiter { who, what, want } in &model.called {
             let pending = self.pending[*who].take().expect("who is called waited");
@@ -272,14 +272,14 @@ impl<'a> Troupe<'a> {
     }
 }
 
-/// Where processes meet all but the last are processes; the last shares this one.
+/// If the store allows it, all agents but the last are processes; the last is in this one.
 fn agent(stage: &Stage<'_>, who: Who) -> Agent {
-    let seating = if who + 1 < SESSIONS {
+    let placement = if who + 1 < SESSIONS {
         stage.apart()
     } else {
-        Seating::Together
+        Placement::Together
     };
-    let [agent] = stage.cast(seating, [["ana", "bo", "cy", "di"][who]]);
+    let [agent] = stage.agents(placement, [["ana", "bo", "cy", "di"][who]]);
     agent
 }
 

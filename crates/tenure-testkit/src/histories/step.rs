@@ -2,7 +2,7 @@
 
 use tenure::Mode;
 
-/// A session, by its place in the troupe.
+/// A session, by its index among the players.
 pub(super) type Who = usize;
 /// A resource, by its place in the order.
 pub(super) type What = usize;

@@ -1,7 +1,7 @@
 //! A real pgbouncer before a database.
 //!
 //! It listens on 127.0.0.1, lets everyone in, and goes to the server as `postgres`. It ends with
-//! the value, or soon after the test process (see `warden`).
+//! the value, or soon after the test process (see `supervisor`).
 
 use std::fs::{self, Permissions};
 use std::net::TcpStream;
@@ -9,8 +9,8 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::database::Database;
 use super::programs::{USER, free_port, pgbouncer};
+use super::supervisor::Supervisor;
 use super::until;
-use super::warden::Warden;
 
 /// How often a start is tried when someone else has taken the port.
 const STARTS_MAX: u32 = 5;
@@ -43,7 +43,7 @@ impl Mode {
 /// A running pgbouncer.
 pub struct Bouncer {
     /// Ends the server when dropped.
-    _warden: Warden,
+    _supervisor: Supervisor,
     url: String,
 }
 
@@ -70,33 +70,33 @@ impl Bouncer {
 
     fn serving(database: &Database, settings: impl Fn(u16) -> String) -> Self {
         for _ in 0..STARTS_MAX {
-            let mut warden = Warden::hire(&std::env::temp_dir(), "TERM");
+            let mut supervisor = Supervisor::spawn(&std::env::temp_dir(), "TERM");
             let port = free_port();
-            let file = warden.directory().join("pgbouncer.ini");
+            let file = supervisor.directory().join("pgbouncer.ini");
             fs::write(&file, settings(port)).unwrap();
             // The file is the test's and its reader another user.
             fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
             let program = pgbouncer();
-            let pid = warden.start(&[program.to_str().unwrap(), file.to_str().unwrap()]);
+            let pid = supervisor.start(&[program.to_str().unwrap(), file.to_str().unwrap()]);
             let process = format!("/proc/{pid}/stat");
             let mut serves = false;
             until(
                 || {
                     // Only its own word tells that it is not another who listens there.
-                    serves = warden.log().contains("process up")
+                    serves = supervisor.log().contains("process up")
                         && TcpStream::connect(("127.0.0.1", port)).is_ok();
                     let stat = fs::read_to_string(&process).unwrap_or_default();
                     serves || stat.is_empty() || stat.contains(") Z ")
                 },
-                || format!("pgbouncer does not come up: {}", warden.log()),
+                || format!("pgbouncer does not come up: {}", supervisor.log()),
             );
             if serves {
                 return Self {
                     url: database.at(&format!("127.0.0.1:{port}")),
-                    _warden: warden,
+                    _supervisor: supervisor,
                 };
             }
-            let said = warden.log();
+            let said = supervisor.log();
             assert!(said.contains("Address already in use"), "{said}");
         }
         panic!("no port for pgbouncer");

@@ -1,10 +1,10 @@
 //! A private PostgreSQL server.
 //!
-//! [`Cluster::shared`] is the one for all tests of a process, started on first use; whoever
-//! stops or restarts a server, or sets its parameters, starts one of their own. Either is gone,
-//! directory and all, soon after the process ends, even if it is killed (see `warden`).
+//! [`Cluster::shared`] is the server for all tests of a process, started on first use. A test
+//! that stops or restarts a server, or sets its parameters, starts its own. Either is gone,
+//! directory and all, soon after the process ends, even if it is killed (see `supervisor`).
 //!
-//! It listens on a socket in its directory and on 127.0.0.1, and trusts whoever comes; the
+//! It listens on a socket in its directory and on 127.0.0.1, and trusts every client; the
 //! superuser is `postgres`. What is committed survives [`Stop::Crash`] on every cluster: without
 //! [`durable`](Settings::durable) nothing is synced, but the kernel keeps what was written. Such a
 //! cluster is in memory where there is room: a database is some 300 files, and tests make hundreds.
@@ -17,9 +17,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::database::{Database, FIRST};
 use super::programs::{USER, binaries, free_port, passing};
-use super::psql::Place;
+use super::psql::Target;
+use super::supervisor::Supervisor;
 use super::until;
-use super::warden::Warden;
 
 /// How often a start is tried when someone else has taken the port.
 const STARTS_MAX: u32 = 5;
@@ -60,11 +60,11 @@ pub enum Stop {
 
 /// The data of a server that never ran. `initdb` takes most of the time of a start, so it runs
 /// once in a process and each cluster begins as a copy.
-struct Template(Warden);
+struct Template(Supervisor);
 
 impl Template {
     fn make() -> Self {
-        let mut template = Self(Warden::hire(&passing(), "QUIT"));
+        let mut template = Self(Supervisor::spawn(&passing(), "QUIT"));
         let data = template.data();
         template.0.run(&[
             // A given time zone spares initdb the search for the machine's.
@@ -89,8 +89,8 @@ impl Template {
 
 /// A running server.
 pub struct Cluster {
-    warden: Warden,
-    place: Place,
+    supervisor: Supervisor,
+    place: Target,
     command: Vec<String>,
     pid: u32,
     databases: AtomicU32,
@@ -110,8 +110,8 @@ impl Cluster {
     }
 
     fn from(template: &Template, settings: &Settings) -> Self {
-        let copy = |warden: &mut Warden, data: &str| {
-            warden.run(&["cp", "-r", "-p", &template.data(), data]);
+        let copy = |supervisor: &mut Supervisor, data: &str| {
+            supervisor.run(&["cp", "-r", "-p", &template.data(), data]);
         };
         Self::on(settings, copy)
     }
@@ -124,8 +124,8 @@ impl Cluster {
             self.directory().to_str().unwrap(),
         );
         let port = self.place.port.to_string();
-        let copy = |warden: &mut Warden, data: &str| {
-            warden.run(&[
+        let copy = |supervisor: &mut Supervisor, data: &str| {
+            supervisor.run(&[
                 program,
                 "-h",
                 host,
@@ -156,24 +156,24 @@ impl Cluster {
     }
 
     /// A server on data that is put where it is told.
-    fn on(settings: &Settings, put: impl FnOnce(&mut Warden, &str)) -> Self {
+    fn on(settings: &Settings, put: impl FnOnce(&mut Supervisor, &str)) -> Self {
         let programs = binaries();
         let place = if settings.durable {
             env::temp_dir()
         } else {
             passing()
         };
-        let mut warden = Warden::hire(&place, "QUIT");
-        let directory = warden.directory().to_str().unwrap().to_owned();
+        let mut supervisor = Supervisor::spawn(&place, "QUIT");
+        let directory = supervisor.directory().to_str().unwrap().to_owned();
         let data = format!("{directory}/data");
-        put(&mut warden, &data);
+        put(&mut supervisor, &data);
         let mut cluster = Self {
-            place: Place {
+            place: Target {
                 psql: programs.join("psql"),
                 directory: directory.clone().into(),
                 port: 0,
             },
-            warden,
+            supervisor,
             command: Vec::new(),
             pid: 0,
             databases: AtomicU32::new(0),
@@ -216,17 +216,17 @@ impl Cluster {
 
     /// The directory with the socket, the data and the log.
     pub fn directory(&self) -> &Path {
-        self.warden.directory()
+        self.supervisor.directory()
     }
 
     /// What the server has said.
     pub fn log(&self) -> String {
-        self.warden.log()
+        self.supervisor.log()
     }
 
     /// Stops the server; when this returns it has ended.
     pub fn stop(&mut self, how: Stop) {
-        self.warden.end(match how {
+        self.supervisor.end(match how {
             Stop::Fast => "INT",
             Stop::Crash => "QUIT",
         });
@@ -247,20 +247,20 @@ impl Cluster {
     fn try_start(&mut self) -> bool {
         let said_before = self.log().len();
         let command: Vec<&str> = self.command.iter().map(String::as_str).collect();
-        self.pid = self.warden.start(&command);
+        self.pid = self.supervisor.start(&command);
         let process = format!("/proc/{}/stat", self.pid);
         let mut serves = false;
         until(
             || {
                 serves = self.serves();
-                // A process that has ended stays a zombie until the warden waits for it.
+                // A process that has ended stays a zombie until the supervisor waits for it.
                 let stat = fs::read_to_string(&process).unwrap_or_default();
                 serves || stat.is_empty() || stat.contains(") Z ")
             },
             || format!("the server does not come up: {}", self.log()),
         );
         if !serves {
-            self.warden.end("QUIT");
+            self.supervisor.end("QUIT");
             let said = self.log().split_off(said_before);
             assert!(said.contains("Address already in use"), "{said}");
         }
@@ -429,7 +429,7 @@ mod tests {
     fn the_first_cluster_of_a_process_costs_less_than_3_s() {
         let template = Template::make();
         let cluster = Cluster::from(&template, &Settings::default());
-        let cost: Duration = [template.0.pid(), cluster.warden.pid(), cluster.pid()]
+        let cost: Duration = [template.0.pid(), cluster.supervisor.pid(), cluster.pid()]
             .map(processor_time)
             .iter()
             .sum();

@@ -1,7 +1,7 @@
 //! A database for one test.
 
 use super::programs::USER;
-use super::psql::{Place, Psql};
+use super::psql::{Psql, Target};
 
 /// The database that is always there.
 pub(super) const FIRST: &str = "postgres";
@@ -9,12 +9,12 @@ pub(super) const FIRST: &str = "postgres";
 /// An empty database; dropped, with all sessions in it, when the value is.
 #[derive(Debug)]
 pub struct Database {
-    place: Place,
+    place: Target,
     name: String,
 }
 
 impl Database {
-    pub(super) fn create(place: Place, name: String) -> Self {
+    pub(super) fn create(place: Target, name: String) -> Self {
         // template0, because nobody can be connected to it, which would fail the statement.
         place
             .run(FIRST, &format!("create database {name} template template0"))
@@ -23,7 +23,7 @@ impl Database {
     }
 
     /// One that is there.
-    pub(super) fn known(place: Place, name: String) -> Self {
+    pub(super) fn known(place: Target, name: String) -> Self {
         Self { place, name }
     }
 

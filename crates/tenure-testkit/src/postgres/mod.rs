@@ -7,7 +7,7 @@
 //! | [`psql`] | `psql`, the foreign client: one statement, or a session that stays open |
 //! | [`bouncer`] | a real pgbouncer before a database |
 //! | [`proxy`] | a TCP proxy that stops, holds back answers, resets and refuses |
-//! | `warden` | the process that ends a server, and removes its directory, when the test process is gone |
+//! | `supervisor` | the process that ends a server, and removes its directory, when the test process is gone |
 //! | `programs` | where the programs are, and what to install if they are not |
 //!
 //! # Rules
@@ -23,12 +23,12 @@ pub mod database;
 mod programs;
 pub mod proxy;
 pub mod psql;
-mod warden;
+mod supervisor;
 
 pub use bouncer::{Bouncer, Mode};
 pub use cluster::{Cluster, Settings, Stop};
 pub use database::Database;
-pub use proxy::Proxy;
+pub use proxy::{Answered, Proxy};
 pub use psql::Psql;
 
 use std::thread;

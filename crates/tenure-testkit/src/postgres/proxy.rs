@@ -13,6 +13,8 @@ use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -31,9 +33,29 @@ pub struct Proxy {
     port: u16,
     orders: Sender<Order>,
     /// A byte here makes the thread look at its orders; its end makes it end.
-    bell: Option<UnixStream>,
+    wake: Option<UnixStream>,
     done: Receiver<usize>,
+    answered: Arc<Answered>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// What the server has answered through a proxy so far, on connections without TLS.
+#[derive(Debug, Default)]
+pub struct Answered {
+    statements: AtomicUsize,
+    round_trips: AtomicUsize,
+}
+
+impl Answered {
+    /// Statements that were completed.
+    pub fn statements(&self) -> usize {
+        self.statements.load(Ordering::SeqCst)
+    }
+
+    /// Round trips: how often a client asked that had all its answers.
+    pub fn round_trips(&self) -> usize {
+        self.round_trips.load(Ordering::SeqCst)
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +81,7 @@ impl Proxy {
         Self::before_port(database.port())
     }
 
-    /// A proxy before whoever listens at a port of this machine.
+    /// A proxy before the server at a port of this machine.
     pub fn before_port(server: u16) -> Self {
         let (listener, port) = loop {
             let port = free_port();
@@ -69,20 +91,22 @@ impl Proxy {
         };
         let (orders, ordered) = channel();
         let (tell, done) = channel();
-        let (bell, rings) = UnixStream::pair().unwrap();
-        let works = Works {
+        let (wake, wakes) = UnixStream::pair().unwrap();
+        let worker = Worker {
             port,
             server,
             listener: Some(listener),
             links: Vec::new(),
             flow: Flow::All,
+            answered: Arc::default(),
         };
         Self {
+            answered: Arc::clone(&worker.answered),
             port,
             orders,
-            bell: Some(bell),
+            wake: Some(wake),
             done,
-            thread: Some(thread::spawn(move || works.run(rings, &ordered, &tell))),
+            thread: Some(thread::spawn(move || worker.run(wakes, &ordered, &tell))),
         }
     }
 
@@ -127,6 +151,11 @@ impl Proxy {
         self.order(Order::Admit);
     }
 
+    /// What the server has answered so far.
+    pub fn answered(&self) -> &Answered {
+        &self.answered
+    }
+
     /// How many connections pass through it.
     pub fn connections(&self) -> usize {
         self.order(Order::Count)
@@ -135,7 +164,7 @@ impl Proxy {
     /// Has an order carried out; answers how many connections there are then.
     fn order(&self, order: Order) -> usize {
         self.orders.send(order).expect("the proxy runs");
-        self.bell
+        self.wake
             .as_ref()
             .expect("it is not dropped")
             .write_all(&[0])
@@ -146,7 +175,7 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        self.bell = None;
+        self.wake = None;
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
         }
@@ -159,22 +188,23 @@ fn listen(port: u16) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// What the thread owns.
-struct Works {
+/// The state of the proxy's thread.
+struct Worker {
     port: u16,
     server: u16,
     listener: Option<TcpListener>,
     links: Vec<Link>,
     flow: Flow,
+    answered: Arc<Answered>,
 }
 
-impl Works {
-    fn run(mut self, mut rings: UnixStream, orders: &Receiver<Order>, done: &Sender<usize>) {
+impl Worker {
+    fn run(mut self, mut wakes: UnixStream, orders: &Receiver<Order>, done: &Sender<usize>) {
         loop {
-            self.wait(&rings);
-            if rings_waiting(&rings) {
-                let mut ring = [0];
-                if rings.read(&mut ring).unwrap() == 0 {
+            self.wait(&wakes);
+            if is_woken(&wakes) {
+                let mut byte = [0];
+                if wakes.read(&mut byte).unwrap() == 0 {
                     return;
                 }
                 self.obey(orders.recv().unwrap());
@@ -189,8 +219,8 @@ impl Works {
     }
 
     /// Sleeps until there is something to do.
-    fn wait(&self, rings: &UnixStream) {
-        let mut interests = vec![PollFd::new(rings, PollFlags::IN)];
+    fn wait(&self, wakes: &UnixStream) {
+        let mut interests = vec![PollFd::new(wakes, PollFlags::IN)];
         if self.flow != Flow::None {
             interests.extend(self.listener.iter().map(|l| PollFd::new(l, PollFlags::IN)));
         }
@@ -221,14 +251,14 @@ impl Works {
             let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.server));
             set_socket_linger(&client, Some(Duration::ZERO)).unwrap();
             if let Ok(server) = TcpStream::connect(address) {
-                self.links.push(Link::new(client, server));
+                self.links.push(Link::new(client, server, &self.answered));
             }
         }
     }
 }
 
-fn rings_waiting(rings: &UnixStream) -> bool {
-    let mut interest = [PollFd::new(rings, PollFlags::IN)];
+fn is_woken(wakes: &UnixStream) -> bool {
+    let mut interest = [PollFd::new(wakes, PollFlags::IN)];
     let now = rustix::event::Timespec::default();
     poll(&mut interest, Some(&now)).is_ok_and(|ready| ready > 0)
 }
@@ -240,6 +270,115 @@ struct Link {
     server: TcpStream,
     requests: Pipe,
     answers: Pipe,
+    conversation: Conversation,
+}
+
+/// What a client asks and is answered, read as it passes.
+struct Conversation {
+    answered: Arc<Answered>,
+    requests: Messages,
+    answers: Messages,
+    /// How many answers are still to come.
+    outstanding: usize,
+}
+
+impl Conversation {
+    fn new(answered: &Arc<Answered>) -> Self {
+        Self {
+            answered: Arc::clone(answered),
+            // What a client says first has a length, and no byte before it.
+            requests: Messages {
+                typed: false,
+                ..Messages::default()
+            },
+            answers: Messages::default(),
+            outstanding: 0,
+        }
+    }
+
+    /// A client that sends several at once makes one round trip.
+    fn asked(&mut self, bytes: &[u8]) {
+        for kind in self.requests.pass(bytes) {
+            if kind == b'S' || kind == b'Q' {
+                if self.outstanding == 0 {
+                    self.answered.round_trips.fetch_add(1, Ordering::SeqCst);
+                }
+                self.outstanding += 1;
+            }
+        }
+    }
+
+    fn answered(&mut self, mut bytes: &[u8]) {
+        if self.answers.is_new() {
+            // The answer to who asks for TLS is a byte of its own: there is none.
+            bytes = bytes.strip_prefix(b"N").unwrap_or(bytes);
+        }
+        for kind in self.answers.pass(bytes) {
+            match kind {
+                b'C' => drop(self.answered.statements.fetch_add(1, Ordering::SeqCst)),
+                b'Z' => self.outstanding = self.outstanding.saturating_sub(1),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The messages of one direction: a byte that says what each is, then its length, which counts itself.
+struct Messages {
+    typed: bool,
+    /// The beginning of a message whose length is not known yet.
+    head: Vec<u8>,
+    /// What is still to come of a message.
+    rest: usize,
+    seen: usize,
+}
+
+impl Default for Messages {
+    fn default() -> Self {
+        Self {
+            typed: true,
+            head: Vec::new(),
+            rest: 0,
+            seen: 0,
+        }
+    }
+}
+
+impl Messages {
+    /// The length of what a client sends that asks for TLS. Its first message comes after that.
+    const ASKS_FOR_TLS: usize = 8;
+
+    fn is_new(&self) -> bool {
+        self.seen == 0 && self.head.is_empty()
+    }
+
+    /// The kinds of the messages that begin in these bytes.
+    fn pass(&mut self, mut bytes: &[u8]) -> Vec<u8> {
+        let mut kinds = Vec::new();
+        while !bytes.is_empty() {
+            let skipped = self.rest.min(bytes.len());
+            self.rest -= skipped;
+            bytes = &bytes[skipped..];
+            let Some((first, others)) = bytes.split_first() else {
+                break;
+            };
+            self.head.push(*first);
+            bytes = others;
+            let (kind, length) = match self.typed {
+                true => self.head.split_at(1),
+                false => (&b"?"[..], &self.head[..]),
+            };
+            if let Ok(length) = <[u8; 4]>::try_from(length) {
+                let length = u32::from_be_bytes(length) as usize;
+                kinds.extend(kind);
+                self.typed |= length != Self::ASKS_FOR_TLS;
+                self.rest = length.saturating_sub(4);
+                self.head.clear();
+                self.seen += 1;
+            }
+        }
+        kinds
+    }
 }
 
 /// One direction of a link.
@@ -253,7 +392,7 @@ struct Pipe {
 }
 
 impl Link {
-    fn new(client: TcpStream, server: TcpStream) -> Self {
+    fn new(client: TcpStream, server: TcpStream, answered: &Arc<Answered>) -> Self {
         for end in [&client, &server] {
             end.set_nonblocking(true).unwrap();
             end.set_nodelay(true).unwrap();
@@ -264,6 +403,7 @@ impl Link {
             server,
             requests: Pipe::default(),
             answers: Pipe::default(),
+            conversation: Conversation::new(answered),
         }
     }
 
@@ -282,10 +422,12 @@ impl Link {
     fn step(&mut self, flow: Flow) -> bool {
         let mut alive = Ok(());
         if flow != Flow::None {
-            alive = self.requests.step(&self.client, &self.server);
+            let pass = |bytes: &[u8]| self.conversation.asked(bytes);
+            alive = self.requests.step(&self.client, &self.server, pass);
         }
         if flow == Flow::All {
-            alive = alive.and(self.answers.step(&self.server, &self.client));
+            let pass = |bytes: &[u8]| self.conversation.answered(bytes);
+            alive = alive.and(self.answers.step(&self.server, &self.client, pass));
         }
         if self.requests.closed && self.answers.closed {
             // An orderly end: what the kernel has still to deliver must not be lost by a reset.
@@ -316,12 +458,20 @@ impl Pipe {
         interests
     }
 
-    fn step(&mut self, mut from: &TcpStream, mut to: &TcpStream) -> io::Result<()> {
+    fn step(
+        &mut self,
+        mut from: &TcpStream,
+        mut to: &TcpStream,
+        mut pass: impl FnMut(&[u8]),
+    ) -> io::Result<()> {
         let mut bytes = [0; 8 * 1024];
         while !self.ended && self.held.len() < HELD_BYTES_MAX {
             match from.read(&mut bytes) {
                 Ok(0) => self.ended = true,
-                Ok(length) => self.held.extend(&bytes[..length]),
+                Ok(length) => {
+                    pass(&bytes[..length]);
+                    self.held.extend(&bytes[..length]);
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) => return Err(error),
             }

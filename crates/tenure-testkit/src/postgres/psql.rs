@@ -10,14 +10,14 @@ use super::programs::USER;
 
 /// Where a server is, and the `psql` of its version.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct Target {
     pub(super) psql: PathBuf,
     /// The directory of the socket.
     pub(super) directory: PathBuf,
     pub(super) port: u16,
 }
 
-impl Place {
+impl Target {
     /// What `pg_dump`, which lies beside psql, writes about a database.
     pub(super) fn dump(&self, database: &str) -> Result<String, String> {
         let program = self.psql.with_file_name("pg_dump");
@@ -102,7 +102,7 @@ impl Psql {
     /// What it prints after the answer to a statement.
     const END: &'static str = "-- end of answer --";
 
-    pub(super) fn open(place: &Place, database: &str) -> Self {
+    pub(super) fn open(place: &Target, database: &str) -> Self {
         let mut child = place
             .psql()
             .args(["-d", database])

@@ -16,14 +16,9 @@ use super::{Stage, until};
 use crate::agent::Agent;
 
 impl Stage<'_> {
-    /// Whether guards are lease-bound: the store cannot prove that a session is dead.
+    /// Whether guards are lease-bound: the store is at a server, and cannot prove that a session is dead.
     pub fn is_lease_bound(&self) -> bool {
         self.capabilities().ttl.is_some()
-    }
-
-    /// Whether a drop and a death have their effect a moment later: at a server.
-    pub fn is_remote(&self) -> bool {
-        self.is_lease_bound() || self.fixture.is_remote()
     }
 
     /// What ends the lease of a guard when nobody releases it.
@@ -46,7 +41,7 @@ impl Stage<'_> {
     /// A wait that is long enough for all that is to be done within it: `here` on this machine, `remote` where every
     /// step is a round trip or two to a server that others keep busy.
     pub fn wait_of(&self, here: Duration, remote: Duration) -> Duration {
-        match self.is_remote() {
+        match self.is_lease_bound() {
             true => remote,
             false => here,
         }
@@ -54,7 +49,7 @@ impl Stage<'_> {
 
     /// Takes what a dead agent held: at once where its death is proved, else when its time is over.
     pub fn take_from_the_dead(&self, agent: &mut Agent, name: &str, mode: Mode) -> Lease {
-        match self.is_remote() {
+        match self.is_lease_bound() {
             false => agent.take(name, mode),
             true => {
                 let wanted = agent.want(name, mode);
@@ -65,7 +60,7 @@ impl Stage<'_> {
 
     /// Returns when what this process dropped is given back: a process sees what itself has ended.
     pub fn settle(&self) {
-        if self.is_remote() {
+        if self.is_lease_bound() {
             self.held();
         }
     }
@@ -77,16 +72,14 @@ impl Stage<'_> {
             let pids = self.pids.lock().unwrap();
             pids.iter().copied().filter(gone).collect()
         };
-        if !self.is_remote() || dead.is_empty() {
+        if !self.is_lease_bound() || dead.is_empty() {
             return;
         }
         let ttl = self.capabilities().ttl.unwrap_or_default();
         // What was under way at the server when they died may come after.
         until("nothing is left of the dead", || {
             self.fixture.outlive(&self.fresh, &dead);
-            if self.is_lease_bound() {
-                self.recover(Recovery::Real);
-            }
+            self.recover(Recovery::Real);
             let of_a_guard = |lease: &Lease| {
                 let lasts = lease.expires_at.map(|at| at.since(lease.heartbeat_at));
                 lasts.is_none_or(|lasts| lasts <= ttl)
@@ -101,7 +94,7 @@ impl Stage<'_> {
     /// Returns when nothing is held and nobody waits. What the living let go is gone long before its time is over; what
     /// is not was left behind.
     pub(super) fn until_idle(&self) {
-        if !self.is_remote() {
+        if !self.is_lease_bound() {
             return;
         }
         until("nothing is held, and nobody waits", || {

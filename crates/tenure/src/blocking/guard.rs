@@ -1,4 +1,4 @@
-//! A lock in hand.
+//! The guard of a lock that is held.
 
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -16,7 +16,7 @@ use crate::{Doubt, GuardState};
 pub struct Guard {
     thread: Arc<Thread>,
     hold: Arc<Hold>,
-    /// On its way through a call it is out of here; a call that panics drops it.
+    /// `None` while a call uses it; a call that panics drops it.
     guard: Option<Box<crate::Guard>>,
 }
 
@@ -24,7 +24,7 @@ pub struct Guard {
 #[derive(Debug, thiserror::Error)]
 #[error("cannot release {}: {source}", guard.resource())]
 pub struct ReleaseError {
-    /// Try again with it, or drop it.
+    /// The guard, to try again or to drop.
     pub guard: Guard,
     /// What went wrong.
     pub source: Error,
@@ -39,32 +39,32 @@ impl Guard {
         }
     }
 
-    /// The lease as it is now.
+    /// Returns the lease as it is now.
     pub fn lease(&self) -> Lease {
         self.hold.lease()
     }
 
-    /// Its fencing token.
+    /// Returns the fencing token.
     pub fn token(&self) -> Token {
         self.hold.lease().token
     }
 
-    /// How it is held.
+    /// Returns the mode it is held in.
     pub fn mode(&self) -> Mode {
         self.hold.lease().mode
     }
 
-    /// What is held.
+    /// Returns the resource.
     pub fn resource(&self) -> &Resource {
         &self.hold.resource
     }
 
-    /// How far it can be trusted, as of the last check.
+    /// Returns how far it can be trusted, as of the last check.
     pub fn state(&self) -> GuardState {
         self.hold.state()
     }
 
-    /// How long the lease is known to last; see [`crate::Guard::expires_in`].
+    /// Returns how long the lease is known to last; see [`crate::Guard::expires_in`].
     pub fn expires_in(&self) -> Option<Duration> {
         self.hold.expires_in()
     }
@@ -75,7 +75,7 @@ impl Guard {
         self.thread.run(async move { hold.in_doubt().await })
     }
 
-    /// Blocks until the lock is lost, and says why.
+    /// Blocks until the lock is lost, and returns why.
     pub fn lost(&self) -> Error {
         let hold = Arc::clone(&self.hold);
         let lost = self.thread.run(async move { hold.lost().await });
@@ -93,7 +93,7 @@ impl Guard {
         self.with(move |guard| Box::pin(guard.upgrade(wait)))
     }
 
-    /// Makes an upgradeable lock exclusive if that needs no waiting; None if it does.
+    /// Makes an upgradeable lock exclusive if that needs no waiting. Returns `None` if it does.
     pub fn try_upgrade(&mut self) -> Result<Option<Token>> {
         self.with(|guard| Box::pin(guard.try_upgrade()))
     }
@@ -107,7 +107,7 @@ impl Guard {
     ///
     /// # Errors
     ///
-    /// Whatever the store says, with the guard to try again.
+    /// The store's error, with the guard to try again.
     pub fn release(mut self) -> Result<(), ReleaseError> {
         let Some(guard) = self.guard.take() else {
             let (guard, source) = (self, gone());
@@ -126,8 +126,8 @@ impl Guard {
         Err(ReleaseError { guard, source })
     }
 
-    /// A descriptor that keeps the lock held for as long as any process has it open,
-    /// where the store has such a thing.
+    /// Returns a descriptor that keeps the lock held for as long as any process has it open, if the
+    /// store has one.
     pub fn descriptor(&self) -> Result<Option<OwnedFd>> {
         self.guard.as_ref().ok_or_else(gone)?.descriptor()
     }
@@ -154,7 +154,7 @@ fn gone() -> Error {
 impl Drop for Guard {
     fn drop(&mut self) {
         if let Some(guard) = self.guard.take() {
-            // Also when the release fails: then the guard comes back and is dropped there.
+            // The same if the release fails: then the guard comes back and is dropped there.
             let release = async move { drop(guard.release().await) };
             drop(self.thread.run(release));
         }

@@ -33,14 +33,14 @@ impl Keeper {
         Ok(Keeper { thread, keeper })
     }
 
-    /// Keeps a store that is open already.
+    /// Makes a keeper of a store that is open already.
     pub fn from_store(store: Arc<dyn Store>, settings: Settings) -> Result<Keeper> {
         let thread = Arc::new(Thread::start()?);
         let keeper = crate::Keeper::from_store(store, settings);
         Ok(Keeper { thread, keeper })
     }
 
-    /// Begins a unit of work: what can hold locks.
+    /// Begins a session, which can hold locks.
     pub fn session(&self, options: SessionOptions) -> Result<Session> {
         let keeper = self.keeper.clone();
         let begun = self
@@ -52,31 +52,31 @@ impl Keeper {
         })
     }
 
-    /// Lists what is held and who waits, one page of it.
+    /// Returns one page of the holders and waiters.
     pub fn list(&self, query: &Query) -> Result<Listing> {
         let (keeper, query) = (self.keeper.clone(), query.clone());
         self.thread.run(async move { keeper.list(&query).await })?
     }
 
-    /// Everyone who holds a resource now.
+    /// Returns all holders of a resource.
     pub fn holders(&self, resource: &Resource) -> Result<Vec<Lease>> {
         let (keeper, resource) = (self.keeper.clone(), resource.clone());
         let holders = async move { keeper.holders(&resource).await };
         self.thread.run(holders)?
     }
 
-    /// The store behind it.
+    /// Returns the store.
     pub fn store(&self) -> &Arc<dyn Store> {
         self.keeper.store()
     }
 
-    /// How the rules are applied.
+    /// Returns the settings.
     pub fn settings(&self) -> &Settings {
         self.keeper.settings()
     }
 }
 
-/// One logical unit of work of an owner. Clones are the same session.
+/// One unit of work of an owner. Clones are the same session.
 #[derive(Clone)]
 pub struct Session {
     thread: Arc<Thread>,
@@ -84,12 +84,12 @@ pub struct Session {
 }
 
 impl Session {
-    /// Its id.
+    /// Returns its id.
     pub fn id(&self) -> &SessionId {
         self.session.id()
     }
 
-    /// On whose behalf it works.
+    /// Returns the owner it works for.
     pub fn owner(&self) -> &Owner {
         self.session.owner()
     }

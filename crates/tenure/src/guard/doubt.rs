@@ -1,21 +1,21 @@
-//! What is said of a guard that can hardly be trusted any more.
+//! The warning that a guard will soon be lost.
 
 use std::fmt;
 use std::time::Duration;
 
-use tenure_core::{Place, duration};
+use tenure_core::{LockContext, duration};
 
-/// A lease has used up two thirds of its time without a good renewal: whoever relies on it must
-/// begin to stop now.
+/// A lease has used up two thirds of its time without a good renewal. Its holder must begin to
+/// stop now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Doubt {
-    /// Of which lock.
-    pub place: Box<Place>,
-    /// How long ago the last question was asked that had a good answer.
+    /// The lock it is about.
+    pub context: Box<LockContext>,
+    /// The time since the last request that had a good answer was sent.
     pub unanswered: Duration,
-    /// What is left until the guard is lost.
+    /// The time left until the guard is lost.
     pub lost_in: Duration,
-    /// What went wrong last.
+    /// The last error.
     pub problem: String,
 }
 

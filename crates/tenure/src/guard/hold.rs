@@ -1,16 +1,18 @@
-//! What is known of a lock in hand: its lease, and how far it can be trusted.
+//! The state of a lock that is held: its lease, and how far it can be trusted.
 //!
 //! # Invariants
 //!
 //! - Lost is final. Unknown and doubt last until the next good answer.
-//! - A lease that runs out by itself is held only while its time is good, whatever was answered.
-//! - Nothing here keeps the lock: that is the guard's alone.
+//! - A lease that expires is held only while its time is good, whatever the store answered.
+//! - Nothing here keeps the lock: only the guard does.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tenure_core::decide::Millis;
-use tenure_core::{Error, Lease, LeaseId, Place, Resource, Result, RetryPolicy, Store, duration};
+use tenure_core::{
+    Error, Lease, LeaseId, LockContext, Resource, Result, RetryPolicy, Store, duration,
+};
 use tenure_files::clock;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -20,33 +22,33 @@ use super::{Doubt, GuardState};
 use crate::poison::lock;
 use crate::retry::retry;
 
-/// What a guard, its watch and the blocking front have in common.
+/// The state that a guard shares with its watch and with the blocking interface.
 pub(crate) struct Hold {
     pub(super) store: Arc<dyn Store>,
     pub(crate) id: LeaseId,
     pub(crate) resource: Resource,
     pub(super) lease: Mutex<Lease>,
     pub(super) retry: RetryPolicy,
-    /// None where the lease lasts for as long as its session.
+    /// `None` if the lease lasts for as long as its session.
     trust: Option<Trust>,
-    standing: watch::Sender<Standing>,
-    /// What the watch is about with it.
+    state: watch::Sender<HoldState>,
+    /// The checks that the watch makes of it.
     pub(crate) checks: Mutex<Checks>,
 }
 
 /// The checks of one lock, in milliseconds since boot.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Checks {
-    /// When the last one was begun.
+    /// When the last check began.
     pub(crate) begun: Option<Millis>,
-    /// Whether it has not ended yet.
+    /// True until that check has ended.
     pub(crate) under_way: bool,
-    /// Whether the one that decides after a sleep has not ended yet.
+    /// True until the check that decides after a sleep has ended.
     pub(crate) last_try: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Standing {
+enum HoldState {
     Held,
     Unknown(String),
     Doubt(String),
@@ -54,7 +56,7 @@ enum Standing {
 }
 
 impl Hold {
-    /// A lock that was granted by a question asked then.
+    /// Returns a lock that was requested at `asked`.
     pub(super) fn new(
         store: Arc<dyn Store>,
         lease: Lease,
@@ -69,7 +71,7 @@ impl Hold {
             lease: Mutex::new(lease),
             retry,
             trust: ttl.map(|ttl| Trust::new(ttl, asked)),
-            standing: watch::Sender::new(Standing::Held),
+            state: watch::Sender::new(HoldState::Held),
             checks: Mutex::default(),
         }
     }
@@ -80,14 +82,14 @@ impl Hold {
 
     pub(crate) fn state(&self) -> GuardState {
         let good = self.phase(clock::boot_now()) == Phase::Good;
-        match *self.standing.borrow() {
-            Standing::Held if good => GuardState::Held,
-            Standing::Held | Standing::Unknown(_) | Standing::Doubt(_) => GuardState::Unknown,
-            Standing::Lost(_) => GuardState::Lost,
+        match *self.state.borrow() {
+            HoldState::Held if good => GuardState::Held,
+            HoldState::Held | HoldState::Unknown(_) | HoldState::Doubt(_) => GuardState::Unknown,
+            HoldState::Lost(_) => GuardState::Lost,
         }
     }
 
-    /// How long it is known to last; None where that is for as long as its session.
+    /// Returns how long it is known to last, or `None` if that is as long as its session.
     pub(crate) fn expires_in(&self) -> Option<Duration> {
         let trust = self.trust.as_ref()?;
         Some(trust.left(clock::boot_now()))
@@ -108,14 +110,14 @@ impl Hold {
         let answer = retry(&self.retry, ask).await;
         let asked = *lock(&asked);
         self.note(asked, &answer);
-        // A lease that is over is a lock that is lost, to whoever holds it.
+        // A lease that is over is a lost lock.
         self.check()?;
         answer.map(drop)
     }
 
-    /// Asks anew for a lease whose time was used up by the wait for its grant: the store may
-    /// have granted it at any moment of that. A good answer is a proof, however late it comes; without one
-    /// in the time of a lease there is none to come.
+    /// Renews a lease whose time was used up by the wait for its grant: the store may have granted
+    /// it at any moment of the wait. A good answer is a proof, however late it comes. Gives up after
+    /// the time of one lease.
     pub(crate) async fn prove(&self) -> Result<()> {
         let trust = self.trust.as_ref();
         let Some(old) = trust.filter(|trust| trust.is_old(clock::boot_now())) else {
@@ -135,26 +137,26 @@ impl Hold {
     }
 
     pub(crate) async fn lost(&self) -> Error {
-        self.stands(|_| self.check().err()).await
+        self.wait_for(|_| self.check().err()).await
     }
 
     pub(crate) async fn in_doubt(&self) -> Doubt {
-        let doubt = |standing: &Standing| match standing {
-            Standing::Held | Standing::Unknown(_) => None,
-            Standing::Doubt(problem) | Standing::Lost(problem) => Some(self.doubt(problem)),
+        let doubt = |state: &HoldState| match state {
+            HoldState::Held | HoldState::Unknown(_) => None,
+            HoldState::Doubt(problem) | HoldState::Lost(problem) => Some(self.doubt(problem)),
         };
-        self.stands(doubt).await
+        self.wait_for(doubt).await
     }
 
-    async fn stands<T>(&self, look: impl Fn(&Standing) -> Option<T>) -> T {
-        let mut standing = self.standing.subscribe();
+    async fn wait_for<T>(&self, look: impl Fn(&HoldState) -> Option<T>) -> T {
+        let mut state = self.state.subscribe();
         loop {
-            let seen = standing.borrow_and_update().clone();
+            let seen = state.borrow_and_update().clone();
             if let Some(found) = look(&seen) {
                 return found;
             }
-            if standing.changed().await.is_err() {
-                // The sender lives in this very value, so it cannot be gone.
+            if state.changed().await.is_err() {
+                // The sender is a field of this value, so it cannot be gone.
                 std::future::pending::<()>().await;
             }
         }
@@ -164,34 +166,34 @@ impl Hold {
         let now = clock::boot_now();
         let trust = self.trust.as_ref();
         Doubt {
-            place: self.place(),
+            context: self.context(),
             unanswered: trust.map_or(Duration::ZERO, |trust| trust.unanswered(now)),
             lost_in: trust.map_or(Duration::ZERO, |trust| trust.until_over(now)),
             problem: problem.to_owned(),
         }
     }
 
-    /// The error of a lock that is lost.
+    /// Returns an error if the lock is lost.
     pub(crate) fn check(&self) -> Result<()> {
-        match &*self.standing.borrow() {
-            Standing::Lost(reason) => Err(Error::Lost {
-                place: self.place(),
+        match &*self.state.borrow() {
+            HoldState::Lost(reason) => Err(Error::Lost {
+                context: self.context(),
                 reason: reason.clone(),
             }),
             _ => Ok(()),
         }
     }
 
-    pub(super) fn place(&self) -> Box<Place> {
-        Box::new(Place {
+    pub(super) fn context(&self) -> Box<LockContext> {
+        Box::new(LockContext {
             resource: self.resource.clone(),
             mode: lock(&self.lease).mode,
             store: self.store.url().to_owned(),
-            location: self.store.place_of(&self.resource),
+            location: self.store.location_of(&self.resource),
         })
     }
 
-    /// The error where the store has not said anything.
+    /// Returns the error for a store that did not answer.
     pub(crate) fn silence(&self) -> Error {
         Error::Unreachable {
             store: self.store.url().to_owned(),
@@ -199,20 +201,20 @@ impl Hold {
         }
     }
 
-    /// Notes what a check of the lock, asked then, came to.
+    /// Notes the answer to a check that was sent at `asked`.
     pub(crate) fn note(&self, asked: Millis, answer: &Result<Option<Duration>>) {
         match answer {
             Ok(lasts) => self.note_good(asked, *lasts),
             Err(error) => {
-                self.stand(Standing::Unknown(error.to_string()));
+                self.set_state(HoldState::Unknown(error.to_string()));
                 self.note_loss(error);
             }
         }
     }
 
     fn note_good(&self, asked: Millis, lasts: Option<Duration>) {
-        // What is lost gets no time any more, or it would be asked about for ever.
-        if matches!(*self.standing.borrow(), Standing::Lost(_)) {
+        // A lost lock gets no new time, or it would be checked for ever.
+        if matches!(*self.state.borrow(), HoldState::Lost(_)) {
             return;
         }
         let now = clock::now();
@@ -220,37 +222,37 @@ impl Hold {
         lease.heartbeat_at = now;
         if let (Some(trust), Some(lasts)) = (&self.trust, lasts) {
             trust.renewed(asked, lasts);
-            // For people, by the clock on this machine's wall.
+            // For people, by the wall clock of this machine.
             lease.expires_at = Some(now.after(trust.left(clock::boot_now())));
         }
         drop(lease);
-        // A good answer that came too late is too late.
+        // A good answer that comes too late does not count.
         if self.phase(clock::boot_now()) == Phase::Good {
-            self.stand(Standing::Held);
+            self.set_state(HoldState::Held);
         }
     }
 
-    /// Notes the end of the lock if that is what the error means.
+    /// Notes the loss of the lock if the error means that.
     pub(crate) fn note_loss(&self, error: &Error) {
         if let Error::Lost { reason, .. } | Error::LeaseOver { reason, .. } = error {
-            self.stand(Standing::Lost(reason.clone()));
+            self.set_state(HoldState::Lost(reason.clone()));
         }
     }
 
-    /// Notes that there is no answer yet where one should have come.
+    /// Notes that an answer is overdue.
     pub(crate) fn note_silence(&self) {
-        if *self.standing.borrow() == Standing::Held {
-            self.stand(Standing::Unknown(self.silence().to_string()));
+        if *self.state.borrow() == HoldState::Held {
+            self.set_state(HoldState::Unknown(self.silence().to_string()));
         }
     }
 
-    /// Notes that two thirds of its time are used up.
+    /// Notes that two thirds of the lease's time are used up.
     pub(crate) fn note_doubt(&self) {
         let problem = self.problem();
-        self.stand(Standing::Doubt(problem));
+        self.set_state(HoldState::Doubt(problem));
     }
 
-    /// Gives it up, as its time is used up.
+    /// Notes that the lock is lost because its time is used up.
     pub(crate) fn note_over(&self) {
         let unanswered = self
             .trust
@@ -261,30 +263,30 @@ impl Hold {
             duration::show(unanswered),
             self.problem()
         );
-        self.stand(Standing::Lost(reason));
+        self.set_state(HoldState::Lost(reason));
     }
 
-    /// What went wrong last.
+    /// Returns the last error.
     fn problem(&self) -> String {
-        match &*self.standing.borrow() {
-            Standing::Held => self.silence().to_string(),
-            Standing::Unknown(problem) | Standing::Doubt(problem) | Standing::Lost(problem) => {
+        match &*self.state.borrow() {
+            HoldState::Held => self.silence().to_string(),
+            HoldState::Unknown(problem) | HoldState::Doubt(problem) | HoldState::Lost(problem) => {
                 problem.clone()
             }
         }
     }
 
-    fn stand(&self, now: Standing) {
-        self.standing.send_if_modified(|standing| {
-            let now = match (&*standing, now) {
-                // Lost is final: whoever was told has stopped relying on it.
-                (Standing::Lost(_), _) => return false,
-                // One more failure does not take the doubt away.
-                (Standing::Doubt(_), Standing::Unknown(problem)) => Standing::Doubt(problem),
+    fn set_state(&self, now: HoldState) {
+        self.state.send_if_modified(|state| {
+            let now = match (&*state, now) {
+                // Lost is final: callers that were told have stopped relying on the lock.
+                (HoldState::Lost(_), _) => return false,
+                // One more failure does not end the doubt.
+                (HoldState::Doubt(_), HoldState::Unknown(problem)) => HoldState::Doubt(problem),
                 (_, now) => now,
             };
-            let changes = *standing != now;
-            *standing = now;
+            let changes = *state != now;
+            *state = now;
             changes
         });
     }

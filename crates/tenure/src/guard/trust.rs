@@ -1,18 +1,18 @@
-//! How long a lease-bound guard may be trusted, by the clock.
+//! How long the guard of an expiring lease may be trusted, by the clock.
 //!
-//! Its lease runs out unless it is renewed, and somebody else may have the lock then. So trust is
-//! counted from when the last good question was *asked*: the answer may lie unread for long. The
+//! The lease expires unless it is renewed, and then another holder may get the lock. So trust is
+//! counted from when the last answered request was *sent*: its answer may lie unread for long. The
 //! clock counts time asleep.
 //!
 //! | left of the lease | phase |
 //! |---|---|
 //! | more than a third | good |
-//! | a third: two thirds are used up | doubt: whoever relies on it begins to stop |
-//! | a sixth | over: it is given up, before anybody can take it over |
+//! | a third: two thirds are used up | doubt: the holder begins to stop |
+//! | a sixth | over: the guard gives it up, before anybody can take it over |
 //!
 //! # Invariant
 //!
-//! What is known is never later than what is true: a lease lasts at least as long as it is said to here.
+//! A lease lasts at least as long in the store as it does here.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -21,10 +21,10 @@ use tenure_core::decide::Millis;
 
 use crate::poison::lock;
 
-/// What is left of a lease, roughly.
+/// The phase of a lease, by the time left of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
-    /// Enough.
+    /// More than a third is left.
     Good,
     /// Two thirds are used up.
     Doubt,
@@ -32,48 +32,48 @@ pub(crate) enum Phase {
     Over,
 }
 
-/// What is known of the time of one lease.
+/// The time of one lease, as far as it is known.
 pub(crate) struct Trust {
     ttl: Duration,
-    known: Mutex<Known>,
+    last_answer: Mutex<GoodAnswer>,
 }
 
-/// By the last good answer, in milliseconds since boot.
+/// The last good answer, in milliseconds since boot.
 #[derive(Debug, Clone, Copy)]
-struct Known {
+struct GoodAnswer {
     asked: Millis,
     until: Millis,
 }
 
 impl Trust {
-    /// A lease granted by a question asked then.
+    /// Returns the trust in a lease that was requested at `asked`.
     pub(super) fn new(ttl: Duration, asked: Millis) -> Self {
         let until = after(asked, ttl);
-        let known = Mutex::new(Known { asked, until });
-        Self { ttl, known }
+        let last_answer = Mutex::new(GoodAnswer { asked, until });
+        Self { ttl, last_answer }
     }
 
-    /// A question asked then was answered: it lasts so long from there on. What was asked
-    /// later counts, whichever answer comes first.
+    /// Notes that a request sent at `asked` was answered: the lease lasts so long from then on. The
+    /// request sent last counts, whichever answer comes first.
     pub(super) fn renewed(&self, asked: Millis, lasts: Duration) {
-        let mut known = lock(&self.known);
-        if asked >= known.asked {
+        let mut last_answer = lock(&self.last_answer);
+        if asked >= last_answer.asked {
             let until = after(asked, lasts);
-            *known = Known { asked, until };
+            *last_answer = GoodAnswer { asked, until };
         }
     }
 
-    /// What is left of it at a moment.
+    /// Returns the time left of the lease at a moment.
     pub(super) fn left(&self, now: Millis) -> Duration {
-        Duration::from_millis(lock(&self.known).until.saturating_sub(now))
+        Duration::from_millis(lock(&self.last_answer).until.saturating_sub(now))
     }
 
-    /// How long ago the last good question was asked.
+    /// Returns the time since the last answered request was sent.
     pub(super) fn unanswered(&self, now: Millis) -> Duration {
-        Duration::from_millis(now.saturating_sub(lock(&self.known).asked))
+        Duration::from_millis(now.saturating_sub(lock(&self.last_answer).asked))
     }
 
-    /// How far it can be trusted at a moment.
+    /// Returns the phase of the lease at a moment.
     pub(super) fn phase(&self, now: Millis) -> Phase {
         let left = self.left(now);
         if left <= self.ttl / 6 {
@@ -85,17 +85,17 @@ impl Trust {
         }
     }
 
-    /// What is left until it is given up.
+    /// Returns the time left until the guard gives it up.
     pub(super) fn until_over(&self, now: Millis) -> Duration {
         self.left(now).saturating_sub(self.ttl / 6)
     }
 
-    /// Whether so much of it was used up by the wait for its grant that it must be asked for anew.
+    /// Returns true if the wait for its grant used up so much of the lease that it must be renewed.
     pub(super) fn is_old(&self, now: Millis) -> bool {
         self.left(now) < self.ttl * 5 / 6
     }
 
-    /// How long it lasts without a renewal.
+    /// Returns how long the lease lasts without a renewal.
     pub(super) fn ttl(&self) -> Duration {
         self.ttl
     }

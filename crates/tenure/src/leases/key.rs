@@ -1,4 +1,4 @@
-//! Asking under a key: the same request twice is one request.
+//! Requests under a key: the same request twice is one request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,39 +10,38 @@ use tokio::time::{Instant, sleep_until};
 
 use super::permit;
 use crate::retry::retry;
-use crate::session::{Patience, Shared};
+use crate::session::{Deadline, Shared};
 use crate::{Keeper, random};
 
-/// The first pause before a key that is taken is asked for again. Whoever has it gets or gives
-/// up its locks in its own time, and no line is kept for it: asking under one key at the same
-/// time is a repeated request, not a crowd.
+/// The first pause before a key that is taken is asked for again. There is no line for a key:
+/// requests under one key at the same time are a repeated request, not many waiters.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
-/// No pause is longer.
+/// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_millis(250);
 
-/// What a request under a key comes to.
+/// The outcome of a request under a key.
 pub(super) enum Begun {
-    /// Nothing was asked under it: go on, and bind with it.
+    /// The key is new: the caller acquires, and binds with it.
     Ours(Asking),
-    /// It was answered before.
+    /// The request was answered before.
     Answered(Vec<Lease>),
 }
 
-/// A key this request has, until it is bound or given up.
+/// A key that this request has, until it is bound or given up.
 pub(super) struct Asking {
     store: Arc<dyn Store>,
     pub(super) keyed: Arc<Keyed>,
     settled: bool,
 }
 
-/// Begins to ask for a set under a key, waiting for whoever asks under it already.
+/// Begins a request for a set under a key. Waits for a request that has the key already.
 pub(super) async fn begin(
     keeper: &Keeper,
     session: &Shared,
     set: &LockSet,
     ttl: Duration,
     key: &IdempotenceKey,
-    patience: &Patience,
+    deadline: &Deadline,
 ) -> Result<Begun> {
     let keyed = Arc::new(Keyed {
         key: key.clone(),
@@ -68,14 +67,14 @@ pub(super) async fn begin(
             KeyState::Taken(_) => {}
         }
         let now = Instant::now();
-        if now >= patience.deadline() {
+        if now >= deadline.instant() {
             let (resource, mode) = first(set)?;
-            let gave_up = patience.gave_up(asked);
+            let gave_up = deadline.gave_up(asked);
             return Err(session.in_the_way(gave_up, resource, mode, None).await);
         }
-        // Half of the pause differs, so that those who ask together do not stay together.
+        // Half of the pause is random, so that requests made together spread out.
         let again = now + pause.mul_f64(0.5 + random::fraction() / 2.0);
-        sleep_until(again.min(patience.deadline())).await;
+        sleep_until(again.min(deadline.instant())).await;
         pause = (pause * 2).min(PAUSE_MAX);
     }
     Err(Error::Internal("a wait without end ended".into()))
@@ -84,7 +83,7 @@ pub(super) async fn begin(
 fn conflict(session: &Shared, set: &LockSet, key: &IdempotenceKey, actual: String) -> Error {
     match first(set) {
         Ok((resource, mode)) => Error::Conflict {
-            place: session.place(resource, mode),
+            context: session.context(resource, mode),
             expected: format!("key {key} to be new, or asked for the same again"),
             actual: format!("taken: {actual}"),
         },
@@ -92,7 +91,7 @@ fn conflict(session: &Shared, set: &LockSet, key: &IdempotenceKey, actual: Strin
     }
 }
 
-/// What an error about a whole set names.
+/// Returns what an error about a whole set names.
 fn first(set: &LockSet) -> Result<(&Resource, Mode)> {
     let first = set.iter().next();
     let (resource, mode) = first.ok_or_else(super::lock::empty)?;
@@ -100,23 +99,23 @@ fn first(set: &LockSet) -> Result<(&Resource, Mode)> {
 }
 
 impl Asking {
-    /// The leases are bound: the key stands for them now.
+    /// Notes that the leases are bound: the key stands for them now.
     pub(super) fn bound(mut self) {
         self.settled = true;
     }
 
-    /// Gives the key up, and waits for it: when the caller hears of the failure, it is free.
+    /// Gives the key up, and waits for it: when the caller gets the error, the key is free.
     pub(super) async fn give_up(mut self) {
         forget(Arc::clone(&self.store), Arc::clone(&self.keyed)).await;
-        // Only now: dropped in the middle of it, the key is still to be given up.
+        // Set only now: if the future is dropped before, the drop still gives the key up.
         self.settled = true;
     }
 }
 
 impl Drop for Asking {
     fn drop(&mut self) {
-        // The request was dropped half-way. Whoever asks again must not wait until the whole
-        // session is over; without a runtime to do it in, that is what remains.
+        // The request was dropped half-way. The next request under the key must not wait until the
+        // session is over; only without a runtime it has to.
         if let (false, Ok(runtime)) = (self.settled, Handle::try_current()) {
             let forget = forget(Arc::clone(&self.store), Arc::clone(&self.keyed));
             drop(runtime.spawn(forget));
@@ -124,8 +123,8 @@ impl Drop for Asking {
     }
 }
 
-/// A key that is bound already stays: the store makes sure of that. One that cannot be given
-/// up now ends with its session.
+/// Gives a key up. The store keeps a key that is bound already. A key that cannot be given up now
+/// ends with its session.
 async fn forget(store: Arc<dyn Store>, keyed: Arc<Keyed>) {
     if let Some(leases) = store.leases() {
         drop(leases.forget_key(&keyed).await);

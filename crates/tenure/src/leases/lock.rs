@@ -1,4 +1,4 @@
-//! Taking a set and making it lease-bound.
+//! Acquires a set and makes it lease-bound.
 //!
 //! While the set is not complete its parts are bound to the session: however long the wait
 //! for the last takes, none of them expires, and if the process dies all of them end. Only
@@ -11,7 +11,7 @@ use tenure_core::{Error, Lease, LeaseId, LockSet, Result};
 use super::key::{self, Asking, Begun};
 use super::{LeaseTerms, check_ttl, permit};
 use crate::retry::retry;
-use crate::session::{Patience, Taken};
+use crate::session::{Deadline, Taken};
 use crate::{Keeper, Options, Session};
 
 pub(super) async fn lock(
@@ -31,17 +31,17 @@ pub(super) async fn lock(
         return Err(Error::BadInput(problem.into()));
     }
     let shared = &session.shared;
-    let (set, patience) = (shared.sorted(set), shared.patience(options.wait));
+    let (set, deadline) = (shared.sorted(set), shared.deadline(options.wait));
     let Some(key) = &terms.key else {
-        return take_and_bind(keeper, session, &set, terms, options, &patience, None).await;
+        return acquire_and_bind(keeper, session, &set, terms, options, &deadline, None).await;
     };
-    let begun = key::begin(keeper, shared, &set, terms.ttl, key, &patience);
+    let begun = key::begin(keeper, shared, &set, terms.ttl, key, &deadline);
     let asking = match begun.await? {
         Begun::Ours(asking) => asking,
         Begun::Answered(leases) => return Ok(leases),
     };
     let keyed = Some(&asking);
-    match take_and_bind(keeper, session, &set, terms, options, &patience, keyed).await {
+    match acquire_and_bind(keeper, session, &set, terms, options, &deadline, keyed).await {
         Ok(leases) => {
             asking.bound();
             Ok(leases)
@@ -53,17 +53,17 @@ pub(super) async fn lock(
     }
 }
 
-/// Within one deadline, so that the wait for the key counts.
-async fn take_and_bind(
+/// Acquires and binds within the deadline of the whole request, so that the wait for the key counts.
+async fn acquire_and_bind(
     keeper: &Keeper,
     session: &Session,
     set: &LockSet,
     terms: &LeaseTerms,
     options: &Options,
-    patience: &Patience,
+    deadline: &Deadline,
     asking: Option<&Asking>,
 ) -> Result<Vec<Lease>> {
-    let guards = session.acquire_within(set, options, patience).await?;
+    let guards = session.acquire_within(set, options, deadline).await?;
     let mut taken = Taken(guards);
     let ids: Vec<LeaseId> = taken.0.iter().map(|guard| guard.lease().lease).collect();
     let keyed = asking.map(|asking| &*asking.keyed);
@@ -71,8 +71,8 @@ async fn take_and_bind(
     let policy = &keeper.settings().retry;
     match retry(policy, || leases.bind(&ids, terms.ttl, keyed)).await {
         Ok(leases) => {
-            // Nothing is awaited between the answer and this, so that no guard releases
-            // what is bound.
+            // There is no await between the answer and this, so that no guard releases what is
+            // bound.
             for guard in taken.0.drain(..) {
                 guard.leave();
             }

@@ -1,11 +1,11 @@
-//! Who may act on a lease, and whether it is there at all.
+//! The check that a lease exists, and that the caller may act on it.
 
 use tenure_core::{Binding, Error, Lease, LeaseId, LeaseStore, Owner, Result};
 
 use crate::Keeper;
 use crate::retry::retry;
 
-/// What the store can do with leases of their own; `act` is the command that needs it.
+/// Returns the lease interface of the store, or an error that names the command `act`.
 pub(super) fn leases<'a>(keeper: &'a Keeper, act: &str) -> Result<&'a dyn LeaseStore> {
     let store = keeper.store();
     store.leases().ok_or_else(|| Error::Configuration {
@@ -20,8 +20,8 @@ pub(super) fn leases<'a>(keeper: &'a Keeper, act: &str) -> Result<&'a dyn LeaseS
     })
 }
 
-/// Looks a lease up. An id that means nothing is told apart from a lease that is over: who
-/// mistypes one and who comes too late must do different things.
+/// Looks a lease up. An unknown id and a lease that is over are different errors: a typing mistake
+/// and a late call need different remedies.
 pub(super) async fn find(keeper: &Keeper, lease: &LeaseId, act: &str) -> Result<Lease> {
     let leases = leases(keeper, act)?;
     let policy = &keeper.settings().retry;
@@ -63,7 +63,7 @@ pub(super) async fn permit(
     let leases = leases(keeper, act)?;
     let in_hand = || retry(&keeper.settings().retry, || leases.has_guard(lease));
     match found.binding {
-        // Whoever holds it would go on as if nothing had been.
+        // Its holder would go on without noticing.
         Binding::Lease if in_hand().await? => {
             let why = format!("a guard of session {} has it in hand", found.session);
             let remedy = format!(

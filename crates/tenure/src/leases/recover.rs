@@ -1,7 +1,7 @@
-//! Recovering what is stale, and breaking what is not.
+//! Recovery of stale leases, and breaking of others.
 //!
-//! Recovery is always safe and never asks. Breaking is for people: it takes a lock from a holder
-//! that may be alive.
+//! Recovery is always safe and needs no permission. Breaking is for people: it takes a lock from a
+//! holder that may be alive.
 
 use tenure_core::audit::REASON_BYTES_MAX;
 use tenure_core::leases::{Finding, Findings, Recovery};
@@ -11,7 +11,7 @@ use super::permit;
 use crate::Keeper;
 use crate::retry::retry;
 
-/// All pages, one after the other.
+/// Recovers all pages, one after the other.
 pub(super) async fn recover(
     keeper: &Keeper,
     actor: &Owner,
@@ -31,7 +31,7 @@ pub(super) async fn recover(
     }
 }
 
-/// One page.
+/// Recovers one page.
 pub(crate) async fn page(
     keeper: &Keeper,
     actor: &Owner,

@@ -1,4 +1,4 @@
-//! Upgrading a lease by its id.
+//! Upgrades a lease by its id.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -19,33 +19,33 @@ pub(super) async fn upgrade(
     by: Option<&Owner>,
 ) -> Result<Lease> {
     let shared = &session.shared;
-    let patience = shared.patience(wait);
+    let deadline = shared.deadline(wait);
     let before = permit::permit(keeper, lease, "upgrade", by).await?;
     if before.mode != Mode::Upgradeable {
         return Err(Error::Conflict {
-            place: shared.place(&before.resource, Mode::Write),
+            context: shared.context(&before.resource, Mode::Write),
             expected: "an upgradeable lease".into(),
             actual: before.mode.to_string(),
         });
     }
     check_order(keeper, &before).await?;
-    shared.strike_out_ended().await?;
+    shared.forget_ended().await?;
     let (resource, refused) = (&before.resource, |refusal| {
         shared.refused(refusal, Mode::Write)
     });
-    // What the waiting session holds can close a circle, too.
-    let turn = shared.book.enter_upgrade(resource).map_err(refused)?;
+    // The locks of the waiting session can lead to a deadlock, too.
+    let place = shared.locks.enter_upgrade(resource).map_err(refused)?;
     let store = keeper.store();
     let request = UpgradeRequest {
         lease: lease.clone(),
         asker: Arc::clone(&shared.asker),
-        deadline: patience.deadline_at(),
-        until: patience.until(),
+        deadline: deadline.deadline_at(),
+        wait: deadline.wait(),
     };
-    let upgraded = match turn.come(&patience).await {
+    let upgraded = match place.wait_until_first(&deadline).await {
         Ok(()) => {
-            let (try_now, until) = (|| store.try_upgrade(lease), || store.upgrade(&request));
-            wait_for(&patience, &keeper.settings().retry, try_now, until).await?
+            let policy = &keeper.settings().retry;
+            wait_for(&deadline, policy, || store.upgrade(&request)).await?
         }
         Err(gave_up) => Err(gave_up),
     };
@@ -56,7 +56,7 @@ pub(super) async fn upgrade(
             return Err(error.await);
         }
     };
-    // It may have been renewed during the wait. If it cannot be looked up again, it is
+    // The lease may have been renewed during the wait. If it cannot be looked up again, it is
     // upgraded all the same.
     let now = permit::find(keeper, lease, "upgrade").await;
     Ok(now.unwrap_or(Lease {
@@ -66,8 +66,8 @@ pub(super) async fn upgrade(
     }))
 }
 
-/// Refuses an upgrade while the session that took the lease holds anything ordered later:
-/// two that each hold what the other one waits for would wait in a circle.
+/// Refuses an upgrade while the session that took the lease holds anything ordered later: two
+/// sessions that each hold what the other waits for would deadlock.
 async fn check_order(keeper: &Keeper, lease: &Lease) -> Result<()> {
     let leases = permit::leases(keeper, "upgrade")?;
     let policy = &keeper.settings().retry;

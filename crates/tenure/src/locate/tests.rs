@@ -276,11 +276,31 @@ fn the_state_directory_follows_xdg() {
         state_directory(&absolute).unwrap(),
         Path::new("/state/tenure")
     );
-    let relative = environment.with("XDG_STATE_HOME", "state");
     let home = Path::new("/home/ana/.local/state/tenure");
-    assert_eq!(state_directory(&relative).unwrap(), home);
+    assert_eq!(state_directory(&environment).unwrap(), home);
     let error = state_directory(&Environment::new("/", 0)).unwrap_err();
     assert_eq!(error.class(), tenure_core::Class::Configuration);
+}
+
+#[test]
+fn a_state_directory_that_is_not_absolute_is_refused() {
+    let proc = Environment::new("/", 0).with("XDG_STATE_HOME", "/proc/state");
+    for (environment, name) in [
+        (Environment::new("/", 0).with("HOME", "."), "HOME"),
+        (
+            Environment::new("/", 0)
+                .with("HOME", "/home/ana")
+                .with("XDG_STATE_HOME", "state"),
+            "XDG_STATE_HOME",
+        ),
+        // Locks do not hold in /proc, so the slots are in the runtime directory.
+        (proc.with("XDG_RUNTIME_DIR", "run"), "XDG_RUNTIME_DIR"),
+    ] {
+        let error = slots(&environment).unwrap_err();
+        assert_eq!(error.class(), tenure_core::Class::Configuration);
+        assert!(error.to_string().contains(name), "{error}");
+        assert!(error.remedy().contains(name), "{}", error.remedy());
+    }
 }
 
 #[test]
@@ -319,7 +339,5 @@ fn slots_are_in_the_runtime_directory_where_locks_do_not_hold_in_the_state_direc
         slots(&environment).unwrap()
     };
     assert_eq!(with("/run/user/7"), "sqlite:/run/user/7/tenure/slots.db");
-    for none in ["", "run"] {
-        assert_eq!(with(none), "sqlite:/proc/state/tenure/slots.db", "{none:?}");
-    }
+    assert_eq!(with(""), "sqlite:/proc/state/tenure/slots.db");
 }

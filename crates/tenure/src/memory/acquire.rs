@@ -7,55 +7,55 @@ use tokio::sync::oneshot;
 
 use super::MemoryStore;
 use super::change::NEVER;
-use super::shelf::{Asked, Waiter};
-use super::store::place;
+use super::store::context;
+use super::tables::{Waiter, WaitingFor};
 
-/// Hears of the grant.
+/// Receives the grant.
 type Granted = oneshot::Receiver<Lease>;
 
 impl MemoryStore {
-    pub(super) fn try_take(&self, request: &Request) -> Result<Option<Lease>> {
-        let (outcome, granted) = self.ask_for(request, Wait::No);
+    pub(super) async fn acquire_or_queue(&self, request: &Request) -> Result<Option<Lease>> {
+        let (outcome, granted) = self.ask(request);
         match outcome {
             Outcome::Granted => received(granted).map(Some),
             Outcome::Busy => Ok(None),
-            other => Err(refused(self, request, &other)),
-        }
-    }
-
-    pub(super) async fn take(&self, request: &Request) -> Result<Lease> {
-        let (outcome, granted) = self.ask_for(request, Wait::Until(NEVER));
-        match outcome {
-            Outcome::Granted => received(granted),
             Outcome::Queued => {
-                let in_line = InLine {
+                let queued = QueuedRequest {
                     store: self,
                     resource: &request.resource,
                     lease: &request.lease,
-                    left: false,
+                    disarmed: false,
                 };
-                in_line.called(granted).await
+                queued.wait_for_grant(granted).await.map(Some)
             }
             other => Err(refused(self, request, &other)),
         }
     }
 
-    fn ask_for(&self, request: &Request, wait: Wait) -> (Outcome, Granted) {
+    fn ask(&self, request: &Request) -> (Outcome, Granted) {
         let ask = Ask::Acquire {
             lease: request.lease.clone(),
             session: request.asker.session.clone(),
             mode: request.mode,
             capacity: request.capacity,
-            wait,
+            wait: for_ever(request.wait),
         };
         let (wake, granted) = oneshot::channel();
-        let newcomer = Waiter {
+        let new_request = Waiter {
             since: clock::now(),
-            asked: Asked::Lease(request.clone()),
+            waiting_for: WaitingFor::Lease(request.clone()),
             wake,
         };
-        let outcome = self.decide(&request.resource, &ask, Some(newcomer));
+        let outcome = self.decide(&request.resource, &ask, Some(new_request));
         (outcome, granted)
+    }
+}
+
+/// Removes the deadline: the keeper's is enough, because it drops the wait in this same process.
+pub(super) fn for_ever(wait: Wait) -> Wait {
+    match wait {
+        Wait::No => Wait::No,
+        Wait::Until(_) => Wait::Until(NEVER),
     }
 }
 
@@ -65,7 +65,7 @@ pub(super) fn received(mut granted: Granted) -> Result<Lease> {
 }
 
 fn refused(store: &MemoryStore, request: &Request, outcome: &Outcome) -> Error {
-    let entries = &store.shelf().entries;
+    let entries = &store.tables().entries;
     let state = entries.get(&request.resource).map(|entry| &entry.state);
     let session = &request.asker.session;
     let lease = state.and_then(|state| {
@@ -76,40 +76,40 @@ fn refused(store: &MemoryStore, request: &Request, outcome: &Outcome) -> Error {
     });
     match lease {
         Some(lease) => Error::Reentry {
-            place: place(&request.resource, request.mode),
+            context: context(&request.resource, request.mode),
             lease,
         },
         None => Error::Internal(format!("acquire ended with {outcome:?}")),
     }
 }
 
-/// A place in the line. Dropped before it was called, it leaves neither lock nor waiter.
-struct InLine<'a> {
+/// A request in line. Dropped before it is disarmed, it leaves neither lock nor waiter.
+struct QueuedRequest<'a> {
     store: &'a MemoryStore,
     resource: &'a Resource,
     lease: &'a LeaseId,
-    left: bool,
+    disarmed: bool,
 }
 
-impl InLine<'_> {
-    async fn called(mut self, granted: Granted) -> Result<Lease> {
+impl QueuedRequest<'_> {
+    async fn wait_for_grant(mut self, granted: Granted) -> Result<Lease> {
         let lease = granted.await;
-        self.left = lease.is_ok();
+        self.disarmed = lease.is_ok();
         lease.map_err(|_| Error::Internal("a waiter was forgotten".into()))
     }
 }
 
-impl Drop for InLine<'_> {
+impl Drop for QueuedRequest<'_> {
     fn drop(&mut self) {
-        if self.left {
+        if self.disarmed {
             return;
         }
         let lease = self.lease.clone();
         let withdraw = Ask::Withdraw {
             lease: lease.clone(),
         };
-        // Whoever is no longer in line was granted in this instant, and nothing brings it
-        // back there: the lock goes to the next.
+        // A request that is no longer in line was granted in this instant: the lock goes to the
+        // next.
         if self.store.decide(self.resource, &withdraw, None) != Outcome::Done {
             let release = Ask::Release { lease };
             self.store.decide(self.resource, &release, None);

@@ -1,60 +1,60 @@
-//! Deciding a request and carrying out the changes, in one step under the mutex.
+//! Decides a request and makes the changes, in one step under the mutex.
 //!
-//! Whoever is granted is told after the mutex is free: waking runs code of the waiter's
-//! runtime, which may want the mutex itself.
+//! A waiter is told of its grant after the mutex is free: waking runs code of the waiter's runtime,
+//! which may want the mutex itself.
 
 use std::collections::HashMap;
 
-use tenure_core::decide::{Ask, Change, Holder, Millis, Outcome, Standing, decide};
+use tenure_core::decide::{Ask, Change, Holder, HolderState, Millis, Outcome, decide};
 use tenure_core::{Lease, LeaseId, Mode, Resource, Token};
 use tenure_files::clock;
 use tokio::sync::oneshot;
 
 use super::MemoryStore;
-use super::shelf::{Asked, Entry, Shelf, Waiter};
+use super::tables::{Entry, Tables, Waiter, WaitingFor};
 
-/// No request has a deadline here: whoever gives up drops its wait, and that leaves the line.
+/// The deadline of every request here. A caller that gives up drops its wait, which leaves the line.
 pub(super) const NEVER: Millis = Millis::MAX;
 const NOW: Millis = 0;
 
-/// Who is to be told, and what it got.
+/// A waiter to tell, and the lease it got.
 type News = (oneshot::Sender<Lease>, Lease);
 
 impl MemoryStore {
-    /// Decides a request on a resource and makes the changes. `newcomer` is what is
-    /// known of who asks, if that may be granted or queued; it is told of a grant.
+    /// Decides a request on a resource and makes the changes. `new_request` is the asker, if it may
+    /// be granted or queued; it is told of a grant.
     pub(super) fn decide(
         &self,
         resource: &Resource,
         ask: &Ask,
-        newcomer: Option<Waiter>,
+        new_request: Option<Waiter>,
     ) -> Outcome {
-        let (outcome, news) = self.shelf().decide(resource, ask, newcomer);
+        let (outcome, news) = self.tables().decide(resource, ask, new_request);
         for (waiter, lease) in news {
-            // A waiter that is being dropped does not hear it: its drop finds that it
-            // is no longer in line, and gives the lock back.
+            // A waiter that is being dropped does not receive it: its drop finds that it is no
+            // longer in line, and gives the lock back.
             drop(waiter.send(lease));
         }
         outcome
     }
 }
 
-impl Shelf {
+impl Tables {
     fn decide(
         &mut self,
         resource: &Resource,
         ask: &Ask,
-        newcomer: Option<Waiter>,
+        new_request: Option<Waiter>,
     ) -> (Outcome, Vec<News>) {
-        let token = self.token;
+        let newest = self.token_of(resource).unwrap_or(Token::NONE);
         let entry = self.entries.entry(resource.clone());
-        let entry = entry.or_insert_with(|| Entry::new(token));
+        let entry = entry.or_insert_with(|| Entry::new(newest));
         let decision = decide(&entry.state, ask, NOW);
         let mut step = Step {
             token: &mut self.token,
             entry,
-            newcomer,
-            called: HashMap::new(),
+            new_request,
+            dequeued: HashMap::new(),
             news: Vec::new(),
         };
         for change in decision.changes {
@@ -72,31 +72,32 @@ impl Shelf {
         }
         let news = step.news;
         if step.entry.state.is_empty() {
+            self.newest.insert(resource.clone(), step.entry.token);
             self.entries.remove(resource);
         }
         (decision.outcome, news)
     }
 }
 
-/// An offer counts as taken up in the instant it is made: who waits in this very process
-/// either hears of it or is dropped, and its drop gives the lock back.
+/// Turns an offer into a lease that is held: a waiter in this same process either receives it or is
+/// dropped, and its drop gives the lock back.
 fn taken_up(change: Change) -> Change {
     match change {
         Change::Grant(holder) => Change::Grant(Holder {
-            standing: Standing::Held,
+            state: HolderState::Held,
             ..holder
         }),
         other => other,
     }
 }
 
-/// The changes of one decision, under way.
+/// The changes of one decision, in progress.
 struct Step<'a> {
     token: &'a mut Token,
     entry: &'a mut Entry,
-    newcomer: Option<Waiter>,
-    /// Who left the line in this decision; a grant or a mode may follow.
-    called: HashMap<LeaseId, Waiter>,
+    new_request: Option<Waiter>,
+    /// Waiters that left the line in this decision; a grant or a new mode may follow.
+    dequeued: HashMap<LeaseId, Waiter>,
     news: Vec<News>,
 }
 
@@ -105,12 +106,12 @@ impl Step<'_> {
         self.entry.state.apply(change);
         match change {
             Change::Enqueue(waiter) => {
-                let queued = self.newcomer.take().expect("only who asks is queued");
+                let queued = self.new_request.take().expect("only who asks is queued");
                 self.entry.waiters.insert(waiter.lease.clone(), queued);
             }
             Change::Dequeue(lease) => {
                 if let Some(waiter) = self.entry.waiters.remove(lease) {
-                    self.called.insert(lease.clone(), waiter);
+                    self.dequeued.insert(lease.clone(), waiter);
                 }
             }
             Change::Grant(holder) => self.grant(holder),
@@ -118,15 +119,15 @@ impl Step<'_> {
             Change::Remove { lease, .. } => {
                 self.entry.leases.remove(lease);
             }
-            // No lease here has time of its own, or can be broken.
-            Change::SetStanding { .. } | Change::SetBinding { .. } => {}
+            // No lease here expires or can be broken.
+            Change::SetState { .. } | Change::SetBinding { .. } => {}
         }
     }
 
     fn grant(&mut self, holder: &Holder) {
-        let waiter = self.called_or_new(&holder.lease);
+        let waiter = self.dequeued_or_new(&holder.lease);
         let waiter = waiter.expect("who is granted asked now or waited");
-        let Asked::Lease(request) = waiter.asked else {
+        let WaitingFor::Lease(request) = waiter.waiting_for else {
             unreachable!("a new lease is only granted to who asked for one");
         };
         if holder.mode.is_exclusive() {
@@ -142,7 +143,7 @@ impl Step<'_> {
         if mode.is_exclusive() {
             self.draw();
         }
-        let waiter = self.called_or_new(lease);
+        let waiter = self.dequeued_or_new(lease);
         let token = self.entry.token;
         let held = self.entry.leases.get_mut(lease);
         let held = held.expect("only a lease that is held changes its mode");
@@ -153,9 +154,9 @@ impl Step<'_> {
         }
     }
 
-    fn called_or_new(&mut self, lease: &LeaseId) -> Option<Waiter> {
-        let called = self.called.remove(lease);
-        called.or_else(|| self.newcomer.take())
+    fn dequeued_or_new(&mut self, lease: &LeaseId) -> Option<Waiter> {
+        let dequeued = self.dequeued.remove(lease);
+        dequeued.or_else(|| self.new_request.take())
     }
 
     fn draw(&mut self) {

@@ -1,19 +1,21 @@
-//! Who holds, who waits, and why.
+//! The listing of holders and waiters.
 
 use tenure_core::decide::explain;
 use tenure_core::page::WaitingPage;
 use tenure_core::store::Waiting;
 use tenure_core::{Cursor, Lease, LeaseId, Listing, Query, Resource};
 
-use super::shelf::{Entry, Shelf};
+use super::tables::{Entry, Tables};
 
-pub(super) fn list(shelf: &Shelf, query: &Query) -> Listing {
-    let resources = shelf.entries.iter().filter(|(r, _)| matches(query, r));
+pub(super) fn list(tables: &Tables, query: &Query) -> Listing {
+    let resources = tables.entries.iter().filter(|(r, _)| matches(query, r));
     let mut held = Vec::new();
     let mut waiting = WaitingPage::of(query);
     for (resource, entry) in resources {
         held.extend(entry.leases.values().cloned());
-        waiting.add(waiters(resource, entry));
+        if !query.held_only {
+            waiting.add(waiters(resource, entry));
+        }
     }
     let (held, next) = page(held, query);
     let (waiting, waiting_next) = waiting.cut();
@@ -31,7 +33,8 @@ fn matches(query: &Query, resource: &Resource) -> bool {
         && query.prefix.as_ref().is_none_or(begins)
 }
 
-/// What the query asks for, sorted by resource and lease, and where the next page begins.
+/// Returns the page that the query asks for, sorted by resource and lease, and where the next page
+/// begins.
 fn page(mut held: Vec<Lease>, query: &Query) -> (Vec<Lease>, Option<String>) {
     let (at, after) = (
         |lease: &Lease| Cursor::at(&lease.resource, &lease.lease),
@@ -46,12 +49,19 @@ fn page(mut held: Vec<Lease>, query: &Query) -> (Vec<Lease>, Option<String>) {
     (held, next)
 }
 
+/// Returns the place in line of the request for a lease, from 1.
+pub(super) fn position(tables: &Tables, resource: &Resource, lease: &LeaseId) -> Option<usize> {
+    let line = tables.entries.get(resource)?.state.line();
+    let ahead = line.iter().position(|waiter| waiter.lease == *lease)?;
+    Some(ahead + 1)
+}
+
 fn waiters(resource: &Resource, entry: &Entry) -> Vec<Waiting> {
     let owner_of = |lease: &LeaseId| entry.leases.get(lease).map(|lease| &lease.owner);
     let line = explain(&entry.state, owner_of).into_iter();
     let listed = line.filter_map(|waits| {
         let known = entry.waiters.get(&waits.waiter.lease)?;
-        let (asker, deadline) = known.asked.by()?;
+        let (asker, deadline) = known.waiting_for.by();
         Some(waits.listed(resource, &asker.owner, known.since, deadline))
     });
     listed.collect()

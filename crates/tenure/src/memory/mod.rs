@@ -1,36 +1,32 @@
 //! The store within one process: `decide` over plain maps.
 //!
-//! It is the in-process readers/writer lock, and the model other stores are compared with.
+//! It is the in-process readers/writer lock, and the model that other stores are compared with.
 //!
 //! # Guarantees
 //!
-//! - First come, first served: readers that stand together enter together, none overtakes a
-//!   waiting writer, a waiting upgrade goes first. Only the one who is granted wakes.
+//! - First come, first served: readers next to each other in line enter together, none overtakes a
+//!   waiting writer, a waiting upgrade goes first. Only waiters that are granted wake.
 //! - Slots: a request that states a capacity is granted while fewer than that hold the resource.
 //! - A wait that is dropped leaves the line; if it was granted in that instant, the lock is
-//!   given back before the drop returns. So a grant from the line is held at once, and never
-//!   has to be taken up.
-//! - Tokens of a resource never go back. They are drawn from one counter for the whole store,
-//!   so that a resource nobody holds or awaits takes no memory; the tokens of one resource
-//!   have gaps, and a read of a resource that was free carries the counter's value, which is
-//!   at least the resource's own.
+//!   given back before the drop returns. So a grant from the line is held at once, and needs no
+//!   acceptance.
+//! - Tokens of a resource never go back. They are drawn from one counter for the whole store, so
+//!   the tokens of one resource have gaps.
 //!
 //! # Limitations
 //!
-//! - Other processes do not meet here, and every store opened as `memory:` is its own.
+//! - The store is not shared with other processes, and every store opened as `memory:` is separate.
 //! - Leases end with the process; so do tokens.
-//! - Every lease is bound to its session: none has time of its own, can be broken or recovered,
-//!   or leaves an entry in an audit.
-//! - The current token of a resource that nobody holds or awaits is the counter's value too. A
-//!   token of a lease that is over may count as fenced when only other resources were granted
-//!   since; that of a lease that is held does not.
+//! - Every lease is bound to its session: none expires, can be broken or recovered, or leaves an
+//!   entry in an audit.
+//! - The newest token of every resource that was ever granted is kept for as long as the store.
 
 mod acquire;
 mod change;
 mod list;
 mod release;
-mod shelf;
 mod store;
+mod tables;
 mod upgrade;
 
 pub use store::MemoryStore;

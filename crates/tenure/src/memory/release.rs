@@ -1,4 +1,4 @@
-//! The end of a lease, and the proof that it is none.
+//! The release of a lease, and the check that it is held.
 
 use tenure_core::decide::{Ask, Outcome};
 use tenure_core::{LeaseId, Resource, Result};
@@ -8,7 +8,7 @@ use super::MemoryStore;
 use super::store::over;
 
 impl MemoryStore {
-    pub(super) fn end(&self, lease: &LeaseId) -> Result<()> {
+    pub(super) fn release_now(&self, lease: &LeaseId) -> Result<()> {
         let resource = self.resource_of(lease)?;
         let release = Ask::Release {
             lease: lease.clone(),
@@ -19,11 +19,11 @@ impl MemoryStore {
         }
     }
 
-    pub(super) fn show(&self, lease: &LeaseId) -> Result<()> {
-        let mut shelf = self.shelf();
-        let shelf = &mut *shelf;
-        let resource = shelf.resources.get(lease);
-        let entry = resource.and_then(|resource| shelf.entries.get_mut(resource));
+    pub(super) fn renew_now(&self, lease: &LeaseId) -> Result<()> {
+        let mut tables = self.tables();
+        let tables = &mut *tables;
+        let resource = tables.resources.get(lease);
+        let entry = resource.and_then(|resource| tables.entries.get_mut(resource));
         let held = entry.and_then(|entry| entry.leases.get_mut(lease));
         let held = held.ok_or_else(|| over(lease))?;
         held.heartbeat_at = clock::now();
@@ -31,8 +31,8 @@ impl MemoryStore {
     }
 
     pub(super) fn resource_of(&self, lease: &LeaseId) -> Result<Resource> {
-        let shelf = self.shelf();
-        let resource = shelf.resources.get(lease).cloned();
+        let tables = self.tables();
+        let resource = tables.resources.get(lease).cloned();
         resource.ok_or_else(|| over(lease))
     }
 }

@@ -5,12 +5,12 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use tenure_core::{
-    Capabilities, Error, Lease, LeaseId, Listing, Mode, Place, Query, Reply, Request, Resource,
-    Result, Store, Token, UpgradeRequest,
+    Capabilities, Error, Lease, LeaseId, Listing, LockContext, Mode, Query, Reply, Request,
+    Resource, Result, Store, Token, UpgradeRequest,
 };
 
 use super::list;
-use super::shelf::Shelf;
+use super::tables::Tables;
 use crate::poison::lock;
 
 /// The address of every memory store.
@@ -19,7 +19,7 @@ const URL: &str = "memory:";
 /// Locks within one process.
 #[derive(Default)]
 pub struct MemoryStore {
-    shelf: Mutex<Shelf>,
+    tables: Mutex<Tables>,
 }
 
 impl MemoryStore {
@@ -28,8 +28,8 @@ impl MemoryStore {
         Self::default()
     }
 
-    pub(super) fn shelf(&self) -> MutexGuard<'_, Shelf> {
-        lock(&self.shelf)
+    pub(super) fn tables(&self) -> MutexGuard<'_, Tables> {
+        lock(&self.tables)
     }
 }
 
@@ -38,7 +38,7 @@ impl Store for MemoryStore {
         URL
     }
 
-    fn place_of(&self, resource: &Resource) -> String {
+    fn location_of(&self, resource: &Resource) -> String {
         location(resource)
     }
 
@@ -53,45 +53,45 @@ impl Store for MemoryStore {
         }
     }
 
-    fn try_acquire<'a>(&'a self, request: &'a Request) -> Reply<'a, Option<Lease>> {
-        Box::pin(async { self.try_take(request) })
+    fn acquire<'a>(&'a self, request: &'a Request) -> Reply<'a, Option<Lease>> {
+        Box::pin(self.acquire_or_queue(request))
     }
 
-    fn acquire<'a>(&'a self, request: &'a Request) -> Reply<'a, Lease> {
-        Box::pin(self.take(request))
-    }
-
-    fn try_upgrade<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Option<Token>> {
-        Box::pin(async { self.try_become_write(lease) })
-    }
-
-    fn upgrade<'a>(&'a self, request: &'a UpgradeRequest) -> Reply<'a, Token> {
-        Box::pin(self.become_write(request))
+    fn upgrade<'a>(&'a self, request: &'a UpgradeRequest) -> Reply<'a, Option<Token>> {
+        Box::pin(self.upgrade_or_queue(request))
     }
 
     fn downgrade<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Mode> {
-        Box::pin(async { self.become_upgradeable(lease) })
+        Box::pin(async { self.downgrade_now(lease) })
     }
 
     fn renew<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Option<Duration>> {
-        Box::pin(async { self.show(lease).map(|()| None) })
+        Box::pin(async { self.renew_now(lease).map(|()| None) })
     }
 
     fn release<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, ()> {
-        Box::pin(async { self.end(lease) })
+        Box::pin(async { self.release_now(lease) })
     }
 
     fn abandon(&self, lease: &LeaseId) {
         // A lease that is over needs nothing more.
-        drop(self.end(lease));
+        drop(self.release_now(lease));
     }
 
     fn list<'a>(&'a self, query: &'a Query) -> Reply<'a, Listing> {
-        Box::pin(async { Ok(list::list(&self.shelf(), query)) })
+        Box::pin(async { Ok(list::list(&self.tables(), query)) })
     }
 
-    fn token<'a>(&'a self, resource: &'a Resource) -> Reply<'a, Token> {
-        Box::pin(async { Ok(self.shelf().token_of(resource)) })
+    fn position<'a>(
+        &'a self,
+        resource: &'a Resource,
+        lease: &'a LeaseId,
+    ) -> Reply<'a, Option<usize>> {
+        Box::pin(async { Ok(list::position(&self.tables(), resource, lease)) })
+    }
+
+    fn token<'a>(&'a self, resource: &'a Resource) -> Reply<'a, Option<Token>> {
+        Box::pin(async { Ok(self.tables().token_of(resource)) })
     }
 
     fn descriptor(&self, _lease: &LeaseId) -> Result<Option<OwnedFd>> {
@@ -99,8 +99,8 @@ impl Store for MemoryStore {
     }
 }
 
-pub(super) fn place(resource: &Resource, mode: Mode) -> Box<Place> {
-    Box::new(Place {
+pub(super) fn context(resource: &Resource, mode: Mode) -> Box<LockContext> {
+    Box::new(LockContext {
         resource: resource.clone(),
         mode,
         store: URL.to_owned(),
@@ -124,6 +124,7 @@ mod tests {
     use std::sync::Arc;
     use std::task::Poll;
 
+    use tenure_core::decide::Wait;
     use tenure_core::{Asker, LeaseState, Owner, SessionId};
 
     use super::*;
@@ -144,7 +145,7 @@ mod tests {
             purpose: None,
             metadata: None,
             deadline: None,
-            until: None,
+            wait: Wait::No,
             capacity: None,
         }
     }
@@ -154,47 +155,53 @@ mod tests {
         std::future::poll_fn(|context| Poll::Ready(reply.as_mut().poll(context).is_pending())).await
     }
 
-    #[test]
-    fn nothing_is_kept_of_a_resource_that_nobody_holds_or_awaits() {
+    #[tokio::test]
+    async fn nothing_is_kept_of_a_resource_that_nobody_holds_or_awaits() {
         let store = MemoryStore::new();
         for mode in Mode::ALL {
             let request = request("s1", "l1", mode);
-            let lease = store.try_take(&request).unwrap().unwrap();
-            assert_eq!(store.shelf().entries.len(), 1);
-            store.end(&lease.lease).unwrap();
-            assert!(store.shelf().entries.is_empty());
-            assert!(store.shelf().resources.is_empty());
+            let lease = store.acquire(&request).await.unwrap().unwrap();
+            assert_eq!(store.tables().entries.len(), 1);
+            store.release_now(&lease.lease).unwrap();
+            assert!(store.tables().entries.is_empty());
+            assert!(store.tables().resources.is_empty());
         }
     }
 
-    #[test]
-    fn a_lease_that_is_over_is_told_so_and_leaves_nothing() {
+    #[tokio::test]
+    async fn a_lease_that_is_over_is_told_so_and_leaves_nothing() {
         let store = MemoryStore::new();
         let lease = LeaseId::parse("l1").unwrap();
         let over = |error: Error| matches!(error, Error::LeaseOver { .. });
-        assert!(over(store.end(&lease).unwrap_err()));
-        assert!(over(store.show(&lease).unwrap_err()));
-        assert!(over(store.try_become_write(&lease).unwrap_err()));
-        assert!(over(store.become_upgradeable(&lease).unwrap_err()));
+        assert!(over(store.release_now(&lease).unwrap_err()));
+        assert!(over(store.renew_now(&lease).unwrap_err()));
+        let upgrade = UpgradeRequest {
+            lease: lease.clone(),
+            asker: request("s1", "l1", Mode::Write).asker,
+            deadline: None,
+            wait: Wait::No,
+        };
+        assert!(over(store.upgrade(&upgrade).await.unwrap_err()));
+        assert!(over(store.downgrade_now(&lease).unwrap_err()));
         store.abandon(&lease);
-        assert!(store.shelf().entries.is_empty());
+        assert!(store.tables().entries.is_empty());
     }
 
     #[tokio::test]
-    async fn the_token_of_what_is_held_is_its_own_and_of_a_free_resource_never_lower() {
+    async fn the_token_of_a_resource_is_its_own_whether_it_is_held_or_free() {
         let store = MemoryStore::new();
         let first = request("s1", "l1", Mode::Write);
         let resource = &first.resource;
-        assert_eq!(store.token(resource).await.unwrap(), Token::NONE);
-        let lease = store.try_take(&first).unwrap().unwrap();
+        assert_eq!(store.token(resource).await.unwrap(), None);
+        let lease = store.acquire(&first).await.unwrap().unwrap();
         let elsewhere = Request {
             resource: Resource::parse("b").unwrap(),
             ..request("s1", "l2", Mode::Write)
         };
-        store.try_take(&elsewhere).unwrap().unwrap();
-        assert_eq!(store.token(resource).await.unwrap(), lease.token);
-        store.end(&lease.lease).unwrap();
-        assert!(store.token(resource).await.unwrap() >= lease.token);
+        store.acquire(&elsewhere).await.unwrap().unwrap();
+        assert_eq!(store.token(resource).await.unwrap(), Some(lease.token));
+        store.release_now(&lease.lease).unwrap();
+        assert_eq!(store.token(resource).await.unwrap(), Some(lease.token));
     }
 
     #[tokio::test]
@@ -204,31 +211,34 @@ mod tests {
             capacity: Some(slots),
             ..request(name, name, Mode::Write)
         };
-        let first = store.try_take(&slot("a", 2)).unwrap().unwrap();
-        let second = store.try_take(&slot("b", 2)).unwrap().unwrap();
+        let first = store.acquire(&slot("a", 2)).await.unwrap().unwrap();
+        let second = store.acquire(&slot("b", 2)).await.unwrap().unwrap();
         assert!(second.token > first.token);
-        assert!(store.try_take(&slot("c", 2)).unwrap().is_none());
-        let third = slot("d", 2);
+        assert!(store.acquire(&slot("c", 2)).await.unwrap().is_none());
+        let third = Request {
+            wait: Wait::Until(u64::MAX),
+            ..slot("d", 2)
+        };
         let mut third = store.acquire(&third);
         assert!(asks(&mut third).await, "a third has one of two slots");
         let listing = store.list(&Query::default()).await.unwrap();
         let waiting = listing.waiting.unwrap();
         assert_eq!(waiting[0].reason, "all 2 slots are taken");
         // Another counts three slots, but does not overtake who came before.
-        assert!(store.try_take(&slot("e", 3)).unwrap().is_none());
-        store.end(&first.lease).unwrap();
-        let lease = third.await.unwrap();
+        assert!(store.acquire(&slot("e", 3)).await.unwrap().is_none());
+        store.release_now(&first.lease).unwrap();
+        let lease = third.await.unwrap().unwrap();
         assert_eq!(lease.state, LeaseState::Held);
-        assert!(store.try_take(&slot("e", 3)).unwrap().is_some());
+        assert!(store.acquire(&slot("e", 3)).await.unwrap().is_some());
     }
 
-    #[test]
-    fn a_session_is_refused_what_it_holds_even_without_a_keeper() {
+    #[tokio::test]
+    async fn a_session_is_refused_what_it_holds_even_without_a_keeper() {
         let store = MemoryStore::new();
         let outer = request("s1", "l1", Mode::Read);
-        store.try_take(&outer).unwrap().unwrap();
+        store.acquire(&outer).await.unwrap().unwrap();
         let inner = request("s1", "l2", Mode::Read);
-        let error = store.try_take(&inner).unwrap_err();
+        let error = store.acquire(&inner).await.unwrap_err();
         assert!(
             matches!(&error, Error::Reentry { lease, .. } if *lease == outer.lease),
             "{error}"

@@ -1,46 +1,36 @@
 //! Upgradeable to write, and back.
 
-use tenure_core::decide::{Ask, Outcome, Refusal, Wait};
+use tenure_core::decide::{Ask, Outcome, Refusal};
 use tenure_core::{Error, Lease, LeaseId, Mode, Resource, Result, Token, UpgradeRequest};
 use tenure_files::clock;
 use tokio::sync::oneshot;
 
 use super::MemoryStore;
-use super::acquire::received;
-use super::change::NEVER;
-use super::shelf::{Asked, Waiter};
-use super::store::{over, place};
+use super::acquire::{for_ever, received};
+use super::store::{context, over};
+use super::tables::{Waiter, WaitingFor};
 
 impl MemoryStore {
-    pub(super) fn try_become_write(&self, lease: &LeaseId) -> Result<Option<Token>> {
-        let (outcome, _, granted) = self.ask_upgrade(lease, Asked::UpgradeNow, Wait::No)?;
+    pub(super) async fn upgrade_or_queue(&self, request: &UpgradeRequest) -> Result<Option<Token>> {
+        let lease = &request.lease;
+        let (outcome, resource, granted) = self.ask_upgrade(request)?;
         match outcome {
             Outcome::Granted => received(granted).map(|lease| Some(lease.token)),
             Outcome::Busy => Ok(None),
-            other => Err(self.refused(lease, &other)),
-        }
-    }
-
-    pub(super) async fn become_write(&self, request: &UpgradeRequest) -> Result<Token> {
-        let lease = &request.lease;
-        let asked = Asked::Upgrade(request.clone());
-        let (outcome, resource, granted) = self.ask_upgrade(lease, asked, Wait::Until(NEVER))?;
-        match outcome {
-            Outcome::Granted => received(granted).map(|lease| lease.token),
             Outcome::Queued => {
-                let first = FirstInLine {
+                let queued = QueuedUpgrade {
                     store: self,
                     resource,
                     lease,
-                    left: false,
+                    disarmed: false,
                 };
-                first.called(granted).await
+                queued.wait_for_grant(granted).await.map(Some)
             }
             other => Err(self.refused(lease, &other)),
         }
     }
 
-    pub(super) fn become_upgradeable(&self, lease: &LeaseId) -> Result<Mode> {
+    pub(super) fn downgrade_now(&self, lease: &LeaseId) -> Result<Mode> {
         let resource = self.resource_of(lease)?;
         let downgrade = Ask::Downgrade {
             lease: lease.clone(),
@@ -54,29 +44,27 @@ impl MemoryStore {
 
     fn ask_upgrade(
         &self,
-        lease: &LeaseId,
-        asked: Asked,
-        wait: Wait,
+        request: &UpgradeRequest,
     ) -> Result<(Outcome, Resource, oneshot::Receiver<Lease>)> {
-        let resource = self.resource_of(lease)?;
+        let resource = self.resource_of(&request.lease)?;
         let upgrade = Ask::Upgrade {
-            lease: lease.clone(),
-            wait,
+            lease: request.lease.clone(),
+            wait: for_ever(request.wait),
         };
         let (wake, granted) = oneshot::channel();
-        let newcomer = Waiter {
+        let new_request = Waiter {
             since: clock::now(),
-            asked,
+            waiting_for: WaitingFor::Upgrade(request.clone()),
             wake,
         };
-        let outcome = self.decide(&resource, &upgrade, Some(newcomer));
+        let outcome = self.decide(&resource, &upgrade, Some(new_request));
         Ok((outcome, resource, granted))
     }
 
     fn refused(&self, lease: &LeaseId, outcome: &Outcome) -> Error {
-        let shelf = self.shelf();
-        let resource = shelf.resources.get(lease);
-        let entry = resource.and_then(|resource| shelf.entries.get(resource));
+        let tables = self.tables();
+        let resource = tables.resources.get(lease);
+        let entry = resource.and_then(|resource| tables.entries.get(resource));
         let Some(held) = entry.and_then(|entry| entry.leases.get(lease)) else {
             return over(lease);
         };
@@ -86,41 +74,41 @@ impl MemoryStore {
             _ => "an upgradeable lease",
         };
         Error::Conflict {
-            place: place(&held.resource, held.mode),
+            context: context(&held.resource, held.mode),
             expected: expected.into(),
             actual: held.mode.to_string(),
         }
     }
 }
 
-/// A waiting upgrade. Dropped before it was called, the lease is upgradeable as before.
-struct FirstInLine<'a> {
+/// An upgrade in line. Dropped before it is disarmed, it leaves the lease upgradeable as before.
+struct QueuedUpgrade<'a> {
     store: &'a MemoryStore,
     resource: Resource,
     lease: &'a LeaseId,
-    left: bool,
+    disarmed: bool,
 }
 
-impl FirstInLine<'_> {
-    async fn called(mut self, granted: oneshot::Receiver<Lease>) -> Result<Token> {
+impl QueuedUpgrade<'_> {
+    async fn wait_for_grant(mut self, granted: oneshot::Receiver<Lease>) -> Result<Token> {
         let lease = granted.await;
-        self.left = lease.is_ok();
-        // Whoever releases the lease meanwhile takes the upgrade out of the line with it.
+        self.disarmed = lease.is_ok();
+        // A release of the lease meanwhile takes the upgrade out of the line.
         lease.map(|lease| lease.token).map_err(|_| over(self.lease))
     }
 }
 
-impl Drop for FirstInLine<'_> {
+impl Drop for QueuedUpgrade<'_> {
     fn drop(&mut self) {
-        if self.left {
+        if self.disarmed {
             return;
         }
         let lease = self.lease.clone();
         let withdraw = Ask::Withdraw {
             lease: lease.clone(),
         };
-        // Whoever is no longer in line was upgraded in this instant, and nothing brings it
-        // back there: the lease goes back to what it was.
+        // An upgrade that is no longer in line was granted in this instant: the lease goes back to
+        // what it was.
         if self.store.decide(&self.resource, &withdraw, None) != Outcome::Done {
             let downgrade = Ask::Downgrade { lease };
             self.store.decide(&self.resource, &downgrade, None);

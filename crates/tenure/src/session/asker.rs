@@ -1,11 +1,11 @@
-//! Who asks: this process, for an owner.
+//! The asker of requests: this process, for an owner.
 
-use tenure_core::request::{command_line, cut_command};
+use tenure_core::request::{command_line, kept_command};
 use tenure_core::{Asker, Owner, Result};
 
-use crate::{random, without_passwords};
+use crate::random;
 
-/// A new session of this process.
+/// Returns the asker of a new session of this process.
 pub(super) fn asker(owner: Owner, command: Option<String>) -> Result<Asker> {
     let host = rustix::system::uname();
     let command = command.unwrap_or_else(|| command_line(std::env::args_os()));
@@ -14,8 +14,7 @@ pub(super) fn asker(owner: Owner, command: Option<String>) -> Result<Asker> {
         owner,
         pid: std::process::id(),
         host: host.nodename().to_string_lossy().into_owned(),
-        // It is kept for others to see, and may name a database with its password.
-        command: cut_command(&without_passwords(&command)),
+        command: kept_command(&command),
     })
 }
 

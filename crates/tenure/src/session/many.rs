@@ -6,13 +6,13 @@ use std::time::Duration;
 use tenure_core::{Error, LockSet, Mode, Resource, Result};
 
 use super::acquire::check;
-use super::held::Refusal;
-use super::turn::Turn;
-use super::{Claim, GaveUp, Options, Patience, Shared};
+use super::locks::Refusal;
+use super::request_queue::QueuePlace;
+use super::{Deadline, GaveUp, Options, Reservation, Shared};
 use crate::guard::any_lost;
 use crate::{Guard, random};
 
-/// What could not be had of a set.
+/// The lock of a set that could not be taken.
 struct Missing {
     gave_up: GaveUp,
     resource: Resource,
@@ -24,22 +24,22 @@ pub(super) async fn acquire(
     set: &LockSet,
     options: &Options,
 ) -> Result<Vec<Guard>> {
-    let patience = session.patience(options.wait);
-    acquire_within(session, &session.sorted(set), options, &patience).await
+    let deadline = session.deadline(options.wait);
+    acquire_within(session, &session.sorted(set), options, &deadline).await
 }
 
-/// The same for a sorted set, within a wait that began earlier.
+/// Takes a sorted set within a deadline that was set earlier.
 pub(super) async fn acquire_within(
     session: &Arc<Shared>,
     set: &LockSet,
     options: &Options,
-    patience: &Patience,
+    deadline: &Deadline,
 ) -> Result<Vec<Guard>> {
     check(options)?;
-    session.strike_out_ended().await?;
+    session.forget_ended().await?;
     let entered = session.enter_set(set)?;
     let entered = entered.map_err(|refusal| refused(session, set, refusal))?;
-    match take_all(session, set, entered, options, patience).await? {
+    match acquire_all(session, set, entered, options, deadline).await? {
         Ok(guards) => Ok(guards),
         Err(Missing {
             gave_up,
@@ -55,29 +55,29 @@ pub(super) async fn try_acquire(
     options: &Options,
 ) -> Result<Option<Vec<Guard>>> {
     check(options)?;
-    let patience = Patience::new(Duration::ZERO);
+    let deadline = Deadline::new(Duration::ZERO);
     let set = session.sorted(set);
-    session.strike_out_ended().await?;
+    session.forget_ended().await?;
     let entered = match session.enter_set(&set)? {
         Ok(entered) => entered,
         Err(Refusal::Reentry { .. }) => return Ok(None),
         Err(refusal) => return Err(refused(session, &set, refusal)),
     };
-    let taken = take_all(session, &set, entered, options, &patience).await?;
+    let taken = acquire_all(session, &set, entered, options, &deadline).await?;
     Ok(taken.ok())
 }
 
-/// The guards taken so far. Dropped half-way, they go in reverse order: whoever
-/// waits for the first of the set would only meet the rest of it otherwise.
+/// The guards taken so far. Dropped half-way, they are released in reverse order: a waiter for the
+/// first of the set would otherwise only have to wait for the rest.
 #[derive(Default)]
 pub(crate) struct Taken(pub(crate) Vec<Guard>);
 
 impl Taken {
-    /// Releases, last first, and waits for it: when the caller hears of the failure,
-    /// nothing of the set is held any more.
+    /// Releases all, last first, and waits for it: when the caller gets the error, nothing of the
+    /// set is held any more.
     pub(crate) async fn give_back(&mut self) {
         while let Some(last) = self.0.pop() {
-            // A failed release hands the guard back, and dropping that gives it up.
+            // A failed release returns the guard, and dropping the guard abandons the lease.
             drop(last.release().await);
         }
     }
@@ -91,12 +91,12 @@ impl Drop for Taken {
     }
 }
 
-async fn take_all(
+async fn acquire_all(
     session: &Arc<Shared>,
     set: &LockSet,
-    (claims, turn): (Vec<Claim>, Turn),
+    (reservations, place): (Vec<Reservation>, QueuePlace),
     options: &Options,
-    patience: &Patience,
+    deadline: &Deadline,
 ) -> Result<Result<Vec<Guard>, Missing>> {
     let Some((first, mode)) = set.iter().next() else {
         return Ok(Ok(Vec::new()));
@@ -106,16 +106,16 @@ async fn take_all(
         resource: resource.clone(),
         mode,
     };
-    if let Err(gave_up) = turn.come(patience).await {
+    if let Err(gave_up) = place.wait_until_first(deadline).await {
         return Ok(Err(missing(gave_up, first, *mode)));
     }
     let mut taken = Taken::default();
-    for ((resource, mode), claim) in set.iter().zip(claims) {
-        let take = session.take(claim, resource, *mode, options, patience);
+    for ((resource, mode), reservation) in set.iter().zip(reservations) {
+        let take = session.acquire_reserved(reservation, resource, *mode, options, deadline);
         let guard = tokio::select! {
             biased;
             guard = take => guard,
-            // Half of a set is of no use: nothing is waited for any longer.
+            // Half of a set is of no use, so the wait ends.
             lost = any_lost(&taken.0) => Err(lost),
         };
         match guard {
@@ -148,16 +148,16 @@ fn refused(session: &Shared, set: &LockSet, refusal: Refusal) -> Error {
 }
 
 impl Shared {
-    /// The set in the order of this keeper, whichever ranking it was made with.
+    /// Returns the set in the order of this keeper, whatever ranking it was made with.
     pub(crate) fn sorted(&self, set: &LockSet) -> LockSet {
         LockSet::new(&self.keeper.settings().ranking, set.iter().cloned())
     }
 
-    /// Enters the whole set before anything of it is asked for, so that no other
-    /// task of the session takes something in between.
-    fn enter_set(&self, set: &LockSet) -> Result<Result<(Vec<Claim>, Turn), Refusal>> {
+    /// Enters the whole set before the first request, so that no other task of the session takes
+    /// something in between.
+    fn enter_set(&self, set: &LockSet) -> Result<Result<(Vec<Reservation>, QueuePlace), Refusal>> {
         let name = |(resource, _): &(Resource, Mode)| Ok((random::lease_id()?, resource.clone()));
         let asked = set.iter().map(name).collect::<Result<Vec<_>>>()?;
-        Ok(self.book.enter(asked))
+        Ok(self.locks.enter(asked))
     }
 }

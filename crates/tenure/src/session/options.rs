@@ -1,4 +1,4 @@
-//! What sessions and requests are told from outside.
+//! The options of sessions and requests.
 
 use std::time::Duration;
 
@@ -7,19 +7,19 @@ use tenure_core::{Asker, LeaseId, Mode, Owner, Resource, Result};
 
 use super::asker;
 
-/// Who begins a session, and what counts as held by it.
+/// The owner of a session, and what counts as held by it.
 #[derive(Debug, Clone)]
 pub struct SessionOptions {
-    /// On whose behalf.
+    /// The owner the session works for.
     pub owner: Owner,
-    /// What people see as its command; the command line of this process if None.
+    /// The command that people see, or `None` for the command line of this process.
     pub command: Option<String>,
-    /// What counts as held although the session did not take it.
-    pub ancestors: Vec<Held>,
+    /// Leases that count as held although the session did not take them.
+    pub ancestors: Vec<OuterLease>,
 }
 
 impl SessionOptions {
-    /// A session of this process with nothing held around it.
+    /// Returns the options of a session of this process with no outer leases.
     pub fn new(owner: Owner) -> Self {
         Self {
             owner,
@@ -28,36 +28,36 @@ impl SessionOptions {
         }
     }
 
-    /// Who asks, for locks that are in no store, such as those of documents.
+    /// Returns who asks, for locks that are in no store, such as those of documents.
     pub fn asker(&self) -> Result<Asker> {
         asker::asker(self.owner.clone(), self.command.clone())
     }
 }
 
-/// What a session counts as held although it did not take it: a lease of a
-/// `tenure run` around it.
+/// A lease of a `tenure run` around a session. The session counts it as held although it did not
+/// take it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
-    /// The address of the store it is held in.
+pub struct OuterLease {
+    /// The address of the store it is in.
     pub store: String,
-    /// What is held.
+    /// The resource.
     pub resource: Resource,
-    /// How.
+    /// The mode it is held in.
     pub mode: Mode,
-    /// As which lease.
+    /// The id of the lease.
     pub lease: LeaseId,
 }
 
-/// How a lock is asked for.
+/// The options of a request for a lock.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Options {
-    /// How long to wait; zero does not wait, None waits as long as the settings say.
+    /// How long to wait. Zero does not wait; `None` waits as long as the settings say.
     pub wait: Option<Duration>,
-    /// Why, for people.
+    /// The reason, for people.
     pub purpose: Option<String>,
-    /// Whatever is to be kept with the lease.
+    /// Any JSON that is kept with the lease.
     pub metadata: Option<Value>,
-    /// How many may hold it at once, as this request sees it; None is up to the modes.
-    /// It goes for every lock of a set. Not all stores can count.
+    /// How many may hold the resource at once, for this request; `None` leaves it to the modes. It
+    /// applies to every lock of a set. Not all stores support it.
     pub capacity: Option<u32>,
 }

@@ -1,32 +1,30 @@
-//! The one wait loop: a deadline around whatever a store lets wait.
+//! The one wait loop: a deadline around every store call that may wait.
 
 use std::time::Duration;
 
-use tenure_core::decide::Millis;
-use tenure_core::{Error, Lease, Place, Reply, Result, RetryPolicy, Timestamp};
+use tenure_core::decide::{Millis, Wait};
+use tenure_core::{Error, Lease, LockContext, Reply, Result, RetryPolicy, Timestamp};
 use tenure_files::clock;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use crate::retry::Tries;
 
-/// A timer is never set further ahead: what is beyond waits for ever as far as
-/// anyone can tell, and stays within what clocks can represent.
+/// The longest timer. It is practically for ever, and within what clocks can represent.
 const TIMER_MAX: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 
-/// A request that does not wait is not kept longer than this by a store that is busy with
-/// something else.
+/// The longest time that a busy store may take to answer a request that does not wait.
 const TRY_MAX: Duration = Duration::from_secs(2);
 
-/// How long a request may wait, counted from when it was made.
+/// The end of a request's wait, counted from when the request was made.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Patience {
+pub(crate) struct Deadline {
     began: Instant,
-    /// The same on the clock that counts sleep.
+    /// The same moment on BOOTTIME, which counts sleep.
     began_boot: Millis,
     limit: Duration,
 }
 
-/// It could not be had in time.
+/// The lock was not free in time.
 #[derive(Debug)]
 pub(crate) struct GaveUp {
     waited: Duration,
@@ -34,8 +32,8 @@ pub(crate) struct GaveUp {
     attempts: u32,
 }
 
-impl Patience {
-    /// Waits at most `limit` from now on; zero does not wait.
+impl Deadline {
+    /// Returns the deadline `limit` from now. Zero does not wait.
     pub(crate) fn new(limit: Duration) -> Self {
         Self {
             began: Instant::now(),
@@ -48,26 +46,28 @@ impl Patience {
         !self.limit.is_zero()
     }
 
-    pub(crate) fn deadline(&self) -> Instant {
+    pub(crate) fn instant(&self) -> Instant {
         self.began + self.limit.min(TIMER_MAX)
     }
 
-    /// When the waiting ends by the clock on the wall, for the store; None without any waiting.
+    /// Returns when the wait ends by the wall clock, for the store, or `None` if nothing waits.
     pub(crate) fn deadline_at(&self) -> Option<Timestamp> {
         let left = self.limit.saturating_sub(self.began.elapsed());
         self.waits().then(|| clock::now().after(left))
     }
 
-    /// The same on the clock that stores decide by: nobody sets it, and it counts sleep.
-    pub(crate) fn until(&self) -> Option<Millis> {
+    /// Returns the same on BOOTTIME, by which stores decide: it cannot be set, and counts sleep.
+    pub(crate) fn wait(&self) -> Wait {
+        if !self.waits() {
+            return Wait::No;
+        }
         let limit = self.limit.min(TIMER_MAX).as_millis();
         let limit = Millis::try_from(limit).unwrap_or(Millis::MAX);
-        self.waits()
-            .then(|| self.began_boot.saturating_add(limit).saturating_add(1))
+        Wait::Until(self.began_boot.saturating_add(limit).saturating_add(1))
     }
 
-    /// Gives up. A store may notice first that the time is over, and after a sleep the timer of
-    /// the process is behind.
+    /// Returns how the request gave up. The wait counts as at least the limit: a store may notice
+    /// the deadline before the timer of this process, which is behind after a sleep.
     pub(crate) fn gave_up(&self, attempts: u32) -> GaveUp {
         GaveUp {
             waited: self.began.elapsed().max(self.limit),
@@ -78,13 +78,13 @@ impl Patience {
 }
 
 impl GaveUp {
-    /// The error for whoever asked for a lock and not just tried.
-    pub(crate) fn into_error(self, place: Box<Place>, holders: Vec<Lease>) -> Error {
+    /// Returns the error for a request that was not a mere try.
+    pub(crate) fn into_error(self, context: Box<LockContext>, holders: Vec<Lease>) -> Error {
         if self.limit.is_zero() {
-            return Error::Busy { place, holders };
+            return Error::Busy { context, holders };
         }
         Error::Timeout {
-            place,
+            context,
             waited: self.waited,
             limit: self.limit,
             attempts: self.attempts,
@@ -93,48 +93,33 @@ impl GaveUp {
     }
 }
 
-/// Asks a store for something it may have to wait for.
+/// Makes a store call that may wait, within a deadline.
 ///
-/// `try_now` is asked first, as most locks are free. A wait that runs
-/// out is ended by dropping it, and the store gives back what it granted in that instant;
-/// a grant that is there when the time runs out is taken.
+/// At the deadline the call is dropped, and the store gives back what it granted in that instant; a
+/// grant that is there already is taken.
 ///
-/// Passing faults are tried again: as often as the policy says where nothing waits, until the
-/// deadline where it does.
+/// Passing faults are retried: until the deadline if the request waits, otherwise as often as the
+/// policy says.
 pub(crate) async fn wait<'a, T>(
-    patience: &Patience,
+    deadline: &Deadline,
     policy: &RetryPolicy,
-    mut try_now: impl FnMut() -> Reply<'a, Option<T>>,
-    wait: impl FnMut() -> Reply<'a, T>,
+    ask: impl FnMut() -> Reply<'a, Option<T>>,
 ) -> Result<Result<T, GaveUp>> {
-    let mut tries = Tries::default();
-    if !patience.waits() {
-        let got = timeout(TRY_MAX, tries.run(policy, try_now)).await;
-        return match got {
-            Ok(got) => Ok(got?.ok_or_else(|| patience.gave_up(tries.made))),
-            Err(_) => Ok(Err(patience.gave_up(tries.made))),
-        };
-    }
-    tries.made = 1;
-    match timeout_at(patience.deadline(), try_now()).await {
-        Ok(Ok(Some(got))) => return Ok(Ok(got)),
-        Ok(Err(error)) if !error.is_passing() => return Err(error),
-        Ok(_) => {}
-        Err(_) => return Ok(Err(patience.gave_up(tries.made))),
-    }
-    let until_the_deadline = RetryPolicy {
-        attempts: u32::MAX,
-        ..policy.clone()
+    let (policy, until) = match deadline.waits() {
+        false => (policy.clone(), Instant::now() + TRY_MAX),
+        true => {
+            let attempts = u32::MAX;
+            let policy = policy.clone();
+            (RetryPolicy { attempts, ..policy }, deadline.instant())
+        }
     };
-    let waited = tries.run(&until_the_deadline, wait);
-    match timeout_at(patience.deadline(), waited).await {
-        // The store knows first that the time is over, as its clock counts sleep.
-        Ok(Err(Error::Busy { .. })) => Ok(Err(patience.gave_up(tries.made))),
-        Ok(done) => done.map(Ok),
-        Err(_) => match tries.fault.take() {
-            // Nobody else was in the way when the time ran out: the store was.
+    let mut tries = Tries::default();
+    match timeout_at(until, tries.run(&policy, ask)).await {
+        Ok(answer) => Ok(answer?.ok_or_else(|| deadline.gave_up(tries.made))),
+        Err(_) => match tries.fault.take().filter(|_| deadline.waits()) {
+            // At the deadline it was the store that failed, not another holder in the way.
             Some(fault) => Err(fault),
-            None => Ok(Err(patience.gave_up(tries.made))),
+            None => Ok(Err(deadline.gave_up(tries.made))),
         },
     }
 }

@@ -1,4 +1,4 @@
-//! One check of one lock: whether it is due, the question, and what the answer means.
+//! One check of one lock: when it is due, the request, and what the answer means.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tenure_files::clock;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::rhythm::Rhythm;
+use super::check_schedule::CheckSchedule;
 use crate::guard::{Hold, Phase};
 use crate::poison::lock;
 
@@ -22,23 +22,23 @@ pub(super) struct Check {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Every now and then.
+    /// At regular intervals.
     Regular,
-    /// After a sleep: it is lost if this fails.
+    /// After a sleep: the lock is lost if this fails.
     LastTry,
 }
 
-/// The regular check, if its time has come and none is under way. One that has been under
-/// way for too long makes the lock unknown before it fails.
-pub(super) fn due(hold: &Hold, rhythm: &Rhythm, now: Millis) -> Option<Check> {
+/// Returns the regular check if it is due and none is under way. A check that has been under way
+/// for too long makes the lock unknown before it fails.
+pub(super) fn due(hold: &Hold, schedule: &CheckSchedule, now: Millis) -> Option<Check> {
     let mut checks = lock(&hold.checks);
-    let late = match (rhythm.every, checks.begun) {
+    let late = match (schedule.every, checks.begun) {
         (Some(every), Some(begun)) => now.saturating_sub(begun) >= every,
         _ => true,
     };
     if checks.under_way || checks.last_try {
         drop(checks);
-        if late && rhythm.every.is_some() {
+        if late && schedule.every.is_some() {
             hold.note_silence();
         }
         return None;
@@ -49,35 +49,36 @@ pub(super) fn due(hold: &Hold, rhythm: &Rhythm, now: Millis) -> Option<Check> {
     checks.begun = Some(now);
     checks.under_way = true;
     Some(Check {
-        limit: rhythm.limit,
+        limit: schedule.limit,
         kind: Kind::Regular,
     })
 }
 
-/// The check after a sleep. Another that is under way was asked before it, and proves nothing.
-pub(super) fn last_try(hold: &Hold, rhythm: &Rhythm, now: Millis) -> Option<Check> {
+/// Returns the check after a sleep. Another check under way was sent before the sleep, and proves
+/// nothing.
+pub(super) fn last_try(hold: &Hold, schedule: &CheckSchedule, now: Millis) -> Option<Check> {
     let mut checks = lock(&hold.checks);
     if std::mem::replace(&mut checks.last_try, true) {
         return None;
     }
     checks.begun = Some(now);
     drop(checks);
-    // What is not over yet is not waited for longer than it lasts.
+    // The check of a lease that is not over takes no longer than the lease lasts.
     let left = hold.expires_in().filter(|left| !left.is_zero());
     Some(Check {
-        limit: left.map_or(rhythm.last_try, |left| left.min(rhythm.last_try)),
+        limit: left.map_or(schedule.last_try, |left| left.min(schedule.last_try)),
         kind: Kind::LastTry,
     })
 }
 
-/// Asks, and notes the answer. Nothing is kept alive while it is waited for.
+/// Makes the check, and notes the answer. The wait for the answer keeps nothing alive.
 pub(super) async fn carry_out(
     check: Check,
     store: Arc<dyn Store>,
     hold: Weak<Hold>,
     places: Arc<Semaphore>,
 ) {
-    // The one that decides does not wait for others. The semaphore is never closed.
+    // The last try does not wait for other checks. The semaphore is never closed.
     let _place = match check.kind {
         Kind::Regular => places.acquire().await.ok(),
         Kind::LastTry => None,

@@ -20,9 +20,9 @@ impl Fixture for File {
         }
     }
 
-    /// Whoever is first in the line of its process waits in the kernel.
+    /// The first in the line of its process waits in the kernel.
     fn waiters(&self, keeper: &Keeper, resource: &Resource) -> usize {
-        let path = keeper.store().place_of(resource);
+        let path = keeper.store().location_of(resource);
         kernel_locks::waiters(Path::new(&path))
     }
 }

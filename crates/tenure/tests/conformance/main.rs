@@ -1,10 +1,9 @@
 //! The conformance suite, for the stores this crate opens by itself.
 
-mod advisory;
 mod file;
-mod lookout;
 mod memory;
 mod postgres;
+mod queried_database;
 mod sqlite;
 
 tenure_testkit::agent!();

@@ -2,7 +2,7 @@
 
 use tenure_testkit::{Fixture, Fresh, conformance};
 
-use crate::lookout::Lookout;
+use crate::queried_database::QueriedDatabase;
 
 struct Postgres;
 
@@ -14,7 +14,7 @@ impl Fixture for Postgres {
     /// A database of its own on the server of this process. Leases are short, so that what the dead held is soon free, and
     /// long enough that a stopped holder keeps its lock for as long as the cases look at it.
     fn fresh(&self) -> Fresh {
-        let database = Lookout::new();
+        let database = QueriedDatabase::new();
         Fresh {
             url: format!("{}?lease_ttl=4s", database.url()),
             keep: Box::new(database),
@@ -49,8 +49,8 @@ impl Fixture for Postgres {
     }
 }
 
-fn database(fresh: &Fresh) -> &Lookout {
-    let database = fresh.keep.downcast_ref::<Lookout>();
+fn database(fresh: &Fresh) -> &QueriedDatabase {
+    let database = fresh.keep.downcast_ref::<QueriedDatabase>();
     database.expect("a fresh store keeps its database")
 }
 

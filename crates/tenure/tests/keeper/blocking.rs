@@ -9,8 +9,8 @@ use tenure::{
     Recovery, SessionOptions, Settings,
 };
 
+use crate::faulty_store::{FaultyStore, broken, over};
 use crate::scene::{resource, set, wait};
-use crate::shaky::{Shaky, broken, over};
 
 fn session(keeper: &Keeper, owner: &str) -> Session {
     let owner = Owner::parse(owner).unwrap();
@@ -105,7 +105,7 @@ fn a_panic_while_holding_releases() {
 
 #[test]
 fn a_failed_release_hands_the_guard_back() {
-    let store = Arc::new(Shaky::default());
+    let store = Arc::new(FaultyStore::default());
     let keeper = Keeper::from_store(store.clone(), Settings::default()).unwrap();
     let ana = session(&keeper, "ana");
     let guard = ana.acquire(&resource("a"), Mode::Write, &wait(0)).unwrap();
@@ -119,7 +119,7 @@ fn a_failed_release_hands_the_guard_back() {
 
 #[test]
 fn a_loss_is_noticed_while_the_caller_does_other_things() {
-    let store = Arc::new(Shaky::checked(Duration::from_millis(1)));
+    let store = Arc::new(FaultyStore::checked(Duration::from_millis(1)));
     let keeper = Keeper::from_store(store.clone(), Settings::default()).unwrap();
     let ana = session(&keeper, "ana");
     let guard = ana.acquire(&resource("a"), Mode::Write, &wait(0)).unwrap();
@@ -134,7 +134,7 @@ fn a_loss_is_noticed_while_the_caller_does_other_things() {
 
 #[test]
 fn a_guard_outlives_its_keeper_and_session() {
-    let store = Arc::new(Shaky::default());
+    let store = Arc::new(FaultyStore::default());
     let keeper = Keeper::from_store(store.clone(), Settings::default()).unwrap();
     let ana = session(&keeper, "ana");
     let guard = ana.acquire(&resource("a"), Mode::Write, &wait(0)).unwrap();

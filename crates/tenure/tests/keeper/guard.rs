@@ -2,8 +2,8 @@
 
 use tenure::{Class, Error, GuardState, Mode};
 
+use crate::faulty_store::{FaultyStore, broken, over, passing};
 use crate::scene::*;
-use crate::shaky::{Shaky, broken, over, passing};
 
 #[tokio::test]
 async fn an_upgrade_is_alone_with_a_higher_token_and_a_downgrade_shares_again() {
@@ -61,7 +61,7 @@ async fn only_an_upgradeable_lock_is_upgraded_and_only_an_upgraded_one_downgrade
 
 #[tokio::test(start_paused = true)]
 async fn a_downgrade_whose_answer_was_lost_is_done_when_the_store_says_so() {
-    let (store, keeper) = Shaky::default().keep();
+    let (store, keeper) = FaultyStore::default().keep();
     let ana = session(&keeper, "ana").await;
     let mut guard = take(&ana, "a", Mode::Upgradeable).await;
     guard.upgrade(None).await.unwrap();
@@ -77,7 +77,7 @@ async fn a_downgrade_whose_answer_was_lost_is_done_when_the_store_says_so() {
 
 #[tokio::test]
 async fn a_guard_counts_as_upgradeable_while_the_outcome_of_its_downgrade_is_open() {
-    let (store, keeper) = Shaky::default().keep();
+    let (store, keeper) = FaultyStore::default().keep();
     let (ana, bo) = (session(&keeper, "ana").await, session(&keeper, "bo").await);
     let mut guard = take(&ana, "a", Mode::Upgradeable).await;
     guard.upgrade(None).await.unwrap();
@@ -98,7 +98,7 @@ async fn a_guard_counts_as_upgradeable_while_the_outcome_of_its_downgrade_is_ope
 
 #[tokio::test]
 async fn a_downgrade_that_was_not_done_is_settled_by_the_next_upgrade() {
-    let (store, keeper) = Shaky::default().keep();
+    let (store, keeper) = FaultyStore::default().keep();
     let ana = session(&keeper, "ana").await;
     let mut guard = take(&ana, "a", Mode::Upgradeable).await;
     let first = guard.upgrade(None).await.unwrap();
@@ -113,7 +113,7 @@ async fn a_downgrade_that_was_not_done_is_settled_by_the_next_upgrade() {
 
 #[tokio::test]
 async fn a_failed_release_hands_the_guard_back() {
-    let (store, keeper) = Shaky::default().keep();
+    let (store, keeper) = FaultyStore::default().keep();
     let ana = session(&keeper, "ana").await;
     let guard = take(&ana, "a", Mode::Write).await;
     store.fail("release", broken());
@@ -155,7 +155,7 @@ async fn a_guard_outlives_its_session_and_keeper() {
 
 #[tokio::test]
 async fn renew_tells_a_loss_and_the_guard_knows_it_from_then_on() {
-    let (store, keeper) = Shaky::default().keep();
+    let (store, keeper) = FaultyStore::default().keep();
     let ana = session(&keeper, "ana").await;
     let mut guard = take(&ana, "a", Mode::Upgradeable).await;
     guard.renew().await.unwrap();

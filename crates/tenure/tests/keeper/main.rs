@@ -3,13 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod blocking;
+mod faulty_store;
 mod guard;
 mod leases;
 mod memory;
 mod scene;
 mod server;
 mod session;
-mod shaky;
 mod trust;
 mod url;
 mod watch;

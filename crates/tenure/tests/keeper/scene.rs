@@ -12,7 +12,7 @@ use tenure::{
 use tokio::task::JoinHandle;
 
 /// Whatever a test waits for happens within this time, or the test fails.
-const PATIENCE: Duration = Duration::from_secs(20);
+const LONG_WAIT: Duration = Duration::from_secs(20);
 
 pub async fn keeper() -> Keeper {
     Keeper::open("memory:").await.unwrap()
@@ -42,7 +42,7 @@ pub fn wait(millis: u64) -> Options {
 
 /// Long enough that only a mistake makes it run out.
 pub fn patient() -> Options {
-    wait(PATIENCE.as_millis().try_into().unwrap())
+    wait(LONG_WAIT.as_millis().try_into().unwrap())
 }
 
 /// Takes a free lock.
@@ -100,7 +100,7 @@ pub async fn assert_idle(keeper: &Keeper) {
 pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let began = Instant::now();
     while !holds().await {
-        assert!(began.elapsed() < PATIENCE, "in vain: {what}");
+        assert!(began.elapsed() < LONG_WAIT, "in vain: {what}");
         tokio::task::yield_now().await;
     }
 }

@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use crate::scene::{resource, session, take, wait};
 
 /// Longer than anything takes that works.
-const PATIENCE: Duration = Duration::from_secs(20);
+const LONG_WAIT: Duration = Duration::from_secs(20);
 
 /// A database, and a keeper that reaches it through a proxy.
 async fn behind() -> (Database, Proxy, Keeper) {
@@ -22,7 +22,7 @@ async fn behind() -> (Database, Proxy, Keeper) {
 async fn until(database: &Database, so: &str) {
     let began = Instant::now();
     while database.psql(so) != "t" {
-        assert!(began.elapsed() < PATIENCE, "in vain: {so}");
+        assert!(began.elapsed() < LONG_WAIT, "in vain: {so}");
         sleep(Duration::from_millis(5)).await;
     }
 }
@@ -127,9 +127,9 @@ fn a_guard_whose_runtime_is_gone_hears_that_another_has_the_lock() {
     let guard = ends.block_on(take(&ana, "a", Mode::Write));
     drop(ends);
     stays.block_on(async {
-        let options = wait(PATIENCE.as_millis().try_into().unwrap());
+        let options = wait(LONG_WAIT.as_millis().try_into().unwrap());
         let other = bo.acquire(&resource("a"), Mode::Write, &options).await;
-        let lost = tokio::time::timeout(PATIENCE, guard.lost()).await;
+        let lost = tokio::time::timeout(LONG_WAIT, guard.lost()).await;
         assert_eq!(lost.unwrap().class(), Class::Lost);
         other.unwrap().release().await.unwrap();
     });

@@ -9,14 +9,14 @@ use tenure::{Class, Guard, GuardState, Keeper, Mode, blocking};
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
+use crate::faulty_store::{FaultyStore, RenewBehaviour, broken, over};
 use crate::scene::*;
-use crate::shaky::{Shaky, Weather, broken, over};
 
 /// Long enough that a busy machine does not use it up.
 const TTL: Duration = Duration::from_secs(3);
 
-fn leased() -> (Arc<Shaky>, Keeper) {
-    Shaky::leased(TTL).keep()
+fn leased() -> (Arc<FaultyStore>, Keeper) {
+    FaultyStore::leased(TTL).keep()
 }
 
 #[tokio::test]
@@ -32,7 +32,7 @@ async fn a_guard_is_renewed_for_as_long_as_it_is_held() {
 
 #[tokio::test]
 async fn a_guard_bound_to_its_session_does_not_run_out() {
-    let (_store, keeper) = Shaky::checked(Duration::from_millis(10)).keep();
+    let (_store, keeper) = FaultyStore::checked(Duration::from_millis(10)).keep();
     let ana = session(&keeper, "ana").await;
     let guard = take(&ana, "a", Mode::Write).await;
     assert_eq!(guard.expires_in(), None);
@@ -41,12 +41,12 @@ async fn a_guard_bound_to_its_session_does_not_run_out() {
 }
 
 /// Unknown with the first check, in doubt at two thirds, lost at five sixths: before it runs out.
-async fn is_given_up_in_time(weather: Weather) {
+async fn is_given_up_in_time(renew_behaviour: RenewBehaviour) {
     let (store, keeper) = leased();
     let ana = session(&keeper, "ana").await;
     let began = Instant::now();
     let guard = take(&ana, "a", Mode::Write).await;
-    store.becomes(weather);
+    store.renewals_become(renew_behaviour);
     until("it is unknown", async || {
         tokio::time::sleep(Duration::from_millis(5)).await;
         guard.state() == GuardState::Unknown
@@ -74,18 +74,18 @@ async fn is_given_up_in_time(weather: Weather) {
         error.to_string().contains("could not be renewed"),
         "{error}"
     );
-    store.becomes(Weather::Fair);
+    store.renewals_become(RenewBehaviour::Normal);
     assert!(guard.renew().await.is_err(), "lost is final");
 }
 
 #[tokio::test]
 async fn a_guard_whose_checks_fail_is_given_up_in_time() {
-    is_given_up_in_time(Weather::Failing).await;
+    is_given_up_in_time(RenewBehaviour::Failing).await;
 }
 
 #[tokio::test]
 async fn a_guard_whose_checks_are_not_answered_is_given_up_in_time() {
-    is_given_up_in_time(Weather::Silent).await;
+    is_given_up_in_time(RenewBehaviour::Silent).await;
 }
 
 #[tokio::test]
@@ -93,9 +93,9 @@ async fn a_good_answer_ends_the_doubt() {
     let (store, keeper) = leased();
     let ana = session(&keeper, "ana").await;
     let guard = take(&ana, "a", Mode::Write).await;
-    store.becomes(Weather::Failing);
+    store.renewals_become(RenewBehaviour::Failing);
     guard.in_doubt().await;
-    store.becomes(Weather::Fair);
+    store.renewals_become(RenewBehaviour::Normal);
     guard.renew().await.unwrap();
     assert_eq!(guard.state(), GuardState::Held);
     assert!(guard.expires_in().unwrap() > TTL * 2 / 3);
@@ -108,12 +108,12 @@ async fn a_good_answer_after_the_loss_is_too_late() {
         let (store, keeper) = leased();
         let ana = session(&keeper, "ana").await;
         let guard = take(&ana, "a", Mode::Write).await;
-        store.becomes(Weather::Failing);
+        store.renewals_become(RenewBehaviour::Failing);
         guard.in_doubt().await;
         // The check of that moment has failed; the next is asked in time, and answered after it was given up.
         tokio::time::sleep(TTL / 30).await;
         let late = TTL / 6 - Duration::from_millis(10);
-        store.becomes(Weather::Slow(late));
+        store.renewals_become(RenewBehaviour::Slow(late));
         if timeout(TTL / 3, guard.lost()).await.is_err() {
             // A busy machine: it was answered first.
             continue;
@@ -138,7 +138,7 @@ async fn one_lock_that_is_not_answered_takes_no_time_from_the_others() {
     for number in 0..20 {
         others.push(take(&ana, &format!("b{number:02}"), Mode::Write).await);
     }
-    store.becomes(Weather::SilentFor(dead.lease().lease));
+    store.renewals_become(RenewBehaviour::SilentFor(dead.lease().lease));
     assert_eq!(dead.lost().await.class(), Class::Lost);
     for other in &others {
         assert_eq!(other.state(), GuardState::Held, "{other:?}");
@@ -152,7 +152,7 @@ async fn trust_is_counted_from_the_question_and_not_from_the_answer() {
     let ana = session(&keeper, "ana").await;
     let guard = take(&ana, "a", Mode::Write).await;
     let late = Duration::from_millis(400);
-    store.becomes(Weather::Slow(late));
+    store.renewals_become(RenewBehaviour::Slow(late));
     let began = Instant::now();
     guard.renew().await.unwrap();
     let (left, took) = (guard.expires_in().unwrap(), began.elapsed());
@@ -204,7 +204,7 @@ async fn after_a_sleep_a_store_that_does_not_answer_is_not_waited_for_long() {
     let (store, keeper) = leased();
     let ana = session(&keeper, "ana").await;
     let guard = take(&ana, "a", Mode::Write).await;
-    store.becomes(Weather::Silent);
+    store.renewals_become(RenewBehaviour::Silent);
     stand_still();
     let woke = Instant::now();
     assert_eq!(guard.lost().await.class(), Class::Lost);
@@ -247,7 +247,7 @@ async fn a_set_that_loses_a_part_is_not_waited_for_any_longer() {
     };
     until("it waits", async || !waiting(&keeper).await.is_empty()).await;
     let part = keeper.holders(&resource("a")).await.unwrap();
-    store.becomes(Weather::SilentFor(part[0].lease.clone()));
+    store.renewals_become(RenewBehaviour::SilentFor(part[0].lease.clone()));
     let error = timeout(TTL, asking).await.unwrap().unwrap().unwrap_err();
     assert_eq!(
         (error.class(), error.resource()),
@@ -283,17 +283,17 @@ async fn a_grant_that_cannot_be_proved_is_given_back() {
     let before = take(&bo, "a", Mode::Write).await;
     let asking = ask(&ana, "a", Mode::Write).await;
     tokio::time::sleep(TTL / 2).await;
-    store.becomes(Weather::Silent);
+    store.renewals_become(RenewBehaviour::Silent);
     before.release().await.unwrap();
     let error = asking.await.unwrap().unwrap_err();
     assert_eq!(error.class(), Class::Unreachable, "{error}");
-    store.becomes(Weather::Fair);
+    store.renewals_become(RenewBehaviour::Normal);
     assert_idle(&keeper).await;
 }
 
 #[test]
 fn a_guard_of_the_blocking_front_is_renewed_without_any_call() {
-    let store = Arc::new(Shaky::leased(TTL));
+    let store = Arc::new(FaultyStore::leased(TTL));
     let keeper = blocking::Keeper::from_store(store.clone(), Default::default()).unwrap();
     let owner = tenure::Owner::parse("ana").unwrap();
     let session = keeper.session(tenure::SessionOptions::new(owner)).unwrap();
@@ -303,7 +303,7 @@ fn a_guard_of_the_blocking_front_is_renewed_without_any_call() {
     stand_still();
     assert_eq!(guard.state(), GuardState::Held);
     assert!(guard.expires_in().unwrap() > TTL / 3);
-    store.becomes(Weather::Failing);
+    store.renewals_become(RenewBehaviour::Failing);
     let doubt = guard.in_doubt().unwrap();
     assert!(doubt.to_string().contains(&broken().to_string()), "{doubt}");
     assert_eq!(guard.lost().class(), Class::Lost);
@@ -330,9 +330,9 @@ fn a_guard_whose_runtime_is_gone_is_renewed_in_that_of_who_waits_for_its_loss() 
 
 #[test]
 fn a_guard_whose_runtime_is_gone_is_given_up_in_time() {
-    for weather in [Weather::Failing, Weather::Silent] {
+    for renew_behaviour in [RenewBehaviour::Failing, RenewBehaviour::Silent] {
         let (store, keeper) = leased();
-        store.becomes(weather);
+        store.renewals_become(renew_behaviour);
         let began = Instant::now();
         let (guard, runtime) = orphan(&keeper);
         runtime.block_on(async {
@@ -347,7 +347,7 @@ fn a_guard_whose_runtime_is_gone_is_given_up_in_time() {
 #[test]
 fn a_check_that_ended_with_its_runtime_is_made_again_in_another() {
     let (store, keeper) = leased();
-    store.becomes(Weather::Silent);
+    store.renewals_become(RenewBehaviour::Silent);
     let (stays, ends) = (Runtime::new().unwrap(), Runtime::new().unwrap());
     let ana = stays.block_on(session(&keeper, "ana"));
     let guard = ends.block_on(async {
@@ -356,7 +356,7 @@ fn a_check_that_ended_with_its_runtime_is_made_again_in_another() {
         guard
     });
     drop(ends);
-    store.becomes(Weather::Fair);
+    store.renewals_become(RenewBehaviour::Normal);
     stays.block_on(async {
         assert!(timeout(TTL * 2, guard.lost()).await.is_err());
     });
@@ -369,7 +369,7 @@ async fn an_upgrade_ends_with_the_loss_of_its_lease() {
     let (ana, bo) = (session(&keeper, "ana").await, session(&keeper, "bo").await);
     let _reader = take(&bo, "a", Mode::Read).await;
     let mut guard = take(&ana, "a", Mode::Upgradeable).await;
-    store.becomes(Weather::SilentFor(guard.lease().lease));
+    store.renewals_become(RenewBehaviour::SilentFor(guard.lease().lease));
     let upgraded = timeout(TTL * 2, guard.upgrade(Some(TTL * 10))).await;
     assert_eq!(upgraded.unwrap().unwrap_err().class(), Class::Lost);
 }

@@ -7,13 +7,13 @@ use tenure::{Class, GuardState, Keeper, Mode};
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 
+use crate::faulty_store::{FaultyStore, broken, over};
 use crate::scene::*;
-use crate::shaky::{Shaky, broken, over};
 
 const EVERY: Duration = Duration::from_secs(10);
 
-fn watched() -> (Arc<Shaky>, Keeper) {
-    Shaky::checked(EVERY).keep()
+fn watched() -> (Arc<FaultyStore>, Keeper) {
+    FaultyStore::checked(EVERY).keep()
 }
 
 #[tokio::test(start_paused = true)]

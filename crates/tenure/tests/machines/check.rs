@@ -18,7 +18,7 @@ mod told;
 
 use std::collections::BTreeMap;
 
-use crate::diary::{Account, Hold};
+use crate::event_log::{Account, Hold};
 use crate::register::Written;
 
 pub use told::Told;
@@ -56,7 +56,7 @@ pub fn round(account: &Account, written: &[Written], values: &BTreeMap<u32, i64>
 pub mod made_up {
     use tenure::Mode;
 
-    use crate::diary::{Grant, Hold, Who};
+    use crate::event_log::{Grant, Hold, Who};
     use crate::moment::Moment;
 
     pub fn who(machine: u32) -> Who {

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use tenure_testkit::postgres::Proxy;
 
-use crate::diary::Who;
 use crate::dice::Dice;
+use crate::event_log::Who;
 use crate::machine::{Orders, Word};
 use crate::process::Child;
 
@@ -142,16 +142,17 @@ impl Victim {
     pub fn diaries(&self) -> Vec<(Who, PathBuf)> {
         let Who { machine, life } = self.orders.who;
         let who = (0..=life).map(|life| Who { machine, life });
-        who.map(|who| (who, diary(&self.directory, who))).collect()
+        who.map(|who| (who, event_log(&self.directory, who)))
+            .collect()
     }
 }
 
-fn diary(directory: &Path, who: Who) -> PathBuf {
+fn event_log(directory: &Path, who: Who) -> PathBuf {
     directory.join(format!("machine-{}-{}", who.machine, who.life))
 }
 
 fn begin(orders: &mut Orders, directory: &Path) -> Child {
-    orders.diary = diary(directory, orders.who);
+    orders.event_log = event_log(directory, orders.who);
     let mut child = Child::start("machine", orders);
     assert_eq!(child.answer::<Word>(), Word::Ready);
     child

@@ -16,8 +16,8 @@ use tenure::{Keeper, Mode, Options, Owner, SessionOptions};
 use tenure_testkit::postgres::{Cluster, Database, Proxy};
 
 use crate::check::{self, Told, Verdict};
-use crate::diary::{Account, Who};
 use crate::dice::Dice;
+use crate::event_log::{Account, Who};
 use crate::faults::{Fault, Victim};
 use crate::machine::{Orders, resource};
 use crate::process::{alone, runtime};
@@ -132,7 +132,7 @@ impl Round<'_> {
             who: Who { machine, life: 0 },
             store: with_ttl(&proxy.url_through(self.locks), TTL),
             registers: self.registers.url(),
-            diary: PathBuf::new(),
+            event_log: PathBuf::new(),
             seed: self.seed,
             resources: (self.resources.start, self.resources.end),
         };

@@ -24,8 +24,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::diary::{Diary, Entry, Grant, Late, Outcome, Who};
 use crate::dice::Dice;
+use crate::event_log::{Entry, EventLog, Grant, Late, Outcome, Who};
 use crate::moment::now;
 use crate::process::{heard, runtime, say};
 use crate::register::Registers;
@@ -43,7 +43,7 @@ pub struct Orders {
     pub store: String,
     /// The registers, which no proxy cuts off.
     pub registers: String,
-    pub diary: PathBuf,
+    pub event_log: PathBuf,
     pub seed: u64,
     /// The resources, from the first to before the last.
     pub resources: (u32, u32),
@@ -69,7 +69,7 @@ pub fn resource(number: u32) -> Resource {
 struct Machine {
     keeper: Keeper,
     registers: Registers,
-    diary: Diary,
+    event_log: EventLog,
     holds: AtomicU64,
     stop: watch::Receiver<bool>,
 }
@@ -82,7 +82,7 @@ pub fn play(orders: &Orders) {
         let machine = Arc::new(Machine {
             keeper: Keeper::open(&orders.store).await.unwrap(),
             registers: Registers::open(&orders.registers, orders.who).await,
-            diary: Diary::open(&orders.diary),
+            event_log: EventLog::open(&orders.event_log),
             holds: AtomicU64::new(0),
             stop,
         });
@@ -103,7 +103,7 @@ pub fn play(orders: &Orders) {
         while let Some(done) = tasks.join_next().await {
             if let Err(problem) = done {
                 let what = problem.to_string();
-                machine.diary.note(&Entry::Surprise { what });
+                machine.event_log.note(&Entry::Surprise { what });
             }
         }
         pulse.abort();
@@ -118,7 +118,7 @@ async fn pulse(machine: Arc<Machine>) {
         sleep(Duration::from_millis(10)).await;
         let (from, to) = (last, now());
         if to - from > u64::try_from(GAP.as_micros()).unwrap() {
-            machine.diary.note(&Entry::Gap { from, to });
+            machine.event_log.note(&Entry::Gap { from, to });
         }
         last = to;
     }
@@ -164,7 +164,7 @@ impl Machine {
             Ok(guard) => {
                 let hold = self.holds.fetch_add(1, Ordering::Relaxed);
                 let lease = guard.lease();
-                self.diary.note(&Entry::Granted(Grant {
+                self.event_log.note(&Entry::Granted(Grant {
                     hold,
                     resource: number,
                     mode,
@@ -187,13 +187,13 @@ impl Machine {
     fn missed(&self, error: &Error) {
         let class = error.class();
         let class_name = class.as_str().to_owned();
-        self.diary.note(&Entry::Missed { class: class_name });
+        self.event_log.note(&Entry::Missed { class: class_name });
         let usual = matches!(class, Class::Busy | Class::Unreachable | Class::Lost);
         // What it was granted may be over by the time it hears of it.
         let over = matches!(error, Error::LeaseOver { .. });
         if !usual && !over {
             let what = format!("not granted: {error}");
-            self.diary.note(&Entry::Surprise { what });
+            self.event_log.note(&Entry::Surprise { what });
         }
     }
 
@@ -206,18 +206,18 @@ impl Machine {
         };
         let at = now();
         if lost {
-            self.diary.note(&Entry::Told { hold, at });
+            self.event_log.note(&Entry::Told { hold, at });
             let late = self.be_late(guard, hold, number, *value, dice).await;
-            self.diary.note(&Entry::Late { hold, late });
+            self.event_log.note(&Entry::Late { hold, late });
         } else if dice.once_in(10) {
-            self.diary.note(&Entry::Dropped { hold, at });
+            self.event_log.note(&Entry::Dropped { hold, at });
             drop(guard);
         } else {
-            self.diary.note(&Entry::Releasing { hold, at });
+            self.event_log.note(&Entry::Releasing { hold, at });
             let released = guard.release().await;
             let at = now();
             match released {
-                Ok(()) => self.diary.note(&Entry::Released { hold, at }),
+                Ok(()) => self.event_log.note(&Entry::Released { hold, at }),
                 Err(failed) => self.missed(&failed.source),
             }
         }
@@ -246,7 +246,7 @@ impl Machine {
             let asked = now();
             let Some(believed) = *value else {
                 let value = self.registers.read(number).await;
-                self.diary.note(&Entry::Read {
+                self.event_log.note(&Entry::Read {
                     resource: number,
                     value,
                     asked,
@@ -264,7 +264,7 @@ impl Machine {
         let written = self.registers.write(number, token, hold, believed, now());
         let accepted = written.await;
         if accepted {
-            self.diary.note(&Entry::Wrote {
+            self.event_log.note(&Entry::Wrote {
                 resource: number,
                 value: believed + 1,
                 answered: now(),
@@ -279,7 +279,7 @@ impl Machine {
             // Before it is asked: what it says is true of then, too.
             let at = now();
             if guard.state() == GuardState::Held {
-                return self.diary.note(&Entry::Vouched { hold, at });
+                return self.event_log.note(&Entry::Vouched { hold, at });
             }
             sleep(Duration::from_millis(10)).await;
         }

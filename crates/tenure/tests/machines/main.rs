@@ -9,7 +9,7 @@
 //! | `outage` | hundreds of leases run out at once while nobody reaches the database |
 //! | `crowd` | 1,000 waiters on one resource |
 //! | `restart` | the server is restarted under holders and waiters |
-//! | `machine` | what a machine does in a history, and the `diary` it keeps |
+//! | `machine` | what a machine does in a history, and the `event_log` it keeps |
 //! | `register` | what the locks of a history protect: a register that refuses old tokens |
 //! | `faults` | what happens to a machine |
 //! | `check` | what must be true of a history |
@@ -28,8 +28,8 @@
 mod check;
 mod crew;
 mod crowd;
-mod diary;
 mod dice;
+mod event_log;
 mod faults;
 mod histories;
 mod machine;

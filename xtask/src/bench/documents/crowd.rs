@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use tenure_files::Documents;
 
-use super::desk::Desk;
+use super::document_directory::DocumentDirectory;
 use super::{documents, transaction};
 use crate::bench::{Measured, micros};
 
@@ -22,8 +22,8 @@ const READS_MIN: usize = 5_000;
 const CHANGES_MIN: usize = 100;
 
 pub fn measure() -> Result<Measured> {
-    let desk = Desk::new()?;
-    let path = desk.document("crowd")?;
+    let directory = DocumentDirectory::new()?;
+    let path = directory.document("crowd")?;
     transaction::ours(&documents(), &path)?;
     let mut readers = Vec::new();
     for _ in 0..READERS {

@@ -6,13 +6,13 @@
 //! | `node` | the same against Node with proper-lockfile and write-file-atomic |
 //! | `read` | a shared read against reading and parsing without a lock |
 //! | `crowd` | sixteen processes that read while one writes |
-//! | `desk` | the document, and a directory on a real disk |
+//! | `document_directory` | the document, and a directory on a real disk |
 //!
 //! Everything happens on the disk this program was built on: where syncing costs nothing, a
 //! comparison of durable writes says nothing.
 
 mod crowd;
-mod desk;
+mod document_directory;
 mod node;
 mod read;
 mod transaction;

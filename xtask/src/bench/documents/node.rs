@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use super::desk::Desk;
+use super::document_directory::DocumentDirectory;
 use super::{documents, time_each, transaction};
 use crate::bench::{Measured, compare};
 
@@ -18,8 +18,8 @@ const TIMES: u32 = 20;
 const ROUNDS: u32 = 60;
 
 pub fn measure() -> Result<Measured> {
-    let desk = Desk::new()?;
-    let (mine, theirs) = (desk.document("ours")?, desk.document("node")?);
+    let directory = DocumentDirectory::new()?;
+    let (mine, theirs) = (directory.document("ours")?, directory.document("node")?);
     let documents = documents();
     let mut node = Node::start(&theirs)?;
     let measured = compare(

@@ -8,7 +8,7 @@ use anyhow::Result;
 use serde_json::Value;
 use tenure_files::Documents;
 
-use super::desk::Desk;
+use super::document_directory::DocumentDirectory;
 use super::{documents, time_each};
 use crate::bench::{Measured, compare, syscalls};
 
@@ -16,8 +16,8 @@ const TIMES: u32 = 1000;
 const ROUNDS: u32 = 100;
 
 pub fn measure() -> Result<Measured> {
-    let desk = Desk::new()?;
-    let path = desk.document("read")?;
+    let directory = DocumentDirectory::new()?;
+    let path = directory.document("read")?;
     let documents = documents();
     // The lock file is there from the first read on.
     ours(&documents, &path)?;

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 use tenure_files::Documents;
 
-use super::desk::{self, Desk};
+use super::document_directory::{self, DocumentDirectory};
 use super::{documents, time_each};
 use crate::bench::{Measured, compare, syscalls};
 
@@ -17,8 +17,8 @@ const ROUNDS: u32 = 40;
 const COUNTED: u32 = 200;
 
 pub fn measure() -> Result<Measured> {
-    let desk = Desk::new()?;
-    let (mine, alone) = (desk.document("ours")?, desk.document("bare")?);
+    let directory = DocumentDirectory::new()?;
+    let (mine, alone) = (directory.document("ours")?, directory.document("bare")?);
     for (side, role, path) in [
         ("transaction", "transaction", &mine),
         ("bare write", "bare-transaction", &alone),
@@ -26,7 +26,7 @@ pub fn measure() -> Result<Measured> {
         syscalls::print(side, &["documents", role], path, COUNTED)?;
     }
     let documents = documents();
-    let text = desk::text()?;
+    let text = document_directory::text()?;
     compare(
         "durable transaction of a 1 KiB document",
         Some(1.15),
@@ -48,7 +48,7 @@ pub fn ours(documents: &Documents, path: &Path) -> Result<()> {
 
 /// Nothing but the write, for `strace`.
 pub fn bare(path: &Path) -> Result<()> {
-    write_durably(path, &desk::text()?)
+    write_durably(path, &document_directory::text()?)
 }
 
 fn write_durably(path: &Path, text: &str) -> Result<()> {
@@ -58,6 +58,6 @@ fn write_durably(path: &Path, text: &str) -> Result<()> {
     file.sync_all()?;
     drop(file);
     fs::rename(&temporary, path)?;
-    File::open(desk::directory_of(path)?)?.sync_all()?;
+    File::open(document_directory::directory_of(path)?)?.sync_all()?;
     Ok(())
 }

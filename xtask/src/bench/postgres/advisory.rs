@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use anyhow::Result;
-use tenure_postgres::{AdvisoryLocks, DEFAULT_WAIT, Namespace, Settings};
+use tenure_postgres::advisory::{AdvisoryLocks, DEFAULT_WAIT, Namespace, Settings};
 use tokio::runtime::Builder;
 
 use super::bare::{Bare, LOCK, UNLOCK};

@@ -9,6 +9,8 @@ use super::fill::fill;
 use crate::bench::program::{Program, free_names, sqlite};
 use crate::bench::{Measured, compare, median, micros};
 
+/// How many leases a page shows.
+const PAGE: usize = 500;
 const LEASES: u32 = 1_000_000;
 const TIMES: u32 = 250;
 const ROUNDS: u32 = 40;
@@ -35,7 +37,10 @@ pub fn measure() -> Result<Vec<Measured>> {
         || each(&full, &names),
         || each(&empty, &names),
     )?;
-    let first = Query::default();
+    let first = Query {
+        limit: Some(PAGE),
+        ..Query::default()
+    };
     let middle = after(&full, LEASES as usize / 2)?;
     let within = Query {
         prefix: Some("item:5".into()),
@@ -65,7 +70,7 @@ pub fn after(program: &Program, leases: usize) -> Result<Query> {
         ensure!(page.next.is_some(), "there are only {passed} leases");
         query.after = page.next;
     }
-    query.limit = None;
+    query.limit = Some(PAGE);
     Ok(query)
 }
 
@@ -83,7 +88,7 @@ fn page(what: &str, full: &Program, empty: &Program, query: &Query) -> Result<Me
         Ok(micros(started.elapsed()) / 1000.0)
     };
     let rows = full.list(query)?.held.len();
-    ensure!(rows > 100, "a page has only {rows} leases");
+    ensure!(rows == PAGE, "a page has only {rows} leases");
     let (mut ours, mut more) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let (full, empty) = (time(full)?, time(empty)?);

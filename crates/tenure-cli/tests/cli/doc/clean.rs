@@ -108,6 +108,32 @@ fn what_a_live_writer_may_use_stays() {
 }
 
 #[test]
+fn a_temporary_file_of_a_node_program_goes_once_that_has_let_go_of_its_lock() {
+    let world = World::new();
+    put(&world, "a.json", "[1]");
+    let (left, copy) = ("a.json.tmp.1f2e3d4c", "a.json.tmp.1");
+    put(&world, left, "[2");
+    put(&world, copy, "[0]");
+    // A lock of proper-lockfile is fresh for ten seconds; this one for as long as the test takes.
+    let lock = std::fs::File::open({
+        std::fs::create_dir(world.path("a.json.lock")).unwrap();
+        world.path("a.json.lock")
+    });
+    let later = std::time::SystemTime::now() + std::time::Duration::from_secs(600);
+    lock.unwrap().set_modified(later).unwrap();
+    let output = doc(&world, ["clean", "--yes", "--no-wait", "a.json"]);
+    assert_eq!(code(&output), 75, "{output:?}");
+    assert!(world.path(left).exists());
+    std::fs::remove_dir(world.path("a.json.lock")).unwrap();
+    // No lock file of ours is needed to find it.
+    std::fs::remove_file(world.path(".a.json.lock")).unwrap();
+    let output = doc(&world, ["clean", "--yes", "."]);
+    assert_eq!(code(&output), 0, "{output:?}");
+    assert!(!world.path(left).exists() && !world.path("a.json.lock").exists());
+    assert!(world.path(copy).exists(), "too short for a random number");
+}
+
+#[test]
 fn a_document_that_never_was_is_66_and_gets_no_lock_file() {
     let world = World::new();
     let output = doc(&world, ["clean", "--yes", "typo.json"]);

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::process::{Child, Output, Stdio};
 
-use crate::world::{World, until_exists};
+use crate::world::{World, signal, until_exists};
 
 /// Makes a file, without any lock.
 pub fn put(world: &World, name: &str, text: &str) {
@@ -76,5 +76,16 @@ impl Worker {
             .read_to_string(&mut said)
             .unwrap();
         (self.update.wait().unwrap().code(), said)
+    }
+}
+
+impl Drop for Worker {
+    /// A worker that nobody let go would go on after the test.
+    fn drop(&mut self) {
+        if let Ok(None) = self.update.try_wait() {
+            signal(self.command, libc::SIGKILL);
+            let _ = self.update.kill();
+            let _ = self.update.wait();
+        }
     }
 }

@@ -98,15 +98,15 @@ fn a_way_that_leads_nowhere_is_66_and_what_is_no_file_65() {
 #[test]
 fn create_makes_what_is_missing_and_leaves_what_is_there() {
     let world = World::new();
-    let read = || doc(&world, ["read", "--create", "{\"n\": 1.50}", "a.json"]);
+    let read = || doc(&world, ["read", "--create", "{\"n\":1.50}", "a.json"]);
     let output = read();
     assert_eq!(
         (code(&output), text(&output.stdout).as_str()),
-        (0, "{\"n\": 1.50}\n")
+        (0, "{\"n\":1.50}\n")
     );
-    assert_eq!(get(&world, "a.json"), "{\"n\": 1.50}\n");
-    put(&world, "a.json", "{\"n\": 2}");
-    assert_eq!(text(&read().stdout), "{\"n\": 2}");
+    assert_eq!(get(&world, "a.json"), "{\"n\":1.50}\n");
+    put(&world, "a.json", "{\"n\":2}");
+    assert_eq!(text(&read().stdout), "{\"n\":2}");
     let output = doc(&world, ["read", "--create", "{n}", "b.json"]);
     assert_eq!(code(&output), 2, "{output:?}");
     assert!(!world.path("b.json").exists());
@@ -136,10 +136,10 @@ fn two_that_make_one_document_read_the_same() {
 #[test]
 fn several_are_printed_in_the_order_they_are_named() {
     let world = World::new();
-    put(&world, "a.json", "{\"n\": 1}");
+    put(&world, "a.json", "{\"n\":1}");
     put(&world, "b.json", "[2]\n");
     let output = doc(&world, ["read", "b.json", "a.json"]);
-    assert_eq!(text(&output.stdout), "[2]\n{\"n\": 1}\n");
+    assert_eq!(text(&output.stdout), "[2]\n{\"n\":1}\n");
     let output = world.json(["doc", "read", "b.json", "a.json"]);
     let documents = output["documents"].as_array().unwrap();
     assert_eq!(documents[0]["file"], "b.json");
@@ -152,8 +152,8 @@ fn several_are_printed_in_the_order_they_are_named() {
 #[test]
 fn several_are_read_as_they_are_at_one_moment() {
     let world = World::new();
-    put(&world, "a.json", "{\"n\": 0}");
-    put(&world, "b.json", "{\"n\": 0}");
+    put(&world, "a.json", "{\"n\":0}");
+    put(&world, "b.json", "{\"n\":0}");
     thread::scope(|scope| {
         let writer = scope.spawn(|| {
             for _ in 0..15 {
@@ -168,7 +168,7 @@ fn several_are_read_as_they_are_at_one_moment() {
             assert_eq!(documents[0]["document"], documents[1]["document"]);
         }
     });
-    assert_eq!(get(&world, "b.json"), "{\"n\": 15}");
+    assert_eq!(get(&world, "b.json"), "{\"n\":15}");
 }
 
 #[test]

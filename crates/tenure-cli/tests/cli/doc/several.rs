@@ -101,20 +101,7 @@ fn those_that_are_missing_are_made_where_it_is_said_with_what() {
         "cat",
     ];
     assert_eq!(code(&doc(&world, arguments)), 0);
-    assert_eq!(get(&world, "new.json"), "{\"n\":7}\n");
-    let pretty = [
-        "update",
-        "--create",
-        "{}",
-        "a.json",
-        "pretty.json",
-        "--",
-        "jq",
-        ".[\"pretty.json\"] = {a: [1]}",
-    ];
-    assert_eq!(code(&doc(&world, pretty)), 0);
-    let lines = "{\n  \"a\": [\n    1\n  ]\n}\n";
-    assert_eq!(get(&world, "pretty.json"), lines);
+    assert_eq!(get(&world, "new.json"), "{\n  \"n\": 7\n}\n");
 }
 
 #[test]

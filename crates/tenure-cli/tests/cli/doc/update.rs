@@ -9,7 +9,7 @@ use crate::world::{World, code, is_alive, json, signal, text, until, until_exist
 #[test]
 fn no_update_of_many_processes_is_lost() {
     let world = World::new();
-    put(&world, "a.json", "{\"n\": 0}\n");
+    put(&world, "a.json", "{\"n\":0}\n");
     thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
@@ -21,13 +21,13 @@ fn no_update_of_many_processes_is_lost() {
             });
         }
     });
-    assert_eq!(get(&world, "a.json"), "{\"n\": 40}\n");
+    assert_eq!(get(&world, "a.json"), "{\"n\":40}\n");
 }
 
 #[test]
 fn the_version_of_what_was_written_is_printed() {
     let world = World::new();
-    put(&world, "a.json", "{\"n\": 0}\n");
+    put(&world, "a.json", "{\"n\":0}\n");
     let output = doc(&world, ["update", "a.json", "--", "jq", ".n += 1"]);
     let version = text(&output.stdout);
     assert_eq!(
@@ -175,12 +175,12 @@ fn more_than_a_document_may_have_ends_the_command_and_is_65() {
 }
 
 #[test]
-fn the_looks_of_the_document_stay() {
+fn indentation_byte_order_mark_and_last_newline_stay() {
     let world = World::new();
     put(
         &world,
         "a.json",
-        "\u{feff}{\r\n    \"b\": 1.50,\r\n    \"a\": [\r\n        1\r\n    ]\r\n}",
+        "\u{feff}{\n    \"b\": 1.50,\n    \"a\": [\n        1\n    ]\n}",
     );
     assert_eq!(
         code(&doc(
@@ -189,8 +189,7 @@ fn the_looks_of_the_document_stay() {
         )),
         0
     );
-    let kept =
-        "\u{feff}{\r\n    \"b\": 1.50,\r\n    \"a\": [\r\n        0,\r\n        1\r\n    ]\r\n}";
+    let kept = "\u{feff}{\n    \"b\": 1.50,\n    \"a\": [\n        0,\n        1\n    ]\n}";
     assert_eq!(get(&world, "a.json"), kept);
     // Two spaces and a newline, as jq prints it, from one line without.
     put(&world, "b.json", "{\"b\":1,\"a\":2}");

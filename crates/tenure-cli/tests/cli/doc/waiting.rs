@@ -33,7 +33,7 @@ fn whoever_waits_is_told_who_works_on_it_and_gets_it_after() {
     let pid = format!("pid {} on ", worker.update.id());
     for part in [
         "waiting for file:",
-        "a.json (write), 1.",
+        "a.json (write), ",
         " of 1m 00s",
         "held (write) by bob@desk for ",
         &pid,

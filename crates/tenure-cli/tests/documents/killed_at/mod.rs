@@ -64,14 +64,14 @@ fn strace(world: &World, directory: &str, options: &[&str], arguments: &[&str]) 
 }
 
 /// Where a command is killed: its calls, from the first that names one of the documents' files.
-pub struct Place<'a> {
+pub struct Victim<'a> {
     pub world: &'a World,
     /// Makes the documents as they are before, in a directory.
     pub before: fn(&World, &str),
     pub arguments: &'a [&'a str],
 }
 
-impl Place<'_> {
+impl Victim<'_> {
     /// The calls of the command, which must succeed.
     #[track_caller]
     pub fn points(&self) -> Vec<Point> {

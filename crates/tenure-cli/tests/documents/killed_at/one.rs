@@ -1,11 +1,11 @@
 //! `tenure doc update` of one document, killed.
 
-use crate::killed_at::{Place, at};
+use crate::killed_at::{Victim, at};
 use crate::site::{assert_tidy, bytes, done, put};
 use crate::world::World;
 
-const BEFORE: &str = "{\"n\": 1}\n";
-const AFTER: &str = "{\"n\": 2}\n";
+const BEFORE: &str = "{\"n\":1}\n";
+const AFTER: &str = "{\"n\":2}\n";
 const UPDATE: [&str; 6] = ["doc", "update", "a.json", "--", "sed", "s/1/2/"];
 
 fn before(world: &World, directory: &str) {
@@ -15,7 +15,7 @@ fn before(world: &World, directory: &str) {
 #[test]
 fn a_document_whose_update_is_killed_at_any_system_call_is_before_or_after() {
     let world = World::new();
-    let place = Place {
+    let place = Victim {
         world: &world,
         before,
         arguments: &UPDATE,
@@ -36,10 +36,10 @@ fn a_document_whose_update_is_killed_at_any_system_call_is_before_or_after() {
         // The next one is not held up by what is left.
         let update = ["update", "--no-wait", &name, "--", "sed", "s/[12]/3/"];
         done(&world, update);
-        assert_eq!(bytes(&world, &name), "{\"n\": 3}\n", "{point:?}");
+        assert_eq!(bytes(&world, &name), "{\"n\":3}\n", "{point:?}");
         done(&world, ["clean", "--yes", &name]);
         assert_tidy(&at(&world, &directory, ""), &["a.json"]);
-        assert_eq!(bytes(&world, &name), "{\"n\": 3}\n", "{point:?}");
+        assert_eq!(bytes(&world, &name), "{\"n\":3}\n", "{point:?}");
     }
     eprintln!(
         "killed {} times: {befores} before, {afters} after",
@@ -55,13 +55,13 @@ fn a_document_whose_creation_is_killed_at_any_system_call_is_there_whole_or_not_
         "doc",
         "update",
         "--create",
-        "{\"n\": 1}",
+        "{\"n\":1}",
         "a.json",
         "--",
         "sed",
         "s/1/2/",
     ];
-    let place = Place {
+    let place = Victim {
         world: &world,
         before: |_, _| (),
         arguments: &arguments,

@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use crate::killed_at::{Place, at};
+use crate::killed_at::{Victim, at};
 use crate::site::{assert_tidy, bytes, done, put};
 use crate::world::World;
 
-pub const BEFORE: [&str; 2] = ["{\"n\": 1}\n", "{\"m\": 1}\n"];
-pub const AFTER: [&str; 2] = ["{\"n\": 2}\n", "{\"m\": 2}\n"];
+pub const BEFORE: [&str; 2] = ["{\"n\":1}\n", "{\"m\":1}\n"];
+pub const AFTER: [&str; 2] = ["{\"n\":2}\n", "{\"m\":2}\n"];
 pub const UPDATE: [&str; 7] = [
     "doc", "update", "x/a.json", "y/b.json", "--", "sed", "s/1/2/g",
 ];
@@ -22,7 +22,7 @@ pub fn before(world: &World, directory: &str) {
 #[test]
 fn several_documents_whose_update_is_killed_at_any_system_call_change_all_or_none() {
     let world = World::new();
-    let place = Place {
+    let place = Victim {
         world: &world,
         before,
         arguments: &UPDATE,

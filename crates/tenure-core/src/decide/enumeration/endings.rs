@@ -1,4 +1,4 @@
-//! What ends a lease, and what does not.
+//! Tests of what ends a lease, and what does not.
 
 use super::world::{MOMENTS, Step, after, every_step, every_step_of};
 use crate::Mode;
@@ -40,7 +40,7 @@ fn a_lease_ends_only_by_what_is_written_down_as_its_end() {
                     _ => None,
                 });
             let about = step.ask.lease() == Some(lease);
-            // Whoever lost a lease may get one of the same name in these worlds, by asking.
+            // In these worlds a session that lost a lease may ask for one of the same name.
             let again = about && step.decision.outcome == Outcome::Granted;
             let there = step.after.holder(lease).is_some();
             assert!(end.is_none() == there || again, "{:?}", step.ask);
@@ -49,13 +49,13 @@ fn a_lease_ends_only_by_what_is_written_down_as_its_end() {
                 Some(End::Released) => about && matches!(step.ask, Ask::Release { .. }),
                 Some(End::SessionEnded) => dead(holder),
                 Some(End::OfferLapsed) => {
-                    matches!(holder.standing, Standing::Offered { until } if until <= now)
+                    matches!(holder.state, HolderState::Offered { until } if until <= now)
                 }
                 Some(End::Broken) => {
-                    matches!(holder.standing, Standing::Revoking { until } if until <= now)
+                    matches!(holder.state, HolderState::Revoking { until } if until <= now)
                 }
                 Some(End::Recovered) => {
-                    stale(holder, now) && holder.standing == Standing::Held && !about
+                    stale(holder, now) && holder.state == HolderState::Held && !about
                 }
             };
             assert!(right, "{:?} ended {holder:?} by {end:?} at {now}", step.ask);
@@ -81,15 +81,17 @@ fn a_stale_lease_stays_unless_someone_wants_the_resource() {
 fn nothing_that_is_over_stays_for_who_wants_the_resource() {
     every_step(|step| {
         for holder in &step.after.holders {
-            let over = match holder.standing {
-                Standing::Held => false,
-                Standing::Offered { until } | Standing::Revoking { until } => until <= step.now,
+            let over = match holder.state {
+                HolderState::Held => false,
+                HolderState::Offered { until } | HolderState::Revoking { until } => {
+                    until <= step.now
+                }
             };
             assert!(!over && !dead(holder), "{:?} left {holder:?}", step.ask);
             let wanted = matches!(step.ask, Ask::Acquire { .. } | Ask::Look)
                 || !step.after.waiters.is_empty();
             let about = step.ask.lease() == Some(&holder.lease);
-            let broken = matches!(holder.standing, Standing::Revoking { .. });
+            let broken = matches!(holder.state, HolderState::Revoking { .. });
             let stays = !stale(holder, step.now) || about || broken;
             assert!(stays || !wanted, "{:?} left {holder:?}", step.ask);
         }
@@ -100,7 +102,7 @@ fn nothing_that_is_over_stays_for_who_wants_the_resource() {
 fn a_lease_that_is_being_broken_keeps_others_out_until_its_holder_stopped_or_had_its_time() {
     every_step(|step| {
         for holder in &step.before.holders {
-            let Standing::Revoking { until } = holder.standing else {
+            let HolderState::Revoking { until } = holder.state else {
                 continue;
             };
             let stopped = matches!(step.ask, Ask::Release { lease } if *lease == holder.lease);
@@ -108,8 +110,8 @@ fn a_lease_that_is_being_broken_keeps_others_out_until_its_holder_stopped_or_had
                 continue;
             }
             let still = step.after.holder(&holder.lease);
-            let still = still.map(|holder| holder.standing);
-            assert_eq!(still, Some(holder.standing), "{:?}", step.ask);
+            let still = still.map(|holder| holder.state);
+            assert_eq!(still, Some(holder.state), "{:?}", step.ask);
         }
     });
 }
@@ -121,13 +123,13 @@ fn a_broken_lease_has_its_time_from_the_first_break_and_is_never_held_again() {
         let (Ask::Break { lease }, Outcome::Done) = (step.ask, &step.decision.outcome) else {
             return;
         };
-        let before = step.before.holder(lease).map(|holder| holder.standing);
+        let before = step.before.holder(lease).map(|holder| holder.state);
         let until = match before {
-            Some(Standing::Revoking { until }) => until,
+            Some(HolderState::Revoking { until }) => until,
             _ => step.now + BREAK_MS,
         };
-        let after = step.after.holder(lease).map(|holder| holder.standing);
-        assert_eq!(after, Some(Standing::Revoking { until }));
+        let after = step.after.holder(lease).map(|holder| holder.state);
+        assert_eq!(after, Some(HolderState::Revoking { until }));
         assert!(
             step.after.waiter(lease).is_none(),
             "its upgrade still waits"
@@ -153,7 +155,7 @@ fn whoever_has_a_lease_may_renew_and_release_it_though_it_expired() {
         let Bound::Lease { claimed, .. } = holder.binding else {
             return;
         };
-        if holder.standing != Standing::Held {
+        if holder.state != HolderState::Held {
             return;
         }
         let done = step.decision.outcome == Outcome::Done;
@@ -209,7 +211,7 @@ fn the_next_look_is_due_when_time_alone_changes_something_and_not_before() {
         for later in MOMENTS.into_iter().filter(|later| later > now) {
             let mut changes = changes_of_a_look(step.after, later);
             if step.after.waiters.is_empty() {
-                // What is stale can wait for who wants it.
+                // A stale lease stays until another request wants the resource.
                 changes.retain(|change| !recovers(change));
             }
             let is_due = next.is_some_and(|next| next <= later);

@@ -1,4 +1,4 @@
-//! Who is granted, and in which order.
+//! Tests of who is granted, and in which order.
 
 use super::world::{Step, every_step};
 use crate::decide::*;
@@ -16,8 +16,8 @@ fn every_change(step: &Step, mut check: impl FnMut(&State, &Change)) {
     }
 }
 
-/// Whether a lease was granted to who asks, and not to who waited before. In these worlds
-/// a session whose wait is over may ask again for a lease of the same name.
+/// Returns true if a lease was granted to the request, and not to an earlier waiter. In these
+/// worlds a session whose wait is over may ask again for a lease of the same name.
 fn granted_at_once(step: &Step, of: &LeaseId) -> bool {
     let asked = matches!(step.ask, Ask::Acquire { lease, .. } if lease == of);
     asked && step.decision.outcome == Outcome::Granted
@@ -200,13 +200,13 @@ fn who_asks_holds_at_once_and_who_waited_is_made_an_offer_that_ends_in_time() {
                 continue;
             };
             assert_eq!(holder.binding, Bound::Session, "{holder:?}");
-            let standing = match step.before.waiter(&holder.lease) {
-                Some(waiter) if !granted_at_once(step, &holder.lease) => Standing::Offered {
+            let state = match step.before.waiter(&holder.lease) {
+                Some(waiter) if !granted_at_once(step, &holder.lease) => HolderState::Offered {
                     until: (step.now + OFFER_MS).min(waiter.deadline),
                 },
-                _ => Standing::Held,
+                _ => HolderState::Held,
             };
-            assert_eq!(holder.standing, standing, "{:?}", step.ask);
+            assert_eq!(holder.state, state, "{:?}", step.ask);
         }
     });
 }

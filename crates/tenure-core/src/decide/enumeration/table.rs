@@ -1,4 +1,4 @@
-//! The table of the module's front page.
+//! Tests of the table on the front page of `decide`.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! The small worlds, and all that can happen in them.
+//! Small worlds, and everything that can happen in them.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet, VecDeque};
@@ -15,7 +15,7 @@ const LATE: Millis = 30_000;
 const SHORT: Millis = 3_000;
 const LONG: Millis = 30_000;
 
-/// What there is in a world.
+/// What exists and what can happen in a world.
 #[derive(Debug, Default)]
 pub(super) struct World {
     name: &'static str,
@@ -26,9 +26,9 @@ pub(super) struct World {
     deaths: bool,
     breaks: bool,
     leases: bool,
-    /// All that can be asked in it.
+    /// All requests that are tried.
     asks: Vec<Ask>,
-    /// All states that can come about, in a spelling that ignores what makes no difference.
+    /// All states that can be reached, in one spelling each.
     states: Vec<State>,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Step<'a> {
     pub(super) now: Millis,
     pub(super) decision: &'a Decision,
     pub(super) after: &'a State,
-    /// Whether requests state capacities in this world.
+    /// True if requests state capacities in this world.
     pub(super) slots: bool,
 }
 
@@ -198,7 +198,7 @@ impl World {
         for (i, holder) in state.holders.iter().enumerate() {
             let mut next = state.clone();
             match &mut next.holders[i].binding {
-                // The death of who took it means nothing for a lease-bound lease.
+                // The death of its session does not matter to a lease-bound lease.
                 Bound::Session if self.deaths => next.holders[i].life = Life::Dead,
                 Bound::Lease { claimed, .. } => *claimed = !*claimed,
                 Bound::Session => continue,
@@ -239,7 +239,7 @@ fn moments(asks: &[Ask]) -> impl Iterator<Item = (&Ask, Millis)> {
     asks.iter().flat_map(|ask| MOMENTS.map(|now| (ask, now)))
 }
 
-/// The state a decision leads to; most change nothing, and need no copy.
+/// Returns the state after a decision. Most decisions change nothing and need no copy.
 pub(super) fn after<'a>(before: &'a State, decision: &Decision) -> Cow<'a, State> {
     let mut after = Cow::Borrowed(before);
     for change in &decision.changes {
@@ -248,17 +248,19 @@ pub(super) fn after<'a>(before: &'a State, decision: &Decision) -> Cow<'a, State
     after
 }
 
-/// The same state in one spelling. What makes no difference to the decision: which
-/// session has which name, the order of the holders, and at which time exactly something ends
-/// between two moments.
+/// Returns the state in its one spelling, which ignores what makes no difference to the decision:
+/// the names of sessions, the order of holders, and the exact time at which something ends between
+/// two moments.
 fn spelled(mut state: State) -> State {
     for waiter in &mut state.waiters {
         waiter.deadline = rounded(waiter.deadline);
     }
     for holder in &mut state.holders {
-        match &mut holder.standing {
-            Standing::Held => {}
-            Standing::Offered { until } | Standing::Revoking { until } => *until = rounded(*until),
+        match &mut holder.state {
+            HolderState::Held => {}
+            HolderState::Offered { until } | HolderState::Revoking { until } => {
+                *until = rounded(*until)
+            }
         }
         if let Bound::Lease { expires, stale, .. } = &mut holder.binding {
             *expires = rounded(*expires);
@@ -267,7 +269,7 @@ fn spelled(mut state: State) -> State {
     }
     let place = |holder: &Holder| state.waiters.iter().position(|w| w.lease == holder.lease);
     state.holders.sort_by_cached_key(|holder| {
-        let facts = (holder.mode, holder.upgraded, holder.standing);
+        let facts = (holder.mode, holder.upgraded, holder.state);
         (place(holder), facts, holder.binding, holder.life)
     });
     let sessions = state.waiters.iter().map(|w| &w.session);

@@ -6,12 +6,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 /// One consistent look of all documents of a scenario, in its order.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct World {
-    pub(super) documents: Vec<Seen>,
+    pub(super) documents: Vec<DocumentState>,
 }
 
 /// One document.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Seen {
+pub(super) struct DocumentState {
     /// What it says; None if it is not there.
     pub(super) text: Option<String>,
     /// The token it was written with: an older one must be refused.
@@ -21,7 +21,7 @@ pub(super) struct Seen {
 impl World {
     /// Documents with these texts that never had a fence.
     pub(super) fn of(texts: &[Option<&str>]) -> Self {
-        let seen = |text: &Option<&str>| Seen {
+        let seen = |text: &Option<&str>| DocumentState {
             text: text.map(str::to_owned),
             token: None,
         };

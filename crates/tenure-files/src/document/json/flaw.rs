@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Tokens, without_mark};
+use super::{Lexer, without_mark};
 
 /// Why bytes are not a document, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Flaw {
         Self::at(bytes, offset, message_of(error))
     }
 
-    /// The place, in words.
+    /// Returns the place, in words.
     pub(crate) fn place(&self) -> String {
         let (offset, line, column) = (self.offset, self.line, self.column);
         format!("at byte {offset} (line {line}, column {column})")
@@ -52,14 +52,14 @@ impl fmt::Display for Flaw {
     }
 }
 
-/// Where text breaks the grammar, and how.
+/// Returns where text breaks the grammar, and how.
 pub(super) fn explain(text: &str, error: &serde_json::Error) -> (usize, String) {
     let message = message_of(error);
     // About strings `serde_json` is off by some bytes, and takes an escape that is too short for
     // the end of the text. It stumbled over the first string that is broken.
     let about_strings = message.starts_with("control character") || message == "invalid escape";
     if about_strings || error.is_eof() {
-        let strings = Tokens::of(text).filter(|(_, token)| token.starts_with('"'));
+        let strings = Lexer::of(text).filter(|(_, token)| token.starts_with('"'));
         for (start, string) in strings {
             if let Some((inside, problem)) = flaw_in_string(string.as_bytes()) {
                 return (start + inside, problem.to_owned());
@@ -85,7 +85,7 @@ fn offset_of(text: &str, error: &serde_json::Error) -> usize {
     reached.saturating_sub(1).min(text.len())
 }
 
-/// The message without the place, which is said in bytes, too.
+/// Returns the message without the place, which is said in bytes, too.
 fn message_of(error: &serde_json::Error) -> String {
     let whole = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());

@@ -9,7 +9,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
-use super::Tokens;
+use super::Lexer;
 
 /// The deepest nesting: one more, and `serde_json` refuses to read a value.
 const DEPTH_MAX: usize = 127;
@@ -42,7 +42,7 @@ pub(super) fn check(text: &str) -> Result<(), (usize, String)> {
     let mut open = Vec::new();
     let mut keys = Vec::new();
     let mut previous = "";
-    for (offset, token) in Tokens::of(text) {
+    for (offset, token) in Lexer::of(text) {
         match token.as_bytes()[0] {
             b'{' | b'[' if open.len() == DEPTH_MAX => {
                 let problem = format!("it is nested deeper than {DEPTH_MAX} levels");
@@ -75,7 +75,7 @@ pub(super) fn check(text: &str) -> Result<(), (usize, String)> {
     Ok(())
 }
 
-/// The first of these keys that was there before.
+/// Returns the first of these keys that was there before.
 fn repeated<'k, 'a>(keys: &'k [Key<'a>]) -> Option<&'k Key<'a>> {
     if keys.len() <= FEW_KEYS {
         let before = |at: usize| keys[..at].iter().any(|key| key.meaning == keys[at].meaning);
@@ -99,7 +99,7 @@ fn repeated<'k, 'a>(keys: &'k [Key<'a>]) -> Option<&'k Key<'a>> {
     again.min().map(|at| &keys[at])
 }
 
-/// What a key means: two spellings of one key are one key.
+/// Returns what a key means: two spellings of one key are one key.
 fn meaning(token: &str) -> Cow<'_, [u8]> {
     let spelled = &token.as_bytes()[1..token.len() - 1];
     if !spelled.contains(&b'\\') {

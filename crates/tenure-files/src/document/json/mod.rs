@@ -11,12 +11,12 @@
 
 mod flaw;
 mod keys;
-mod scan;
+mod lexer;
 
 use serde::de::IgnoredAny;
 
 pub(crate) use flaw::Flaw;
-pub(crate) use scan::Tokens;
+pub(crate) use lexer::Lexer;
 
 /// The largest document, in bytes: it is held in memory whole, more than once.
 pub const DOCUMENT_BYTES_MAX: usize = 256 << 20;
@@ -60,13 +60,13 @@ pub(crate) fn utf8(bytes: &[u8]) -> Result<&str, Flaw> {
         let offset = bytes.len() - rest.len() + error.valid_up_to();
         flaw(offset, "it is not UTF-8")
     })?;
-    if text.bytes().all(scan::is_blank) {
+    if text.bytes().all(lexer::is_blank) {
         return Err(flaw(0, "it is empty"));
     }
     Ok(text)
 }
 
-/// The bytes after the byte order mark; all of them where there is none.
+/// Returns the bytes after the byte order mark; all of them where there is none.
 pub(crate) fn without_mark(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(MARK).unwrap_or(bytes)
 }

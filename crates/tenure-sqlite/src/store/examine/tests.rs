@@ -26,12 +26,12 @@ async fn found(store: &SqliteStore, name: &str) -> Examined {
 
 /// Folds the log, so that the file alone is the database, and says where something begins in it.
 fn page_of(store: &SqliteStore, name: &str) -> u64 {
-    let page = store.inner.db().unwrap().unlimited(|sql| {
-        sql.one("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
-        let select = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
-        sql.one(select, [name], |row| number::<i64>(row, 0))
-    });
-    page.unwrap().unwrap().cast_unsigned()
+    let other = rusqlite::Connection::open(store.inner.path()).unwrap();
+    let folded = "PRAGMA wal_checkpoint(TRUNCATE)";
+    other.query_row(folded, [], |_| Ok(())).unwrap();
+    let select = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
+    let page = other.query_row(select, [name], |row| row.get::<_, i64>(0));
+    page.unwrap().cast_unsigned()
 }
 
 /// Writes over one page, in place: it stays the file that the anchor names.
@@ -142,9 +142,7 @@ async fn sessions_are_counted_by_what_is_proved_of_them() {
         );
         let done = store
             .inner
-            .db()
-            .unwrap()
-            .unlimited(|sql| sql.execute(&row, []));
+            .write_once(&mut |step| step.sql.execute(&row, []));
         done.unwrap();
     }
     drop(dead);

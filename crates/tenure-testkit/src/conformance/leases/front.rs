@@ -16,7 +16,7 @@ pub(super) fn the_blocking_front_tends_the_same_leases(stage: &Stage<'_>) {
     let keeper = blocking::Keeper::from_store(store, settings).unwrap();
     let owner = Owner::parse("ana").unwrap();
     let ana = keeper.session(SessionOptions::new(owner.clone())).unwrap();
-    let [mut bo] = stage.cast(stage.apart(), ["bo"]);
+    let [mut bo] = stage.agents(stage.apart(), ["bo"]);
     let terms = LeaseTerms {
         ttl: TTL_LONG,
         key: None,

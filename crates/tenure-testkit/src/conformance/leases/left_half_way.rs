@@ -6,7 +6,7 @@ use crate::conformance::cancellation::{poll_times, poll_until_waiting, polls_max
 use crate::stage::{Stage, TTL_LONG, patient, set, until};
 
 pub(super) fn a_lock_that_is_dropped_leaves_nothing(stage: &Stage<'_>) {
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     bo.take("b", Mode::Write);
     for _ in 0..3 {
         let locking = ana.want_lock(&[("a", Mode::Write), ("b", Mode::Write)], TTL_LONG);
@@ -22,7 +22,7 @@ pub(super) fn a_lock_that_is_dropped_leaves_nothing(stage: &Stage<'_>) {
 
 /// Nor is anything left of the key it was asked for under: it may stand for something else.
 pub(super) fn a_lock_dropped_at_any_await_leaves_nothing(stage: &Stage<'_>) {
-    let [mut bo] = stage.cast(stage.apart(), ["bo"]);
+    let [mut bo] = stage.agents(stage.apart(), ["bo"]);
     let ana = stage.session("ana");
     let both = set(&[("a", Mode::Write), ("b", Mode::Write)]);
     let (first, options) = (set(&[("a", Mode::Read)]), patient());
@@ -55,7 +55,7 @@ pub(super) fn a_lock_dropped_at_any_await_leaves_nothing(stage: &Stage<'_>) {
 }
 
 pub(super) fn a_process_killed_while_it_locks_leaves_nothing(stage: &Stage<'_>) {
-    let [mut ana, mut bo, mut cy] = stage.cast(stage.apart(), ["ana", "bo", "cy"]);
+    let [mut ana, mut bo, mut cy] = stage.agents(stage.apart(), ["ana", "bo", "cy"]);
     bo.take("b", Mode::Write);
     let _never = ana.want_lock(&[("a", Mode::Write), ("b", Mode::Write)], TTL_LONG);
     stage.until_waiting("b", 1);

@@ -7,7 +7,7 @@ use crate::agent::words::Kind;
 use crate::stage::{Stage, TTL_LONG};
 
 pub(super) fn only_its_owner_tends_a_lease_where_an_owner_is_given(stage: &Stage<'_>) {
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     let lease = ana.lock("a", Mode::Upgradeable, TTL_LONG);
     let as_before = [lease.clone()];
     for other in ["bo", "ana2", "Ana"] {
@@ -25,7 +25,7 @@ pub(super) fn only_its_owner_tends_a_lease_where_an_owner_is_given(stage: &Stage
 }
 
 pub(super) fn an_unknown_lease_is_not_found(stage: &Stage<'_>) {
-    let [mut ana] = stage.cast(stage.apart(), ["ana"]);
+    let [mut ana] = stage.agents(stage.apart(), ["ana"]);
     let held = ana.lock("a", Mode::Write, TTL_LONG);
     let unknown = LeaseId::parse("00-unknown").unwrap();
     for by in [None, Some("ana"), Some("bo")] {
@@ -45,7 +45,7 @@ pub(super) fn an_unknown_lease_is_not_found(stage: &Stage<'_>) {
 }
 
 pub(super) fn a_released_lease_is_over(stage: &Stage<'_>) {
-    let [mut ana] = stage.cast(stage.apart(), ["ana"]);
+    let [mut ana] = stage.agents(stage.apart(), ["ana"]);
     for mode in Mode::ALL {
         let lease = ana.lock("a", mode, TTL_LONG).lease;
         ana.release_lease(&lease);
@@ -56,7 +56,7 @@ pub(super) fn a_released_lease_is_over(stage: &Stage<'_>) {
 }
 
 pub(super) fn the_lock_of_a_session_is_not_ended_by_its_id(stage: &Stage<'_>) {
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     let lease = ana.take("a", Mode::Upgradeable);
     for by in [None, Some("ana"), Some("bo")] {
         let tend = || LeaseCommand::all_of_its_owner(&lease.lease, by);

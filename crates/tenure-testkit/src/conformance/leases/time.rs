@@ -10,7 +10,7 @@ use crate::agent::words::{Command, Kind};
 use crate::stage::{Stage, TTL_LONG, TTL_SHORT, throughout};
 
 pub(super) fn the_time_to_live_is_between_a_second_and_a_day(stage: &Stage<'_>) {
-    let [mut ana] = stage.cast(stage.apart(), ["ana"]);
+    let [mut ana] = stage.agents(stage.apart(), ["ana"]);
     let moment = Duration::from_millis(1);
     let odd = [
         Duration::ZERO,
@@ -40,9 +40,9 @@ pub(super) fn the_time_to_live_is_between_a_second_and_a_day(stage: &Stage<'_>) 
 }
 
 pub(super) fn renewing_moves_the_end_and_keeps_the_token(stage: &Stage<'_>) {
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     let lease = ana.lock("a", Mode::Write, TTL_LONG);
-    // Whoever knows the id renews it, with the time it had or with another.
+    // An agent that knows the id renews it, with the time it had or with another.
     let mut last = lease.clone();
     for (ttl, lives) in [
         (None, TTL_LONG),
@@ -81,7 +81,7 @@ pub(super) fn renewing_moves_the_end_and_keeps_the_token(stage: &Stage<'_>) {
 }
 
 pub(super) fn an_expired_lease_nobody_took_over_is_renewed_and_released(stage: &Stage<'_>) {
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     let (kept, given) = (
         ana.lock("a", Mode::Write, TTL_SHORT),
         ana.lock("b", Mode::Write, TTL_SHORT),
@@ -105,7 +105,7 @@ pub(super) fn an_expired_lease_nobody_took_over_is_renewed_and_released(stage: &
 }
 
 pub(super) fn a_lease_that_was_taken_over_is_over(stage: &Stage<'_>) {
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     let lease = ana.lock("a", Mode::Upgradeable, TTL_SHORT);
     let wanted = bo.want("a", Mode::Write);
     let taken = bo.granted(wanted);
@@ -114,7 +114,7 @@ pub(super) fn a_lease_that_was_taken_over_is_over(stage: &Stage<'_>) {
         Kind::LeaseOver,
         LeaseCommand::all_of_its_owner(&lease.lease, None),
     );
-    // Whoever says who they are learns no less.
+    // A caller that names its owner gets the same answer.
     ana.all_refused(
         Kind::LeaseOver,
         LeaseCommand::all_of_its_owner(&lease.lease, Some("ana")),
@@ -124,7 +124,7 @@ pub(super) fn a_lease_that_was_taken_over_is_over(stage: &Stage<'_>) {
 }
 
 pub(super) fn a_paused_holder_cannot_release_what_was_taken_over(stage: &Stage<'_>) {
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     let lease = ana.lock("a", Mode::Write, TTL_SHORT);
     stage.stop(&mut ana);
     let wanted = bo.want("a", Mode::Write);
@@ -141,7 +141,7 @@ pub(super) fn a_paused_holder_cannot_release_what_was_taken_over(stage: &Stage<'
 }
 
 pub(super) fn the_time_of_a_set_runs_from_when_all_of_it_is_there(stage: &Stage<'_>) {
-    let [mut ana, mut bo, mut cy, mut di] = stage.cast(stage.apart(), ["ana", "bo", "cy", "di"]);
+    let [mut ana, mut bo, mut cy, mut di] = stage.agents(stage.apart(), ["ana", "bo", "cy", "di"]);
     bo.take("b", Mode::Write);
     let locking = ana.want_lock(&[("a", Mode::Write), ("b", Mode::Write)], TTL_SHORT);
     stage.until_waiting("b", 1);

@@ -7,11 +7,11 @@ use tenure::{LeaseState, Mode};
 use super::SHORT;
 use crate::agent::lease_words::LeaseCommand;
 use crate::agent::words::{Answer, Command, Kind};
-use crate::agent::{PATIENCE, resource};
+use crate::agent::{LONG_WAIT, resource};
 use crate::stage::{Stage, TTL_LONG, TTL_SHORT};
 
 pub(super) fn a_lease_is_upgraded_and_downgraded_by_its_id(stage: &Stage<'_>) {
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     let lease = ana.lock("a", Mode::Upgradeable, TTL_LONG);
     let mut last = lease.token;
     for _ in 0..3 {
@@ -35,7 +35,7 @@ pub(super) fn a_lease_is_upgraded_and_downgraded_by_its_id(stage: &Stage<'_>) {
 }
 
 pub(super) fn an_upgrade_by_id_waits_for_the_readers(stage: &Stage<'_>) {
-    let [mut ana, mut bo, mut cy] = stage.cast(stage.apart(), ["ana", "bo", "cy"]);
+    let [mut ana, mut bo, mut cy] = stage.agents(stage.apart(), ["ana", "bo", "cy"]);
     let lease = ana.lock("a", Mode::Upgradeable, TTL_LONG);
     bo.take("a", Mode::Read);
     let upgrade = |wait| LeaseCommand::upgrade(&lease.lease, wait);
@@ -48,13 +48,13 @@ pub(super) fn an_upgrade_by_id_waits_for_the_readers(stage: &Stage<'_>) {
     );
     assert_eq!(stage.waiting("a"), 0);
     // While it waits new readers wait; dropped, it lets them in.
-    let waiting = ana.send(Command::OnLease(upgrade(PATIENCE)));
+    let waiting = ana.send(Command::OnLease(upgrade(LONG_WAIT)));
     stage.until_waiting("a", 1);
     let wanted = cy.want("a", Mode::Read);
     stage.until_waiting("a", 2);
     assert!(ana.cancel(waiting));
     cy.granted(wanted);
-    let waiting = ana.send(Command::OnLease(upgrade(PATIENCE)));
+    let waiting = ana.send(Command::OnLease(upgrade(LONG_WAIT)));
     for reader in [&mut bo, &mut cy] {
         stage.until_waiting("a", 1);
         assert!(ana.answered(waiting).is_none());
@@ -72,14 +72,14 @@ pub(super) fn an_upgrade_by_id_waits_for_the_readers(stage: &Stage<'_>) {
 }
 
 pub(super) fn an_upgrade_by_id_keeps_to_the_order_of_the_session_that_locked(stage: &Stage<'_>) {
-    let [mut ana, mut bo] = stage.cast(stage.apart(), ["ana", "bo"]);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     let items = [("a", Mode::Upgradeable), ("b", Mode::Read)];
     let asked = ana.want_lock(&items, TTL_LONG);
     let leases = ana.locked(asked);
     let [a, b] = [&leases[0].lease, &leases[1].lease];
-    // Whoever asks, it is the session of the lease that would wait with something later in hand.
+    // For every asker, the session of the lease would wait while it holds something later.
     for agent in [&mut ana, &mut bo] {
-        let failure = agent.refused(LeaseCommand::upgrade(a, PATIENCE));
+        let failure = agent.refused(LeaseCommand::upgrade(a, LONG_WAIT));
         assert_eq!(failure.kind, Kind::Order, "{failure:?}");
         assert_eq!(failure.names, [resource("a"), resource("b")]);
     }
@@ -90,13 +90,13 @@ pub(super) fn an_upgrade_by_id_keeps_to_the_order_of_the_session_that_locked(sta
 }
 
 pub(super) fn only_an_upgradeable_lease_is_upgraded_by_its_id(stage: &Stage<'_>) {
-    let [mut ana] = stage.cast(stage.apart(), ["ana"]);
+    let [mut ana] = stage.agents(stage.apart(), ["ana"]);
     for mode in Mode::ALL {
         let lease = ana.lock("a", mode, TTL_LONG);
         let downgrade = LeaseCommand::downgrade(&lease.lease);
         assert_eq!(ana.refused(downgrade).kind, Kind::Conflict, "{mode}");
         if mode != Mode::Upgradeable {
-            for wait in [Duration::ZERO, PATIENCE] {
+            for wait in [Duration::ZERO, LONG_WAIT] {
                 let upgrade = LeaseCommand::upgrade(&lease.lease, wait);
                 assert_eq!(ana.refused(upgrade).kind, Kind::Conflict, "{mode}");
             }
@@ -108,7 +108,7 @@ pub(super) fn only_an_upgradeable_lease_is_upgraded_by_its_id(stage: &Stage<'_>)
 
 /// It may be taken over at any moment: to become exclusive it has to be renewed first.
 pub(super) fn an_upgrade_of_an_expired_lease_is_refused(stage: &Stage<'_>) {
-    let [mut ana] = stage.cast(stage.apart(), ["ana"]);
+    let [mut ana] = stage.agents(stage.apart(), ["ana"]);
     let lease = ana.lock("a", Mode::Upgradeable, TTL_SHORT);
     stage.until_expired(&lease.lease);
     let failure = ana.refused(LeaseCommand::upgrade(&lease.lease, Duration::ZERO));

@@ -3,7 +3,7 @@
 use tenure::{Class, Error, LeaseId, Mode};
 
 use super::*;
-use crate::shaky::{Shaky, passing};
+use crate::faulty_store::{FaultyStore, passing};
 
 /// Everything that changes a lease by its id.
 async fn change(keeper: &Keeper, lease: &LeaseId, by: Option<&Owner>) -> Vec<Error> {
@@ -58,7 +58,7 @@ async fn another_owner_is_refused_and_no_owner_at_all_suffices() {
 #[tokio::test]
 async fn a_downgrade_by_id_whose_first_answer_was_lost_is_done() {
     let database = Database::new().await;
-    let (store, keeper) = Shaky::over(database.keeper.store().clone()).keep();
+    let (store, keeper) = FaultyStore::over(database.keeper.store().clone()).keep();
     let ana = session(&keeper, "ana").await;
     let lease = lock_one(&ana, "a", Mode::Upgradeable).await;
     keeper

@@ -3,7 +3,7 @@
 use tenure::{Class, Mode};
 
 use super::*;
-use crate::shaky::Shaky;
+use crate::faulty_store::FaultyStore;
 
 /// More polls than the call has await points; the loop checks that.
 const POLLS_MAX: usize = 60;
@@ -11,7 +11,9 @@ const POLLS_MAX: usize = 60;
 #[tokio::test]
 async fn a_lock_dropped_at_any_await_point_leaves_nothing_and_frees_its_key() {
     let database = Database::new().await;
-    let (store, keeper) = Shaky::over(database.keeper.store().clone()).dawdle().keep();
+    let (store, keeper) = FaultyStore::over(database.keeper.store().clone())
+        .dawdle()
+        .keep();
     let wanted = set(&[("a", Mode::Write), ("b", Mode::Read)]);
     let options = patient();
     let (mut done, mut dropped) = (0, 0);
@@ -45,7 +47,7 @@ async fn a_lock_dropped_at_any_await_point_leaves_nothing_and_frees_its_key() {
 
 #[tokio::test]
 async fn a_session_is_ended_once_when_its_last_clone_and_guard_are_gone() {
-    let (store, keeper) = Shaky::default().keep();
+    let (store, keeper) = FaultyStore::default().keep();
     let ana = session(&keeper, "ana").await;
     let ended = format!("end_session {}", ana.id());
     let clone = ana.clone();

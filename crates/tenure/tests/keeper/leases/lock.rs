@@ -3,7 +3,7 @@
 use tenure::{Binding, Class, Error, LeaseState, Mode};
 
 use super::*;
-use crate::shaky::{Shaky, broken};
+use crate::faulty_store::{FaultyStore, broken};
 
 #[tokio::test]
 async fn a_lease_stays_when_its_session_and_its_keeper_are_gone() {
@@ -99,7 +99,7 @@ async fn a_set_that_cannot_be_had_whole_leaves_nothing_and_names_who_is_in_the_w
 #[tokio::test]
 async fn a_set_that_cannot_be_bound_leaves_nothing() {
     let database = Database::new().await;
-    let (store, keeper) = Shaky::over(database.keeper.store().clone()).keep();
+    let (store, keeper) = FaultyStore::over(database.keeper.store().clone()).keep();
     let ana = session(&keeper, "ana").await;
     store.fail("bind", broken());
     let wanted = set(&[("a", Mode::Write), ("b", Mode::Read)]);

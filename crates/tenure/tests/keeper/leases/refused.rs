@@ -56,7 +56,6 @@ async fn every_store_tells_a_fenced_token() {
         database.keeper.clone(),
     ] {
         let (ana, a) = (session(&keeper, "ana").await, resource("a"));
-        keeper.check(&a, tenure::Token::NONE).await.unwrap();
         let first = take(&ana, "a", Mode::Write).await;
         let token = first.token();
         keeper.check(&a, token).await.unwrap();

@@ -1,6 +1,6 @@
 //! Upgrading by id: waiting, and the order of locks.
 
-use tenure::{Error, Held, Mode, SessionOptions};
+use tenure::{Error, Mode, OuterLease, SessionOptions};
 
 use super::*;
 
@@ -93,7 +93,7 @@ async fn an_upgrade_is_out_of_order_inside_a_run_that_holds_something_later() {
     let keeper = &database.keeper;
     let ana = session(keeper, "ana").await;
     let lease = lock_one(&ana, "a", Mode::Upgradeable).await;
-    let outer = Held {
+    let outer = OuterLease {
         store: "file:/elsewhere".into(),
         resource: resource("b"),
         mode: Mode::Read,

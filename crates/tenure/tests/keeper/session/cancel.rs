@@ -4,14 +4,14 @@ use std::panic::AssertUnwindSafe;
 
 use tenure::{Keeper, Mode, Session};
 
+use crate::faulty_store::FaultyStore;
 use crate::scene::*;
-use crate::shaky::Shaky;
 
 /// More polls than any call has await points; the loops check that.
 const POLLS_MAX: usize = 40;
 
 async fn two() -> (Keeper, Session, Session) {
-    let (_, keeper) = Shaky::dawdling().keep();
+    let (_, keeper) = FaultyStore::dawdling().keep();
     let (ana, bo) = (session(&keeper, "ana").await, session(&keeper, "bo").await);
     (keeper, ana, bo)
 }

@@ -1,6 +1,6 @@
 //! Re-entry and order.
 
-use tenure::{Error, Held, LeaseId, Mode, Options, Owner, Session, SessionOptions};
+use tenure::{Error, LeaseId, Mode, Options, OuterLease, Owner, Session, SessionOptions};
 
 use crate::scene::*;
 
@@ -22,11 +22,11 @@ async fn acquire_of_what_is_held_errors_at_once_and_the_outer_lock_stays() {
     for outer_mode in Mode::ALL {
         let outer = take(&ana, "a", outer_mode).await;
         let error = refused(&ana, "a").await;
-        let Error::Reentry { lease, place } = error else {
+        let Error::Reentry { lease, context } = error else {
             panic!("{error}");
         };
         assert_eq!(lease, outer.lease().lease);
-        assert_eq!(place.resource, resource("a"));
+        assert_eq!(context.resource, resource("a"));
         assert_eq!(held(&keeper).await, [format!("name:a {outer_mode}")]);
     }
 }
@@ -147,7 +147,7 @@ async fn while_an_upgrade_waits_the_session_is_granted_nothing_else() {
 #[tokio::test]
 async fn ancestors_count_for_order_in_any_store_and_for_re_entry_in_their_own() {
     let keeper = keeper().await;
-    let ancestor = |store: &str, text: &str| Held {
+    let ancestor = |store: &str, text: &str| OuterLease {
         store: store.into(),
         resource: resource(text),
         mode: Mode::Write,

@@ -5,25 +5,21 @@ use std::time::Duration;
 use tenure::{Error, Mode, Options, Ranking, Settings};
 use tokio::time::Instant;
 
+use crate::faulty_store::{FaultyStore, broken};
 use crate::scene::*;
-use crate::shaky::{Shaky, broken};
 
 const ABC: [(&str, Mode); 3] = [("c", Mode::Write), ("a", Mode::Write), ("b", Mode::Read)];
 
 #[tokio::test]
 async fn a_set_is_taken_in_order() {
-    let (store, keeper) = Shaky::default().keep();
+    let (store, keeper) = FaultyStore::default().keep();
     let ana = session(&keeper, "ana").await;
     let guards = ana.acquire_many(&set(&ABC), &patient()).await.unwrap();
     let taken: Vec<_> = guards.iter().map(|guard| guard.resource()).collect();
     assert_eq!(taken, [&resource("a"), &resource("b"), &resource("c")]);
     assert_eq!(
         store.log(),
-        [
-            "try_acquire name:a",
-            "try_acquire name:b",
-            "try_acquire name:c"
-        ]
+        ["acquire name:a", "acquire name:b", "acquire name:c"]
     );
 }
 
@@ -33,13 +29,13 @@ async fn the_order_is_the_keepers_whichever_ranking_made_the_set() {
         ranking: Ranking::new(["events".into(), "slot".into()]),
         ..Settings::default()
     };
-    let (store, keeper) = Shaky::default().keep_with(settings);
+    let (store, keeper) = FaultyStore::default().keep_with(settings);
     let ana = session(&keeper, "ana").await;
     let by_default = set(&[("slot:x", Mode::Write), ("events:x", Mode::Write)]);
     let guards = ana.acquire_many(&by_default, &patient()).await;
     assert_eq!(
         store.log(),
-        ["try_acquire events:x", "try_acquire slot:x"],
+        ["acquire events:x", "acquire slot:x"],
         "{guards:?}"
     );
 }
@@ -68,7 +64,7 @@ async fn a_set_is_taken_whole_or_not_at_all() {
 
 #[tokio::test]
 async fn what_was_taken_is_released_last_first() {
-    let (store, keeper) = Shaky::default().keep();
+    let (store, keeper) = FaultyStore::default().keep();
     let (ana, bo) = (session(&keeper, "ana").await, session(&keeper, "bo").await);
     let guard = take(&bo, "c", Mode::Read).await;
     let asking = {
@@ -92,10 +88,10 @@ async fn what_was_taken_is_released_last_first() {
 
 #[tokio::test]
 async fn an_error_in_the_middle_releases_what_was_taken() {
-    let (store, keeper) = Shaky::default().keep();
+    let (store, keeper) = FaultyStore::default().keep();
     let (ana, bo) = (session(&keeper, "ana").await, session(&keeper, "bo").await);
     let _c = take(&bo, "c", Mode::Read).await;
-    store.fail("acquire", broken());
+    store.fail("acquire name:c", broken());
     let asked = ana.acquire_many(&set(&ABC), &patient()).await;
     assert!(matches!(asked, Err(Error::Io { .. })), "{asked:?}");
     assert_eq!(store.count("release"), 2);
@@ -153,7 +149,7 @@ async fn a_set_with_something_held_is_re_entry_and_takes_nothing() {
     let _b = take(&ana, "b", Mode::Read).await;
     let asked = ana.acquire_many(&set(&ABC), &patient()).await;
     assert!(
-        matches!(&asked, Err(Error::Reentry { place, .. }) if place.resource == resource("b")),
+        matches!(&asked, Err(Error::Reentry { context, .. }) if context.resource == resource("b")),
         "{asked:?}"
     );
     assert_eq!(held(&keeper).await, ["name:b read"]);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::diary::Hold;
+use crate::event_log::Hold;
 
 /// Writers are ordered by their tokens, and each has stopped to vouch before the next begins. A
 /// reader carries the token of the writer before it, and is between that one and the next.

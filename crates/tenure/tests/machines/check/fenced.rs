@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::diary::{Account, Hold};
+use crate::event_log::{Account, Hold};
 use crate::moment::Moment;
 use crate::register::Written;
 
@@ -79,7 +79,7 @@ mod tests {
 
     use super::super::made_up::hold;
     use super::*;
-    use crate::diary::Seen;
+    use crate::event_log::Seen;
 
     fn write(token: u64, believed: i64) -> Written {
         Written {

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::diary::Hold;
+use crate::event_log::Hold;
 use crate::moment::Moment;
 
 /// What does not fit.

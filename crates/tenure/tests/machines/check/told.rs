@@ -1,7 +1,7 @@
 //! What a holder is told before another has the lock, and what it is refused afterwards.
 
 use super::exclusion::comes_first;
-use crate::diary::{Hold, Outcome, Who};
+use crate::event_log::{Hold, Outcome, Who};
 use crate::moment::Moment;
 
 /// A longer gap is a sleep: a sixth of a lease.
@@ -86,7 +86,7 @@ mod tests {
 
     use super::super::made_up::{hold, who};
     use super::*;
-    use crate::diary::Late;
+    use crate::event_log::Late;
 
     fn taken_over(told_at: Moment, release: Outcome) -> [Hold; 2] {
         let mut first = hold(1, Write, 5, 1_000_000, 2_000_000);

@@ -1,0 +1,169 @@
+//! Opens the documents of a command, with its settings, its owner and its wait.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure::{Error, Mode, Owner, Result, SessionId, SessionOptions};
+use tenure_files::{Documents, Durability};
+
+use super::failure;
+use super::interrupt::Interrupt;
+use super::token_check::TokenCheck;
+use crate::cli::{Access, Compat, Global, WaitArguments};
+use crate::context::{Context, WAIT_DEFAULT, owner};
+use crate::limit::Limit;
+use crate::output::word;
+use crate::report::{Failure, Report};
+use crate::waiting::{self, WaitReporter};
+
+/// The default wait with Node: a lock of a dead Node program blocks for ten seconds.
+const WAIT_WITH_NODE: Duration = Duration::from_secs(15);
+
+/// The documents, open for one command.
+pub struct OpenDocuments {
+    pub documents: Documents,
+    limit: Duration,
+    session: SessionId,
+    with_node: bool,
+    interrupt: Interrupt,
+}
+
+/// A wait for documents that people are told of and that signals end.
+pub struct Wait<'a> {
+    reporter: Arc<WaitReporter>,
+    pub interrupt: &'a Interrupt,
+}
+
+impl Wait<'_> {
+    /// Ends the wait: nothing more is reported, and a signal no longer ends the command.
+    fn is_over(&self) {
+        self.interrupt.hold_off();
+        self.reporter.stop();
+    }
+
+    /// Returns the guard that runs under the locks before a write: it ends the wait and checks
+    /// every token.
+    pub fn guard<'a>(&'a self, tokens: &'a TokenCheck<'_>) -> impl Fn() -> Result<()> + 'a {
+        || {
+            self.is_over();
+            tokens.check()
+        }
+    }
+
+    /// Marks the work as done or failed: a signal ends the process as usual again.
+    pub fn ended(&self) {
+        self.reporter.stop();
+        self.interrupt.end();
+    }
+}
+
+impl OpenDocuments {
+    /// Opens documents for reading and writing.
+    pub fn open(
+        global: &Global,
+        context: &Context,
+        access: &Access,
+        files: &[PathBuf],
+    ) -> Result<Self> {
+        let compat = access.compat;
+        let default = match compat {
+            Some(Compat::ProperLockfile) => WAIT_WITH_NODE,
+            None => WAIT_DEFAULT,
+        };
+        let mut opened = Self::with(
+            global,
+            context,
+            &access.wait_arguments,
+            default,
+            &access.owner,
+        )?;
+        if compat == Some(Compat::ProperLockfile) {
+            opened.with_node = true;
+            let lock = match files {
+                [file] => format!("the lock {}.lock", file.display()),
+                _ => "a lock of proper-lockfile".into(),
+            };
+            let tell = move |why: &str| word(&format!("{lock} was lost: {why}"));
+            opened.documents = opened.documents.shared_with_node(tell);
+        }
+        Ok(opened)
+    }
+
+    /// Opens documents for cleaning up.
+    pub fn to_clean(
+        global: &Global,
+        context: &Context,
+        wait_arguments: &WaitArguments,
+        owner: &Option<Owner>,
+    ) -> Result<Self> {
+        Self::with(global, context, wait_arguments, WAIT_DEFAULT, owner)
+    }
+
+    fn with(
+        global: &Global,
+        context: &Context,
+        wait_arguments: &WaitArguments,
+        wait_default: Duration,
+        asked: &Option<Owner>,
+    ) -> Result<Self> {
+        let settings = context.settings(wait_default);
+        let limit =
+            Limit::chosen(wait_arguments.no_wait, wait_arguments.wait, settings.wait).whole();
+        let interrupt = Interrupt::listen(Report::new(global.json))?;
+        let asker = SessionOptions {
+            owner: owner(asked.clone())?,
+            command: Some(context.own_command()),
+            ancestors: Vec::new(),
+        };
+        let asker = asker.asker()?;
+        let session = asker.session.clone();
+        let mut documents = Documents::for_asker(limit, asker);
+        if settings.trust_flock {
+            documents = documents.trusting_the_file_system();
+        }
+        Ok(Self {
+            documents,
+            limit,
+            session,
+            with_node: false,
+            interrupt,
+        })
+    }
+
+    /// Sets what is acknowledged when the command ends.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.documents = self.documents.durability(durability);
+        self
+    }
+
+    /// Starts a wait that is reported to people and that signals end.
+    pub fn wait(&self, files: &[&Path], mode: Mode) -> Result<Wait<'_>, Failure> {
+        let mut known = Vec::with_capacity(files.len());
+        for file in files {
+            let lock = Documents::lock_file(file);
+            let lock = lock.map_err(|error| failure::about(error.into(), files))?;
+            // The document itself, where the file is a link to it.
+            let document = Documents::document_of(&lock);
+            known.push((document.unwrap_or_else(|| file.to_path_buf()), lock));
+        }
+        let Some((first, _)) = known.first() else {
+            return Err(Error::BadInput("there is no document to wait for".into()).into());
+        };
+        let first = waiting::name_of(first);
+        let told = waiting::DocumentWait {
+            files: known,
+            // Node's lock is taken inside of our exclusive one, by readers, too.
+            mode: if self.with_node { Mode::Write } else { mode },
+            limit: self.limit,
+            session: self.session.clone(),
+            with_node: self.with_node,
+        };
+        let reporter = Arc::new(WaitReporter::start(told));
+        self.interrupt.wait(first, Arc::clone(&reporter));
+        Ok(Wait {
+            reporter,
+            interrupt: &self.interrupt,
+        })
+    }
+}

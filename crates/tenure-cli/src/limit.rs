@@ -1,0 +1,89 @@
+//! The time a command waits in all: for its store, its slot and its locks.
+
+use std::time::Duration;
+
+use tenure::{Error, Settings};
+use tokio::time::Instant;
+
+/// One time limit for everything a command waits for.
+#[derive(Debug, Clone, Copy)]
+pub struct Limit {
+    began: Instant,
+    whole: Duration,
+    /// The longest wait for a server.
+    opening: Duration,
+}
+
+impl Limit {
+    /// Chooses `--no-wait`, else `--wait`, else the setting. Begins to run now.
+    pub fn chosen(no_wait: bool, wait: Option<Duration>, setting: Duration) -> Self {
+        let asked = if no_wait { Some(Duration::ZERO) } else { wait };
+        Self {
+            began: Instant::now(),
+            whole: asked.unwrap_or(setting),
+            opening: asked.unwrap_or(Settings::default().open),
+        }
+    }
+
+    /// Returns the limit of a command that waits for nothing.
+    pub fn none() -> Self {
+        Self::chosen(true, None, Duration::ZERO)
+    }
+
+    /// Returns the limit as it was asked for.
+    pub fn whole(&self) -> Duration {
+        self.whole
+    }
+
+    /// Returns what is left of it. A command that waits at all still waits a little, because "busy"
+    /// and "timed out" are different errors.
+    pub fn left(&self) -> Duration {
+        let least = self.whole.min(Duration::from_millis(1));
+        self.whole.saturating_sub(self.began.elapsed()).max(least)
+    }
+
+    /// Returns the longest wait for a server that is away. It is shorter than that for a lock,
+    /// unless the command line sets it, as the server may never have been there.
+    pub fn for_opening(&self) -> Duration {
+        self.left().min(self.opening)
+    }
+
+    /// Makes an error speak of the whole limit, as it was asked for.
+    pub fn whole_in(&self, mut error: Error) -> Error {
+        if let Error::Timeout { waited, limit, .. } = &mut error {
+            *waited = self.began.elapsed();
+            *limit = self.whole;
+        }
+        error
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SETTING: Duration = Duration::from_secs(5);
+
+    #[test]
+    fn the_command_line_beats_the_setting() {
+        let minute = Duration::from_secs(60);
+        for (no_wait, wait, whole) in [
+            (true, None, Duration::ZERO),
+            (false, Some(minute), minute),
+            (false, None, SETTING),
+        ] {
+            assert_eq!(Limit::chosen(no_wait, wait, SETTING).whole(), whole);
+        }
+    }
+
+    #[test]
+    fn a_limit_that_ran_out_still_waits_unless_nothing_was_to_be_waited() {
+        assert_eq!(Limit::none().left(), Duration::ZERO);
+        let limit = |wait| Limit::chosen(false, Some(wait), SETTING);
+        let short = limit(Duration::from_nanos(1));
+        assert_eq!(short.left(), Duration::from_nanos(1));
+        let hour = Duration::from_secs(3600);
+        let long = limit(hour).left();
+        assert!(long > hour / 2 && long <= hour);
+    }
+}

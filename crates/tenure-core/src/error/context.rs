@@ -1,0 +1,59 @@
+//! The lock that an error is about.
+
+use std::fmt;
+
+use crate::{Mode, Resource};
+
+/// The lock that an error is about: its resource, its mode and where it is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LockContext {
+    /// The resource that was asked for.
+    pub resource: Resource,
+    /// The mode that was asked for.
+    pub mode: Mode,
+    /// The address of the store.
+    pub store: String,
+    /// The path, table or key in the store.
+    pub location: String,
+}
+
+impl LockContext {
+    /// Returns the command that shows which processes have the lock file open, for a holder that
+    /// uses flock directly and left no record. Returns `None` if the lock is not a file.
+    pub fn without_record(&self) -> Option<String> {
+        self.store
+            .starts_with("file:")
+            .then(|| format!("fuser {}", for_shell(&self.location)))
+    }
+
+    /// Returns true if it is a lock of Node programs, which say nothing about their holder.
+    pub(super) fn is_nodes(&self) -> bool {
+        self.store == "node:"
+    }
+}
+
+/// Quotes a path so that it can be pasted into a shell.
+fn for_shell(path: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "/._-+:@%,".contains(c);
+    match !path.is_empty() && path.chars().all(plain) {
+        true => path.to_owned(),
+        false => format!("'{}'", path.replace('\'', "'\\''")),
+    }
+}
+
+impl fmt::Display for LockContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}) at {}", self.resource, self.mode, self.location)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_can_be_pasted_into_a_shell() {
+        assert_eq!(for_shell("/s/name:x%2F.lock"), "/s/name:x%2F.lock");
+        assert_eq!(for_shell("/my locks/it's"), "'/my locks/it'\\''s'");
+    }
+}

@@ -1,0 +1,441 @@
+//! Wake-ups for the waiters of this process.
+//!
+//! One connection listens for all of them and keeps this process's row in `tenure.processes` fresh, so that other
+//! processes know that its waiters are alive.
+//!
+//! # Protocol
+//!
+//! 1. A waiter registers ([`Listener::register`]). The first one starts the task, which borrows a connection, listens on
+//!    the channel of this process, writes its row in `tenure.processes`, and returns the connection: it
+//!    receives notifications while others use it.
+//! 2. `register` returns only when both are done, and then the waiter takes its place in line. So a notification for it is
+//!    received, and nobody takes it for dead.
+//! 3. A notification carries the id of a lease; its waiter is woken. A notification that nobody waits for is dropped.
+//! 4. The row is written again every [`PRESENCE_EVERY`], for as long as somebody needs it.
+//! 5. If the connection ends, the task takes another, with growing pauses and jitter, and wakes
+//!    the first waiter of every line, and every waiter that has an offer: notifications sent meanwhile are lost.
+//!
+//! A crash leaves a row that is not written any more: after [`PRESENT_FOR`] its waiters are passed over. A process that is
+//! stopped, or cut off for longer than that, loses its places the same way, and asks again.
+//!
+//! Of the waiters for one resource in this process one looks after the line: the first that registered. When it leaves,
+//! the next is woken and takes over. So a thousand waiters look as often as one.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use tenure_core::{LeaseId, Resource, Result, RetryPolicy};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::{Notify, watch};
+use tokio::task::AbortHandle;
+use tokio::time::{sleep, timeout};
+use tokio_postgres::Notification;
+
+use super::pool::Pool;
+use super::row::column;
+use super::sql::{Statement, values};
+use crate::connect::jitter;
+use crate::fault::unreachable;
+
+/// How often a process with waiters writes its row.
+const PRESENCE_EVERY: Duration = Duration::from_secs(5);
+/// How long a row counts after it was written. The statements that load a line have the same number.
+pub(super) const PRESENT_FOR: Duration = Duration::from_secs(15);
+/// How long a waiter waits for the listening connection before it fails.
+const READY_WITHIN: Duration = Duration::from_secs(10);
+
+/// Writes the row of this process, and deletes rows of processes that are long gone.
+const WRITE_PRESENCE: &str = "
+    WITH gone AS (
+        DELETE FROM tenure.processes
+        WHERE process IN (
+            SELECT process FROM tenure.processes
+            WHERE seen_at < pg_catalog.clock_timestamp() - interval '1 hour' AND process <> $1
+            LIMIT 100 FOR UPDATE SKIP LOCKED
+        )
+    )
+    INSERT INTO tenure.processes AS p (process, seen_at, pid, host)
+    VALUES ($1, pg_catalog.clock_timestamp(), $2, $3)
+    ON CONFLICT (process) DO UPDATE SET seen_at = pg_catalog.clock_timestamp()";
+
+/// Listens for all waiters of this process.
+pub(super) struct Listener {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    pool: Arc<Pool>,
+    process: String,
+    host: String,
+    state: Mutex<State>,
+    /// When the connection last proved to be alive, or `None` while there is none.
+    last_alive: watch::Sender<Option<Instant>>,
+}
+
+#[derive(Default)]
+struct State {
+    last: u64,
+    waiters: BTreeMap<u64, Waiter>,
+    lines: HashMap<Resource, BTreeSet<u64>>,
+    leases: HashMap<LeaseId, BTreeSet<u64>>,
+    presences: usize,
+    task: Option<AbortHandle>,
+}
+
+struct Waiter {
+    lease: LeaseId,
+    resource: Resource,
+    wake: Arc<Notify>,
+}
+
+/// A registered waiter, until dropped.
+pub(super) struct Registration {
+    shared: Arc<Shared>,
+    number: u64,
+    resource: Resource,
+    wake: Arc<Notify>,
+}
+
+/// Keeps the row of this process fresh without a waiter, until dropped.
+pub(super) struct Presence {
+    shared: Arc<Shared>,
+}
+
+impl Listener {
+    pub(super) fn new(pool: Arc<Pool>, process: String) -> Self {
+        let host = rustix::system::uname();
+        Self {
+            shared: Arc::new(Shared {
+                pool,
+                process,
+                host: host.nodename().to_string_lossy().into_owned(),
+                state: Mutex::default(),
+                last_alive: watch::Sender::new(None),
+            }),
+        }
+    }
+
+    /// Registers a waiter. Once this returns, it misses no wake-up and the row of the process is fresh.
+    pub(super) async fn register(
+        &self,
+        lease: &LeaseId,
+        resource: &Resource,
+    ) -> Result<Registration> {
+        let registration = self.shared.add(lease, resource);
+        self.shared.ensure_listening().await?;
+        Ok(registration)
+    }
+
+    /// Keeps the row of this process fresh for as long as the result lives.
+    pub(super) async fn show_presence(&self) -> Result<Presence> {
+        self.shared.state().presences += 1;
+        let presence = Presence {
+            shared: Arc::clone(&self.shared),
+        };
+        self.shared.ensure_listening().await?;
+        Ok(presence)
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Some(task) = self.shared.state().task.take() {
+            task.abort();
+        }
+    }
+}
+
+impl Registration {
+    /// Resolves when the waiter should look at its place again: it was notified, the connection was
+    /// replaced, or it became the first of this process for its resource.
+    pub(super) async fn notified(&self) {
+        self.wake.notified().await;
+    }
+
+    /// Returns true if it looks after the line: it is the first waiter of this process for the resource.
+    pub(super) fn is_first(&self) -> bool {
+        let state = self.shared.state();
+        let first = state.lines.get(&self.resource).and_then(BTreeSet::first);
+        first == Some(&self.number)
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.shared.state().remove(self.number);
+    }
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        self.shared.state().presences -= 1;
+    }
+}
+
+impl State {
+    fn remove(&mut self, number: u64) {
+        let Some(waiter) = self.waiters.remove(&number) else {
+            return;
+        };
+        remove_number(&mut self.leases, &waiter.lease, number);
+        let was_first = self.lines.get(&waiter.resource).and_then(BTreeSet::first) == Some(&number);
+        remove_number(&mut self.lines, &waiter.resource, number);
+        if was_first {
+            self.wake_first(&waiter.resource);
+        }
+    }
+
+    fn wake_first(&self, resource: &Resource) {
+        let first = self.lines.get(resource).and_then(BTreeSet::first);
+        if let Some(waiter) = first.and_then(|first| self.waiters.get(first)) {
+            waiter.wake.notify_one();
+        }
+    }
+
+    fn wake(&self, lease: &LeaseId) {
+        let numbers = self.leases.get(lease).into_iter().flatten();
+        for waiter in numbers.filter_map(|number| self.waiters.get(number)) {
+            waiter.wake.notify_one();
+        }
+    }
+
+    fn is_needed(&self) -> bool {
+        !self.waiters.is_empty() || self.presences > 0
+    }
+}
+
+fn remove_number<K: Hash + Eq>(map: &mut HashMap<K, BTreeSet<u64>>, key: &K, number: u64) {
+    if let Some(numbers) = map.get_mut(key) {
+        numbers.remove(&number);
+        if numbers.is_empty() {
+            map.remove(key);
+        }
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(self: &Arc<Self>, lease: &LeaseId, resource: &Resource) -> Registration {
+        let wake = Arc::new(Notify::new());
+        let mut state = self.state();
+        state.last += 1;
+        let number = state.last;
+        state.waiters.insert(
+            number,
+            Waiter {
+                lease: lease.clone(),
+                resource: resource.clone(),
+                wake: Arc::clone(&wake),
+            },
+        );
+        state
+            .leases
+            .entry(lease.clone())
+            .or_default()
+            .insert(number);
+        state
+            .lines
+            .entry(resource.clone())
+            .or_default()
+            .insert(number);
+        Registration {
+            shared: Arc::clone(self),
+            number,
+            resource: resource.clone(),
+            wake,
+        }
+    }
+
+    /// Starts the task if there is none, and waits until it listens and the row is fresh.
+    async fn ensure_listening(self: &Arc<Self>) -> Result<()> {
+        let mut last_alive = self.last_alive.subscribe();
+        {
+            let mut state = self.state();
+            // A task ends early if its runtime is gone.
+            if state.task.as_ref().is_none_or(AbortHandle::is_finished) {
+                self.last_alive.send_replace(None);
+                let task = tokio::spawn(run(Arc::downgrade(self)));
+                state.task = Some(task.abort_handle());
+            }
+        }
+        let is_recent = |at: &Option<Instant>| at.is_some_and(|at| at.elapsed() < PRESENCE_EVERY);
+        let waited = async {
+            let alive_at = last_alive.wait_for(Option::is_some).await.map(|at| *at);
+            match alive_at {
+                // Nobody waited for a while, so nobody wrote the row of this process.
+                Ok(at) if !is_recent(&at) => self.write_presence().await,
+                _ => Ok(()),
+            }
+        };
+        match timeout(READY_WITHIN, waited).await {
+            Ok(done) => done,
+            Err(_) => Err(unreachable(
+                self.pool.address(),
+                "no connection to hear notifications with",
+            )),
+        }
+    }
+
+    async fn write_presence(&self) -> Result<()> {
+        let asked = Instant::now();
+        let sql = self.pool.lend_urgently().await?;
+        sql.rows(&self.presence_statement()).await?;
+        drop(sql);
+        // Without a listening connection it stays `None`: writing the row does not make it listen.
+        self.last_alive.send_if_modified(|last_alive| {
+            let listens = last_alive.is_some();
+            if listens {
+                *last_alive = Some(asked);
+            }
+            listens
+        });
+        Ok(())
+    }
+
+    fn presence_statement(&self) -> Statement<'_> {
+        let pid = i64::from(std::process::id());
+        Statement::new(
+            WRITE_PRESENCE,
+            values![self.process.as_str(), pid, self.host.as_str()],
+        )
+    }
+
+    /// Makes a connection listen. Returns `None` if it listened for an earlier task.
+    async fn listen(&self) -> Result<Option<UnboundedReceiver<Notification>>> {
+        let mut sql = self.pool.lend_urgently().await?;
+        if sql.listens() {
+            // Its notifications go to a task that has ended, and cannot be redirected.
+            sql.mark_dirty();
+            return Ok(None);
+        }
+        let asked = Instant::now();
+        let notifications = sql.listen(&channel(&self.process)).await?;
+        let waiting = self.waiting();
+        let answers = sql
+            .in_order(&[self.presence_statement(), offered(&waiting)])
+            .await?;
+        drop(sql);
+        self.last_alive.send_replace(Some(asked));
+        for row in answers.into_iter().skip(1).flatten() {
+            if let Ok(lease) = LeaseId::parse(column(&row, 0)?) {
+                self.state().wake(&lease);
+            }
+        }
+        Ok(notifications)
+    }
+
+    /// Returns true if anyone needs the task. Else it forgets the task: the next registration starts another.
+    fn keeps_running(&self) -> bool {
+        let mut state = self.state();
+        let needed = state.is_needed();
+        if !needed {
+            state.task = None;
+        }
+        needed
+    }
+
+    /// Returns the leases that are waited for.
+    fn waiting(&self) -> Vec<String> {
+        self.state().leases.keys().map(LeaseId::to_string).collect()
+    }
+
+    fn wake_all_firsts(&self) {
+        let state = self.state();
+        for resource in state.lines.keys() {
+            state.wake_first(resource);
+        }
+    }
+}
+
+/// Selects those leases that are on offer.
+fn offered(waiting: &[String]) -> Statement<'_> {
+    const OFFERED: &str =
+        "SELECT lock_id FROM tenure.dal_locks WHERE lock_id = ANY ($1) AND state = 'offered'";
+    Statement::new(OFFERED, values![waiting])
+}
+
+/// Returns the channel of a process. The statements that notify it have the same name in SQL.
+fn channel(process: &str) -> String {
+    format!("tenure_{process}")
+}
+
+/// Runs the task of the listener. It keeps nothing alive.
+async fn run(shared: Weak<Shared>) {
+    tokio::select! {
+        () = listen_while_needed(&shared) => {}
+        () = keep_presence(&shared) => {}
+    }
+}
+
+/// Listens for as long as someone needs it, on one connection after the other.
+async fn listen_while_needed(shared: &Weak<Shared>) {
+    let policy = RetryPolicy {
+        attempts: u32::MAX,
+        first: Duration::from_millis(50),
+        longest: Duration::from_secs(2),
+        ..RetryPolicy::default()
+    };
+    let mut failed = 0;
+    while let Some(listener) = shared.upgrade() {
+        if !listener.keeps_running() {
+            return;
+        }
+        match listener.listen().await {
+            Ok(Some(notifications)) => {
+                failed = 0;
+                // Notifications sent while nothing listened are lost, so the waiters look.
+                listener.wake_all_firsts();
+                drop(listener);
+                forward_notifications(shared, notifications).await;
+            }
+            Ok(None) => {}
+            Err(_) => {
+                failed += 1;
+                drop(listener);
+                let pause = policy.pause(failed, jitter()).unwrap_or(policy.longest);
+                sleep(pause).await;
+            }
+        }
+    }
+}
+
+/// Wakes the waiters that notifications name, until the connection ends.
+async fn forward_notifications(
+    shared: &Weak<Shared>,
+    mut notifications: UnboundedReceiver<Notification>,
+) {
+    loop {
+        let received = notifications.recv().await;
+        let Some(listener) = shared.upgrade() else {
+            return;
+        };
+        let Some(notification) = received else {
+            listener.last_alive.send_replace(None);
+            return;
+        };
+        if let Ok(lease) = LeaseId::parse(notification.payload()) {
+            listener.state().wake(&lease);
+        }
+    }
+}
+
+/// Writes the row of the process regularly while anyone needs it.
+async fn keep_presence(shared: &Weak<Shared>) {
+    loop {
+        sleep(PRESENCE_EVERY / 5).await;
+        let Some(listener) = shared.upgrade() else {
+            return;
+        };
+        let is_due = |at: &Instant| at.elapsed() >= PRESENCE_EVERY;
+        let is_due = listener.last_alive.borrow().as_ref().is_some_and(is_due);
+        if is_due && listener.state().is_needed() {
+            // A failure is tried again soon, several times before the row is too old.
+            drop(timeout(PRESENCE_EVERY, listener.write_presence()).await);
+        }
+    }
+}

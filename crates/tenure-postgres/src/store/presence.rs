@@ -1,0 +1,37 @@
+//! The sessions of this process that others rely on although they wait for nothing: those that ask under a
+//! key, and those that claim a lease.
+//!
+//! What they wrote counts while the row of their process is fresh (`listener`). So that row is kept fresh from before they
+//! write until their session ends. A crash in between ends it as well: nobody writes the row any more.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tenure_core::{Result, SessionId};
+
+use super::listener::{Listener, Presence};
+
+/// The sessions for which the row of this process is kept fresh.
+#[derive(Default)]
+pub(super) struct Presences {
+    sessions: Mutex<HashMap<SessionId, Presence>>,
+}
+
+impl Presences {
+    /// Keeps the row of the process fresh until the session ends. It is fresh when this returns.
+    pub(super) async fn keep(&self, listener: &Listener, session: &SessionId) -> Result<()> {
+        // Done even if the session is known: the listener may have been disconnected for a while.
+        let presence = listener.show_presence().await?;
+        self.sessions().entry(session.clone()).or_insert(presence);
+        Ok(())
+    }
+
+    /// Ends the presence of a session. Returns true if it had one.
+    pub(super) fn end(&self, session: &SessionId) -> bool {
+        self.sessions().remove(session).is_some()
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Presence>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,33 @@
+//! What is asked of the server, counted by a proxy.
+
+use std::sync::Arc;
+
+use tenure_core::{Mode, Store};
+use tenure_testkit::postgres::Proxy;
+
+use crate::scene::{Asks, SHORT, Scene, WAIT_MAX, open, request, take, until};
+
+/// Everybody who has waited before has a connection that listens, and its statements prepared.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_has_its_place_in_line_after_four_round_trips() {
+    let scene = Scene::new().await;
+    let proxy = Proxy::before(&scene.database);
+    let store = Arc::new(open(&proxy.url_through(&scene.database)).await.unwrap());
+    let held = take(&scene.store, "x").await;
+    let in_vain = request("x", Mode::Write, SHORT);
+    assert!(store.acquire(&in_vain).await.unwrap().is_none());
+    until("nobody waits", || scene.waiting() == 0).await;
+    let before = proxy.answered().round_trips();
+    let asking = {
+        let store = Arc::clone(&store);
+        let asked = request("x", Mode::Write, WAIT_MAX);
+        tokio::spawn(async move { store.wait_for(&asked).await })
+    };
+    until("it is in line", || scene.waiting() == 1).await;
+    let made = proxy.answered().round_trips() - before;
+    assert!(made <= 4, "{made} round trips");
+    assert!(made > 0, "the proxy has counted nothing");
+    scene.store.release(&held.lease).await.unwrap();
+    let lease = asking.await.unwrap().unwrap();
+    store.release(&lease.lease).await.unwrap();
+}

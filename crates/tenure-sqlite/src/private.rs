@@ -1,0 +1,66 @@
+//! Refuses a store that others may write: whoever can write it can take any lock in it, and whoever
+//! made it beforehand may have put anything in it.
+//!
+//! The directory is looked at first. In one that nobody else may write, nothing that is found to be
+//! ours becomes another's later. What belongs to root is no worse than ours: root can do
+//! anything anyway. The other way round, root does not use what belongs to somebody else.
+
+use std::path::{Path, PathBuf};
+
+use rustix::fs::FileType;
+use tenure_core::{Error, Result};
+
+use crate::platform;
+
+/// Others may change what has one of these bits.
+const WRITABLE: u32 = 0o022;
+/// In such a directory others make files, and remove only their own.
+const STICKY: u32 = 0o1000;
+
+/// Refuses a directory of a database that others may write.
+pub(crate) fn check_directory(database: &Path) -> Result<()> {
+    database.parent().map_or(Ok(()), check)
+}
+
+/// Refuses a database if others may write it, or anything beside it that is there.
+pub(crate) fn check_files(database: &Path) -> Result<()> {
+    for end in ["", "-wal", "-shm", "-anchor"] {
+        let mut path = database.as_os_str().to_owned();
+        path.push(end);
+        check(&PathBuf::from(path))?;
+    }
+    check(&database.with_file_name("sessions"))?;
+    check(&database.with_file_name("wake"))
+}
+
+fn check(path: &Path) -> Result<()> {
+    let found = platform::status_at(path);
+    let found = found.map_err(|source| Error::io("look at", path, source))?;
+    // Links are refused where they are opened.
+    let Some(found) = found.filter(|found| found.kind != FileType::Symlink) else {
+        return Ok(());
+    };
+    let shown = path.display();
+    let (owner, mode) = (found.owner, found.mode);
+    if owner != platform::user() && owner != 0 {
+        return Err(Error::Configuration {
+            problem: format!(
+                "{shown} belongs to another user (uid {owner}), who could take any lock in it"
+            ),
+            remedy: "use it as that user, or choose a directory of your own with --store".into(),
+        });
+    }
+    if mode & WRITABLE == 0 {
+        return Ok(());
+    }
+    let elsewhere = "choose a directory of your own with --store";
+    Err(Error::Configuration {
+        problem: format!(
+            "{shown} may be written by others (mode {mode:04o}), who could take any lock in it"
+        ),
+        remedy: match mode & STICKY {
+            0 => format!("chmod go-w {shown}, or {elsewhere}"),
+            _ => elsewhere.into(),
+        },
+    })
+}

@@ -1,0 +1,77 @@
+//! The tables: every resource that is held or awaited.
+
+use std::collections::{BTreeMap, HashMap};
+
+use tenure_core::decide::State;
+use tenure_core::{Asker, Lease, LeaseId, Request, Resource, Timestamp, Token, UpgradeRequest};
+use tokio::sync::oneshot;
+
+/// All resources that are held or awaited.
+#[derive(Default)]
+pub(super) struct Tables {
+    /// No entry is empty: it is dropped with its last lease and waiter.
+    pub(super) entries: BTreeMap<Resource, Entry>,
+    /// The resource of each lease.
+    pub(super) resources: HashMap<LeaseId, Resource>,
+    /// The last token drawn.
+    pub(super) token: Token,
+    /// The newest token of each resource that was granted before and has no entry.
+    pub(super) newest: HashMap<Resource, Token>,
+}
+
+/// One resource.
+pub(super) struct Entry {
+    /// The input of a decision.
+    pub(super) state: State,
+    /// Its newest token.
+    pub(super) token: Token,
+    /// The lease of each holder.
+    pub(super) leases: HashMap<LeaseId, Lease>,
+    /// The waiters, by the lease they wait for.
+    pub(super) waiters: HashMap<LeaseId, Waiter>,
+}
+
+/// A request in line.
+pub(super) struct Waiter {
+    pub(super) since: Timestamp,
+    pub(super) waiting_for: WaitingFor,
+    /// Sends the waiter its lease.
+    pub(super) wake: oneshot::Sender<Lease>,
+}
+
+/// What a waiter waits for.
+pub(super) enum WaitingFor {
+    /// A new lease.
+    Lease(Request),
+    /// An upgrade.
+    Upgrade(UpgradeRequest),
+}
+
+impl WaitingFor {
+    /// Returns the asker, and when it gives up.
+    pub(super) fn by(&self) -> (&Asker, Option<Timestamp>) {
+        match self {
+            WaitingFor::Lease(request) => (&request.asker, request.deadline),
+            WaitingFor::Upgrade(request) => (&request.asker, request.deadline),
+        }
+    }
+}
+
+impl Tables {
+    /// Returns the newest token of a resource, or `None` if it was never granted.
+    pub(super) fn token_of(&self, resource: &Resource) -> Option<Token> {
+        let entry = self.entries.get(resource).map(|entry| entry.token);
+        entry.or_else(|| self.newest.get(resource).copied())
+    }
+}
+
+impl Entry {
+    pub(super) fn new(token: Token) -> Self {
+        Self {
+            state: State::default(),
+            token,
+            leases: HashMap::new(),
+            waiters: HashMap::new(),
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The same for what only leases of their own need.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure::{
+    Asker, AuditPage, AuditQuery, Findings, KeyState, Keyed, Lease, LeaseId, LeaseStore, Owner,
+    Recovery, Reply, SessionId,
+};
+
+use super::FaultyStore;
+
+impl FaultyStore {
+    fn within(&self) -> &dyn LeaseStore {
+        let leases = self.inner.leases();
+        leases.expect("it is asked only where the store has leases")
+    }
+}
+
+/// A call under its own name, passed on to the store within.
+macro_rules! passed_on {
+    ($self:ident, $call:literal, $what:expr, $within:ident => $then:expr) => {
+        Box::pin(async move {
+            $self.begin($call, $what).await?;
+            let $within = $self.within();
+            $then.await
+        })
+    };
+}
+
+impl LeaseStore for FaultyStore {
+    fn find<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Option<Lease>> {
+        passed_on!(self, "find", lease.as_str(), within => within.find(lease))
+    }
+
+    fn has_guard<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, bool> {
+        self.within().has_guard(lease)
+    }
+
+    fn ended<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Option<String>> {
+        passed_on!(self, "ended", lease.as_str(), within => within.ended(lease))
+    }
+
+    fn of_session<'a>(&'a self, session: &'a SessionId) -> Reply<'a, Vec<Lease>> {
+        passed_on!(self, "of_session", session.as_str(), within => within.of_session(session))
+    }
+
+    fn bind<'a>(
+        &'a self,
+        leases: &'a [LeaseId],
+        ttl: Duration,
+        keyed: Option<&'a Keyed>,
+    ) -> Reply<'a, Vec<Lease>> {
+        passed_on!(self, "bind", "", within => within.bind(leases, ttl, keyed))
+    }
+
+    fn begin_key<'a>(&'a self, keyed: &'a Keyed) -> Reply<'a, KeyState> {
+        passed_on!(self, "begin_key", keyed.key.as_str(), within => within.begin_key(keyed))
+    }
+
+    fn forget_key<'a>(&'a self, keyed: &'a Keyed) -> Reply<'a, ()> {
+        passed_on!(self, "forget_key", keyed.key.as_str(), within => within.forget_key(keyed))
+    }
+
+    fn extend<'a>(&'a self, lease: &'a LeaseId, ttl: Option<Duration>) -> Reply<'a, Lease> {
+        passed_on!(self, "extend", lease.as_str(), within => within.extend(lease, ttl))
+    }
+
+    fn recover<'a>(
+        &'a self,
+        actor: &'a Owner,
+        recovery: Recovery,
+        after: Option<&'a str>,
+    ) -> Reply<'a, Findings> {
+        passed_on!(self, "recover", "", within => within.recover(actor, recovery, after))
+    }
+
+    fn break_lease<'a>(
+        &'a self,
+        lease: &'a LeaseId,
+        actor: &'a Owner,
+        reason: &'a str,
+    ) -> Reply<'a, Lease> {
+        passed_on!(self, "break", lease.as_str(), within => within.break_lease(lease, actor, reason))
+    }
+
+    fn audit<'a>(&'a self, query: &'a AuditQuery) -> Reply<'a, AuditPage> {
+        passed_on!(self, "audit", "", within => within.audit(query))
+    }
+
+    fn claim<'a>(
+        &'a self,
+        lease: &'a LeaseId,
+        claimant: &'a str,
+        asker: &'a Arc<Asker>,
+    ) -> Reply<'a, ()> {
+        passed_on!(self, "claim", lease.as_str(), within => within.claim(lease, claimant, asker))
+    }
+
+    fn unclaim<'a>(&'a self, lease: &'a LeaseId, claimant: &'a str) -> Reply<'a, ()> {
+        passed_on!(self, "unclaim", lease.as_str(), within => within.unclaim(lease, claimant))
+    }
+}
