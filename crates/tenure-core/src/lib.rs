@@ -31,6 +31,8 @@ pub mod mode;
 pub mod order;
 pub mod owner;
 pub mod page;
+#[doc(hidden)]
+pub mod poison;
 pub mod request;
 pub mod resource;
 pub mod retry;
@@ -49,7 +51,7 @@ pub use owner::Owner;
 pub use page::Cursor;
 pub use request::{Asker, Request, UpgradeRequest};
 pub use resource::Resource;
-pub use retry::RetryPolicy;
+pub use retry::{Retry, RetryPolicy};
 pub use secret::{shown_address, without_passwords};
 pub use store::{Capabilities, Examined, Listing, Query, Reply, Store};
 pub use time::Timestamp;

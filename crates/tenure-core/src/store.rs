@@ -32,6 +32,9 @@ pub struct Capabilities {
     pub ttl: Option<Duration>,
     /// A request may state how many can hold a resource at once.
     pub slots: bool,
+    /// The store itself tries again after passing faults, as only it knows what a fault left behind. Otherwise
+    /// the keeper does.
+    pub retries: bool,
 }
 
 /// Which leases to list.

@@ -32,8 +32,10 @@ mod lockfile;
 mod log;
 pub mod node_lock;
 mod platform;
+pub mod random;
 mod record_author;
 mod replace;
+pub mod retry;
 mod store;
 mod token_counter;
 

@@ -31,7 +31,7 @@ use crate::local_queue::{IdleFile, LocalQueues, QueueOccupied};
 use crate::lockfile::{self, Record};
 use crate::log::{self, Logged};
 use crate::record_author::{RecordAuthor, RecordContext};
-use crate::{clock, filesystem, platform};
+use crate::{clock, filesystem, random};
 
 /// Locks files, each wait bounded by one timeout.
 ///
@@ -73,7 +73,7 @@ impl FileLocker {
         Self::for_asker(
             timeout,
             Asker {
-                session: SessionId::from_random(platform::random()),
+                session: SessionId::from_random(random::bytes()),
                 owner: name(format!("pid:{pid}")).expect("digits make an owner"),
                 pid,
                 host: rustix::system::uname()
@@ -240,7 +240,7 @@ impl FileLocker {
     fn try_hold(&self, path: &Path, mode: Mode) -> Result<Result<Hold, RecordAuthor>> {
         match self.queues.enter(path) {
             Ok(Some(IdleFile { file, mut author })) => {
-                author.reuse_for(LeaseId::from_random(platform::random()));
+                author.reuse_for(LeaseId::from_random(random::bytes()));
                 hold::try_hold(&self.queues, Some(file), mode, author)
             }
             Ok(None) => hold::try_hold(&self.queues, None, mode, self.author(path, mode)?),
@@ -263,7 +263,7 @@ impl FileLocker {
         self.require_trusted(path.parent().unwrap_or(Path::new("/")))?;
         (self.prepare)(path)?;
         let request = Request {
-            lease: LeaseId::from_random(platform::random()),
+            lease: LeaseId::from_random(random::bytes()),
             resource: (self.name)(path),
             mode,
             asker: self.asker.clone(),

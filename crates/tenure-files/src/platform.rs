@@ -7,7 +7,6 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("tenure-files needs Linux: its locks rest on flock and open-file-description locks");
 
-use std::cell::RefCell;
 use std::fs::File;
 use std::io;
 use std::mem;
@@ -325,39 +324,6 @@ fn install_interrupt_handler() -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Ten random bytes, as ids need them. The kernel is asked for a store of them at a time.
-pub(crate) fn random() -> [u8; 10] {
-    struct Store {
-        bytes: [u8; 240],
-        used: usize,
-        generation: u32,
-    }
-    thread_local! {
-        static STORE: RefCell<Store> = const {
-            RefCell::new(Store { bytes: [0; 240], used: 240, generation: 0 })
-        };
-    }
-    STORE.with_borrow_mut(|store| {
-        // A forked child must not draw what its parent draws.
-        let generation = fork_generation();
-        if store.used == store.bytes.len() || store.generation != generation {
-            let flags = rustix::rand::GetRandomFlags::empty();
-            let filled = rustix::rand::getrandom(&mut store.bytes, flags);
-            assert_eq!(
-                filled,
-                Ok(240),
-                "the kernel gives a few random bytes at once"
-            );
-            store.used = 0;
-            store.generation = generation;
-        }
-        let mut random = [0; 10];
-        random.copy_from_slice(&store.bytes[store.used..store.used + 10]);
-        store.used += 10;
-        random
-    })
 }
 
 #[cfg(test)]

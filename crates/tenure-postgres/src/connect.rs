@@ -29,6 +29,7 @@ use std::time::{Duration, Instant};
 
 use tenure_core::duration::DURATION_MAX;
 use tenure_core::{Error, Result, RetryPolicy};
+use tenure_files::random;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
@@ -291,7 +292,7 @@ impl Pauses {
             ..RetryPolicy::default()
         };
         self.failed += 1;
-        let pause = policy.pause(self.failed, jitter());
+        let pause = policy.pause(self.failed, random::fraction());
         let pause = pause.unwrap_or(policy.longest);
         if pause >= left(deadline) {
             return Err(error);
@@ -300,13 +301,6 @@ impl Pauses {
         sleep(pause).await;
         Ok(())
     }
-}
-
-/// Returns a random number from 0 to 1, so that processes that failed together try again apart.
-pub(crate) fn jitter() -> f64 {
-    use std::hash::{BuildHasher, RandomState};
-    let random = RandomState::new().hash_one(std::process::id());
-    (random >> 11) as f64 / (1u64 << 53) as f64
 }
 
 async fn reach(address: &Arc<Address>) -> Result<Connection, Refusal> {

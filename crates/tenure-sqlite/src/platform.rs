@@ -249,15 +249,3 @@ pub(crate) fn is_gone(pid: u32) -> bool {
     let answer = pid.map(rustix::process::test_kill_process);
     answer == Some(Err(rustix::io::Errno::SRCH))
 }
-
-/// Returns sixteen random bytes.
-pub(crate) fn random() -> [u8; 16] {
-    let mut bytes = [0; 16];
-    let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
-    assert_eq!(
-        filled,
-        Ok(16),
-        "the kernel gives a few random bytes at once"
-    );
-    bytes
-}

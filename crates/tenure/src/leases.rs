@@ -110,7 +110,7 @@ impl Keeper {
         }
         permit::permit(self, lease, "renew", by).await?;
         let leases = permit::leases(self, "renew")?;
-        retry(&self.settings().retry, || leases.extend(lease, ttl)).await
+        retry(self.retry(), || leases.extend(lease, ttl)).await
     }
 
     /// Ends a lease, and answers it as it was.
@@ -121,7 +121,7 @@ impl Keeper {
     pub async fn release(&self, lease: &LeaseId, by: Option<&Owner>) -> Result<Lease> {
         let before = permit::permit(self, lease, "release", by).await?;
         let store = self.store();
-        retry(&self.settings().retry, || store.release(lease)).await?;
+        retry(self.retry(), || store.release(lease)).await?;
         Ok(before)
     }
 
@@ -151,7 +151,7 @@ impl Keeper {
         let before = permit::permit(self, lease, "downgrade", by).await?;
         let store = self.store();
         let mut tries = Tries::default();
-        let answer = tries.run(&self.settings().retry, || store.downgrade(lease));
+        let answer = tries.run(self.retry(), || store.downgrade(lease));
         let mode = match answer.await {
             // The first try had done it, and its answer was lost.
             Err(Error::Conflict { .. }) if before.mode == Mode::Write && tries.made > 1 => {
@@ -171,7 +171,7 @@ impl Keeper {
     /// never granted the resource to anybody.
     pub async fn check(&self, resource: &Resource, token: Token) -> Result<()> {
         let store = self.store();
-        let newest = retry(&self.settings().retry, || store.token(resource)).await?;
+        let newest = retry(self.retry(), || store.token(resource)).await?;
         let newest = newest.ok_or_else(|| Error::UnknownResource {
             resource: resource.clone(),
             store: store.url().to_owned(),
@@ -225,7 +225,7 @@ impl Keeper {
         let mut all = AuditPage::default();
         // A store may answer with a short page where it had to step over many entries.
         loop {
-            let page = retry(&self.settings().retry, || leases.audit(&query)).await?;
+            let page = retry(self.retry(), || leases.audit(&query)).await?;
             let whole = query.limit.is_none() && !page.entries.is_empty();
             query.limit = query.limit.map(|limit| limit - page.entries.len());
             all.entries.extend(page.entries);

@@ -11,7 +11,7 @@ use crate::Automated;
 pub struct Settings {
     /// Which kinds are taken before which.
     pub ranking: Ranking,
-    /// How passing faults are tried again.
+    /// How passing faults are tried again, by the keeper or by the store itself.
     pub retry: RetryPolicy,
     /// How long a request waits that says nothing else.
     pub wait: Duration,

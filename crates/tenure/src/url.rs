@@ -42,7 +42,9 @@ pub(crate) async fn open(url: &str, settings: &Settings) -> Result<Arc<dyn Store
                 Error::BadInput(problem) => malformed(&problem),
                 error => error,
             })?;
-            Ok(Arc::new(PostgresStore::open(address, settings.open).await?))
+            Ok(Arc::new(
+                PostgresStore::open(address, settings.open, settings.retry.clone()).await?,
+            ))
         }
         _ => Err(bad(url, "no store is known by this name")),
     }

@@ -116,7 +116,7 @@ impl OpenDocuments {
             command: Some(context.own_command()),
             ancestors: Vec::new(),
         };
-        let asker = asker.asker()?;
+        let asker = asker.asker();
         let session = asker.session.clone();
         let mut documents = Documents::for_asker(limit, asker);
         if settings.trust_flock {

@@ -28,11 +28,11 @@ use super::inner::Inner;
 use super::load::{LineExtent, Loaded};
 use super::look_timer::LookTimer;
 use super::moment::Moment;
-use super::retry::{Retry, end_of, time_left};
+use super::retry::{AfterFailure, Retry, end_of, time_left};
 use super::row::{column, millis, token};
 use super::sql::{Statement, values};
 use super::step::Step;
-use super::wait::{Awaited, Look, QueuedRequest, Waited, accept};
+use super::wait::{Awaited, Look, QueuedRequest, accept};
 
 /// The outcome of a step that asks for a lease.
 pub(super) enum AcquireOutcome {
@@ -55,7 +55,7 @@ pub(super) enum OnPendingCleanup {
 impl Inner {
     pub(super) async fn acquire(&self, request: &Request) -> Result<Option<Lease>> {
         let request = Arc::new(request.clone());
-        let mut retry = Retry::of(request.wait);
+        let mut retry = Retry::of(request.wait, self.retry_policy());
         let mut queued = QueuedRequest::new(self, Awaited::Lease(Arc::clone(&request)))?;
         // Repeated until it is answered: it creates the row of the resource, which the steps rely on.
         loop {
@@ -68,24 +68,14 @@ impl Inner {
                     return Ok(Some(lease));
                 }
                 Ok(None) => break,
-                Err(error) => retry.pause(error).await?,
+                Err(error) => {
+                    if retry.pause(error).await? == AfterFailure::IsLate {
+                        return Ok(None);
+                    }
+                }
             }
         }
-        loop {
-            match queued.wait_for_lease().await {
-                Ok(Waited::Granted(lease)) => {
-                    queued.disarm();
-                    return Ok(Some(*lease));
-                }
-                Ok(Waited::Busy) => {
-                    queued.disarm();
-                    return Ok(None);
-                }
-                Ok(Waited::Late) => return Ok(None),
-                Ok(Waited::PlaceLost) => {}
-                Err(error) => retry.pause(error).await?,
-            }
-        }
+        queued.until_answered(&mut retry).await
     }
 
     /// Grants the lease if nobody holds the resource or waits for it, whatever the mode and the capacity. Returns `None` otherwise.

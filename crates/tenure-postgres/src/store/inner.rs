@@ -4,11 +4,12 @@ use std::future::Future;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use tenure_core::decide::Millis;
+use tenure_core::decide::{Millis, Wait};
 use tenure_core::{Error, LeaseId, LockContext, Mode, Resource, Result, RetryPolicy, SessionId};
+use tenure_files::random;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tokio_postgres::Row;
 
 use super::cleanup::PendingCleanup;
@@ -16,9 +17,9 @@ use super::examine;
 use super::listener::Listener;
 use super::pool::{Pool, PooledConnection, Transaction};
 use super::presence::Presences;
-use super::retry::time_left;
+use super::retry::{Retry, time_left};
 use super::sql::Statement;
-use crate::connect::{Refusal, jitter, open_with_retry};
+use crate::connect::{Refusal, open_with_retry};
 use crate::{Address, prove, schema};
 
 /// The time to live of a guard's lease, where the address does not say otherwise.
@@ -34,6 +35,7 @@ pub(super) struct Inner {
     url: String,
     process: String,
     ttl: Duration,
+    retry: RetryPolicy,
     pool: Arc<Pool>,
     pub(super) listener: Listener,
     pub(super) presences: Presences,
@@ -45,17 +47,25 @@ pub(super) struct Inner {
 
 impl Inner {
     /// Proves that no pooler shares sessions, and creates the tables that are missing.
-    pub(super) async fn open(address: Address, wait: Duration) -> Result<Arc<Inner>> {
+    pub(super) async fn open(
+        address: Address,
+        wait: Duration,
+        retry: RetryPolicy,
+    ) -> Result<Arc<Inner>> {
         let address = Arc::new(address);
-        let set_up = |deadline| Self::set_up(Arc::clone(&address), deadline);
+        let set_up = |deadline| Self::set_up(Arc::clone(&address), retry.clone(), deadline);
         open_with_retry(&address, wait, set_up).await
     }
 
-    async fn set_up(address: Arc<Address>, deadline: Instant) -> Result<Arc<Inner>, Refusal> {
+    async fn set_up(
+        address: Arc<Address>,
+        retry: RetryPolicy,
+        deadline: Instant,
+    ) -> Result<Arc<Inner>, Refusal> {
         let connection = prove::sessions(&address, deadline).await?;
         examine::refuse_old(&connection, &address).await?;
         schema::migrate(&connection, &address, deadline).await?;
-        let process = SessionId::from_random(random()).as_str().to_owned();
+        let process = SessionId::from_random(random::bytes()).as_str().to_owned();
         let ttl = address.lease_ttl().unwrap_or(TTL);
         let pool = Pool::new(Arc::clone(&address), ttl);
         pool.adopt(connection, deadline).await?;
@@ -63,6 +73,7 @@ impl Inner {
             itself: Weak::clone(itself),
             url: address.to_string(),
             ttl,
+            retry,
             listener: Listener::new(Arc::clone(&pool), process.clone()),
             presences: Presences::default(),
             pending_cleanup: PendingCleanup::default(),
@@ -86,6 +97,11 @@ impl Inner {
     /// Returns how long a lease lasts that nobody renews.
     pub(super) fn ttl(&self) -> Duration {
         self.ttl
+    }
+
+    /// Returns how passing faults are tried again.
+    pub(super) fn retry_policy(&self) -> &RetryPolicy {
+        &self.retry
     }
 
     /// Runs work that a drop leaves behind, in the runtime the store was opened in.
@@ -152,23 +168,17 @@ impl Inner {
         self.lend_urgently().await?.begin(first).await
     }
 
-    /// Tries again after a passing error: a few times, with pauses.
+    /// Tries again after a passing error, as often as the policy says.
     pub(super) async fn retrying<T, F>(&self, mut ask: impl FnMut() -> F) -> Result<T>
     where
         F: Future<Output = Result<T>>,
     {
-        let policy = RetryPolicy::default();
-        let mut failed = 0;
+        let mut retry = Retry::of(Wait::No, &self.retry);
         loop {
-            let error = match ask().await {
+            match ask().await {
                 Ok(done) => return Ok(done),
-                Err(error) => error,
+                Err(error) => retry.pause(error).await?,
             };
-            failed += 1;
-            match policy.pause(failed, jitter()) {
-                Some(pause) if error.is_passing() => sleep(pause).await,
-                _ => return Err(error),
-            }
         }
     }
 
@@ -208,15 +218,4 @@ impl Drop for BackgroundWork {
     fn drop(&mut self) {
         self.0.background_work.send_modify(|count| *count -= 1);
     }
-}
-
-fn random() -> [u8; 10] {
-    let mut bytes = [0; 10];
-    let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
-    assert_eq!(
-        filled,
-        Ok(10),
-        "the kernel gives a few random bytes at once"
-    );
-    bytes
 }

@@ -61,7 +61,7 @@ use std::time::Duration;
 
 use tenure_core::{
     Capabilities, Examined, Lease, LeaseId, LeaseStore, Listing, Mode, Query, Reply, Request,
-    Resource, Result, SessionId, Store, Token, UpgradeRequest,
+    Resource, Result, RetryPolicy, SessionId, Store, Token, UpgradeRequest,
 };
 
 use crate::Address;
@@ -77,14 +77,18 @@ pub struct PostgresStore {
 impl PostgresStore {
     /// Opens the database at an address, and creates the schema `tenure` in it if it is missing. Background work
     /// runs in the runtime this is called in. A server that restarts, starts up, or has no room is tried again for as long as
-    /// `wait`; it is tried once if that is zero.
+    /// `wait`; it is tried once if that is zero. `retry` says how passing faults of an open store are tried again.
     ///
     /// # Errors
     ///
     /// `Configuration` behind a pooler that shares sessions, where rights are missing, for a schema that others can change or
     /// have changed, and for a database of a newer Tenure; `Unreachable` where no server answers in time.
-    pub async fn open(address: Address, wait: Duration) -> Result<PostgresStore> {
-        let inner = Inner::open(address, wait).await?;
+    pub async fn open(
+        address: Address,
+        wait: Duration,
+        retry: RetryPolicy,
+    ) -> Result<PostgresStore> {
+        let inner = Inner::open(address, wait, retry).await?;
         Ok(PostgresStore { inner })
     }
 }
@@ -105,6 +109,7 @@ impl Store for PostgresStore {
             lists_waiters: true,
             cross_process: true,
             slots: true,
+            retries: true,
             check_every: Some(CHECK_EVERY.min(ttl / 5)),
             ttl: Some(ttl),
         }

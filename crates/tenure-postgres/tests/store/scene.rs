@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tenure_core::decide::Wait;
 use tenure_core::{
     Asker, Error, Lease, LeaseId, LeaseStore, LockContext, Mode, Owner, Reply, Request, Resource,
-    Result, SessionId, Store, Token, UpgradeRequest,
+    Result, RetryPolicy, SessionId, Store, Token, UpgradeRequest,
 };
 use tenure_files::clock;
 use tenure_postgres::{Address, PostgresStore};
@@ -56,7 +56,7 @@ impl Scene {
 
 /// Opens a store as any other process would.
 pub async fn open(url: &str) -> Result<PostgresStore> {
-    PostgresStore::open(Address::parse(url)?, WAIT_MAX).await
+    PostgresStore::open(Address::parse(url)?, WAIT_MAX, RetryPolicy::default()).await
 }
 
 /// Another user at the same address.

@@ -54,7 +54,7 @@ use std::thread;
 use std::time::Duration;
 
 use tenure_core::{Error, Result, Token};
-use tenure_files::clock;
+use tenure_files::{clock, random};
 
 use crate::connection::busy;
 use crate::platform::{self, Identity};
@@ -256,7 +256,7 @@ pub(crate) struct Opening<'a> {
 impl Opening<'_> {
     /// What a new database is to be named.
     pub(crate) fn name_for_new(&self) -> String {
-        let random = || u128::from_le_bytes(platform::random());
+        let random = || u128::from_le_bytes(random::bytes());
         record::spell(self.store.unwrap_or_else(random))
     }
 
@@ -280,7 +280,7 @@ impl Opening<'_> {
         }
         self.check_nobody_lives()?;
         let store = self.store.or_else(|| record::read_name(name));
-        let store = store.unwrap_or_else(|| u128::from_le_bytes(platform::random()));
+        let store = store.unwrap_or_else(|| u128::from_le_bytes(random::bytes()));
         anchor.write(Slot::NAMED, &Named { store, database })
     }
 }

@@ -95,6 +95,7 @@ impl Store for SqliteStore {
             lists_waiters: true,
             cross_process: true,
             slots: true,
+            retries: false,
             check_every: Some(CHECK_EVERY),
             ttl: None,
         }

@@ -39,7 +39,7 @@ pub(crate) async fn page(
     after: Option<&str>,
 ) -> Result<Findings> {
     let leases = permit::leases(keeper, "recover")?;
-    let policy = &keeper.settings().retry;
+    let policy = keeper.retry();
     retry(policy, || leases.recover(actor, recovery, after)).await
 }
 
@@ -58,7 +58,7 @@ pub(super) async fn break_lease(
     }
     let reason = check_reason(reason)?;
     permit::find(keeper, lease, "break").await?;
-    let policy = &keeper.settings().retry;
+    let policy = keeper.retry();
     retry(policy, || leases.break_lease(lease, actor, reason)).await
 }
 

@@ -44,7 +44,7 @@ pub(super) async fn upgrade(
     };
     let upgraded = match place.wait_until_first(&deadline).await {
         Ok(()) => {
-            let policy = &keeper.settings().retry;
+            let policy = keeper.retry();
             wait_for(&deadline, policy, || store.upgrade(&request)).await?
         }
         Err(gave_up) => Err(gave_up),
@@ -70,7 +70,7 @@ pub(super) async fn upgrade(
 /// sessions that each hold what the other waits for would deadlock.
 async fn check_order(keeper: &Keeper, lease: &Lease) -> Result<()> {
     let leases = permit::leases(keeper, "upgrade")?;
-    let policy = &keeper.settings().retry;
+    let policy = keeper.retry();
     let held = retry(policy, || leases.of_session(&lease.session)).await?;
     let ranking = &keeper.settings().ranking;
     let later = |held: &Lease| {

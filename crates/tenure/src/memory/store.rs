@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
+use tenure_core::poison::lock;
 use tenure_core::{
     Capabilities, Error, Lease, LeaseId, Listing, LockContext, Mode, Query, Reply, Request,
     Resource, Result, Store, Token, UpgradeRequest,
@@ -11,7 +12,6 @@ use tenure_core::{
 
 use super::list;
 use super::tables::Tables;
-use crate::poison::lock;
 
 /// The address of every memory store.
 const URL: &str = "memory:";
@@ -50,6 +50,7 @@ impl Store for MemoryStore {
             check_every: None,
             ttl: None,
             slots: true,
+            retries: false,
         }
     }
 

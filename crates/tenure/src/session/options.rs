@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use tenure_core::{Asker, LeaseId, Mode, Owner, Resource, Result};
+use tenure_core::{Asker, LeaseId, Mode, Owner, Resource};
 
 use super::asker;
 
@@ -29,7 +29,7 @@ impl SessionOptions {
     }
 
     /// Returns who asks, for locks that are in no store, such as those of documents.
-    pub fn asker(&self) -> Result<Asker> {
+    pub fn asker(&self) -> Asker {
         asker::asker(self.owner.clone(), self.command.clone())
     }
 }
