@@ -27,6 +27,7 @@ pub mod error;
 pub mod id;
 pub mod lease;
 pub mod leases;
+pub mod loaded;
 pub mod mode;
 pub mod order;
 pub mod owner;

@@ -19,13 +19,13 @@
 
 use std::sync::Arc;
 
-use tenure_core::decide::{Ask, Outcome, Refusal, Wait};
+use tenure_core::decide::{Ask, Outcome, Wait};
+use tenure_core::loaded::LineExtent;
 use tenure_core::request::NewRequest;
 use tenure_core::{Error, Lease, Request, Result};
 
 use super::change::new_lease;
 use super::inner::Inner;
-use super::load::{LineExtent, Loaded};
 use super::look_timer::LookTimer;
 use super::moment::Moment;
 use super::retry::{AfterFailure, Retry, end_of, time_left};
@@ -176,7 +176,8 @@ impl Inner {
             return Ok(None);
         }
         if let Outcome::Refused(refusal) = decision.outcome {
-            let error = refused(self, request, &step.loaded, refusal);
+            let context = self.context(&request.resource, request.mode);
+            let error = step.loaded.refused(request, context, refusal);
             step.roll_back().await?;
             return Err(error);
         }
@@ -202,20 +203,5 @@ impl Step<'_> {
                 Wait::Until(self.moment.now().saturating_add(left))
             }
         }
-    }
-}
-
-fn refused(store: &Inner, request: &Request, loaded: &Loaded, refusal: Refusal) -> Error {
-    let session = &request.asker.session;
-    let held = loaded.leases.iter();
-    let held = held.map(|row| (&row.lease.session, &row.lease.lease));
-    let awaited = loaded.waiters.iter();
-    let awaited = awaited.map(|row| (&row.waiter.session, &row.waiter.lease));
-    match held.chain(awaited).find(|(of, _)| *of == session) {
-        Some((_, lease)) => Error::Reentry {
-            context: store.context(&request.resource, request.mode),
-            lease: lease.clone(),
-        },
-        None => Error::Internal(format!("acquire was refused: {refusal:?}")),
     }
 }

@@ -10,14 +10,14 @@
 
 use std::time::{Duration, SystemTime};
 
+pub(super) use tenure_core::audit::NewEntry;
 use tenure_core::audit::{Action, AuditPage, AuditQuery, Entry, ended};
-pub(super) use tenure_core::audit::{NewEntry, OFFER_LAPSED, not_confirmed, recovered};
 use tenure_core::{Error, LeaseId, Resource, Result, Timestamp};
 use tokio_postgres::Row;
 
 use super::inner::Inner;
 use super::moment::Moment;
-use super::row::{LeaseRow, column, owner, parsed, text, time, token};
+use super::row::{column, owner, parsed, text, time, token};
 use super::sql::{Sql, Statement, values};
 
 /// How many numbers one statement steps over.
@@ -46,11 +46,6 @@ pub(super) fn append(line: &NewEntry<'_>, moment: &Moment) -> Statement<'static>
             line.ends,
         ],
     )
-}
-
-/// Returns why an offer to a dead process is over.
-pub(super) fn session_ended(held: &LeaseRow) -> String {
-    format!("session {} has not been seen for 15s", held.lease.session)
 }
 
 impl Inner {

@@ -16,13 +16,13 @@ use std::sync::Arc;
 
 use tenure_core::audit::Action;
 use tenure_core::decide::{Ask, OFFER_MS, Outcome, Wait};
+use tenure_core::loaded::LineExtent;
 use tenure_core::request::NewRequest;
 use tenure_core::{Error, LeaseId, Result, SessionId};
 use tenure_files::clock::boot_now;
 
 use super::cleanup::{CleanupTicket, run_to_end};
 use super::inner::Inner;
-use super::load::LineExtent;
 use super::retry::Retry;
 use super::row::{column, millis};
 use super::sql::{Statement, values};

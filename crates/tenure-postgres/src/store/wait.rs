@@ -31,6 +31,7 @@ use std::time::{Duration, Instant};
 
 use tenure_core::decide::{Ask, Millis, Outcome, Refusal, Wait};
 use tenure_core::leases::grace;
+use tenure_core::loaded::LineExtent;
 use tenure_core::request::NewRequest;
 use tenure_core::{Asker, Error, Lease, LeaseId, Mode, Request, Resource, Result, UpgradeRequest};
 use tenure_files::random;
@@ -41,12 +42,11 @@ use super::change::new_lease;
 use super::cleanup::{self, CleanupTicket};
 use super::inner::Inner;
 use super::listener::{PRESENT_FOR, Registration};
-use super::load::LineExtent;
 use super::look_timer::LookTimer;
 use super::moment::Moment;
 use super::release::clean_up_request;
 use super::retry::{AfterFailure, Retry, end_of, time_left};
-use super::row::{millis, token};
+use super::row::{LeaseRow, millis, token};
 use super::sql::{Statement, values};
 use super::step::Step;
 use crate::fault::unreachable;
@@ -458,7 +458,7 @@ async fn look(store: Arc<Inner>, awaited: Awaited) -> Result<Look> {
 
 /// Takes up a lease that was granted: its time begins. Returns `Gone` if it has passed on already.
 pub(super) async fn accept(mut step: Step<'_>, id: &LeaseId) -> Result<Look> {
-    let ttl = step.loaded.lease(id).map(|row| row.ttl).unwrap_or_default();
+    let ttl = step.loaded.lease(id).map(LeaseRow::ttl).unwrap_or_default();
     let ask = Ask::Bind {
         lease: id.clone(),
         ttl: millis(ttl),

@@ -1,13 +1,13 @@
 //! The audit: who did what. The database itself refuses to change or delete an entry.
 
 use rusqlite::params;
+pub(super) use tenure_core::audit::NewEntry;
 use tenure_core::audit::{Action, AuditPage, AuditQuery, Entry, ended};
-pub(super) use tenure_core::audit::{NewEntry, OFFER_LAPSED, not_confirmed, recovered};
 use tenure_core::{Error, LeaseId, Resource, Result};
 
 use super::inner::Inner;
 use super::moment::Moment;
-use super::row::{LeaseRow, number, owner, parsed, text, token};
+use super::row::{number, owner, parsed, text, token};
 use crate::connection::{ROWS_MAX, Rows, Sql};
 
 /// The number of rows that one statement reads.
@@ -30,11 +30,6 @@ pub(super) fn append(sql: &Sql<'_>, line: &NewEntry<'_>, moment: &Moment) -> Res
         line.ends.then_some(1),
     ];
     sql.execute(INSERT, row).map(drop)
-}
-
-/// The reason why a lease of a dead session is over.
-pub(super) fn session_ended(held: &LeaseRow) -> String {
-    format!("session {} is proved dead", held.lease.session)
 }
 
 impl Inner {

@@ -8,20 +8,20 @@
 //! | it is on record | written in the same transaction | written in the same transaction |
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use rusqlite::params;
-use tenure_core::decide::{Ask, Bound, Millis};
-use tenure_core::leases::{Finding, Findings, Recovery, Stale, grace};
+use tenure_core::decide::{Ask, Bound};
+use tenure_core::leases::{Finding, Findings, Recovery};
+use tenure_core::loaded::LineExtent;
 use tenure_core::request::NewRequest;
 use tenure_core::{Binding, LeaseState, Owner, Resource, Result, SessionId};
 
 use super::claims::claimant;
 use super::inner::Inner;
 use super::list;
-use super::load::{DeadSessions, LineExtent};
+use super::load::DeadSessions;
 use super::moment::Moment;
-use super::row::{LeaseRow, millis, number, parsed};
+use super::row::{LeaseRow, number, parsed};
 use super::sessions;
 use crate::connection::{Rows, Sql};
 use crate::session_file::{self, Proof};
@@ -70,11 +70,14 @@ impl Inner {
         moment: &Moment,
     ) -> Result<Option<(Finding, LeaseRow)>> {
         let found = match &row.holder.binding {
-            Bound::Lease { expires, stale, .. } if *expires <= moment.boot => {
+            Bound::Lease { expires, .. } if *expires > moment.boot => return Ok(None),
+            Bound::Lease { .. } => {
                 let by = claimant(sql, &self.sessions, &row.lease.lease)?;
-                stale_lease(&row, *expires, *stale, by, moment)
+                match row.stale(by, moment.boot) {
+                    Some(found) => found,
+                    None => return Ok(None),
+                }
             }
-            Bound::Lease { .. } => return Ok(None),
             Bound::Session => match self.sessions.prove(sql, &row.lease.session)? {
                 Proof::Alive => return Ok(None),
                 Proof::Dead => dead_session(&row),
@@ -216,24 +219,6 @@ fn waiters_after(sql: &Sql<'_>, place: i64) -> Result<Vec<InSomeLine>> {
             session: parsed(row, 2)?,
         })
     })
-}
-
-fn stale_lease(
-    row: &LeaseRow,
-    expires: Millis,
-    stale: Millis,
-    claimed_by: Option<String>,
-    moment: &Moment,
-) -> Finding {
-    let since = |at: Millis| Duration::from_millis(moment.boot.saturating_sub(at));
-    let grace = grace(row.ttl.unwrap_or_default());
-    let stale = Stale {
-        expired: since(expires),
-        heartbeat: since(stale.saturating_sub(millis(grace))),
-        grace,
-        claimed_by,
-    };
-    Finding::stale(&row.lease, stale)
 }
 
 fn dead_session(row: &LeaseRow) -> Finding {
