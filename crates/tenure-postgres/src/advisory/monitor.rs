@@ -81,7 +81,7 @@ impl LockEntry {
 }
 
 pub(super) async fn list(address: &Arc<Address>, deadline: Instant) -> Result<Locks> {
-    let open = |deadline| Connection::try_open(address, deadline);
+    let open = |deadline| Connection::try_open(address, "", deadline);
     let connection = open_with_retry(address, left(deadline), open).await?;
     let locks = timeout(left(deadline), entries(&connection)).await;
     let locks = locks.map_err(|_| unreachable(address, "no answer in time"))??;

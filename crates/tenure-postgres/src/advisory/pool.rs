@@ -102,7 +102,7 @@ impl Pool {
                 prepared.connection.permit = Some(permit);
                 return Ok((prepared, Origin::Kept));
             }
-            match Connection::try_open(&self.address, deadline).await {
+            match Connection::try_open(&self.address, "", deadline).await {
                 Ok(mut connection) => {
                     connection.permit = Some(permit);
                     let prepared = self.prepare(connection, deadline).await?;

@@ -73,7 +73,7 @@ impl AdvisoryLocks {
     pub async fn open(url: &str, settings: Settings) -> Result<AdvisoryLocks> {
         let address = Arc::new(Address::parse(url)?.named("advisory"));
         let open = async |deadline| {
-            let connection = prove::sessions(&address, deadline).await?;
+            let connection = prove::sessions(&address, "", deadline).await?;
             let pool = Pool::open(Arc::clone(&address), &settings, connection, deadline).await;
             Ok(pool?)
         };

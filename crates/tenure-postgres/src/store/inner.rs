@@ -62,13 +62,13 @@ impl Inner {
         retry: RetryPolicy,
         deadline: Instant,
     ) -> Result<Arc<Inner>, Refusal> {
-        let connection = prove::sessions(&address, deadline).await?;
-        examine::refuse_old(&connection, &address).await?;
-        schema::migrate(&connection, &address, deadline).await?;
-        let process = SessionId::from_random(random::bytes()).as_str().to_owned();
         let ttl = address.lease_ttl().unwrap_or(TTL);
         let pool = Pool::new(Arc::clone(&address), ttl);
-        pool.adopt(connection, deadline).await?;
+        let connection = prove::sessions(&address, pool.settings(), deadline).await?;
+        examine::refuse_old(connection.server(), &address)?;
+        schema::migrate(&connection, &address, deadline).await?;
+        let process = SessionId::from_random(random::bytes()).as_str().to_owned();
+        pool.adopt(connection);
         Ok(Arc::new_cyclic(|itself| Inner {
             itself: Weak::clone(itself),
             url: address.to_string(),

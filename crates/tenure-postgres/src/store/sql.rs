@@ -25,7 +25,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Notification, Row, Statement as PreparedStatement};
 
 use crate::Address;
-use crate::connect::Connection;
+use crate::connect::{Connection, ServerVersion};
 use crate::fault::unreachable;
 
 /// How long an answer may take. The row of a resource is locked for two round trips, or, if its process was
@@ -205,6 +205,11 @@ impl Sql {
         let said = said.map_err(|_| unreachable(&self.address, "no answer in time"))?;
         self.under_way.fetch_sub(1, Ordering::Relaxed);
         said.map_err(|error| self.connection.explain(&error))
+    }
+
+    /// Returns the version of the server.
+    pub(super) fn server(&self) -> &ServerVersion {
+        self.connection.server()
     }
 
     /// Returns true if it listens to the channel of this process.
