@@ -31,7 +31,8 @@ mod locker;
 mod lockfile;
 mod log;
 pub mod node_lock;
-mod platform;
+#[doc(hidden)]
+pub mod platform;
 pub mod random;
 mod record_author;
 mod replace;

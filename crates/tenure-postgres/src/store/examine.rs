@@ -295,10 +295,14 @@ mod tests {
     #[test]
     fn a_server_before_13_is_refused_with_what_to_use() {
         let address = Address::parse("postgres://ana@db/x").unwrap();
+        let server = |text: &str, major| ServerVersion {
+            text: text.to_owned(),
+            major,
+        };
         for (version, major) in [("13.0", 13), ("15.18", 15), ("18.1", 18)] {
-            assert!(new_enough(&address, version, major).is_ok(), "{version}");
+            assert!(refuse_old(&server(version, major), &address).is_ok());
         }
-        let error = new_enough(&address, "12.22", 12).unwrap_err();
+        let error = refuse_old(&server("12.22", 12), &address).unwrap_err();
         assert!(error.to_string().contains("12.22"), "{error}");
         assert!(error.remedy().contains("PostgreSQL 13"), "{error:?}");
     }

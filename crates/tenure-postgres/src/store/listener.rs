@@ -23,9 +23,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
+use tenure_core::poison::lock;
 use tenure_core::{LeaseId, Resource, Result, RetryPolicy};
 use tenure_files::random;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -217,7 +218,7 @@ fn remove_number<K: Hash + Eq>(map: &mut HashMap<K, BTreeSet<u64>>, key: &K, num
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn add(self: &Arc<Self>, lease: &LeaseId, resource: &Resource) -> Registration {

@@ -13,11 +13,12 @@ use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
 use tenure_core::Result;
+use tenure_core::poison::lock;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::timeout;
@@ -181,7 +182,7 @@ impl Sql {
     fn prepared_statements(
         &self,
     ) -> std::sync::MutexGuard<'_, HashMap<(usize, usize), PreparedStatement>> {
-        self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.prepared)
     }
 
     /// Rolls a transaction back.

@@ -42,12 +42,13 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, FileControl, OpenFlags};
 use rustix::fs::FileType;
+use tenure_core::poison::lock;
 use tenure_core::{Error, Result};
 use tenure_files::{clock, filesystem};
 
@@ -194,7 +195,7 @@ fn make(path: &Path, anchor: &Arc<Anchor>, opening: &Opening<'_>) -> Result<Db> 
     }
     if here.is_none() {
         // Nobody in this process has it open yet: see `OPENING`.
-        let _opening = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
+        let _opening = lock(&OPENING);
         let created = platform::create_new(path);
         created.map_err(|source| Error::io("create", path, source))?;
     }
@@ -265,7 +266,7 @@ fn not_a_database(path: &Path, problem: &str) -> Error {
 static OPENING: Mutex<()> = Mutex::new(());
 
 fn connect(path: &Path, anchor: &Arc<Anchor>, access: Access) -> Result<Db> {
-    let _opening = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _opening = lock(&OPENING);
     // Not created here: it would not be for its owner only.
     let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let (flags, name) = match access {

@@ -30,9 +30,10 @@ use std::io;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
+use tenure_core::poison::lock;
 use tenure_core::{Error, LeaseId, LockContext, Mode, Resource, Result, SessionId};
 
 use super::cleanup::PendingCleanup;
@@ -124,7 +125,7 @@ impl Inner {
 
     fn slot(&self) -> MutexGuard<'_, Option<Db>> {
         // A panic inside a transaction has rolled it back.
-        self.db.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.db)
     }
 
     pub(super) fn is_forked(&self) -> bool {
