@@ -59,6 +59,7 @@ pub enum KeyState {
 
 /// Why a lease that looks stale was recovered or kept.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Finding {
     /// The lease.
     #[serde(flatten)]
@@ -136,15 +137,36 @@ impl Finding {
             reason,
         }
     }
+
+    /// Makes the finding for a lease that is kept, for this reason.
+    pub fn kept(lease: &Lease, reason: String) -> Self {
+        Self {
+            lease: lease.clone(),
+            expired: false,
+            heartbeat_old: false,
+            claimed_by: None,
+            recoverable: false,
+            recovered: false,
+            reason,
+        }
+    }
 }
 
 /// One page of what recovery found.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[non_exhaustive]
 pub struct Findings {
     /// The leases of the page that look stale.
     pub leases: Vec<Finding>,
     /// Where the next page begins.
     pub next: Option<String>,
+}
+
+impl Findings {
+    /// Returns a page, with the cursor of the next one.
+    pub fn new(leases: Vec<Finding>, next: Option<String>) -> Self {
+        Self { leases, next }
+    }
 }
 
 /// Whether recovery changes anything.

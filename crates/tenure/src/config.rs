@@ -41,6 +41,7 @@ pub const INITIAL_DELAY_MAX: Duration = Duration::from_secs(60);
 /// What a `tenure.toml` may say. Nothing in it names a command to be run.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Config {
     /// The address of the store.
     pub store: Option<String>,
@@ -76,6 +77,7 @@ pub enum Commands {
 /// How passing faults are tried again.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Retry {
     /// Tries in all, the first included.
     #[serde(default, deserialize_with = "optional_attempts")]

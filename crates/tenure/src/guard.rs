@@ -62,6 +62,7 @@ pub struct Guard {
 /// A release that failed, and the guard that still holds.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot release {}: {source}", guard.resource())]
+#[non_exhaustive]
 pub struct ReleaseError {
     /// The guard, to try again or to drop.
     pub guard: Guard,

@@ -8,6 +8,7 @@ use crate::Automated;
 
 /// How a keeper applies the rules. The defaults are those of the command.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Settings {
     /// Which kinds are taken before which.
     pub ranking: Ranking,
@@ -33,5 +34,49 @@ impl Default for Settings {
             trust_flock: false,
             automated: Automated::default(),
         }
+    }
+}
+
+impl Settings {
+    /// Sets which kinds are taken before which.
+    #[must_use]
+    pub fn with_ranking(mut self, ranking: Ranking) -> Self {
+        self.ranking = ranking;
+        self
+    }
+
+    /// Sets how passing faults are tried again.
+    #[must_use]
+    pub fn with_retry(mut self, retry: RetryPolicy) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// Sets how long a request waits that says nothing else.
+    #[must_use]
+    pub fn with_wait(mut self, wait: Duration) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// Sets how long a server is waited for when a store is opened.
+    #[must_use]
+    pub fn with_open(mut self, open: Duration) -> Self {
+        self.open = open;
+        self
+    }
+
+    /// Sets which owners are no people.
+    #[must_use]
+    pub fn with_automated(mut self, automated: Automated) -> Self {
+        self.automated = automated;
+        self
+    }
+
+    /// Trusts kernel locks on file systems where they are known to fail.
+    #[must_use]
+    pub fn trusting_flock(mut self) -> Self {
+        self.trust_flock = true;
+        self
     }
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use tenure::{Class, Error, LockContext, Mode, Resource, Result, duration};
-use tenure_postgres::advisory::{AdvisoryLocks, DEFAULT_WAIT, Guard, Key, LockEntry, Locks};
+use tenure_postgres::advisory::{AdvisoryLocks, DEFAULT_WAIT, Guard, Key, LockEntry};
 use tokio::time::{sleep, timeout};
 
 use super::ending::Ending;
@@ -88,12 +88,12 @@ fn lock_context(context: &Context, options: &AdvisoryRun) -> Result<Box<LockCont
     let (namespace, id) = (options.namespace, options.id);
     let resource = Resource::new("advisory", format!("{namespace}/{id}"));
     let resource = resource.map_err(|problem| Error::Internal(problem.to_string()))?;
-    Ok(Box::new(LockContext {
+    Ok(Box::new(LockContext::new(
         resource,
-        mode: Mode::Write,
-        store: context.shown(),
-        location: format!("advisory lock ({namespace}, {id})"),
-    }))
+        Mode::Write,
+        context.shown(),
+        format!("advisory lock ({namespace}, {id})"),
+    )))
 }
 
 async fn acquire_unless_interrupted(
@@ -137,10 +137,7 @@ async fn tell(
 ) -> Infallible {
     sleep(TELL_AFTER).await;
     let listed = locks.list().await;
-    let Locks { locks, .. } = listed.unwrap_or(Locks {
-        total: 0,
-        locks: Vec::new(),
-    });
+    let locks = listed.map(|listed| listed.locks).unwrap_or_default();
     let holders = locks
         .iter()
         .filter(|lock| lock.granted && lock.key() == key);

@@ -82,12 +82,12 @@ impl Key {
             Key::Name64(number) => Resource::new("advisory", number.to_string()),
         };
         let resource = resource.map_err(|problem| Error::Internal(problem.to_string()))?;
-        Ok(Box::new(LockContext {
+        Ok(Box::new(LockContext::new(
             resource,
             mode,
-            store: store.to_string(),
-            location: format!("advisory lock {self}"),
-        }))
+            store.to_string(),
+            format!("advisory lock {self}"),
+        )))
     }
 }
 

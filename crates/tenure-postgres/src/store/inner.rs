@@ -173,12 +173,12 @@ impl Inner {
     }
 
     pub(super) fn context(&self, resource: &Resource, mode: Mode) -> Box<LockContext> {
-        Box::new(LockContext {
-            resource: resource.clone(),
+        Box::new(LockContext::new(
+            resource.clone(),
             mode,
-            store: self.url.clone(),
-            location: "tenure.dal_locks".into(),
-        })
+            self.url.clone(),
+            "tenure.dal_locks",
+        ))
     }
 
     /// Returns the error for a lease that is not there.

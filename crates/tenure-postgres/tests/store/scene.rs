@@ -158,12 +158,12 @@ impl<S: Store + ?Sized> Asks for S {}
 
 fn busy(store: &str, resource: &Resource, mode: Mode) -> Error {
     Error::Busy {
-        context: Box::new(LockContext {
-            resource: resource.clone(),
+        context: Box::new(LockContext::new(
+            resource.clone(),
             mode,
-            store: store.to_owned(),
-            location: String::new(),
-        }),
+            store,
+            String::new(),
+        )),
         holders: Vec::new(),
     }
 }

@@ -291,12 +291,12 @@ impl Inner {
     }
 
     pub(super) fn context(&self, resource: &Resource, mode: Mode) -> Box<LockContext> {
-        Box::new(LockContext {
-            resource: resource.clone(),
+        Box::new(LockContext::new(
+            resource.clone(),
             mode,
-            store: self.url.clone(),
-            location: self.path.display().to_string(),
-        })
+            self.url.clone(),
+            self.path.display().to_string(),
+        ))
     }
 
     /// Returns the error for a lease that was held in a database that is gone.

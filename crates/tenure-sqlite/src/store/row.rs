@@ -10,7 +10,7 @@ use serde_json::Value;
 use tenure_core::decide::{Bound, Holder, HolderState, Life, Millis, Waiter, Want};
 use tenure_core::leases::grace;
 use tenure_core::{
-    Binding, Error, Lease, LeaseState, Mode, Owner, Result, SessionId, Timestamp, Token,
+    Asker, Binding, Error, Lease, LeaseState, Mode, Owner, Result, SessionId, Timestamp, Token,
 };
 
 use super::moment::Moment;
@@ -98,32 +98,26 @@ impl LeaseRow {
             }
             (HolderState::Held, _) => LeaseState::Held,
         };
-        let lease = Lease {
-            lease: parsed(row, 0)?,
-            resource: parsed(row, 1)?,
-            mode: parsed(row, 2)?,
-            owner: owner(row, 4)?,
+        let asker = Asker {
             session: parsed(row, 5)?,
-            token: token(row, 6)?,
-            acquired_at: parsed(row, 7)?,
-            expires_at: expires_at.map(|at| match &binding {
-                Bound::Lease { expires, .. } => moment.wall_time_of(*expires, at),
-                Bound::Session => at,
-            }),
-            heartbeat_at,
-            binding: if bound {
-                Binding::Lease
-            } else {
-                Binding::Session
-            },
-            state: lease_state,
+            owner: owner(row, 4)?,
             pid: number(row, 17)?,
             host: text(row, 18)?,
             command: text(row, 19)?,
-            purpose: number(row, 20)?,
-            metadata: optional(row, 21, |text| serde_json::from_str::<Value>(text))?,
-            foreign_pid: false,
         };
+        let (id, resource, mode) = (parsed(row, 0)?, parsed(row, 1)?, parsed(row, 2)?);
+        let mut lease = Lease::granted(id, resource, mode, token(row, 6)?, parsed(row, 7)?, asker);
+        lease.expires_at = expires_at.map(|at| match &binding {
+            Bound::Lease { expires, .. } => moment.wall_time_of(*expires, at),
+            Bound::Session => at,
+        });
+        lease.heartbeat_at = heartbeat_at;
+        if bound {
+            lease.binding = Binding::Lease;
+        }
+        lease.state = lease_state;
+        lease.purpose = number(row, 20)?;
+        lease.metadata = optional(row, 21, |text| serde_json::from_str::<Value>(text))?;
         let holder = Holder {
             lease: lease.lease.clone(),
             session: lease.session.clone(),
