@@ -4,6 +4,7 @@
 
 mod blocking;
 mod faulty_store;
+mod features;
 mod guard;
 mod leases;
 mod memory;
