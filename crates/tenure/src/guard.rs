@@ -146,6 +146,15 @@ impl Guard {
         self.session.watch.watching(self.hold.lost()).await
     }
 
+    /// Fails if the lock is known to be lost. It asks nobody: [`renew`](Guard::renew) does.
+    ///
+    /// # Errors
+    ///
+    /// `Lost`, with the reason.
+    pub fn check(&self) -> Result<()> {
+        self.hold.check()
+    }
+
     /// Makes sure that it is still held.
     ///
     /// # Errors

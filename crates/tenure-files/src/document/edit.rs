@@ -325,7 +325,7 @@ fn ask(terms: &Terms<'_>) -> Result<()> {
 /// Whether every lock still protects what it should.
 fn still_ours(guards: &[LockGuard], node: &[NodeLock]) -> Result<()> {
     guards.iter().try_for_each(LockGuard::check)?;
-    node.iter().try_for_each(NodeLock::verify)
+    node.iter().try_for_each(NodeLock::check)
 }
 
 fn check_new(text: &str, path: &Path) -> Result<()> {

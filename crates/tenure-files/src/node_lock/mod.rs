@@ -135,7 +135,7 @@ impl NodeLock {
 
     /// Fails with [`Lost`](tenure_core::Error::Lost) if the lock is no longer ours, or too old
     /// to be trusted. To be called right before what the lock protects takes effect.
-    pub fn verify(&self) -> Result<()> {
+    pub fn check(&self) -> Result<()> {
         self.hold.verify()
     }
 

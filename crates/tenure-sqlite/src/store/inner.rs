@@ -30,7 +30,7 @@ use std::io;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::Duration;
 
 use tenure_core::{Error, LeaseId, LockContext, Mode, Resource, Result, SessionId};
@@ -40,6 +40,7 @@ use super::sessions::{self, Sessions};
 use super::step::{After, Step};
 use crate::anchor::is_replaced;
 use crate::connection::{Db, Durability, Sql, retry_busy, retry_busy_blocking};
+use crate::in_place::in_place;
 use crate::{session_file, wake};
 
 /// The open database, locked for this thread.
@@ -123,8 +124,15 @@ impl Inner {
     }
 
     fn slot(&self) -> MutexGuard<'_, Option<Db>> {
-        // A panic inside a transaction has rolled it back.
-        self.db.lock().unwrap_or_else(PoisonError::into_inner)
+        match self.db.try_lock() {
+            Ok(slot) => slot,
+            // A panic inside a transaction has rolled it back.
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            // Another thread makes a step, which may wait for the disk.
+            Err(TryLockError::WouldBlock) => {
+                in_place(|| self.db.lock().unwrap_or_else(PoisonError::into_inner))
+            }
+        }
     }
 
     pub(super) fn is_forked(&self) -> bool {
@@ -190,18 +198,24 @@ impl Inner {
         let mut durability = Durability::Crash;
         loop {
             let mut redo = false;
-            let made = db.write(durability, |sql| {
-                let mut step = Step::new(self, sql)?;
-                let done = make(&mut step)?;
-                step.delete_dead_sessions()?;
-                let left = step.after();
-                if left.durable && durability == Durability::Crash {
-                    // The transaction is rolled back, and made again durably.
-                    redo = true;
-                    return Err(Error::Internal("to be made durable".into()));
-                }
-                Ok((done, left))
-            });
+            let mut write = || {
+                db.write(durability, |sql| {
+                    let mut step = Step::new(self, sql)?;
+                    let done = make(&mut step)?;
+                    step.delete_dead_sessions()?;
+                    let left = step.after();
+                    if left.durable && durability == Durability::Crash {
+                        // The transaction is rolled back, and made again durably.
+                        redo = true;
+                        return Err(Error::Internal("to be made durable".into()));
+                    }
+                    Ok((done, left))
+                })
+            };
+            let made = match durability {
+                Durability::Crash => write(),
+                Durability::PowerLoss => in_place(write),
+            };
             if !redo {
                 return made;
             }
@@ -326,3 +340,6 @@ impl Inner {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -83,6 +83,11 @@ impl Guard {
         lost.unwrap_or_else(|error| error)
     }
 
+    /// Fails if the lock is known to be lost; see [`crate::Guard::check`].
+    pub fn check(&self) -> Result<()> {
+        self.hold.check()
+    }
+
     /// Makes sure that it is still held; see [`crate::Guard::renew`].
     pub fn renew(&self) -> Result<()> {
         let hold = Arc::clone(&self.hold);
