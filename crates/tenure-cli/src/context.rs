@@ -61,6 +61,7 @@ impl Context {
             .with_retry(config.retry_policy())
             .with_wait(config.wait.unwrap_or(wait))
             .with_automated(config.automated());
+        settings.heartbeat = config.heartbeat;
         settings.trust_flock = config.trust_flock.unwrap_or(false);
         settings
     }

@@ -11,8 +11,8 @@ use serde::Serialize;
 
 use crate::audit::{AuditPage, AuditQuery};
 use crate::{
-    Asker, IdempotenceKey, Lease, LeaseId, LeaseState, Mode, Owner, Reply, Resource, SessionId,
-    duration,
+    Asker, Error, IdempotenceKey, Lease, LeaseId, LeaseState, Mode, Owner, Reply, Resource, Result,
+    SessionId, duration,
 };
 
 /// The default time to live.
@@ -25,6 +25,33 @@ pub const TTL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 pub const GRACE_MAX: Duration = Duration::from_secs(15);
 /// How long a store remembers an idempotence key.
 pub const KEY_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The shortest time between two heartbeats.
+pub const HEARTBEAT_MIN: Duration = Duration::from_secs(1);
+
+/// Checks how often a holder is to write that it is alive. A lease that lasts for `ttl` must get at
+/// least three heartbeats in that time, so that one that fails does not end it.
+///
+/// # Errors
+///
+/// `Configuration` if it is too short, or too long for the lease.
+pub fn check_heartbeat(every: Duration, ttl: Option<Duration>) -> Result<()> {
+    let shown = duration::show(every);
+    let problem = match ttl {
+        _ if every < HEARTBEAT_MIN => format!("a heartbeat every {shown} is too often"),
+        Some(ttl) if every > ttl / 3 => format!(
+            "a heartbeat every {shown} is too seldom for leases of {}",
+            duration::show(ttl)
+        ),
+        _ => return Ok(()),
+    };
+    Err(Error::Configuration {
+        problem,
+        remedy: "heartbeat is from 1s to a third of the time of a lease, which is 30s unless the \
+                 address of a server says otherwise with ?lease_ttl="
+            .into(),
+    })
+}
 
 /// Returns how old a heartbeat may get before the lease can be recovered.
 pub fn grace(ttl: Duration) -> Duration {

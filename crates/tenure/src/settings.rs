@@ -18,6 +18,9 @@ pub struct Settings {
     pub wait: Duration,
     /// How long a server is waited for that is away or has no room, when a store is opened; with none it is tried once.
     pub open: Duration,
+    /// How often a holder writes that it is alive, or `None` for every 10 s. Where leases expire it is
+    /// at most a third of their time, which is also the default there.
+    pub heartbeat: Option<Duration>,
     /// Trust kernel locks on file systems where they are known to fail.
     pub trust_flock: bool,
     /// Owners that are no people: they may never break a lock.
@@ -31,6 +34,7 @@ impl Default for Settings {
             retry: RetryPolicy::default(),
             wait: Duration::from_secs(5),
             open: Duration::from_secs(15),
+            heartbeat: None,
             trust_flock: false,
             automated: Automated::default(),
         }
@@ -63,6 +67,13 @@ impl Settings {
     #[must_use]
     pub fn with_open(mut self, open: Duration) -> Self {
         self.open = open;
+        self
+    }
+
+    /// Sets how often a holder writes that it is alive.
+    #[must_use]
+    pub fn with_heartbeat(mut self, heartbeat: Duration) -> Self {
+        self.heartbeat = Some(heartbeat);
         self
     }
 

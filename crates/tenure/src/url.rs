@@ -41,7 +41,10 @@ fn open_sqlite(url: &str, database: &str, settings: &Settings) -> Result<Arc<dyn
         return Err(bad(url, &problem));
     }
     let store = tenure_sqlite::SqliteStore::open(&path, settings.trust_flock)?;
-    Ok(Arc::new(store))
+    Ok(Arc::new(match settings.heartbeat {
+        Some(heartbeat) => store.with_heartbeat(heartbeat)?,
+        None => store,
+    }))
 }
 
 #[cfg(not(feature = "sqlite"))]
@@ -56,7 +59,10 @@ async fn open_postgres(url: &str, settings: &Settings) -> Result<Arc<dyn Store>>
         error => error,
     })?;
     let store = tenure_postgres::PostgresStore::open(address, settings.open).await?;
-    Ok(Arc::new(store))
+    Ok(Arc::new(match settings.heartbeat {
+        Some(heartbeat) => store.with_heartbeat(heartbeat)?,
+        None => store,
+    }))
 }
 
 #[cfg(not(feature = "postgres"))]

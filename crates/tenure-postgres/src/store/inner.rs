@@ -1,7 +1,7 @@
 //! The database in use: connections, the listener, and what all steps share.
 
 use std::future::Future;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use tenure_core::decide::Millis;
@@ -34,6 +34,7 @@ pub(super) struct Inner {
     url: String,
     process: String,
     ttl: Duration,
+    heartbeat: OnceLock<Duration>,
     pool: Arc<Pool>,
     pub(super) listener: Listener,
     pub(super) presences: Presences,
@@ -63,6 +64,7 @@ impl Inner {
             itself: Weak::clone(itself),
             url: address.to_string(),
             ttl,
+            heartbeat: OnceLock::new(),
             listener: Listener::new(Arc::clone(&pool), process.clone()),
             presences: Presences::default(),
             pending_cleanup: PendingCleanup::default(),
@@ -86,6 +88,19 @@ impl Inner {
     /// Returns how long a lease lasts that nobody renews.
     pub(super) fn ttl(&self) -> Duration {
         self.ttl
+    }
+
+    /// Sets how often a guard renews its lease. The first call counts.
+    pub(super) fn set_heartbeat(&self, every: Duration) {
+        self.heartbeat.get_or_init(|| every);
+    }
+
+    /// Returns how old the heartbeat of a lease gets before its guard renews it.
+    pub(super) fn heartbeat(&self, ttl: Duration) -> Duration {
+        let third = ttl / 3;
+        self.heartbeat
+            .get()
+            .map_or(third, |every| third.min(*every))
     }
 
     /// Runs work that a drop leaves behind, in the runtime the store was opened in.

@@ -64,6 +64,8 @@ use tenure_core::{
     Resource, Result, SessionId, Store, Token, UpgradeRequest,
 };
 
+use tenure_core::leases::check_heartbeat;
+
 use crate::Address;
 use inner::Inner;
 
@@ -87,6 +89,17 @@ impl PostgresStore {
         let inner = Inner::open(address, wait).await?;
         Ok(PostgresStore { inner })
     }
+
+    /// Sets how often a guard renews its lease, instead of when a third of its time is used up.
+    ///
+    /// # Errors
+    ///
+    /// `Configuration` below a second, and above a third of the time of a lease.
+    pub fn with_heartbeat(self, every: Duration) -> Result<PostgresStore> {
+        check_heartbeat(every, Some(self.inner.ttl()))?;
+        self.inner.set_heartbeat(every);
+        Ok(self)
+    }
 }
 
 impl Store for PostgresStore {
@@ -105,7 +118,7 @@ impl Store for PostgresStore {
             lists_waiters: true,
             cross_process: true,
             slots: true,
-            check_every: Some(CHECK_EVERY.min(ttl / 5)),
+            check_every: Some(CHECK_EVERY.min(ttl / 5).min(self.inner.heartbeat(ttl))),
             ttl: Some(ttl),
         }
     }

@@ -30,7 +30,7 @@ use std::io;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
 use std::time::Duration;
 
 use tenure_core::{Error, LeaseId, LockContext, Mode, Resource, Result, SessionId};
@@ -60,6 +60,9 @@ impl DerefMut for InUse<'_> {
     }
 }
 
+/// How often a holder writes a heartbeat, unless it is set.
+const HEARTBEAT_EVERY: Duration = Duration::from_secs(10);
+
 /// How long a drop waits for a busy database before it adds a clean-up.
 const DROP_WAIT_MAX: Duration = Duration::from_millis(100);
 
@@ -73,6 +76,7 @@ pub(super) struct Inner {
     wake_directory: PathBuf,
     /// `None` while the file at the path may not be used yet.
     db: Mutex<Option<Db>>,
+    heartbeat: OnceLock<Duration>,
     pub(super) sessions: Sessions,
     pub(super) pending_cleanup: PendingCleanup,
     /// The process that opened the store. A forked child ends nothing of its parent, and does not
@@ -95,10 +99,21 @@ impl Inner {
             wake_directory: directory.join("wake"),
             sessions: Sessions::new(directory.join("sessions")),
             db: Mutex::new(db),
+            heartbeat: OnceLock::new(),
             pending_cleanup: PendingCleanup::default(),
             process: std::process::id(),
             path,
         }))
+    }
+
+    /// Sets how often a holder writes a heartbeat. The first call counts.
+    pub(super) fn set_heartbeat(&self, every: Duration) {
+        self.heartbeat.get_or_init(|| every);
+    }
+
+    /// Returns how often a holder writes a heartbeat.
+    pub(super) fn heartbeat(&self) -> Duration {
+        *self.heartbeat.get().unwrap_or(&HEARTBEAT_EVERY)
     }
 
     pub(super) fn url(&self) -> &str {

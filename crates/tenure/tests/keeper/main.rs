@@ -6,6 +6,7 @@ mod blocking;
 mod faulty_store;
 mod features;
 mod guard;
+mod heartbeat;
 mod leases;
 mod memory;
 mod scene;
