@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use tenure::{Class, Error, LockContext, Mode, Resource, Result, duration};
+use tenure::{Class, Error, LockContext, Mode, Result, duration};
 use tenure_postgres::advisory::{AdvisoryLocks, DEFAULT_WAIT, Guard, Key, LockEntry};
 use tokio::time::{sleep, timeout};
 
@@ -85,15 +85,7 @@ pub async fn run(
 
 /// Returns the description of the lock for errors.
 fn lock_context(context: &Context, options: &AdvisoryRun) -> Result<Box<LockContext>> {
-    let (namespace, id) = (options.namespace, options.id);
-    let resource = Resource::new("advisory", format!("{namespace}/{id}"));
-    let resource = resource.map_err(|problem| Error::Internal(problem.to_string()))?;
-    Ok(Box::new(LockContext::new(
-        resource,
-        Mode::Write,
-        context.shown(),
-        format!("advisory lock ({namespace}, {id})"),
-    )))
+    Key::Pair(options.namespace, options.id).context(Mode::Write, context.shown())
 }
 
 async fn acquire_unless_interrupted(

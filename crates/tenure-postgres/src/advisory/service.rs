@@ -245,7 +245,7 @@ impl Session {
     pub async fn acquire(&self, key: Key, mode: Mode, wait: Duration) -> Result<Guard> {
         match self.ask(Step::Lock, key, mode, wait.min(DURATION_MAX))? {
             None => Err(Error::Reentry {
-                context: key.context(mode, self.locks.pool.address())?,
+                context: key.context(mode, self.locks.pool.address().to_string())?,
                 lease: lease_id(key),
             }),
             Some(ask) => acquire(&self.locks.pool, ask)
