@@ -16,6 +16,13 @@
 //! | `secret` | removes passwords and other secrets from text that is shown |
 //! | [`error`] | all errors, and the class of each |
 //!
+//! # What grows
+//!
+//! Leases, listings, entries of the audit, errors and options are `#[non_exhaustive]`: a newer
+//! version may add fields and variants, and programs that use them go on to compile. What a store is
+//! given and must answer to (requests, capabilities, everything in [`mod@decide`]) is not: a store
+//! that overlooks something new must not compile. [`Mode`] and [`Binding`] do not grow.
+//!
 //! # Limitations
 //!
 //! This crate promises nothing about waiting, waking and durability: the stores do.

@@ -191,12 +191,12 @@ impl FileLocker {
     pub(crate) fn timed_out(&self, path: &Path, mode: Mode, started: Instant) -> Result<Error> {
         log::gave_up(path, mode, started);
         Ok(Error::Timeout {
-            context: Box::new(LockContext {
-                resource: (self.name)(path),
+            context: Box::new(LockContext::new(
+                (self.name)(path),
                 mode,
-                store: self.record_context.url().to_owned(),
-                location: path.display().to_string(),
-            }),
+                self.record_context.url(),
+                path.display().to_string(),
+            )),
             waited: started.elapsed(),
             limit: self.timeout,
             attempts: 1,

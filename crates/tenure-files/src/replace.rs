@@ -29,6 +29,7 @@ use crate::random;
 
 /// What is acknowledged when a write returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Durability {
     /// The new content, whatever happens to the power.
     #[default]

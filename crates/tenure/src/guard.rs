@@ -62,6 +62,7 @@ pub struct Guard {
 /// A release that failed, and the guard that still holds.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot release {}: {source}", guard.resource())]
+#[non_exhaustive]
 pub struct ReleaseError {
     /// The guard, to try again or to drop.
     pub guard: Guard,
@@ -143,6 +144,15 @@ impl Guard {
     /// Waits until the lock is lost, and returns why. Any number of tasks may wait.
     pub async fn lost(&self) -> Error {
         self.session.watch.watching(self.hold.lost()).await
+    }
+
+    /// Fails if the lock is known to be lost. It asks nobody: [`renew`](Guard::renew) does.
+    ///
+    /// # Errors
+    ///
+    /// `Lost`, with the reason.
+    pub fn check(&self) -> Result<()> {
+        self.hold.check()
     }
 
     /// Makes sure that it is still held.

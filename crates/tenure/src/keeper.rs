@@ -63,11 +63,7 @@ impl Keeper {
     /// Returns all holders of a resource.
     pub async fn holders(&self, resource: &Resource) -> Result<Vec<Lease>> {
         let mut holders = Vec::new();
-        let mut query = Query {
-            resource: Some(resource.clone()),
-            held_only: true,
-            ..Query::default()
-        };
+        let mut query = Query::default().with_resource(resource.clone()).held_only();
         loop {
             let page = self.list(&query).await?;
             holders.extend(page.held);

@@ -41,6 +41,7 @@ use crate::{Keeper, Options, Session};
 
 /// For how long a lease is taken, and under which key.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LeaseTerms {
     /// How long it lasts unless renewed: 1 s to 24 h.
     pub ttl: Duration,
@@ -52,6 +53,22 @@ impl Default for LeaseTerms {
     fn default() -> Self {
         let ttl = TTL_DEFAULT;
         Self { ttl, key: None }
+    }
+}
+
+impl LeaseTerms {
+    /// Sets how long it lasts unless renewed.
+    #[must_use]
+    pub fn with_ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// Sets the name of the request.
+    #[must_use]
+    pub fn with_key(mut self, key: IdempotenceKey) -> Self {
+        self.key = Some(key);
+        self
     }
 }
 
@@ -148,18 +165,18 @@ impl Keeper {
     ///
     /// As [`renew`](Keeper::renew); `Conflict` if it was never upgraded.
     pub async fn downgrade(&self, lease: &LeaseId, by: Option<&Owner>) -> Result<Lease> {
-        let before = permit::permit(self, lease, "downgrade", by).await?;
+        let mut held = permit::permit(self, lease, "downgrade", by).await?;
         let store = self.store();
         let mut tries = Tries::default();
         let answer = tries.run(self.retry(), || store.downgrade(lease));
-        let mode = match answer.await {
+        held.mode = match answer.await {
             // The first try had done it, and its answer was lost.
-            Err(Error::Conflict { .. }) if before.mode == Mode::Write && tries.made > 1 => {
+            Err(Error::Conflict { .. }) if held.mode == Mode::Write && tries.made > 1 => {
                 Mode::Upgradeable
             }
             answer => answer?,
         };
-        Ok(Lease { mode, ..before })
+        Ok(held)
     }
 
     /// Whether a token is good: it is that of the newest exclusive grant. Every store can tell.

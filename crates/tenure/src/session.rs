@@ -163,12 +163,12 @@ impl Shared {
     /// Returns what an error about a resource names.
     pub(crate) fn context(&self, resource: &Resource, mode: Mode) -> Box<LockContext> {
         let store = self.keeper.store();
-        Box::new(LockContext {
-            resource: resource.clone(),
+        Box::new(LockContext::new(
+            resource.clone(),
             mode,
-            store: store.url().to_owned(),
-            location: store.location_of(resource),
-        })
+            store.url(),
+            store.location_of(resource),
+        ))
     }
 
     /// Forgets the leases that the session left in the store and that have ended since, so that

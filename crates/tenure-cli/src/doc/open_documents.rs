@@ -111,11 +111,7 @@ impl OpenDocuments {
         let limit =
             Limit::chosen(wait_arguments.no_wait, wait_arguments.wait, settings.wait).whole();
         let interrupt = Interrupt::listen(Report::new(global.json))?;
-        let asker = SessionOptions {
-            owner: owner(asked.clone())?,
-            command: Some(context.own_command()),
-            ancestors: Vec::new(),
-        };
+        let asker = SessionOptions::new(owner(asked.clone())?).with_command(context.own_command());
         let asker = asker.asker();
         let session = asker.session.clone();
         let mut documents = Documents::for_asker(limit, asker);

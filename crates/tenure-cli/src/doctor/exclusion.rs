@@ -70,10 +70,7 @@ async fn try_prove(keeper: &Keeper, url: &str, ending: Ending) -> Result<()> {
         Ending::Death => holder.kill()?,
         Ending::Release => holder.release(),
     }
-    let options = Options {
-        wait: Some(WAIT),
-        ..options
-    };
+    let options = options.with_wait(WAIT);
     let guard = session.acquire(&resource, Mode::Write, &options).await?;
     guard.release().await.map_err(|failed| failed.source)
 }
@@ -150,11 +147,9 @@ pub fn hold(global: &Global, resource: &Resource) -> Result<ExitCode, Failure> {
     runtime::block_on(async {
         let keeper = context.keeper(WAIT_DEFAULT).await?;
         let session = keeper.session(SessionOptions::new(owner(None)?)).await?;
-        let options = Options {
-            wait: Some(WAIT),
-            purpose: Some("tenure doctor proves exclusion".into()),
-            ..Options::default()
-        };
+        let options = Options::default()
+            .with_wait(WAIT)
+            .with_purpose("tenure doctor proves exclusion");
         let guard = session.acquire(resource, Mode::Write, &options).await?;
         output::text(&format!("{HELD}\n"))?;
         io::copy(&mut io::stdin(), &mut io::sink()).map_err(Failure::output)?;

@@ -49,12 +49,7 @@ pub fn missing(url: &str) -> Option<&Path> {
 
 fn nothing_yet(global: &Global, path: &Path) -> Result<ExitCode, Failure> {
     match global.json {
-        true => output::json(&Listing {
-            held: Vec::new(),
-            next: None,
-            waiting: Some(Vec::new()),
-            waiting_next: None,
-        })?,
+        true => output::json(&Listing::new(Vec::new(), None).with_waiting(Vec::new(), None))?,
         false => word(&format!(
             "nothing is held: there is no store at {} yet",
             path.display()
@@ -120,21 +115,13 @@ async fn list(keeper: &Keeper, options: &cli::Ls) -> Result<Listing> {
         (Some(cursor), true) => split_cursor(cursor, beginnings.len())?,
         (after, _) => (0, after.clone()),
     };
-    let mut all = Listing {
-        held: Vec::new(),
-        next: None,
-        waiting: None,
-        waiting_next: None,
-    };
+    let mut all = Listing::new(Vec::new(), None);
     for (index, prefix) in beginnings.into_iter().enumerate().skip(from) {
-        let query = Query {
-            resource: None,
-            prefix,
-            owner: options.owner.clone(),
-            limit: options.limit.map(|limit| limit - all.held.len()),
-            after: after.take(),
-            held_only: false,
-        };
+        let mut query = Query::default();
+        query.prefix = prefix;
+        query.owner = options.owner.clone();
+        query.limit = options.limit.map(|limit| limit - all.held.len());
+        query.after = after.take();
         let page = keeper.list(&query).await?;
         all.held.extend(page.held);
         if let Some(waiting) = page.waiting {

@@ -76,11 +76,8 @@ fn outlived(error: &Error) -> Vec<LeaseId> {
     if !holders.iter().any(process_is_gone) {
         return Vec::new();
     }
-    let settings = Settings {
-        // Only looked at, never locked.
-        trust_flock: true,
-        ..Settings::default()
-    };
+    // Only looked at, never locked.
+    let settings = Settings::default().trusting_flock();
     let keeper = blocking::Keeper::open_with(&context.store, settings);
     let held = keeper.and_then(|keeper| keeper.holders(&context.resource));
     // Where it cannot be looked up, nothing is said.
@@ -99,12 +96,12 @@ pub mod tests {
 
     /// Held by so many.
     pub fn busy(holders: usize) -> Error {
-        let lock_context = LockContext {
-            resource: Resource::parse("x").unwrap(),
-            mode: Mode::Write,
-            store: "file:/s".into(),
-            location: "/s/x".into(),
-        };
+        let lock_context = LockContext::new(
+            Resource::parse("x").unwrap(),
+            Mode::Write,
+            "file:/s",
+            "/s/x",
+        );
         Error::Busy {
             context: Box::new(lock_context),
             holders: vec![lease("x"); holders],

@@ -126,12 +126,8 @@ fn who_has(wait: &DocumentWait, document: &Path, lock: &Path) -> Blocked {
         .into_iter()
         .filter(|lease| lease.session != wait.session && lease.mode.conflicts_with(mode));
     let holders: Vec<_> = in_the_way.collect();
-    let lock_context = LockContext {
-        resource: name_of(document),
-        mode,
-        store: "file:".into(),
-        location: lock.display().to_string(),
-    };
+    let lock_context =
+        LockContext::new(name_of(document), mode, "file:", lock.display().to_string());
     Blocked {
         slots: None,
         // The lock of a document is never inherited.

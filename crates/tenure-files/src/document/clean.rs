@@ -109,6 +109,7 @@ impl Documents {
 
 /// What crashed writers left.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Leftovers {
     /// The documents of transactions that were committed, and are finished now.
     pub finished: Vec<PathBuf>,

@@ -23,6 +23,7 @@ use crate::platform::{self, Reach, Share};
 
 /// What was seen of one lock file.
 #[derive(Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Look {
     /// The holders.
     pub holders: Vec<Record>,

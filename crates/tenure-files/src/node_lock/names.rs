@@ -76,12 +76,12 @@ impl Names {
     }
 
     fn place(&self) -> Box<LockContext> {
-        Box::new(LockContext {
-            resource: resource_of(&self.document),
-            mode: Mode::Write,
-            store: "node:".into(),
-            location: self.lock.display().to_string(),
-        })
+        Box::new(LockContext::new(
+            resource_of(&self.document),
+            Mode::Write,
+            "node:",
+            self.lock.display().to_string(),
+        ))
     }
 }
 

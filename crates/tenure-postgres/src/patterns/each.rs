@@ -9,6 +9,7 @@ use crate::advisory::{AdvisoryLocks, Namespace};
 
 /// What came of one go through all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Tally {
     /// Worked on.
     pub done: usize,

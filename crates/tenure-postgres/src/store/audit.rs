@@ -125,10 +125,7 @@ impl Inner {
 }
 
 fn page(told: Vec<(i64, Entry)>, next: Option<String>) -> AuditPage {
-    AuditPage {
-        entries: told.into_iter().map(|(_, entry)| entry).collect(),
-        next,
-    }
+    AuditPage::new(told.into_iter().map(|(_, entry)| entry).collect(), next)
 }
 
 /// Returns the number of the last entry.
@@ -153,19 +150,21 @@ async fn sure_to(sql: &Sql, last: i64) -> Result<Option<i64>> {
 fn entry(row: &Row) -> Result<Entry> {
     let word = text(row, 2)?;
     let action = Action::parse(&word);
-    Ok(Entry {
-        at: time(row, 1)?,
-        action: action.ok_or_else(|| Error::Corrupt {
-            path: "tenure.audit".into(),
-            problem: format!("unknown action {word:?}"),
-        })?,
-        resource: parsed(row, 3)?,
-        lease: parsed(row, 4)?,
-        token: token(row, 5)?,
-        owner: owner(row, 6)?,
-        actor: owner(row, 7)?,
-        reason: column(row, 8)?,
-    })
+    let action = action.ok_or_else(|| Error::Corrupt {
+        path: "tenure.audit".into(),
+        problem: format!("unknown action {word:?}"),
+    })?;
+    let mut entry = Entry::new(
+        time(row, 1)?,
+        action,
+        parsed(row, 3)?,
+        parsed(row, 4)?,
+        token(row, 5)?,
+        owner(row, 6)?,
+        owner(row, 7)?,
+    );
+    entry.reason = column(row, 8)?;
+    Ok(entry)
 }
 
 fn at_least(since: Timestamp) -> SystemTime {

@@ -313,9 +313,8 @@ pub(super) fn new_lease(
     moment: &Moment,
     expires: Millis,
 ) -> Lease {
-    Lease {
-        expires_at: Some(shown(expires)),
-        binding: Binding::Lease,
-        ..request.granted(token, moment.wall())
-    }
+    let mut lease = request.granted(token, moment.wall());
+    lease.expires_at = Some(shown(expires));
+    lease.binding = Binding::Lease;
+    lease
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use tenure_core::decide::{Millis, Wait};
+use tenure_core::leases::check_heartbeat;
 use tenure_core::{Error, LeaseId, LockContext, Mode, Resource, Result, RetryPolicy, SessionId};
 use tenure_files::random;
 use tokio::runtime::Handle;
@@ -12,6 +13,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_postgres::Row;
 
+use super::OpenOptions;
 use super::cleanup::PendingCleanup;
 use super::examine;
 use super::listener::Listener;
@@ -35,7 +37,7 @@ pub(super) struct Inner {
     url: String,
     process: String,
     ttl: Duration,
-    retry: RetryPolicy,
+    options: OpenOptions,
     pool: Arc<Pool>,
     pub(super) listener: Listener,
     pub(super) presences: Presences,
@@ -47,22 +49,22 @@ pub(super) struct Inner {
 
 impl Inner {
     /// Proves that no pooler shares sessions, and creates the tables that are missing.
-    pub(super) async fn open(
-        address: Address,
-        wait: Duration,
-        retry: RetryPolicy,
-    ) -> Result<Arc<Inner>> {
+    pub(super) async fn open(address: Address, options: OpenOptions) -> Result<Arc<Inner>> {
+        let ttl = address.lease_ttl().unwrap_or(TTL);
+        if let Some(heartbeat) = options.heartbeat {
+            check_heartbeat(heartbeat, Some(ttl))?;
+        }
         let address = Arc::new(address);
-        let set_up = |deadline| Self::set_up(Arc::clone(&address), retry.clone(), deadline);
-        open_with_retry(&address, wait, set_up).await
+        let set_up = |deadline| Self::set_up(Arc::clone(&address), ttl, options.clone(), deadline);
+        open_with_retry(&address, options.wait, set_up).await
     }
 
     async fn set_up(
         address: Arc<Address>,
-        retry: RetryPolicy,
+        ttl: Duration,
+        options: OpenOptions,
         deadline: Instant,
     ) -> Result<Arc<Inner>, Refusal> {
-        let ttl = address.lease_ttl().unwrap_or(TTL);
         let pool = Pool::new(Arc::clone(&address), ttl);
         let connection = prove::sessions(&address, pool.settings(), deadline).await?;
         examine::refuse_old(connection.server(), &address)?;
@@ -73,7 +75,7 @@ impl Inner {
             itself: Weak::clone(itself),
             url: address.to_string(),
             ttl,
-            retry,
+            options,
             listener: Listener::new(Arc::clone(&pool), process.clone()),
             presences: Presences::default(),
             pending_cleanup: PendingCleanup::default(),
@@ -101,7 +103,15 @@ impl Inner {
 
     /// Returns how passing faults are tried again.
     pub(super) fn retry_policy(&self) -> &RetryPolicy {
-        &self.retry
+        &self.options.retry
+    }
+
+    /// Returns how old the heartbeat of a lease gets before its guard renews it.
+    pub(super) fn heartbeat(&self, ttl: Duration) -> Duration {
+        let third = ttl / 3;
+        self.options
+            .heartbeat
+            .map_or(third, |every| third.min(every))
     }
 
     /// Runs work that a drop leaves behind, in the runtime the store was opened in.
@@ -173,7 +183,7 @@ impl Inner {
     where
         F: Future<Output = Result<T>>,
     {
-        let mut retry = Retry::of(Wait::No, &self.retry);
+        let mut retry = Retry::of(Wait::No, self.retry_policy());
         loop {
             match ask().await {
                 Ok(done) => return Ok(done),
@@ -183,12 +193,12 @@ impl Inner {
     }
 
     pub(super) fn context(&self, resource: &Resource, mode: Mode) -> Box<LockContext> {
-        Box::new(LockContext {
-            resource: resource.clone(),
+        Box::new(LockContext::new(
+            resource.clone(),
             mode,
-            store: self.url.clone(),
-            location: "tenure.dal_locks".into(),
-        })
+            self.url.clone(),
+            "tenure.dal_locks",
+        ))
     }
 
     /// Returns the error for a lease that is not there.

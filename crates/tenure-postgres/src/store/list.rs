@@ -55,12 +55,7 @@ impl Inner {
             true => Default::default(),
             false => self.retrying(|| self.waiting(query)).await?,
         };
-        Ok(Listing {
-            held: held.leases,
-            next: held.next,
-            waiting: Some(waiting),
-            waiting_next,
-        })
+        Ok(Listing::new(held.leases, held.next).with_waiting(waiting, waiting_next))
     }
 
     async fn held(&self, query: &Query) -> Result<HeldPage> {

@@ -45,10 +45,7 @@ impl Inner {
                 self.sweep_lines().await?;
             }
         }
-        Ok(Findings {
-            leases: findings,
-            next,
-        })
+        Ok(Findings::new(findings, next))
     }
 
     /// Returns every lease on a page that looks stale.

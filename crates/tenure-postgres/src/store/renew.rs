@@ -1,7 +1,7 @@
 //! Proof that a lease is still held, and new time for it.
 //!
-//! A holder asks every two seconds. Mostly that is a read; when a third of the time to live has passed since the last
-//! heartbeat, it is a step that gives new time. The step needs only the row of the lease: a renewal concerns nobody else.
+//! A holder asks every two seconds. Mostly that is a read; when a third of the time to live, or the heartbeat that is set, has passed since the
+//! last heartbeat, it is a step that gives new time. The step needs only the row of the lease: a renewal concerns nobody else.
 //!
 //! The answer is how long the lease lasts from the moment the holder asked. The clock of the database is read after that
 //! moment, so the holder never trusts its lease for longer than others have to.
@@ -40,7 +40,7 @@ impl Inner {
         if let HolderState::Revoking { .. } = row.holder.state {
             return Err(self.broken(row));
         }
-        if moment.wall().since(row.lease.heartbeat_at) < row.ttl() / 3 {
+        if moment.wall().since(row.lease.heartbeat_at) < self.heartbeat(row.ttl()) {
             return Ok(left(&row, &moment));
         }
         let (row, moment) = self.renew_once(lease, None).await?;

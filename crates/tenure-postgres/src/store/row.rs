@@ -11,7 +11,7 @@ use tenure_core::decide::{Bound, Holder, HolderState, Life, Millis, Waiter, Want
 use tenure_core::leases::grace;
 pub(super) use tenure_core::loaded::millis;
 use tenure_core::loaded::{self, shown_state};
-use tenure_core::{Binding, Error, Lease, Mode, Owner, Result, SessionId, Timestamp, Token};
+use tenure_core::{Asker, Binding, Error, Lease, Mode, Owner, Result, SessionId, Timestamp, Token};
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
@@ -78,25 +78,22 @@ pub(super) fn read_lease(row: &Row) -> Result<Option<LeaseRow>> {
             claimed: column::<Option<bool>>(row, 23)?.unwrap_or(false),
         },
     };
-    let lease = Lease {
-        lease: id.parse().map_err(|error| odd(row, 1, &error))?,
-        resource: parsed(row, 2)?,
-        mode: parsed(row, 3)?,
-        owner: owner(row, 5)?,
+    let asker = Asker {
         session: parsed(row, 6)?,
-        token: token(row, 7)?,
-        acquired_at: time(row, 8)?,
-        expires_at: expires.map(shown),
-        heartbeat_at: shown(heartbeat),
-        binding: Binding::Lease,
-        state: shown_state(state, &binding, moment.now()),
+        owner: owner(row, 5)?,
         pid: number(row, 14)?,
         host: text(row, 15)?,
         command: text(row, 16)?,
-        purpose: column(row, 17)?,
-        metadata: optional(row, 18, |text| serde_json::from_str::<Value>(text))?,
-        foreign_pid: false,
     };
+    let id = id.parse().map_err(|error| odd(row, 1, &error))?;
+    let (resource, mode) = (parsed(row, 2)?, parsed(row, 3)?);
+    let mut lease = Lease::granted(id, resource, mode, token(row, 7)?, time(row, 8)?, asker);
+    lease.expires_at = expires.map(shown);
+    lease.heartbeat_at = shown(heartbeat);
+    lease.binding = Binding::Lease;
+    lease.state = shown_state(state, &binding, moment.now());
+    lease.purpose = column(row, 17)?;
+    lease.metadata = optional(row, 18, |text| serde_json::from_str::<Value>(text))?;
     let holder = Holder {
         lease: lease.lease.clone(),
         session: lease.session.clone(),

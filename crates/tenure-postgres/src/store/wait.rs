@@ -407,11 +407,9 @@ async fn take_up(store: Arc<Inner>, awaited: Awaited) -> Result<Option<Lease>> {
     let Some(row) = row else { return Ok(None) };
     let moment = Moment::read(&row, 2)?;
     let expires = moment.now().saturating_add(millis(store.ttl()));
-    let lease = new_lease(request, token(&row, 0)?, &moment, expires);
-    Ok(Some(Lease {
-        acquired_at: Moment::read(&row, 1)?.wall(),
-        ..lease
-    }))
+    let mut lease = new_lease(request, token(&row, 0)?, &moment, expires);
+    lease.acquired_at = Moment::read(&row, 1)?.wall();
+    Ok(Some(lease))
 }
 
 /// Looks once at the place in line.

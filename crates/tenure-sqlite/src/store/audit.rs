@@ -110,17 +110,19 @@ fn last(sql: &Sql<'_>) -> Result<i64> {
 fn entry(row: &rusqlite::Row<'_>) -> Result<Entry> {
     let word = text(row, 2)?;
     let action = Action::parse(&word);
-    Ok(Entry {
-        at: parsed(row, 1)?,
-        action: action.ok_or_else(|| Error::Corrupt {
-            path: "audit".into(),
-            problem: format!("unknown action {word:?}"),
-        })?,
-        resource: parsed(row, 3)?,
-        lease: parsed(row, 4)?,
-        token: token(row, 5)?,
-        owner: owner(row, 6)?,
-        actor: owner(row, 7)?,
-        reason: number(row, 8)?,
-    })
+    let action = action.ok_or_else(|| Error::Corrupt {
+        path: "audit".into(),
+        problem: format!("unknown action {word:?}"),
+    })?;
+    let mut entry = Entry::new(
+        parsed(row, 1)?,
+        action,
+        parsed(row, 3)?,
+        parsed(row, 4)?,
+        token(row, 5)?,
+        owner(row, 6)?,
+        owner(row, 7)?,
+    );
+    entry.reason = number(row, 8)?;
+    Ok(entry)
 }

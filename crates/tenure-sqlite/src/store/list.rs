@@ -51,12 +51,7 @@ impl Inner {
             true => Default::default(),
             false => self.read(|sql| self.waiting(sql, query)).await?,
         };
-        Ok(Listing {
-            held,
-            next,
-            waiting: Some(waiting),
-            waiting_next,
-        })
+        Ok(Listing::new(held, next).with_waiting(waiting, waiting_next))
     }
 
     fn held(

@@ -59,7 +59,7 @@ impl Inner {
             }
         }
         let leases = findings.into_iter().map(|(finding, _)| finding).collect();
-        Ok(Findings { leases, next })
+        Ok(Findings::new(leases, next))
     }
 
     /// Explains a lease that looks stale. Returns `None` if it does not.
@@ -227,17 +227,10 @@ fn dead_session(row: &LeaseRow) -> Finding {
 }
 
 fn unknown_session(row: &LeaseRow) -> Finding {
-    Finding {
-        lease: row.lease.clone(),
-        expired: false,
-        heartbeat_old: false,
-        claimed_by: None,
-        recoverable: false,
-        recovered: false,
-        reason: format!(
-            "the file of its session {} is gone or another: nothing proves it alive or dead, \
-             and only break ends it",
-            row.lease.session
-        ),
-    }
+    let reason = format!(
+        "the file of its session {} is gone or another: nothing proves it alive or dead, \
+         and only break ends it",
+        row.lease.session
+    );
+    Finding::kept(&row.lease, reason)
 }

@@ -13,9 +13,6 @@ use super::load::{Loaded, load_lease};
 use super::moment::Moment;
 use super::row::{LeaseRow, millis};
 
-/// How often a holder writes a heartbeat, for people to see.
-const HEARTBEAT_EVERY: Duration = Duration::from_secs(10);
-
 impl Inner {
     /// Checks that a lease is held. This is nearly always a read; sometimes it writes a heartbeat.
     pub(super) async fn renew(&self, lease: &LeaseId) -> Result<()> {
@@ -30,7 +27,7 @@ impl Inner {
         if let HolderState::Revoking { .. } = row.holder.state {
             return Err(self.broken(&row));
         }
-        if moment.wall.since(row.lease.heartbeat_at) >= HEARTBEAT_EVERY {
+        if moment.wall.since(row.lease.heartbeat_at) >= self.heartbeat() {
             self.beat(&row).await;
         }
         Ok(())

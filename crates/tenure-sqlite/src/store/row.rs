@@ -11,7 +11,7 @@ use tenure_core::decide::{Bound, Holder, HolderState, Life, Millis, Waiter, Want
 use tenure_core::leases::grace;
 pub(super) use tenure_core::loaded::millis;
 use tenure_core::loaded::{self, shown_state};
-use tenure_core::{Binding, Error, Lease, Mode, Owner, Result, SessionId, Timestamp, Token};
+use tenure_core::{Asker, Binding, Error, Lease, Mode, Owner, Result, SessionId, Timestamp, Token};
 
 use super::moment::Moment;
 
@@ -60,32 +60,26 @@ pub(super) fn read_lease(row: &Row<'_>, moment: &Moment) -> Result<LeaseRow> {
         "revoking" => HolderState::Revoking { until },
         _ => HolderState::Held,
     };
-    let lease = Lease {
-        lease: parsed(row, 0)?,
-        resource: parsed(row, 1)?,
-        mode: parsed(row, 2)?,
-        owner: owner(row, 4)?,
+    let asker = Asker {
         session: parsed(row, 5)?,
-        token: token(row, 6)?,
-        acquired_at: parsed(row, 7)?,
-        expires_at: expires_at.map(|at| match &binding {
-            Bound::Lease { expires, .. } => moment.wall_time_of(*expires, at),
-            Bound::Session => at,
-        }),
-        heartbeat_at,
-        binding: if bound {
-            Binding::Lease
-        } else {
-            Binding::Session
-        },
-        state: shown_state(state, &binding, moment.boot),
+        owner: owner(row, 4)?,
         pid: number(row, 17)?,
         host: text(row, 18)?,
         command: text(row, 19)?,
-        purpose: number(row, 20)?,
-        metadata: optional(row, 21, |text| serde_json::from_str::<Value>(text))?,
-        foreign_pid: false,
     };
+    let (id, resource, mode) = (parsed(row, 0)?, parsed(row, 1)?, parsed(row, 2)?);
+    let mut lease = Lease::granted(id, resource, mode, token(row, 6)?, parsed(row, 7)?, asker);
+    lease.expires_at = expires_at.map(|at| match &binding {
+        Bound::Lease { expires, .. } => moment.wall_time_of(*expires, at),
+        Bound::Session => at,
+    });
+    lease.heartbeat_at = heartbeat_at;
+    if bound {
+        lease.binding = Binding::Lease;
+    }
+    lease.state = shown_state(state, &binding, moment.boot);
+    lease.purpose = number(row, 20)?;
+    lease.metadata = optional(row, 21, |text| serde_json::from_str::<Value>(text))?;
     let holder = Holder {
         lease: lease.lease.clone(),
         session: lease.session.clone(),

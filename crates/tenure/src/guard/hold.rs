@@ -188,12 +188,12 @@ impl Hold {
     }
 
     pub(super) fn context(&self) -> Box<LockContext> {
-        Box::new(LockContext {
-            resource: self.resource.clone(),
-            mode: lock(&self.lease).mode,
-            store: self.store.url().to_owned(),
-            location: self.store.location_of(&self.resource),
-        })
+        Box::new(LockContext::new(
+            self.resource.clone(),
+            lock(&self.lease).mode,
+            self.store.url(),
+            self.store.location_of(&self.resource),
+        ))
     }
 
     /// Returns the error for a store that did not answer.

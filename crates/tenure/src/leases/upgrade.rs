@@ -20,7 +20,7 @@ pub(super) async fn upgrade(
 ) -> Result<Lease> {
     let shared = &session.shared;
     let deadline = shared.deadline(wait);
-    let before = permit::permit(keeper, lease, "upgrade", by).await?;
+    let mut before = permit::permit(keeper, lease, "upgrade", by).await?;
     if before.mode != Mode::Upgradeable {
         return Err(Error::Conflict {
             context: shared.context(&before.resource, Mode::Write),
@@ -59,11 +59,9 @@ pub(super) async fn upgrade(
     // The lease may have been renewed during the wait. If it cannot be looked up again, it is
     // upgraded all the same.
     let now = permit::find(keeper, lease, "upgrade").await;
-    Ok(now.unwrap_or(Lease {
-        mode: Mode::Write,
-        token,
-        ..before
-    }))
+    before.mode = Mode::Write;
+    before.token = token;
+    Ok(now.unwrap_or(before))
 }
 
 /// Refuses an upgrade while the session that took the lease holds anything ordered later: two

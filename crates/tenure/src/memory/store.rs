@@ -101,12 +101,12 @@ impl Store for MemoryStore {
 }
 
 pub(super) fn context(resource: &Resource, mode: Mode) -> Box<LockContext> {
-    Box::new(LockContext {
-        resource: resource.clone(),
+    Box::new(LockContext::new(
+        resource.clone(),
         mode,
-        store: URL.to_owned(),
-        location: location(resource),
-    })
+        URL,
+        location(resource),
+    ))
 }
 
 fn location(resource: &Resource) -> String {
