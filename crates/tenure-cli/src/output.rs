@@ -6,10 +6,8 @@
 //! line makes those [`visible`] first. JSON and documents are printed byte for byte.
 
 use std::io::{self, Write};
-use std::{process, thread};
 
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::io::Errno;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 
 use crate::people::{visible, visible_lines};
@@ -73,19 +71,10 @@ impl Write for Told {
     }
 }
 
-/// Ends this process when the reader of its output goes away, while it waits for something to
-/// print. Like a pipe that breaks during a write, this is no error.
-pub fn end_when_unread() {
-    thread::spawn(|| {
-        let output = io::stdout();
-        let mut polled = [PollFd::new(&output, PollFlags::empty())];
-        loop {
-            match poll(&mut polled, None) {
-                Ok(_) if polled[0].revents().contains(PollFlags::ERR) => process::exit(0),
-                Err(Errno::INTR) => {}
-                // What cannot break need not be watched.
-                _ => return,
-            }
-        }
-    });
+/// Returns true if the reader of the output is gone: what is printed reaches nobody.
+pub fn is_unread() -> bool {
+    let output = io::stdout();
+    let mut polled = [PollFd::new(&output, PollFlags::empty())];
+    let found = poll(&mut polled, Some(&Timespec::default()));
+    found.is_ok() && polled[0].revents().contains(PollFlags::ERR)
 }

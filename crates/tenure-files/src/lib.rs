@@ -39,10 +39,9 @@ mod token_counter;
 
 pub use document::{
     Content, DOCUMENT_BYTES_MAX, DOCUMENTS_MAX, Documents, Expect, Fence, Follow, Leftovers, Terms,
-    Version, check_json, laid_out,
+    Version, check_json, laid_out, on_one_line,
 };
-pub use locker::{FileLocker, LockGuard, holders};
+pub use locker::{FileLocker, LockGuard, holders, resource_of};
 pub use lockfile::{Look, Record, look};
-pub use replace::Durability;
 pub use store::FileStore;
 pub use tenure_core::Error;

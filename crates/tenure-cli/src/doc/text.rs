@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-use tenure_files::{Content, Version};
+use tenure_files::{Content, Version, on_one_line};
 
 use crate::output::{self, word};
 use crate::report::Failure;
@@ -67,36 +67,9 @@ pub fn tell_written(files: &[&Path], written: &str) -> Result<ExitCode, Failure>
     }
 }
 
-/// Takes out the blanks between the tokens of JSON text.
-fn on_one_line(text: &str) -> String {
-    let mut line = String::with_capacity(text.len());
-    let (mut in_string, mut escaped) = (false, false);
-    for c in text.chars() {
-        if in_string {
-            in_string = escaped || c != '"';
-            escaped = !escaped && c == '\\';
-        } else if c == '"' {
-            in_string = true;
-        } else if matches!(c, ' ' | '\t' | '\n' | '\r') {
-            continue;
-        }
-        line.push(c);
-    }
-    line
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_blanks_between_tokens_are_taken_out() {
-        let text = "{\r\n\t\"a b\" : [ 1.50, \"x \\\" y\", \"\\\\\" , 1e400 ]\n}\n";
-        assert_eq!(
-            on_one_line(text),
-            "{\"a b\":[1.50,\"x \\\" y\",\"\\\\\",1e400]}"
-        );
-    }
 
     #[test]
     fn versions_are_one_a_line_or_one_document() {

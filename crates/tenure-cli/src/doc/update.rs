@@ -17,7 +17,6 @@ use crate::report::Failure;
 pub fn update(global: &Global, options: &DocUpdate) -> Result<ExitCode, Failure> {
     let context = token_check::context(global, &options.terms)?;
     let opened = OpenDocuments::open(global, &context, &options.access, &options.files)?;
-    let opened = opened.durability(options.terms.durability());
     let tokens = TokenCheck::new(&context, options.terms.token.as_ref())?;
     let files: Vec<&Path> = options.files.iter().map(AsRef::as_ref).collect();
     let names = names(&files)?;

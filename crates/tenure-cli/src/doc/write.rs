@@ -23,7 +23,6 @@ pub fn write(global: &Global, options: &DocWrite) -> Result<ExitCode, Failure> {
         &options.access,
         std::slice::from_ref(&options.file),
     )?;
-    let opened = opened.durability(options.terms.durability());
     let tokens = TokenCheck::new(&context, options.terms.token.as_ref())?;
     let new = vec![from_input()?];
     let file = options.file.as_path();

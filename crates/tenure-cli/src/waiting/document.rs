@@ -6,8 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use tenure::{LockContext, Mode, Resource, SessionId};
-use tenure_files::holders;
+use tenure::{LockContext, Mode, SessionId};
+use tenure_files::{holders, resource_of};
 
 use super::blocked::{Blocked, unrecorded};
 use super::screen::Screen;
@@ -127,7 +127,7 @@ fn who_has(wait: &DocumentWait, document: &Path, lock: &Path) -> Blocked {
         .filter(|lease| lease.session != wait.session && lease.mode.conflicts_with(mode));
     let holders: Vec<_> = in_the_way.collect();
     let lock_context = LockContext {
-        resource: name_of(document),
+        resource: resource_of(document),
         mode,
         store: "file:".into(),
         location: lock.display().to_string(),
@@ -149,14 +149,4 @@ fn who_has(wait: &DocumentWait, document: &Path, lock: &Path) -> Blocked {
         resource: lock_context.resource,
         mode,
     }
-}
-
-/// Returns the name a document has in records and errors, or its end if it is long.
-pub fn name_of(document: &Path) -> Resource {
-    use std::os::unix::ffi::OsStrExt;
-    let bytes = document.as_os_str().as_bytes();
-    let end = &bytes[bytes.len().saturating_sub(300)..];
-    let whole = Resource::new("file", bytes);
-    let name = whole.or_else(|_| Resource::new("file", end));
-    name.expect("300 bytes that are not empty make a resource")
 }

@@ -13,7 +13,7 @@ use tenure::{Error, LeaseId, LockSet, Query, Result, Session};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::signals::Signals;
-pub use document::{DocumentWait, WaitReporter, name_of};
+pub use document::{DocumentWait, WaitReporter};
 use screen::Screen;
 
 /// The longest time that an interrupted wait takes to end.

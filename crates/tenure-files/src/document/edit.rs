@@ -29,7 +29,7 @@ use crate::clock;
 use crate::disk::Attributes;
 use crate::locker::LockGuard;
 use crate::node_lock::NodeLock;
-use crate::replace::{Durability, Replacement, sync_directory_of};
+use crate::replace::{Replacement, sync_directory_of};
 
 /// What must be true for a change to be written.
 #[derive(Default)]
@@ -243,18 +243,15 @@ impl Documents {
     }
 
     fn write_one(&self, open: &Open, text: &str, gate: impl Fn() -> Result<()>) -> Result<()> {
-        let (disk, durability) = (&*self.disk, self.durability);
+        let disk = &*self.disk;
         let (path, like) = (open.location.path(), open.attributes.as_ref());
         if open.fenced {
-            open.note.keep(disk, &open.location, like, durability)?;
+            open.note.keep(disk, &open.location, like)?;
         }
-        let replacement = Replacement::prepare(disk, path, text.as_bytes(), like, durability)?;
+        let replacement = Replacement::prepare(disk, path, text.as_bytes(), like)?;
         // Writing a large document takes a while, in which a lock can be lost.
         gate()?;
         replacement.put_in_place()?;
-        if durability == Durability::Os {
-            return Ok(());
-        }
         sync_directory_of(disk, path).map_err(|source| Error::HalfWay {
             done: format!(
                 "{} was changed, which may not survive a power loss",

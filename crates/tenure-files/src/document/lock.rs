@@ -12,9 +12,7 @@ use tenure_core::{Error, Mode, Resource, Result};
 
 use super::Documents;
 use super::path::{Location, document_of_lock};
-use crate::interrupt::Interrupt;
 use crate::locker::{BriefGuard, LockGuard, resource_of};
-use crate::platform::{self, Share};
 use crate::replace::unguessable_name;
 
 /// What a reader holds.
@@ -23,12 +21,10 @@ pub(super) enum Shared {
     Briefly(#[expect(dead_code, reason = "held until it is dropped")] BriefGuard),
     /// Held after a wait.
     Waited(#[expect(dead_code, reason = "held until it is dropped")] LockGuard),
-    /// This user may not write here, so the lock was taken on a file open for reading.
-    ReadOnly(#[expect(dead_code, reason = "held until it is dropped")] fs::File),
     /// There is neither document nor lock file.
     Absent,
-    /// This user may not write the document, and its lock file is not there or not for this user's
-    /// eyes. Every write replaces the document whole, so what is read is whole, too.
+    /// This user may not write the document or its lock file, so no lock can be taken. Every write
+    /// replaces the document whole, so what is read is whole, too.
     Without,
 }
 
@@ -89,35 +85,8 @@ impl Documents {
             Err(error) => Err(error),
         };
         match shared {
-            Err(Error::Io { source, .. }) if may_not_write(&source) => {
-                self.share_read_only(&path, deadline)
-            }
+            Err(Error::Io { source, .. }) if may_not_write(&source) => Ok(Shared::Without),
             other => other.map_err(|error| about_the_document(error, location)),
-        }
-    }
-
-    /// A lock on a file that is open for reading only. It is out of the line, which needs writing.
-    fn share_read_only(&self, path: &Path, deadline: Instant) -> Result<Shared> {
-        let failed = |action| move |source| Error::io(action, path, source);
-        let started = Instant::now();
-        loop {
-            let file = match platform::open_to_look(path) {
-                Ok(file) => file,
-                Err(error) if error.kind() == io::ErrorKind::NotFound || may_not_write(&error) => {
-                    return Ok(Shared::Without);
-                }
-                Err(source) => return Err(failed("open")(source)),
-            };
-            let mut interrupt = Interrupt::at(deadline);
-            let granted = interrupt.wait(|| platform::wait_flock(&file, Share::Shared));
-            if granted.map_err(failed("lock"))?.is_err() {
-                return Err(self.locker.timed_out(path, Mode::Read, started)?);
-            }
-            // A lock on a file that is no longer at the path protects nothing.
-            let own = platform::identity_of_regular(&file).map_err(failed("look at"))?;
-            if own.is_some() && own == platform::identity_at(path).map_err(failed("look at"))? {
-                return Ok(Shared::ReadOnly(file));
-            }
         }
     }
 }

@@ -30,7 +30,7 @@
 //! | `re_entry`, `node` | work that asks for its own document; documents shared with Node |
 //! | `fence`, `note` | tokens at the write; what a document remembers beside itself |
 //! | `several`, `journal`, `recover` | transactions over several documents |
-//! | `follow`, `changes` | seeing changes as they come |
+//! | `follow` | seeing changes as they come |
 //! | `clean` | what crashed writers left |
 //!
 //! # Guarantees
@@ -39,7 +39,7 @@
 //!   them as they were at one moment.
 //! - A change is read, worked on and written under one exclusive lock. An error or a panic in
 //!   between leaves the document as it was.
-//! - What was acknowledged is durable ([`Durability::Full`]).
+//! - What was acknowledged is durable.
 //! - A transaction over several documents happens to all of them or to none, across a crash at any
 //!   instant. What a dead process left is finished by the next reader or writer.
 //! - With a [`Fence`], a write with an older token of the same lock is refused, after a crash, too.
@@ -51,13 +51,12 @@
 //! - On one machine, on local file systems, for programs that take the lock. A program that writes
 //!   the file without it is not kept out, and what it wrote half is read half.
 //! - Hard links, access lists and extended attributes are not carried over to the new file.
-//! - Who may read a document but not write beside it reads without leaving a record, and without a
-//!   lock where there is no lock file for it; then several documents are not seen at one moment.
+//! - A user that may read a document but not write it or its lock file reads without a lock: each
+//!   document is whole, but several are not seen at one moment.
 //! - A document has at most 256 MiB and is nested at most 127 deep; a transaction has at most 256 of them.
 //! - In programs, numbers go through the program's types: an integer of more than 64 bits is rounded.
 //!   The command copies text and changes no number.
 
-mod changes;
 mod clean;
 mod content;
 #[cfg(test)]
@@ -91,17 +90,15 @@ pub use fence::Fence;
 pub use follow::Follow;
 pub use json::DOCUMENT_BYTES_MAX;
 pub use several::DOCUMENTS_MAX;
-pub use style::laid_out;
+pub use style::{laid_out, on_one_line};
 
 use crate::disk::{Disk, RealDisk};
 use crate::locker::FileLocker;
-use crate::replace::Durability;
 
 /// The front door to documents. One for all threads of a program is enough.
 pub struct Documents {
     locker: FileLocker,
     disk: Arc<dyn Disk>,
-    durability: Durability,
     shared_with_node: bool,
     /// Told when Node's lock is lost while it is held.
     on_lost: Arc<dyn Fn(&str) + Send + Sync>,
@@ -122,16 +119,9 @@ impl Documents {
         Self {
             locker: locker.with(lock::document_name, lock::prepare),
             disk: Arc::new(RealDisk),
-            durability: Durability::Full,
             shared_with_node: false,
             on_lost: Arc::new(|_| ()),
         }
-    }
-
-    /// What is acknowledged when a write returns.
-    pub fn durability(mut self, durability: Durability) -> Self {
-        self.durability = durability;
-        self
     }
 
     /// Takes the lock of Node's proper-lockfile, too, inside our own. `on_lost` is told at once when

@@ -13,7 +13,7 @@ use tenure_core::{Error, Resource, Result, Token};
 
 use super::path::{Location, document_of_journal, reached, relative};
 use crate::disk::{Attributes, Disk};
-use crate::replace::{Durability, Replacement, sync_directory_of};
+use crate::replace::{Replacement, sync_directory_of};
 
 /// No note is longer: two paths, a resource and a number.
 const NOTE_BYTES_MAX: u64 = 64 * 1024;
@@ -103,13 +103,12 @@ impl Note {
         disk: &dyn Disk,
         location: &Location,
         like: Option<&Attributes>,
-        durability: Durability,
     ) -> Result<()> {
         let text = serde_json::to_vec(self);
         let text =
             text.map_err(|error| Error::BadInput(format!("a note cannot be kept: {error}")))?;
         let path = location.note();
-        Replacement::prepare(disk, &path, &text, like, durability)?.put_in_place()
+        Replacement::prepare(disk, &path, &text, like)?.put_in_place()
     }
 
     /// Keeps it, durably.
@@ -118,13 +117,9 @@ impl Note {
         disk: &dyn Disk,
         location: &Location,
         like: Option<&Attributes>,
-        durability: Durability,
     ) -> Result<()> {
-        self.put_in_place(disk, location, like, durability)?;
-        match durability {
-            Durability::Full => sync_directory_of(disk, location.path()),
-            Durability::Os => Ok(()),
-        }
+        self.put_in_place(disk, location, like)?;
+        sync_directory_of(disk, location.path())
     }
 
     /// Makes a document forget a journal that is finished or never was, if it still names that one.
@@ -142,8 +137,7 @@ impl Note {
             let _ = disk.remove(&path);
         } else if let Ok(Some(found)) = disk.read(&path, NOTE_BYTES_MAX) {
             // Its content must be durable before its name can be.
-            let like = Some(&found.attributes);
-            let _ = note.put_in_place(disk, location, like, Durability::Full);
+            let _ = note.put_in_place(disk, location, Some(&found.attributes));
         }
     }
 }

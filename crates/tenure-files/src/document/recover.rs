@@ -37,7 +37,7 @@ use super::note::Note;
 use super::path::Location;
 use super::several::finish;
 use crate::disk::{Attributes, Disk};
-use crate::replace::{Durability, Replacement, sync_directory_of};
+use crate::replace::{Replacement, sync_directory_of};
 
 /// Returns the places of the documents in a journal, in the order of locks; None if it is finished.
 pub(crate) fn places(disk: &dyn Disk, journal: &Path) -> Result<Option<Vec<Location>>> {
@@ -67,9 +67,7 @@ pub(crate) fn redo(disk: &dyn Disk, path: &Path) -> Result<bool> {
     for (number, like) in &missing {
         let target = places[*number].path();
         let content = journal.documents[*number].after.as_bytes();
-        let prepared =
-            Replacement::prepare(disk, target, content, like.as_ref(), Durability::Full)?;
-        replacements.push(prepared);
+        replacements.push(Replacement::prepare(disk, target, content, like.as_ref())?);
     }
     for replacement in replacements {
         replacement.put_in_place()?;

@@ -21,9 +21,6 @@
 //!
 //! An error up to the rename of J undoes everything. After it, the transaction is committed and
 //! stays so: the error says that, and the next to open a D finishes it.
-//!
-//! All this is always durable, whatever [`Durability`] single documents are written with: a note or a
-//! journal lost half with the power would make documents unreadable that nothing is wrong with.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -36,7 +33,7 @@ use super::journal::{Journal, Step};
 use super::note::Note;
 use super::path::Location;
 use crate::disk::{Attributes, Disk};
-use crate::replace::{Durability, Replacement, sync_directory_of};
+use crate::replace::{Replacement, sync_directory_of};
 
 /// One transaction changes at most this many.
 pub const DOCUMENTS_MAX: usize = 256;
@@ -71,7 +68,7 @@ pub(crate) fn commit(
             synced.map_err(|source| Error::io("sync", path, source))?;
         }
         let content = change.after.as_bytes();
-        replacements.push(Replacement::prepare(disk, path, content, like, FULL)?);
+        replacements.push(Replacement::prepare(disk, path, content, like)?);
     }
     let locations = changes.iter().map(|change| change.location.clone());
     let locations: Vec<Location> = locations.collect();
@@ -99,8 +96,6 @@ pub(crate) fn commit(
     Ok(())
 }
 
-const FULL: Durability = Durability::Full;
-
 /// The directories of step 4, and step 5.
 pub(super) fn finish(disk: &dyn Disk, journal: &Path, locations: &[Location]) -> Result<()> {
     sync_directories(disk, locations.iter())?;
@@ -117,7 +112,7 @@ fn name_journal(disk: &dyn Disk, changes: &[Change<'_>], journal: &Path) -> Resu
     for change in changes {
         let note = change.note.naming(journal, change.location);
         let like = change.before.as_ref().map(|(_, attributes)| attributes);
-        note.put_in_place(disk, change.location, like, FULL)?;
+        note.put_in_place(disk, change.location, like)?;
     }
     sync_directories(disk, changes.iter().map(|change| change.location))
 }
@@ -135,7 +130,7 @@ fn put_journal(
         Step::new(directory, change.location, before, change.after)
     };
     let journal = Journal::new(changes.into_iter().map(step).collect()).encode()?;
-    let journal = Replacement::prepare(disk, path, &journal, None, FULL)?;
+    let journal = Replacement::prepare(disk, path, &journal, None)?;
     gate()?;
     journal.put_in_place()
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tenure_core::{Class, Error, Mode, Resource, Result, Token};
-use tenure_files::{Documents, Durability, Expect, Fence, Terms, Version};
+use tenure_files::{Documents, Expect, Fence, Terms, Version};
 
 use crate::process::{Child, hear, say};
 use crate::stage::{LONG, Stage, patient, until, until_waiting};
@@ -80,7 +80,6 @@ fn transactions_of_threads_and_processes_lose_no_update() {
         assert_eq!(child.answer(), "ready");
         child.tell("go");
     }
-    let documents = documents.durability(Durability::Os);
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
@@ -317,7 +316,7 @@ fn money_moved_between_documents_is_never_seen_in_both_or_in_neither() {
     let stage = Stage::new();
     let paths = ["a.json", "b.json", "c.json"].map(|name| stage.at(name));
     let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
-    let documents = documents().durability(Durability::Os);
+    let documents = documents();
     for path in &paths {
         documents.write(path, &100).unwrap();
     }

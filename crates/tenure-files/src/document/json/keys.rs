@@ -4,8 +4,8 @@
 //! transaction would then write the loss back.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
 
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
@@ -81,22 +81,8 @@ fn repeated<'k, 'a>(keys: &'k [Key<'a>]) -> Option<&'k Key<'a>> {
         let before = |at: usize| keys[..at].iter().any(|key| key.meaning == keys[at].meaning);
         return (1..keys.len()).find(|at| before(*at)).map(|at| &keys[at]);
     }
-    // Sorting hashes goes through memory in order; a set of millions of keys would not. The hash
-    // is seeded, so nobody can choose keys that have the same.
-    let seed = RandomState::new();
-    let hashed = keys.iter().enumerate();
-    let hashed = hashed.map(|(at, key)| (seed.hash_one(&key.meaning), at));
-    let mut hashed: Vec<(u64, usize)> = hashed.collect();
-    hashed.sort_unstable();
-    let alike = hashed.chunk_by(|one, next| one.0 == next.0);
-    let again = alike.flat_map(|alike| {
-        let same = |one: usize, other: usize| keys[one].meaning == keys[other].meaning;
-        let before = move |at: usize| alike[..at].iter().any(|(_, one)| same(*one, alike[at].1));
-        (1..alike.len())
-            .find(|at| before(*at))
-            .map(|at| alike[at].1)
-    });
-    again.min().map(|at| &keys[at])
+    let mut known = HashSet::with_capacity(keys.len());
+    keys.iter().find(|key| !known.insert(&key.meaning))
 }
 
 /// Returns what a key means: two spellings of one key are one key.
