@@ -13,7 +13,7 @@ use tenure::request::command_line;
 use tenure::{Error, Keeper, Owner, Result, Settings, shown_address};
 
 use crate::cli::Global;
-use crate::identity::{is_server, same_store};
+use crate::identity::{is_server, is_there, same_store};
 use crate::limit::Limit;
 use crate::opening::told;
 use crate::output::word;
@@ -81,7 +81,6 @@ impl Context {
     }
 
     async fn open(&self, settings: Settings) -> Result<Keeper> {
-        self.check_scheme()?;
         self.check_directory()?;
         let opening = Keeper::open_with(&self.located.url, settings);
         let keeper = told(opening, &self.shown()).await?;
@@ -160,6 +159,14 @@ impl Context {
         Keeper::open_with(&url, settings).await
     }
 
+    /// Opens the store of the slots if anybody has taken one: looking for a lease makes none.
+    pub async fn slots_if_made(&self) -> Result<Option<Keeper>> {
+        match is_there(&self.slots_url()?) {
+            true => self.slots(WAIT_DEFAULT).await.map(Some),
+            false => Ok(None),
+        }
+    }
+
     /// Refuses to make more than one directory for a database that was named by hand: two missing
     /// ones are a slip of the finger, and locks taken there would keep nobody out.
     fn check_directory(&self) -> Result<()> {
@@ -184,26 +191,6 @@ impl Context {
                 above.display()
             ),
             remedy: format!("correct it, or make the directory with: mkdir -p {directory}"),
-        })
-    }
-
-    /// Refuses what no command can use, without naming the stores that only a library can.
-    fn check_scheme(&self) -> Result<()> {
-        let url = &self.located.url;
-        let problem = match url.split_once(':') {
-            Some(("file", "")) => "the directory is missing",
-            Some(("sqlite", "")) => "the path of the database is missing",
-            Some(("sqlite" | "file" | "memory" | "postgres" | "postgresql", _)) => return Ok(()),
-            _ => "no store is known by this name",
-        };
-        let shown: String = shown_address(url).chars().take(200).collect();
-        Err(Error::Configuration {
-            problem: format!(
-                "bad store {shown:?}: {problem}; known are sqlite:PATH (a database), postgres://… (a \
-                 server for many machines) and file:DIR (kernel locks)"
-            ),
-            remedy: "name a store with --store or TENURE_STORE, such as sqlite:/srv/tenure.db"
-                .into(),
         })
     }
 }

@@ -1,11 +1,8 @@
 //! `tenure recover`: ends what is stale, and says why the rest is not. Always safe: it never asks.
 
-use std::io::{self, IsTerminal};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use tenure::{Finding, Findings, LeaseState, Recovery};
-use tokio::time::Instant;
 
 use crate::cli::{self, Global};
 use crate::context::{Context, WAIT_DEFAULT, owner};
@@ -13,9 +10,6 @@ use crate::output::word;
 use crate::people::visible;
 use crate::report::Failure;
 use crate::{output, runtime};
-
-/// Shorter work is not worth a flicker.
-const PROGRESS_AFTER: Duration = Duration::from_millis(300);
 
 /// Recovers what can be, or only says so.
 pub fn recover(global: &Global, options: &cli::Recover) -> Result<ExitCode, Failure> {
@@ -27,10 +21,7 @@ pub fn recover(global: &Global, options: &cli::Recover) -> Result<ExitCode, Fail
     };
     runtime::block_on(async {
         let keeper = context.keeper(WAIT_DEFAULT).await?;
-        let mut progress = Progress::new();
-        let found = keeper.recover(&actor, recovery, |page| progress.show(page));
-        let leases = found.await?;
-        drop(progress);
+        let leases = keeper.recover(&actor, recovery).await?;
         match global.json {
             true => output::json(&Findings { leases, next: None })?,
             false => print(&leases)?,
@@ -68,40 +59,6 @@ fn in_words(finding: &Finding) -> String {
         lease.lease,
         visible(&finding.reason)
     )
-}
-
-/// One line on a terminal, gone at the end.
-struct Progress {
-    began: Instant,
-    found: usize,
-    drawn: bool,
-}
-
-impl Progress {
-    fn new() -> Self {
-        Self {
-            began: Instant::now(),
-            found: 0,
-            drawn: false,
-        }
-    }
-
-    fn show(&mut self, page: &Findings) {
-        self.found += page.leases.len();
-        if self.began.elapsed() >= PROGRESS_AFTER && io::stderr().is_terminal() {
-            let found = self.found;
-            output::draw(&format!("\r\x1b[Ktenure: {found} that look stale so far"));
-            self.drawn = true;
-        }
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        if self.drawn {
-            output::draw("\r\x1b[K");
-        }
-    }
 }
 
 #[cfg(test)]

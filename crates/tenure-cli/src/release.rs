@@ -1,6 +1,5 @@
 //! `tenure release`: ends leases, named by their id or by what they are of.
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use tenure::{Error, Keeper, Lease, LeaseId, LockContext, Mode, Owner, Resource, Result};
@@ -45,7 +44,7 @@ async fn release_one(
         }
     }
     // Only what is not in the store is looked for among the slots.
-    let slots = slots(context).await?;
+    let slots = context.slots_if_made().await?;
     if let (Some(lease), Some(slots)) = (&lease, &slots) {
         match slots.release(lease, by).await {
             Err(Error::NotFound(_)) => {}
@@ -60,18 +59,6 @@ async fn release_one(
     let owner = owner(by.cloned())?;
     let lease = only_lease_of(keeper, &resource, &owner).await?;
     keeper.release(&lease, Some(&owner)).await
-}
-
-/// The store of the slots, if anybody has taken one: looking for a lease makes none.
-async fn slots(context: &Context) -> Result<Option<Keeper>> {
-    let url = context.slots_url()?;
-    let exists = url
-        .strip_prefix("sqlite:")
-        .is_some_and(|path| Path::new(path).exists());
-    match exists {
-        true => context.slots(WAIT_DEFAULT).await.map(Some),
-        false => Ok(None),
-    }
 }
 
 /// The one lease of a resource that an owner has.

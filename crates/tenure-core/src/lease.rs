@@ -66,8 +66,4 @@ pub struct Lease {
     pub purpose: Option<String>,
     /// Data that the holder stored with it.
     pub metadata: Option<Value>,
-    /// True if `pid` belongs to another PID namespace than the reader's. There the number names
-    /// another process, or none.
-    #[serde(skip)]
-    pub foreign_pid: bool,
 }

@@ -78,7 +78,6 @@ impl Request {
             command: asker.command.clone(),
             purpose: self.purpose.clone(),
             metadata: self.metadata.clone(),
-            foreign_pid: false,
         }
     }
 }

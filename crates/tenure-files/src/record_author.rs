@@ -158,7 +158,6 @@ impl RecordAuthor {
             command: asker.command.clone(),
             purpose,
             metadata,
-            foreign_pid: false,
         }
     }
 }

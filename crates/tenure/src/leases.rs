@@ -29,12 +29,10 @@ use std::cmp::Ordering;
 use std::time::Duration;
 
 use tenure_core::audit::{AuditPage, AuditQuery};
-use tenure_core::leases::{Finding, Findings, Recovery, TTL_DEFAULT, TTL_MAX, TTL_MIN};
+use tenure_core::leases::{Finding, Recovery, TTL_DEFAULT, TTL_MAX, TTL_MIN};
 use tenure_core::{
     Error, IdempotenceKey, Lease, LeaseId, LockSet, Mode, Owner, Resource, Result, Token, duration,
 };
-
-pub(crate) use recover::page as recover_page;
 
 use crate::retry::{Tries, retry};
 use crate::{Keeper, Options, Session};
@@ -197,14 +195,8 @@ impl Keeper {
     }
 
     /// Takes away every lease that is stale, or only says which could be. Always safe.
-    /// `progress` is told of every page as it comes.
-    pub async fn recover(
-        &self,
-        actor: &Owner,
-        recovery: Recovery,
-        progress: impl FnMut(&Findings),
-    ) -> Result<Vec<Finding>> {
-        recover::recover(self, actor, recovery, progress).await
+    pub async fn recover(&self, actor: &Owner, recovery: Recovery) -> Result<Vec<Finding>> {
+        recover::recover(self, actor, recovery).await
     }
 
     /// Begins to take a lease away from its holder, whatever it is bound to: it is revoking

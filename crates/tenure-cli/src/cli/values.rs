@@ -152,9 +152,9 @@ pub fn parse_ttl(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A cursor of `ls` has a blank in it; one that begins the second list ends with a dot.
+/// A cursor of `ls` has a blank in it.
 pub fn parse_cursor(text: &str) -> Result<String, String> {
-    match text.contains(' ') || text == "1." {
+    match text.contains(' ') {
         true => Ok(text.to_owned()),
         false => Err("take it from `next` of the page before, and quote it".into()),
     }

@@ -1,7 +1,6 @@
 //! `tenure doctor`: which store is used and why, and proof that it locks.
 
 mod checks;
-mod database;
 mod exclusion;
 mod leftovers;
 mod storage;

@@ -5,12 +5,11 @@ mod table;
 use std::path::Path;
 use std::process::ExitCode;
 
-use tenure::{Error, Keeper, Listing, Query, Resource, Result};
+use tenure::{Keeper, Listing, Query};
 
 use crate::cli::{self, Global, Slot};
 use crate::context::{Context, WAIT_DEFAULT};
 use crate::output::word;
-use crate::people::outlived;
 use crate::report::Failure;
 use crate::{output, runtime};
 use table::View;
@@ -31,10 +30,17 @@ pub fn ls(global: &Global, options: &cli::Ls) -> Result<ExitCode, Failure> {
             true => context.slots(WAIT_DEFAULT).await?,
             false => context.keeper(WAIT_DEFAULT).await?,
         };
-        let listing = list(&keeper, options).await?;
+        let query = Query {
+            prefix: options.prefix.as_deref().map(beginning),
+            owner: options.owner.clone(),
+            limit: options.limit,
+            after: options.after.clone(),
+            ..Query::default()
+        };
+        let listing = keeper.list(&query).await?;
         match global.json {
             true => output::json(&listing)?,
-            false => print(&keeper, &listing, options).await?,
+            false => print(&keeper, &listing, options)?,
         }
         Ok(ExitCode::SUCCESS)
     })
@@ -63,7 +69,7 @@ fn nothing_yet(global: &Global, path: &Path) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn print(keeper: &Keeper, listing: &Listing, options: &cli::Ls) -> Result<(), Failure> {
+fn print(keeper: &Keeper, listing: &Listing, options: &cli::Ls) -> Result<(), Failure> {
     let waiting = listing.waiting.as_deref().unwrap_or_default();
     if listing.held.is_empty() && waiting.is_empty() {
         word(match options.prefix.is_some() || options.owner.is_some() {
@@ -75,7 +81,6 @@ async fn print(keeper: &Keeper, listing: &Listing, options: &cli::Ls) -> Result<
     }
     let view = View {
         listing,
-        outlived: &outlived(keeper, &listing.held).await,
         by_id: keeper.store().leases().is_some(),
     };
     output::text(&view.text(crate::table::width()))?;
@@ -92,81 +97,12 @@ fn is_of_slots(prefix: &str) -> bool {
     kind == Slot::KIND
 }
 
-/// Returns the beginnings a prefix stands for, in order. Without a `:` it is that of a name, and a whole kind.
-fn beginnings(prefix: &str) -> Vec<String> {
-    if prefix == Slot::KIND {
-        return vec![format!("{prefix}:")];
-    }
-    if prefix.contains(':') {
-        return vec![prefix.to_owned()];
-    }
-    let kind = Resource::new(prefix, "x")
-        .is_ok()
-        .then(|| format!("{prefix}:"));
-    match kind {
-        Some(kind) if kind == "name:" => vec![kind],
-        kind => kind.into_iter().chain([format!("name:{prefix}")]).collect(),
-    }
-}
-
-/// Lists every beginning after the other. A cursor says at which of them it goes on.
-async fn list(keeper: &Keeper, options: &cli::Ls) -> Result<Listing> {
-    let beginnings: Vec<Option<String>> = match &options.prefix {
-        Some(prefix) => beginnings(prefix).into_iter().map(Some).collect(),
-        None => vec![None],
-    };
-    let several = beginnings.len() > 1;
-    let (from, mut after) = match (&options.after, several) {
-        (Some(cursor), true) => split_cursor(cursor, beginnings.len())?,
-        (after, _) => (0, after.clone()),
-    };
-    let mut all = Listing {
-        held: Vec::new(),
-        next: None,
-        waiting: None,
-        waiting_next: None,
-    };
-    for (index, prefix) in beginnings.into_iter().enumerate().skip(from) {
-        let query = Query {
-            resource: None,
-            prefix,
-            owner: options.owner.clone(),
-            limit: options.limit.map(|limit| limit - all.held.len()),
-            after: after.take(),
-            held_only: false,
-        };
-        let page = keeper.list(&query).await?;
-        all.held.extend(page.held);
-        if let Some(waiting) = page.waiting {
-            all.waiting.get_or_insert_default().extend(waiting);
-        }
-        let cursor = |next: String| match several {
-            true => format!("{index}.{next}"),
-            false => next,
-        };
-        all.waiting_next = all.waiting_next.or(page.waiting_next.map(cursor));
-        all.next = page.next.map(cursor);
-        let full = options.limit.is_some_and(|limit| all.held.len() >= limit);
-        if several && full && all.next.is_none() && index == 0 {
-            all.next = Some("1.".into());
-        }
-        if full || all.next.is_some() {
-            break;
-        }
-    }
-    Ok(all)
-}
-
-fn split_cursor(cursor: &str, beginnings: usize) -> Result<(usize, Option<String>)> {
-    let parts = cursor.split_once('.');
-    let parts = parts.and_then(|(index, rest)| Some((index.parse().ok()?, rest)));
-    match parts {
-        Some((index, rest)) if index < beginnings => {
-            Ok((index, Some(rest.to_owned()).filter(|rest| !rest.is_empty())))
-        }
-        _ => Err(Error::BadInput(format!(
-            "bad cursor {cursor:?}: take it from `next` of the page before"
-        ))),
+/// Returns the beginning of resources that a prefix stands for. Without a `:` it is that of a name.
+fn beginning(prefix: &str) -> String {
+    match prefix {
+        Slot::KIND => format!("{prefix}:"),
+        _ if prefix.contains(':') => prefix.to_owned(),
+        _ => format!("name:{prefix}"),
     }
 }
 
@@ -175,25 +111,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bare_prefix_means_names_and_a_kind() {
-        assert_eq!(beginnings("map:a"), ["map:a"]);
-        assert_eq!(beginnings("map"), ["map:", "name:map"]);
-        assert_eq!(beginnings("name"), ["name:"]);
-        assert_eq!(beginnings("Build"), ["name:Build"]);
-        assert_eq!(beginnings("slot"), ["slot:"]);
+    fn a_bare_prefix_is_that_of_a_name() {
+        assert_eq!(beginning("map:a"), "map:a");
+        assert_eq!(beginning("Build"), "name:Build");
+        assert_eq!(beginning("slot"), "slot:");
     }
 
     #[test]
     fn slots_are_asked_for_by_their_kind_alone() {
         assert!(is_of_slots("slot") && is_of_slots("slot:") && is_of_slots("slot:build"));
         assert!(!is_of_slots("slots") && !is_of_slots("name:slot") && !is_of_slots(""));
-    }
-
-    #[test]
-    fn cursors_name_a_beginning_that_exists() {
-        assert_eq!(split_cursor("1.a.b", 2).unwrap(), (1, Some("a.b".into())));
-        assert_eq!(split_cursor("1.", 2).unwrap(), (1, None));
-        assert!(split_cursor("2.x", 2).is_err());
-        assert!(split_cursor("x", 2).is_err());
     }
 }

@@ -2,16 +2,14 @@
 
 use std::time::Duration;
 
-use tenure::{Binding, Lease, LeaseId, LeaseState, Listing, Waiting, clock, duration};
+use tenure::{Binding, Lease, LeaseState, Listing, Waiting, clock, duration};
 
-use crate::people::{OUTLIVED, age, ago, cut, this_host, visible};
+use crate::people::{RUN_UNSEEN, age, ago, cut, is_run_unseen, this_host, visible};
 use crate::table::Table;
 
 /// What people see of a page, and what only some pages need.
 pub struct View<'a> {
     pub listing: &'a Listing,
-    /// The leases whose `run` is gone.
-    pub outlived: &'a [LeaseId],
     /// Whether a lease can be named: where it cannot be broken or released, its id is of no use.
     pub by_id: bool,
 }
@@ -58,15 +56,15 @@ impl View<'_> {
         }
         let purpose = |lease: &Lease| lease.purpose.clone().unwrap_or_default();
         columns.push(("PURPOSE", Box::new(purpose)));
-        columns.push(("COMMAND", Box::new(|lease| self.command(lease))));
+        columns.push(("COMMAND", Box::new(command)));
         columns
     }
+}
 
-    fn command(&self, lease: &Lease) -> String {
-        match self.outlived.contains(&lease.lease) {
-            true => format!("{} {OUTLIVED}", lease.command),
-            false => lease.command.clone(),
-        }
+fn command(lease: &Lease) -> String {
+    match is_run_unseen(lease) {
+        true => format!("{} {RUN_UNSEEN}", lease.command),
+        false => lease.command.clone(),
     }
 }
 
@@ -129,6 +127,7 @@ mod tests {
     use super::*;
     use crate::people::columns;
     use crate::people::tests::lease;
+    use tenure::LeaseId;
     use tenure::{Mode, Owner, Resource};
 
     fn listing(held: Vec<Lease>) -> Listing {
@@ -141,11 +140,7 @@ mod tests {
     }
 
     fn text(listing: &Listing, by_id: bool, width: Option<usize>) -> String {
-        let view = View {
-            listing,
-            outlived: &[],
-            by_id,
-        };
+        let view = View { listing, by_id };
         view.text(width)
     }
 

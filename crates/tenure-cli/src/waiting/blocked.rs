@@ -5,7 +5,7 @@ use std::time::Duration;
 use tenure::{Lease, LeaseId, LockContext, Mode, Resource, duration};
 
 use super::Wait;
-use crate::people::{ends, held_by, outlived};
+use crate::people::{ends, held_by};
 
 /// What stands between a request and its grant.
 #[derive(Debug)]
@@ -15,8 +15,6 @@ pub struct Blocked {
     /// How many slots there are, where it is one that is waited for.
     pub slots: Option<u32>,
     pub holders: Vec<Lease>,
-    /// Those of the holders whose `run` is gone.
-    pub outlived: Vec<LeaseId>,
     /// What is known of a holder that left no record, where there can be one.
     pub unrecorded: Option<String>,
     /// Our place in the queue, where the store knows it.
@@ -34,7 +32,7 @@ impl Blocked {
                     0 => String::new(),
                     more => format!(", and {more} more"),
                 };
-                Some(held_by(one, &self.outlived) + &more)
+                Some(held_by(one) + &more)
             }
         }
     }
@@ -87,7 +85,6 @@ pub async fn what_blocks(wait: &Wait<'_>) -> Option<Blocked> {
             resource: resource.clone(),
             mode: *mode,
             slots: wait.slots,
-            outlived: outlived(keeper, &holders).await,
             holders,
             unrecorded: lock_context.without_record().map(unrecorded),
             position: position(wait, resource).await,
@@ -160,7 +157,6 @@ pub mod tests {
             mode: Mode::Write,
             slots: None,
             holders,
-            outlived: Vec::new(),
             unrecorded: None,
             position,
         }

@@ -134,8 +134,6 @@ fn who_has(wait: &DocumentWait, document: &Path, lock: &Path) -> Blocked {
     };
     Blocked {
         slots: None,
-        // The lock of a document is never inherited.
-        outlived: Vec::new(),
         holders,
         // Node's lock is taken inside of ours: it is what is missing where ours is held.
         unrecorded: match wait.with_node && ours {

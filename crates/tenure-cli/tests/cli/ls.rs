@@ -167,7 +167,7 @@ fn a_command_that_outlived_its_run_is_told_apart() {
             let listed = world.tenure().arg("ls").output().unwrap();
             let refused = world.run(["--no-wait", "x", "--", "true"]);
             [text(&listed.stdout), text(&refused.stderr)]
-                .map(|said| said.contains("(run is gone; its command goes on)"))
+                .map(|said| said.contains("(run not seen here: its command goes on, "))
         };
         assert_eq!(outlived(), [false, false]);
         holder.signal_run(libc::SIGKILL);
@@ -305,10 +305,8 @@ fn prefix_and_owner_choose() {
             Holder::start(&world, ["--owner", "two", "mapping:x"]),
         ];
         assert_eq!(resources(&world, &["map:a"]), ["map:a"]);
-        assert_eq!(
-            resources(&world, &["map"]),
-            ["map:a", "map:b", "name:map-maker"]
-        );
+        assert_eq!(resources(&world, &["map:"]), ["map:a", "map:b"]);
+        assert_eq!(resources(&world, &["map"]), ["name:map-maker"]);
         assert_eq!(resources(&world, &["oth"]), ["name:other"]);
         assert_eq!(resources(&world, &["--owner", "two"]), ["mapping:x"]);
         assert_eq!(resources(&world, &["nothing"]), [""; 0]);
@@ -322,9 +320,9 @@ fn pages_add_up_to_the_whole() {
             &world,
             ["map:a", "map:b", "map:c", "name:map1", "name:map2"],
         );
-        for arguments in [&[][..], &["map"]] {
+        for (arguments, count) in [(&[][..], 5), (&["map"], 2)] {
             let whole = resources(&world, arguments);
-            assert_eq!(whole.len(), 5);
+            assert_eq!(whole.len(), count);
             for limit in ["1", "2", "3", "5"] {
                 let mut pages = Vec::new();
                 let mut after: Option<String> = None;

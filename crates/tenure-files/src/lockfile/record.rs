@@ -17,7 +17,6 @@ use tenure_core::{
 };
 
 use super::layout::RECORD_BYTES_MAX;
-use crate::clock;
 
 /// A holder, as read from a lock file.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,9 +55,6 @@ struct Holder {
     host: String,
     boot_id: String,
     process_start: u64,
-    /// The PID namespace of the process id; absent in records of older versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pid_namespace: Option<u64>,
     command: String,
 }
 
@@ -72,7 +68,6 @@ pub(crate) fn holder_line(asker: &Asker, boot_id: &str, process_start: u64) -> R
         host: asker.host.clone(),
         boot_id: boot_id.to_owned(),
         process_start,
-        pid_namespace: clock::pid_namespace(),
         command: asker.command.clone(),
     });
     line.map(Arc::from).map_err(unwritable)
@@ -133,8 +128,6 @@ pub(super) fn decode(slot: &[u8]) -> Option<Record> {
             command: holder.command,
             purpose: grant.purpose,
             metadata: grant.metadata,
-            foreign_pid: holder.pid_namespace.is_some()
-                && holder.pid_namespace != clock::pid_namespace(),
         },
         boot_id: holder.boot_id,
         process_start: holder.process_start,

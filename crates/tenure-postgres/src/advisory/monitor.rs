@@ -179,7 +179,6 @@ fn lease(entry: &LockEntry, resource: &Resource, now: Timestamp) -> Option<Lease
         command: program.to_owned(),
         purpose: None,
         metadata: None,
-        foreign_pid: false,
     })
 }
 

@@ -136,7 +136,6 @@ impl LeaseRow {
             command: text(row, 16)?,
             purpose: column(row, 17)?,
             metadata: optional(row, 18, |text| serde_json::from_str::<Value>(text))?,
-            foreign_pid: false,
         };
         let holder = Holder {
             lease: lease.lease.clone(),

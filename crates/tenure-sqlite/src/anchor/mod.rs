@@ -117,13 +117,6 @@ impl Anchor {
         Ok(named.is_some_and(|named| named.database == database))
     }
 
-    /// What names the store, whatever file its database is; None before a database was adopted.
-    #[cfg(test)]
-    pub(crate) fn store_id(&self) -> Result<Option<String>> {
-        let named = self.read::<Named>(Slot::NAMED)?;
-        Ok(named.map(|named| record::spell(named.store)))
-    }
-
     /// Begins to make or adopt a database; busy while someone else does.
     pub(crate) fn begin_opening(&self) -> Result<Opening<'_>> {
         let lock = self.lock(OPENING_BYTE)?;
@@ -135,11 +128,7 @@ impl Anchor {
         if here.is_none_or(|here| here.identity != own.identity) {
             return Err(busy(&self.path));
         }
-        let named = self.read::<Named>(Slot::NAMED)?;
-        Ok(Opening {
-            store: named.map(|named| named.store),
-            _lock: lock,
-        })
+        Ok(Opening { lock })
     }
 
     /// Draws a token above `floor` and above every one drawn before.
@@ -249,20 +238,13 @@ impl Drop for ByteLock<'_> {
 
 /// The right to make or adopt a database, until it is dropped.
 pub(crate) struct Opening<'a> {
-    store: Option<u128>,
-    _lock: ByteLock<'a>,
+    lock: ByteLock<'a>,
 }
 
 impl Opening<'_> {
-    /// What a new database is to be named.
-    pub(crate) fn name_for_new(&self) -> String {
-        let random = || u128::from_le_bytes(platform::random());
-        record::spell(self.store.unwrap_or_else(random))
-    }
-
     /// Refuses while a session is alive that may hold leases in an older database.
     pub(crate) fn check_nobody_lives(&self) -> Result<()> {
-        let anchor = self._lock.anchor;
+        let anchor = self.lock.anchor;
         match session_file::count_alive(&anchor.sessions)? {
             0 => Ok(()),
             alive => {
@@ -273,15 +255,13 @@ impl Opening<'_> {
     }
 
     /// Records a file as the database. Unless it is recorded already, nobody may be alive.
-    pub(crate) fn adopt(&self, database: Identity, name: &str) -> Result<()> {
-        let anchor = self._lock.anchor;
+    pub(crate) fn adopt(&self, database: Identity) -> Result<()> {
+        let anchor = self.lock.anchor;
         if anchor.names(database)? {
             return Ok(());
         }
         self.check_nobody_lives()?;
-        let store = self.store.or_else(|| record::read_name(name));
-        let store = store.unwrap_or_else(|| u128::from_le_bytes(platform::random()));
-        anchor.write(Slot::NAMED, &Named { store, database })
+        anchor.write(Slot::NAMED, &Named { database })
     }
 }
 

@@ -51,10 +51,9 @@ pub(super) trait Record: Sized {
     fn from_words(words: [u64; WORDS]) -> Self;
 }
 
-/// Which file the database is, and what names the store.
+/// The file that is the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Named {
-    pub(super) store: u128,
     pub(super) database: Identity,
 }
 
@@ -73,12 +72,10 @@ pub(super) struct Last {
 impl Record for Named {
     const KIND: u8 = b'n';
     fn words(&self) -> [u64; WORDS] {
-        let [low, high] = split(self.store);
-        [low, high, self.database.device, self.database.inode, 0, 0]
+        [0, 0, self.database.device, self.database.inode, 0, 0]
     }
-    fn from_words([low, high, device, inode, ..]: [u64; WORDS]) -> Self {
+    fn from_words([_, _, device, inode, ..]: [u64; WORDS]) -> Self {
         Named {
-            store: join(low, high),
             database: Identity { device, inode },
         }
     }
@@ -115,18 +112,6 @@ fn split(number: u128) -> [u64; 2] {
 
 fn join(low: u64, high: u64) -> u128 {
     u128::from(high) << 64 | u128::from(low)
-}
-
-/// The name of a store as text.
-pub(super) fn spell(store: u128) -> String {
-    format!("{store:032x}")
-}
-
-/// The name of a store, if the text is one.
-pub(super) fn read_name(text: &str) -> Option<u128> {
-    u128::from_str_radix(text, 16)
-        .ok()
-        .filter(|_| text.len() == 32)
 }
 
 fn magic(kind: u8, version: u8) -> [u8; 8] {
@@ -208,12 +193,5 @@ mod tests {
         let sum = checksum(&newer[..RECORD_BYTES - 8]);
         newer[RECORD_BYTES - 8..].copy_from_slice(&sum.to_le_bytes());
         assert_eq!(decode::<Last>(&newer), Err(VERSION + 1));
-    }
-
-    #[test]
-    fn the_name_of_a_store_is_read_as_it_is_spelled() {
-        let name = 0x0123_4567_89ab_cdef;
-        assert_eq!(read_name(&spell(name)), Some(name));
-        assert_eq!(read_name("12"), None);
     }
 }

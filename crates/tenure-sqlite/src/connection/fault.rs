@@ -47,13 +47,9 @@ pub(crate) fn from_sqlite(path: &Path, what: &str, error: rusqlite::Error) -> Er
 }
 
 /// The error for a statement that answers with too many rows.
-pub(crate) fn too_many(what: &str) -> Error {
-    let table = ["FROM ", "UPDATE ", "INTO "].iter().find_map(|word| {
-        let (_, after) = what.split_once(word)?;
-        after.split_whitespace().next()
-    });
+pub(crate) fn too_many() -> Error {
     Error::TooMany {
-        what: format!("what is read of {}", table.unwrap_or("the database")),
+        what: "what is read of the database".into(),
         limit: ROWS_MAX,
     }
 }

@@ -209,13 +209,7 @@ fn make(path: &Path, anchor: &Arc<Anchor>, opening: &Opening<'_>) -> Result<Db> 
     if needs_work {
         bring_up_to_date(&db, Some(opening))?;
     }
-    let name = db.read(|sql| {
-        sql.one("SELECT id FROM store", [], |row| {
-            let name = row.get::<_, String>(0);
-            name.map_err(|error| fault::from_sqlite(path, "store", error))
-        })
-    })?;
-    opening.adopt(identity, name.as_deref().unwrap_or_default())?;
+    opening.adopt(identity)?;
     know_log(&mut db)?;
     Ok(db)
 }
@@ -388,7 +382,8 @@ fn bring_up_to_date(db: &Db, opening: Option<&Opening<'_>>) -> Result<()> {
                 opening.check_nobody_lives()?;
                 schema::migrate(&db.connection, 0).map_err(failed("migrate"))?;
                 let sql = "INSERT INTO store (id, made_at) VALUES (?1, ?2)";
-                let row = (opening.name_for_new(), clock::now().to_string());
+                let id = u128::from_le_bytes(platform::random());
+                let row = (format!("{id:032x}"), clock::now().to_string());
                 db.connection
                     .execute(sql, row)
                     .map(drop)

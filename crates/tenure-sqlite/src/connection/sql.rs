@@ -102,7 +102,7 @@ fn fits(sql: &str, limit: Rows, found: usize) -> Result<()> {
             let problem = format!("more than {limit} rows, in: {sql}");
             Err(Error::Internal(problem))
         }
-        Rows::All if found >= ROWS_MAX => Err(fault::too_many(sql)),
+        Rows::All if found >= ROWS_MAX => Err(fault::too_many()),
         _ => Ok(()),
     }
 }

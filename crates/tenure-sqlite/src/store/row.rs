@@ -122,7 +122,6 @@ impl LeaseRow {
             command: text(row, 19)?,
             purpose: number(row, 20)?,
             metadata: optional(row, 21, |text| serde_json::from_str::<Value>(text))?,
-            foreign_pid: false,
         };
         let holder = Holder {
             lease: lease.lease.clone(),
