@@ -38,8 +38,8 @@ mod store;
 mod token_counter;
 
 pub use document::{
-    Content, DOCUMENT_BYTES_MAX, DOCUMENTS_MAX, Documents, Expect, Fence, Follow, Leftovers, Terms,
-    Version, check_json, laid_out, on_one_line,
+    Content, DOCUMENT_BYTES_MAX, DOCUMENTS_MAX, Documents, Expect, Fence, Follow, Terms, Version,
+    check_json, laid_out, on_one_line,
 };
 pub use locker::{FileLocker, LockGuard, holders, resource_of};
 pub use lockfile::{Look, Record, look};

@@ -11,8 +11,9 @@ use tenure_sqlite::SqliteStore;
 use crate::memory::MemoryStore;
 use crate::{Settings, shown_address};
 
-const KNOWN: &str = "known are sqlite:PATH (a database), postgres://… (a server for many machines), \
-                     file:DIR (kernel locks) and memory: (this process only)";
+/// The stores that processes share; `memory:` is for programs alone.
+const KNOWN: &str = "known are sqlite:PATH (a database), postgres://… (a server for many machines) \
+                     and file:DIR (kernel locks)";
 
 /// Opens the store an address names. A relative path counts from the current one,
 /// and is made absolute at once: the process may go elsewhere later.

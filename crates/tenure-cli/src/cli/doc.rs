@@ -80,8 +80,8 @@ pub struct DocClean {
     /// On whose behalf (default: TENURE_OWNER, else user@host)
     #[arg(long)]
     pub owner: Option<Owner>,
-    /// A document, or a directory with documents in it
-    #[arg(value_name = "FILE|DIR", value_hint = ValueHint::AnyPath)]
+    /// The document
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub path: PathBuf,
 }
 

@@ -1,19 +1,15 @@
 //! The proof: a child process holds a lock, and this one cannot have it until the child is killed, or
 //! lets go of it where a lease outlives its process.
 
-use std::io::{self, BufRead, BufReader};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
 use tenure::{Error, Keeper, Mode, Options, Resource, Result, SessionOptions};
 
 use super::Check;
-use crate::cli::{Global, HOLD};
-use crate::context::{Context, WAIT_DEFAULT, owner};
-use crate::output;
-use crate::report::Failure;
-use crate::runtime;
+use crate::context::owner;
 
 /// One lock for all doctors: lock files are never removed, so each must not make its own.
 const RESOURCE: &str = "doctor:exclusion";
@@ -78,7 +74,7 @@ async fn try_prove(keeper: &Keeper, url: &str, ending: Ending) -> Result<()> {
     guard.release().await.map_err(|failed| failed.source)
 }
 
-/// A child process that holds the lock.
+/// A `run` that holds the lock until its standard input ends. Its command is killed with it.
 struct Holder {
     child: Child,
 }
@@ -90,8 +86,12 @@ impl Holder {
         let mut command = Command::new("/proc/self/exe");
         // Not among the arguments: those are for everybody to see, and there may be a password in it.
         command
-            .args([HOLD, "--json", RESOURCE])
-            .env("TENURE_STORE", url);
+            .args(["run", "--json", "--close", "--wait", "10s"])
+            .args(["--purpose", "tenure doctor proves exclusion", RESOURCE])
+            .args(["--", "sh", "-c", "echo held; exec cat >/dev/null"])
+            .env("TENURE_STORE", url)
+            // What a run around this doctor holds is of no concern to the child.
+            .env_remove("TENURE_LEASES");
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -142,25 +142,6 @@ impl Drop for Holder {
         // It may be dead already, which is what is wanted.
         let _ = self.kill();
     }
-}
-
-/// The other side: takes the lock, says so, and holds it until standard input ends.
-pub fn hold(global: &Global, resource: &Resource) -> Result<ExitCode, Failure> {
-    let context = Context::new(global)?;
-    runtime::block_on(async {
-        let keeper = context.keeper(WAIT_DEFAULT).await?;
-        let session = keeper.session(SessionOptions::new(owner(None)?)).await?;
-        let options = Options {
-            wait: Some(WAIT),
-            purpose: Some("tenure doctor proves exclusion".into()),
-            ..Options::default()
-        };
-        let guard = session.acquire(resource, Mode::Write, &options).await?;
-        output::text(&format!("{HELD}\n"))?;
-        io::copy(&mut io::stdin(), &mut io::sink()).map_err(Failure::output)?;
-        guard.release().await.map_err(|failed| failed.source)?;
-        Ok(ExitCode::SUCCESS)
-    })
 }
 
 #[cfg(test)]

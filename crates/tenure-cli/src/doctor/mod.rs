@@ -17,7 +17,6 @@ use crate::exit;
 use crate::output;
 use crate::people::visible;
 use crate::report::Failure;
-pub use exclusion::hold;
 
 /// One thing that was looked at.
 #[derive(Debug, Serialize)]

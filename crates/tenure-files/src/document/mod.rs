@@ -83,7 +83,6 @@ use std::time::Duration;
 
 use tenure_core::{Asker, Result};
 
-pub use clean::Leftovers;
 pub use content::{Content, Version};
 pub use edit::{Expect, Terms, check_json};
 pub use fence::Fence;
@@ -95,22 +94,22 @@ pub use style::{laid_out, on_one_line};
 use crate::disk::{Disk, RealDisk};
 use crate::locker::FileLocker;
 
-/// The front door to documents. One for all threads of a program is enough.
+/// Reads and changes documents. One for all threads of a program is enough.
 pub struct Documents {
     locker: FileLocker,
     disk: Arc<dyn Disk>,
     shared_with_node: bool,
-    /// Told when Node's lock is lost while it is held.
+    /// Called when Node's lock is lost while it is held.
     on_lost: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
 impl Documents {
-    /// Documents whose waits end after `wait`, in the name of this process.
+    /// Returns documents whose waits end after `wait`, in the name of this process.
     pub fn new(wait: Duration) -> Self {
         Self::with(FileLocker::new(wait))
     }
 
-    /// Documents in the name of someone, as records and errors will say.
+    /// Returns documents in the name of `asker`, as records and errors show it.
     pub fn for_asker(wait: Duration, asker: Asker) -> Self {
         Self::with(FileLocker::for_asker(wait, asker))
     }
@@ -124,7 +123,7 @@ impl Documents {
         }
     }
 
-    /// Takes the lock of Node's proper-lockfile, too, inside our own. `on_lost` is told at once when
+    /// Takes the lock of Node's proper-lockfile, too, inside our own. `on_lost` is called at once when
     /// it is lost; a write is then refused. The wait should exceed the ten seconds after which the
     /// lock of a dead program is taken over.
     pub fn shared_with_node(mut self, on_lost: impl Fn(&str) + Send + Sync + 'static) -> Self {
@@ -133,7 +132,7 @@ impl Documents {
         self
     }
 
-    /// Does not ask whether the file system is one where locks hold.
+    /// Skips the check that locks hold on the file system.
     pub fn trusting_the_file_system(mut self) -> Self {
         self.locker = self.locker.trusting_the_file_system();
         self
