@@ -35,7 +35,7 @@ pub struct Follow<'a> {
     seen: Option<Option<Version>>,
 }
 
-/// What changes with the content of a file, or `None` if there is no file.
+/// The device, inode, size and time of a file, or `None` if there is no file.
 type FileState = Option<(u64, u64, u64, i64, i64)>;
 
 impl<'a> Follow<'a> {

@@ -15,7 +15,7 @@ use super::path::{Location, document_of_lock};
 use crate::locker::{BriefGuard, LockGuard, resource_of};
 use crate::replace::unguessable_name;
 
-/// What a reader holds.
+/// The lock of a reader.
 pub(super) enum Shared {
     /// Held for a moment, without a record.
     Briefly(#[expect(dead_code, reason = "held until it is dropped")] BriefGuard),
@@ -41,7 +41,7 @@ impl Shared {
 }
 
 impl Documents {
-    /// The exclusive locks of all, in the order given, which is the order of locks.
+    /// Takes the exclusive locks of all, in the order given, which is the order of locks.
     pub(super) fn lock_all<'a>(
         &self,
         locations: impl IntoIterator<Item = &'a Location>,
@@ -62,12 +62,12 @@ impl Documents {
         !self.locker.has_open(&lock) && !is_there(&lock)
     }
 
-    /// A shared lock.
+    /// Takes a shared lock.
     pub(super) fn share(&self, location: &Location, deadline: Instant) -> Result<Shared> {
         let path = location.lock();
         if self.lock_is_to_be_made(location) {
-            // A question about nothing leaves no lock file behind; and who may not write a document
-            // makes none for it, as it would keep those out who may.
+            // Reading what is not there leaves no lock file behind. A user that may not write a
+            // document makes none for it, as it would keep out users that may.
             if !is_there(location.path()) {
                 return Ok(Shared::Absent);
             }
@@ -97,7 +97,7 @@ pub(super) fn was_ever(location: &Location) -> bool {
 }
 
 /// Fails unless this user may write the document, if it is there, before its lock file is made:
-/// else that file would keep out those who may.
+/// otherwise that file would keep out users that may.
 fn require_writable(location: &Location) -> Result<()> {
     let path = location.path();
     let Ok(found) = fs::symlink_metadata(path) else {
@@ -113,7 +113,7 @@ fn require_writable(location: &Location) -> Result<()> {
     writable.map_err(|source| not_writable(path, source.into()))
 }
 
-/// A document that this user may only read.
+/// Returns the error for a document that this user may only read.
 pub(super) fn not_writable(path: &Path, source: io::Error) -> Error {
     Error::NotAllowed {
         problem: format!(
@@ -135,7 +135,7 @@ fn may_not_write(error: &io::Error) -> bool {
     )
 }
 
-/// A missing directory is told of as such, and a missing right as what it keeps from us.
+/// Turns an I/O error into one about the document: a missing directory, a name, a missing right.
 fn about_the_document(error: Error, location: &Location) -> Error {
     let Error::Io { source, .. } = &error else {
         return error;
@@ -208,7 +208,7 @@ pub(super) fn prepare(lock: &Path) -> Result<()> {
     }
 }
 
-/// Returns the bits of group and others, for those of them who may write.
+/// Returns the bits of group and others, as far as these may write.
 fn writers(mode: u32) -> u32 {
     let of = |write: u32, both: u32| if mode & write != 0 { both } else { 0 };
     of(0o020, 0o060) | of(0o002, 0o006)

@@ -98,7 +98,7 @@ pub(super) fn encode(grant: &Grant, holder: &str, out: &mut Vec<u8>) -> Result<(
     Ok(())
 }
 
-/// Reads a record from the bytes of a slot; None if it is not whole.
+/// Reads a record from the bytes of a slot. Returns `None` if it is not whole.
 pub(super) fn decode(slot: &[u8]) -> Option<Record> {
     let head = std::str::from_utf8(slot.get(..HEAD_BYTES)?).ok()?;
     let (length, sum) = head.strip_prefix("record ")?.trim_end().split_once(' ')?;
@@ -146,8 +146,8 @@ pub(super) fn digits(field: &mut [u8], mut number: u64, base: u64) {
     }
 }
 
-/// FNV-1a over words of eight bytes: finds torn and foreign bytes. It is no defence against
-/// forgers, who could as well hold the lock.
+/// Returns FNV-1a over words of eight bytes, which finds torn and foreign bytes. It is no defence
+/// against forgers, which could as well hold the lock.
 pub(super) fn checksum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let mut last = [0; 8];

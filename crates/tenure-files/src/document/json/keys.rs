@@ -17,10 +17,10 @@ const DEPTH_MAX: usize = 127;
 /// Up to this many keys in an object, comparing each with each is faster than hashing.
 const FEW_KEYS: usize = 16;
 
-/// How much of a key is shown, in characters.
+/// The largest number of characters shown of a key.
 const KEY_SHOWN_MAX: usize = 40;
 
-/// A key: what it means, where it stands, how it is spelled.
+/// A key: its meaning, its offset and its spelling.
 struct Key<'a> {
     meaning: Cow<'a, [u8]>,
     offset: usize,
@@ -37,7 +37,7 @@ enum Open {
     },
 }
 
-/// Needs text that the grammar accepts; answers where a flaw is, and what it is.
+/// Checks text that the grammar accepts. The error is the offset of the flaw, and its description.
 pub(super) fn check(text: &str) -> Result<(), (usize, String)> {
     let mut open = Vec::new();
     let mut keys = Vec::new();
@@ -75,7 +75,7 @@ pub(super) fn check(text: &str) -> Result<(), (usize, String)> {
     Ok(())
 }
 
-/// Returns the first of these keys that was there before.
+/// Returns the first of these keys that repeats one before it.
 fn repeated<'k, 'a>(keys: &'k [Key<'a>]) -> Option<&'k Key<'a>> {
     if keys.len() <= FEW_KEYS {
         let before = |at: usize| keys[..at].iter().any(|key| key.meaning == keys[at].meaning);
