@@ -29,7 +29,7 @@ pub fn break_lease(global: &Global, options: &cli::Break) -> Result<ExitCode, Fa
         // A store without leases says itself that it cannot break them.
         if keeper.store().leases().is_some() {
             let lease = keeper.find(&options.lease).await?;
-            // This comes before the question: a person who may not break it is not asked.
+            // An automated owner is refused before the question.
             check_person(&keeper, &actor, &lease)?;
             show(&lease);
             if !options.yes && !agreed(QUESTION).map_err(Failure::output)? {
@@ -59,7 +59,7 @@ async fn where_it_is(context: &Context, lease: &LeaseId) -> tenure::Result<Keepe
     {
         return Ok(slots);
     }
-    // It says itself that there is no such lease.
+    // This store reports that there is no such lease.
     Ok(locks)
 }
 

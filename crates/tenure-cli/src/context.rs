@@ -35,8 +35,7 @@ impl Context {
         Self::with(global.store.as_deref())
     }
 
-    /// Chooses none, for what needs the settings only: that no store can be found here, for want
-    /// of a home perhaps, does not matter then.
+    /// Reads the settings without choosing a store, so that it does not matter if none can be found here.
     pub fn without_store() -> Result<Self> {
         Self::with(Some("memory:"))
     }
@@ -71,7 +70,7 @@ impl Context {
         self.open(self.settings(wait)).await
     }
 
-    /// Opens the store for one who waits for a lock, the opening included.
+    /// Opens the store for a request whose limit includes the opening.
     pub async fn keeper_within(&self, wait: Duration, limit: Limit) -> Result<Keeper> {
         let settings = Settings {
             open: limit.for_opening(),
@@ -137,7 +136,7 @@ impl Context {
         }
     }
 
-    /// This command, the same way.
+    /// Returns the line of this command as listings show it.
     pub fn own_command(&self) -> String {
         let words = env::args_os().skip(1);
         self.shown_command(iter::once("tenure".into()).chain(words))
@@ -152,7 +151,7 @@ impl Context {
     pub async fn slots(&self, wait: Duration) -> Result<Keeper> {
         let url = self.slots_url()?;
         let settings = Settings {
-            // What one directory trusts must not count for all.
+            // The trust of one directory must not count for all.
             trust_flock: false,
             ..self.settings(wait)
         };
@@ -168,7 +167,7 @@ impl Context {
     }
 
     /// Refuses to make more than one directory for a database that was named by hand: two missing
-    /// ones are a slip of the finger, and locks taken there would keep nobody out.
+    /// ones are a mistyped path, and locks taken there would keep nobody out.
     fn check_directory(&self) -> Result<()> {
         let Some(path) = self.located.url.strip_prefix("sqlite:") else {
             return Ok(());
@@ -180,7 +179,7 @@ impl Context {
         else {
             return Ok(());
         };
-        // What cannot be looked at fails when it is opened.
+        // A directory that cannot be looked at fails when it is opened.
         if !matches!(above.try_exists(), Ok(false)) {
             return Ok(());
         }

@@ -16,7 +16,7 @@ use crate::report::Failure;
 
 const VARIABLE: &str = "TENURE_LOG";
 
-/// Begins to tell, if that is wanted.
+/// Starts the log if the variable is set.
 pub fn start() -> Result<(), Failure> {
     let Some(wanted) = env::var_os(VARIABLE).filter(|wanted| !wanted.is_empty()) else {
         return Ok(());
@@ -42,7 +42,7 @@ pub fn start() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The time as everything here has it: UTC, RFC 3339.
+/// The format of times: UTC, RFC 3339.
 struct Now;
 
 impl FormatTime for Now {

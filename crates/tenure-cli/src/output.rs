@@ -34,17 +34,17 @@ pub fn exact(bytes: impl AsRef<[u8]>) -> Result<(), Failure> {
         .map_err(Failure::output)
 }
 
-/// Tells people, in one line, something that is no failure.
+/// Prints one line for people about something that is no failure.
 pub fn word(text: &str) {
     tell(&format!("tenure: {}\n", visible(text)));
 }
 
-/// Tells people, in lines of our own layout. A failure to print is ignored.
+/// Prints lines for people on standard error. A failure to print is ignored.
 pub fn tell(text: &str) {
     let _ = io::stderr().write_all(visible_lines(text).as_bytes());
 }
 
-/// Prints one document where people are told: standard output belongs to someone else.
+/// Prints one document on standard error: standard output belongs to the command.
 pub fn tell_json(document: &impl Serialize) {
     if let Ok(document) = serde_json::to_string(document) {
         let _ = writeln!(io::stderr(), "{document}");
@@ -57,7 +57,7 @@ pub fn draw(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-/// Standard error for a writer of lines that knows nothing of all this.
+/// Standard error, for a library that writes lines.
 pub struct Told;
 
 impl Write for Told {

@@ -1,4 +1,5 @@
-//! `tenure recover`: ends what is stale, and says why the rest is not. Always safe: it never asks.
+//! `tenure recover`: ends stale leases, and explains why the others are kept. It is always safe and never
+//! asks.
 
 use std::process::ExitCode;
 
@@ -11,7 +12,7 @@ use crate::people::visible;
 use crate::report::Failure;
 use crate::{output, runtime};
 
-/// Recovers what can be, or only says so.
+/// Recovers stale leases, or only lists them.
 pub fn recover(global: &Global, options: &cli::Recover) -> Result<ExitCode, Failure> {
     let context = Context::new(global)?;
     let actor = owner(None)?;

@@ -85,7 +85,7 @@ pub struct DocClean {
     pub path: PathBuf,
 }
 
-/// How long is waited for a document.
+/// The options for the wait for a document.
 #[derive(Debug, Args)]
 pub struct WaitArguments {
     /// How long to wait, such as 500ms, 30s, 5m or 1h (default: 5s; 15s with --compat)
@@ -96,7 +96,7 @@ pub struct WaitArguments {
     pub no_wait: bool,
 }
 
-/// How a document is come by.
+/// The options for access to a document.
 #[derive(Debug, Args)]
 pub struct Access {
     #[command(flatten)]
@@ -109,7 +109,7 @@ pub struct Access {
     pub owner: Option<Owner>,
 }
 
-/// What must be true for a write.
+/// The conditions of a write.
 #[derive(Debug, Args)]
 pub struct WriteTerms {
     /// Refuse unless it is at this version, as `read --json` shows it, or absent

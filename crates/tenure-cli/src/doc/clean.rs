@@ -92,7 +92,7 @@ fn nothing(global: &Global, path: &Path) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// It goes to standard error, where the question is.
+/// Shows the files on standard error, where the question is.
 fn show(left: &[PathBuf]) {
     let lines = left
         .iter()

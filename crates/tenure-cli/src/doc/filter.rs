@@ -21,19 +21,19 @@ use crate::run::die_with_parent;
 pub struct Filter<'a> {
     /// The program and its arguments.
     pub command: &'a [OsString],
-    /// The one document that it is about, if it is one.
+    /// The document, if there is only one.
     pub document: Option<PathBuf>,
-    /// Who stays as it was if the command fails: `a.json is`.
+    /// The subject and verb for "untouched" in errors: `a.json is`.
     pub untouched: &'a str,
-    /// Who passes signals on to it.
+    /// The listener that passes signals on to it.
     pub interrupt: &'a Interrupt,
 }
 
 impl Filter<'_> {
-    /// Runs it to its end, and answers what it printed. It need not read what it gets.
+    /// Runs the command to its end, and returns what it printed. It need not read its input.
     ///
-    /// It is started by this thread, and is killed if this thread ends: what it printed could not be
-    /// written any more.
+    /// The command is started by this thread, and is killed if this thread ends: its output could not
+    /// be written any more.
     pub fn run(&self, input: &str) -> Result<String, Failure> {
         let mut child = self.spawn()?;
         self.interrupt.pass_on_to(child.id());
@@ -75,7 +75,8 @@ impl Filter<'_> {
         })
     }
 
-    /// Its process id stays its own until nobody passes signals on to it any more.
+    /// Waits for the end of the command, and reaps it when no more signals are passed on: until then its
+    /// process id stays its own.
     fn reap(&self, child: &mut Child) -> io::Result<ExitStatus> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         let pid = WaitId::Pid(Pid::from_child(child));
@@ -84,7 +85,7 @@ impl Filter<'_> {
         child.wait()
     }
 
-    /// The name people know it by.
+    /// Returns the name of the program.
     pub fn name(&self) -> String {
         let program = self.command.first().map(Path::new);
         let name = program.and_then(Path::file_name).unwrap_or_default();

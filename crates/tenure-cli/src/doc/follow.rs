@@ -16,7 +16,7 @@ use crate::report::Failure;
 /// The interval of looks at whether anybody still reads what is printed.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// Goes on until it is ended from outside, or nobody reads what it prints.
+/// Prints versions until it is ended from outside, or nobody reads what it prints.
 pub fn follow(global: &Global, options: &DocRead) -> Result<ExitCode, Failure> {
     let [file] = &options.files[..] else {
         return Err(Failure::Usage {
@@ -63,7 +63,7 @@ pub fn follow(global: &Global, options: &DocRead) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Each version ends with a newline. One that is no document is told of, and others will come.
+/// Prints a version, with a newline at its end. One that is no document gets a word on standard error.
 fn show(content: &Content, json: bool) -> Result<(), Failure> {
     let shown = match json {
         true => text::fields(content).map(|fields| format!("{{{fields}}}\n")),

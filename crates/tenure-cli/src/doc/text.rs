@@ -1,5 +1,5 @@
-//! Documents as they are printed. With `--json` they are part of another document, on one line and
-//! token for token as they are: no number changes.
+//! Documents as they are printed. With `--json` they are part of another document, on one line and token
+//! for token: no number changes.
 
 use std::io;
 use std::path::Path;
@@ -49,11 +49,11 @@ pub fn written(files: &[&str], versions: &[Version], json: bool) -> String {
     }
 }
 
-/// Prints what was written. That it was is told even where nobody can be told the version: it must
-/// not be done again.
+/// Prints the versions that were written. If they cannot be printed, a word says that they were written,
+/// so that the command is not repeated.
 pub fn tell_written(files: &[&Path], written: &str) -> Result<ExitCode, Failure> {
     match output::exact(written) {
-        // A reader that went away did not want to know.
+        // A reader that went away does not need it.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             Ok(ExitCode::SUCCESS)
         }

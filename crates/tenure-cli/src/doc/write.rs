@@ -14,7 +14,8 @@ use crate::cli::{DocWrite, Global};
 use crate::output::word;
 use crate::report::Failure;
 
-/// Standard input is read before the lock is taken: however slowly it comes, nobody waits for it.
+/// Writes standard input to the document. It is read before the lock is taken: however slowly it comes,
+/// nobody waits for it.
 pub fn write(global: &Global, options: &DocWrite) -> Result<ExitCode, Failure> {
     let context = token_check::context(global, &options.terms)?;
     let opened = OpenDocuments::open(
@@ -36,7 +37,7 @@ pub fn write(global: &Global, options: &DocWrite) -> Result<ExitCode, Failure> {
         guard: Some(&guard),
         overridden: Some(&overridden),
     };
-    // What is there is not looked at: it may be broken.
+    // The old document is not looked at: it may be broken.
     let written = opened.documents.edit(&[file], &terms, |_| Ok((new, ())));
     wait.ended();
     let written = written.map_err(|failure| failure::about(failure, &[file]));

@@ -1,5 +1,5 @@
-//! The proof: a child process holds a lock, and this one cannot have it until the child is killed, or
-//! lets go of it where a lease outlives its process.
+//! The proof of exclusion: a child process holds a lock, and this one cannot have it until the child is
+//! killed, or releases it where a lease outlives its process.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -11,11 +11,11 @@ use tenure::{Error, Keeper, Mode, Options, Resource, Result, SessionOptions};
 use super::Check;
 use crate::context::owner;
 
-/// One lock for all doctors: lock files are never removed, so each must not make its own.
+/// The lock of all doctors. Lock files are never removed, so each must not make its own.
 const RESOURCE: &str = "doctor:exclusion";
-/// What the child says once it holds the lock.
+/// The word of the child when it holds the lock.
 const HELD: &str = "held";
-/// Another doctor may be at work.
+/// The wait for another doctor that may be at work.
 const WAIT: Duration = Duration::from_secs(10);
 
 /// Proves that the store excludes, and that the end of a holder frees its lock: its death, where
@@ -41,7 +41,7 @@ pub async fn prove(keeper: &Keeper, url: &str) -> Check {
     }
 }
 
-/// How the other process ends.
+/// The end of the other process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
     Death,
@@ -90,7 +90,7 @@ impl Holder {
             .args(["--purpose", "tenure doctor proves exclusion", RESOURCE])
             .args(["--", "sh", "-c", "echo held; exec cat >/dev/null"])
             .env("TENURE_STORE", url)
-            // What a run around this doctor holds is of no concern to the child.
+            // The leases of a run around this doctor do not concern the child.
             .env_remove("TENURE_LEASES");
         command
             .stdin(Stdio::piped())
@@ -111,7 +111,7 @@ impl Holder {
         Err(not_taken(&said))
     }
 
-    /// Lets it release the lock and end.
+    /// Makes it release the lock and end.
     fn release(&mut self) {
         self.child.stdin = None;
     }
@@ -124,7 +124,7 @@ impl Holder {
     }
 }
 
-/// Why the child could not take the lock: what it says itself, as JSON.
+/// Returns the error of a child that could not take the lock, from its own JSON.
 fn not_taken(said: &str) -> Error {
     let document: Value = serde_json::from_str(said).unwrap_or_default();
     let field = |name: &str| document["error"][name].as_str().map(str::to_owned);

@@ -1,4 +1,4 @@
-//! What is left of earlier work, in stores of every kind.
+//! The check for what is left of earlier work, in stores of every kind.
 
 use tenure::{Keeper, LeaseState, Query, Recovery, Result};
 
@@ -44,7 +44,7 @@ async fn found(keeper: &Keeper) -> Result<Check> {
     Ok(Check::good(NAME, detail))
 }
 
-/// What is held, and how.
+/// The numbers of leases and waiters.
 #[derive(Default)]
 struct Counts {
     held: usize,

@@ -18,7 +18,7 @@ use crate::output;
 use crate::people::visible;
 use crate::report::Failure;
 
-/// One thing that was looked at.
+/// The outcome of one check.
 #[derive(Debug, Serialize)]
 struct Check {
     name: &'static str,
@@ -83,7 +83,7 @@ fn remedy(error: &Error) -> String {
     }
 }
 
-/// What was found.
+/// The outcome of all checks.
 #[derive(Debug, Serialize)]
 struct Diagnosis {
     store: Option<String>,

@@ -1,4 +1,4 @@
-//! `tenure ls`: what is held, by whom and why, and who waits.
+//! `tenure ls`: the holders and the waiters.
 
 mod table;
 
@@ -14,7 +14,7 @@ use crate::report::Failure;
 use crate::{output, runtime};
 use table::View;
 
-/// Shows one page of what is held and who waits.
+/// Shows one page of holders and waiters.
 pub fn ls(global: &Global, options: &cli::Ls) -> Result<ExitCode, Failure> {
     let context = Context::new(global)?;
     let of_slots = options.prefix.as_deref().is_some_and(is_of_slots);
@@ -46,7 +46,7 @@ pub fn ls(global: &Global, options: &cli::Ls) -> Result<ExitCode, Failure> {
     })
 }
 
-/// The database, if it is not there yet. Looking need not make it.
+/// Returns the path of a database that is not there yet. A look need not make it.
 pub fn missing(url: &str) -> Option<&Path> {
     let path = url.strip_prefix("sqlite:");
     let path = path.filter(|path| !path.is_empty()).map(Path::new)?;
@@ -90,8 +90,8 @@ fn print(keeper: &Keeper, listing: &Listing, options: &cli::Ls) -> Result<(), Fa
     Ok(())
 }
 
-/// Returns true if what is asked for is in the store of the slots, which is the same whatever store is used
-/// for locks.
+/// Returns true if a prefix is about the store of the slots, which is the same whatever store is used for
+/// locks.
 fn is_of_slots(prefix: &str) -> bool {
     let kind = prefix.split_once(':').map_or(prefix, |(kind, _)| kind);
     kind == Slot::KIND

@@ -1,4 +1,4 @@
-//! What is held, as a table, and who waits, as lines below it.
+//! The holders as a table, and the waiters as lines below it.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use tenure::{Binding, Lease, LeaseState, Listing, Waiting, clock, duration};
 use crate::people::{RUN_UNSEEN, age, ago, cut, is_run_unseen, this_host, visible};
 use crate::table::Table;
 
-/// What people see of a page, and what only some pages need.
+/// A page as people see it.
 pub struct View<'a> {
     pub listing: &'a Listing,
-    /// Whether a lease can be named: where it cannot be broken or released, its id is of no use.
+    /// True if leases are shown by id: where none can be broken or released, its id is of no use.
     pub by_id: bool,
 }
 
@@ -18,7 +18,7 @@ pub struct View<'a> {
 type Column<'a> = (&'static str, Box<dyn Fn(&Lease) -> String + 'a>);
 
 impl View<'_> {
-    /// All of it, no wider than the terminal if there is one.
+    /// Returns the text, no wider than the terminal if there is one.
     pub fn text(&self, width: Option<usize>) -> String {
         let columns = self.columns();
         let mut table = Table::new(columns.iter().map(|(heading, _)| *heading).collect());
@@ -34,7 +34,7 @@ impl View<'_> {
         text
     }
 
-    /// Returns the usual columns, and those that have something to say here.
+    /// Returns the usual columns, and those that are not empty here.
     fn columns(&self) -> Vec<Column<'_>> {
         let host = this_host();
         let held = &self.listing.held;

@@ -1,4 +1,4 @@
-//! What one `run` tells the next: the leases in `TENURE_LEASES`, in as many words as fit.
+//! The leases that one `run` passes on to the next in `TENURE_LEASES`, in as many words as fit.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ pub struct Outer {
     pub store: String,
 }
 
-/// What `TENURE_LEASES` holds: `{"leases":[…]}`.
+/// The content of `TENURE_LEASES`: `{"leases":[…]}`.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Outers {
     /// The innermost first.
@@ -26,7 +26,7 @@ pub struct Outers {
 }
 
 impl Outers {
-    /// As `TENURE_LEASES` has it.
+    /// Returns the value of `TENURE_LEASES`.
     pub fn to_json(&self) -> String {
         let whole = serde_json::to_string(self).expect("leases are always serialisable");
         match whole.len() <= BYTES_MAX {
@@ -35,7 +35,7 @@ impl Outers {
         }
     }
 
-    /// Only what the next `run` must know: `{"store":…,"leases":[{"lease":…,"resource":…,…}]}`.
+    /// Returns only what the next `run` must know: `{"store":…,"leases":[{"lease":…,"resource":…,…}]}`.
     /// The store at the top is that of all leases that name none.
     pub fn shortest(&self) -> String {
         let common = self.leases.first().map(|outer| outer.store.as_str());
@@ -73,7 +73,7 @@ impl Outers {
     }
 }
 
-/// Returns what stands for the fields that the shortest form leaves out.
+/// Returns values for the fields that the shortest form leaves out.
 fn left_out() -> [(&'static str, Value); 11] {
     let long_ago = json!(Timestamp::from_millis(0));
     [

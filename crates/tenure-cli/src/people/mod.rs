@@ -1,4 +1,4 @@
-//! Leases in words: who holds what, since when, and whether that process is still there.
+//! Leases in words: the holder, its time, and whether its process is seen.
 
 mod ask;
 mod record;
@@ -26,7 +26,7 @@ pub fn age(lease: &Lease) -> Duration {
     clock::now().since(lease.acquired_at)
 }
 
-/// What is said of a lease if [`is_run_unseen`].
+/// The words about a lease if [`is_run_unseen`].
 pub const RUN_UNSEEN: &str =
     "(run not seen here: its command goes on, or it is in another PID namespace)";
 

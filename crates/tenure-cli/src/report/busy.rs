@@ -15,13 +15,13 @@ pub fn message(error: &Error) -> String {
     let [first, rest @ ..] = error.holders() else {
         return error.to_string();
     };
-    // What the database knows of the holder of an advisory lock is said by the error.
+    // The error itself names the holder of an advisory lock, as the database knows it.
     if is_advisory(error) {
         return error.to_string();
     }
     let held_by = |lease: &Lease| {
         let by = held_by(lease);
-        // What ends by itself may be worth the wait.
+        // A lease that ends by itself may be worth the wait.
         match lease.binding {
             Binding::Lease => format!("{by}, {}", ends(lease)),
             Binding::Session => by,
