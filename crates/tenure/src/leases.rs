@@ -1,16 +1,16 @@
 //! Leases of their own: locks that outlive the process that took them.
 //!
 //! [`Keeper::lock`] takes a set as any session would and then makes it lease-bound, all of
-//! it in one step. From then on it belongs to no guard: whoever knows the id of a lease may
-//! renew it, release it, upgrade it and downgrade it, unless they say that they are somebody else.
+//! it in one step. From then on it belongs to no guard: a caller that knows the id of a lease may
+//! renew, release, upgrade and downgrade it, unless it names another owner.
 //!
-//! Who may do what is decided here, before the store is asked: neither the owner nor the
+//! The permission is checked here, before the store is asked: neither the owner nor the
 //! binding of a bound lease ever changes, so nothing can come between the check and the act.
 //!
 //! | step | file |
 //! |---|---|
 //! | take a set and bind it; ask again under a key | `lock`, `key` |
-//! | who may act on a lease, and is it there | `permit` |
+//! | check that a lease exists and the caller may act on it | `permit` |
 //! | upgrade by id | `upgrade` |
 //! | recover what is stale, break what is not | `recover` |
 //!
@@ -37,12 +37,12 @@ use tenure_core::{
 use crate::retry::{Tries, retry};
 use crate::{Keeper, Options, Session};
 
-/// For how long a lease is taken, and under which key.
+/// The time to live of a lease, and its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseTerms {
-    /// How long it lasts unless renewed: 1 s to 24 h.
+    /// The time it lasts unless renewed: 1 s to 24 h.
     pub ttl: Duration,
-    /// The caller's name for the request: asked again under it, the same leases come back.
+    /// The caller's name for the request. The same request under it returns the same leases.
     pub key: Option<IdempotenceKey>,
 }
 
@@ -57,14 +57,14 @@ impl Keeper {
     /// Takes a set of locks, all or none, that stay when this process ends. Their time begins
     /// to run when the whole set is there. They come in the order they were taken.
     ///
-    /// With a key, asking again answers the same leases for as long as all of them are held.
-    /// Of two that ask at the same time one takes the locks and the other waits for it.
+    /// With a key, the same request returns the same leases for as long as all of them are held. Of two
+    /// requests at the same time one takes the locks and the other waits for it.
     ///
     /// # Cancellation
     ///
     /// Dropped before it is done, it holds nothing, and the key is free again. A process
     /// that is killed in the instant in which the leases are bound may leave them behind
-    /// without ever knowing their ids: under a key, asking again answers them; without one they
+    /// without ever knowing their ids: under a key, the same request returns them; without one they
     /// last for their time to live.
     ///
     /// # Errors
@@ -111,7 +111,7 @@ impl Keeper {
         retry(&self.settings().retry, || leases.extend(lease, ttl)).await
     }
 
-    /// Ends a lease, and answers it as it was.
+    /// Ends a lease, and returns it as it was.
     ///
     /// # Errors
     ///
@@ -124,7 +124,7 @@ impl Keeper {
     }
 
     /// Makes an upgradeable lease exclusive, waiting for the readers to leave; the session
-    /// is who waits, not who holds. On failure the lease is as before.
+    /// waits, and does not hold. On failure the lease is as before.
     ///
     /// # Errors
     ///
@@ -160,8 +160,8 @@ impl Keeper {
         Ok(Lease { mode, ..before })
     }
 
-    /// Whether a token is good: it is that of the newest exclusive grant. Every store can tell.
-    /// What was only ever shared has the token zero, which all who share it carry.
+    /// Fails if a token is not that of the newest exclusive grant. Every store can tell. A resource that
+    /// was only ever shared has the token zero, which all its holders carry.
     ///
     /// # Errors
     ///

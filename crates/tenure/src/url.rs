@@ -1,4 +1,4 @@
-//! From the address of a store to the store.
+//! Opens a store by its address.
 
 use std::path::{Path, PathBuf, absolute};
 use std::sync::Arc;
@@ -62,8 +62,8 @@ fn bad(url: &str, problem: &str) -> Error {
     }
 }
 
-/// The address of a server that cannot be read. What is wrong in it may be the password, so none
-/// of it is shown.
+/// Returns the error for the address of a server that cannot be read. The mistake may be in the
+/// password, so nothing of the address is shown.
 fn malformed(problem: &str) -> Error {
     Error::Configuration {
         problem: format!("bad store: {problem}"),

@@ -61,7 +61,7 @@ use crate::platform::{self, Identity};
 use crate::session_file;
 use record::{Ceiling, Last, Named, Record, Slot};
 
-/// How far above a token the ceiling is set.
+/// The distance of a new ceiling from the token that needs it.
 const HEADROOM: u64 = 3_600_000;
 
 /// Locked while the database is made or adopted.
@@ -69,7 +69,7 @@ const OPENING_BYTE: u64 = 0;
 /// Locked while a token is drawn.
 const DRAWING_BYTE: u64 = 1;
 
-/// How often a byte is tried for before it is told to be busy, and the pause between.
+/// The number of attempts to lock a byte before it counts as busy, and the pause between them.
 const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_micros(50);
 
@@ -117,7 +117,7 @@ impl Anchor {
         Ok(named.is_some_and(|named| named.database == database))
     }
 
-    /// Begins to make or adopt a database; busy while someone else does.
+    /// Begins to make or adopt a database. Fails as busy while another process does.
     pub(crate) fn begin_opening(&self) -> Result<Opening<'_>> {
         let lock = self.lock(OPENING_BYTE)?;
         // If the anchor was removed, another process may have a new one, with its own lock.
@@ -277,7 +277,7 @@ pub(crate) struct Replaced {
     alive: usize,
 }
 
-/// Whether it failed because sessions of an older database are alive.
+/// Returns true if it failed because sessions of an older database are alive.
 pub(crate) fn is_replaced(error: &Error) -> bool {
     let Error::Io { source, .. } = error else {
         return false;
@@ -291,7 +291,7 @@ fn anchor_of(database: &Path) -> PathBuf {
     PathBuf::from(path)
 }
 
-/// A boot id as a number.
+/// Returns a boot id as a number.
 fn boot(id: &str) -> u128 {
     let digits = id.chars().filter_map(|digit| digit.to_digit(16));
     digits.fold(0, |number, digit| number << 4 | u128::from(digit))

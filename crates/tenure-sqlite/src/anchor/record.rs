@@ -1,4 +1,4 @@
-//! What is written in the anchor: small records with a checksum, each in a sector of its own,
+//! The records of the anchor: small, with a checksum, each in a sector of its own,
 //! so that a power loss tears at most the one that is being written.
 
 use std::fs::File;
@@ -13,7 +13,7 @@ const WORDS: usize = 6;
 const RECORD_BYTES: usize = 8 + WORDS * 8 + 8;
 const VERSION: u8 = 1;
 
-/// Where a record is.
+/// The place of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Slot(u64);
 
@@ -22,7 +22,7 @@ impl Slot {
     pub(super) const CEILINGS: [Slot; 2] = [Slot(1), Slot(2)];
     pub(super) const LAST: Slot = Slot(3);
 
-    /// Reads a record: None if there is none or it is damaged, `Err` with the version of a
+    /// Reads a record. Returns `None` if there is none or it is damaged, and `Err` with the version of a
     /// newer one.
     pub(super) fn read<R: Record>(self, file: &File) -> io::Result<Result<Option<R>, u8>> {
         let mut bytes = [0; RECORD_BYTES];
@@ -57,7 +57,7 @@ pub(super) struct Named {
     pub(super) database: Identity,
 }
 
-/// No token above it was drawn.
+/// The ceiling: no token above it was drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ceiling(pub(super) u64);
 
@@ -150,7 +150,7 @@ fn decode<R: Record>(bytes: &[u8; RECORD_BYTES]) -> Result<Option<R>, u8> {
     Ok(Some(R::from_words(words)))
 }
 
-/// FNV-1a: it is torn writes that are to be found out, not forgeries.
+/// Returns FNV-1a, which finds torn writes; forgeries need not be found.
 fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
         (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)

@@ -70,7 +70,7 @@ impl Keeper {
         self.thread.run(downgrade)?
     }
 
-    /// Whether a token is still good; see [`crate::Keeper::check`].
+    /// Fails if a token is not good; see [`crate::Keeper::check`].
     pub fn check(&self, resource: &Resource, token: Token) -> Result<()> {
         let (keeper, resource) = (self.keeper.clone(), resource.clone());
         let check = async move { keeper.check(&resource, token).await };
