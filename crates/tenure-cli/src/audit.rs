@@ -1,4 +1,4 @@
-//! `tenure audit`: who did what to a lock, when and why.
+//! `tenure audit`: shows the record of what was done to locks.
 
 use std::process::ExitCode;
 

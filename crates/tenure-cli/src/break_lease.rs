@@ -1,6 +1,5 @@
 //! `tenure break`: a person takes a lease away from its holder.
 
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use tenure_core::decide::BREAK_MS;
 
 use crate::cli::{self, Global};
 use crate::context::{Context, WAIT_DEFAULT, owner};
-use crate::people::{agreed, can_ask, outlived, record};
+use crate::people::{RUN_UNSEEN, agreed, can_ask, is_run_unseen, record};
 use crate::report::Failure;
 use crate::{output, runtime};
 
@@ -30,9 +29,9 @@ pub fn break_lease(global: &Global, options: &cli::Break) -> Result<ExitCode, Fa
         // A store without leases says itself that it cannot break them.
         if keeper.store().leases().is_some() {
             let lease = keeper.find(&options.lease).await?;
-            // This comes before the question: a person who may not break it is not asked.
+            // An automated owner is refused before the question.
             check_person(&keeper, &actor, &lease)?;
-            show(&keeper, &lease).await;
+            show(&lease);
             if !options.yes && !agreed(QUESTION).map_err(Failure::output)? {
                 let message = format!("lease {} was not broken", lease.lease);
                 return Err(Failure::Declined(message));
@@ -55,15 +54,12 @@ async fn where_it_is(context: &Context, lease: &LeaseId) -> tenure::Result<Keepe
     if !matches!(locks.find(lease).await, Err(Error::NotFound(_))) {
         return Ok(locks);
     }
-    let url = context.slots_url().unwrap_or_default();
-    let there = url.strip_prefix("sqlite:").map(Path::new);
-    if there.is_some_and(Path::exists)
-        && let Ok(slots) = context.slots(WAIT_DEFAULT).await
+    if let Ok(Some(slots)) = context.slots_if_made().await
         && !matches!(slots.find(lease).await, Err(Error::NotFound(_)))
     {
         return Ok(slots);
     }
-    // It says itself that there is no such lease.
+    // This store reports that there is no such lease.
     Ok(locks)
 }
 
@@ -80,16 +76,13 @@ fn check_person(keeper: &Keeper, actor: &Owner, lease: &Lease) -> tenure::Result
     })
 }
 
-/// Everything known of the lease. It goes to standard error, where the question is.
-async fn show(keeper: &Keeper, lease: &Lease) {
-    let gone = match outlived(keeper, std::slice::from_ref(lease))
-        .await
-        .is_empty()
-    {
-        false => "  its process is gone; what it started may go on\n",
-        true => "",
+/// Shows everything known of the lease. It goes to standard error, where the question is.
+fn show(lease: &Lease) {
+    let unseen = match is_run_unseen(lease) {
+        true => format!("  {RUN_UNSEEN}\n"),
+        false => String::new(),
     };
-    output::tell(&format!("{}{gone}", record(lease)));
+    output::tell(&format!("{}{unseen}", record(lease)));
 }
 
 fn outcome(lease: &Lease) -> String {

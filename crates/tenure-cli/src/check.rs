@@ -1,4 +1,4 @@
-//! `tenure check`: whether a token is good.
+//! `tenure check`: checks whether a token is good.
 
 use std::process::ExitCode;
 
@@ -18,11 +18,11 @@ struct Good<'a> {
     good: bool,
 }
 
-/// Compares a token with that of the newest exclusive grant. Any other one is a failure.
+/// Compares a token with that of the newest exclusive grant. Any other token is a failure.
 pub fn check(global: &Global, options: &cli::Check) -> Result<ExitCode, Failure> {
     let context = Context::new(global)?;
     let cli::Check { resource, token } = options;
-    // Nothing can be said of a token where there is no store; and a question makes none.
+    // Without a store nothing is known of a token, and a question makes no store.
     if !is_there(&context.located.url) {
         let problem = format!("there is no store at {}", context.shown());
         return Err(Error::NotFound(problem).into());

@@ -13,7 +13,7 @@ use tenure::request::command_line;
 use tenure::{Error, Keeper, Owner, Result, Settings, shown_address};
 
 use crate::cli::Global;
-use crate::identity::{is_server, same_store};
+use crate::identity::{is_server, is_there, same_store};
 use crate::limit::Limit;
 use crate::opening::told;
 use crate::output::word;
@@ -35,8 +35,7 @@ impl Context {
         Self::with(global.store.as_deref())
     }
 
-    /// Chooses none, for what needs the settings only: that no store can be found here, for want
-    /// of a home perhaps, does not matter then.
+    /// Reads the settings without choosing a store, so that it does not matter if none can be found here.
     pub fn without_store() -> Result<Self> {
         Self::with(Some("memory:"))
     }
@@ -71,14 +70,13 @@ impl Context {
         self.open(self.settings(wait)).await
     }
 
-    /// Opens the store for one who waits for a lock, the opening included.
+    /// Opens the store for a request whose limit includes the opening.
     pub async fn keeper_within(&self, wait: Duration, limit: Limit) -> Result<Keeper> {
         let settings = self.settings(wait).with_open(limit.for_opening());
         self.open(settings).await
     }
 
     async fn open(&self, settings: Settings) -> Result<Keeper> {
-        self.check_scheme()?;
         self.check_directory()?;
         let opening = Keeper::open_with(&self.located.url, settings);
         let keeper = told(opening, &self.shown()).await?;
@@ -135,7 +133,7 @@ impl Context {
         }
     }
 
-    /// This command, the same way.
+    /// Returns the line of this command as listings show it.
     pub fn own_command(&self) -> String {
         let words = env::args_os().skip(1);
         self.shown_command(iter::once("tenure".into()).chain(words))
@@ -150,13 +148,21 @@ impl Context {
     pub async fn slots(&self, wait: Duration) -> Result<Keeper> {
         let url = self.slots_url()?;
         let mut settings = self.settings(wait);
-        // What one directory trusts must not count for all.
+        // The trust of one directory must not count for all.
         settings.trust_flock = false;
         Keeper::open_with(&url, settings).await
     }
 
+    /// Opens the store of the slots if anybody has taken one: looking for a lease makes none.
+    pub async fn slots_if_made(&self) -> Result<Option<Keeper>> {
+        match is_there(&self.slots_url()?) {
+            true => self.slots(WAIT_DEFAULT).await.map(Some),
+            false => Ok(None),
+        }
+    }
+
     /// Refuses to make more than one directory for a database that was named by hand: two missing
-    /// ones are a slip of the finger, and locks taken there would keep nobody out.
+    /// ones are a mistyped path, and locks taken there would keep nobody out.
     fn check_directory(&self) -> Result<()> {
         let Some(path) = self.located.url.strip_prefix("sqlite:") else {
             return Ok(());
@@ -168,7 +174,7 @@ impl Context {
         else {
             return Ok(());
         };
-        // What cannot be looked at fails when it is opened.
+        // A directory that cannot be looked at fails when it is opened.
         if !matches!(above.try_exists(), Ok(false)) {
             return Ok(());
         }
@@ -179,26 +185,6 @@ impl Context {
                 above.display()
             ),
             remedy: format!("correct it, or make the directory with: mkdir -p {directory}"),
-        })
-    }
-
-    /// Refuses what no command can use, without naming the stores that only a library can.
-    fn check_scheme(&self) -> Result<()> {
-        let url = &self.located.url;
-        let problem = match url.split_once(':') {
-            Some(("file", "")) => "the directory is missing",
-            Some(("sqlite", "")) => "the path of the database is missing",
-            Some(("sqlite" | "file" | "memory" | "postgres" | "postgresql", _)) => return Ok(()),
-            _ => "no store is known by this name",
-        };
-        let shown: String = shown_address(url).chars().take(200).collect();
-        Err(Error::Configuration {
-            problem: format!(
-                "bad store {shown:?}: {problem}; known are sqlite:PATH (a database), postgres://… (a \
-                 server for many machines) and file:DIR (kernel locks)"
-            ),
-            remedy: "name a store with --store or TENURE_STORE, such as sqlite:/srv/tenure.db"
-                .into(),
         })
     }
 }

@@ -2,13 +2,13 @@
 
 use tenure::Class;
 
-/// All is well.
+/// Success.
 pub const DONE: u8 = 0;
-/// Whatever has no code of its own; `doctor` found problems.
+/// Any failure without a code of its own; `doctor` found problems.
 pub const OTHER: u8 = 1;
 /// The command line makes no sense.
 pub const USAGE: u8 = 2;
-/// Held by someone else; `-E` of `run` sets another one.
+/// Another holder has the lock; `-E` of `run` sets another code.
 pub const BUSY: u8 = 75;
 /// The lock was lost, or broken by a person, while the command ran or before it started.
 pub const LOST: u8 = 79;

@@ -65,7 +65,7 @@ fn server(url: &str) -> String {
     format!("postgres://{}{database}", hosts.join(","))
 }
 
-/// As far as it exists: a store that is made later is the same one.
+/// Returns a path without links, as far as it exists: a store that is made later is the same one.
 fn without_links(path: &Path) -> PathBuf {
     for above in path.ancestors() {
         let rest = path.strip_prefix(above);

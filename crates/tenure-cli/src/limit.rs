@@ -5,7 +5,7 @@ use std::time::Duration;
 use tenure::{Error, Settings};
 use tokio::time::Instant;
 
-/// One time limit for everything a command waits for.
+/// The time limit for everything a command waits for.
 #[derive(Debug, Clone, Copy)]
 pub struct Limit {
     began: Instant,

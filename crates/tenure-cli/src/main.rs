@@ -88,6 +88,5 @@ fn carry_out(global: &Global, command: Command, report: Report) -> Result<ExitCo
         Command::Doc { command } => doc::doc(global, *command),
         Command::Doctor => doctor::doctor(global),
         Command::Completions { shell } => completions::completions(shell),
-        Command::Hold { resource } => doctor::hold(global, &resource),
     }
 }

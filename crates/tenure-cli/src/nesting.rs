@@ -16,7 +16,7 @@ mod passed_on;
 
 pub use passed_on::{Outer, Outers};
 
-/// More than this of outer `run`s cannot be passed on beside what one `run` takes itself.
+/// The longest text about outer `run`s: more cannot be passed on beside what one `run` acquires itself.
 const OUTER_BYTES_MAX: usize = 60 * 1024;
 
 /// The leases that outer `run`s hold.
@@ -30,17 +30,17 @@ pub struct Ancestors {
     elsewhere: Vec<Outer>,
 }
 
-/// What is left to be taken, and what is held already.
+/// The locks to acquire, and those held already.
 #[derive(Debug)]
 pub struct Plan {
-    /// To be taken.
+    /// The locks to acquire.
     pub missing: LockSet,
-    /// Held by an outer `run`, and good enough.
+    /// The leases of outer `run`s that are strong enough.
     pub reused: Vec<Lease>,
 }
 
 impl Plan {
-    /// Takes everything itself.
+    /// Returns the plan to acquire everything.
     pub fn take_all(wanted: LockSet) -> Self {
         Self {
             missing: wanted,
@@ -73,8 +73,8 @@ fn is_slot(outer: &Outer) -> bool {
 }
 
 impl Ancestors {
-    /// Those of this process that still hold what they say, as far as the stores that are open
-    /// can tell: the one of this command, and that of the slots.
+    /// Returns the leases of outer `run`s that are still held, as far as the open stores can tell: that of
+    /// this command, and that of the slots.
     pub async fn proved(
         outers: Outers,
         keeper: Option<&Keeper>,
@@ -97,7 +97,7 @@ impl Ancestors {
         Ok(ancestors)
     }
 
-    /// Refuses before any lock is taken what could not be passed on to the command after it.
+    /// Refuses, before any lock is acquired, leases that could not be passed on to the command.
     fn check_size(&self) -> Result<()> {
         let leases: Vec<Outer> = self.all().cloned().collect();
         let number = leases.len();
@@ -119,12 +119,13 @@ impl Ancestors {
         self.here.iter().chain(&self.elsewhere)
     }
 
-    /// Returns what a session counts as held that takes locks.
+    /// Returns the leases that count as held for a session that acquires locks.
     pub fn held(&self) -> Vec<OuterLease> {
         self.locks().map(held).collect()
     }
 
-    /// Returns what a session counts as held that takes a slot: slots are ordered among themselves.
+    /// Returns the leases that count as held for a session that acquires a slot: slots are ordered among
+    /// themselves.
     pub fn held_slots(&self) -> Vec<OuterLease> {
         self.slots.iter().map(held).collect()
     }
@@ -141,8 +142,8 @@ impl Ancestors {
         self.slots.iter().find(same)
     }
 
-    /// Takes only what is missing, and runs under what is held. It must be held at least
-    /// as strongly as it is wanted.
+    /// Returns the plan to acquire only what is missing. What is held must be held at least as strongly as
+    /// it is wanted.
     pub fn reuse(&self, wanted: &LockSet, keeper: &Keeper) -> Result<Plan> {
         let mut missing = Vec::new();
         let mut reused = Vec::new();

@@ -10,10 +10,10 @@ use tokio::time::sleep;
 use crate::output::word;
 use crate::signals::Signals;
 
-/// The wait after which a person is told what it is for.
+/// The wait after which a person is told of it.
 const TELL_AFTER: Duration = Duration::from_secs(2);
 
-/// Opens a store, and tells a person what takes so long.
+/// Opens a store, and tells a person if it takes long.
 pub async fn told<T>(opening: impl Future<Output = Result<T>>, shown: &str) -> Result<T> {
     tokio::select! {
         biased;

@@ -6,10 +6,8 @@
 //! line makes those [`visible`] first. JSON and documents are printed byte for byte.
 
 use std::io::{self, Write};
-use std::{process, thread};
 
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::io::Errno;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 
 use crate::people::{visible, visible_lines};
@@ -36,17 +34,17 @@ pub fn exact(bytes: impl AsRef<[u8]>) -> Result<(), Failure> {
         .map_err(Failure::output)
 }
 
-/// Tells people, in one line, something that is no failure.
+/// Prints one line for people about something that is no failure.
 pub fn word(text: &str) {
     tell(&format!("tenure: {}\n", visible(text)));
 }
 
-/// Tells people, in lines of our own layout. A failure to print is ignored.
+/// Prints lines for people on standard error. A failure to print is ignored.
 pub fn tell(text: &str) {
     let _ = io::stderr().write_all(visible_lines(text).as_bytes());
 }
 
-/// Prints one document where people are told: standard output belongs to someone else.
+/// Prints one document on standard error: standard output belongs to the command.
 pub fn tell_json(document: &impl Serialize) {
     if let Ok(document) = serde_json::to_string(document) {
         let _ = writeln!(io::stderr(), "{document}");
@@ -59,7 +57,7 @@ pub fn draw(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-/// Standard error for a writer of lines that knows nothing of all this.
+/// Standard error, for a library that writes lines.
 pub struct Told;
 
 impl Write for Told {
@@ -73,19 +71,10 @@ impl Write for Told {
     }
 }
 
-/// Ends this process when the reader of its output goes away, while it waits for something to
-/// print. Like a pipe that breaks during a write, this is no error.
-pub fn end_when_unread() {
-    thread::spawn(|| {
-        let output = io::stdout();
-        let mut polled = [PollFd::new(&output, PollFlags::empty())];
-        loop {
-            match poll(&mut polled, None) {
-                Ok(_) if polled[0].revents().contains(PollFlags::ERR) => process::exit(0),
-                Err(Errno::INTR) => {}
-                // What cannot break need not be watched.
-                _ => return,
-            }
-        }
-    });
+/// Returns true if the reader of the output is gone: what is printed reaches nobody.
+pub fn is_unread() -> bool {
+    let output = io::stdout();
+    let mut polled = [PollFd::new(&output, PollFlags::empty())];
+    let found = poll(&mut polled, Some(&Timespec::default()));
+    found.is_ok() && polled[0].revents().contains(PollFlags::ERR)
 }

@@ -1,11 +1,9 @@
-//! `tenure recover`: ends what is stale, and says why the rest is not. Always safe: it never asks.
+//! `tenure recover`: ends stale leases, and explains why the others are kept. It is always safe and never
+//! asks.
 
-use std::io::{self, IsTerminal};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use tenure::{Finding, Findings, LeaseState, Recovery};
-use tokio::time::Instant;
 
 use crate::cli::{self, Global};
 use crate::context::{Context, WAIT_DEFAULT, owner};
@@ -14,10 +12,7 @@ use crate::people::visible;
 use crate::report::Failure;
 use crate::{output, runtime};
 
-/// Shorter work is not worth a flicker.
-const PROGRESS_AFTER: Duration = Duration::from_millis(300);
-
-/// Recovers what can be, or only says so.
+/// Recovers stale leases, or only lists them.
 pub fn recover(global: &Global, options: &cli::Recover) -> Result<ExitCode, Failure> {
     let context = Context::new(global)?;
     let actor = owner(None)?;
@@ -27,10 +22,7 @@ pub fn recover(global: &Global, options: &cli::Recover) -> Result<ExitCode, Fail
     };
     runtime::block_on(async {
         let keeper = context.keeper(WAIT_DEFAULT).await?;
-        let mut progress = Progress::new();
-        let found = keeper.recover(&actor, recovery, |page| progress.show(page));
-        let leases = found.await?;
-        drop(progress);
+        let leases = keeper.recover(&actor, recovery).await?;
         match global.json {
             true => output::json(&Findings::new(leases, None))?,
             false => print(&leases)?,
@@ -68,40 +60,6 @@ fn in_words(finding: &Finding) -> String {
         lease.lease,
         visible(&finding.reason)
     )
-}
-
-/// One line on a terminal, gone at the end.
-struct Progress {
-    began: Instant,
-    found: usize,
-    drawn: bool,
-}
-
-impl Progress {
-    fn new() -> Self {
-        Self {
-            began: Instant::now(),
-            found: 0,
-            drawn: false,
-        }
-    }
-
-    fn show(&mut self, page: &Findings) {
-        self.found += page.leases.len();
-        if self.began.elapsed() >= PROGRESS_AFTER && io::stderr().is_terminal() {
-            let found = self.found;
-            output::draw(&format!("\r\x1b[Ktenure: {found} that look stale so far"));
-            self.drawn = true;
-        }
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        if self.drawn {
-            output::draw("\r\x1b[K");
-        }
-    }
 }
 
 #[cfg(test)]

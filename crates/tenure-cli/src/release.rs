@@ -1,6 +1,5 @@
-//! `tenure release`: ends leases, named by their id or by what they are of.
+//! `tenure release`: ends leases, named by their id or by their resource.
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use tenure::{Error, Keeper, Lease, LeaseId, LockContext, Mode, Owner, Resource, Result};
@@ -30,7 +29,8 @@ pub fn release(global: &Global, options: cli::Release) -> Result<ExitCode, Failu
     })
 }
 
-/// An id is looked for first, in the store and among the slots. What is no id names a resource.
+/// Releases the lease of an id, looked up in the store and among the slots, or else the only lease of a
+/// resource.
 async fn release_one(
     context: &Context,
     keeper: &Keeper,
@@ -44,8 +44,8 @@ async fn release_one(
             answer => return answer,
         }
     }
-    // Only what is not in the store is looked for among the slots.
-    let slots = slots(context).await?;
+    // The slots are opened only for a lease that is not in the store.
+    let slots = context.slots_if_made().await?;
     if let (Some(lease), Some(slots)) = (&lease, &slots) {
         match slots.release(lease, by).await {
             Err(Error::NotFound(_)) => {}
@@ -62,19 +62,7 @@ async fn release_one(
     keeper.release(&lease, Some(&owner)).await
 }
 
-/// The store of the slots, if anybody has taken one: looking for a lease makes none.
-async fn slots(context: &Context) -> Result<Option<Keeper>> {
-    let url = context.slots_url()?;
-    let exists = url
-        .strip_prefix("sqlite:")
-        .is_some_and(|path| Path::new(path).exists());
-    match exists {
-        true => context.slots(WAIT_DEFAULT).await.map(Some),
-        false => Ok(None),
-    }
-}
-
-/// The one lease of a resource that an owner has.
+/// Returns the only lease of a resource that an owner has.
 async fn only_lease_of(keeper: &Keeper, resource: &Resource, owner: &Owner) -> Result<LeaseId> {
     let mut held = keeper.holders(resource).await?;
     held.retain(|lease| lease.owner == *owner);

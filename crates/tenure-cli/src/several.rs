@@ -8,7 +8,7 @@ use tenure::{Lease, Result};
 use crate::output;
 use crate::report::{Body, Failure, Report};
 
-/// What became of each.
+/// The outcome for each lease.
 #[derive(Default)]
 pub struct Several {
     done: Vec<Lease>,
@@ -31,7 +31,7 @@ struct LeaseError<'a> {
 }
 
 impl Several {
-    /// Notes what became of one.
+    /// Notes the outcome for one.
     pub fn note(&mut self, lease: &str, outcome: Result<Lease>) {
         match outcome {
             Ok(lease) => self.done.push(lease),

@@ -15,13 +15,13 @@ use rustix::process::Pid;
 use tenure::{Error, Result};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What is passed on to the command, and ends a wait.
+/// The signals that are passed on to the command, and end a wait.
 pub const ENDING: [libc::c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
 /// A signal to this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// Someone wants the command to end: this signal is for it.
+    /// A signal that asks the command to end.
     End(libc::c_int),
     /// A child ended or stopped.
     Child,

@@ -5,10 +5,10 @@ use std::io;
 
 use crate::people::{columns, cut, visible};
 
-/// What may be cut to fit a terminal is cut to no less than this.
+/// The smallest width to which a column is cut to fit a terminal.
 const CUT_MIN: usize = 8;
 
-/// Rows under headings.
+/// A table with headings.
 pub struct Table {
     headings: Vec<&'static str>,
     rows: Vec<Vec<String>>,
@@ -20,7 +20,7 @@ impl Table {
         Self { headings, rows }
     }
 
-    /// Adds a row, with a cell for each heading. What others wrote cannot steer the terminal.
+    /// Adds a row, with a cell for each heading. Control characters are escaped.
     pub fn push(&mut self, row: impl IntoIterator<Item = String>) {
         let row: Vec<String> = row.into_iter().map(|cell| visible(&cell)).collect();
         debug_assert_eq!(row.len(), self.headings.len());

@@ -81,10 +81,6 @@ pub struct Lease {
     pub purpose: Option<String>,
     /// Data that the holder stored with it.
     pub metadata: Option<Value>,
-    /// True if `pid` belongs to another PID namespace than the reader's. There the number names
-    /// another process, or none.
-    #[serde(skip)]
-    pub foreign_pid: bool,
 }
 
 impl Lease {
@@ -114,7 +110,6 @@ impl Lease {
             command: asker.command,
             purpose: None,
             metadata: None,
-            foreign_pid: false,
         }
     }
 }

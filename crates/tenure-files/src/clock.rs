@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -78,16 +77,6 @@ pub fn process_start() -> u64 {
         *known = Some((generation, start));
     }
     start
-}
-
-/// Returns what names the PID namespace of this process: in another one, the same process id means another
-/// process or none. None if the kernel does not say.
-pub fn pid_namespace() -> Option<u64> {
-    static NAMESPACE: OnceLock<Option<u64>> = OnceLock::new();
-    *NAMESPACE.get_or_init(|| {
-        let namespace = fs::metadata("/proc/self/ns/pid").ok()?;
-        Some(namespace.ino())
-    })
 }
 
 fn start_in(stat: &str) -> Option<u64> {

@@ -53,11 +53,10 @@ mod store;
 mod token_counter;
 
 pub use document::{
-    Content, DOCUMENT_BYTES_MAX, DOCUMENTS_MAX, Documents, Expect, Fence, Follow, Leftovers, Terms,
-    Version, check_json, laid_out,
+    Content, DOCUMENT_BYTES_MAX, DOCUMENTS_MAX, Documents, Expect, Fence, Follow, Terms, Version,
+    check_json, laid_out, on_one_line,
 };
-pub use locker::{FileLocker, LockGuard, holders};
+pub use locker::{FileLocker, LockGuard, holders, resource_of};
 pub use lockfile::{Look, Record, look};
-pub use replace::Durability;
 pub use store::FileStore;
 pub use tenure_core::Error;

@@ -349,7 +349,7 @@ fn absolute(path: &Path) -> Result<Cow<'_, Path>> {
 }
 
 /// Returns the name a path goes by in records and errors: `file:` and the path, or its end if it is long.
-pub(crate) fn resource_of(path: &Path) -> Resource {
+pub fn resource_of(path: &Path) -> Resource {
     use std::os::unix::ffi::OsStrExt;
     let bytes = path.as_os_str().as_bytes();
     let whole = Resource::new("file", bytes);

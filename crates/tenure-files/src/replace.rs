@@ -27,19 +27,6 @@ use tenure_core::{Error, Result};
 use crate::disk::{Attributes, Disk};
 use crate::random;
 
-/// What is acknowledged when a write returns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum Durability {
-    /// The new content, whatever happens to the power.
-    #[default]
-    Full,
-    /// The new content for every process, but not for a power loss: nothing is synced. After one
-    /// the file may be the old one, the new one, or one that is empty or torn. Transactions over
-    /// several documents are always durable.
-    Os,
-}
-
 /// The mode of a new file: only its owner may read it until its creator decides otherwise.
 const MODE_OF_NEW: u32 = 0o600;
 
@@ -49,13 +36,9 @@ pub(crate) fn replace(
     target: &Path,
     content: &[u8],
     like: Option<&Attributes>,
-    durability: Durability,
 ) -> Result<()> {
-    Replacement::prepare(disk, target, content, like, durability)?.put_in_place()?;
-    match durability {
-        Durability::Full => sync_directory_of(disk, target),
-        Durability::Os => Ok(()),
-    }
+    Replacement::prepare(disk, target, content, like)?.put_in_place()?;
+    sync_directory_of(disk, target)
 }
 
 /// Makes the name of a file durable.
@@ -81,7 +64,6 @@ impl<'a> Replacement<'a> {
         target: &'a Path,
         content: &[u8],
         like: Option<&Attributes>,
-        durability: Durability,
     ) -> Result<Self> {
         let (directory, name) = parts(target)?;
         let temporary = directory.join(temporary_name(name));
@@ -104,9 +86,7 @@ impl<'a> Replacement<'a> {
             dressed.map_err(|source| undressed(target, source))?;
         }
         file.write(content).map_err(failed("write"))?;
-        if durability == Durability::Full {
-            file.sync().map_err(failed("sync"))?;
-        }
+        file.sync().map_err(failed("sync"))?;
         Ok(replacement)
     }
 
@@ -215,7 +195,7 @@ mod tests {
     fn a_new_file_is_private_and_nothing_stays_beside_it() {
         let directory = tempfile::tempdir().unwrap();
         let target = directory.path().join("a.json");
-        replace(&RealDisk, &target, b"{}", None, Durability::Full).unwrap();
+        replace(&RealDisk, &target, b"{}", None).unwrap();
         assert_eq!(fs::read(&target).unwrap(), b"{}");
         assert_eq!(fs::metadata(&target).unwrap().mode() & 0o7777, 0o600);
         assert_eq!(names_in(directory.path()), ["a.json"]);
@@ -229,7 +209,7 @@ mod tests {
         std::os::unix::fs::chown(&target, Some(12), Some(34)).unwrap();
         fs::set_permissions(&target, fs::Permissions::from_mode(0o2664)).unwrap();
         let like = RealDisk.read(&target, 100).unwrap().unwrap().attributes;
-        replace(&RealDisk, &target, b"new", Some(&like), Durability::Os).unwrap();
+        replace(&RealDisk, &target, b"new", Some(&like)).unwrap();
         let now = fs::metadata(&target).unwrap();
         assert_eq!((now.uid(), now.gid()), (12, 34));
         assert_eq!(now.mode() & 0o7777, 0o2664);
@@ -243,7 +223,7 @@ mod tests {
         fs::write(&target, "old").unwrap();
         let mut like = RealDisk.read(&target, 100).unwrap().unwrap().attributes;
         like.device += 1;
-        let refused = replace(&RealDisk, &target, b"new", Some(&like), Durability::Full);
+        let refused = replace(&RealDisk, &target, b"new", Some(&like));
         assert_eq!(
             refused.unwrap_err().class(),
             tenure_core::Class::Configuration
@@ -256,7 +236,7 @@ mod tests {
     fn a_replacement_that_is_not_put_in_place_leaves_nothing() {
         let directory = tempfile::tempdir().unwrap();
         let target = directory.path().join("a.json");
-        let prepared = Replacement::prepare(&RealDisk, &target, b"x", None, Durability::Full);
+        let prepared = Replacement::prepare(&RealDisk, &target, b"x", None);
         let names = names_in(directory.path());
         assert_eq!(names.len(), 1);
         assert_eq!(target_of_temporary(&names[0]), Some(OsStr::new("a.json")));

@@ -44,7 +44,7 @@ use crate::clock;
 use crate::disk::RealDisk;
 use crate::interrupt::{Ended, Interrupt};
 use crate::platform::{self, Share};
-use crate::replace::{Durability, replace};
+use crate::replace::replace;
 
 /// How far above a token the ceiling is set.
 const HEADROOM: u64 = 3_600_000;
@@ -131,13 +131,7 @@ impl TokenCounter {
                 reach: bounds.ceiling,
                 ..bounds.clone()
             };
-            replace(
-                &RealDisk,
-                &self.path,
-                not_yet.encode().as_bytes(),
-                None,
-                Durability::Full,
-            )?;
+            replace(&RealDisk, &self.path, not_yet.encode().as_bytes(), None)?;
             bounds.ceiling = bounds.pending;
         }
         self.write_over(&bounds)?;

@@ -1,4 +1,4 @@
-//! The tables, and how older databases become newer ones.
+//! The tables, and the migration of older databases.
 //!
 //! Each file in `schema/` is one step. `user_version` counts the steps a database has been
 //! through, and `application_id` says that it is ours. All missing steps are made in one
@@ -21,7 +21,7 @@ pub(crate) const VERSION: i64 = STEPS.len() as i64;
 /// "Tenu".
 pub(crate) const APPLICATION_ID: i64 = 0x5465_6e75;
 
-/// What kind of database a file is.
+/// The kind of database in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
     /// Nothing is in it.
@@ -36,7 +36,7 @@ pub(crate) enum Found {
     Foreign,
 }
 
-/// Says what kind of database it is.
+/// Returns the kind of a database.
 pub(crate) fn look(connection: &Connection) -> rusqlite::Result<Found> {
     let number = |sql| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
     let version = number("PRAGMA user_version")?;
@@ -66,8 +66,8 @@ pub(crate) fn migrate(connection: &Connection, version: i64) -> rusqlite::Result
     ))
 }
 
-/// A step without what is for people: SQLite keeps the text of a table as it is, and whoever opens
-/// the database reads it.
+/// Returns a step without comments and layout: SQLite keeps the text of a table as it is, and reads it
+/// whenever the database is opened.
 fn without_comments(step: &str) -> String {
     let lines = step.lines().map(|line| {
         let code = line.split_once("--").map_or(line, |(code, _)| code);
@@ -79,7 +79,7 @@ fn without_comments(step: &str) -> String {
         .join(" ")
 }
 
-/// A database that a newer Tenure made.
+/// Returns the error for a database that a newer Tenure made.
 pub(crate) fn newer(path: &Path, version: i64) -> Error {
     Error::Configuration {
         problem: format!(
@@ -90,7 +90,7 @@ pub(crate) fn newer(path: &Path, version: i64) -> Error {
     }
 }
 
-/// A database of another program.
+/// Returns the error for a database of another program.
 fn foreign(path: &Path) -> Error {
     Error::Configuration {
         problem: format!("{} is a database of another program", path.display()),
@@ -98,7 +98,7 @@ fn foreign(path: &Path) -> Error {
     }
 }
 
-/// Refuses what this Tenure cannot work with, and says whether steps are missing.
+/// Returns true if steps are missing. Fails for a database that this Tenure cannot work with.
 pub(crate) fn needs_work(path: &Path, found: Found) -> Result<bool> {
     match found {
         Found::Current => Ok(false),

@@ -8,11 +8,6 @@
 //! - A path is believed only if, after the lock was granted, it still leads to the same inode.
 //! - A process that only looks takes a shared lock: two that look do not count each other as alive.
 //!
-//! # Contents
-//!
-//! The file says in which PID namespace the session's process id counts, for people who look
-//! ([`is_foreign`]).
-//!
 //! # Races
 //!
 //! A file is created and locked as a draft and then named after its session. A draft looks dead
@@ -21,7 +16,7 @@
 //! for some microseconds.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -39,9 +34,6 @@ const PAUSE: Duration = Duration::from_micros(100);
 
 /// The prefix of the name of a draft. No session has a name like that.
 const DRAFT: &str = ".new-";
-
-/// The largest number of digits of a PID namespace's number.
-const NAMESPACE_BYTES_MAX: u64 = 20;
 
 /// The largest number of live sessions that are counted.
 const COUNT_MAX: usize = 1000;
@@ -82,10 +74,6 @@ impl SessionFile {
                 removed.map_err(|source| Error::io("remove", &draft, source))?;
                 continue;
             };
-            // The content is for people only, so a failure to write it is ignored.
-            if let Some(namespace) = clock::pid_namespace() {
-                let _ = write!(&file, "{namespace}");
-            }
             let Some(identity) = lock(&file, &draft)? else {
                 continue;
             };
@@ -195,18 +183,6 @@ pub(crate) fn prove(
         FileState::Free(identity, _file) if identity == recorded => Proof::Dead,
         _ => Proof::Unknown,
     })
-}
-
-/// Returns true if the session's process id belongs to another PID namespace than this one, by what
-/// the session wrote into its file. Returns false if that cannot be read.
-pub(crate) fn is_foreign(directory: &Path, session: &SessionId) -> bool {
-    let Ok(Some(file)) = platform::open_to_look(&directory.join(session.as_str())) else {
-        return false;
-    };
-    let mut text = String::new();
-    let read = file.take(NAMESPACE_BYTES_MAX).read_to_string(&mut text);
-    let written: Option<u64> = text.parse().ok().filter(|_| read.is_ok());
-    written.is_some() && written != clock::pid_namespace()
 }
 
 /// Removes the file of a dead session. Returns false if the session is alive, true if there is no

@@ -1,8 +1,8 @@
-//! Owners that are no people, and may never do what is for people: break a lock.
+//! Owners that are no people, and may never break a lock.
 
 use tenure_core::{Error, Owner, Result};
 
-/// Who is automated unless set otherwise.
+/// The default patterns.
 pub const AUTOMATED_DEFAULT: [&str; 2] = ["agent:*", "job:*"];
 /// More patterns than this are refused.
 pub const PATTERNS_MAX: usize = 100;
@@ -28,15 +28,15 @@ impl Automated {
     ///
     /// # Errors
     ///
-    /// `Configuration` for a pattern that no owner could match: it protects nothing, although
-    /// whoever wrote it believes so.
+    /// `Configuration` for a pattern that no owner could match: it would protect nothing, against the
+    /// intention of its author.
     pub fn new(patterns: impl IntoIterator<Item = String>) -> Result<Self> {
         let patterns: Vec<String> = patterns.into_iter().collect();
         if patterns.len() > PATTERNS_MAX {
             return Err(bad(format!("more than {PATTERNS_MAX} patterns")));
         }
         for pattern in &patterns {
-            // What no owner may be, no pattern may demand.
+            // A pattern must match some owner.
             let owner = pattern.replace('*', "x");
             if pattern.len() > PATTERN_BYTES_MAX || Owner::parse(&owner).is_err() {
                 let shown: String = pattern.chars().take(80).collect();
@@ -46,7 +46,7 @@ impl Automated {
         Ok(Self { patterns })
     }
 
-    /// Whether an owner is one of them.
+    /// Returns true if an owner is one of them.
     pub fn covers(&self, owner: &Owner) -> bool {
         let matches = |pattern: &String| matches(pattern, owner.as_str());
         self.patterns.iter().any(matches)

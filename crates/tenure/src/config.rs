@@ -40,14 +40,14 @@ pub const ATTEMPTS_MAX: u32 = 1000;
 /// A longer first delay is refused.
 pub const INITIAL_DELAY_MAX: Duration = Duration::from_secs(60);
 
-/// What a `tenure.toml` may say. Nothing in it names a command to be run.
+/// The content of a `tenure.toml`. Nothing in it names a command to be run.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Config {
     /// The address of the store.
     pub store: Option<String>,
-    /// How long a lock is waited for.
+    /// The longest wait for a lock.
     #[serde(default, deserialize_with = "optional_duration")]
     pub wait: Option<Duration>,
     /// How often a holder writes that it is alive.
@@ -56,19 +56,19 @@ pub struct Config {
     /// Kinds in the order they are taken.
     #[serde(default, deserialize_with = "optional_order")]
     pub order: Option<Vec<String>>,
-    /// Whether flock is trusted where the file system is not known to be safe.
+    /// True to trust flock where the file system is not known to be safe.
     pub trust_flock: Option<bool>,
     /// Owners that are no people.
     #[serde(default, deserialize_with = "optional_automated")]
     pub automated: Option<Automated>,
-    /// What others see of the command of a holder.
+    /// The part of a holder's command that others see.
     pub commands: Option<Commands>,
-    /// How passing faults are tried again.
+    /// The retries of passing faults.
     #[serde(default)]
     pub retry: Retry,
 }
 
-/// What others see of the command of a holder.
+/// The part of a holder's command that others see.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Commands {
@@ -79,7 +79,7 @@ pub enum Commands {
     Name,
 }
 
-/// How passing faults are tried again.
+/// The retries of passing faults.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -92,7 +92,7 @@ pub struct Retry {
     pub initial_delay: Option<Duration>,
 }
 
-/// What came of looking for a `tenure.toml` in one directory.
+/// The outcome of a look for a `tenure.toml` in one directory.
 #[derive(Debug)]
 pub(crate) enum Found {
     /// There is none.
@@ -156,19 +156,19 @@ impl Config {
         Ok(self)
     }
 
-    /// The order of kinds: the one set here, else the default.
+    /// Returns the order of kinds: the one set here, else the default.
     pub fn ranking(&self) -> Ranking {
         self.order
             .clone()
             .map_or_else(Ranking::default, Ranking::new)
     }
 
-    /// The owners that are no people: those set here, else the default.
+    /// Returns the owners that are no people: those set here, else the default.
     pub fn automated(&self) -> Automated {
         self.automated.clone().unwrap_or_default()
     }
 
-    /// The retries: what is set here over the defaults.
+    /// Returns the retries: the values set here, else the defaults.
     pub fn retry_policy(&self) -> RetryPolicy {
         let default = RetryPolicy::default();
         RetryPolicy {
@@ -217,7 +217,7 @@ pub(crate) fn look(directory: &Path, uid: u32) -> Result<Found> {
     Ok(Found::Ours(path, config))
 }
 
-/// Directories above that may not be looked into hold nothing of ours.
+/// Returns true if there is no file, or its directory may not be looked into: that holds nothing of ours.
 fn is_absent(error: &io::Error) -> bool {
     use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
     matches!(error.kind(), NotFound | NotADirectory | PermissionDenied)

@@ -23,7 +23,7 @@ pub use doubt::Doubt;
 pub(crate) use hold::{Checks, Hold};
 pub(crate) use trust::Phase;
 
-/// How far a guard can be trusted.
+/// The trust in a guard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GuardState {
     /// The lock is held.
@@ -66,7 +66,7 @@ pub struct Guard {
 pub struct ReleaseError {
     /// The guard, to try again or to drop.
     pub guard: Guard,
-    /// What went wrong.
+    /// The error of the store.
     pub source: Error,
 }
 

@@ -1,16 +1,16 @@
 //! Leases of their own: locks that outlive the process that took them.
 //!
 //! [`Keeper::lock`] takes a set as any session would and then makes it lease-bound, all of
-//! it in one step. From then on it belongs to no guard: whoever knows the id of a lease may
-//! renew it, release it, upgrade it and downgrade it, unless they say that they are somebody else.
+//! it in one step. From then on it belongs to no guard: a caller that knows the id of a lease may
+//! renew, release, upgrade and downgrade it, unless it names another owner.
 //!
-//! Who may do what is decided here, before the store is asked: neither the owner nor the
+//! The permission is checked here, before the store is asked: neither the owner nor the
 //! binding of a bound lease ever changes, so nothing can come between the check and the act.
 //!
 //! | step | file |
 //! |---|---|
 //! | take a set and bind it; ask again under a key | `lock`, `key` |
-//! | who may act on a lease, and is it there | `permit` |
+//! | check that a lease exists and the caller may act on it | `permit` |
 //! | upgrade by id | `upgrade` |
 //! | recover what is stale, break what is not | `recover` |
 //!
@@ -29,23 +29,21 @@ use std::cmp::Ordering;
 use std::time::Duration;
 
 use tenure_core::audit::{AuditPage, AuditQuery};
-use tenure_core::leases::{Finding, Findings, Recovery, TTL_DEFAULT, TTL_MAX, TTL_MIN};
+use tenure_core::leases::{Finding, Recovery, TTL_DEFAULT, TTL_MAX, TTL_MIN};
 use tenure_core::{
     Error, IdempotenceKey, Lease, LeaseId, LockSet, Mode, Owner, Resource, Result, Token, duration,
 };
 
-pub(crate) use recover::page as recover_page;
-
 use crate::retry::{Tries, retry};
 use crate::{Keeper, Options, Session};
 
-/// For how long a lease is taken, and under which key.
+/// The time to live of a lease, and its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeaseTerms {
-    /// How long it lasts unless renewed: 1 s to 24 h.
+    /// The time it lasts unless renewed: 1 s to 24 h.
     pub ttl: Duration,
-    /// The caller's name for the request: asked again under it, the same leases come back.
+    /// The caller's name for the request. The same request under it returns the same leases.
     pub key: Option<IdempotenceKey>,
 }
 
@@ -76,14 +74,14 @@ impl Keeper {
     /// Takes a set of locks, all or none, that stay when this process ends. Their time begins
     /// to run when the whole set is there. They come in the order they were taken.
     ///
-    /// With a key, asking again answers the same leases for as long as all of them are held.
-    /// Of two that ask at the same time one takes the locks and the other waits for it.
+    /// With a key, the same request returns the same leases for as long as all of them are held. Of two
+    /// requests at the same time one takes the locks and the other waits for it.
     ///
     /// # Cancellation
     ///
     /// Dropped before it is done, it holds nothing, and the key is free again. A process
     /// that is killed in the instant in which the leases are bound may leave them behind
-    /// without ever knowing their ids: under a key, asking again answers them; without one they
+    /// without ever knowing their ids: under a key, the same request returns them; without one they
     /// last for their time to live.
     ///
     /// # Errors
@@ -130,7 +128,7 @@ impl Keeper {
         retry(self.retry(), || leases.extend(lease, ttl)).await
     }
 
-    /// Ends a lease, and answers it as it was.
+    /// Ends a lease, and returns it as it was.
     ///
     /// # Errors
     ///
@@ -143,7 +141,7 @@ impl Keeper {
     }
 
     /// Makes an upgradeable lease exclusive, waiting for the readers to leave; the session
-    /// is who waits, not who holds. On failure the lease is as before.
+    /// waits, and does not hold. On failure the lease is as before.
     ///
     /// # Errors
     ///
@@ -179,8 +177,8 @@ impl Keeper {
         Ok(held)
     }
 
-    /// Whether a token is good: it is that of the newest exclusive grant. Every store can tell.
-    /// What was only ever shared has the token zero, which all who share it carry.
+    /// Fails if a token is not that of the newest exclusive grant. Every store can tell. A resource that
+    /// was only ever shared has the token zero, which all its holders carry.
     ///
     /// # Errors
     ///
@@ -214,14 +212,8 @@ impl Keeper {
     }
 
     /// Takes away every lease that is stale, or only says which could be. Always safe.
-    /// `progress` is told of every page as it comes.
-    pub async fn recover(
-        &self,
-        actor: &Owner,
-        recovery: Recovery,
-        progress: impl FnMut(&Findings),
-    ) -> Result<Vec<Finding>> {
-        recover::recover(self, actor, recovery, progress).await
+    pub async fn recover(&self, actor: &Owner, recovery: Recovery) -> Result<Vec<Finding>> {
+        recover::recover(self, actor, recovery).await
     }
 
     /// Begins to take a lease away from its holder, whatever it is bound to: it is revoking

@@ -1,4 +1,4 @@
-//! Which store to use, and why.
+//! The choice of the store.
 //!
 //! In this order: the one asked for, `TENURE_STORE`, the nearest `tenure.toml` upwards that
 //! names one, the git repository around the current directory (its common directory, so
@@ -41,7 +41,7 @@ const DATABASE: &str = "tenure.db";
 /// The database of the slots.
 const SLOTS_DATABASE: &str = "slots.db";
 
-/// What the choice depends on.
+/// The input of the choice, but for the files themselves.
 #[derive(Debug, Clone)]
 pub struct Environment {
     /// The current directory.
@@ -52,7 +52,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// The one of this process.
+    /// Returns the environment of this process.
     pub fn of_process() -> Result<Self> {
         let directory = env::current_dir();
         let directory = directory.map_err(|error| Error::io("find", ".", error))?;
@@ -66,7 +66,7 @@ impl Environment {
         Ok(environment)
     }
 
-    /// One without any variables.
+    /// Returns an environment without variables.
     pub fn new(directory: impl Into<PathBuf>, uid: u32) -> Self {
         Self {
             directory: directory.into(),
@@ -75,18 +75,18 @@ impl Environment {
         }
     }
 
-    /// The same with one variable more.
+    /// Adds a variable.
     pub fn with(mut self, name: &'static str, value: impl Into<OsString>) -> Self {
         self.variables.insert(name, value.into());
         self
     }
 
-    /// A variable; one that is empty counts as not set.
+    /// Returns a variable. One that is empty counts as not set.
     fn get(&self, name: &str) -> Option<&OsString> {
         self.variables.get(name).filter(|value| !value.is_empty())
     }
 
-    /// A variable that names a directory, the same one wherever a process is.
+    /// Returns a variable that names a directory, which must be the same wherever a process is.
     fn absolute(&self, name: &str) -> Result<Option<&Path>> {
         match self.get(name).map(Path::new) {
             Some(path) if !path.is_absolute() => Err(Error::Configuration {
@@ -97,7 +97,7 @@ impl Environment {
         }
     }
 
-    /// A variable that must be text.
+    /// Returns a variable that must be text.
     pub(crate) fn text(&self, name: &str) -> Result<Option<&str>> {
         let Some(value) = self.get(name) else {
             return Ok(None);
@@ -112,7 +112,7 @@ impl Environment {
     }
 }
 
-/// Why a store was chosen.
+/// The reason for the choice of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Why {
@@ -148,7 +148,7 @@ impl fmt::Display for Why {
 pub struct Ignored {
     /// The file.
     pub path: PathBuf,
-    /// Whose it is.
+    /// Its owner.
     pub uid: u32,
 }
 
@@ -168,13 +168,13 @@ impl fmt::Display for Ignored {
 pub struct Located {
     /// The address of the store.
     pub url: String,
-    /// Why this one.
+    /// The reason for the choice.
     pub why: Why,
     /// The nearest `tenure.toml` with the environment laid over it.
     pub config: Config,
-    /// Where that `tenure.toml` is.
+    /// The path of that `tenure.toml`.
     pub config_path: Option<PathBuf>,
-    /// Those that do not count.
+    /// The files that do not count.
     pub ignored: Vec<Ignored>,
 }
 
@@ -208,7 +208,7 @@ fn choose(
     }
     if let (Some(url), Some(path)) = (&config.store, config_path) {
         let own = path.parent().unwrap_or(path);
-        // Without a need for it, a broken repository does no harm.
+        // A broken repository does no harm if the path is absolute.
         let repository = match relative(url) {
             Some(_) => git::around(own)?,
             None => None,
@@ -239,7 +239,7 @@ fn nearest_config(environment: &Environment) -> Result<Nearest> {
     Ok((None, ignored))
 }
 
-/// Where Tenure keeps what belongs to the user: `$XDG_STATE_HOME/tenure` or `~/.local/state/tenure`.
+/// Returns the user's state directory: `$XDG_STATE_HOME/tenure` or `~/.local/state/tenure`.
 ///
 /// A relative one is refused: it would be another directory for each process that is elsewhere, and
 /// two of them would hold one lock.
@@ -256,7 +256,7 @@ pub fn state_directory(environment: &Environment) -> Result<PathBuf> {
     }
 }
 
-/// The address of the store of the slots: one for each user and machine, whatever store is used
+/// Returns the address of the store of the slots: one for each user and machine, whatever store is used
 /// otherwise.
 ///
 /// It is in the state directory, or in the runtime directory where the former is on a network
@@ -269,12 +269,12 @@ pub fn slots(environment: &Environment) -> Result<String> {
         true => None,
         false => environment.absolute("XDG_RUNTIME_DIR")?,
     };
-    // Without another place the store says itself why it refuses this one.
+    // Without a runtime directory the opening of the store says why it refuses this one.
     let directory = runtime.map_or(state, |runtime| runtime.join("tenure"));
     sqlite_url(&directory.join(SLOTS_DATABASE))
 }
 
-/// Whether locks hold where a directory is or will be: asked of the nearest one that exists.
+/// Returns true if locks hold in a directory that is or will be made, by the nearest one that exists.
 fn is_local(directory: &Path) -> Result<bool> {
     let exists = |above: &&Path| above.exists();
     match directory.ancestors().find(exists) {
@@ -291,7 +291,7 @@ fn absolute(url: &str, base: &Path) -> Result<String> {
     }
 }
 
-/// The scheme and the path of an address whose path is relative.
+/// Returns the scheme and the path of an address whose path is relative.
 fn relative(url: &str) -> Option<(&'static str, &str)> {
     ["file:", "sqlite:"].into_iter().find_map(|scheme| {
         let path = url.strip_prefix(scheme)?;

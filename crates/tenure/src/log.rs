@@ -83,7 +83,7 @@ impl<'a> Asking<'a> {
 /// A lock whose end is logged, if its grant was.
 pub(crate) struct Logged {
     held: Option<(Box<Resource>, Instant)>,
-    /// How the lock ended, as far as is known.
+    /// The end of the lock, as far as it is known.
     end: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! How a keeper applies the rules.
+//! The settings of a keeper.
 
 use std::time::Duration;
 
@@ -6,17 +6,17 @@ use tenure_core::{Ranking, RetryPolicy};
 
 use crate::Automated;
 
-/// How a keeper applies the rules. The defaults are those of the command.
+/// The settings of a keeper. The defaults are those of the command.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Settings {
-    /// Which kinds are taken before which.
+    /// The order of kinds.
     pub ranking: Ranking,
     /// How passing faults are tried again, by the keeper or by the store itself.
     pub retry: RetryPolicy,
-    /// How long a request waits that says nothing else.
+    /// The longest wait of a request that sets none.
     pub wait: Duration,
-    /// How long a server is waited for that is away or has no room, when a store is opened; with none it is tried once.
+    /// The longest wait for a server that is away or has no room, when a store is opened. Zero tries once.
     pub open: Duration,
     /// How often a holder writes that it is alive, or `None` for every 10 s. Where leases expire it is
     /// at most a third of their time, which is also the default there.

@@ -1,4 +1,4 @@
-//! From the address of a store to the store.
+//! Opens a store by its address.
 
 use std::path::{Path, PathBuf, absolute};
 use std::sync::Arc;
@@ -9,8 +9,9 @@ use tenure_files::FileStore;
 use crate::memory::MemoryStore;
 use crate::{Settings, shown_address};
 
-const KNOWN: &str = "known are sqlite:PATH (a database), postgres://… (a server for many machines), \
-                     file:DIR (kernel locks) and memory: (this process only)";
+/// The stores that processes share; `memory:` is for programs alone.
+const KNOWN: &str = "known are sqlite:PATH (a database), postgres://… (a server for many machines) \
+                     and file:DIR (kernel locks)";
 
 /// Opens the store an address names. A relative path counts from the current one,
 /// and is made absolute at once: the process may go elsewhere later.
@@ -96,8 +97,8 @@ fn bad(url: &str, problem: &str) -> Error {
     }
 }
 
-/// Returns the error for the address of a server that cannot be read. What is wrong in it may be the password, so none
-/// of it is shown.
+/// Returns the error for the address of a server that cannot be read. The mistake may be in the
+/// password, so nothing of the address is shown.
 #[cfg(feature = "postgres")]
 fn malformed(problem: &str) -> Error {
     Error::Configuration {

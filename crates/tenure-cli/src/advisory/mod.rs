@@ -31,7 +31,7 @@ pub fn advisory(global: &Global, command: Advisory, report: Report) -> Result<Ex
     })
 }
 
-/// One lock takes one connection. A server that is away is waited for.
+/// Opens the advisory locks with one connection. Waits for a server that is away.
 async fn open(context: &Context, wait: Duration) -> Result<AdvisoryLocks> {
     let url = &context.located.url;
     if !is_server(url) {

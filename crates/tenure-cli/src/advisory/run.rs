@@ -21,9 +21,9 @@ use crate::report::{Failure, Report};
 use crate::run::{Child, Launch};
 use crate::signals::Signals;
 
-/// The wait after which a person is told who holds the lock.
+/// The wait after which a person is told of the holder.
 const TELL_AFTER: Duration = Duration::from_secs(1);
-/// The longest time to find out who holds the lock for a request that does not wait.
+/// The longest time to look up the holder for a request that does not wait.
 const LOOK: Duration = Duration::from_millis(50);
 /// The longest time the release of a lost lock may take.
 const RELEASE_MAX: Duration = Duration::from_secs(1);
@@ -58,7 +58,7 @@ pub async fn run(
     let mut child = match child {
         Ok(child) => child,
         Err(failure) => {
-            // What cannot be given back is freed with the connection, as this process ends.
+            // If this fails, the lock is freed with the connection, as this process ends.
             drop(guard.release().await);
             return Err(failure);
         }
@@ -120,7 +120,7 @@ async fn acquire(locks: &AdvisoryLocks, key: Key, limit: Duration) -> Result<Gua
     }
 }
 
-/// Tells a person once who is in the way.
+/// Names the holder to a person, once.
 async fn tell(
     locks: &AdvisoryLocks,
     key: Key,

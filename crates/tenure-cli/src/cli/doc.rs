@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use tenure::Owner;
-use tenure_files::{Durability, Expect};
+use tenure_files::Expect;
 
 use super::values::{TokenOf, parse_document, parse_expect, parse_token, parse_wait};
 use crate::help;
@@ -80,12 +80,12 @@ pub struct DocClean {
     /// On whose behalf (default: TENURE_OWNER, else user@host)
     #[arg(long)]
     pub owner: Option<Owner>,
-    /// A document, or a directory with documents in it
-    #[arg(value_name = "FILE|DIR", value_hint = ValueHint::AnyPath)]
+    /// The document
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub path: PathBuf,
 }
 
-/// How long is waited for a document.
+/// The options for the wait for a document.
 #[derive(Debug, Args)]
 pub struct WaitArguments {
     /// How long to wait, such as 500ms, 30s, 5m or 1h (default: 5s; 15s with --compat)
@@ -96,7 +96,7 @@ pub struct WaitArguments {
     pub no_wait: bool,
 }
 
-/// How a document is come by.
+/// The options for access to a document.
 #[derive(Debug, Args)]
 pub struct Access {
     #[command(flatten)]
@@ -109,7 +109,7 @@ pub struct Access {
     pub owner: Option<Owner>,
 }
 
-/// What must be true for a write, and what is true after it.
+/// The conditions of a write.
 #[derive(Debug, Args)]
 pub struct WriteTerms {
     /// Refuse unless it is at this version, as `read --json` shows it, or absent
@@ -121,31 +121,6 @@ pub struct WriteTerms {
     /// Set aside what the document remembers: another lock, or a token that was never granted
     #[arg(long, requires = "token")]
     pub rebind: bool,
-    /// When it counts as written: full (it is on disk), or os (left to the system: faster, but
-    /// lost or torn if the power fails soon after)
-    #[arg(
-        long,
-        value_name = "LEVEL",
-        default_value = "full",
-        hide_possible_values = true
-    )]
-    durability: Level,
-}
-
-impl WriteTerms {
-    /// What is acknowledged when the command ends.
-    pub fn durability(&self) -> Durability {
-        match self.durability {
-            Level::Full => Durability::Full,
-            Level::Os => Durability::Os,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Level {
-    Full,
-    Os,
 }
 
 /// Another protocol that is spoken, too.

@@ -94,7 +94,7 @@ pub struct Check {
     pub token: Token,
 }
 
-/// Whose lease it must be.
+/// The owner that the lease must have.
 #[derive(Debug, Args)]
 pub struct By {
     /// Refuse unless the lease is of this owner (default: TENURE_OWNER, else the id suffices)

@@ -22,7 +22,6 @@ use std::ffi::OsString;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
-use tenure::Resource;
 
 use crate::help;
 pub use advisory::{Advisory, AdvisoryRun};
@@ -35,8 +34,6 @@ pub use refusal::Refusal;
 pub use run::Run;
 pub use values::{Slot, TokenOf, Wanted};
 
-/// The word before a command that is none of the user's: the other side of `doctor`.
-pub const HOLD: &str = "__hold";
 /// The options of every command are shown after its own.
 const LAST: usize = 100;
 /// More resources than this are refused: the command could not be told of them.
@@ -122,32 +119,11 @@ pub enum Command {
         /// Which shell
         shell: clap_complete::Shell,
     },
-    /// Holds a lock until standard input ends: the other side of `doctor`
-    #[command(skip)]
-    Hold { resource: Resource },
-}
-
-/// The command line of [`HOLD`]. It is a definition of its own so that neither help nor
-/// completions nor suggestions know of it.
-#[derive(Debug, Parser)]
-struct Hold {
-    #[command(flatten)]
-    global: Global,
-    /// What to hold
-    #[arg(value_parser = values::parse_resource())]
-    resource: Resource,
 }
 
 /// Reads the command line.
 pub fn parse(arguments: Vec<OsString>) -> Result<Cli, Refusal> {
-    let cli = match arguments.get(1).is_some_and(|word| word == HOLD) {
-        true => Hold::try_parse_from(&arguments[1..]).map(|Hold { global, resource }| Cli {
-            global,
-            command: Command::Hold { resource },
-        }),
-        false => parse_known(&arguments),
-    };
-    cli.map_err(|error| Refusal::new(error, &arguments))
+    parse_known(&arguments).map_err(|error| Refusal::new(error, &arguments))
 }
 
 fn parse_known(arguments: &[OsString]) -> Result<Cli, clap::Error> {

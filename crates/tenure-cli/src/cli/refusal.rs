@@ -10,15 +10,15 @@ use super::Cli;
 use crate::output;
 use crate::report::{self, Report};
 
-/// Why there is nothing to do.
+/// A command line that is not carried out, and the reason.
 pub struct Refusal {
     pub(super) error: clap::Error,
     json: bool,
     /// The command it is about, if there is one.
     command: Option<String>,
-    /// The word that says what to do to a document, if it is about one.
+    /// The command of `doc`, if there is one.
     of_doc: Option<String>,
-    /// There is no `--` on it.
+    /// True if there is no `--` on it.
     undivided: bool,
 }
 
@@ -35,7 +35,7 @@ impl Refusal {
         }
     }
 
-    /// What a person who knows similar commands gets wrong first.
+    /// Returns advice for the first mistake of a person that knows similar commands.
     fn tip(&self) -> Option<&'static str> {
         let missing = self.error.kind() == ErrorKind::MissingRequiredArgument;
         let tip = match (self.command.as_deref()?, self.of_doc.as_deref()) {
@@ -55,7 +55,7 @@ impl Refusal {
         }
     }
 
-    /// Shows it and says how to exit.
+    /// Shows it and returns the exit code.
     pub fn show(&self) -> ExitCode {
         let asked_for = matches!(
             self.error.kind(),
@@ -88,7 +88,7 @@ impl Refusal {
     }
 }
 
-/// Which command is meant, for a command line that could not be read.
+/// Returns the command on a command line that could not be read.
 fn command_in(definition: &clap::Command, arguments: &[OsString]) -> Option<String> {
     let own = arguments.iter().skip(1).take_while(|word| *word != "--");
     let mut words = own.filter_map(|word| word.to_str());
@@ -96,7 +96,7 @@ fn command_in(definition: &clap::Command, arguments: &[OsString]) -> Option<Stri
     words.find(known).map(str::to_owned)
 }
 
-/// Whether errors are wanted as JSON, for a command line that could not be read.
+/// Returns true if a command line that could not be read asks for JSON.
 fn wants_json(arguments: &[OsString]) -> bool {
     let own = arguments.iter().take_while(|argument| *argument != "--");
     own.into_iter().any(|argument| argument == "--json")

@@ -58,7 +58,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// How resources without a mode of their own are locked.
+    /// Returns the mode of resources without a mode of their own.
     pub fn mode(&self) -> Mode {
         if self.shared { Mode::Read } else { self.mode }
     }

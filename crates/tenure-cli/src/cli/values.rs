@@ -1,5 +1,5 @@
-//! The values on the command line, one reader each. What is malformed is refused here, before
-//! any store is touched.
+//! The values on the command line, one reader each. Malformed ones are refused here, before any store is
+//! touched.
 
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
@@ -44,12 +44,12 @@ impl Wanted {
     }
 }
 
-/// `NAME:N`: one of N places for all who name the same.
+/// `NAME:N`: one of N places for all callers of the same name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slot {
     /// `slot:NAME`.
     pub resource: Resource,
-    /// How many there are, as this caller sees it.
+    /// The number of places, as this caller sees it.
     pub capacity: u32,
 }
 
@@ -103,7 +103,7 @@ pub fn parse_token() -> impl TypedValueParser<Value = TokenOf> {
     OsStringValueParser::new().try_map(|text| TokenOf::parse(text.as_bytes()))
 }
 
-/// The version a document must be at, or that there must be none.
+/// Reads the version that a document must have, or `absent`.
 pub fn parse_expect(text: &str) -> Result<Expect, String> {
     match text {
         "absent" => Ok(Expect::Absent),
@@ -114,7 +114,7 @@ pub fn parse_expect(text: &str) -> Result<Expect, String> {
     }
 }
 
-/// A document as it will be written: the text given, checked, with a newline at the end.
+/// Reads a document as it will be written: checked, with a newline at the end.
 pub fn parse_document(text: &str) -> Result<String, String> {
     serde_json::from_str::<serde::de::IgnoredAny>(text)
         .map_err(|error| format!("not JSON: {error}"))?;
@@ -152,7 +152,7 @@ pub fn parse_ttl(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A cursor of `ls` has a blank in it; one that begins the second list ends with a dot.
+/// Reads the cursor of `ls`, which has a blank in it. A cursor at the beginning of the second list is `1.`.
 pub fn parse_cursor(text: &str) -> Result<String, String> {
     match text.contains(' ') || text == "1." {
         true => Ok(text.to_owned()),
@@ -160,7 +160,7 @@ pub fn parse_cursor(text: &str) -> Result<String, String> {
     }
 }
 
-/// Where the next page of the record begins: the number of an entry.
+/// Reads the cursor of the audit: the number of an entry.
 pub fn parse_audit_cursor(text: &str) -> Result<String, String> {
     match text.parse::<u64>() {
         Ok(_) => Ok(text.to_owned()),
@@ -168,7 +168,7 @@ pub fn parse_audit_cursor(text: &str) -> Result<String, String> {
     }
 }
 
-/// A point in time, or how long ago that is.
+/// Reads a point in time, or how long ago that is.
 pub fn parse_since(text: &str) -> Result<Timestamp, String> {
     if let Ok(time) = text.parse() {
         return Ok(time);

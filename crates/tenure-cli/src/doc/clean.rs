@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use tenure::{Error, Mode, Result};
-use tenure_files::{Documents, Leftovers};
+use tenure_files::Documents;
 
 use super::failure;
 use super::open_documents::OpenDocuments;
@@ -13,7 +13,7 @@ use crate::cli::{DocClean, Global};
 use crate::context::Context;
 use crate::output::{self, word};
 use crate::people::{agreed, can_ask, visible};
-use crate::report::{Failure, Report};
+use crate::report::Failure;
 
 /// `{"removed":[…],"next":null}`.
 #[derive(Serialize)]
@@ -28,31 +28,20 @@ pub fn clean(global: &Global, options: &DocClean) -> Result<ExitCode, Failure> {
     let opened =
         OpenDocuments::to_clean(global, &context, &options.wait_arguments, &options.owner)?;
     let path = options.path.as_path();
-    let documents = match path.is_dir() {
-        true => Documents::with_leftovers_in(path)
-            .map_err(|error| failure::about(error.into(), &[path]))?,
-        false if is_known(path) => vec![path.to_owned()],
-        false => {
-            let problem = format!(
-                "there is no document {}, nor anything left of one",
-                path.display()
-            );
-            return Err(Failure::Adjusted {
-                error: Error::NotFound(problem),
-                code: None,
-                remedy: Some("correct the path".into()),
-            });
-        }
-    };
-    let mut sweep = Sweep::new(&opened, &documents);
-    let left = sweep.each(|document| opened.documents.leftovers(document));
-    tell_finished(&left.finished);
-    let left = left.files;
+    if !is_known(path) {
+        let problem = format!(
+            "there is no document {}, nor anything left of one",
+            path.display()
+        );
+        return Err(Failure::Adjusted {
+            error: Error::NotFound(problem),
+            code: None,
+            remedy: Some("correct the path".into()),
+        });
+    }
+    let left = under_lock(&opened, path, Documents::leftovers)?;
     if left.is_empty() {
-        return match sweep.first_failure {
-            Some(failure) => Err(failure),
-            None => nothing(global, path),
-        };
+        return nothing(global, path);
     }
     show(&left);
     if !options.yes && !can_ask() {
@@ -66,77 +55,22 @@ pub fn clean(global: &Global, options: &DocClean) -> Result<ExitCode, Failure> {
     if !options.yes && !agreed(question).map_err(Failure::output)? {
         return Err(Failure::Declined("no file was removed".into()));
     }
-    let removed = sweep.each(|document| opened.documents.clean(document));
-    tell_finished(&removed.finished);
-    let paths = removed.files.iter().map(|path| path.display().to_string());
-    sweep.ended(print(global, paths.collect()))
+    let removed = under_lock(&opened, path, Documents::clean)?;
+    let paths = removed.iter().map(|path| path.display().to_string());
+    print(global, paths.collect())?;
+    Ok(ExitCode::SUCCESS)
 }
 
-/// Something done to every document. One that is in use does not keep the others from it.
-struct Sweep<'a> {
-    opened: &'a OpenDocuments,
-    documents: Vec<&'a Path>,
-    first_failure: Option<Failure>,
-}
-
-impl<'a> Sweep<'a> {
-    fn new(opened: &'a OpenDocuments, documents: &'a [PathBuf]) -> Self {
-        Self {
-            opened,
-            documents: documents.iter().map(AsRef::as_ref).collect(),
-            first_failure: None,
-        }
-    }
-
-    /// All that it answers.
-    fn each(&mut self, step: impl Fn(&Path) -> Result<Leftovers>) -> Leftovers {
-        let mut all = Leftovers::default();
-        for document in self.documents.clone() {
-            match self.step(document, &step) {
-                Ok(done) => {
-                    all.files.extend(done.files);
-                    all.finished.extend(done.finished);
-                }
-                Err(failure) => {
-                    self.first_failure.get_or_insert(failure);
-                }
-            }
-        }
-        all
-    }
-
-    fn step(
-        &self,
-        document: &Path,
-        step: impl Fn(&Path) -> Result<Leftovers>,
-    ) -> Result<Leftovers, Failure> {
-        let wait = self.opened.wait(&[document], Mode::Write)?;
-        let done = step(document);
-        wait.ended();
-        done.map_err(|error| failure::about(error.into(), &[document]))
-    }
-
-    /// How it went, all in all.
-    fn ended(self, printed: Result<(), Failure>) -> Result<ExitCode, Failure> {
-        printed?;
-        let Some(failure) = self.first_failure else {
-            return Ok(ExitCode::SUCCESS);
-        };
-        // What was done is on standard output by now.
-        Report::new(false).say(&failure);
-        Ok(ExitCode::from(failure.code()))
-    }
-}
-
-/// Reports committed transactions that were finished when one of their documents was opened.
-fn tell_finished(documents: &[PathBuf]) {
-    if !documents.is_empty() {
-        let names = documents.iter().map(|path| path.display().to_string());
-        let names = names.collect::<Vec<_>>().join(", ");
-        word(&format!(
-            "finished a transaction that was committed and left unfinished, over {names}"
-        ));
-    }
+/// Waits for the document, and does something to what is left of its writers.
+fn under_lock(
+    opened: &OpenDocuments,
+    document: &Path,
+    step: impl Fn(&Documents, &Path) -> Result<Vec<PathBuf>>,
+) -> Result<Vec<PathBuf>, Failure> {
+    let wait = opened.wait(&[document], Mode::Write)?;
+    let done = step(&opened.documents, document);
+    wait.ended();
+    done.map_err(|error| failure::about(error.into(), &[document]))
 }
 
 fn print(global: &Global, removed: Vec<String>) -> Result<(), Failure> {
@@ -158,7 +92,7 @@ fn nothing(global: &Global, path: &Path) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// It goes to standard error, where the question is.
+/// Shows the files on standard error, where the question is.
 fn show(left: &[PathBuf]) {
     let lines = left
         .iter()

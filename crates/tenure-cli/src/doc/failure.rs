@@ -1,5 +1,4 @@
-//! What people are told when a command on documents fails: what the library says, with what to do
-//! about it here.
+//! The failures of commands on documents: the errors of the library, with remedies for the command line.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +8,7 @@ use tenure::Error;
 use super::token_check::CHECK;
 use crate::report::Failure;
 
-/// A failure of a command on these files.
+/// Returns the failure of a command on these files, with a remedy of its own where there is one.
 pub fn about(failure: Failure, files: &[&Path]) -> Failure {
     let Failure::Error(error) = failure else {
         return failure;
@@ -63,11 +62,11 @@ pub fn about(failure: Failure, files: &[&Path]) -> Failure {
     }
 }
 
-/// What the same thing is called for documents.
+/// Returns the error as it is called for documents.
 fn in_other_words(error: Error, files: &[&Path]) -> Error {
     use io::ErrorKind::{NotADirectory, NotFound};
     match error {
-        // Nobody waited, so nothing timed out.
+        // The command did not wait, so it did not time out.
         Error::Timeout {
             limit,
             context,
@@ -99,7 +98,7 @@ fn leads_to(path: &Path, files: &[&Path]) -> bool {
     files.iter().any(leads)
 }
 
-/// There is no such document among the files.
+/// Returns the failure for a document that is missing.
 pub fn missing(file: &Path) -> Failure {
     Error::NotFound(format!("there is no document {}", file.display())).into()
 }
@@ -118,7 +117,7 @@ pub fn name(file: &Path) -> Result<&str, Failure> {
 fn missing_directory(file: &Path) -> Option<PathBuf> {
     let path = std::path::absolute(file).ok()?;
     let directory = path.parent()?;
-    // What stands there may be a file.
+    // A file may be in its place.
     let missing = directory.try_exists().is_ok_and(|there| !there);
     missing.then(|| directory.to_owned())
 }

@@ -1,10 +1,11 @@
 //! The command that a document is piped through.
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
@@ -12,7 +13,6 @@ use tenure::Error;
 use tenure_files::DOCUMENT_BYTES_MAX;
 
 use super::interrupt::Interrupt;
-use super::pipe::exchange;
 use crate::exit;
 use crate::report::Failure;
 use crate::run::die_with_parent;
@@ -21,23 +21,23 @@ use crate::run::die_with_parent;
 pub struct Filter<'a> {
     /// The program and its arguments.
     pub command: &'a [OsString],
-    /// The one document that it is about, if it is one.
+    /// The document, if there is only one.
     pub document: Option<PathBuf>,
-    /// Who stays as it was if the command fails: `a.json is`.
+    /// The subject and verb for "untouched" in errors: `a.json is`.
     pub untouched: &'a str,
-    /// Who passes signals on to it.
+    /// The listener that passes signals on to it.
     pub interrupt: &'a Interrupt,
 }
 
 impl Filter<'_> {
-    /// Runs it to its end, and answers what it printed. It need not read what it gets.
+    /// Runs the command to its end, and returns what it printed. It need not read its input.
     ///
-    /// It is started by this thread, and is killed if this thread ends: what it printed could not be
-    /// written any more.
+    /// The command is started by this thread, and is killed if this thread ends: its output could not
+    /// be written any more.
     pub fn run(&self, input: &str) -> Result<String, Failure> {
         let mut child = self.spawn()?;
         self.interrupt.pass_on_to(child.id());
-        let printed = exchange(&mut child, input.as_bytes(), DOCUMENT_BYTES_MAX);
+        let printed = exchange(&mut child, input);
         if !matches!(printed, Ok(Some(_))) {
             let _ = child.kill();
         }
@@ -75,7 +75,8 @@ impl Filter<'_> {
         })
     }
 
-    /// Its process id stays its own until nobody passes signals on to it any more.
+    /// Waits for the end of the command, and reaps it when no more signals are passed on: until then its
+    /// process id stays its own.
     fn reap(&self, child: &mut Child) -> io::Result<ExitStatus> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         let pid = WaitId::Pid(Pid::from_child(child));
@@ -84,7 +85,7 @@ impl Filter<'_> {
         child.wait()
     }
 
-    /// The name people know it by.
+    /// Returns the name of the program.
     pub fn name(&self) -> String {
         let program = self.command.first().map(Path::new);
         let name = program.and_then(Path::file_name).unwrap_or_default();
@@ -115,4 +116,24 @@ impl Filter<'_> {
     fn failed(&self, action: &'static str, source: io::Error) -> Failure {
         Error::io(action, self.name(), source).into()
     }
+}
+
+/// Feeds the command and returns what it printed, or `None` if that is more than a document may have.
+/// Ends with the output, which whatever the command started may keep open.
+///
+/// A thread of its own feeds it, as a command may print before it has read all, or never read at all.
+/// The thread is not waited for, and ends with the process at the latest.
+fn exchange(child: &mut Child, input: &str) -> io::Result<Option<Vec<u8>>> {
+    if let Some(mut stdin) = child.stdin.take() {
+        let input = input.to_owned();
+        // A command that has read enough closes its end, which is no failure.
+        let feed = move || drop(stdin.write_all(input.as_bytes()));
+        thread::Builder::new().name("feeding".into()).spawn(feed)?;
+    }
+    let mut printed = Vec::new();
+    if let Some(stdout) = child.stdout.take() {
+        let most = DOCUMENT_BYTES_MAX as u64 + 1;
+        stdout.take(most).read_to_end(&mut printed)?;
+    }
+    Ok((printed.len() <= DOCUMENT_BYTES_MAX).then_some(printed))
 }

@@ -1,6 +1,7 @@
 //! `tenure doc read --follow`: prints a document now, and again each time it changes.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use tenure::{Class, Mode};
 use tenure_files::Content;
@@ -12,7 +13,10 @@ use crate::context::Context;
 use crate::output::{self, word};
 use crate::report::Failure;
 
-/// Goes on until it is ended from outside, or nobody reads what it prints.
+/// The interval of looks at whether anybody still reads what is printed.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// Prints versions until it is ended from outside, or nobody reads what it prints.
 pub fn follow(global: &Global, options: &DocRead) -> Result<ExitCode, Failure> {
     let [file] = &options.files[..] else {
         return Err(Failure::Usage {
@@ -30,10 +34,9 @@ pub fn follow(global: &Global, options: &DocRead) -> Result<ExitCode, Failure> {
     }
     let about = |error| failure::about(Failure::Error(error), &[file]);
     let mut follow = opened.documents.follow(file).map_err(about)?;
-    output::end_when_unread();
     let mut told_busy = false;
     loop {
-        match follow.next(None) {
+        match follow.next(Some(LOOK_EVERY)) {
             Ok(Some(content)) => {
                 told_busy = false;
                 match content {
@@ -44,6 +47,7 @@ pub fn follow(global: &Global, options: &DocRead) -> Result<ExitCode, Failure> {
                     )),
                 }
             }
+            Ok(None) if output::is_unread() => return Ok(ExitCode::SUCCESS),
             Ok(None) => {}
             // Someone works on it for longer than one waits; there will be news.
             Err(error)
@@ -59,7 +63,7 @@ pub fn follow(global: &Global, options: &DocRead) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Each version ends with a newline. One that is no document is told of, and others will come.
+/// Prints a version, with a newline at its end. One that is no document gets a word on standard error.
 fn show(content: &Content, json: bool) -> Result<(), Failure> {
     let shown = match json {
         true => text::fields(content).map(|fields| format!("{{{fields}}}\n")),

@@ -1,6 +1,6 @@
 //! Signals that ask for the end of a command on documents.
 //!
-//! They are blocked in all threads but one, which waits for them and knows how far the command is:
+//! They are blocked in all threads but one, which waits for them and knows the stage of the command:
 //!
 //! - It waits for a lock: it says so and exits 130. There is nothing to undo.
 //! - The command under `update` runs: the signal is for that command, as with `run`, unless it came
@@ -26,22 +26,22 @@ use crate::report::{Failure, Report};
 use crate::signals::{ENDING, is_ignored, set_default, unavailable};
 use crate::waiting::WaitReporter;
 
-/// How far the command is.
+/// The stage of the command.
 enum Stage {
-    /// Waiting, for this to begin with, and telling people so.
+    /// It waits for a lock, and people are told.
     Waiting(Resource, Arc<WaitReporter>),
-    /// Its own command runs.
+    /// The command under `update` runs, with this process id.
     Command(libc::pid_t),
-    /// It must not be ended now; the signal that came meanwhile.
+    /// It must not be ended now. The signal that came meanwhile is kept.
     HeldOff(Option<libc::c_int>),
-    /// Nothing of that.
+    /// A signal ends the process as usual.
     Usual,
 }
 
-/// Listens until the process ends.
+/// The thread that waits for signals.
 pub struct Interrupt {
     stage: Arc<Mutex<Stage>>,
-    /// What was blocked before.
+    /// The signals that were blocked before.
     before: libc::sigset_t,
 }
 
@@ -78,28 +78,28 @@ impl Interrupt {
         unsafe { command.pre_exec(step) };
     }
 
-    /// From here on a signal ends the wait for this.
+    /// Makes a signal end the wait for this resource.
     pub fn wait(&self, resource: Resource, reporter: Arc<WaitReporter>) {
         *lock(&self.stage) = Stage::Waiting(resource, reporter);
     }
 
-    /// From here on a signal waits for the end of what is done.
+    /// Makes a signal wait until the work is done.
     pub fn hold_off(&self) {
         *lock(&self.stage) = Stage::HeldOff(None);
     }
 
-    /// From here on a signal is for this command, which must not be reaped before the next call.
+    /// Passes signals on to this command, which must not be reaped before the next call.
     pub fn pass_on_to(&self, command: u32) {
         let mut stage = lock(&self.stage);
         let command = command.cast_signed();
-        // One that came before the command could get it, from the keyboard, too.
+        // A signal that came before the command was there, from the keyboard, too.
         if let Stage::HeldOff(Some(number)) = *stage {
             send(command, number);
         }
         *stage = Stage::Command(command);
     }
 
-    /// From here on a signal does what it usually does.
+    /// Makes a signal end the process as usual.
     pub fn end(&self) {
         *lock(&self.stage) = Stage::Usual;
     }
@@ -126,7 +126,7 @@ fn answer(stage: &Mutex<Stage>, signal: Arrived, report: Report) {
             report.failure(&failure);
             process::exit(failure.code().into());
         }
-        // It is over, and somebody it started keeps its output open: that is not waited for.
+        // The command has ended, and a process it started keeps its output open.
         Stage::Command(command) if has_ended(*command) => die_of(signal.number),
         Stage::Command(_) if signal.from_keyboard => {}
         Stage::Command(command) => send(*command, signal.number),
@@ -143,13 +143,14 @@ fn has_ended(command: libc::pid_t) -> bool {
     matches!(waitid(WaitId::Pid(pid), options), Ok(Some(_)))
 }
 
-/// The command is not reaped before the stage is another, so its process id is its own.
+/// Sends a signal to the command. It is not reaped before the stage changes, so its process id is its
+/// own.
 fn send(command: libc::pid_t, number: libc::c_int) {
     // SAFETY: a plain call.
     unsafe { libc::kill(command, number) };
 }
 
-/// Those that are not ignored from the start: `nohup tenure doc …` outlives its terminal.
+/// Returns the signals that are not ignored from the start: `nohup tenure doc …` outlives its terminal.
 fn ending() -> libc::sigset_t {
     // SAFETY: zero is a valid `sigset_t`, and the pointer is valid for the calls.
     unsafe {
@@ -161,7 +162,7 @@ fn ending() -> libc::sigset_t {
     }
 }
 
-/// For this thread and those it starts; answers what was blocked before.
+/// Blocks signals for this thread and those it starts. Returns what was blocked before.
 fn block(signals: &libc::sigset_t) -> libc::sigset_t {
     // SAFETY: zero is a valid `sigset_t`, and the pointers are valid for the call.
     unsafe {

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `open_documents` | opens the documents of a command: settings, owner, wait |
 //! | `read`, `follow`, `write`, `update`, `clean` | the commands, one each |
-//! | `filter`, `pipe` | the command that a document is piped through |
+//! | `filter` | the command that a document is piped through |
 //! | `bundle` | several documents as one, for that command |
 //! | `token_check` | checks that the locks around a write are still held |
 //! | `interrupt` | signals that ask for the end |
@@ -20,7 +20,6 @@ mod filter;
 mod follow;
 mod interrupt;
 mod open_documents;
-mod pipe;
 mod read;
 mod text;
 mod token_check;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure::{Error, Mode, Owner, Result, SessionId, SessionOptions};
-use tenure_files::{Documents, Durability};
+use tenure_files::{Documents, resource_of};
 
 use super::failure;
 use super::interrupt::Interrupt;
@@ -127,12 +127,6 @@ impl OpenDocuments {
         })
     }
 
-    /// Sets what is acknowledged when the command ends.
-    pub fn durability(mut self, durability: Durability) -> Self {
-        self.documents = self.documents.durability(durability);
-        self
-    }
-
     /// Starts a wait that is reported to people and that signals end.
     pub fn wait(&self, files: &[&Path], mode: Mode) -> Result<Wait<'_>, Failure> {
         let mut known = Vec::with_capacity(files.len());
@@ -146,7 +140,7 @@ impl OpenDocuments {
         let Some((first, _)) = known.first() else {
             return Err(Error::BadInput("there is no document to wait for".into()).into());
         };
-        let first = waiting::name_of(first);
+        let first = resource_of(first);
         let told = waiting::DocumentWait {
             files: known,
             // Node's lock is taken inside of our exclusive one, by readers, too.

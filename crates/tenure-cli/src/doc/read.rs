@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::output;
 use crate::report::Failure;
 
-/// A document that is removed each time it is made is not made more often.
+/// The largest number of times that a missing document is made for one read.
 const MADE_MAX: usize = 1000;
 
 /// Reads them under their locks, and prints them after.
@@ -46,7 +46,7 @@ fn as_json(files: &[&Path], contents: &[Content]) -> Result<String, Failure> {
     Ok(text::list(documents))
 }
 
-/// As they are, one after the other.
+/// Returns the texts as they are, one after the other.
 fn as_text(contents: &[Content]) -> Result<String, Failure> {
     let mut all = String::new();
     for content in contents {
@@ -60,7 +60,7 @@ fn as_text(contents: &[Content]) -> Result<String, Failure> {
     Ok(all)
 }
 
-/// Returns all documents at one moment. Those that are missing are made first, if it is said with what.
+/// Returns all documents at one moment. Missing ones are made first, if `--create` says with what.
 fn all_of(
     opened: &OpenDocuments,
     context: &Context,

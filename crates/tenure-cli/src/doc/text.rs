@@ -1,11 +1,11 @@
-//! Documents as they are printed. With `--json` they are part of another document, on one line and
-//! token for token as they are: no number changes.
+//! Documents as they are printed. With `--json` they are part of another document, on one line and token
+//! for token: no number changes.
 
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-use tenure_files::{Content, Version};
+use tenure_files::{Content, Version, on_one_line};
 
 use crate::output::{self, word};
 use crate::report::Failure;
@@ -49,11 +49,11 @@ pub fn written(files: &[&str], versions: &[Version], json: bool) -> String {
     }
 }
 
-/// Prints what was written. That it was is told even where nobody can be told the version: it must
-/// not be done again.
+/// Prints the versions that were written. If they cannot be printed, a word says that they were written,
+/// so that the command is not repeated.
 pub fn tell_written(files: &[&Path], written: &str) -> Result<ExitCode, Failure> {
     match output::exact(written) {
-        // A reader that went away did not want to know.
+        // A reader that went away does not need it.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             Ok(ExitCode::SUCCESS)
         }
@@ -67,36 +67,9 @@ pub fn tell_written(files: &[&Path], written: &str) -> Result<ExitCode, Failure>
     }
 }
 
-/// Takes out the blanks between the tokens of JSON text.
-fn on_one_line(text: &str) -> String {
-    let mut line = String::with_capacity(text.len());
-    let (mut in_string, mut escaped) = (false, false);
-    for c in text.chars() {
-        if in_string {
-            in_string = escaped || c != '"';
-            escaped = !escaped && c == '\\';
-        } else if c == '"' {
-            in_string = true;
-        } else if matches!(c, ' ' | '\t' | '\n' | '\r') {
-            continue;
-        }
-        line.push(c);
-    }
-    line
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_blanks_between_tokens_are_taken_out() {
-        let text = "{\r\n\t\"a b\" : [ 1.50, \"x \\\" y\", \"\\\\\" , 1e400 ]\n}\n";
-        assert_eq!(
-            on_one_line(text),
-            "{\"a b\":[1.50,\"x \\\" y\",\"\\\\\",1e400]}"
-        );
-    }
 
     #[test]
     fn versions_are_one_a_line_or_one_document() {

@@ -13,11 +13,10 @@ use super::{bundle, failure, text};
 use crate::cli::{DocUpdate, Global};
 use crate::report::Failure;
 
-/// Everything from reading to writing is one step for everyone else.
+/// Pipes the documents through the command. Reading and writing are one step for everyone else.
 pub fn update(global: &Global, options: &DocUpdate) -> Result<ExitCode, Failure> {
     let context = token_check::context(global, &options.terms)?;
     let opened = OpenDocuments::open(global, &context, &options.access, &options.files)?;
-    let opened = opened.durability(options.terms.durability());
     let tokens = TokenCheck::new(&context, options.terms.token.as_ref())?;
     let files: Vec<&Path> = options.files.iter().map(AsRef::as_ref).collect();
     let names = names(&files)?;
@@ -31,7 +30,7 @@ pub fn update(global: &Global, options: &DocUpdate) -> Result<ExitCode, Failure>
     let guard = wait.guard(&tokens);
     let overridden = |document: &Path, last: &str| tokens.tell_overridden(document, last);
     let mut terms = Terms::default().with_guard(&guard);
-    // A slip of the finger leaves no lock file behind.
+    // A mistyped name leaves no lock file behind.
     terms.existing = options.create.is_none();
     terms.expect = options.terms.expect;
     terms.fence = tokens.fence(options.terms.rebind);
@@ -60,7 +59,7 @@ pub fn update(global: &Global, options: &DocUpdate) -> Result<ExitCode, Failure>
     text::tell_written(&files, &written)
 }
 
-/// Returns the names that the command gets, where it gets several documents.
+/// Returns the names that the command gets with several documents.
 fn names<'a>(files: &[&'a Path]) -> Result<Vec<&'a str>, Failure> {
     match files {
         [_] => Ok(Vec::new()),
@@ -75,7 +74,7 @@ fn old_path(files: &[&Path]) -> Option<std::path::PathBuf> {
     }
 }
 
-/// Returns what the command gets: the documents that are there, strictly checked, or what stands for them.
+/// Returns the input of the command: the documents, strictly checked, or the text of `--create`.
 fn given<'a>(
     old: &'a [Option<Content>],
     files: &[&Path],
@@ -89,7 +88,8 @@ fn given<'a>(
     old.iter().zip(files).map(one).collect()
 }
 
-/// A new document is as the command printed it, an old one keeps its layout.
+/// Returns the new text of one document. A new one is as the command printed it, an old one keeps its
+/// layout.
 fn one(filter: &Filter<'_>, given: &str, old: Option<&Content>) -> Result<String, Failure> {
     let printed = filter.run(given)?;
     check(filter, &printed)?;
@@ -119,7 +119,8 @@ fn several(
     Ok(texts.collect())
 }
 
-/// Before anything is done to it, so that the byte named is one that the command printed.
+/// Checks the output before it is laid out, so that the byte in the error is one that the command
+/// printed.
 fn check(filter: &Filter<'_>, printed: &str) -> Result<(), Failure> {
     let what = || format!("what {} printed", filter.name());
     check_json(printed, what).map_err(|problem| {

@@ -14,7 +14,8 @@ use crate::cli::{DocWrite, Global};
 use crate::output::word;
 use crate::report::Failure;
 
-/// Standard input is read before the lock is taken: however slowly it comes, nobody waits for it.
+/// Writes standard input to the document. It is read before the lock is taken: however slowly it comes,
+/// nobody waits for it.
 pub fn write(global: &Global, options: &DocWrite) -> Result<ExitCode, Failure> {
     let context = token_check::context(global, &options.terms)?;
     let opened = OpenDocuments::open(
@@ -23,7 +24,6 @@ pub fn write(global: &Global, options: &DocWrite) -> Result<ExitCode, Failure> {
         &options.access,
         std::slice::from_ref(&options.file),
     )?;
-    let opened = opened.durability(options.terms.durability());
     let tokens = TokenCheck::new(&context, options.terms.token.as_ref())?;
     let new = vec![from_input()?];
     let file = options.file.as_path();
@@ -34,7 +34,7 @@ pub fn write(global: &Global, options: &DocWrite) -> Result<ExitCode, Failure> {
     terms.expect = options.terms.expect;
     terms.fence = tokens.fence(options.terms.rebind);
     terms.overridden = Some(&overridden);
-    // What is there is not looked at: it may be broken.
+    // The old document is not looked at: it may be broken.
     let written = opened.documents.edit(&[file], &terms, |_| Ok((new, ())));
     wait.ended();
     let written = written.map_err(|failure| failure::about(failure, &[file]));

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tenure::{Error, duration};
 
-use super::{Check, database, exclusion, leftovers, storage};
+use super::{Check, exclusion, leftovers, storage};
 use crate::context::{Context, WAIT_DEFAULT};
 use crate::limit::Limit;
 use crate::runtime;
@@ -34,13 +34,10 @@ async fn of_store(context: &Context, checks: &mut Vec<Check>) {
         checks.push(storage::directory(directory));
         checks.push(storage::file_system(directory, trusted));
     }
-    if scheme == "sqlite" {
-        checks.extend(database::all(path));
-    }
     let keeper = match opened {
         Ok(keeper) => keeper,
         Err(error @ Error::Corrupt { .. }) if scheme == "sqlite" => {
-            return checks.push(database::damaged(path, &error));
+            return checks.push(damaged(path, &error));
         }
         Err(error) => return checks.push(Check::failed("open", &error)),
     };
@@ -50,11 +47,18 @@ async fn of_store(context: &Context, checks: &mut Vec<Check>) {
     }
     let url = context.for_command(Some(&keeper));
     checks.push(exclusion::prove(&keeper, url).await);
-    checks.push(match scheme {
-        "file" => leftovers::of_files(&keeper, path).await,
-        _ => leftovers::of_leases(&keeper).await,
-    });
+    checks.push(leftovers::all(&keeper).await);
     checks.push(slots(context));
+}
+
+/// Reports a database so damaged that it cannot be opened.
+fn damaged(path: &Path, error: &Error) -> Check {
+    let path = path.display();
+    let remedy = format!(
+        "when nothing is held, move {path} away, and {path}-wal and {path}-shm with it: the next \
+         use makes a new database. Leave {path}-anchor, which keeps tokens from going back"
+    );
+    Check::bad("open", error.to_string(), remedy)
 }
 
 /// Checks the store of the slots, which is only needed if slots are used.

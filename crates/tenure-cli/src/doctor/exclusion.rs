@@ -1,25 +1,21 @@
-//! The proof: a child process holds a lock, and this one cannot have it until the child is killed, or
-//! lets go of it where a lease outlives its process.
+//! The proof of exclusion: a child process holds a lock, and this one cannot have it until the child is
+//! killed, or releases it where a lease outlives its process.
 
-use std::io::{self, BufRead, BufReader};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
 use tenure::{Error, Keeper, Mode, Options, Resource, Result, SessionOptions};
 
 use super::Check;
-use crate::cli::{Global, HOLD};
-use crate::context::{Context, WAIT_DEFAULT, owner};
-use crate::output;
-use crate::report::Failure;
-use crate::runtime;
+use crate::context::owner;
 
-/// One lock for all doctors: lock files are never removed, so each must not make its own.
+/// The lock of all doctors. Lock files are never removed, so each must not make its own.
 const RESOURCE: &str = "doctor:exclusion";
-/// What the child says once it holds the lock.
+/// The word of the child when it holds the lock.
 const HELD: &str = "held";
-/// Another doctor may be at work.
+/// The wait for another doctor that may be at work.
 const WAIT: Duration = Duration::from_secs(10);
 
 /// Proves that the store excludes, and that the end of a holder frees its lock: its death, where
@@ -45,7 +41,7 @@ pub async fn prove(keeper: &Keeper, url: &str) -> Check {
     }
 }
 
-/// How the other process ends.
+/// The end of the other process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
     Death,
@@ -75,7 +71,7 @@ async fn try_prove(keeper: &Keeper, url: &str, ending: Ending) -> Result<()> {
     guard.release().await.map_err(|failed| failed.source)
 }
 
-/// A child process that holds the lock.
+/// A `run` that holds the lock until its standard input ends. Its command is killed with it.
 struct Holder {
     child: Child,
 }
@@ -87,8 +83,12 @@ impl Holder {
         let mut command = Command::new("/proc/self/exe");
         // Not among the arguments: those are for everybody to see, and there may be a password in it.
         command
-            .args([HOLD, "--json", RESOURCE])
-            .env("TENURE_STORE", url);
+            .args(["run", "--json", "--close", "--wait", "10s"])
+            .args(["--purpose", "tenure doctor proves exclusion", RESOURCE])
+            .args(["--", "sh", "-c", "echo held; exec cat >/dev/null"])
+            .env("TENURE_STORE", url)
+            // The leases of a run around this doctor do not concern the child.
+            .env_remove("TENURE_LEASES");
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -108,7 +108,7 @@ impl Holder {
         Err(not_taken(&said))
     }
 
-    /// Lets it release the lock and end.
+    /// Makes it release the lock and end.
     fn release(&mut self) {
         self.child.stdin = None;
     }
@@ -121,7 +121,7 @@ impl Holder {
     }
 }
 
-/// Why the child could not take the lock: what it says itself, as JSON.
+/// Returns the error of a child that could not take the lock, from its own JSON.
 fn not_taken(said: &str) -> Error {
     let document: Value = serde_json::from_str(said).unwrap_or_default();
     let field = |name: &str| document["error"][name].as_str().map(str::to_owned);
@@ -139,23 +139,6 @@ impl Drop for Holder {
         // It may be dead already, which is what is wanted.
         let _ = self.kill();
     }
-}
-
-/// The other side: takes the lock, says so, and holds it until standard input ends.
-pub fn hold(global: &Global, resource: &Resource) -> Result<ExitCode, Failure> {
-    let context = Context::new(global)?;
-    runtime::block_on(async {
-        let keeper = context.keeper(WAIT_DEFAULT).await?;
-        let session = keeper.session(SessionOptions::new(owner(None)?)).await?;
-        let options = Options::default()
-            .with_wait(WAIT)
-            .with_purpose("tenure doctor proves exclusion");
-        let guard = session.acquire(resource, Mode::Write, &options).await?;
-        output::text(&format!("{HELD}\n"))?;
-        io::copy(&mut io::stdin(), &mut io::sink()).map_err(Failure::output)?;
-        guard.release().await.map_err(|failed| failed.source)?;
-        Ok(ExitCode::SUCCESS)
-    })
 }
 
 #[cfg(test)]

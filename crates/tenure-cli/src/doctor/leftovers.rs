@@ -1,69 +1,36 @@
-//! What is left of earlier work, in stores of every kind.
+//! The check for what is left of earlier work, in stores of every kind.
 
-use std::fs;
-use std::path::Path;
-
-use tenure::{Error, Keeper, LeaseState, Query, Recovery, Result};
+use tenure::{Keeper, LeaseState, Query, Recovery, Result};
 
 use super::Check;
 use crate::context::owner;
-use crate::people::outlived;
+use crate::people::is_run_unseen;
 
-/// More lock files than this make listings slow.
-const LOCK_FILES_MANY: usize = 100_000;
 const NAME: &str = "leftovers";
 
-/// Lock files, and commands that outlived their `run`.
-pub async fn of_files(keeper: &Keeper, directory: &Path) -> Check {
-    match try_files(keeper, directory).await {
+/// Checks for leases that nobody can prove or that nobody needs, for waiters, and for leases whose
+/// `run` is not seen.
+pub async fn all(keeper: &Keeper) -> Check {
+    match found(keeper).await {
         Ok(check) => check,
         Err(error) => Check::failed(NAME, &error),
     }
 }
 
-async fn try_files(keeper: &Keeper, directory: &Path) -> Result<Check> {
-    let files = count_files(&directory.join("locks"))?;
+async fn found(keeper: &Keeper) -> Result<Check> {
     let counts = Counts::of(keeper).await?;
-    let detail = format!(
-        "{} ({} of them foreign), {}",
-        counted(files.all, "lock file"),
-        files.foreign,
-        counts.in_words(),
-    );
-    if files.all > LOCK_FILES_MANY {
-        let remedy = "use fewer names; when nothing is held, the directory may be removed whole";
-        let detail = format!("{detail}; listings are slow");
-        return Ok(Check::bad(NAME, detail, remedy));
-    }
-    if files.foreign > 0 {
-        let remedy = "look at what is not a lock file in the directory `locks`, and move it away";
-        return Ok(Check::bad(NAME, detail, remedy));
-    }
-    Ok(Check::good(NAME, detail))
-}
-
-/// Leases that nobody can prove or that nobody needs, waiters, and commands that outlived their
-/// `run`.
-pub async fn of_leases(keeper: &Keeper) -> Check {
-    match try_leases(keeper).await {
-        Ok(check) => check,
-        Err(error) => Check::failed(NAME, &error),
-    }
-}
-
-async fn try_leases(keeper: &Keeper) -> Result<Check> {
-    let counts = Counts::of(keeper).await?;
-    let actor = owner(None)?;
-    let found = keeper.recover(&actor, Recovery::DryRun, |_| {});
-    let stale = found.await?.iter().filter(|f| f.recoverable).count();
-    let mut detail = format!(
-        "{}, {}, {}",
-        counts.in_words(),
-        counted(counts.waiting, "waiter"),
-        counted(stale, "stale lease"),
-    );
-    if stale > 0 {
-        detail.push_str(" (tenure recover ends what is stale)");
+    let mut detail = counts.in_words();
+    if keeper.store().leases().is_some() {
+        let found = keeper.recover(&owner(None)?, Recovery::DryRun).await?;
+        let stale = found.iter().filter(|finding| finding.recoverable).count();
+        detail += &format!(
+            ", {}, {}",
+            counted(counts.waiting, "waiter"),
+            counted(stale, "stale lease")
+        );
+        if stale > 0 {
+            detail.push_str(" (tenure recover ends what is stale)");
+        }
     }
     if counts.unknown > 0 {
         let detail = format!(
@@ -77,11 +44,11 @@ async fn try_leases(keeper: &Keeper) -> Result<Check> {
     Ok(Check::good(NAME, detail))
 }
 
-/// What is held, and how.
+/// The numbers of leases and waiters.
 #[derive(Default)]
 struct Counts {
     held: usize,
-    orphans: usize,
+    unseen: usize,
     unknown: usize,
     waiting: usize,
 }
@@ -93,7 +60,7 @@ impl Counts {
         loop {
             let page = keeper.list(&query).await?;
             counts.held += page.held.len();
-            counts.orphans += outlived(keeper, &page.held).await.len();
+            counts.unseen += page.held.iter().filter(|l| is_run_unseen(l)).count();
             let unknown = page.held.iter().filter(|l| l.state == LeaseState::Unknown);
             counts.unknown += unknown.count();
             counts.waiting += page.waiting.map_or(0, |waiting| waiting.len());
@@ -106,9 +73,9 @@ impl Counts {
 
     fn in_words(&self) -> String {
         format!(
-            "{} held, {} by a command whose run is gone",
+            "{} held, {} whose run is not seen here",
             counted(self.held, "lease"),
-            self.orphans
+            self.unseen
         )
     }
 }
@@ -117,27 +84,4 @@ impl Counts {
 fn counted(number: usize, what: &str) -> String {
     let ending = if number == 1 { "" } else { "s" };
     format!("{number} {what}{ending}")
-}
-
-#[derive(Default)]
-struct Files {
-    all: usize,
-    foreign: usize,
-}
-
-fn count_files(locks: &Path) -> Result<Files> {
-    let fail = |error| Error::io("list", locks, error);
-    let mut files = Files::default();
-    for entry in fs::read_dir(locks).map_err(fail)? {
-        let entry = entry.map_err(fail)?;
-        let is_file = entry.file_type().map_err(fail)?.is_file();
-        let is_lock = is_file
-            && entry
-                .path()
-                .extension()
-                .is_some_and(|ending| ending == "lock");
-        files.all += 1;
-        files.foreign += usize::from(!is_lock);
-    }
-    Ok(files)
 }

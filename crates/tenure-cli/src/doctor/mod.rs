@@ -1,7 +1,6 @@
 //! `tenure doctor`: which store is used and why, and proof that it locks.
 
 mod checks;
-mod database;
 mod exclusion;
 mod leftovers;
 mod storage;
@@ -18,9 +17,8 @@ use crate::exit;
 use crate::output;
 use crate::people::visible;
 use crate::report::Failure;
-pub use exclusion::hold;
 
-/// One thing that was looked at.
+/// The outcome of one check.
 #[derive(Debug, Serialize)]
 struct Check {
     name: &'static str,
@@ -85,7 +83,7 @@ fn remedy(error: &Error) -> String {
     }
 }
 
-/// What was found.
+/// The outcome of all checks.
 #[derive(Debug, Serialize)]
 struct Diagnosis {
     store: Option<String>,

@@ -79,7 +79,7 @@ while the command ran; 130 interrupted while waiting.";
 pub const DOC_CLEAN_LONG: &str = "\
 Examples:
   tenure doc clean a.json
-  tenure doc clean --yes .        every document in this directory
+  tenure doc clean --yes a.json
 
 Shows what it will remove, and asks. Finishes transactions whose process died.
 Temporary files of Node programs, FILE.tmp.HEX, go once their lock is free.

@@ -10,7 +10,6 @@ use tenure::{Error, Keeper, Listing, Query, Resource, Result};
 use crate::cli::{self, Global, Slot};
 use crate::context::{Context, WAIT_DEFAULT};
 use crate::output::word;
-use crate::people::outlived;
 use crate::report::Failure;
 use crate::{output, runtime};
 use table::View;
@@ -70,7 +69,6 @@ async fn print(keeper: &Keeper, listing: &Listing, options: &cli::Ls) -> Result<
     }
     let view = View {
         listing,
-        outlived: &outlived(keeper, &listing.held).await,
         by_id: keeper.store().leases().is_some(),
     };
     output::text(&view.text(crate::table::width()))?;

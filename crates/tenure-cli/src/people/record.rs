@@ -1,4 +1,4 @@
-//! The full record of a lease, for a person who is about to break it.
+//! The full record of a lease, for a person that is about to break it.
 
 use std::fmt::Write as _;
 

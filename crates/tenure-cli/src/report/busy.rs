@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use tenure::{Binding, Error, Lease, LeaseId, Settings, blocking, duration};
+use tenure::{Binding, Error, Lease, duration};
 
 use crate::cli::Slot;
-use crate::people::{ends, held_by, process_is_gone};
+use crate::people::{ends, held_by};
 
 /// More holders than this are counted, not named.
 const HOLDERS_SHOWN_MAX: usize = 5;
@@ -15,14 +15,13 @@ pub fn message(error: &Error) -> String {
     let [first, rest @ ..] = error.holders() else {
         return error.to_string();
     };
-    // What the database knows of the holder of an advisory lock is said by the error.
+    // The error itself names the holder of an advisory lock, as the database knows it.
     if is_advisory(error) {
         return error.to_string();
     }
-    let outlived = outlived(error);
     let held_by = |lease: &Lease| {
-        let by = held_by(lease, &outlived);
-        // What ends by itself may be worth the wait.
+        let by = held_by(lease);
+        // A lease that ends by itself may be worth the wait.
         match lease.binding {
             Binding::Lease => format!("{by}, {}", ends(lease)),
             Binding::Session => by,
@@ -61,31 +60,6 @@ fn is_advisory(error: &Error) -> bool {
         return false;
     };
     context.location.starts_with("advisory lock ")
-}
-
-/// Returns the holders whose `run` is gone while the lease is still held, which is looked up anew: a
-/// `run` that ended since the error arose is gone as well.
-fn outlived(error: &Error) -> Vec<LeaseId> {
-    let (Error::Busy { context, holders }
-    | Error::Timeout {
-        context, holders, ..
-    }) = error
-    else {
-        return Vec::new();
-    };
-    if !holders.iter().any(process_is_gone) {
-        return Vec::new();
-    }
-    // Only looked at, never locked.
-    let settings = Settings::default().trusting_flock();
-    let keeper = blocking::Keeper::open_with(&context.store, settings);
-    let held = keeper.and_then(|keeper| keeper.holders(&context.resource));
-    // Where it cannot be looked up, nothing is said.
-    let held = held.unwrap_or_default();
-    let held = held.into_iter().filter(process_is_gone);
-    held.map(|lease| lease.lease)
-        .filter(|gone| holders.iter().any(|holder| holder.lease == *gone))
-        .collect()
 }
 
 #[cfg(test)]

@@ -11,39 +11,39 @@ use tenure::{Error, Lease, Resource};
 use crate::exit;
 use crate::output;
 
-/// Why a command did not do what it should.
+/// The reason why a command failed.
 #[derive(Debug)]
 pub enum Failure {
     /// The error of a keeper or a store.
     Error(Error),
-    /// The same, but not all of it as usual.
+    /// An error with an exit code or a remedy of its own.
     Adjusted {
-        /// What was said.
+        /// The error.
         error: Error,
         /// The exit code that the user wants for it.
         code: Option<u8>,
-        /// What to do about it here.
+        /// The remedy here.
         remedy: Option<String>,
     },
     /// The command line makes sense, but not here.
     Usage {
-        /// What is wrong.
+        /// The problem.
         message: String,
-        /// What to do.
+        /// The remedy.
         remedy: String,
     },
     /// A person was asked and did not agree.
     Declined(String),
     /// The command under `run` could not be started.
     Spawn {
-        /// What was to be started.
+        /// The program.
         program: String,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// A command whose output was wanted failed.
     Command {
-        /// What it did, and what was not done because of it.
+        /// The failure, and what was not done because of it.
         message: String,
         /// Its exit code, which is passed on.
         code: u8,
@@ -59,7 +59,7 @@ impl From<Error> for Failure {
 }
 
 impl Failure {
-    /// Our own output could not be written.
+    /// Returns the failure to write our own output.
     pub fn output(error: io::Error) -> Self {
         Failure::Output(error)
     }
@@ -145,7 +145,7 @@ struct Document<'a> {
     error: Body<'a>,
 }
 
-/// What is inside of it.
+/// The error in it.
 #[derive(Debug, Serialize)]
 pub struct Body<'a> {
     kind: &'a str,
@@ -162,7 +162,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// As JSON on standard output, or for people on standard error.
+    /// Returns a report as JSON on standard output, or for people on standard error.
     pub fn new(json: bool) -> Self {
         Self { json }
     }
@@ -213,7 +213,7 @@ impl Report {
     }
 }
 
-/// Returns what clap has to say: its first paragraph, without tips and usage.
+/// Returns the first paragraph of an error of clap, without tips and usage.
 pub fn usage_message(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);

@@ -18,15 +18,15 @@ use crate::exit;
 use crate::report::Failure;
 use crate::signals::{Event, Signals};
 
-/// What to start, and how.
+/// The command to start.
 pub struct Launch<'a> {
     /// The program and its arguments.
     pub command: &'a [OsString],
-    /// What is added to its environment.
+    /// The variables added to its environment.
     pub environment: &'a [(&'static str, OsString)],
     /// The locks it runs under.
     pub guards: &'a [Guard],
-    /// Whether it must not inherit the locks, and dies with us instead.
+    /// True if it must not inherit the locks, and dies with us instead.
     pub close: bool,
 }
 
@@ -44,7 +44,7 @@ impl Launch<'_> {
 pub struct Ended {
     /// The exit code to pass on.
     pub code: u8,
-    /// Whether a lock was lost before that.
+    /// True if a lock was lost before that.
     pub lost: bool,
     /// The signal from the keyboard that ended it, and whether it had the terminal then.
     pub keyboard: Option<(libc::c_int, bool)>,
@@ -126,7 +126,7 @@ impl Child {
         }
     }
 
-    /// EndWatch this process as the command ended, if that was by the keyboard.
+    /// Ends this process as the command ended, if that was by the keyboard.
     pub fn follow(&self, ended: Ended) {
         if let Some((number, had_terminal)) = ended.keyboard {
             self.terminal.die_of(number, had_terminal);
@@ -187,8 +187,8 @@ fn code(status: WaitStatus) -> u8 {
     u8::try_from(code).unwrap_or(exit::OTHER)
 }
 
-/// Descriptors of the locks that survive the exec, one of each file: all locks of a session may
-/// hang on the same one. This process has one thread that starts programs, so nothing else can
+/// Returns descriptors of the locks that survive the exec, one of each file: all locks of a session may
+/// depend on the same one. This process has one thread that starts programs, so nothing else can
 /// inherit them in between.
 fn inherited(launch: &Launch<'_>) -> Result<Vec<OwnedFd>, Failure> {
     if launch.close {
@@ -224,8 +224,8 @@ pub fn die_with_parent(command: &mut Command) {
     unsafe { command.pre_exec(step) };
 }
 
-/// The standard library starts a program by fork and exec if there is a step in between, and
-/// only exec knows scripts without a first line.
+/// Makes the standard library start a program by fork and exec: only exec runs scripts without a first
+/// line.
 fn by_fork(command: &mut Command) -> &mut Command {
     // SAFETY: nothing is done between fork and exec.
     unsafe { command.pre_exec(|| Ok(())) }

@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep_until};
 /// The time the command has to end by itself once its lock is lost.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// What must happen to the command now, and why.
+/// An action on the command, and its reason.
 #[derive(Debug)]
 pub enum Order {
     /// The command gets SIGTERM.
@@ -48,7 +48,7 @@ pub struct Ending<'a> {
 }
 
 enum State<'a> {
-    /// All is well.
+    /// All locks are held.
     Held(First<'a, Doubt>),
     /// The command was told to end for this reason, and is killed at `kill_at`.
     Stopping {

@@ -1,4 +1,4 @@
-//! What the command is told: the store, the session, and every lease it runs under.
+//! The environment of the command: the store, the session, and every lease it runs under.
 
 use std::ffi::OsString;
 
@@ -7,7 +7,7 @@ use tenure::{Lease, LockSet, Owner, Resource, Session};
 use super::taken::Taken;
 use crate::nesting::{Ancestors, Outer, Outers};
 
-/// What the command runs under.
+/// The locks that the command runs under, and their store and owner.
 pub struct Under<'a> {
     /// The store that it uses by default.
     pub store: &'a str,
@@ -19,7 +19,7 @@ pub struct Under<'a> {
     pub locks: &'a Taken,
     /// The locks in the order they were taken.
     pub wanted: &'a LockSet,
-    /// What outer `run`s hold.
+    /// The leases of outer `run`s.
     pub ancestors: &'a Ancestors,
 }
 

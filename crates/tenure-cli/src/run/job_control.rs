@@ -27,7 +27,7 @@ use crate::signals::{own_group, restore, set_default, stop_self};
 #[derive(Debug)]
 pub struct Terminal {
     tty: Option<File>,
-    /// None where it has no number in this PID namespace.
+    /// Our process group, or `None` if it has no number in this PID namespace.
     own: Option<Pid>,
     command: Pid,
     lent: bool,
@@ -46,11 +46,11 @@ impl Terminal {
         }
     }
 
-    /// The command was stopped by a signal. Comes back when it goes on.
+    /// Handles a command that was stopped by a signal. Returns when it goes on.
     pub fn command_stopped(&mut self, by: libc::c_int) {
         let wants_terminal = matches!(by, libc::SIGTTIN | libc::SIGTTOU);
         if self.tty.is_none() {
-            // Nobody can continue us who could not continue the command.
+            // Anyone that can continue us can continue the command.
             return;
         }
         if !(wants_terminal && self.in_foreground()) {
@@ -79,7 +79,7 @@ impl Terminal {
         let _ = rustix::process::kill_process_group(self.command, Signal::CONT);
     }
 
-    /// The command is over.
+    /// Takes the terminal back when the command has ended.
     pub fn take_back(&mut self) {
         let tty = self.tty.as_ref();
         let holder = tty.and_then(|tty| rustix::termios::tcgetpgrp(tty).ok());
@@ -92,8 +92,8 @@ impl Terminal {
         self.lent = false;
     }
 
-    /// Ends as the command did, which was killed from the keyboard: a shell around us asks how
-    /// we died to know whether to go on with its script. Comes back without a terminal.
+    /// Ends this process as the command was killed from the keyboard: a shell around us needs our way to
+    /// end to decide whether to go on with its script. Returns if there is no terminal.
     pub fn die_of(&self, number: libc::c_int, had_terminal: bool) {
         if !self.in_foreground() {
             return;
@@ -129,7 +129,8 @@ impl Terminal {
         foreground.is_some() && foreground == self.own
     }
 
-    /// Blocks SIGTTOU meanwhile: a process in the background is stopped for trying otherwise.
+    /// Makes a group the one in the foreground. SIGTTOU is blocked meanwhile: otherwise a process in the
+    /// background is stopped for trying.
     fn set_foreground(&self, group: Pid) {
         let Some(tty) = &self.tty else {
             return;

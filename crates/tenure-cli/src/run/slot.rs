@@ -1,7 +1,7 @@
 //! `--slot NAME:N`: one of N places for this user on this machine, taken before every lock.
 //!
 //! A lock held while a slot is awaited would be held for as long as all places are taken, perhaps
-//! by those who wait for the lock. So a slot asked for inside a lock is refused at once.
+//! by those that wait for the lock. So a slot asked for inside a lock is refused at once.
 
 use tenure::{Error, Keeper, LockSet, Mode, Result, SessionOptions};
 
@@ -41,8 +41,8 @@ pub async fn acquire(
     taken::acquire(session.await?, &set, &options, request.whole, signals).await
 }
 
-/// What is said of a slot that could not be had. It is not in the store that `tenure ls` shows by
-/// itself, and never taken in a set.
+/// Returns the failure to acquire a slot, with a remedy of its own: a slot is not in the store that
+/// `tenure ls` shows by itself, and never acquired in a set.
 pub fn failure(error: Error, slot: &Slot, busy_exit: u8) -> Failure {
     let (resource, capacity) = (&slot.resource, slot.capacity);
     let name = resource.id();

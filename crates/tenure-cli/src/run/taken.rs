@@ -1,4 +1,4 @@
-//! What the command runs under: leases of its own, and those of outer `run`s.
+//! The leases that the command runs under: its own, and those of outer `run`s.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::nesting::Outer;
 use crate::signals::Signals;
 use crate::waiting::{Wait, wait};
 
-/// How `run` asks for its locks and its slot.
+/// The request of a `run` for its locks and its slot.
 pub struct RunRequest {
     /// The owner.
     pub owner: Owner,
@@ -20,14 +20,14 @@ pub struct RunRequest {
     pub options: Options,
 }
 
-/// What was taken in one store, or is held already.
+/// The leases of one store: acquired, or held already.
 #[derive(Default)]
 pub struct Taken {
     /// The session that holds what was taken; `None` if all of it was held already.
     pub session: Option<Session>,
-    /// What was taken.
+    /// The locks that were acquired.
     pub guards: Vec<Guard>,
-    /// What outer `run`s hold and the command runs under.
+    /// The leases of outer `run`s that the command runs under.
     pub under: Vec<Outer>,
 }
 

@@ -1,25 +1,23 @@
-//! What stands between a request and its grant, found and put into words.
+//! The lock that blocks a request, and its description.
 
 use std::time::Duration;
 
 use tenure::{Lease, LeaseId, LockContext, Mode, Resource, duration};
 
 use super::Wait;
-use crate::people::{ends, held_by, outlived};
+use crate::people::{ends, held_by};
 
-/// What stands between a request and its grant.
+/// The lock that blocks a request.
 #[derive(Debug)]
 pub struct Blocked {
     pub resource: Resource,
     pub mode: Mode,
-    /// How many slots there are, where it is one that is waited for.
+    /// The number of slots, if the request is for a slot.
     pub slots: Option<u32>,
     pub holders: Vec<Lease>,
-    /// Those of the holders whose `run` is gone.
-    pub outlived: Vec<LeaseId>,
-    /// What is known of a holder that left no record, where there can be one.
+    /// The description of a holder that left no record, if there can be one.
     pub unrecorded: Option<String>,
-    /// Our place in the queue, where the store knows it.
+    /// Our place in the queue, if the store knows it.
     pub position: Option<usize>,
 }
 
@@ -34,12 +32,12 @@ impl Blocked {
                     0 => String::new(),
                     more => format!(", and {more} more"),
                 };
-                Some(held_by(one, &self.outlived) + &more)
+                Some(held_by(one) + &more)
             }
         }
     }
 
-    /// Returns what tells one holder from the next.
+    /// Returns a key that differs from holder to holder.
     pub fn key(&self) -> (Resource, Option<LeaseId>) {
         let first = self.holders.first();
         (
@@ -87,7 +85,6 @@ pub async fn what_blocks(wait: &Wait<'_>) -> Option<Blocked> {
             resource: resource.clone(),
             mode: *mode,
             slots: wait.slots,
-            outlived: outlived(keeper, &holders).await,
             holders,
             unrecorded: lock_context.without_record().map(unrecorded),
             position: position(wait, resource).await,
@@ -101,12 +98,12 @@ pub async fn what_blocks(wait: &Wait<'_>) -> Option<Blocked> {
     first_missing
 }
 
-/// A program that only knows kernel locks, and the command that finds it.
+/// Returns the description of a program that only knows kernel locks, with the command that finds it.
 pub fn unrecorded(see: String) -> String {
     format!("a program that leaves no record; see: {see}")
 }
 
-/// Our place in the queue, where the store knows it.
+/// Returns our place in the queue, if the store knows it.
 async fn position(wait: &Wait<'_>, resource: &Resource) -> Option<usize> {
     let lease = match wait.own {
         Some(own) => own.clone(),
@@ -130,7 +127,7 @@ fn waiting_for(blocked: Option<&Blocked>, waited: Duration, limit: Duration) -> 
     }
 }
 
-/// Everything in one line.
+/// Returns everything in one line.
 pub fn in_words(blocked: Option<&Blocked>, waited: Duration, limit: Duration) -> String {
     let mut text = waiting_for(blocked, waited, limit);
     if let Some(blocked) = blocked {
@@ -143,7 +140,7 @@ pub fn in_words(blocked: Option<&Blocked>, waited: Duration, limit: Duration) ->
     text
 }
 
-/// Returns what changes from second to second, short enough for most terminals.
+/// Returns the part that changes from second to second, short enough for most terminals.
 pub fn in_few_words(blocked: Option<&Blocked>, waited: Duration, limit: Duration) -> String {
     let until = blocked.map(Blocked::until).unwrap_or_default();
     waiting_for(blocked, waited, limit) + &until
@@ -160,7 +157,6 @@ pub mod tests {
             mode: Mode::Write,
             slots: None,
             holders,
-            outlived: Vec::new(),
             unrecorded: None,
             position,
         }

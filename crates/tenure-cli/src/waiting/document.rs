@@ -6,8 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use tenure::{LockContext, Mode, Resource, SessionId};
-use tenure_files::holders;
+use tenure::{LockContext, Mode, SessionId};
+use tenure_files::{holders, resource_of};
 
 use super::blocked::{Blocked, unrecorded};
 use super::screen::Screen;
@@ -126,12 +126,14 @@ fn who_has(wait: &DocumentWait, document: &Path, lock: &Path) -> Blocked {
         .into_iter()
         .filter(|lease| lease.session != wait.session && lease.mode.conflicts_with(mode));
     let holders: Vec<_> = in_the_way.collect();
-    let lock_context =
-        LockContext::new(name_of(document), mode, "file:", lock.display().to_string());
+    let lock_context = LockContext::new(
+        resource_of(document),
+        mode,
+        "file:",
+        lock.display().to_string(),
+    );
     Blocked {
         slots: None,
-        // The lock of a document is never inherited.
-        outlived: Vec::new(),
         holders,
         // Node's lock is taken inside of ours: it is what is missing where ours is held.
         unrecorded: match wait.with_node && ours {
@@ -145,14 +147,4 @@ fn who_has(wait: &DocumentWait, document: &Path, lock: &Path) -> Blocked {
         resource: lock_context.resource,
         mode,
     }
-}
-
-/// Returns the name a document has in records and errors, or its end if it is long.
-pub fn name_of(document: &Path) -> Resource {
-    use std::os::unix::ffi::OsStrExt;
-    let bytes = document.as_os_str().as_bytes();
-    let end = &bytes[bytes.len().saturating_sub(300)..];
-    let whole = Resource::new("file", bytes);
-    let name = whole.or_else(|_| Resource::new("file", end));
-    name.expect("300 bytes that are not empty make a resource")
 }

@@ -1,5 +1,5 @@
-//! Waiting, as a person sees it. On a terminal: who is in the way, once, and below it one live
-//! line. Elsewhere: sparse lines that say both.
+//! The report of a wait to people. On a terminal: the holder, once, and below it one live line.
+//! Elsewhere: sparse lines that say both.
 
 mod blocked;
 mod document;
@@ -13,7 +13,7 @@ use tenure::{Error, LeaseId, LockSet, Query, Result, Session};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::signals::Signals;
-pub use document::{DocumentWait, WaitReporter, name_of};
+pub use document::{DocumentWait, WaitReporter};
 use screen::Screen;
 
 /// The longest time that an interrupted wait takes to end.
@@ -28,7 +28,7 @@ pub struct Wait<'a> {
     pub set: &'a LockSet,
     /// The longest wait.
     pub limit: Duration,
-    /// How many slots there are, where it is one that is waited for.
+    /// The number of slots, if the request is for a slot.
     pub slots: Option<u32>,
     /// The lease that is to become exclusive, which does not block itself.
     pub own: Option<&'a LeaseId>,

@@ -15,7 +15,8 @@ use crate::signals::own_group;
 const LIVE_AFTER: Duration = Duration::from_millis(300);
 /// The interval at which the live line is drawn.
 const LIVE_EVERY: Duration = Duration::from_secs(1);
-/// When lines are written where nothing can be redrawn; after the last, one each of [`LINE_EVERY`].
+/// The times at which lines are written if nothing can be redrawn; after the last, one every
+/// [`LINE_EVERY`].
 const LINES_AT: [Duration; 4] = [
     Duration::from_secs(1),
     Duration::from_secs(10),
@@ -56,7 +57,7 @@ impl Screen {
         }
     }
 
-    /// Returns when to tell for the `told`-th time (from 0), counted from the beginning of the wait.
+    /// Returns the time of the `told`-th report (from 0), counted from the beginning of the wait.
     pub fn when(&self, told: u32) -> Duration {
         match self {
             Screen::Live { .. } => LIVE_AFTER + LIVE_EVERY * told,

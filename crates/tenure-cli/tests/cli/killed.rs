@@ -39,19 +39,19 @@ fn every_lock_of_a_set_stays_if_run_is_killed() {
 }
 
 #[test]
-fn people_are_told_that_run_is_gone_and_its_command_goes_on() {
+fn people_are_told_that_run_is_not_seen_and_its_command_goes_on() {
     for world in World::each() {
         let mut holder = Holder::start(&world, ["x"]);
         holder.signal_run(libc::SIGKILL);
         holder.wait();
         let busy = world.run(["--no-wait", "x", "--", "true"]);
         assert!(
-            text(&busy.stderr).contains("run is gone; its command goes on"),
+            text(&busy.stderr).contains("run not seen here: its command goes on"),
             "{busy:?}"
         );
         let listed = world.tenure().arg("ls").output().unwrap();
         assert!(
-            text(&listed.stdout).contains("run is gone; its command goes on"),
+            text(&listed.stdout).contains("run not seen here: its command goes on"),
             "{listed:?}"
         );
         let listed = world.tenure().args(["ls", "--json"]).output().unwrap();

@@ -167,7 +167,7 @@ fn a_command_that_outlived_its_run_is_told_apart() {
             let listed = world.tenure().arg("ls").output().unwrap();
             let refused = world.run(["--no-wait", "x", "--", "true"]);
             [text(&listed.stdout), text(&refused.stderr)]
-                .map(|said| said.contains("(run is gone; its command goes on)"))
+                .map(|said| said.contains("(run not seen here: its command goes on, "))
         };
         assert_eq!(outlived(), [false, false]);
         holder.signal_run(libc::SIGKILL);

@@ -1,4 +1,4 @@
-//! What a document holds: its text, its version, its values.
+//! The content of a document: its text, its version, its values.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,20 +12,20 @@ use tenure_core::{Error, Result};
 
 use super::json::{self, Flaw};
 
-/// How much of a bad version is shown, in characters.
+/// The largest number of characters shown of a bad version.
 const SHOWN_MAX: usize = 80;
 
-/// What a document held when it was read: any bytes, until someone asks for text or a value.
+/// The content of a document when it was read. The bytes are checked when text or a value is asked for.
 #[derive(Debug, Clone)]
 pub struct Content {
     path: PathBuf,
-    /// As on disk, a byte order mark included.
+    /// The bytes on disk, a byte order mark included.
     bytes: Vec<u8>,
     version: OnceLock<Version>,
 }
 
 impl Content {
-    /// Returns what the document at `path` holds.
+    /// Returns the content of the document at `path`.
     pub(crate) fn new(path: PathBuf, bytes: Vec<u8>) -> Self {
         Self {
             path,
@@ -58,19 +58,19 @@ impl Content {
         *self.version.get_or_init(|| Version::of(&self.bytes))
     }
 
-    /// Reads it into a value. A key that is there twice passes, where [`text`](Self::text) would
-    /// not let it: a caller that writes the value back checks that first.
+    /// Reads it into a value. A key that is there twice passes here, and fails in
+    /// [`text`](Self::text): a caller that writes the value back checks that first.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T> {
         serde_json::from_slice(json::without_mark(&self.bytes))
             .map_err(|error| self.explain(&error))
     }
 
-    /// Fails if a key is there twice, in what was parsed before: the grammar is not checked again.
+    /// Fails if a key is there twice. It must have been parsed before: the grammar is not checked again.
     pub(crate) fn require_keys_once(&self) -> Result<()> {
         json::check_parsed(&self.bytes).map_err(|flaw| corrupt(&self.path, flaw))
     }
 
-    /// It is not JSON, or it is and does not fit the type.
+    /// Returns the error for content that is not JSON, or does not fit the type.
     fn explain(&self, error: &serde_json::Error) -> Error {
         let text = match json::check(&self.bytes) {
             Ok(text) => text,
@@ -91,7 +91,7 @@ fn corrupt(path: &Path, flaw: Flaw) -> Error {
     }
 }
 
-/// What a document held, as a number: the SHA-256 of its bytes on disk, 64 hexadecimal digits.
+/// The version of a document: the SHA-256 of its bytes on disk, 64 hexadecimal digits.
 ///
 /// Two documents with the same value and another layout have different versions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]

@@ -29,22 +29,22 @@ use crate::clock;
 use crate::disk::Attributes;
 use crate::locker::LockGuard;
 use crate::node_lock::NodeLock;
-use crate::replace::{Durability, Replacement, sync_directory_of};
+use crate::replace::{Replacement, sync_directory_of};
 
-/// What must be true for a change to be written.
+/// The conditions of a write.
 #[derive(Default)]
 #[non_exhaustive]
 pub struct Terms<'a> {
-    /// What the document must be. For one document only.
+    /// The state the document must be in. For one document only.
     pub expect: Option<Expect>,
     /// The lock under which it is written.
     pub fence: Option<Fence>,
-    /// Whether the work needs documents that are there. One that never was is then not even locked.
+    /// True if the work needs documents that are there. One that never was is then not even locked.
     pub existing: bool,
-    /// Asked before the work and again before the write, under the document's lock; an error is
-    /// passed on and nothing is written.
+    /// Called before the work and again before the write, under the document's lock. Its error is
+    /// passed on, and nothing is written.
     pub guard: Option<&'a dyn Fn() -> Result<()>>,
-    /// Told of every document whose fence was set aside by `rebind`, once it is written.
+    /// Called for every document whose fence was set aside by `rebind`, once it is written.
     pub overridden: Option<&'a Tell<'a>>,
 }
 
@@ -78,16 +78,16 @@ impl<'a> Terms<'a> {
     }
 }
 
-/// Hears of a document: its path, and the lock and token that it remembered.
+/// Receives the path of a document, and the lock and token that it remembered.
 type Tell<'a> = dyn Fn(&Path, &str) + 'a;
 
-/// What a document must be for it to be changed.
+/// The state a document must be in to be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Expect {
-    /// There is none.
+    /// There is no document.
     Absent,
-    /// This one.
+    /// It has this version.
     Version(Version),
 }
 
@@ -96,17 +96,17 @@ struct Open {
     location: Location,
     content: Option<Content>,
     attributes: Option<Attributes>,
-    /// What it is to remember.
+    /// The note it is to have.
     note: Note,
-    /// Whether that is something new.
+    /// True if the note changes.
     fenced: bool,
     /// The lock and token it remembered, if `rebind` sets them aside.
     overridden: Option<String>,
 }
 
 impl Documents {
-    /// Changes one document or several, all or none. The work gets what is there, unchecked and in
-    /// the order of `paths`, and gives back the new text of each, and whatever it wants to tell.
+    /// Changes one document or several, all or none. The work gets the contents, unchecked and in the
+    /// order of `paths`, and returns the new text of each, and a value for the caller.
     ///
     /// # Errors
     ///
@@ -130,7 +130,7 @@ impl Documents {
         Ok((versions, told))
     }
 
-    /// The same for work that gives back what is known to be JSON.
+    /// Like [`edit`](Self::edit), for work whose texts are known to be JSON.
     pub(super) fn change<R, E: From<Error>>(
         &self,
         paths: &[&Path],
@@ -178,7 +178,7 @@ impl Documents {
         Ok(told)
     }
 
-    /// Returns the places of documents in the order of locks, each with its place in `paths`.
+    /// Returns the locations of documents in the order of locks, each with its index in `paths`.
     pub(super) fn in_order(&self, paths: &[&Path]) -> Result<Vec<(Location, usize)>> {
         let [one] = paths else {
             if paths.is_empty() || paths.len() > DOCUMENTS_MAX {
@@ -257,8 +257,8 @@ impl Documents {
         })
     }
 
-    /// Refuses before anything happens what the rename would refuse after everything did, and what
-    /// it would allow although this user may not write the document.
+    /// Refuses early a document that the rename would refuse at the end, and one that the rename would
+    /// replace although this user may not write it.
     fn require_replaceable(&self, location: &Location, attributes: &Attributes) -> Result<()> {
         let path = location.path();
         if attributes.mounted_on {
@@ -275,18 +275,15 @@ impl Documents {
     }
 
     fn write_one(&self, open: &Open, text: &str, gate: impl Fn() -> Result<()>) -> Result<()> {
-        let (disk, durability) = (&*self.disk, self.durability);
+        let disk = &*self.disk;
         let (path, like) = (open.location.path(), open.attributes.as_ref());
         if open.fenced {
-            open.note.keep(disk, &open.location, like, durability)?;
+            open.note.keep(disk, &open.location, like)?;
         }
-        let replacement = Replacement::prepare(disk, path, text.as_bytes(), like, durability)?;
+        let replacement = Replacement::prepare(disk, path, text.as_bytes(), like)?;
         // Writing a large document takes a while, in which a lock can be lost.
         gate()?;
         replacement.put_in_place()?;
-        if durability == Durability::Os {
-            return Ok(());
-        }
         sync_directory_of(disk, path).map_err(|source| Error::HalfWay {
             done: format!(
                 "{} was changed, which may not survive a power loss",
@@ -322,7 +319,7 @@ fn ask(terms: &Terms<'_>) -> Result<()> {
     terms.guard.map_or(Ok(()), |guard| guard())
 }
 
-/// Whether every lock still protects what it should.
+/// Fails if a lock no longer protects its document.
 fn still_ours(guards: &[LockGuard], node: &[NodeLock]) -> Result<()> {
     guards.iter().try_for_each(LockGuard::check)?;
     node.iter().try_for_each(NodeLock::check)
@@ -335,8 +332,8 @@ fn check_new(text: &str, path: &Path) -> Result<()> {
         .map_err(|problem| Error::BadInput(format!("{problem}; {path} is untouched")))
 }
 
-/// Checks that text can be a document: JSON in which every key is there once. The error says what
-/// is none, and at which byte.
+/// Checks that text can be a document: JSON in which every key is there once. The error begins with
+/// `what`, and names the byte.
 pub fn check_json(text: &str, what: impl FnOnce() -> String) -> Result<(), String> {
     json::check(text.as_bytes())
         .map(drop)

@@ -2,7 +2,7 @@
 //!
 //! A write with an explicit token leaves store, resource and token in the document's note, durably,
 //! before the document itself is replaced. *Crash between the two:* the token counts although its
-//! content never came; that fences only older holders, who are fenced anyway.
+//! content never came; that fences only older holders, which are fenced anyway.
 //!
 //! A document cannot know whether what it remembers was ever granted. So `rebind` sets aside any
 //! fence, and only the store, asked by the guard of the write, keeps older holders out then.
@@ -16,15 +16,14 @@ use super::path::Location;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fence {
-    /// Which store the lock is in: its address, without user and password.
+    /// The address of the store of the lock, without user and password.
     pub store: String,
     /// The lock.
     pub resource: Resource,
     /// The token of the grant.
     pub token: Token,
-    /// Whether what the document remembers may be set aside: another lock, or a higher token of this
-    /// one, which was never granted if this is the newest. The guard of the write must ask the store
-    /// whether it is.
+    /// True to set aside what the document remembers: another lock, or a higher token of this one, which
+    /// was never granted if this is the newest. The guard of the write must ask the store whether it is.
     pub rebind: bool,
 }
 
@@ -47,7 +46,7 @@ impl Fence {
         self
     }
 
-    /// Returns what the document is to remember; an error if it remembers something that forbids this write.
+    /// Returns what the document is to remember, or an error if what it remembers forbids this write.
     pub(super) fn admit(&self, last: Option<&Fenced>, location: &Location) -> Result<Fenced> {
         let asked = Fenced {
             store: self.store.clone(),

@@ -1,68 +1,106 @@
 //! Seeing a document each time it changes.
+//!
+//! The file is looked at ten times a second and read only if it is another one, or was written, since
+//! it was read last. A document is replaced by a rename, which gives its name another inode.
+//!
+//! # Limitations
+//!
+//! A change is seen within a tenth of a second. A program that writes into the file itself, to the
+//! same length and within one tick of the file system's clock, is not seen.
 
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use tenure_core::{Error, Result};
 
 use super::Documents;
-use super::changes::Changes;
 use super::content::{Content, Version};
-use super::path::Location;
 use crate::clock;
+
+/// The interval of looks at the file.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The versions of a document, as they come. No lock is held in between.
 pub struct Follow<'a> {
     documents: &'a Documents,
-    /// As it was named; a link, perhaps, that leads elsewhere some day.
+    /// The name given. It may be a link, which may lead elsewhere some day.
     path: PathBuf,
-    /// Where it led when the watch began.
-    location: Location,
-    changes: Changes,
+    /// The file that was read last, or `None` if it must be read in any case.
+    read: Option<FileState>,
+    /// The version that was returned last, if any was.
     seen: Option<Option<Version>>,
 }
+
+/// The device, inode, size and time of a file, or `None` if there is no file.
+type FileState = Option<(u64, u64, u64, i64, i64)>;
 
 impl<'a> Follow<'a> {
     pub(super) fn new(documents: &'a Documents, path: &Path) -> Result<Self> {
         let path = std::path::absolute(path).map_err(|source| Error::io("find", path, source))?;
-        let location = Location::of(&path)?;
-        Ok(Self {
+        let follow = Self {
             documents,
-            changes: watch(&path, &location)?,
             path,
-            location,
+            read: None,
             seen: None,
-        })
+        };
+        follow.require_directory()?;
+        Ok(follow)
     }
 
-    /// The next version: at once the first time, then whenever the content is another than the one
-    /// answered last. `Some(None)` if the document is gone, None if `limit` is over.
+    /// Returns the next version: at once the first time, then whenever the content is another than
+    /// the one returned last. Returns `Some(None)` if the document is gone, `None` when `limit` is
+    /// over.
     ///
-    /// Changes in quick succession may be seen as one. It is not checked whether it is JSON.
+    /// Changes in quick succession may be seen as one. The content need not be JSON.
     pub fn next(&mut self, limit: Option<Duration>) -> Result<Option<Option<Content>>> {
         let deadline = limit.map(|limit| clock::after(Instant::now(), limit));
         loop {
-            // Watched before it is read, so a change in between is not lost.
-            let location = Location::of(&self.path)?;
-            if location != self.location {
-                self.changes = watch(&self.path, &location)?;
-                self.location = location;
-            }
-            let content = self.documents.read_if_there(&self.path)?;
-            let version = content.as_ref().map(Content::version);
-            if self.seen != Some(version) {
-                self.seen = Some(version);
-                return Ok(Some(content));
+            // Looked at before it is read: what is written in between makes it another file.
+            let state = self.state()?;
+            if self.read != Some(state) {
+                let content = self.documents.read_if_there(&self.path)?;
+                self.read = Some(state);
+                let version = content.as_ref().map(Content::version);
+                if self.seen != Some(version) {
+                    self.seen = Some(version);
+                    return Ok(Some(content));
+                }
             }
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            if !self.changes.wait(left)? {
+            if left.is_some_and(|left| left.is_zero()) {
                 return Ok(None);
             }
+            thread::sleep(left.unwrap_or(LOOK_EVERY).min(LOOK_EVERY));
         }
     }
-}
 
-/// Watches the document, and the link by which it was named.
-fn watch(path: &Path, location: &Location) -> Result<Changes> {
-    Changes::watch(&[location.path(), path])
+    fn state(&self) -> Result<FileState> {
+        match fs::metadata(&self.path) {
+            Ok(file) => Ok(Some((
+                file.dev(),
+                file.ino(),
+                file.size(),
+                file.mtime(),
+                file.mtime_nsec(),
+            ))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.require_directory()?;
+                Ok(None)
+            }
+            Err(source) => Err(Error::io("look at", &self.path, source)),
+        }
+    }
+
+    /// Fails without a directory: a document that cannot come into being is not waited for.
+    fn require_directory(&self) -> Result<()> {
+        let directory = self.path.parent().unwrap_or(Path::new("/"));
+        let found = fs::metadata(directory);
+        found
+            .map(drop)
+            .map_err(|source| Error::io("look at", directory, source))
+    }
 }

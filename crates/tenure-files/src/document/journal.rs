@@ -1,8 +1,8 @@
 //! The redo journal of a transaction over several documents.
 //!
-//! It holds everything: which documents (from its own directory), what each was before (its version),
-//! and what each is to be after. It is kept beside the first of them. It is one JSON text and, on a line of its own, the SHA-256 of that text. It comes into
-//! being by an atomic replace, so there is a whole one or none.
+//! It holds the path of each document from its own directory, its version before and its whole content
+//! after, and is kept beside the first document. It is one JSON text and, on a line of its own, the
+//! SHA-256 of that text. It comes into being by an atomic replace, so there is a whole one or none.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,9 +15,9 @@ use super::path::{Location, document_of_journal, reached, relative};
 use super::several::DOCUMENTS_MAX;
 use crate::disk::Disk;
 
-/// The first field: a form this code does not know is refused.
+/// The version of the format, in the first field. An unknown one is refused.
 const FORM: u32 = 1;
-/// No journal is longer. Text takes up to six times its length where it must be escaped.
+/// The longest journal. Text takes up to six times its length where it must be escaped.
 const JOURNAL_BYTES_MAX: u64 = 4 << 30;
 /// The checksum in hexadecimal, between two newlines.
 const SUM_BYTES: usize = 2 * 32 + 2;
@@ -33,16 +33,16 @@ pub(crate) struct Journal {
 /// One document of a transaction.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Step {
-    /// From the directory of the journal.
+    /// The path from the directory of the journal.
     path: PathBuf,
-    /// None if there was no document.
+    /// The version before, or `None` if there was no document.
     pub(crate) before: Option<Version>,
     /// The whole new content.
     pub(crate) after: String,
 }
 
 impl Step {
-    /// What is to become of a document, in a journal in this directory.
+    /// Returns the step of one document, for a journal in this directory.
     pub(crate) fn new(
         directory: &Path,
         location: &Location,
@@ -66,7 +66,7 @@ impl Journal {
         }
     }
 
-    /// As it is kept.
+    /// Returns the bytes of the file.
     pub(crate) fn encode(&self) -> Result<Vec<u8>> {
         let mut bytes = serde_json::to_vec(self).map_err(|_| {
             Error::BadInput("documents of one transaction must have names in UTF-8".into())
@@ -80,7 +80,7 @@ impl Journal {
         Ok(bytes)
     }
 
-    /// Returns where its documents are, if it is at this path, in the order of locks.
+    /// Returns the locations of its documents in the order of locks, given its own path.
     pub(crate) fn places(&self, path: &Path) -> Result<Vec<Location>> {
         self.find(path).ok_or_else(|| Error::Corrupt {
             path: path.to_owned(),
@@ -99,7 +99,7 @@ impl Journal {
         (beside && in_order && places.len() <= DOCUMENTS_MAX).then_some(places)
     }
 
-    /// Reads a journal that is there; None if there is none.
+    /// Reads a journal. Returns `None` if there is none.
     pub(crate) fn read(disk: &dyn Disk, path: &Path) -> Result<Option<Self>> {
         let found = match disk.read(path, JOURNAL_BYTES_MAX) {
             Ok(Some(found)) => found,
@@ -136,8 +136,8 @@ impl Journal {
     }
 }
 
-/// A journal says which files to replace, so whose it is matters: redoing one of another user would
-/// let that user replace files with our rights.
+/// Fails if a journal belongs to another user: redoing it would let that user replace files with our
+/// rights.
 fn require_own(path: &Path, owner: u32) -> Result<()> {
     match owner == rustix::process::geteuid().as_raw() {
         true => Ok(()),

@@ -12,23 +12,19 @@ use tenure_core::{Error, Mode, Resource, Result};
 
 use super::Documents;
 use super::path::{Location, document_of_lock};
-use crate::interrupt::Interrupt;
 use crate::locker::{BriefGuard, LockGuard, resource_of};
-use crate::platform::{self, Share};
 use crate::replace::unguessable_name;
 
-/// What a reader holds.
+/// The lock of a reader.
 pub(super) enum Shared {
     /// Held for a moment, without a record.
     Briefly(#[expect(dead_code, reason = "held until it is dropped")] BriefGuard),
     /// Held after a wait.
     Waited(#[expect(dead_code, reason = "held until it is dropped")] LockGuard),
-    /// This user may not write here, so the lock was taken on a file open for reading.
-    ReadOnly(#[expect(dead_code, reason = "held until it is dropped")] fs::File),
     /// There is neither document nor lock file.
     Absent,
-    /// This user may not write the document, and its lock file is not there or not for this user's
-    /// eyes. Every write replaces the document whole, so what is read is whole, too.
+    /// This user may not write the document or its lock file, so no lock can be taken. Every write
+    /// replaces the document whole, so what is read is whole, too.
     Without,
 }
 
@@ -45,7 +41,7 @@ impl Shared {
 }
 
 impl Documents {
-    /// The exclusive locks of all, in the order given, which is the order of locks.
+    /// Takes the exclusive locks of all, in the order given, which is the order of locks.
     pub(super) fn lock_all<'a>(
         &self,
         locations: impl IntoIterator<Item = &'a Location>,
@@ -66,12 +62,12 @@ impl Documents {
         !self.locker.has_open(&lock) && !is_there(&lock)
     }
 
-    /// A shared lock.
+    /// Takes a shared lock.
     pub(super) fn share(&self, location: &Location, deadline: Instant) -> Result<Shared> {
         let path = location.lock();
         if self.lock_is_to_be_made(location) {
-            // A question about nothing leaves no lock file behind; and who may not write a document
-            // makes none for it, as it would keep those out who may.
+            // Reading what is not there leaves no lock file behind. A user that may not write a
+            // document makes none for it, as it would keep out users that may.
             if !is_there(location.path()) {
                 return Ok(Shared::Absent);
             }
@@ -89,35 +85,8 @@ impl Documents {
             Err(error) => Err(error),
         };
         match shared {
-            Err(Error::Io { source, .. }) if may_not_write(&source) => {
-                self.share_read_only(&path, deadline)
-            }
+            Err(Error::Io { source, .. }) if may_not_write(&source) => Ok(Shared::Without),
             other => other.map_err(|error| about_the_document(error, location)),
-        }
-    }
-
-    /// A lock on a file that is open for reading only. It is out of the line, which needs writing.
-    fn share_read_only(&self, path: &Path, deadline: Instant) -> Result<Shared> {
-        let failed = |action| move |source| Error::io(action, path, source);
-        let started = Instant::now();
-        loop {
-            let file = match platform::open_to_look(path) {
-                Ok(file) => file,
-                Err(error) if error.kind() == io::ErrorKind::NotFound || may_not_write(&error) => {
-                    return Ok(Shared::Without);
-                }
-                Err(source) => return Err(failed("open")(source)),
-            };
-            let mut interrupt = Interrupt::at(deadline);
-            let granted = interrupt.wait(|| platform::wait_flock(&file, Share::Shared));
-            if granted.map_err(failed("lock"))?.is_err() {
-                return Err(self.locker.timed_out(path, Mode::Read, started)?);
-            }
-            // A lock on a file that is no longer at the path protects nothing.
-            let own = platform::identity_of_regular(&file).map_err(failed("look at"))?;
-            if own.is_some() && own == platform::identity_at(path).map_err(failed("look at"))? {
-                return Ok(Shared::ReadOnly(file));
-            }
         }
     }
 }
@@ -128,7 +97,7 @@ pub(super) fn was_ever(location: &Location) -> bool {
 }
 
 /// Fails unless this user may write the document, if it is there, before its lock file is made:
-/// else that file would keep out those who may.
+/// otherwise that file would keep out users that may.
 fn require_writable(location: &Location) -> Result<()> {
     let path = location.path();
     let Ok(found) = fs::symlink_metadata(path) else {
@@ -144,7 +113,7 @@ fn require_writable(location: &Location) -> Result<()> {
     writable.map_err(|source| not_writable(path, source.into()))
 }
 
-/// A document that this user may only read.
+/// Returns the error for a document that this user may only read.
 pub(super) fn not_writable(path: &Path, source: io::Error) -> Error {
     Error::NotAllowed {
         problem: format!(
@@ -166,7 +135,7 @@ fn may_not_write(error: &io::Error) -> bool {
     )
 }
 
-/// A missing directory is told of as such, and a missing right as what it keeps from us.
+/// Turns an I/O error into one about the document: a missing directory, a name, a missing right.
 fn about_the_document(error: Error, location: &Location) -> Error {
     let Error::Io { source, .. } = &error else {
         return error;
@@ -239,7 +208,7 @@ pub(super) fn prepare(lock: &Path) -> Result<()> {
     }
 }
 
-/// Returns the bits of group and others, for those of them who may write.
+/// Returns the bits of group and others, as far as these may write.
 fn writers(mode: u32) -> u32 {
     let of = |write: u32, both: u32| if mode & write != 0 { both } else { 0 };
     of(0o020, 0o060) | of(0o002, 0o006)

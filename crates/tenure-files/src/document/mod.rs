@@ -30,7 +30,7 @@
 //! | `re_entry`, `node` | work that asks for its own document; documents shared with Node |
 //! | `fence`, `note` | tokens at the write; what a document remembers beside itself |
 //! | `several`, `journal`, `recover` | transactions over several documents |
-//! | `follow`, `changes` | seeing changes as they come |
+//! | `follow` | seeing changes as they come |
 //! | `clean` | what crashed writers left |
 //!
 //! # Guarantees
@@ -39,7 +39,7 @@
 //!   them as they were at one moment.
 //! - A change is read, worked on and written under one exclusive lock. An error or a panic in
 //!   between leaves the document as it was.
-//! - What was acknowledged is durable ([`Durability::Full`]).
+//! - What was acknowledged is durable.
 //! - A transaction over several documents happens to all of them or to none, across a crash at any
 //!   instant. What a dead process left is finished by the next reader or writer.
 //! - With a [`Fence`], a write with an older token of the same lock is refused, after a crash, too.
@@ -51,13 +51,12 @@
 //! - On one machine, on local file systems, for programs that take the lock. A program that writes
 //!   the file without it is not kept out, and what it wrote half is read half.
 //! - Hard links, access lists and extended attributes are not carried over to the new file.
-//! - Who may read a document but not write beside it reads without leaving a record, and without a
-//!   lock where there is no lock file for it; then several documents are not seen at one moment.
+//! - A user that may read a document but not write it or its lock file reads without a lock: each
+//!   document is whole, but several are not seen at one moment.
 //! - A document has at most 256 MiB and is nested at most 127 deep; a transaction has at most 256 of them.
 //! - In programs, numbers go through the program's types: an integer of more than 64 bits is rounded.
 //!   The command copies text and changes no number.
 
-mod changes;
 mod clean;
 mod content;
 #[cfg(test)]
@@ -84,36 +83,33 @@ use std::time::Duration;
 
 use tenure_core::{Asker, Result};
 
-pub use clean::Leftovers;
 pub use content::{Content, Version};
 pub use edit::{Expect, Terms, check_json};
 pub use fence::Fence;
 pub use follow::Follow;
 pub use json::DOCUMENT_BYTES_MAX;
 pub use several::DOCUMENTS_MAX;
-pub use style::laid_out;
+pub use style::{laid_out, on_one_line};
 
 use crate::disk::{Disk, RealDisk};
 use crate::locker::FileLocker;
-use crate::replace::Durability;
 
-/// The front door to documents. One for all threads of a program is enough.
+/// Reads and changes documents. One for all threads of a program is enough.
 pub struct Documents {
     locker: FileLocker,
     disk: Arc<dyn Disk>,
-    durability: Durability,
     shared_with_node: bool,
-    /// Told when Node's lock is lost while it is held.
+    /// Called when Node's lock is lost while it is held.
     on_lost: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
 impl Documents {
-    /// Documents whose waits end after `wait`, in the name of this process.
+    /// Returns documents whose waits end after `wait`, in the name of this process.
     pub fn new(wait: Duration) -> Self {
         Self::with(FileLocker::new(wait))
     }
 
-    /// Documents in the name of someone, as records and errors will say.
+    /// Returns documents in the name of `asker`, as records and errors show it.
     pub fn for_asker(wait: Duration, asker: Asker) -> Self {
         Self::with(FileLocker::for_asker(wait, asker))
     }
@@ -122,19 +118,12 @@ impl Documents {
         Self {
             locker: locker.with(lock::document_name, lock::prepare),
             disk: Arc::new(RealDisk),
-            durability: Durability::Full,
             shared_with_node: false,
             on_lost: Arc::new(|_| ()),
         }
     }
 
-    /// What is acknowledged when a write returns.
-    pub fn durability(mut self, durability: Durability) -> Self {
-        self.durability = durability;
-        self
-    }
-
-    /// Takes the lock of Node's proper-lockfile, too, inside our own. `on_lost` is told at once when
+    /// Takes the lock of Node's proper-lockfile, too, inside our own. `on_lost` is called at once when
     /// it is lost; a write is then refused. The wait should exceed the ten seconds after which the
     /// lock of a dead program is taken over.
     pub fn shared_with_node(mut self, on_lost: impl Fn(&str) + Send + Sync + 'static) -> Self {
@@ -143,7 +132,7 @@ impl Documents {
         self
     }
 
-    /// Does not ask whether the file system is one where locks hold.
+    /// Skips the check that locks hold on the file system.
     pub fn trusting_the_file_system(mut self) -> Self {
         self.locker = self.locker.trusting_the_file_system();
         self

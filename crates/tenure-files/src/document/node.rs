@@ -10,9 +10,8 @@ use super::path::Location;
 use crate::node_lock::{self, NodeLock};
 
 impl Documents {
-    /// The locks of Node to write under: those of a document that is shared. One that is not must
-    /// not be locked by a program of Node either, as the write would come between its read and its
-    /// write.
+    /// Takes the locks of Node for a write to a shared document. Fails if a program of Node has locked a
+    /// document that is not shared: the write would come between its read and its write.
     pub(super) fn node_locks_to_write(
         &self,
         given: &[&Path],
@@ -35,8 +34,8 @@ impl Documents {
         }
     }
 
-    /// The locks a program of Node may know a document by: that of the real file, and, for a link,
-    /// that of the name it was called by. Some programs resolve links before they lock, some do not.
+    /// Takes the locks a program of Node may know a document by: that of the real file, and, for a link,
+    /// that of the given name. Some programs resolve links before they lock, some do not.
     pub(super) fn take_node_locks(
         &self,
         given: &Path,
@@ -63,7 +62,7 @@ impl Documents {
     }
 }
 
-/// Why a document shared with Node cannot be part of a transaction over several.
+/// Returns the error for a document shared with Node in a transaction over several.
 fn cannot_join(location: &Location) -> Error {
     Error::Contradiction {
         problem: format!(

@@ -1,5 +1,5 @@
-//! What a document remembers beside itself, in `.NAME.note`: the token of its last fenced write, and
-//! the journal of a transaction it is part of.
+//! The note of a document, `.NAME.note`: the token of its last fenced write, and the journal of a
+//! transaction it is part of.
 //!
 //! A note is replaced atomically and durably, always under the document's exclusive lock. It names
 //! a journal before that journal exists; one that is not there means nothing: the transaction was
@@ -13,12 +13,12 @@ use tenure_core::{Error, Resource, Result, Token};
 
 use super::path::{Location, document_of_journal, reached, relative};
 use crate::disk::{Attributes, Disk};
-use crate::replace::{Durability, Replacement, sync_directory_of};
+use crate::replace::{Replacement, sync_directory_of};
 
-/// No note is longer: two paths, a resource and a number.
+/// The longest note: two paths, a resource and a number.
 const NOTE_BYTES_MAX: u64 = 64 * 1024;
 
-/// What a document remembers.
+/// The note of a document.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Note {
     /// The last write with an explicit token.
@@ -29,7 +29,7 @@ pub(crate) struct Note {
     pub(crate) journal: Option<PathBuf>,
 }
 
-/// Which token a document was last written with.
+/// The lock and token of the last fenced write.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Fenced {
     pub(crate) store: String,
@@ -38,7 +38,7 @@ pub(crate) struct Fenced {
 }
 
 impl Fenced {
-    /// RESOURCE#N, with the store if another fence is of another one.
+    /// Returns `RESOURCE#N`, with the store if the other fence is of another store.
     pub(crate) fn shown_beside(&self, other: &Fenced) -> String {
         let Fenced {
             store,
@@ -53,7 +53,7 @@ impl Fenced {
 }
 
 impl Note {
-    /// Returns what a document remembers; nothing, if there is no note.
+    /// Returns the note of a document, an empty one if there is none.
     pub(crate) fn read(disk: &dyn Disk, location: &Location) -> Result<Self> {
         let path = location.note();
         let failed = |source| Error::io("read", &path, source);
@@ -88,7 +88,7 @@ impl Note {
             })
     }
 
-    /// The same note, naming a journal. Both are spelled without links.
+    /// Returns the same note with a journal. Both paths are spelled without links.
     pub(crate) fn naming(&self, journal: &Path, location: &Location) -> Self {
         Self {
             journal: Some(relative(location.directory(), journal)),
@@ -96,39 +96,34 @@ impl Note {
         }
     }
 
-    /// Keeps it. Its name is durable only after its directory was synced. It belongs to the owner of
-    /// the document and is as readable: who may read the one must be able to read the other.
+    /// Writes the note. Its name is durable only after its directory was synced. It has the owner and the
+    /// mode of the document: a user that may read the one must be able to read the other.
     pub(crate) fn put_in_place(
         &self,
         disk: &dyn Disk,
         location: &Location,
         like: Option<&Attributes>,
-        durability: Durability,
     ) -> Result<()> {
         let text = serde_json::to_vec(self);
         let text =
             text.map_err(|error| Error::BadInput(format!("a note cannot be kept: {error}")))?;
         let path = location.note();
-        Replacement::prepare(disk, &path, &text, like, durability)?.put_in_place()
+        Replacement::prepare(disk, &path, &text, like)?.put_in_place()
     }
 
-    /// Keeps it, durably.
+    /// Writes the note durably.
     pub(crate) fn keep(
         &self,
         disk: &dyn Disk,
         location: &Location,
         like: Option<&Attributes>,
-        durability: Durability,
     ) -> Result<()> {
-        self.put_in_place(disk, location, like, durability)?;
-        match durability {
-            Durability::Full => sync_directory_of(disk, location.path()),
-            Durability::Os => Ok(()),
-        }
+        self.put_in_place(disk, location, like)?;
+        sync_directory_of(disk, location.path())
     }
 
-    /// Makes a document forget a journal that is finished or never was, if it still names that one.
-    /// Nothing depends on it: it need not become durable, and no error is told.
+    /// Takes a journal that is finished or never was out of the note, if it is still in it. Nothing
+    /// depends on this: it need not become durable, and errors are ignored.
     pub(crate) fn forget(disk: &dyn Disk, location: &Location, journal: &Path) {
         let path = location.note();
         let Ok(mut note) = Self::read(disk, location) else {
@@ -142,8 +137,7 @@ impl Note {
             let _ = disk.remove(&path);
         } else if let Ok(Some(found)) = disk.read(&path, NOTE_BYTES_MAX) {
             // Its content must be durable before its name can be.
-            let like = Some(&found.attributes);
-            let _ = note.put_in_place(disk, location, like, Durability::Full);
+            let _ = note.put_in_place(disk, location, Some(&found.attributes));
         }
     }
 }

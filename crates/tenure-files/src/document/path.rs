@@ -1,4 +1,4 @@
-//! Where a document is, and the names beside it.
+//! The location of a document, and the names beside it.
 //!
 //! A symbolic link is followed to the document it means: the lock, the note and the new content
 //! are beside the real file, so that everyone meets there, by whatever name they came; the link
@@ -15,17 +15,17 @@ use tenure_core::{Error, Result};
 
 use crate::replace::{beside, unguessable_name};
 
-/// A document that is a link to a link, and so on, is followed this often.
+/// The largest number of links that are followed to a document.
 const LINKS_MAX: usize = 40;
 
-/// A document's place.
+/// The location of a document: an absolute path that is no link.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Location {
     path: PathBuf,
 }
 
 impl Location {
-    /// Where the document of this name really is.
+    /// Returns the location of the document of this name, behind all links.
     pub(crate) fn of(given: &Path) -> Result<Self> {
         let failed = |source| lost_on_the_way(given, source);
         let mut path = std::path::absolute(given).map_err(failed)?;
@@ -50,7 +50,8 @@ impl Location {
         Err(failed(io::Error::from_raw_os_error(libc::ELOOP)))
     }
 
-    /// The same, spelled without links, so that one document has one spelling.
+    /// Returns the location without links among its directories either, so that one document has one
+    /// spelling.
     pub(crate) fn canonical(given: &Path) -> Result<Self> {
         let found = Self::of(given)?;
         let directory = fs::canonicalize(found.directory());
@@ -60,7 +61,7 @@ impl Location {
         })
     }
 
-    /// A place that is known to be no link, such as one that was resolved before.
+    /// Returns the location at a path that is known to be no link.
     pub(crate) fn at(path: PathBuf) -> Result<Self> {
         match path.parent().is_some() && path.file_name().is_some() {
             true => Ok(Self { path }),
@@ -78,17 +79,17 @@ impl Location {
         self.path.parent().expect("a location has a directory")
     }
 
-    /// Its name in there.
+    /// Returns its name there.
     pub(crate) fn name(&self) -> &OsStr {
         self.path.file_name().expect("a location has a name")
     }
 
-    /// Its lock file: `.NAME.lock`. Never `NAME.lock`, which is Node's.
+    /// Returns its lock file: `.NAME.lock`. Never `NAME.lock`, which is Node's.
     pub(crate) fn lock(&self) -> PathBuf {
         self.beside(LOCK_ENDING)
     }
 
-    /// Its note: `.NAME.note`.
+    /// Returns its note: `.NAME.note`.
     pub(crate) fn note(&self) -> PathBuf {
         self.beside(NOTE_ENDING)
     }
@@ -117,12 +118,12 @@ const LOCK_ENDING: &str = ".lock";
 const NOTE_ENDING: &str = ".note";
 const JOURNAL_ENDING: &str = ".journal";
 
-/// Returns the name of the document of a lock file; None if it is no name of a lock file.
+/// Returns the name of the document of a lock file, or `None` if it is no name of a lock file.
 pub(crate) fn document_of_lock(name: &OsStr) -> Option<&OsStr> {
     inside(name, LOCK_ENDING)
 }
 
-/// Returns the name of the document of a note; None if it is no name of a note.
+/// Returns the name of the document of a note, or `None` if it is no name of a note.
 pub(crate) fn document_of_note(name: &OsStr) -> Option<&OsStr> {
     inside(name, NOTE_ENDING)
 }
@@ -133,13 +134,13 @@ fn inside<'a>(name: &'a OsStr, ending: &str) -> Option<&'a OsStr> {
     (!document.is_empty()).then(|| OsStr::from_bytes(document))
 }
 
-/// Returns the name of the document a journal is kept beside; None if it is no name of a journal.
+/// Returns the name of the document a journal is kept beside, or `None` if it is no name of a journal.
 pub(crate) fn document_of_journal(name: &OsStr) -> Option<&OsStr> {
     beside(name, JOURNAL_ENDING.as_bytes())
 }
 
-/// Returns how a file is reached from a directory, both spelled without links. It stays true when the tree
-/// that has both is moved, or seen through another mount.
+/// Returns the path of a file from a directory, both spelled without links. It stays true when the
+/// tree that has both is moved, or seen through another mount.
 pub(crate) fn relative(directory: &Path, to: &Path) -> PathBuf {
     let (mut from, mut to) = (
         directory.components().peekable(),
@@ -153,7 +154,7 @@ pub(crate) fn relative(directory: &Path, to: &Path) -> PathBuf {
     up.chain(to).collect()
 }
 
-/// Returns where such a path leads; None if it leads out of everything.
+/// Returns the file such a path leads to, or `None` if it leads above the root.
 pub(crate) fn reached(directory: &Path, relative: &Path) -> Option<PathBuf> {
     let mut path = directory.to_owned();
     for component in relative.components() {
@@ -166,11 +167,11 @@ pub(crate) fn reached(directory: &Path, relative: &Path) -> Option<PathBuf> {
     Some(path)
 }
 
-/// Longer names of documents leave no room for what their writers put beside them.
+/// The longest name of a document. Longer ones leave no room for the names beside them.
 const NAME_BYTES_MAX: usize = 200;
 
-/// Names that the writers of documents use beside them are no names of documents: to replace a lock
-/// file would take the lock from its holder.
+/// Refuses names that the writers of documents use beside them: to replace a lock file would take the
+/// lock from its holder.
 fn require_good_name(path: &Path) -> Result<()> {
     let name = path.file_name().unwrap_or_default();
     if name.len() > NAME_BYTES_MAX {
@@ -191,7 +192,7 @@ fn require_good_name(path: &Path) -> Result<()> {
     }
 }
 
-/// A name that leads nowhere, and why.
+/// Returns the error for a name that leads nowhere.
 fn lost_on_the_way(given: &Path, source: io::Error) -> Error {
     let given = given.display();
     match source.raw_os_error() {

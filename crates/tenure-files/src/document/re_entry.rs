@@ -1,5 +1,4 @@
-//! Work that asks for the very document it is changing: refused at once, as its thread would wait for
-//! itself.
+//! The refusal of work that asks for the very document it is changing: its thread would wait for itself.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -13,8 +12,7 @@ thread_local! {
     static BUSY: RefCell<Vec<PathBuf>> = const { RefCell::new(Vec::new()) };
 }
 
-/// While it lives, asking for these documents in the same thread is an error at once: the thread
-/// would wait for itself.
+/// Marks documents as being changed by this thread, until it is dropped.
 pub(super) struct Busy(usize);
 
 impl Busy {

@@ -1,4 +1,4 @@
-//! Reading: under a shared lock, after whatever a dead process left is finished.
+//! Reading: under a shared lock, after the unfinished transaction of a dead process is finished.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -17,7 +17,7 @@ use crate::clock;
 use crate::disk::Attributes;
 use crate::locker::LockGuard;
 
-/// A journal that comes back this often is not one that can be finished.
+/// The largest number of journals finished for one request. More come from a mistake.
 const RECOVERIES_MAX: u32 = 100;
 
 impl Documents {
@@ -25,12 +25,12 @@ impl Documents {
     ///
     /// # Errors
     ///
-    /// `NotFound` if there is none. It is not checked before it is parsed.
+    /// `NotFound` if there is none. The content is not checked before it is parsed.
     pub fn read(&self, path: &Path) -> Result<Content> {
         self.read_if_there(path)?.ok_or_else(|| missing(path))
     }
 
-    /// Reads a document; None if there is none.
+    /// Reads a document. Returns `None` if there is none.
     pub fn read_if_there(&self, path: &Path) -> Result<Option<Content>> {
         if let Some(content) = self.read_again(path) {
             return Ok(Some(content));
@@ -39,8 +39,8 @@ impl Documents {
         Ok(contents.pop().flatten())
     }
 
-    /// The short way to a document that was locked before, by the calls that cannot be left out.
-    /// Whatever is not as usual is None, and left to the long way: a line of waiters, a note, an error.
+    /// Reads a document that was locked before, in as few calls as possible. Returns `None` for all that
+    /// is not as usual, which the long way then handles: a line of waiters, a note, an error.
     ///
     /// It was no symbolic link when its lock file was opened. If it has become one, reading fails.
     fn read_again(&self, path: &Path) -> Option<Content> {
@@ -56,7 +56,7 @@ impl Documents {
         Some(Content::new(path.to_owned(), content))
     }
 
-    /// Reads several documents as they are at one moment: no transaction shows only in some of them.
+    /// Reads several documents at one moment: no transaction shows only in some of them.
     pub fn read_many(&self, paths: &[&Path]) -> Result<Vec<Content>> {
         let contents = self.read_all(paths)?.into_iter().zip(paths);
         let content =
@@ -64,7 +64,7 @@ impl Documents {
         contents.map(content).collect()
     }
 
-    /// Reads several documents as they are at one moment, those that are there.
+    /// Reads several documents at one moment. One that is not there is `None`.
     pub fn read_all(&self, paths: &[&Path]) -> Result<Vec<Option<Content>>> {
         let deadline = clock::after(Instant::now(), self.locker.timeout());
         let order = self.in_order(paths)?;
@@ -91,8 +91,8 @@ impl Documents {
             for (location, at) in &order {
                 contents[*at] = self.found(location)?.map(|(content, _)| content);
             }
-            // What was not there may be the half of a transaction that creates it. The creator of a
-            // document makes its lock file first.
+            // A document that was not there may be part of a transaction that creates it. Its creator
+            // makes its lock file first.
             let mut absent = order.iter().zip(&shared);
             if absent.any(|((location, _), shared)| shared.is_absence() && was_ever(location)) {
                 continue;
@@ -102,8 +102,8 @@ impl Documents {
         Err(never_finished(paths[0]))
     }
 
-    /// Programs of Node may write in place, so their lock is held while reading; and it is taken
-    /// inside of our exclusive one.
+    /// Reads under Node's locks, since programs of Node may write in place. Those are taken inside our
+    /// exclusive locks.
     fn read_shared_with_node(
         &self,
         paths: &[&Path],
@@ -122,7 +122,7 @@ impl Documents {
         Ok(contents)
     }
 
-    /// The exclusive locks of all, with nothing left to finish, and what they remember.
+    /// Takes the exclusive locks of all, finishes what is left unfinished, and returns their notes, too.
     pub(super) fn lock_and_recover(
         &self,
         locations: &[&Location],
@@ -165,7 +165,8 @@ impl Documents {
         locations.map(read).collect()
     }
 
-    /// Finishes a transaction whose process died; false if someone else has. No lock is held.
+    /// Finishes a transaction whose process died. Returns false if it is finished already. No lock is
+    /// held.
     pub(super) fn finish(&self, journal: &Path, deadline: Instant) -> Result<bool> {
         let disk = &*self.disk;
         let Some(places) = recover::places(disk, journal)? else {
@@ -176,7 +177,7 @@ impl Documents {
         recover::redo(disk, journal).map_err(|error| cannot_finish(journal, error))
     }
 
-    /// What is there, with the lock held.
+    /// Returns the content and attributes of a document. The lock is held.
     pub(super) fn found(&self, location: &Location) -> Result<Option<(Content, Attributes)>> {
         let path = location.path();
         let found = self.disk.read(path, DOCUMENT_BYTES_MAX as u64);
@@ -213,7 +214,7 @@ fn unreadable(path: &Path, source: std::io::Error) -> Error {
     }
 }
 
-/// Why a transaction that was committed is not finished. Waiting is told as such.
+/// Returns the error for a committed transaction that cannot be finished. A timeout stays a timeout.
 fn cannot_finish(journal: &Path, error: Error) -> Error {
     match error {
         Error::NotFound(problem) => Error::Stuck {

@@ -1,8 +1,7 @@
 //! Finishing a transaction whose process died.
 //!
 //! A process that opens a document, to read or to change it, looks at its note first. If that names
-//! a
-//! journal that is there, the process that wrote it is dead: a live one holds the lock. Then
+//! a journal that is there, the process that wrote it is dead: a live one holds the lock. Then
 //!
 //! 1. give up all locks held (the order of locks would not allow to take more);
 //! 2. take the exclusive locks of all documents in the journal, in order;
@@ -37,9 +36,9 @@ use super::note::Note;
 use super::path::Location;
 use super::several::finish;
 use crate::disk::{Attributes, Disk};
-use crate::replace::{Durability, Replacement, sync_directory_of};
+use crate::replace::{Replacement, sync_directory_of};
 
-/// Returns the places of the documents in a journal, in the order of locks; None if it is finished.
+/// Returns the locations of the documents in a journal, in the order of locks, or `None` if it is finished.
 pub(crate) fn places(disk: &dyn Disk, journal: &Path) -> Result<Option<Vec<Location>>> {
     match Journal::read(disk, journal)? {
         Some(found) => found.places(journal).map(Some),
@@ -47,7 +46,7 @@ pub(crate) fn places(disk: &dyn Disk, journal: &Path) -> Result<Option<Vec<Locat
     }
 }
 
-/// Steps 3 to 6, with all locks held; false if there was nothing left to do.
+/// Makes steps 3 to 6, with all locks held. Returns false if there was nothing left to do.
 pub(crate) fn redo(disk: &dyn Disk, path: &Path) -> Result<bool> {
     let Some(journal) = Journal::read(disk, path)? else {
         return Ok(false);
@@ -67,9 +66,7 @@ pub(crate) fn redo(disk: &dyn Disk, path: &Path) -> Result<bool> {
     for (number, like) in &missing {
         let target = places[*number].path();
         let content = journal.documents[*number].after.as_bytes();
-        let prepared =
-            Replacement::prepare(disk, target, content, like.as_ref(), Durability::Full)?;
-        replacements.push(prepared);
+        replacements.push(Replacement::prepare(disk, target, content, like.as_ref())?);
     }
     for replacement in replacements {
         replacement.put_in_place()?;
@@ -81,9 +78,9 @@ pub(crate) fn redo(disk: &dyn Disk, path: &Path) -> Result<bool> {
     Ok(true)
 }
 
-/// Every document of a journal names it: that was durable before the journal was there. So one that
-/// does not is not part of it; such a journal comes from elsewhere, say with somebody's files, and
-/// would replace what they chose.
+/// Fails if a document of a journal does not name it. Its notes were durable before the journal was
+/// there, so such a journal comes from elsewhere, say with somebody's files, and would replace what
+/// they chose.
 fn require_named(disk: &dyn Disk, place: &Location, journal: &Path) -> Result<()> {
     if Note::read(disk, place)?.journal(place)?.as_deref() == Some(journal) {
         return Ok(());
@@ -100,8 +97,7 @@ fn require_named(disk: &dyn Disk, place: &Location, journal: &Path) -> Result<()
 /// before the document changes. Its exclusive lock is held.
 ///
 /// The process that removed the journal may have died before that was durable. Were it there again
-/// after a
-/// power loss, it would find a document that fits neither before nor after.
+/// after a power loss, it would find a document that fits neither before nor after.
 pub(crate) fn settle(disk: &dyn Disk, location: &Location, note: &Note) -> Result<()> {
     let Some(journal) = note.journal(location)? else {
         return Ok(());
@@ -115,7 +111,8 @@ pub(crate) fn settle(disk: &dyn Disk, location: &Location, note: &Note) -> Resul
     Ok(())
 }
 
-/// Whether a document is still at "before", and if so what its replacement is to be like.
+/// Returns the attributes for the replacement of a document that is still at "before", or `None` if it is
+/// at "after".
 fn to_be_replaced(
     disk: &dyn Disk,
     place: &Location,

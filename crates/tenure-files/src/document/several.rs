@@ -10,8 +10,7 @@
 //!    is not there, which means nothing.
 //! 3. Put J in place, durably. **This is the commit.** *Crash before:* as above. *Crash after:* every
 //!    N names J, so the next process that opens any D finds it and redoes it (see
-//!    [`super::recover`]), before it
-//!    reads or changes anything. That is why N comes first: if J existed while some N did not name
+//!    [`super::recover`]), before it reads or changes anything. That is why N comes first: if J existed while some N did not name
 //!    it, that D could be changed in between, and then fit neither before nor after.
 //! 4. Rename every temporary file to its D; sync the directories. *Crash:* J is redone.
 //! 5. Remove J; sync its directory. *Crash before the sync:* J is there or not; if it is, all D are
@@ -21,9 +20,6 @@
 //!
 //! An error up to the rename of J undoes everything. After it, the transaction is committed and
 //! stays so: the error says that, and the next to open a D finishes it.
-//!
-//! All this is always durable, whatever [`Durability`] single documents are written with: a note or a
-//! journal lost half with the power would make documents unreadable that nothing is wrong with.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -36,23 +32,24 @@ use super::journal::{Journal, Step};
 use super::note::Note;
 use super::path::Location;
 use crate::disk::{Attributes, Disk};
-use crate::replace::{Durability, Replacement, sync_directory_of};
+use crate::replace::{Replacement, sync_directory_of};
 
-/// One transaction changes at most this many.
+/// The largest number of documents in one transaction.
 pub const DOCUMENTS_MAX: usize = 256;
 
-/// What is to happen to one document.
+/// The change of one document.
 pub(crate) struct Change<'a> {
     pub(crate) location: &'a Location,
-    /// What is there now.
+    /// The version and attributes of the document now, or `None` if there is none.
     pub(crate) before: Option<(Version, Attributes)>,
-    /// What is to be there.
+    /// The new content.
     pub(crate) after: String,
-    /// What it is to remember besides the journal.
+    /// The new note, without the journal.
     pub(crate) note: Note,
 }
 
-/// Steps 1 to 6. `gate` is asked right before the commit; its error undoes everything.
+/// Makes the transaction: steps 1 to 6. `gate` is called right before the commit, and its error undoes
+/// everything.
 pub(crate) fn commit(
     disk: &dyn Disk,
     changes: Vec<Change<'_>>,
@@ -71,7 +68,7 @@ pub(crate) fn commit(
             synced.map_err(|source| Error::io("sync", path, source))?;
         }
         let content = change.after.as_bytes();
-        replacements.push(Replacement::prepare(disk, path, content, like, FULL)?);
+        replacements.push(Replacement::prepare(disk, path, content, like)?);
     }
     let locations = changes.iter().map(|change| change.location.clone());
     let locations: Vec<Location> = locations.collect();
@@ -99,9 +96,7 @@ pub(crate) fn commit(
     Ok(())
 }
 
-const FULL: Durability = Durability::Full;
-
-/// The directories of step 4, and step 5.
+/// Syncs the directories of step 4, and makes step 5.
 pub(super) fn finish(disk: &dyn Disk, journal: &Path, locations: &[Location]) -> Result<()> {
     sync_directories(disk, locations.iter())?;
     match disk.remove(journal) {
@@ -112,17 +107,17 @@ pub(super) fn finish(disk: &dyn Disk, journal: &Path, locations: &[Location]) ->
     }
 }
 
-/// Step 2.
+/// Makes step 2.
 fn name_journal(disk: &dyn Disk, changes: &[Change<'_>], journal: &Path) -> Result<()> {
     for change in changes {
         let note = change.note.naming(journal, change.location);
         let like = change.before.as_ref().map(|(_, attributes)| attributes);
-        note.put_in_place(disk, change.location, like, FULL)?;
+        note.put_in_place(disk, change.location, like)?;
     }
     sync_directories(disk, changes.iter().map(|change| change.location))
 }
 
-/// Step 3, but for the sync of its directory: until the rename, an error means no commit.
+/// Makes step 3 without the sync of its directory: until the rename, an error means no commit.
 fn put_journal(
     disk: &dyn Disk,
     path: &Path,
@@ -135,12 +130,12 @@ fn put_journal(
         Step::new(directory, change.location, before, change.after)
     };
     let journal = Journal::new(changes.into_iter().map(step).collect()).encode()?;
-    let journal = Replacement::prepare(disk, path, &journal, None, FULL)?;
+    let journal = Replacement::prepare(disk, path, &journal, None)?;
     gate()?;
     journal.put_in_place()
 }
 
-/// Step 6, and the undoing of step 2.
+/// Makes step 6, or undoes step 2.
 fn forget(disk: &dyn Disk, locations: &[Location], journal: &Path) {
     for location in locations {
         Note::forget(disk, location, journal);

@@ -13,17 +13,17 @@ use super::style::laid_out;
 use super::{Documents, follow, json};
 
 impl Documents {
-    /// Puts a value in the place of a document, or makes it. Its indentation is kept.
+    /// Replaces a document by a value, or creates it. Its indentation is kept.
     pub fn write<T: Serialize + ?Sized>(&self, path: &Path, value: &T) -> Result<Version> {
         let written = self.edit::<_, Error>(&[path], &Terms::default(), |old| {
-            // What is there may be broken: this is how it is mended.
+            // The document may be broken, and is mended by this.
             let old = old[0].as_ref().filter(|content| content.text().is_ok());
             Ok((vec![text_of(value, old)?], ()))
         });
         written.map(|(versions, ())| versions[0])
     }
 
-    /// Reads a document, lets `operation` change it, and writes it back: one step for everyone else.
+    /// Reads a document, lets `operation` change it, and writes it back, in one step for everyone else.
     ///
     /// # Errors
     ///
@@ -41,7 +41,7 @@ impl Documents {
         self.transaction_on(path, None, operation)
     }
 
-    /// The same, on a document that begins as `default` if there is none.
+    /// Like [`transaction`](Self::transaction), on a document that begins as `default` if there is none.
     pub fn transaction_or_create<T, R, E>(
         &self,
         path: &Path,
@@ -55,7 +55,7 @@ impl Documents {
         self.transaction_on(path, Some(default), operation)
     }
 
-    /// The same over several documents: all of them change, or none.
+    /// Like [`transaction`](Self::transaction), over several documents: all of them change, or none.
     pub fn transaction_many<T, R, E>(
         &self,
         paths: &[&Path],
@@ -106,7 +106,7 @@ impl Documents {
         })
     }
 
-    /// Sees a document now, and again each time it has changed.
+    /// Returns the versions of a document: now, and each time it has changed.
     pub fn follow(&self, path: &Path) -> Result<follow::Follow<'_>> {
         follow::Follow::new(self, path)
     }
@@ -116,7 +116,8 @@ fn required<'a>(content: Option<&'a Content>, path: &Path) -> Result<&'a Content
     content.ok_or_else(|| missing(path))
 }
 
-/// What is written back must not have lost anything: a key that is there twice is refused.
+/// Reads a value that is written back later. A key that is there twice is refused, as one of them would
+/// be lost.
 fn strictly<T: DeserializeOwned>(content: &Content) -> Result<T> {
     let value = content.parse()?;
     content.require_keys_once()?;

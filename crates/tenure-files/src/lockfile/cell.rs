@@ -8,16 +8,16 @@ use tenure_core::Token;
 use super::layout::{CELL_BYTES, MARK_BYTES};
 use super::record::{checksum, digits};
 
-/// What the head of a lock file says.
+/// The head of a lock file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Head {
-    /// Whether someone may be in line, and the cell of the line may be ahead of this one.
+    /// True if someone may be in line, and the cell of the line may be ahead of this one.
     pub(super) marked: bool,
     /// The last token in the cell of writers that did not wait.
     pub(super) token: Token,
 }
 
-/// How much of the file the head is.
+/// The length of the head.
 pub(super) const HEAD_BYTES: usize = MARK_BYTES + CELL_BYTES;
 
 /// Reads mark and cell from the beginning of a file.
@@ -52,7 +52,7 @@ fn decode_whole(cell: &[u8]) -> Option<Token> {
     let number = text.strip_prefix("tenure 1 token ")?.get(..16)?;
     let mut sum = [0; 16];
     digits(&mut sum, checksum(&cell[..31]), 16);
-    // What follows the checksum only fills up the line.
+    // The rest only fills up the line.
     if cell[32..48] != sum || &cell[48..CELL_BYTES] != b"       \n" || cell[31] != b' ' {
         return None;
     }

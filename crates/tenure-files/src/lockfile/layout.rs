@@ -1,4 +1,4 @@
-//! What lies where in a lock file.
+//! The layout of a lock file.
 //!
 //! Contents, as text, so that `cat` shows it:
 //!
@@ -54,7 +54,7 @@ pub(super) const READERS: Range<u64> = BASE + READERS_AT..BASE + READERS_AT + 2 
 /// Everything one open file can hold.
 pub(super) const EVERYTHING: Range<u64> = BASE..u64::MAX;
 
-/// Where the bytes of tokens begin: behind those of the readers.
+/// The first byte of the tokens, behind those of the readers.
 const TOKENS_AT: u64 = 1 << 32;
 
 /// Returns the byte that proves the record of a writer with this token, and no other.
@@ -67,7 +67,7 @@ pub(super) const fn of_tokens_above(token: Token) -> Range<u64> {
     of_token(token).end..u64::MAX
 }
 
-/// Where a record lies, and which byte proves it.
+/// The place of a record, which also determines the byte that proves it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Slot {
     DirectWriter,

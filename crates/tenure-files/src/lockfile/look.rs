@@ -1,13 +1,12 @@
-//! Looking at a lock without touching it.
+//! A look at a lock that does not touch it.
 //!
 //! Opens the file for reading and asks the kernel about locks; takes none, creates nothing,
 //! so nobody ever finds a lock busy because someone looked.
 //!
 //! A look takes many steps while others go on. Only what is seen twice in a row is
 //! believed: the same proofs, the same records, the same tokens. A lock that changes hands
-//! faster than it can be looked at twice is shown as it was seen last. Whether the first in
-//! line has been granted, or waits for a program that leaves no record, the kernel's list of
-//! locks tells.
+//! faster than it can be looked at twice is shown as it was seen last. The kernel's list of locks
+//! tells whether the first in line has been granted, or waits for a program that leaves no record.
 
 use std::fs::File;
 use std::io;
@@ -21,7 +20,7 @@ use super::record::{self, Record};
 use super::settle::read_at_most;
 use crate::platform::{self, Reach, Share};
 
-/// What was seen of one lock file.
+/// The outcome of a look at one lock file.
 #[derive(Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Look {

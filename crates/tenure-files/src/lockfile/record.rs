@@ -16,7 +16,6 @@ use tenure_core::{
 };
 
 use super::layout::RECORD_BYTES_MAX;
-use crate::clock;
 
 /// A holder, as read from a lock file.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,9 +55,6 @@ struct Holder {
     host: String,
     boot_id: String,
     process_start: u64,
-    /// The PID namespace of the process id; absent in records of older versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pid_namespace: Option<u64>,
     command: String,
 }
 
@@ -72,7 +68,6 @@ pub(crate) fn holder_line(asker: &Asker, boot_id: &str, process_start: u64) -> R
         host: asker.host.clone(),
         boot_id: boot_id.to_owned(),
         process_start,
-        pid_namespace: clock::pid_namespace(),
         command: asker.command.clone(),
     });
     line.map(Arc::from).map_err(unwritable)
@@ -103,7 +98,7 @@ pub(super) fn encode(grant: &Grant, holder: &str, out: &mut Vec<u8>) -> Result<(
     Ok(())
 }
 
-/// Reads a record from the bytes of a slot; None if it is not whole.
+/// Reads a record from the bytes of a slot. Returns `None` if it is not whole.
 pub(super) fn decode(slot: &[u8]) -> Option<Record> {
     let head = std::str::from_utf8(slot.get(..HEAD_BYTES)?).ok()?;
     let (length, sum) = head.strip_prefix("record ")?.trim_end().split_once(' ')?;
@@ -133,8 +128,6 @@ pub(super) fn decode(slot: &[u8]) -> Option<Record> {
     lease.heartbeat_at = grant.heartbeat.unwrap_or(grant.since);
     lease.purpose = grant.purpose;
     lease.metadata = grant.metadata;
-    lease.foreign_pid =
-        holder.pid_namespace.is_some() && holder.pid_namespace != clock::pid_namespace();
     Some(Record {
         lease,
         boot_id: holder.boot_id,
@@ -154,8 +147,8 @@ pub(super) fn digits(field: &mut [u8], mut number: u64, base: u64) {
     }
 }
 
-/// FNV-1a over words of eight bytes: finds torn and foreign bytes. It is no defence against
-/// forgers, who could as well hold the lock.
+/// Returns FNV-1a over words of eight bytes, which finds torn and foreign bytes. It is no defence
+/// against forgers, which could as well hold the lock.
 pub(super) fn checksum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let mut last = [0; 8];

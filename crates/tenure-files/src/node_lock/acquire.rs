@@ -1,4 +1,4 @@
-//! Taking the lock, and waiting for it.
+//! Acquires the lock, and waits for it.
 
 use std::sync::Arc;
 use std::thread;
@@ -14,7 +14,7 @@ use crate::node_lock::stale::Watch;
 use crate::node_lock::take_over::{Vacated, take_over};
 use crate::{clock, log, random};
 
-/// How long a lock that was taken over must stay ours before it counts as held: a Node process
+/// The time that a lock that was taken over must stay ours before it counts as held: a Node process
 /// that saw the stale one removes what is there a few system calls later.
 const SETTLE: Duration = Duration::from_millis(100);
 
@@ -68,7 +68,7 @@ fn attempt(names: &Arc<Names>, watch: &mut Watch) -> Result<Option<Hold>> {
     }
 }
 
-/// Puts a lock of ours where none is, unless somebody is faster.
+/// Puts a lock of ours in place. Returns `None` if somebody is faster.
 fn put_in_place(names: &Arc<Names>) -> Result<Option<Hold>> {
     let new = names.unplaced();
     let boot_ms = clock::boot_now();
@@ -88,7 +88,7 @@ fn put_in_place(names: &Arc<Names>) -> Result<Option<Hold>> {
     }
 }
 
-/// Waits until nobody who saw the stale lock can still be about to remove ours.
+/// Waits until no process that saw the stale lock can still be about to remove ours.
 fn settle(hold: Hold) -> Result<Option<Hold>> {
     thread::sleep(SETTLE);
     match hold.verify() {
@@ -104,8 +104,8 @@ fn settle(hold: Hold) -> Result<Option<Hold>> {
     }
 }
 
-/// Returns the pause after so many attempts, shortened by up to a quarter, so that those who
-/// wait together do not come back together.
+/// Returns the pause after so many attempts, shortened by up to a quarter, so that
+/// processes that wait together do not come back together.
 fn pause(attempts: u32, random: f64) -> Duration {
     let pause = PAUSES.pause(attempts, 0.5 + random / 2.0);
     pause.unwrap_or(PAUSES.longest)

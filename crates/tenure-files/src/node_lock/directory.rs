@@ -1,4 +1,4 @@
-//! Lock directories as the file system knows them: the calls of the protocol.
+//! Lock directories: the file system calls of the protocol.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -10,7 +10,7 @@ use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 use tenure_core::{Error, Result};
 
-/// Which directory it is. Two that exist at the same time differ, and one that is open exists.
+/// The identity of a directory. Two that exist at the same time differ, and one that is open exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Identity {
     device: u64,
@@ -24,7 +24,7 @@ pub(super) struct LockDirectory {
     pub(super) modified: SystemTime,
 }
 
-/// Returns what stands at a path, or None if nothing does.
+/// Returns the lock directory at a path, or `None` if nothing is there.
 pub(super) fn look(path: &Path) -> Result<Option<LockDirectory>> {
     let fail = |source| Error::io("look at", path, source);
     let metadata = match fs::symlink_metadata(path) {
@@ -63,7 +63,7 @@ pub(super) fn make(path: &Path) -> Result<(File, LockDirectory)> {
         Ok((directory, seen))
     });
     opened.map_err(|source| {
-        // What cannot be used is of no use; the first error is the one to tell.
+        // The first error is the one to report.
         let _ = fs::remove_dir(path);
         Error::io("open", path, source)
     })
@@ -82,7 +82,7 @@ pub(super) fn touch(directory: &File) -> io::Result<LockDirectory> {
     lock_directory(&directory.metadata()?)
 }
 
-/// How a move ended.
+/// The outcome of a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moved {
     Done,
@@ -102,7 +102,7 @@ pub(super) fn rename(from: &Path, to: &Path) -> Result<Moved> {
     }
 }
 
-/// Removes a directory; false if something is in it, which is left alone.
+/// Removes a directory. Returns false if something is in it, which is left alone.
 pub(super) fn remove(path: &Path) -> Result<bool> {
     match fs::remove_dir(path) {
         Ok(()) => Ok(true),

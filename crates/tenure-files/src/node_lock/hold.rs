@@ -1,4 +1,4 @@
-//! A lock while it is held: what proves it, and who is told when it is lost.
+//! A lock while it is held: its proof, and the callback for its loss.
 
 use std::fs::File;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,7 @@ pub(super) struct Hold {
     directory: File,
     identity: Identity,
     state: Mutex<State>,
-    /// Rings when the state changes.
+    /// Notified when the state changes.
     changed: Condvar,
 }
 
@@ -45,7 +45,7 @@ struct Refreshed {
     boot_ms: u64,
 }
 
-/// How a refresh ended.
+/// The outcome of a refresh.
 pub(super) enum Refresh {
     Done,
     /// The file system failed; the lock is not too old yet.
@@ -55,7 +55,7 @@ pub(super) enum Refresh {
 }
 
 impl Hold {
-    /// A lock that was put in place; `boot_ms` is from before its directory was made.
+    /// Returns a lock that was put in place; `boot_ms` is from before its directory was made.
     pub(super) fn new(
         names: &Arc<Names>,
         directory: File,
@@ -129,7 +129,7 @@ impl Hold {
         }
     }
 
-    /// Returns what happened to a lock that was held, or None if nothing did.
+    /// Returns why the lock is lost, or `None` if it is not.
     fn why_lost(&self, refreshed: Refreshed) -> Result<Option<String>> {
         let reason = match directory::look(self.names.lock()) {
             Ok(None) => Some("its directory is gone"),
@@ -163,12 +163,12 @@ impl Hold {
         error
     }
 
-    /// Has `tell` called once, when the lock is found lost from now on.
+    /// Sets the function that is called once, when the lock is found lost.
     pub(super) fn tell_when_lost(&self, tell: OnLost) {
         self.state().tell = Some(tell);
     }
 
-    /// Ends holding; false if it was ended before, else an error if it was lost.
+    /// Ends the hold. Returns false if it had ended before, and an error if the lock was lost.
     pub(super) fn end(&self) -> Result<bool> {
         let mut state = self.state();
         let before = std::mem::replace(&mut state.phase, Phase::Released);
@@ -182,7 +182,7 @@ impl Hold {
         }
     }
 
-    /// Lets so much time pass while the lock is held; false as soon as it is not.
+    /// Waits for so long while the lock is held. Returns false as soon as it is not.
     pub(super) fn wait_while_held(&self, time: Duration) -> bool {
         let held = |state: &mut State| matches!(state.phase, Phase::Held(_));
         let state = self.state();

@@ -84,14 +84,14 @@ pub use hold::OnLost;
 pub use names::document_of_leftover;
 pub(crate) use names::target_of_temporary;
 
-/// How old the time of a living lock is at most.
+/// The largest age of the time of a living lock.
 pub const STALE_AFTER: Duration = Duration::from_secs(10);
 
-/// How long a lock that nobody refreshes is watched before it is stale whatever its time. That
+/// The time for which a lock that nobody refreshes is watched before it is stale whatever its time. That
 /// of a Node process's first lock is up to a second in the future, and counts from then.
 const UNCHANGED_FOR: Duration = Duration::from_secs(12);
 
-/// How often a holder sets the time of its lock anew.
+/// The interval at which a holder sets the time of its lock anew.
 const REFRESH_EVERY: Duration = Duration::from_secs(5);
 
 /// A lock that Node programs see; dropping it releases.
@@ -139,8 +139,7 @@ impl NodeLock {
         self.hold.verify()
     }
 
-    /// Releases and says whether it was held until then; dropping does the same and does
-    /// not say.
+    /// Releases the lock, and fails if it was lost before; dropping it releases silently.
     pub fn release(self) -> Result<()> {
         self.end()
     }
@@ -159,10 +158,10 @@ impl Drop for NodeLock {
     }
 }
 
-/// Returns true if someone, a Node program or one of ours, seems to hold the lock of `document` now.
+/// Returns true if a Node program, or one of ours, seems to hold the lock of `document` now.
 pub fn is_fresh(document: &Path) -> Result<bool> {
     let names = Names::of(document)?;
-    // What is not a directory is the lock of some other program, and none of Node's.
+    // Anything but a directory is the lock of some other program, and none of Node's.
     let is_directory = std::fs::symlink_metadata(names.lock()).is_ok_and(|found| found.is_dir());
     if !is_directory {
         return Ok(false);

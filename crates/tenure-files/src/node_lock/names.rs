@@ -1,4 +1,4 @@
-//! The names of the protocol, and how errors call them.
+//! The names of the protocol, and the errors about them.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -85,8 +85,8 @@ impl Names {
     }
 }
 
-/// Returns the name of the document beside which someone who crashed left a directory of the name
-/// `name`, or `None` if it is no such name. Live ones have such names for an instant, and only under
+/// Returns the name of the document beside which a crashed process left a directory of the name `name`,
+/// or `None` if it is no such name. Live ones have such names for an instant, and only under
 /// the document's own exclusive lock.
 pub fn document_of_leftover(name: &OsStr) -> Option<&OsStr> {
     let name = name.as_bytes();

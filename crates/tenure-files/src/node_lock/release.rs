@@ -1,4 +1,4 @@
-//! Releasing the lock: removing our own directory, and no other.
+//! Releases the lock: removes our own directory, and no other.
 
 use tenure_core::Result;
 
@@ -6,7 +6,7 @@ use crate::node_lock::directory;
 use crate::node_lock::hold::Hold;
 use crate::node_lock::take_over::{Vacated, vacate};
 
-/// Ends the hold and removes its directory; an error if it was lost before.
+/// Ends the hold and removes its directory. Fails if the lock was lost before.
 pub(super) fn release(hold: &Hold) -> Result<()> {
     let held = hold.end();
     if matches!(held, Ok(false)) {

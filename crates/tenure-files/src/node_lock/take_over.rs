@@ -10,7 +10,7 @@ use tenure_core::{Error, Result};
 use crate::node_lock::directory::{self, LockDirectory, Moved};
 use crate::node_lock::names::Names;
 
-/// How the place of a lock became free.
+/// The way in which the place of a lock became free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Vacated {
     /// The lock that was meant was removed.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tenure_core::{Class, Error, Mode, Resource, Result, Token};
-use tenure_files::{Documents, Durability, Expect, Fence, Terms, Version};
+use tenure_files::{Documents, Expect, Fence, Terms, Version};
 
 use crate::process::{Child, hear, say};
 use crate::stage::{LONG, Stage, patient, until, until_waiting};
@@ -76,7 +76,6 @@ fn transactions_of_threads_and_processes_lose_no_update() {
         assert_eq!(child.answer(), "ready");
         child.tell("go");
     }
-    let documents = documents.durability(Durability::Os);
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
@@ -307,7 +306,7 @@ fn money_moved_between_documents_is_never_seen_in_both_or_in_neither() {
     let stage = Stage::new();
     let paths = ["a.json", "b.json", "c.json"].map(|name| stage.at(name));
     let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
-    let documents = documents().durability(Durability::Os);
+    let documents = documents();
     for path in &paths {
         documents.write(path, &100).unwrap();
     }
@@ -423,8 +422,8 @@ fn clean_removes_what_the_dead_left_and_nothing_else() {
         fs::write(stage.at(name), "x").unwrap();
     }
     let expected: Vec<PathBuf> = left.iter().map(|name| stage.at(name)).collect();
-    assert_eq!(documents.leftovers(&path).unwrap().files, expected);
-    assert_eq!(documents.clean(&path).unwrap().files, expected);
+    assert_eq!(documents.leftovers(&path).unwrap(), expected);
+    assert_eq!(documents.clean(&path).unwrap(), expected);
     let mut remaining = vec![".a.json.lock", ".a.json.note", "a.json"];
     remaining.extend(others);
     remaining.sort_unstable();
@@ -777,22 +776,6 @@ fn work_that_asks_for_its_own_document_is_refused_at_once() {
     });
     assert_eq!(classes.unwrap(), [Class::Conflict; 2]);
     assert_eq!(documents.read(&path).unwrap().parse::<u32>().unwrap(), 1);
-}
-
-#[test]
-fn cleaning_tells_which_transaction_it_finished() {
-    let stage = Stage::new();
-    let paths = [stage.at("a.json"), stage.at("b.json")];
-    for path in &paths {
-        documents().write(path, &0).unwrap();
-    }
-    leave_journal(&stage, [&paths[0], &paths[1]]);
-    let left = documents().leftovers(&paths[1]).unwrap();
-    assert_eq!(left.finished, paths);
-    assert_eq!(
-        documents().clean(&paths[1]).unwrap().finished,
-        [""; 0].map(PathBuf::from)
-    );
 }
 
 #[test]

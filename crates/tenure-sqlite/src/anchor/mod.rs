@@ -55,14 +55,14 @@ use std::time::Duration;
 
 use tenure_core::poison::lock;
 use tenure_core::{Error, Result, Token};
-use tenure_files::{clock, random};
+use tenure_files::clock;
 
 use crate::connection::busy;
 use crate::platform::{self, Identity, Share};
 use crate::session_file;
 use record::{Ceiling, Last, Named, Record, Slot};
 
-/// How far above a token the ceiling is set.
+/// The distance of a new ceiling from the token that needs it.
 const HEADROOM: u64 = 3_600_000;
 
 /// Locked while the database is made or adopted.
@@ -70,7 +70,7 @@ const OPENING_BYTE: u64 = 0;
 /// Locked while a token is drawn.
 const DRAWING_BYTE: u64 = 1;
 
-/// How often a byte is tried for before it is told to be busy, and the pause between.
+/// The number of attempts to lock a byte before it counts as busy, and the pause between them.
 const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_micros(50);
 
@@ -118,14 +118,7 @@ impl Anchor {
         Ok(named.is_some_and(|named| named.database == database))
     }
 
-    /// What names the store, whatever file its database is; None before a database was adopted.
-    #[cfg(test)]
-    pub(crate) fn store_id(&self) -> Result<Option<String>> {
-        let named = self.read::<Named>(Slot::NAMED)?;
-        Ok(named.map(|named| record::spell(named.store)))
-    }
-
-    /// Begins to make or adopt a database; busy while someone else does.
+    /// Begins to make or adopt a database. Fails as busy while another process does.
     pub(crate) fn begin_opening(&self) -> Result<Opening<'_>> {
         let lock = self.lock(OPENING_BYTE)?;
         // If the anchor was removed, another process may have a new one, with its own lock.
@@ -136,11 +129,7 @@ impl Anchor {
         if here.is_none_or(|here| here.identity != own.identity) {
             return Err(busy(&self.path));
         }
-        let named = self.read::<Named>(Slot::NAMED)?;
-        Ok(Opening {
-            store: named.map(|named| named.store),
-            _lock: lock,
-        })
+        Ok(Opening { lock })
     }
 
     /// Draws a token above `floor` and above every one drawn before.
@@ -250,20 +239,13 @@ impl Drop for ByteLock<'_> {
 
 /// The right to make or adopt a database, until it is dropped.
 pub(crate) struct Opening<'a> {
-    store: Option<u128>,
-    _lock: ByteLock<'a>,
+    lock: ByteLock<'a>,
 }
 
 impl Opening<'_> {
-    /// What a new database is to be named.
-    pub(crate) fn name_for_new(&self) -> String {
-        let random = || u128::from_le_bytes(random::bytes());
-        record::spell(self.store.unwrap_or_else(random))
-    }
-
     /// Refuses while a session is alive that may hold leases in an older database.
     pub(crate) fn check_nobody_lives(&self) -> Result<()> {
-        let anchor = self._lock.anchor;
+        let anchor = self.lock.anchor;
         match session_file::count_alive(&anchor.sessions)? {
             0 => Ok(()),
             alive => {
@@ -274,15 +256,13 @@ impl Opening<'_> {
     }
 
     /// Records a file as the database. Unless it is recorded already, nobody may be alive.
-    pub(crate) fn adopt(&self, database: Identity, name: &str) -> Result<()> {
-        let anchor = self._lock.anchor;
+    pub(crate) fn adopt(&self, database: Identity) -> Result<()> {
+        let anchor = self.lock.anchor;
         if anchor.names(database)? {
             return Ok(());
         }
         self.check_nobody_lives()?;
-        let store = self.store.or_else(|| record::read_name(name));
-        let store = store.unwrap_or_else(|| u128::from_le_bytes(random::bytes()));
-        anchor.write(Slot::NAMED, &Named { store, database })
+        anchor.write(Slot::NAMED, &Named { database })
     }
 }
 
@@ -298,7 +278,7 @@ pub(crate) struct Replaced {
     alive: usize,
 }
 
-/// Whether it failed because sessions of an older database are alive.
+/// Returns true if it failed because sessions of an older database are alive.
 pub(crate) fn is_replaced(error: &Error) -> bool {
     let Error::Io { source, .. } = error else {
         return false;
@@ -312,7 +292,7 @@ fn anchor_of(database: &Path) -> PathBuf {
     PathBuf::from(path)
 }
 
-/// A boot id as a number.
+/// Returns a boot id as a number.
 fn boot(id: &str) -> u128 {
     let digits = id.chars().filter_map(|digit| digit.to_digit(16));
     digits.fold(0, |number, digit| number << 4 | u128::from(digit))

@@ -1,4 +1,4 @@
-//! What is written in the anchor: small records with a checksum, each in a sector of its own,
+//! The records of the anchor: small, with a checksum, each in a sector of its own,
 //! so that a power loss tears at most the one that is being written.
 
 use std::fs::File;
@@ -13,7 +13,7 @@ const WORDS: usize = 6;
 const RECORD_BYTES: usize = 8 + WORDS * 8 + 8;
 const VERSION: u8 = 1;
 
-/// Where a record is.
+/// The place of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Slot(u64);
 
@@ -22,7 +22,7 @@ impl Slot {
     pub(super) const CEILINGS: [Slot; 2] = [Slot(1), Slot(2)];
     pub(super) const LAST: Slot = Slot(3);
 
-    /// Reads a record: None if there is none or it is damaged, `Err` with the version of a
+    /// Reads a record. Returns `None` if there is none or it is damaged, and `Err` with the version of a
     /// newer one.
     pub(super) fn read<R: Record>(self, file: &File) -> io::Result<Result<Option<R>, u8>> {
         let mut bytes = [0; RECORD_BYTES];
@@ -51,14 +51,13 @@ pub(super) trait Record: Sized {
     fn from_words(words: [u64; WORDS]) -> Self;
 }
 
-/// Which file the database is, and what names the store.
+/// The file that is the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Named {
-    pub(super) store: u128,
     pub(super) database: Identity,
 }
 
-/// No token above it was drawn.
+/// The ceiling: no token above it was drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ceiling(pub(super) u64);
 
@@ -73,12 +72,10 @@ pub(super) struct Last {
 impl Record for Named {
     const KIND: u8 = b'n';
     fn words(&self) -> [u64; WORDS] {
-        let [low, high] = split(self.store);
-        [low, high, self.database.device, self.database.inode, 0, 0]
+        [0, 0, self.database.device, self.database.inode, 0, 0]
     }
-    fn from_words([low, high, device, inode, ..]: [u64; WORDS]) -> Self {
+    fn from_words([_, _, device, inode, ..]: [u64; WORDS]) -> Self {
         Named {
-            store: join(low, high),
             database: Identity { device, inode },
         }
     }
@@ -117,18 +114,6 @@ fn join(low: u64, high: u64) -> u128 {
     u128::from(high) << 64 | u128::from(low)
 }
 
-/// The name of a store as text.
-pub(super) fn spell(store: u128) -> String {
-    format!("{store:032x}")
-}
-
-/// The name of a store, if the text is one.
-pub(super) fn read_name(text: &str) -> Option<u128> {
-    u128::from_str_radix(text, 16)
-        .ok()
-        .filter(|_| text.len() == 32)
-}
-
 fn magic(kind: u8, version: u8) -> [u8; 8] {
     [b't', b'e', b'n', b'u', b'r', b'e', kind, version]
 }
@@ -165,7 +150,7 @@ fn decode<R: Record>(bytes: &[u8; RECORD_BYTES]) -> Result<Option<R>, u8> {
     Ok(Some(R::from_words(words)))
 }
 
-/// FNV-1a: it is torn writes that are to be found out, not forgeries.
+/// Returns FNV-1a, which finds torn writes; forgeries need not be found.
 fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
         (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
@@ -208,12 +193,5 @@ mod tests {
         let sum = checksum(&newer[..RECORD_BYTES - 8]);
         newer[RECORD_BYTES - 8..].copy_from_slice(&sum.to_le_bytes());
         assert_eq!(decode::<Last>(&newer), Err(VERSION + 1));
-    }
-
-    #[test]
-    fn the_name_of_a_store_is_read_as_it_is_spelled() {
-        let name = 0x0123_4567_89ab_cdef;
-        assert_eq!(read_name(&spell(name)), Some(name));
-        assert_eq!(read_name("12"), None);
     }
 }

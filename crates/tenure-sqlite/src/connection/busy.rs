@@ -1,4 +1,4 @@
-//! The one loop for a database that is busy.
+//! The one loop that waits for a busy database.
 //!
 //! SQLite's own waiting blocks the thread and sleeps for long. Transactions here last some
 //! tens of microseconds, so the first tries follow each other closely; only then does the task
@@ -40,7 +40,7 @@ pub(crate) async fn retry_busy<T>(mut attempt: impl FnMut() -> Result<T>) -> Res
     }
 }
 
-/// The same where nothing can be awaited, for at most `limit`: then the database stays busy.
+/// Tries until the database is not busy, where nothing can be awaited. Returns the busy error after `limit`.
 pub(crate) fn retry_busy_blocking<T>(
     limit: Duration,
     mut attempt: impl FnMut() -> Result<T>,
@@ -62,13 +62,13 @@ pub(crate) fn retry_busy_blocking<T>(
 #[error("the database is busy")]
 struct Busy;
 
-/// Another connection or process is in the way at `path`.
+/// Returns the error for a database that is busy for the moment.
 pub(crate) fn busy(path: &Path) -> Error {
     let source = io::Error::new(io::ErrorKind::WouldBlock, Busy);
     Error::io("lock", path, source)
 }
 
-/// Whether it failed only because another connection was in the way.
+/// Returns true if it failed only because another connection was in the way.
 pub(crate) fn is_busy(error: &Error) -> bool {
     let Error::Io { source, .. } = error else {
         return false;
@@ -97,7 +97,7 @@ impl Pauses {
     }
 }
 
-/// Returns between half and all of a pause, so that those who met once do not meet again.
+/// Returns between half and all of a pause, so that processes that met once do not meet again.
 fn jittered(pause: Duration) -> Duration {
     pause.mul_f64(0.5 + random::fraction() / 2.0)
 }

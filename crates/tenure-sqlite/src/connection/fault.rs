@@ -1,4 +1,4 @@
-//! What SQLite's errors mean to the rest.
+//! SQLite's errors as errors of Tenure.
 
 use std::io;
 use std::path::Path;
@@ -10,14 +10,15 @@ use super::busy::busy;
 use super::sql::ROWS_MAX;
 use crate::platform;
 
-/// An error of the database at `path`; `what` is the statement or the action, for a mistake of ours.
+/// Returns the error for one of the database at `path`; `what` is the statement or the action, for a
+/// mistake of ours.
 pub(crate) fn from_sqlite(path: &Path, what: &str, error: rusqlite::Error) -> Error {
     let (code, message) = match &error {
         rusqlite::Error::SqliteFailure(failure, message) => {
             let message = message.clone().unwrap_or_else(|| failure.to_string());
             (failure.extended_code, message)
         }
-        // A column holds what no column of ours ever held.
+        // The value cannot come from Tenure.
         rusqlite::Error::FromSqlConversionFailure(..)
         | rusqlite::Error::InvalidColumnType(..)
         | rusqlite::Error::IntegralValueOutOfRange(..)
@@ -27,7 +28,8 @@ pub(crate) fn from_sqlite(path: &Path, what: &str, error: rusqlite::Error) -> Er
     let io = |action, source: io::Error| Error::io(action, path, source);
     match (code, code & 0xff) {
         (_, ffi::SQLITE_BUSY | ffi::SQLITE_LOCKED) => busy(path),
-        // Met by one who may only read, while a writer begins or ends to keep the index of the log.
+        // A process that may only read meets this while a writer begins or ends to keep the index of
+        // the log.
         (ffi::SQLITE_READONLY_RECOVERY | ffi::SQLITE_READONLY_CANTINIT, _) => busy(path),
         // The index of the log could not grow.
         (_, ffi::SQLITE_FULL) | (ffi::SQLITE_IOERR_SHMSIZE, _) => {
@@ -47,13 +49,9 @@ pub(crate) fn from_sqlite(path: &Path, what: &str, error: rusqlite::Error) -> Er
 }
 
 /// The error for a statement that answers with too many rows.
-pub(crate) fn too_many(what: &str) -> Error {
-    let table = ["FROM ", "UPDATE ", "INTO "].iter().find_map(|word| {
-        let (_, after) = what.split_once(word)?;
-        after.split_whitespace().next()
-    });
+pub(crate) fn too_many() -> Error {
     Error::TooMany {
-        what: format!("what is read of {}", table.unwrap_or("the database")),
+        what: "what is read of the database".into(),
         limit: ROWS_MAX,
     }
 }
@@ -65,7 +63,7 @@ fn corrupt(path: &Path, problem: &str) -> Error {
     }
 }
 
-/// SQLite does not say why: the file itself does, or its log.
+/// Returns why a database cannot be opened, which SQLite does not say.
 fn cannot_open(path: &Path) -> io::Error {
     match platform::status_at(path) {
         Ok(None) => io::ErrorKind::NotFound.into(),

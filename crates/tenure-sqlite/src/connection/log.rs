@@ -1,7 +1,7 @@
-//! How long SQLite's log gets.
+//! The length of SQLite's log.
 //!
 //! Folding the log back into the database costs two syncs, so a process at work lets it grow.
-//! But whoever opens a database that nobody has open reads the whole log first, and a command
+//! But a process that opens a database that nobody has open reads the whole log first, and a command
 //! that runs for a moment opens it every time. So a process that closes leaves a short one. It
 //! has to be emptied for that, as the file does not say how much of it is folded.
 //!
@@ -15,12 +15,12 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use rusqlite::{Connection, ffi};
 
-/// The log is folded by whoever commits when it has this many pages.
+/// The number of pages at which a commit folds the log.
 const AT_WORK_PAGES: c_int = 2000;
-/// It is folded by whoever closes when it has this many.
+/// The number of pages at which a close folds the log.
 const AT_CLOSE_PAGES: c_int = 64;
 
-/// What is known of the log.
+/// The length of the log, as far as it is known.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     /// Its pages at the last commit of this connection.

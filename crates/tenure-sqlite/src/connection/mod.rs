@@ -1,4 +1,4 @@
-//! One connection of this process to the database, and all that is done with it.
+//! The connection of this process to the database.
 //!
 //! # Invariants
 //!
@@ -45,7 +45,7 @@ use crate::platform::{self, Identity};
 use crate::schema;
 use log::Log;
 
-/// What a committed write outlives.
+/// The durability of a committed write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Durability {
     /// The death of this and every other process.
@@ -54,14 +54,14 @@ pub(crate) enum Durability {
     PowerLoss,
 }
 
-/// What may be done with a database.
+/// The access that this process has to a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Access {
-    /// Everything.
+    /// It may be read and written.
     Write,
-    /// Reading; why not more, by the number of the system's error.
+    /// It may only be read, for the reason in the number of the system's error.
     Read(Option<i32>),
-    /// The same, of one that has no log.
+    /// It may only be read, and has no log.
     ReadAtRest(Option<i32>),
 }
 
@@ -70,18 +70,18 @@ pub(crate) struct Db {
     /// Left open in a forked child: closing it there would end what the parent has begun.
     connection: ManuallyDrop<Connection>,
     path: PathBuf,
-    /// Where its log is.
+    /// The path of its log.
     log_path: PathBuf,
-    /// Which file it is, and which one its log is. None as long as that is not known.
+    /// The identities of its file and of its log, or `None` while they are not known.
     identity: Option<Identity>,
     log_identity: Option<Identity>,
     anchor: Arc<Anchor>,
     log: Arc<Log>,
-    /// What the next commit outlives, as SQLite was last told.
+    /// The durability of the next commit, as SQLite was last told.
     durability: Durability,
     access: Access,
     process: u32,
-    /// What was prepared so far, for the test that looks at the plans of it.
+    /// The statements prepared so far, for the test that looks at their plans.
     #[cfg(test)]
     pub(crate) prepared: std::cell::RefCell<std::collections::BTreeSet<String>>,
 }
@@ -102,8 +102,8 @@ impl Db {
         open::open(path)
     }
 
-    /// The same without waiting, and from the directory on, which may be gone as well: a database
-    /// that is busy is told at once.
+    /// Opens the database again without waiting, and makes its directory, which may be gone as well.
+    /// Fails at once if the database is busy.
     pub(crate) fn reopen(path: &Path, trust: bool) -> Result<Db> {
         open::open_once(&open::settle(path, trust)?)
     }
@@ -114,7 +114,7 @@ impl Db {
         &self.path
     }
 
-    /// What tokens are drawn from, and what names the file of the database.
+    /// Returns the anchor, which draws tokens and names the file of the database.
     pub(crate) fn anchor(&self) -> &Arc<Anchor> {
         &self.anchor
     }
@@ -146,9 +146,9 @@ impl Db {
         })
     }
 
-    /// Whether the file at the path is no longer the one that is open, or nothing is in it: it was
-    /// deleted, replaced or cut. What is written then reaches nobody; the store is to be opened
-    /// again. So it is if one that was opened without a log has got one: it is in use by now.
+    /// Returns true if the file at the path is no longer the one that is open, or is empty: it was
+    /// deleted, replaced or cut. What is written then reaches nobody, and the store is to be opened
+    /// again. The same holds if a database that was opened without a log has one: it is in use by now.
     pub(crate) fn has_moved(&self) -> bool {
         if let Access::ReadAtRest(_) = self.access
             && !matches!(platform::status_at(&self.log_path), Ok(None))
@@ -161,7 +161,7 @@ impl Db {
         Some(here.identity) != self.identity || here.length < open::PAGE_BYTES
     }
 
-    /// Whether the log at its path is no longer the one that is open. Tenure never removes a log,
+    /// Returns true if the log at its path is no longer the one that is open. Tenure never removes a log,
     /// and SQLite does not while anyone has it open.
     pub(crate) fn has_lost_its_log(&self) -> bool {
         let Ok(Some(here)) = platform::status_at(&self.log_path) else {
@@ -186,7 +186,7 @@ impl Db {
             .map_err(|error| fault::from_sqlite(&self.path, sql, error))
     }
 
-    /// A newer Tenure may have changed the tables since this one opened them.
+    /// Fails if a newer Tenure changed the tables since this one opened them.
     fn check_version(&self) -> Result<()> {
         const VERSION: &str = "PRAGMA user_version";
         let version = self.connection.prepare_cached(VERSION);
@@ -228,7 +228,7 @@ impl Db {
         Err(Error::io("write", &self.path, why))
     }
 
-    /// SQLite's locks belong to the process that took them.
+    /// Fails in a forked child: SQLite's locks belong to the process that took them.
     fn check_process(&self) -> Result<()> {
         if self.process == std::process::id() {
             return Ok(());

@@ -1,6 +1,6 @@
-//! Opening, from nothing or from whatever a crash left.
+//! Opens the database, from nothing or from what a crash left.
 //!
-//! # The way
+//! # Steps
 //!
 //! 1. The directory is made if it is missing; its file system must be one where locks hold.
 //! 2. The anchor is opened. If it names the file at the path, and something is in it, that file is
@@ -8,7 +8,7 @@
 //! 3. Else the file is new, replaced, cut, or was never finished. Then the anchor's opening lock is
 //!    taken first, so that of two hundred processes that come at once, one makes the database and
 //!    the others wait in line instead of in each other's way.
-//! 4. Under it: make sure that nobody is alive who may hold leases in a database before this
+//! 4. Under it: make sure that no session is alive that may hold leases in a database before this
 //!    one; remove a log that has no database, lest its pages become part of the new one; make the
 //!    file, make the tables, record the file in the anchor.
 //!
@@ -17,9 +17,9 @@
 //!
 //! # A store that cannot be written
 //!
-//! Where the anchor may be read and not written, as on a read-only disk, the database is opened to
-//! be read, if the anchor names it and its tables are current; else the store is refused as it is.
-//! Looking needs no more, and what would write is refused with what the system said.
+//! If the anchor may be read and not written, as on a read-only disk, the database is opened to be read,
+//! provided that the anchor names it and its tables are current; otherwise the store is refused. Looking
+//! needs no more, and a write is refused with the error of the system.
 //!
 //! - With a log, SQLite reads the database and the log. Where someone has it open for writing, it
 //!   reads by the index of the log that those keep, and locks what it reads in that (shared, by a
@@ -34,7 +34,7 @@
 //!
 //! Its making and its recording are refused while a session is alive that may hold leases in
 //! the one before: see [`anchor`](crate::anchor). That is told at once, before anything of SQLite
-//! is touched: what is left of its log may be locked by those who are alive.
+//! is touched: what is left of its log may be locked by live sessions.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::DirBuilder;
@@ -60,17 +60,17 @@ use crate::platform::{self, FileStatus, Identity};
 use crate::private;
 use crate::schema::{self, Found};
 
-/// How long others that make or repair the database are waited for.
+/// The longest wait for others that make or repair the database.
 const OPEN_MAX: Duration = Duration::from_secs(30);
 
 /// Small pages make a short log: a step changes a few rows in a few places, and writes whole
 /// pages of it.
 const PAGE_SIZE: &str = "PRAGMA page_size = 2048";
 
-/// A file that is shorter than a page holds no database of ours.
+/// The length of a page. A shorter file holds no database of ours.
 pub(super) const PAGE_BYTES: u64 = 2048;
 
-/// Statements kept ready.
+/// The number of prepared statements that are kept.
 const STATEMENTS_MAX: usize = 128;
 
 pub(super) fn open(path: &Path) -> Result<Db> {
@@ -144,8 +144,8 @@ fn forbids_writing(error: &Error) -> bool {
     matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem)
 }
 
-/// Opens a database that may be read and not written. What cannot be read as it is is refused with
-/// `error`, which says why it cannot be written.
+/// Opens a database that may be read and not written. If it cannot be read as it is, returns `error`,
+/// which says why it cannot be written.
 fn open_to_read(path: &Path, error: Error) -> Result<Db> {
     let Error::Io { source, .. } = &error else {
         return Err(error);
@@ -210,13 +210,7 @@ fn make(path: &Path, anchor: &Arc<Anchor>, opening: &Opening<'_>) -> Result<Db> 
     if needs_work {
         bring_up_to_date(&db, Some(opening))?;
     }
-    let name = db.read(|sql| {
-        sql.one("SELECT id FROM store", [], |row| {
-            let name = row.get::<_, String>(0);
-            name.map_err(|error| fault::from_sqlite(path, "store", error))
-        })
-    })?;
-    opening.adopt(identity, name.as_deref().unwrap_or_default())?;
+    opening.adopt(identity)?;
     know_log(&mut db)?;
     Ok(db)
 }
@@ -236,7 +230,7 @@ fn beside(path: &Path, end: &str) -> PathBuf {
     PathBuf::from(path)
 }
 
-/// What the database is; None if there is none. A link or a directory is refused.
+/// Returns the status of the database, or `None` if there is none. Refuses a link or a directory.
 fn database_at(path: &Path) -> Result<Option<FileStatus>> {
     let status = platform::status_at(path);
     let status = status.map_err(|source| Error::io("look at", path, source))?;
@@ -308,8 +302,8 @@ fn connect(path: &Path, anchor: &Arc<Anchor>, access: Access) -> Result<Db> {
     })
 }
 
-/// The name by which SQLite takes a file for one that nobody changes, and neither locks it nor
-/// looks for a log.
+/// Returns a name by which SQLite takes a file for one that nobody changes: it neither locks it nor looks
+/// for a log.
 fn unchanging(path: &Path) -> PathBuf {
     let mut name = OsString::from("file:");
     for byte in path.as_os_str().as_bytes() {
@@ -322,8 +316,8 @@ fn unchanging(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Which file a connection has open; None if it was replaced meanwhile. SQLite only says whether
-/// that is still the one at the path, so it has to be one and the same before and after.
+/// Returns the file that a connection has open, or `None` if it was replaced meanwhile. SQLite only says
+/// whether it is still the one at the path, so that must be the same before and after.
 fn identity_of(
     connection: &Connection,
     path: &Path,
@@ -336,7 +330,7 @@ fn identity_of(
     Ok(after.filter(|_| asked.is_ok() && moved == 0 && same))
 }
 
-/// Settings of the connection, none of which reads the file.
+/// Sets up the connection. None of the settings reads the file.
 fn configure(connection: &Connection) -> rusqlite::Result<()> {
     use DbConfig::*;
     connection.busy_timeout(Duration::ZERO)?;
@@ -368,7 +362,7 @@ fn use_log(db: &Db) -> Result<()> {
     let mode = mode.map_err(|error| fault::from_sqlite(&db.path, sql, error))?;
     match mode.as_str() {
         "wal" => Ok(()),
-        // Where it cannot be turned on for a reader in the way, SQLite says so by the old mode.
+        // If a reader is in the way, SQLite returns the old mode.
         _ => Err(busy(&db.path)),
     }
 }
@@ -389,7 +383,8 @@ fn bring_up_to_date(db: &Db, opening: Option<&Opening<'_>>) -> Result<()> {
                 opening.check_nobody_lives()?;
                 schema::migrate(&db.connection, 0).map_err(failed("migrate"))?;
                 let sql = "INSERT INTO store (id, made_at) VALUES (?1, ?2)";
-                let row = (opening.name_for_new(), clock::now().to_string());
+                let id = u128::from_le_bytes(tenure_files::random::bytes());
+                let row = (format!("{id:032x}"), clock::now().to_string());
                 db.connection
                     .execute(sql, row)
                     .map(drop)

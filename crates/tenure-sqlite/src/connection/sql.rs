@@ -1,4 +1,4 @@
-//! What a step may do with the database: run single statements.
+//! The statements of a step.
 
 use rusqlite::{CachedStatement, Connection, Params, Row};
 use tenure_core::{Error, Result, Token};
@@ -6,10 +6,10 @@ use tenure_core::{Error, Result, Token};
 use super::Db;
 use super::fault;
 
-/// The most rows a statement may answer with, and a listing may step over.
+/// The largest number of rows that a statement may return, and a listing may step over.
 pub(crate) const ROWS_MAX: usize = 50_000;
 
-/// How many rows a statement may answer with.
+/// The number of rows that a statement may return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rows {
     /// As many as there are, up to [`ROWS_MAX`].
@@ -102,7 +102,7 @@ fn fits(sql: &str, limit: Rows, found: usize) -> Result<()> {
             let problem = format!("more than {limit} rows, in: {sql}");
             Err(Error::Internal(problem))
         }
-        Rows::All if found >= ROWS_MAX => Err(fault::too_many(sql)),
+        Rows::All if found >= ROWS_MAX => Err(fault::too_many()),
         _ => Ok(()),
     }
 }

@@ -154,7 +154,6 @@ fn no_more_rows_are_read_than_are_allowed() {
         matches!(error, Error::TooMany { limit: 50_000, .. }),
         "{error}"
     );
-    assert!(error.to_string().contains("resources"), "{error}");
 }
 
 #[test]
@@ -251,7 +250,6 @@ fn a_deleted_database_is_noticed_and_made_anew_when_nobody_is_alive() {
     let mut db = stage.open();
     set(&mut db, "name:x", 1).unwrap();
     let before = db.anchor().draw(Token::NONE).unwrap();
-    let name = db.anchor().store_id().unwrap();
     let session = stage.session();
     assert!(!db.has_moved());
     stage.remove_database();
@@ -264,7 +262,6 @@ fn a_deleted_database_is_noticed_and_made_anew_when_nobody_is_alive() {
     let new = stage.open();
     assert_eq!(count(&new), 0);
     assert!(new.anchor().draw(Token::NONE).unwrap() > before);
-    assert_eq!(new.anchor().store_id().unwrap(), name);
     assert!(db.has_moved() && !new.has_moved());
 }
 
@@ -421,15 +418,6 @@ fn what_a_crash_left_of_the_making_is_gone_on_from() {
         set(&mut db, "name:x", 1).unwrap();
         assert_eq!(count(&stage.open()), 1);
     }
-}
-
-#[test]
-fn a_lost_anchor_is_made_anew_with_the_name_of_the_store() {
-    let stage = Stage::new();
-    let name = stage.open().anchor().store_id().unwrap();
-    assert!(name.is_some());
-    fs::remove_file(stage.beside("-anchor")).unwrap();
-    assert_eq!(stage.open().anchor().store_id().unwrap(), name);
 }
 
 /// The bytes of so many pages in the log, each with its header.

@@ -20,7 +20,7 @@ use super::moment::Moment;
 use super::row::{LEASE_COLUMNS, LeaseRow, parsed, read_lease};
 use crate::connection::{ROWS_MAX, Rows, Sql};
 use crate::platform;
-use crate::session_file::{self, Proof};
+use crate::session_file::Proof;
 
 /// The number of rows that one statement reads.
 const CHUNK: usize = 1000;
@@ -32,9 +32,8 @@ struct Over {
     dead: DeadSessions,
 }
 
-/// The proof about each session of a page, and whether its process id belongs to another PID
-/// namespace.
-type Proofs = HashMap<SessionId, (Proof, bool)>;
+/// The proof about each session of a page.
+type Proofs = HashMap<SessionId, Proof>;
 
 impl Inner {
     pub(super) async fn list(&self, query: &Query) -> Result<Listing> {
@@ -106,17 +105,12 @@ impl Inner {
             return Ok(Some(row.lease));
         }
         let session = &row.lease.session;
-        let (proof, is_foreign) = match proofs.get(session) {
+        let proof = match proofs.get(session) {
             Some(known) => *known,
-            None => {
-                let proof = self.sessions.prove(sql, session)?;
-                let directory = self.sessions.directory();
-                (proof, session_file::is_foreign(directory, session))
-            }
+            None => self.sessions.prove(sql, session)?,
         };
-        proofs.insert(session.clone(), (proof, is_foreign));
+        proofs.insert(session.clone(), proof);
         let mut lease = row.lease;
-        lease.foreign_pid = is_foreign;
         match proof {
             Proof::Alive => Ok(Some(lease)),
             Proof::Unknown => {

@@ -7,7 +7,7 @@ use crate::scene::{Scene, held, session, take, until_in_line};
 /// Recovers, once; how many leases were.
 async fn recover(keeper: &Keeper) -> usize {
     let ana = Owner::parse("ana").unwrap();
-    let found = keeper.recover(&ana, Recovery::Real, |_| ()).await.unwrap();
+    let found = keeper.recover(&ana, Recovery::Real).await.unwrap();
     found.iter().filter(|finding| finding.recovered).count()
 }
 

@@ -61,7 +61,7 @@ pub(super) async fn tend(session: &Session, command: LeaseCommand) -> tenure::Re
             broken.await.map(changed)
         }
         LeaseCommand::Recover => {
-            let found = keeper.recover(session.owner(), Recovery::Real, |_| ());
+            let found = keeper.recover(session.owner(), Recovery::Real);
             Ok(told(found.await?))
         }
         LeaseCommand::Audit { resource } => {

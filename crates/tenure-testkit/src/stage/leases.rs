@@ -31,7 +31,7 @@ impl Stage<'_> {
     /// What recovery finds, by `admin`.
     pub fn recover(&self, recovery: Recovery) -> Vec<Finding> {
         let actor = Owner::parse("admin").unwrap();
-        let found = self.keeper().recover(&actor, recovery, |_| ());
+        let found = self.keeper().recover(&actor, recovery);
         self.block_on(found).unwrap()
     }
 

@@ -27,7 +27,7 @@ pub struct Guard {
 pub struct ReleaseError {
     /// The guard, to try again or to drop.
     pub guard: Guard,
-    /// What went wrong.
+    /// The error of the store.
     pub source: Error,
 }
 

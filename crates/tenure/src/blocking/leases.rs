@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use tenure_core::audit::{AuditPage, AuditQuery};
-use tenure_core::leases::{Finding, Findings, Recovery};
+use tenure_core::leases::{Finding, Recovery};
 use tenure_core::{Lease, LeaseId, LockSet, Owner, Resource, Result, Token};
 
 use super::{Keeper, Session};
-use crate::{LeaseTerms, Options, leases};
+use crate::{LeaseTerms, Options};
 
 impl Keeper {
     /// Takes a set of locks that stay when this process ends; see [`crate::Keeper::lock`].
@@ -70,35 +70,18 @@ impl Keeper {
         self.thread.run(downgrade)?
     }
 
-    /// Whether a token is still good; see [`crate::Keeper::check`].
+    /// Fails if a token is not good; see [`crate::Keeper::check`].
     pub fn check(&self, resource: &Resource, token: Token) -> Result<()> {
         let (keeper, resource) = (self.keeper.clone(), resource.clone());
         let check = async move { keeper.check(&resource, token).await };
         self.thread.run(check)?
     }
 
-    /// Takes away what is stale; see [`crate::Keeper::recover`]. `progress` is called on the
-    /// thread of the caller.
-    pub fn recover(
-        &self,
-        actor: &Owner,
-        recovery: Recovery,
-        mut progress: impl FnMut(&Findings),
-    ) -> Result<Vec<Finding>> {
-        let mut found = Vec::new();
-        let mut after: Option<String> = None;
-        loop {
-            let (keeper, actor) = (self.keeper.clone(), actor.clone());
-            let page = self.thread.run(async move {
-                leases::recover_page(&keeper, &actor, recovery, after.as_deref()).await
-            })??;
-            progress(&page);
-            found.extend(page.leases);
-            after = page.next;
-            if after.is_none() {
-                return Ok(found);
-            }
-        }
+    /// Takes away what is stale; see [`crate::Keeper::recover`].
+    pub fn recover(&self, actor: &Owner, recovery: Recovery) -> Result<Vec<Finding>> {
+        let (keeper, actor) = (self.keeper.clone(), actor.clone());
+        let recover = async move { keeper.recover(&actor, recovery).await };
+        self.thread.run(recover)?
     }
 
     /// Begins to take a lease away from its holder; see [`crate::Keeper::break_lease`].

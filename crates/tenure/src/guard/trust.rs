@@ -1,4 +1,4 @@
-//! How long the guard of an expiring lease may be trusted, by the clock.
+//! The trust in the guard of an expiring lease, by the clock.
 //!
 //! The lease expires unless it is renewed, and then another holder may get the lock. So trust is
 //! counted from when the last answered request was *sent*: its answer may lie unread for long. The

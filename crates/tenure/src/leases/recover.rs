@@ -4,7 +4,7 @@
 //! holder that may be alive.
 
 use tenure_core::audit::REASON_BYTES_MAX;
-use tenure_core::leases::{Finding, Findings, Recovery};
+use tenure_core::leases::{Finding, Recovery};
 use tenure_core::{Error, Lease, LeaseId, Owner, Result};
 
 use super::permit;
@@ -16,31 +16,19 @@ pub(super) async fn recover(
     keeper: &Keeper,
     actor: &Owner,
     recovery: Recovery,
-    mut progress: impl FnMut(&Findings),
 ) -> Result<Vec<Finding>> {
+    let leases = permit::leases(keeper, "recover")?;
+    let policy = keeper.retry();
     let mut found = Vec::new();
-    let mut after = None;
+    let mut after: Option<String> = None;
     loop {
-        let page = page(keeper, actor, recovery, after.as_deref()).await?;
-        progress(&page);
+        let page = retry(policy, || leases.recover(actor, recovery, after.as_deref())).await?;
         found.extend(page.leases);
         after = page.next;
         if after.is_none() {
             return Ok(found);
         }
     }
-}
-
-/// Recovers one page.
-pub(crate) async fn page(
-    keeper: &Keeper,
-    actor: &Owner,
-    recovery: Recovery,
-    after: Option<&str>,
-) -> Result<Findings> {
-    let leases = permit::leases(keeper, "recover")?;
-    let policy = keeper.retry();
-    retry(policy, || leases.recover(actor, recovery, after)).await
 }
 
 pub(super) async fn break_lease(

@@ -12,19 +12,19 @@ use tenure_core::{Error, Result};
 
 use super::Environment;
 
-/// Longer `.git` and `commondir` files are none.
+/// The longest `.git` and `commondir` files.
 const POINTER_BYTES_MAX: u64 = 8192;
 
 /// A git repository.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Repository {
-    /// What all its worktrees share.
+    /// The directory that all its worktrees share.
     pub common: PathBuf,
-    /// The main worktree. None in a bare repository, and where the way to it is not written down.
+    /// The main worktree, or `None` in a bare repository and where the way to it is not written down.
     pub main_worktree: Option<PathBuf>,
 }
 
-/// The common directory of the repository that git itself would use here.
+/// Returns the common directory of the repository that git itself would use here.
 pub(super) fn common_directory(environment: &Environment) -> Result<Option<PathBuf>> {
     let here = &environment.directory;
     if let Some(common) = environment.get("GIT_COMMON_DIR") {
@@ -43,10 +43,10 @@ pub(super) fn common_directory(environment: &Environment) -> Result<Option<PathB
     Ok(around(here)?.map(|repository| repository.common))
 }
 
-/// The repository a directory is in.
+/// Returns the repository a directory is in.
 ///
-/// A `.git` file that leads nowhere is refused, as git does: whoever went on without it would
-/// lock in another store than the other worktrees, and exclude nobody.
+/// A `.git` file that leads nowhere is refused, as git does: a process that went on without it
+/// would lock in another store than the other worktrees, and exclude nobody.
 pub(super) fn around(directory: &Path) -> Result<Option<Repository>> {
     let found = directory
         .ancestors()
@@ -94,13 +94,13 @@ fn leads_nowhere(dot_git: &Path, git_dir: Option<&Path>) -> Error {
     }
 }
 
-/// Whether a git directory belongs to a linked worktree.
+/// Tells whether a git directory belongs to a linked worktree.
 enum Linked {
     Yes,
     No,
 }
 
-/// The common directory of a git directory, if it is one.
+/// Returns the common directory of a git directory, if it is one.
 fn common_of(git_dir: &Path) -> Option<(PathBuf, Linked)> {
     // HEAD may be a dangling symbolic link in old repositories.
     fs::symlink_metadata(git_dir.join("HEAD")).ok()?;
@@ -115,7 +115,7 @@ fn is_common(directory: &Path) -> bool {
     has("objects") && has("refs")
 }
 
-/// The main worktree of a common directory: around its `.git`.
+/// Returns the main worktree of a common directory: the parent of its `.git`.
 fn worktree_of(common: &Path) -> Option<PathBuf> {
     let named = common.file_name().is_some_and(|name| name == ".git");
     let parent = common.parent().filter(|_| named)?;

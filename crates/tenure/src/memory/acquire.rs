@@ -20,13 +20,16 @@ impl MemoryStore {
             Outcome::Granted => received(granted).map(Some),
             Outcome::Busy => Ok(None),
             Outcome::Queued => {
+                let lease = request.lease.clone();
                 let queued = QueuedRequest {
                     store: self,
                     resource: &request.resource,
                     lease: &request.lease,
-                    disarmed: false,
+                    undo: Some(Ask::Release { lease }),
                 };
-                queued.wait_for_grant(granted).await.map(Some)
+                let lease = queued.wait_for_grant(granted).await;
+                let forgotten = || Error::Internal("a waiter was forgotten".into());
+                lease.map(Some).ok_or_else(forgotten)
             }
             other => Err(refused(self, request, &other)),
         }
@@ -83,36 +86,38 @@ fn refused(store: &MemoryStore, request: &Request, outcome: &Outcome) -> Error {
     }
 }
 
-/// A request in line. Dropped before it is disarmed, it leaves neither lock nor waiter.
-struct QueuedRequest<'a> {
-    store: &'a MemoryStore,
-    resource: &'a Resource,
-    lease: &'a LeaseId,
-    disarmed: bool,
+/// A request in line. Dropped before it is granted, it leaves neither lock nor waiter, and a lease
+/// that was to be upgraded as it was.
+pub(super) struct QueuedRequest<'a> {
+    pub(super) store: &'a MemoryStore,
+    pub(super) resource: &'a Resource,
+    pub(super) lease: &'a LeaseId,
+    /// The request that undoes a grant.
+    pub(super) undo: Option<Ask>,
 }
 
 impl QueuedRequest<'_> {
-    async fn wait_for_grant(mut self, granted: Granted) -> Result<Lease> {
-        let lease = granted.await;
-        self.disarmed = lease.is_ok();
-        lease.map_err(|_| Error::Internal("a waiter was forgotten".into()))
+    /// Returns the lease, or `None` if it was released meanwhile: that ends the wait for its upgrade.
+    pub(super) async fn wait_for_grant(mut self, granted: Granted) -> Option<Lease> {
+        let lease = granted.await.ok()?;
+        self.undo = None;
+        Some(lease)
     }
 }
 
 impl Drop for QueuedRequest<'_> {
     fn drop(&mut self) {
-        if self.disarmed {
+        let Some(undo) = self.undo.take() else {
             return;
-        }
-        let lease = self.lease.clone();
-        let withdraw = Ask::Withdraw {
-            lease: lease.clone(),
         };
-        // A request that is no longer in line was granted in this instant: the lock goes to the
-        // next.
-        if self.store.decide(self.resource, &withdraw, None) != Outcome::Done {
-            let release = Ask::Release { lease };
-            self.store.decide(self.resource, &release, None);
+        let lease = self.lease.clone();
+        // A request that is no longer in line was granted in this instant.
+        if self
+            .store
+            .decide(self.resource, &Ask::Withdraw { lease }, None)
+            != Outcome::Done
+        {
+            self.store.decide(self.resource, &undo, None);
         }
     }
 }

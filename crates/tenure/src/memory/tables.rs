@@ -39,7 +39,7 @@ pub(super) struct Waiter {
     pub(super) wake: oneshot::Sender<Lease>,
 }
 
-/// What a waiter waits for.
+/// The object of a wait.
 pub(super) enum WaitingFor {
     /// A new lease.
     Lease(Request),

@@ -6,7 +6,7 @@ use tenure_files::clock;
 use tokio::sync::oneshot;
 
 use super::MemoryStore;
-use super::acquire::{for_ever, received};
+use super::acquire::{QueuedRequest, for_ever, received};
 use super::store::{context, over};
 use super::tables::{Waiter, WaitingFor};
 
@@ -18,13 +18,17 @@ impl MemoryStore {
             Outcome::Granted => received(granted).map(|lease| Some(lease.token)),
             Outcome::Busy => Ok(None),
             Outcome::Queued => {
-                let queued = QueuedUpgrade {
+                let queued = QueuedRequest {
                     store: self,
-                    resource,
+                    resource: &resource,
                     lease,
-                    disarmed: false,
+                    undo: Some(Ask::Downgrade {
+                        lease: lease.clone(),
+                    }),
                 };
-                queued.wait_for_grant(granted).await.map(Some)
+                let upgraded = queued.wait_for_grant(granted).await;
+                let upgraded = upgraded.ok_or_else(|| over(lease))?;
+                Ok(Some(upgraded.token))
             }
             other => Err(self.refused(lease, &other)),
         }
@@ -77,41 +81,6 @@ impl MemoryStore {
             context: context(&held.resource, held.mode),
             expected: expected.into(),
             actual: held.mode.to_string(),
-        }
-    }
-}
-
-/// An upgrade in line. Dropped before it is disarmed, it leaves the lease upgradeable as before.
-struct QueuedUpgrade<'a> {
-    store: &'a MemoryStore,
-    resource: Resource,
-    lease: &'a LeaseId,
-    disarmed: bool,
-}
-
-impl QueuedUpgrade<'_> {
-    async fn wait_for_grant(mut self, granted: oneshot::Receiver<Lease>) -> Result<Token> {
-        let lease = granted.await;
-        self.disarmed = lease.is_ok();
-        // A release of the lease meanwhile takes the upgrade out of the line.
-        lease.map(|lease| lease.token).map_err(|_| over(self.lease))
-    }
-}
-
-impl Drop for QueuedUpgrade<'_> {
-    fn drop(&mut self) {
-        if self.disarmed {
-            return;
-        }
-        let lease = self.lease.clone();
-        let withdraw = Ask::Withdraw {
-            lease: lease.clone(),
-        };
-        // An upgrade that is no longer in line was granted in this instant: the lease goes back to
-        // what it was.
-        if self.store.decide(&self.resource, &withdraw, None) != Outcome::Done {
-            let downgrade = Ask::Downgrade { lease };
-            self.store.decide(&self.resource, &downgrade, None);
         }
     }
 }

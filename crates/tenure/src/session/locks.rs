@@ -13,7 +13,7 @@ use tenure_core::{LeaseId, Ranking, Resource};
 use super::OuterLease;
 use super::request_queue::{QueuePlace, RequestQueue};
 
-/// Why a session may not make a request.
+/// The reason why a session may not make a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// The session holds or awaits the resource already.
@@ -37,7 +37,7 @@ struct Entry {
     keeps: Keeps,
 }
 
-/// What keeps an entry.
+/// The keeper of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Keeps {
     /// Its reservation.

@@ -43,7 +43,7 @@ impl SessionOptions {
         self
     }
 
-    /// Returns who asks, for locks that are in no store, such as those of documents.
+    /// Returns the asker, for locks that are in no store, such as those of documents.
     pub fn asker(&self) -> Asker {
         asker::asker(self.owner.clone(), self.command.clone())
     }
@@ -88,13 +88,13 @@ impl OuterLease {
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Options {
-    /// How long to wait. Zero does not wait; `None` waits as long as the settings say.
+    /// The longest wait. Zero does not wait; `None` waits as long as the settings say.
     pub wait: Option<Duration>,
     /// The reason, for people.
     pub purpose: Option<String>,
     /// Any JSON that is kept with the lease.
     pub metadata: Option<Value>,
-    /// How many may hold the resource at once, for this request; `None` leaves it to the modes. It
+    /// The number of holders of the resource at once, for this request; `None` leaves it to the modes. It
     /// applies to every lock of a set. Not all stores support it.
     pub capacity: Option<u32>,
 }

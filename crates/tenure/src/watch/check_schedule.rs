@@ -1,4 +1,4 @@
-//! How often locks are checked, and how long a check waits for its answer.
+//! The schedule of the checks of locks.
 
 use std::time::Duration;
 
@@ -18,9 +18,9 @@ pub(super) struct CheckSchedule {
     pub(super) look: Duration,
     /// The time from one check of a lock to the next, or `None` for a check at every look.
     pub(super) every: Option<Millis>,
-    /// How long a check waits for its answer.
+    /// The longest wait for the answer to a check.
     pub(super) limit: Duration,
-    /// How long the check after a sleep waits for its answer.
+    /// The longest wait for the answer to the check after a sleep.
     pub(super) last_try: Duration,
     /// The pause between two looks, in milliseconds, from which it counts as a sleep.
     pub(super) asleep: Millis,

@@ -73,7 +73,7 @@ fn none_changes_if_the_command_fails_or_does_not_print_all() {
             "at byte 28",
         ),
         ("echo '{\"a.json\":1,\"b.json\":'", 65, "at byte "),
-        ("echo '[]'", 65, "at byte 0"),
+        ("echo '[]'", 65, "that is no object"),
     ] {
         let output = doc(
             &world,

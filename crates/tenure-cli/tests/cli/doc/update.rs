@@ -149,19 +149,6 @@ fn a_large_document_neither_blocks_nor_is_cut() {
 }
 
 #[test]
-fn what_a_failed_command_left_running_is_not_waited_for() {
-    let world = World::new();
-    put(&world, "a.json", "[1]");
-    // The other one keeps both pipes open.
-    let script = "sleep 1000 <&0 2>/dev/null & echo $! > left; exit 3";
-    let output = doc(&world, ["update", "a.json", "--", "sh", "-c", script]);
-    assert_eq!(code(&output), 3, "{output:?}");
-    let left: u32 = get(&world, "left").trim().parse().unwrap();
-    assert!(is_alive(left));
-    signal(left, libc::SIGKILL);
-}
-
-#[test]
 fn more_than_a_document_may_have_ends_the_command_and_is_65() {
     let world = World::new();
     put(&world, "a.json", "[1]");

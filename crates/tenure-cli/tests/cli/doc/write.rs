@@ -136,13 +136,3 @@ fn without_a_directory_it_is_66_and_says_how_to_make_one() {
     assert_eq!(code(&output), 66, "{output:?}");
     assert!(text(&output.stderr).contains("mkdir -p "), "{output:?}");
 }
-
-#[test]
-fn without_the_sync_it_is_written_all_the_same() {
-    let world = World::new();
-    let output = doc_with(&world, ["write", "--durability", "os", "a.json"], b"[1]");
-    assert_eq!(code(&output), 0, "{output:?}");
-    assert_eq!(get(&world, "a.json"), "[1]");
-    let output = doc_with(&world, ["write", "--durability", "none", "a.json"], b"[1]");
-    assert_eq!(code(&output), 2, "{output:?}");
-}

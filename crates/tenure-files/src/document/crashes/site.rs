@@ -148,8 +148,7 @@ impl Process<'_> {
 
     /// What crashed writers left.
     pub(super) fn leftovers(&self, document: usize) -> Result<Vec<PathBuf>> {
-        let left = self.documents().leftovers(&self.site.documents[document]);
-        left.map(|left| left.files)
+        self.documents().leftovers(&self.site.documents[document])
     }
 
     fn documents(&self) -> &Documents {

@@ -1,24 +1,24 @@
-//! Where text stops being JSON: to the byte for programs, to the line and character for people.
+//! The place at which text stops being JSON: the byte for programs, line and character for people.
 
 use std::fmt;
 
 use super::{Lexer, without_mark};
 
-/// Why bytes are not a document, and where.
+/// The reason why bytes are not a document, and its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Flaw {
-    /// Bytes before the place, from the start of the file, a byte order mark included.
+    /// The number of bytes before the place, a byte order mark included.
     pub(crate) offset: usize,
     /// The line, from 1.
     pub(crate) line: usize,
     /// The character in the line, from 1.
     pub(crate) column: usize,
-    /// What is wrong there.
+    /// The problem.
     pub(crate) problem: String,
 }
 
 impl Flaw {
-    /// A problem at an offset of all bytes.
+    /// Returns the flaw at an offset of all bytes.
     pub(super) fn at(bytes: &[u8], offset: usize, problem: String) -> Self {
         let before = without_mark(&bytes[..offset]);
         let newline = before.iter().rposition(|&byte| byte == b'\n');
@@ -33,7 +33,7 @@ impl Flaw {
         }
     }
 
-    /// What `serde_json` found while reading a value; `text` is `bytes` without the mark.
+    /// Returns the flaw that `serde_json` found while reading a value; `text` is `bytes` without the mark.
     pub(crate) fn of_value(bytes: &[u8], text: &str, error: &serde_json::Error) -> Self {
         let offset = bytes.len() - text.len() + offset_of(text, error);
         Self::at(bytes, offset, message_of(error))
@@ -52,7 +52,7 @@ impl fmt::Display for Flaw {
     }
 }
 
-/// Returns where text breaks the grammar, and how.
+/// Returns the offset at which text breaks the grammar, and the problem.
 pub(super) fn explain(text: &str, error: &serde_json::Error) -> (usize, String) {
     let message = message_of(error);
     // About strings `serde_json` is off by some bytes, and takes an escape that is too short for
@@ -69,7 +69,8 @@ pub(super) fn explain(text: &str, error: &serde_json::Error) -> (usize, String) 
     (offset_of(text, error), message)
 }
 
-/// `serde_json` counts columns in bytes, up to and including the one it stumbled over.
+/// Returns the offset of an error. `serde_json` counts columns in bytes, up to and including the one it
+/// stumbled over.
 fn offset_of(text: &str, error: &serde_json::Error) -> usize {
     if error.is_eof() {
         return text.len();
@@ -85,7 +86,7 @@ fn offset_of(text: &str, error: &serde_json::Error) -> usize {
     reached.saturating_sub(1).min(text.len())
 }
 
-/// Returns the message without the place, which is said in bytes, too.
+/// Returns the message without its place.
 fn message_of(error: &serde_json::Error) -> String {
     let whole = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());

@@ -4,8 +4,8 @@
 //! transaction would then write the loss back.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
 
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
@@ -17,10 +17,10 @@ const DEPTH_MAX: usize = 127;
 /// Up to this many keys in an object, comparing each with each is faster than hashing.
 const FEW_KEYS: usize = 16;
 
-/// How much of a key is shown, in characters.
+/// The largest number of characters shown of a key.
 const KEY_SHOWN_MAX: usize = 40;
 
-/// A key: what it means, where it stands, how it is spelled.
+/// A key: its meaning, its offset and its spelling.
 struct Key<'a> {
     meaning: Cow<'a, [u8]>,
     offset: usize,
@@ -37,7 +37,7 @@ enum Open {
     },
 }
 
-/// Needs text that the grammar accepts; answers where a flaw is, and what it is.
+/// Checks text that the grammar accepts. The error is the offset of the flaw, and its description.
 pub(super) fn check(text: &str) -> Result<(), (usize, String)> {
     let mut open = Vec::new();
     let mut keys = Vec::new();
@@ -75,28 +75,14 @@ pub(super) fn check(text: &str) -> Result<(), (usize, String)> {
     Ok(())
 }
 
-/// Returns the first of these keys that was there before.
+/// Returns the first of these keys that repeats one before it.
 fn repeated<'k, 'a>(keys: &'k [Key<'a>]) -> Option<&'k Key<'a>> {
     if keys.len() <= FEW_KEYS {
         let before = |at: usize| keys[..at].iter().any(|key| key.meaning == keys[at].meaning);
         return (1..keys.len()).find(|at| before(*at)).map(|at| &keys[at]);
     }
-    // Sorting hashes goes through memory in order; a set of millions of keys would not. The hash
-    // is seeded, so nobody can choose keys that have the same.
-    let seed = RandomState::new();
-    let hashed = keys.iter().enumerate();
-    let hashed = hashed.map(|(at, key)| (seed.hash_one(&key.meaning), at));
-    let mut hashed: Vec<(u64, usize)> = hashed.collect();
-    hashed.sort_unstable();
-    let alike = hashed.chunk_by(|one, next| one.0 == next.0);
-    let again = alike.flat_map(|alike| {
-        let same = |one: usize, other: usize| keys[one].meaning == keys[other].meaning;
-        let before = move |at: usize| alike[..at].iter().any(|(_, one)| same(*one, alike[at].1));
-        (1..alike.len())
-            .find(|at| before(*at))
-            .map(|at| alike[at].1)
-    });
-    again.min().map(|at| &keys[at])
+    let mut known = HashSet::with_capacity(keys.len());
+    keys.iter().find(|key| !known.insert(&key.meaning))
 }
 
 /// Returns what a key means: two spellings of one key are one key.

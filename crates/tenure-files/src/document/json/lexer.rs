@@ -2,7 +2,7 @@
 
 /// The tokens of JSON text with their offsets: `{ } [ ] , :` and scalars, verbatim.
 ///
-/// Meant for text that passed the check; of anything else it makes some tokens, and ends.
+/// Text that did not pass the check gives some tokens, and an end.
 #[derive(Clone)]
 pub(crate) struct Lexer<'a> {
     text: &'a str,
@@ -10,7 +10,7 @@ pub(crate) struct Lexer<'a> {
 }
 
 impl<'a> Lexer<'a> {
-    /// All of a text.
+    /// Returns the tokens of a text.
     pub(crate) fn of(text: &'a str) -> Self {
         Self { text, at: 0 }
     }
@@ -36,7 +36,7 @@ impl<'a> Iterator for Lexer<'a> {
     }
 }
 
-/// White space as JSON knows it.
+/// Returns true if a byte is white space in JSON.
 pub(crate) fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }
@@ -45,7 +45,7 @@ fn is_mark(byte: u8) -> bool {
     matches!(byte, b'{' | b'}' | b'[' | b']' | b',' | b':')
 }
 
-/// Just after the closing quote, or the end of all where there is none.
+/// Returns the offset after the closing quote, or the end of the text if there is none.
 fn end_of_string(bytes: &[u8], mut at: usize) -> usize {
     while let Some(rest) = bytes.get(at..) {
         let Some(length) = memchr::memchr2(b'"', b'\\', rest) else {

@@ -1,4 +1,4 @@
-//! What counts as a document: strict JSON in UTF-8, every key of an object once.
+//! The check of a document: strict JSON in UTF-8, every key of an object once.
 //!
 //! The grammar is checked by `serde_json`, which here keeps nothing and does not recurse. Text that
 //! passed is walked once more for what the grammar allows and a document must not have (`keys`): a
@@ -6,7 +6,7 @@
 //!
 //! # Limitations
 //!
-//! What is checked is the grammar, not what a program can hold: `1e400` and `"\ud800"` are JSON, and
+//! Only the grammar is checked, not what a program can hold: `1e400` and `"\ud800"` are JSON, and
 //! pass. They stay as they are while the text is handed on; reading them into a value may fail.
 
 mod flaw;
@@ -23,7 +23,7 @@ pub const DOCUMENT_BYTES_MAX: usize = 256 << 20;
 
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Answers the text without the byte order mark, if it is a document.
+/// Returns the text without the byte order mark, or the flaw if it is no document.
 pub(crate) fn check(bytes: &[u8]) -> Result<&str, Flaw> {
     let text = utf8(bytes)?;
     let flaw = |(offset, problem)| Flaw::at(bytes, bytes.len() - text.len() + offset, problem);
@@ -34,14 +34,14 @@ pub(crate) fn check(bytes: &[u8]) -> Result<&str, Flaw> {
     Ok(text)
 }
 
-/// The same for what `serde_json` has read into a value or written, so that its grammar is known to be right.
+/// Checks what `serde_json` has read into a value or written, so that its grammar is known to be right.
 pub(crate) fn check_parsed(bytes: &[u8]) -> Result<(), Flaw> {
     let text = utf8(bytes)?;
     let flaw = |(offset, problem)| Flaw::at(bytes, bytes.len() - text.len() + offset, problem);
     keys::check(text).map_err(flaw)
 }
 
-/// Answers the text without the byte order mark, if it is text and there is any.
+/// Returns the text without the byte order mark, or the flaw if it is empty or no text.
 pub(crate) fn utf8(bytes: &[u8]) -> Result<&str, Flaw> {
     let flaw = |offset, problem: &str| Flaw::at(bytes, offset, problem.to_owned());
     if bytes.len() > DOCUMENT_BYTES_MAX {
@@ -66,7 +66,7 @@ pub(crate) fn utf8(bytes: &[u8]) -> Result<&str, Flaw> {
     Ok(text)
 }
 
-/// Returns the bytes after the byte order mark; all of them where there is none.
+/// Returns the bytes after the byte order mark, or all of them if there is none.
 pub(crate) fn without_mark(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(MARK).unwrap_or(bytes)
 }

@@ -13,7 +13,7 @@ async fn assert_kept_from_others(scene: &Scene, guard: &Guard) {
     assert!(zed.try_take(&name, Mode::Write).is_none(), "{name}");
     let other = scene.keeper().await;
     let actor = Owner::parse("zed").unwrap();
-    let recovered = other.recover(&actor, Recovery::Real, |_| ()).await.unwrap();
+    let recovered = other.recover(&actor, Recovery::Real).await.unwrap();
     assert!(
         recovered.iter().all(|found| !found.recovered),
         "{recovered:?}"

@@ -37,7 +37,7 @@ pub(super) fn the_blocking_front_tends_the_same_leases(stage: &Stage<'_>) {
         let downgraded = keeper.downgrade(id, by).unwrap();
         assert_eq!(downgraded.mode, Mode::Upgradeable);
         assert_eq!(bo.change(LeaseCommand::renew(id)).mode, Mode::Upgradeable);
-        let found = keeper.recover(&owner, Recovery::Real, |_| ()).unwrap();
+        let found = keeper.recover(&owner, Recovery::Real).unwrap();
         assert!(found.iter().all(|found| !found.recovered), "{found:?}");
         let broken = keeper.break_lease(id, &owner, "it hangs").unwrap();
         assert_eq!(broken.state, LeaseState::Revoking);

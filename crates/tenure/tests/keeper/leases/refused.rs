@@ -24,10 +24,7 @@ async fn a_store_without_leases_names_itself_whatever_is_asked() {
             keeper.release(&lease, by).await.unwrap_err(),
             keeper.upgrade(&ana, &lease, None, by).await.unwrap_err(),
             keeper.downgrade(&lease, by).await.unwrap_err(),
-            keeper
-                .recover(&ana_too, Recovery::Real, |_| {})
-                .await
-                .unwrap_err(),
+            keeper.recover(&ana_too, Recovery::Real).await.unwrap_err(),
             keeper
                 .break_lease(&lease, &ana_too, "gone")
                 .await
