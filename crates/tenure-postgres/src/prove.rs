@@ -26,11 +26,11 @@ use crate::advisory::Key;
 use crate::connect::{Connection, Refusal, left};
 use crate::fault::{message, unreachable};
 
-/// How long a notification may take.
+/// The longest time for a notification.
 const HEARING: Duration = Duration::from_secs(2);
-/// How long it may take until a session that was left is clean.
+/// The longest time until a session that was left is clean.
 const CLEANING: Duration = Duration::from_secs(2);
-/// Between two looks.
+/// The pause between two looks.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Proves that the database at this address keeps sessions apart. The first of the two connections is as good
@@ -74,7 +74,7 @@ pub(crate) async fn sessions(
     }
 }
 
-/// The refusal of what shares sessions.
+/// Returns the error for a pooler that shares sessions.
 pub(crate) fn shared(sign: &str) -> Error {
     Error::Configuration {
         problem: format!(
@@ -86,7 +86,7 @@ pub(crate) fn shared(sign: &str) -> Error {
     }
 }
 
-/// The refusal of what keeps sessions as their clients left them.
+/// Returns the error for a pooler that keeps sessions as their clients left them.
 fn not_cleaned() -> Error {
     Error::Configuration {
         problem:
@@ -113,7 +113,7 @@ async fn is_clean(connection: &Connection, key: i64) -> Result<()> {
     }
 }
 
-/// Calls a function on an advisory lock, and answers whether it did what it is for.
+/// Calls a function on an advisory lock, and returns its boolean result.
 async fn ask(connection: &Connection, function: &str, key: i64) -> Result<bool> {
     let sql = format!("SELECT pg_catalog.{function}({key})::text IN ('', 'true')");
     let rows = connection.client().query_typed(&sql, &[]).await;
@@ -133,7 +133,7 @@ async fn begin(speaker: &Connection) -> Result<i32> {
     let client = speaker.client();
     let said = |error: tokio_postgres::Error| speaker.explain(&error);
     match client.batch_execute("BEGIN").await {
-        // The server itself never refuses to begin. What else fails is the end of the session, not a sign of sharing.
+        // The server itself never refuses to begin. Any other failure is the end of the session, not a sign of sharing.
         Err(error) if message(&error).contains("statement pooling") => {
             let sign = message(&error);
             return Err(shared(&format!("it refuses transactions: {sign}")));
@@ -149,7 +149,7 @@ async fn notify(speaker: &Connection, channel: &str) -> Result<()> {
     sent.map_err(|error| speaker.explain(&error))
 }
 
-/// Asked without preparing: what a pooler does with prepared statements is no proof.
+/// Not prepared: what a pooler does with prepared statements is no proof.
 async fn session(client: &Client) -> Result<i32, tokio_postgres::Error> {
     let row = client
         .query_typed("SELECT pg_catalog.pg_backend_pid()", &[])

@@ -23,7 +23,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::address::{Proof, Roots};
 
-/// What makes connections of the driver speak TLS.
+/// Makes connections of the driver speak TLS.
 pub(crate) fn connector(proof: &Proof) -> Result<MakeRustlsConnect> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));
@@ -84,7 +84,7 @@ fn no_roots(from: &Roots, problem: &str) -> Error {
     }
 }
 
-/// Takes any certificate: `prefer` and `require` encrypt, and ask for no proof.
+/// Accepts any certificate: `prefer` and `require` encrypt, and ask for no proof.
 #[derive(Debug)]
 struct Unproved(Arc<CryptoProvider>);
 
@@ -139,7 +139,7 @@ impl ServerCertVerifier for AnyName {
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
         let inner = &self.0;
-        // The name is looked at last: everything else holds where only the name is wrong.
+        // The name is checked last: if only the name is wrong, everything else holds.
         match inner.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
             Err(rustls::Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },

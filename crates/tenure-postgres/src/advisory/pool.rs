@@ -33,7 +33,7 @@ pub(super) struct Pool {
     highest: Highest,
 }
 
-/// Where a connection comes from.
+/// The origin of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
     /// It was kept, and may have ended unnoticed.
@@ -43,7 +43,7 @@ pub(super) enum Origin {
 }
 
 impl Pool {
-    /// Sees that the tables are there, with the first connection, which is then kept.
+    /// Makes missing tables with the first connection, which is then kept.
     pub(super) async fn open(
         address: Arc<Address>,
         settings: &Settings,
@@ -73,17 +73,17 @@ impl Pool {
         &self.address
     }
 
-    /// What its connections are called.
+    /// Returns the name of its connections.
     pub(super) fn name(&self) -> &Name {
         &self.name
     }
 
-    /// The highest token that was drawn here.
+    /// Returns the highest token that was drawn here.
     pub(super) fn highest(&self) -> &Highest {
         &self.highest
     }
 
-    /// A clean connection, within the deadline.
+    /// Returns a clean connection, within the deadline.
     pub(super) async fn take(&self, deadline: Instant) -> Result<(Prepared, Origin)> {
         let asked = Instant::now();
         let permit = timeout(left(deadline), Arc::clone(&self.permits).acquire_owned()).await;
@@ -127,7 +127,7 @@ impl Pool {
         }
     }
 
-    /// How many are kept, and how many more could be taken at once.
+    /// Returns the number of connections kept, and of those that could still be taken at once.
     pub(super) fn kept_and_free(&self) -> (usize, usize) {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         (kept.len(), self.permits.available_permits())
