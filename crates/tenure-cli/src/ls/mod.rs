@@ -2,13 +2,13 @@
 
 mod table;
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use tenure::{Keeper, Listing, Query};
 
 use crate::cli::{self, Global, Slot};
 use crate::context::{Context, WAIT_DEFAULT};
+use crate::identity::is_there;
 use crate::output::word;
 use crate::report::Failure;
 use crate::{output, runtime};
@@ -22,7 +22,8 @@ pub fn ls(global: &Global, options: &cli::Ls) -> Result<ExitCode, Failure> {
         true => context.slots_url()?,
         false => context.located.url.clone(),
     };
-    if let Some(path) = missing(&url) {
+    // A look need not make a database.
+    if let Some(path) = url.strip_prefix("sqlite:").filter(|_| !is_there(&url)) {
         return nothing_yet(global, path);
     }
     runtime::block_on(async {
@@ -46,14 +47,7 @@ pub fn ls(global: &Global, options: &cli::Ls) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Returns the path of a database that is not there yet. A look need not make it.
-pub fn missing(url: &str) -> Option<&Path> {
-    let path = url.strip_prefix("sqlite:");
-    let path = path.filter(|path| !path.is_empty()).map(Path::new)?;
-    matches!(path.try_exists(), Ok(false)).then_some(path)
-}
-
-fn nothing_yet(global: &Global, path: &Path) -> Result<ExitCode, Failure> {
+fn nothing_yet(global: &Global, path: &str) -> Result<ExitCode, Failure> {
     match global.json {
         true => output::json(&Listing {
             held: Vec::new(),
@@ -61,10 +55,7 @@ fn nothing_yet(global: &Global, path: &Path) -> Result<ExitCode, Failure> {
             waiting: Some(Vec::new()),
             waiting_next: None,
         })?,
-        false => word(&format!(
-            "nothing is held: there is no store at {} yet",
-            path.display()
-        )),
+        false => word(&format!("nothing is held: there is no store at {path} yet")),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -101,16 +101,10 @@ impl Location {
     }
 
     fn beside(&self, ending: &str) -> PathBuf {
-        // In one piece: every read of a document asks for two of these.
-        let mut path = OsString::with_capacity(self.path.as_os_str().len() + ending.len() + 2);
-        path.push(self.directory());
-        if !path.as_encoded_bytes().ends_with(b"/") {
-            path.push("/");
-        }
-        path.push(".");
-        path.push(self.name());
-        path.push(ending);
-        path.into()
+        let mut name = OsString::from(".");
+        name.push(self.name());
+        name.push(ending);
+        self.directory().join(name)
     }
 }
 
