@@ -8,7 +8,7 @@ use tenure_core::decide::BREAK_MS;
 
 use crate::cli::{self, Global};
 use crate::context::{Context, WAIT_DEFAULT, owner};
-use crate::people::{RUN_UNSEEN, agreed, can_ask, is_run_unseen, record};
+use crate::people::{RUN_UNSEEN, can_ask, is_confirmed, is_run_unseen, record};
 use crate::report::Failure;
 use crate::{output, runtime};
 
@@ -30,7 +30,7 @@ pub fn break_lease(global: &Global, options: &cli::Break) -> Result<ExitCode, Fa
         if keeper.store().leases().is_some() {
             let lease = keeper.find(&options.lease).await?;
             show(&lease);
-            if !options.yes && !agreed(QUESTION).map_err(Failure::Output)? {
+            if !options.yes && !is_confirmed(QUESTION).map_err(Failure::Output)? {
                 let message = format!("lease {} was not broken", lease.lease);
                 return Err(Failure::Declined(message));
             }

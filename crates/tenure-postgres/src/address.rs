@@ -81,7 +81,7 @@ impl Address {
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             config.host("/var/run/postgresql");
         }
-        if local(&config) {
+        if is_local(&config) {
             // There is no TLS on a socket of this machine, whatever is asked for.
             config.ssl_mode(SslMode::Disable);
         }
@@ -183,7 +183,7 @@ impl fmt::Debug for Address {
 }
 
 /// Returns true if every host is a socket of this machine. If the URL has `hostaddr`, that is connected to.
-fn local(config: &Config) -> bool {
+fn is_local(config: &Config) -> bool {
     let hosts = config.get_hosts();
     !hosts.is_empty()
         && config.get_hostaddrs().is_empty()

@@ -15,7 +15,7 @@ use crate::cli::AdvisoryRun;
 use crate::context::Context;
 use crate::exit;
 use crate::limit::Limit;
-use crate::opening::opened;
+use crate::opening::open_unless_interrupted;
 use crate::output::word;
 use crate::report::{Failure, Report};
 use crate::run::{Child, Launch};
@@ -41,7 +41,7 @@ pub async fn run(
     let limit = Limit::chosen(options.no_wait, options.wait, setting);
     let opening = open(context, limit.for_opening());
     let resource = Some(&lock_context.resource);
-    let locks = opened(opening, resource, &mut signals).await?;
+    let locks = open_unless_interrupted(opening, resource, &mut signals).await?;
     let taken = acquire_unless_interrupted(&locks, key, limit, &mut signals, &lock_context).await;
     let guard = taken.map_err(|error| limit.whole_in(error))?;
     let environment = [

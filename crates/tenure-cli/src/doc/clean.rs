@@ -12,7 +12,7 @@ use super::open_documents::OpenDocuments;
 use crate::cli::{DocClean, Global};
 use crate::context::Context;
 use crate::output::{self, word};
-use crate::people::{agreed, can_ask, visible};
+use crate::people::{can_ask, is_confirmed, visible};
 use crate::report::Failure;
 
 /// `{"removed":[…],"next":null}`.
@@ -52,7 +52,7 @@ pub fn clean(global: &Global, options: &DocClean) -> Result<ExitCode, Failure> {
         });
     }
     let question = "Remove them? Type yes: ";
-    if !options.yes && !agreed(question).map_err(Failure::Output)? {
+    if !options.yes && !is_confirmed(question).map_err(Failure::Output)? {
         return Err(Failure::Declined("no file was removed".into()));
     }
     let removed = under_lock(&opened, path, Documents::clean)?;

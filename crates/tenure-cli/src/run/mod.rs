@@ -28,7 +28,7 @@ use crate::cli::{self, Global};
 use crate::context::{Context, owner};
 use crate::limit::Limit;
 use crate::nesting::{self, Ancestors, Outer, Outers, Plan};
-use crate::opening::opened;
+use crate::opening::open_unless_interrupted;
 use crate::output::word;
 use crate::report::{Failure, Report};
 use crate::signals::Signals;
@@ -74,7 +74,7 @@ impl Stores {
         if !options.resources.is_empty() || outers.has_locks() {
             let opening = context.keeper_within(WAIT_DEFAULT, limit);
             let first = options.resources.first().map(|wanted| &wanted.resource);
-            stores.locks = Some(opened(opening, first, signals).await?);
+            stores.locks = Some(open_unless_interrupted(opening, first, signals).await?);
         }
         if options.slot.is_some() {
             stores.slots = Some(context.slots(WAIT_DEFAULT).await?);

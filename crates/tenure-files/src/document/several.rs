@@ -110,7 +110,7 @@ pub(super) fn finish(disk: &dyn Disk, journal: &Path, locations: &[Location]) ->
 /// Makes step 2.
 fn name_journal(disk: &dyn Disk, changes: &[Change<'_>], journal: &Path) -> Result<()> {
     for change in changes {
-        let note = change.note.naming(journal, change.location);
+        let note = change.note.with_journal(journal, change.location);
         let like = change.before.as_ref().map(|(_, attributes)| attributes);
         note.put_in_place(disk, change.location, like)?;
     }

@@ -82,7 +82,7 @@ pub(super) async fn acquire(pool: &Arc<Pool>, ask: Ask) -> Result<Option<Guard>>
                 return guard.map(Some);
             }
             Err(_) if origin == Origin::Kept && prepared.connection.is_over() => {}
-            Err(error) if origin == Origin::Kept && no_sequence(&error) => {
+            Err(error) if origin == Origin::Kept && is_sequence_missing(&error) => {
                 clean_up(&prepared).await;
             }
             Err(error) => {
@@ -171,7 +171,7 @@ async fn holders(prepared: &Prepared, ask: &Ask, context: &LockContext) -> Vec<L
 }
 
 /// Returns true if the sequence is gone. The server reports a missing relation, known by number, as an internal error.
-fn no_sequence(error: &tokio_postgres::Error) -> bool {
+fn is_sequence_missing(error: &tokio_postgres::Error) -> bool {
     error.code() == Some(&SqlState::INTERNAL_ERROR)
 }
 

@@ -120,7 +120,7 @@ impl Db {
 fn open_once(path: &Path) -> Result<Db> {
     private::check_files(path)?;
     let anchor = match Anchor::open(path) {
-        Err(error) if forbids_writing(&error) => return open_to_read(path, error),
+        Err(error) if is_write_forbidden(&error) => return open_to_read(path, error),
         anchor => &Arc::new(anchor?),
     };
     if let Some(here) = database_at(path)?
@@ -149,7 +149,7 @@ fn open_once(path: &Path) -> Result<Db> {
     make(path, anchor, &opening)
 }
 
-fn forbids_writing(error: &Error) -> bool {
+fn is_write_forbidden(error: &Error) -> bool {
     use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
     let Error::Io { source, .. } = error else {
         return false;
