@@ -55,32 +55,41 @@ pub async fn run(
         guards: &[],
         close: true,
     });
-    let mut child = match child {
-        Ok(child) => child,
+    match child {
+        Ok(child) => Ok(supervise(child, guard, lock_context, &mut signals, report).await),
         Err(failure) => {
             // If this fails, the lock is freed with the connection, as this process ends.
             drop(guard.release().await);
-            return Err(failure);
+            Err(failure)
         }
-    };
+    }
+}
+
+/// Waits for the end of the command, releases the lock, and returns the exit code.
+async fn supervise(
+    mut child: Child,
+    guard: Guard,
+    lock_context: Box<LockContext>,
+    signals: &mut Signals,
+    report: Report,
+) -> ExitCode {
     let on_loss = |error| report.late_failure(&Failure::Error(error));
-    let ended = child
-        .supervise(&mut signals, Ending::of(&guard, lock_context), on_loss)
-        .await;
+    let ending = Ending::of(&guard, lock_context);
+    let ended = child.supervise(signals, ending, on_loss).await;
     if ended.lost {
         drop(timeout(RELEASE_MAX, guard.release()).await);
-        return Ok(ExitCode::from(exit::LOST));
+        return ExitCode::from(exit::LOST);
     }
     match guard.release().await {
         Ok(()) => {}
         Err(error) if error.class() == Class::Lost => {
             on_loss(error);
-            return Ok(ExitCode::from(exit::LOST));
+            return ExitCode::from(exit::LOST);
         }
         Err(error) => word(&error.to_string()),
     }
     child.follow(ended);
-    Ok(ExitCode::from(ended.code))
+    ExitCode::from(ended.code)
 }
 
 /// Returns the description of the lock for errors.
