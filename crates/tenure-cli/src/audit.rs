@@ -16,12 +16,11 @@ pub fn audit(global: &Global, options: cli::Audit) -> Result<ExitCode, Failure> 
     let context = Context::new(global)?;
     let resource = options.resource.as_ref();
     let of_slots = resource.is_some_and(|resource| resource.kind() == Slot::KIND);
-    let query = AuditQuery {
-        resource: options.resource,
-        since: options.since,
-        limit: options.limit,
-        after: options.after,
-    };
+    let mut query = AuditQuery::default();
+    query.resource = options.resource;
+    query.since = options.since;
+    query.limit = options.limit;
+    query.after = options.after;
     runtime::block_on(async {
         let keeper = match of_slots {
             true => context.slots(WAIT_DEFAULT).await?,

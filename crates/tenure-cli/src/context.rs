@@ -55,14 +55,14 @@ impl Context {
     /// Returns the settings with `wait` as the default for waiting.
     pub fn settings(&self, wait: Duration) -> Settings {
         let config = &self.located.config;
-        Settings {
-            ranking: config.ranking(),
-            retry: config.retry_policy(),
-            wait: config.wait.unwrap_or(wait),
-            open: Settings::default().open,
-            trust_flock: config.trust_flock.unwrap_or(false),
-            automated: config.automated(),
-        }
+        let mut settings = Settings::default()
+            .with_ranking(config.ranking())
+            .with_retry(config.retry_policy())
+            .with_wait(config.wait.unwrap_or(wait))
+            .with_automated(config.automated());
+        settings.heartbeat = config.heartbeat;
+        settings.trust_flock = config.trust_flock.unwrap_or(false);
+        settings
     }
 
     /// Opens the store.
@@ -72,10 +72,7 @@ impl Context {
 
     /// Opens the store for a request whose limit includes the opening.
     pub async fn keeper_within(&self, wait: Duration, limit: Limit) -> Result<Keeper> {
-        let settings = Settings {
-            open: limit.for_opening(),
-            ..self.settings(wait)
-        };
+        let settings = self.settings(wait).with_open(limit.for_opening());
         self.open(settings).await
     }
 
@@ -150,11 +147,9 @@ impl Context {
     /// Opens the store of the slots: the same for this user in all directories.
     pub async fn slots(&self, wait: Duration) -> Result<Keeper> {
         let url = self.slots_url()?;
-        let settings = Settings {
-            // The trust of one directory must not count for all.
-            trust_flock: false,
-            ..self.settings(wait)
-        };
+        let mut settings = self.settings(wait);
+        // The trust of one directory must not count for all.
+        settings.trust_flock = false;
         Keeper::open_with(&url, settings).await
     }
 

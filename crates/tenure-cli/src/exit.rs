@@ -32,5 +32,6 @@ pub const fn code(class: Class) -> u8 {
         Class::Configuration => 78,
         Class::Lost => LOST,
         Class::Interrupted => 130,
+        _ => OTHER,
     }
 }

@@ -58,26 +58,20 @@ async fn acquire(
     signals: &mut Signals,
 ) -> Result<Vec<Lease>, Failure> {
     let ancestors = Ancestors::proved(nesting::outers()?, Some(keeper), None).await?;
-    let session = keeper.session(SessionOptions {
-        owner: owner(options.owner)?,
-        command: Some(command),
-        ancestors: ancestors.held(),
-    });
-    let session = session.await?;
+    let session = SessionOptions::new(owner(options.owner)?)
+        .with_command(command)
+        .with_ancestors(ancestors.held());
+    let session = keeper.session(session).await?;
     let wanted = options.resources.into_iter();
     let wanted = wanted.map(|wanted| (wanted.resource, wanted.mode.unwrap_or(options.mode)));
     let set = LockSet::new(&keeper.settings().ranking, wanted);
-    let terms = LeaseTerms {
-        ttl: options.ttl.unwrap_or(LeaseTerms::default().ttl),
-        key: options.key,
-    };
+    let mut terms = LeaseTerms::default();
+    terms.ttl = options.ttl.unwrap_or(terms.ttl);
+    terms.key = options.key;
     let left = limit.left();
-    let asked = Options {
-        wait: Some(left),
-        purpose: options.purpose,
-        metadata: options.meta,
-        capacity: None,
-    };
+    let mut asked = Options::default().with_wait(left);
+    asked.purpose = options.purpose;
+    asked.metadata = options.meta;
     let about = Wait {
         session: &session,
         set: &set,

@@ -157,12 +157,12 @@ impl Ancestors {
                 Some(lease) if lease.mode >= *mode => reused.push(lease.clone()),
                 Some(lease) => {
                     return Err(Error::TooWeak {
-                        context: Box::new(LockContext {
-                            resource: resource.clone(),
-                            mode: *mode,
-                            store: keeper.store().url().to_owned(),
-                            location: keeper.store().location_of(resource),
-                        }),
+                        context: Box::new(LockContext::new(
+                            resource.clone(),
+                            *mode,
+                            keeper.store().url(),
+                            keeper.store().location_of(resource),
+                        )),
                         held: lease.mode,
                     });
                 }
@@ -186,12 +186,9 @@ async fn still_held(outer: &Outer, keeper: &Keeper) -> Result<Option<Outer>> {
 }
 
 fn held(outer: &Outer) -> OuterLease {
-    OuterLease {
-        store: outer.store.clone(),
-        resource: outer.lease.resource.clone(),
-        mode: outer.lease.mode,
-        lease: outer.lease.lease.clone(),
-    }
+    let lease = &outer.lease;
+    let (resource, id) = (lease.resource.clone(), lease.lease.clone());
+    OuterLease::new(&outer.store, resource, lease.mode, id)
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ pub fn recover(global: &Global, options: &cli::Recover) -> Result<ExitCode, Fail
         let keeper = context.keeper(WAIT_DEFAULT).await?;
         let leases = keeper.recover(&actor, recovery).await?;
         match global.json {
-            true => output::json(&Findings { leases, next: None })?,
+            true => output::json(&Findings::new(leases, None))?,
             false => print(&leases)?,
         }
         Ok(ExitCode::SUCCESS)
@@ -69,15 +69,8 @@ mod tests {
 
     #[test]
     fn every_finding_says_what_became_of_it_and_why() {
-        let mut finding = Finding {
-            lease: lease("x"),
-            expired: true,
-            heartbeat_old: false,
-            claimed_by: None,
-            recoverable: false,
-            recovered: false,
-            reason: "its heartbeat is only 1s old".into(),
-        };
+        let mut finding = Finding::kept(&lease("x"), "its heartbeat is only 1s old".into());
+        finding.expired = true;
         assert_eq!(
             in_words(&finding),
             "kept: name:x (write) of ana@desk, lease l1: its heartbeat is only 1s old\n"
@@ -92,15 +85,7 @@ mod tests {
     fn what_only_a_person_can_end_is_told_with_the_command() {
         let mut unknown = lease("x");
         unknown.state = LeaseState::Unknown;
-        let said = in_words(&Finding {
-            lease: unknown,
-            expired: false,
-            heartbeat_old: false,
-            claimed_by: None,
-            recoverable: false,
-            recovered: false,
-            reason: "nothing proves it dead".into(),
-        });
+        let said = in_words(&Finding::kept(&unknown, "nothing proves it dead".into()));
         assert!(
             said.ends_with("proves it dead: tenure break l1 --reason TEXT\n"),
             "{said}"

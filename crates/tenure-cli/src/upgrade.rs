@@ -29,10 +29,7 @@ pub fn upgrade(global: &Global, options: cli::Upgrade) -> Result<ExitCode, Failu
         };
         let set = before.map(|before| (before.resource, Mode::Write));
         let set = LockSet::new(&keeper.settings().ranking, set);
-        let session = SessionOptions {
-            command: Some(context.own_command()),
-            ..SessionOptions::new(owner(by.clone())?)
-        };
+        let session = SessionOptions::new(owner(by.clone())?).with_command(context.own_command());
         let session = keeper.session(session).await?;
         let about = Wait {
             session: &session,

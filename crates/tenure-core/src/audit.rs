@@ -13,6 +13,7 @@ pub const REASON_BYTES_MAX: usize = 500;
 /// What was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Action {
     /// A lease was granted.
     Acquire,
@@ -71,6 +72,7 @@ impl Action {
 
 /// One entry of the record, as JSON shows it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Entry {
     /// When it was done.
     pub at: Timestamp,
@@ -88,6 +90,30 @@ pub struct Entry {
     pub actor: Owner,
     /// The reason, if one is known.
     pub reason: Option<String>,
+}
+
+impl Entry {
+    /// Returns an entry without a reason.
+    pub fn new(
+        at: Timestamp,
+        action: Action,
+        resource: Resource,
+        lease: LeaseId,
+        token: Token,
+        owner: Owner,
+        actor: Owner,
+    ) -> Self {
+        Self {
+            at,
+            action,
+            resource,
+            lease,
+            token,
+            owner,
+            actor,
+            reason: None,
+        }
+    }
 }
 
 /// An entry to write, in the same step as the change it records.
@@ -150,6 +176,7 @@ const LIMIT_DEFAULT: usize = 1000;
 
 /// Which entries to read.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct AuditQuery {
     /// Only entries of this resource.
     pub resource: Option<Resource>,
@@ -162,6 +189,34 @@ pub struct AuditQuery {
 }
 
 impl AuditQuery {
+    /// Reads entries of this resource only.
+    #[must_use]
+    pub fn with_resource(mut self, resource: Resource) -> Self {
+        self.resource = Some(resource);
+        self
+    }
+
+    /// Reads entries from this time on only.
+    #[must_use]
+    pub fn with_since(mut self, since: Timestamp) -> Self {
+        self.since = Some(since);
+        self
+    }
+
+    /// Reads at most this many.
+    #[must_use]
+    pub fn with_limit(mut self, limit: usize) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+
+    /// Reads only what comes after this cursor, which an earlier page returned.
+    #[must_use]
+    pub fn with_after(mut self, cursor: impl Into<String>) -> Self {
+        self.after = Some(cursor.into());
+        self
+    }
+
     /// Returns the limit of the page.
     pub fn limit(&self) -> usize {
         self.limit.unwrap_or(LIMIT_DEFAULT).max(1)
@@ -186,11 +241,19 @@ impl AuditQuery {
 
 /// A page of the record, oldest entry first, as `audit --json` shows it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[non_exhaustive]
 pub struct AuditPage {
     /// The entries.
     pub entries: Vec<Entry>,
     /// Where the next page begins.
     pub next: Option<String>,
+}
+
+impl AuditPage {
+    /// Returns a page, with the cursor of the next one.
+    pub fn new(entries: Vec<Entry>, next: Option<String>) -> Self {
+        Self { entries, next }
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{LeaseId, Mode, Owner, Resource, SessionId, Timestamp, Token};
+use crate::{Asker, LeaseId, Mode, Owner, Resource, SessionId, Timestamp, Token};
 
 /// What ends a lease when nobody releases it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +18,7 @@ pub enum Binding {
 /// The state of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum LeaseState {
     /// Granted and in force.
     Held,
@@ -31,8 +32,22 @@ pub enum LeaseState {
     Unknown,
 }
 
+impl LeaseState {
+    /// Returns the word for it, as in JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            LeaseState::Held => "held",
+            LeaseState::Offered => "offered",
+            LeaseState::Revoking => "revoking",
+            LeaseState::Expired => "expired",
+            LeaseState::Unknown => "unknown",
+        }
+    }
+}
+
 /// One grant. The field names are the contract of `--json`: fields are only ever added.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Lease {
     /// The id of the grant.
     pub lease: LeaseId,
@@ -66,4 +81,35 @@ pub struct Lease {
     pub purpose: Option<String>,
     /// Data that the holder stored with it.
     pub metadata: Option<Value>,
+}
+
+impl Lease {
+    /// Returns the lease of a grant at a time, held and bound to the session that asked.
+    pub fn granted(
+        lease: LeaseId,
+        resource: Resource,
+        mode: Mode,
+        token: Token,
+        at: Timestamp,
+        asker: Asker,
+    ) -> Self {
+        Self {
+            lease,
+            resource,
+            mode,
+            owner: asker.owner,
+            session: asker.session,
+            token,
+            acquired_at: at,
+            expires_at: None,
+            heartbeat_at: at,
+            binding: Binding::Session,
+            state: LeaseState::Held,
+            pid: asker.pid,
+            host: asker.host,
+            command: asker.command,
+            purpose: None,
+            metadata: None,
+        }
+    }
 }

@@ -11,8 +11,8 @@ use serde::Serialize;
 
 use crate::audit::{AuditPage, AuditQuery};
 use crate::{
-    Asker, IdempotenceKey, Lease, LeaseId, LeaseState, Mode, Owner, Reply, Resource, SessionId,
-    duration,
+    Asker, Error, IdempotenceKey, Lease, LeaseId, LeaseState, Mode, Owner, Reply, Resource, Result,
+    SessionId, duration,
 };
 
 /// The default time to live.
@@ -25,6 +25,33 @@ pub const TTL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 pub const GRACE_MAX: Duration = Duration::from_secs(15);
 /// How long a store remembers an idempotence key.
 pub const KEY_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The shortest time between two heartbeats.
+pub const HEARTBEAT_MIN: Duration = Duration::from_secs(1);
+
+/// Checks how often a holder is to write that it is alive. A lease that lasts for `ttl` must get at
+/// least three heartbeats in that time, so that one that fails does not end it.
+///
+/// # Errors
+///
+/// `Configuration` if it is too short, or too long for the lease.
+pub fn check_heartbeat(every: Duration, ttl: Option<Duration>) -> Result<()> {
+    let shown = duration::show(every);
+    let problem = match ttl {
+        _ if every < HEARTBEAT_MIN => format!("a heartbeat every {shown} is too often"),
+        Some(ttl) if every > ttl / 3 => format!(
+            "a heartbeat every {shown} is too seldom for leases of {}",
+            duration::show(ttl)
+        ),
+        _ => return Ok(()),
+    };
+    Err(Error::Configuration {
+        problem,
+        remedy: "heartbeat is from 1s to a third of the time of a lease, which is 30s unless the \
+                 address of a server says otherwise with ?lease_ttl="
+            .into(),
+    })
+}
 
 /// Returns how old a heartbeat may get before the lease can be recovered.
 pub fn grace(ttl: Duration) -> Duration {
@@ -59,6 +86,7 @@ pub enum KeyState {
 
 /// Why a lease that looks stale was recovered or kept.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Finding {
     /// The lease.
     #[serde(flatten)]
@@ -136,15 +164,36 @@ impl Finding {
             reason,
         }
     }
+
+    /// Makes the finding for a lease that is kept, for this reason.
+    pub fn kept(lease: &Lease, reason: String) -> Self {
+        Self {
+            lease: lease.clone(),
+            expired: false,
+            heartbeat_old: false,
+            claimed_by: None,
+            recoverable: false,
+            recovered: false,
+            reason,
+        }
+    }
 }
 
 /// One page of what recovery found.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[non_exhaustive]
 pub struct Findings {
     /// The leases of the page that look stale.
     pub leases: Vec<Finding>,
     /// Where the next page begins.
     pub next: Option<String>,
+}
+
+impl Findings {
+    /// Returns a page, with the cursor of the next one.
+    pub fn new(leases: Vec<Finding>, next: Option<String>) -> Self {
+        Self { leases, next }
+    }
 }
 
 /// Whether recovery changes anything.

@@ -16,6 +16,13 @@
 //! | `secret` | removes passwords and other secrets from text that is shown |
 //! | [`error`] | all errors, and the class of each |
 //!
+//! # What grows
+//!
+//! Leases, listings, entries of the audit, errors and options are `#[non_exhaustive]`: a newer
+//! version may add fields and variants, and programs that use them go on to compile. What a store is
+//! given and must answer to (requests, capabilities, everything in [`mod@decide`]) is not: a store
+//! that overlooks something new must not compile. [`Mode`] and [`Binding`] do not grow.
+//!
 //! # Limitations
 //!
 //! This crate promises nothing about waiting, waking and durability: the stores do.
@@ -27,10 +34,13 @@ pub mod error;
 pub mod id;
 pub mod lease;
 pub mod leases;
+pub mod loaded;
 pub mod mode;
 pub mod order;
 pub mod owner;
 pub mod page;
+#[doc(hidden)]
+pub mod poison;
 pub mod request;
 pub mod resource;
 pub mod retry;
@@ -49,7 +59,7 @@ pub use owner::Owner;
 pub use page::Cursor;
 pub use request::{Asker, Request, UpgradeRequest};
 pub use resource::Resource;
-pub use retry::RetryPolicy;
+pub use retry::{Retry, RetryPolicy};
 pub use secret::{shown_address, without_passwords};
 pub use store::{Capabilities, Examined, Listing, Query, Reply, Store};
 pub use time::Timestamp;

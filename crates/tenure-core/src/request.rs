@@ -7,9 +7,7 @@ use serde_json::Value;
 
 use crate::decide::Wait;
 use crate::secret::without_secrets;
-use crate::{
-    Binding, Lease, LeaseId, LeaseState, Mode, Owner, Resource, SessionId, Timestamp, Token,
-};
+use crate::{Lease, LeaseId, Mode, Owner, Resource, SessionId, Timestamp, Token};
 
 /// The longest purpose, in bytes.
 pub const PURPOSE_BYTES_MAX: usize = 500;
@@ -60,25 +58,12 @@ pub struct Request {
 impl Request {
     /// Returns the lease for this request, held from `at` on by its session.
     pub fn granted(&self, token: Token, at: Timestamp) -> Lease {
-        let asker = &self.asker;
-        Lease {
-            lease: self.lease.clone(),
-            resource: self.resource.clone(),
-            mode: self.mode,
-            owner: asker.owner.clone(),
-            session: asker.session.clone(),
-            token,
-            acquired_at: at,
-            expires_at: None,
-            heartbeat_at: at,
-            binding: Binding::Session,
-            state: LeaseState::Held,
-            pid: asker.pid,
-            host: asker.host.clone(),
-            command: asker.command.clone(),
-            purpose: self.purpose.clone(),
-            metadata: self.metadata.clone(),
-        }
+        let asker = Asker::clone(&self.asker);
+        let (id, resource) = (self.lease.clone(), self.resource.clone());
+        let mut lease = Lease::granted(id, resource, self.mode, token, at, asker);
+        lease.purpose = self.purpose.clone();
+        lease.metadata = self.metadata.clone();
+        lease
     }
 }
 

@@ -29,6 +29,14 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
+    /// Returns the same pauses without a last try, for a caller that has a deadline.
+    pub fn without_limit(&self) -> Self {
+        Self {
+            attempts: u32::MAX,
+            ..self.clone()
+        }
+    }
+
     /// Returns the pause after the `failed`-th failure (from 1), or `None` if that was the last try.
     ///
     /// `random`, from 0 to 1, spreads the pause over its upper half, so that callers that failed
@@ -43,6 +51,34 @@ impl RetryPolicy {
         Some(Duration::from_secs_f64(
             seconds * (0.5 + random.clamp(0.0, 1.0) / 2.0),
         ))
+    }
+}
+
+/// The tries of one operation so far.
+#[derive(Debug, Clone)]
+pub struct Retry {
+    policy: RetryPolicy,
+    failed: u32,
+}
+
+impl Retry {
+    /// Begins with the first try.
+    pub fn new(policy: &RetryPolicy) -> Self {
+        Self {
+            policy: policy.clone(),
+            failed: 0,
+        }
+    }
+
+    /// Counts a failure. Returns the pause before the next try, or `None` if that was the last one.
+    pub fn next_pause(&mut self, random: f64) -> Option<Duration> {
+        self.failed = self.failed.saturating_add(1);
+        self.policy.pause(self.failed, random)
+    }
+
+    /// Returns how many tries have failed.
+    pub fn failed(&self) -> u32 {
+        self.failed
     }
 }
 

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     Lease, LeaseId, LeaseStore, Mode, Owner, Request, Resource, Result, SessionId, Timestamp,
@@ -32,10 +32,14 @@ pub struct Capabilities {
     pub ttl: Option<Duration>,
     /// A request may state how many can hold a resource at once.
     pub slots: bool,
+    /// The store itself tries again after passing faults, as only it knows what a fault left behind. Otherwise
+    /// the keeper does.
+    pub retries: bool,
 }
 
 /// Which leases to list.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Query {
     /// Only this resource.
     pub resource: Option<Resource>,
@@ -51,8 +55,53 @@ pub struct Query {
     pub held_only: bool,
 }
 
+impl Query {
+    /// Lists this resource only.
+    #[must_use]
+    pub fn with_resource(mut self, resource: Resource) -> Self {
+        self.resource = Some(resource);
+        self
+    }
+
+    /// Lists resources only whose canonical spelling starts with this.
+    #[must_use]
+    pub fn with_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = Some(prefix.into());
+        self
+    }
+
+    /// Lists leases of this owner only.
+    #[must_use]
+    pub fn with_owner(mut self, owner: Owner) -> Self {
+        self.owner = Some(owner);
+        self
+    }
+
+    /// Lists at most this many.
+    #[must_use]
+    pub fn with_limit(mut self, limit: usize) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+
+    /// Lists only what comes after this cursor, which an earlier page returned.
+    #[must_use]
+    pub fn with_after(mut self, cursor: impl Into<String>) -> Self {
+        self.after = Some(cursor.into());
+        self
+    }
+
+    /// Lists leases only, without the queues.
+    #[must_use]
+    pub fn held_only(mut self) -> Self {
+        self.held_only = true;
+        self
+    }
+}
+
 /// A queued request, as JSON shows it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Waiting {
     /// The id the lease will have.
     pub waiter: LeaseId,
@@ -76,6 +125,7 @@ pub struct Waiting {
 
 /// A page of what is held and who waits, as `ls --json` shows it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Listing {
     /// The leases, sorted by resource.
     pub held: Vec<Lease>,
@@ -87,8 +137,29 @@ pub struct Listing {
     pub waiting_next: Option<String>,
 }
 
+impl Listing {
+    /// Returns a page of leases, in a store that cannot know its waiters.
+    pub fn new(held: Vec<Lease>, next: Option<String>) -> Self {
+        Self {
+            held,
+            next,
+            waiting: None,
+            waiting_next: None,
+        }
+    }
+
+    /// Adds a page of waiters.
+    #[must_use]
+    pub fn with_waiting(mut self, waiting: Vec<Waiting>, next: Option<String>) -> Self {
+        self.waiting = Some(waiting);
+        self.waiting_next = next;
+        self
+    }
+}
+
 /// One result of [`Store::examine`], for a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Examined {
     /// What was examined, in a word or two.
     pub name: &'static str,

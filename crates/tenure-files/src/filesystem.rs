@@ -12,6 +12,7 @@ use crate::platform;
 
 /// What is known about a file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FileSystem {
     /// Its name, or its magic number if it is not known.
     pub name: String,

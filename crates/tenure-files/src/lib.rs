@@ -14,6 +14,18 @@
 //! | [`filesystem`], [`clock`] | where locks can be trusted; the one clock |
 //! | `platform` | the calls to the kernel that make locks, threads and signals |
 //!
+//! # What blocks, and a signal
+//!
+//! Every call blocks its thread: on the disk, and on a lock until its timeout. In async code, call
+//! it from `spawn_blocking`.
+//!
+//! The kernel's waits for a lock have no timeout, so a wait that is over is ended by SIGURG, sent to
+//! the thread that waits. Where the program has no handler of its own, one that does nothing is
+//! installed when a wait begins; a handler of the program stays, and is called. Either way the
+//! signal no longer restarts system calls (`SA_RESTART`), and stays unblocked in threads that have
+//! waited. A program that sets SIGURG to be ignored while a thread waits makes that wait miss its
+//! deadline.
+//!
 //! # Guarantees and limitations
 //!
 //! Those of the [file store](FileStore) are on the front page of its module: exclusion on
@@ -31,9 +43,12 @@ mod locker;
 mod lockfile;
 mod log;
 pub mod node_lock;
-mod platform;
+#[doc(hidden)]
+pub mod platform;
+pub mod random;
 mod record_author;
 mod replace;
+pub mod retry;
 mod store;
 mod token_counter;
 

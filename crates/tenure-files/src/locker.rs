@@ -31,7 +31,7 @@ use crate::local_queue::{IdleFile, LocalQueues, QueueOccupied};
 use crate::lockfile::{self, Record};
 use crate::log::{self, Logged};
 use crate::record_author::{RecordAuthor, RecordContext};
-use crate::{clock, filesystem, platform};
+use crate::{clock, filesystem, random};
 
 /// Locks files, each wait bounded by one timeout.
 ///
@@ -73,7 +73,7 @@ impl FileLocker {
         Self::for_asker(
             timeout,
             Asker {
-                session: SessionId::from_random(platform::random()),
+                session: SessionId::from_random(random::bytes()),
                 owner: name(format!("pid:{pid}")).expect("digits make an owner"),
                 pid,
                 host: rustix::system::uname()
@@ -191,12 +191,12 @@ impl FileLocker {
     pub(crate) fn timed_out(&self, path: &Path, mode: Mode, started: Instant) -> Result<Error> {
         log::gave_up(path, mode, started);
         Ok(Error::Timeout {
-            context: Box::new(LockContext {
-                resource: (self.name)(path),
+            context: Box::new(LockContext::new(
+                (self.name)(path),
                 mode,
-                store: self.record_context.url().to_owned(),
-                location: path.display().to_string(),
-            }),
+                self.record_context.url(),
+                path.display().to_string(),
+            )),
             waited: started.elapsed(),
             limit: self.timeout,
             attempts: 1,
@@ -240,7 +240,7 @@ impl FileLocker {
     fn try_hold(&self, path: &Path, mode: Mode) -> Result<Result<Hold, RecordAuthor>> {
         match self.queues.enter(path) {
             Ok(Some(IdleFile { file, mut author })) => {
-                author.reuse_for(LeaseId::from_random(platform::random()));
+                author.reuse_for(LeaseId::from_random(random::bytes()));
                 hold::try_hold(&self.queues, Some(file), mode, author)
             }
             Ok(None) => hold::try_hold(&self.queues, None, mode, self.author(path, mode)?),
@@ -263,7 +263,7 @@ impl FileLocker {
         self.require_trusted(path.parent().unwrap_or(Path::new("/")))?;
         (self.prepare)(path)?;
         let request = Request {
-            lease: LeaseId::from_random(platform::random()),
+            lease: LeaseId::from_random(random::bytes()),
             resource: (self.name)(path),
             mode,
             asker: self.asker.clone(),

@@ -1,4 +1,5 @@
-//! The calls to the Linux kernel, all of them, and nothing else.
+//! The calls to the Linux kernel, all of them, and nothing else. The locks among them are public for the crates of
+//! stores.
 //!
 //! `flock` is what other programs use and see. Open-file-description locks on single
 //! bytes (`F_OFD_SETLK`) belong to the same open file, are invisible to `flock`, can be
@@ -7,7 +8,6 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("tenure-files needs Linux: its locks rest on flock and open-file-description locks");
 
-use std::cell::RefCell;
 use std::fs::File;
 use std::io;
 use std::mem;
@@ -30,8 +30,10 @@ pub(crate) struct Identity {
 
 /// How a byte is locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Share {
+pub enum Share {
+    /// Others may share it.
     Shared,
+    /// Nobody else may have it.
     Exclusive,
 }
 
@@ -56,7 +58,7 @@ pub(crate) fn open_to_look(path: &Path) -> io::Result<File> {
 }
 
 /// Returns another descriptor of the same open file; it closes on exec.
-pub(crate) fn duplicate(file: &File) -> io::Result<OwnedFd> {
+pub fn duplicate(file: &File) -> io::Result<OwnedFd> {
     Ok(rustix::io::fcntl_dupfd_cloexec(file, 3)?)
 }
 
@@ -89,7 +91,7 @@ fn identity(stat: &rustix::fs::Statx) -> Identity {
 }
 
 /// `flock` without waiting; false if someone else is in the way.
-pub(crate) fn try_flock(file: &File, share: Share) -> io::Result<bool> {
+pub fn try_flock(file: &File, share: Share) -> io::Result<bool> {
     let operation = match share {
         Share::Shared => FlockOperation::NonBlockingLockShared,
         Share::Exclusive => FlockOperation::NonBlockingLockExclusive,
@@ -150,7 +152,7 @@ fn lock_type(share: Share) -> libc::c_int {
 }
 
 /// Locks a range of bytes without waiting; false if someone else is in the way.
-pub(crate) fn try_lock_bytes(file: &File, bytes: Range<u64>, share: Share) -> io::Result<bool> {
+pub fn try_lock_bytes(file: &File, bytes: Range<u64>, share: Share) -> io::Result<bool> {
     let mut lock = byte_lock(lock_type(share), &bytes);
     match byte_lock_call(file, libc::F_OFD_SETLK, &mut lock) {
         Ok(()) => Ok(true),
@@ -168,7 +170,7 @@ pub(crate) fn wait_lock_bytes(file: &File, bytes: Range<u64>, share: Share) -> i
 }
 
 /// Unlocks a range of bytes.
-pub(crate) fn unlock_bytes(file: &File, bytes: Range<u64>) -> io::Result<()> {
+pub fn unlock_bytes(file: &File, bytes: Range<u64>) -> io::Result<()> {
     let mut lock = byte_lock(libc::F_UNLCK, &bytes);
     byte_lock_call(file, libc::F_OFD_SETLK, &mut lock)
 }
@@ -325,39 +327,6 @@ fn install_interrupt_handler() -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Ten random bytes, as ids need them. The kernel is asked for a store of them at a time.
-pub(crate) fn random() -> [u8; 10] {
-    struct Store {
-        bytes: [u8; 240],
-        used: usize,
-        generation: u32,
-    }
-    thread_local! {
-        static STORE: RefCell<Store> = const {
-            RefCell::new(Store { bytes: [0; 240], used: 240, generation: 0 })
-        };
-    }
-    STORE.with_borrow_mut(|store| {
-        // A forked child must not draw what its parent draws.
-        let generation = fork_generation();
-        if store.used == store.bytes.len() || store.generation != generation {
-            let flags = rustix::rand::GetRandomFlags::empty();
-            let filled = rustix::rand::getrandom(&mut store.bytes, flags);
-            assert_eq!(
-                filled,
-                Ok(240),
-                "the kernel gives a few random bytes at once"
-            );
-            store.used = 0;
-            store.generation = generation;
-        }
-        let mut random = [0; 10];
-        random.copy_from_slice(&store.bytes[store.used..store.used + 10]);
-        store.used += 10;
-        random
-    })
 }
 
 #[cfg(test)]

@@ -4,8 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tenure_core::{
-    Asker, Binding, Error, Lease, LeaseId, LeaseState, LockContext, Mode, Request, Result,
-    Timestamp, Token,
+    Asker, Error, Lease, LeaseId, LockContext, Mode, Request, Result, Timestamp, Token,
 };
 
 use crate::lockfile::{Grant, RecordWriter, holder_line};
@@ -140,25 +139,12 @@ impl RecordAuthor {
             purpose,
             metadata,
         } = (*self.grant).clone();
-        let asker = &self.asker;
-        Lease {
-            lease,
-            resource,
-            mode,
-            owner: asker.owner.clone(),
-            session: asker.session.clone(),
-            token,
-            acquired_at: since,
-            expires_at: None,
-            heartbeat_at: heartbeat.unwrap_or(since),
-            binding: Binding::Session,
-            state: LeaseState::Held,
-            pid: asker.pid,
-            host: asker.host.clone(),
-            command: asker.command.clone(),
-            purpose,
-            metadata,
-        }
+        let asker = Asker::clone(&self.asker);
+        let mut lease = Lease::granted(lease, resource, mode, token, since, asker);
+        lease.heartbeat_at = heartbeat.unwrap_or(since);
+        lease.purpose = purpose;
+        lease.metadata = metadata;
+        lease
     }
 }
 
@@ -189,11 +175,11 @@ impl RecordWriter for RecordAuthor {
     }
 
     fn context(&self, mode: Mode) -> LockContext {
-        LockContext {
-            resource: self.grant.resource.clone(),
+        LockContext::new(
+            self.grant.resource.clone(),
             mode,
-            store: self.record_context.url.clone(),
-            location: self.path.display().to_string(),
-        }
+            self.record_context.url.clone(),
+            self.path.display().to_string(),
+        )
     }
 }

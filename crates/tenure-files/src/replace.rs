@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use tenure_core::{Error, Result};
 
 use crate::disk::{Attributes, Disk};
-use crate::platform;
+use crate::random;
 
 /// The mode of a new file: only its owner may read it until its creator decides otherwise.
 const MODE_OF_NEW: u32 = 0o600;
@@ -117,11 +117,11 @@ pub(crate) fn target_of_temporary(name: &OsStr) -> Option<&OsStr> {
 pub(crate) fn unguessable_name(target: &OsStr, ending: &str) -> OsString {
     let mut name = OsString::from(".");
     name.push(target);
-    let mut random = String::from(".");
-    for byte in &platform::random()[..RANDOM_BYTES] {
-        let _ = write!(random, "{byte:02x}");
+    let mut unguessable = String::from(".");
+    for byte in random::bytes::<RANDOM_BYTES>() {
+        let _ = write!(unguessable, "{byte:02x}");
     }
-    name.push(random);
+    name.push(unguessable);
     name.push(ending);
     name
 }

@@ -29,12 +29,15 @@ use std::time::{Duration, Instant};
 
 use tenure_core::duration::DURATION_MAX;
 use tenure_core::{Error, Result, RetryPolicy};
+use tenure_files::random;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
-use tokio_postgres::{AsyncMessage, CancelToken, Client, NoTls, Notification};
+use tokio_postgres::{
+    AsyncMessage, CancelToken, Client, NoTls, Notification, SimpleQueryMessage, SimpleQueryRow,
+};
 
 use crate::fault::{explain, is_away, is_passing, message, unreachable};
 use crate::{Address, tls};
@@ -45,20 +48,21 @@ const ATTEMPT: Duration = Duration::from_secs(15);
 /// The time that a server far away needs to answer at all, also for a request that does not wait.
 const ANSWER_MIN: Duration = Duration::from_secs(3);
 /// The longest time for the set-up of a fresh connection.
-const SET_UP: Duration = Duration::from_secs(5);
+const SET_UP_MAX: Duration = Duration::from_secs(5);
 /// The time for a driver to end by itself, and between two cancellations.
 const GOODBYE: Duration = Duration::from_millis(20);
 /// The time for which a statement is cancelled before the socket is closed under it.
 const CANCEL: Duration = Duration::from_secs(2);
 
-/// The first statement: those that follow may take longer than an administrator allows a statement, and must not find operators
-/// or functions that somebody put into a schema of the role's search path.
-const FIRST: &str = "SET statement_timeout = 0; SET search_path = pg_catalog, pg_temp";
-
-/// Sets only what this server knows. Relies on no isolation: it reads no rows of ours. It is not prepared, so
-/// that a pooler that shares sessions gets as far as its proof.
-const SETTINGS: &str = "
-    SELECT pg_catalog.set_config(known.name, wanted.value, false), pg_catalog.pg_backend_pid()
+/// Sets a session up, in one round trip. The first two statements come before all else: what follows may take longer than an
+/// administrator allows a statement, and must not find operators or functions that somebody put into a schema of the
+/// role's search path. Only what this server knows is set.
+///
+/// It relies on no isolation: it reads no rows of ours. It is sent without preparing, so that a pooler that shares
+/// sessions gets as far as its proof.
+const SET_UP: &str = "SET statement_timeout = 0; SET search_path = pg_catalog, pg_temp;
+    SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('server_version_num'),
+        pg_catalog.current_setting('server_version'), pg_catalog.set_config(known.name, wanted.value, false)
     FROM (VALUES
         ('transaction_timeout', '0'),
         ('idle_session_timeout', '0'),
@@ -79,6 +83,7 @@ pub(crate) struct Connection {
     /// `None` only while it is being dropped.
     client: Option<Arc<Client>>,
     pid: i32,
+    server: ServerVersion,
     driver: Option<JoinHandle<()>>,
     over: watch::Receiver<Option<String>>,
     /// `None` once they were taken.
@@ -87,6 +92,15 @@ pub(crate) struct Connection {
     runtime: Handle,
     /// Its place in a pool.
     pub(crate) permit: Option<OwnedSemaphorePermit>,
+}
+
+/// The version of a server.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ServerVersion {
+    /// The major version.
+    pub(crate) major: i32,
+    /// The version as the server spells it.
+    pub(crate) text: String,
 }
 
 /// The means to cancel a statement.
@@ -100,19 +114,21 @@ impl Connection {
     /// wait for another would wait for each other.
     pub(crate) async fn open_two(
         address: &Arc<Address>,
+        settings: &str,
         deadline: Instant,
     ) -> Result<(Connection, Connection), Refusal> {
-        let first = Self::try_open(address, deadline).await?;
-        let second = Self::try_open(address, deadline).await?;
+        let first = Self::try_open(address, settings, deadline).await?;
+        let second = Self::try_open(address, settings, deadline).await?;
         Ok((first, second))
     }
 
-    /// Asks once for a connection.
+    /// Asks once for a connection. `settings` are statements that set it up further.
     pub(crate) async fn try_open(
         address: &Arc<Address>,
+        settings: &str,
         deadline: Instant,
     ) -> Result<Connection, Refusal> {
-        match timeout(left(deadline).min(ATTEMPT), reach(address)).await {
+        match timeout(left(deadline).min(ATTEMPT), reach(address, settings)).await {
             Ok(reached) => reached,
             Err(_) => Err(Refusal::Late(unreachable(address, "no answer in time"))),
         }
@@ -126,6 +142,11 @@ impl Connection {
     /// Returns the process at the server. One session has one, from beginning to end.
     pub(crate) fn pid(&self) -> i32 {
         self.pid
+    }
+
+    /// Returns the version of the server.
+    pub(crate) fn server(&self) -> &ServerVersion {
+        &self.server
     }
 
     /// Returns the runtime of its tasks.
@@ -291,7 +312,7 @@ impl Pauses {
             ..RetryPolicy::default()
         };
         self.failed += 1;
-        let pause = policy.pause(self.failed, jitter());
+        let pause = policy.pause(self.failed, random::fraction());
         let pause = pause.unwrap_or(policy.longest);
         if pause >= left(deadline) {
             return Err(error);
@@ -302,14 +323,7 @@ impl Pauses {
     }
 }
 
-/// Returns a random number from 0 to 1, so that processes that failed together try again apart.
-pub(crate) fn jitter() -> f64 {
-    use std::hash::{BuildHasher, RandomState};
-    let random = RandomState::new().hash_one(std::process::id());
-    (random >> 11) as f64 / (1u64 << 53) as f64
-}
-
-async fn reach(address: &Arc<Address>) -> Result<Connection, Refusal> {
+async fn reach(address: &Arc<Address>, settings: &str) -> Result<Connection, Refusal> {
     let refused = |error: tokio_postgres::Error| {
         let explained = explain(address, &error);
         match (is_passing(&error), is_away(&error)) {
@@ -335,6 +349,7 @@ async fn reach(address: &Arc<Address>) -> Result<Connection, Refusal> {
     let mut connection = Connection {
         client: Some(Arc::new(client)),
         pid: 0,
+        server: ServerVersion::default(),
         driver: Some(driver),
         over: ended,
         notifications: Some(notifications),
@@ -345,18 +360,27 @@ async fn reach(address: &Arc<Address>) -> Result<Connection, Refusal> {
         runtime: Handle::current(),
         permit: None,
     };
-    let client = connection.client();
-    // Polled in this order, so sent in this order, in one round trip.
-    let setting = async {
-        tokio::join!(biased; client.batch_execute(FIRST), client.query_typed(SETTINGS, &[]))
-    };
-    let set_up = timeout(SET_UP, setting).await;
-    let (first, rows) =
-        set_up.map_err(|_| Refusal::Final(unreachable(address, "no answer in time")))?;
-    first.map_err(refused)?;
+    let set_up = format!("{SET_UP};{settings}");
+    let rows = timeout(SET_UP_MAX, connection.client().simple_query(&set_up)).await;
+    let rows = rows.map_err(|_| Refusal::Final(unreachable(address, "no answer in time")))?;
     let rows = rows.map_err(refused)?;
-    connection.pid = rows.first().map_or(0, |row| row.get(1));
+    let first = first_row(&rows);
+    let text = |column| first.and_then(|row| row.get(column)).unwrap_or_default();
+    let number = |column| text(column).parse::<i32>().unwrap_or(0);
+    connection.pid = number(0);
+    connection.server = ServerVersion {
+        major: number(1) / 10_000,
+        text: text(2).to_owned(),
+    };
     Ok(connection)
+}
+
+/// Returns the first row among the answers to simple statements.
+pub(crate) fn first_row(answers: &[SimpleQueryMessage]) -> Option<&SimpleQueryRow> {
+    answers.iter().find_map(|answer| match answer {
+        SimpleQueryMessage::Row(row) => Some(row),
+        _ => None,
+    })
 }
 
 async fn drive<S, T>(
@@ -397,7 +421,7 @@ mod tests {
         let database = Cluster::shared().database();
         let address = Arc::new(Address::parse(&database.tcp_url()).unwrap());
         let deadline = Instant::now() + Duration::from_secs(15);
-        let connection = Connection::try_open(&address, deadline).await.unwrap();
+        let connection = Connection::try_open(&address, "", deadline).await.unwrap();
         let wanted = [
             ("tcp_keepalives_idle", "5"),
             ("tcp_keepalives_interval", "2"),

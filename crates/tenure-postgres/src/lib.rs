@@ -63,4 +63,4 @@ mod store;
 mod tls;
 
 pub use address::Address;
-pub use store::PostgresStore;
+pub use store::{OpenOptions, PostgresStore};

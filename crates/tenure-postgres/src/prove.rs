@@ -18,41 +18,40 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tenure_core::{Error, Result};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
 
 use crate::Address;
 use crate::advisory::Key;
-use crate::connect::{Connection, Refusal, left};
+use crate::connect::{Connection, Refusal, first_row, left};
 use crate::fault::{message, unreachable};
 
 /// The longest time for a notification.
 const HEARING: Duration = Duration::from_secs(2);
 /// The longest time until a session that was left is clean.
 const CLEANING: Duration = Duration::from_secs(2);
-/// The pause between two looks.
-const PAUSE: Duration = Duration::from_millis(5);
 
 /// Proves that the database at this address keeps sessions apart. The first of the two connections is as good
-/// as new, and can be used.
+/// as new, and can be used. `settings` are statements that set both up.
 pub(crate) async fn sessions(
     address: &Arc<Address>,
+    settings: &str,
     deadline: Instant,
 ) -> Result<Connection, Refusal> {
-    let (mut listener, speaker) = Connection::open_two(address, deadline).await?;
+    let (mut listener, speaker) = Connection::open_two(address, settings, deadline).await?;
     let proof = async {
         let channel = format!("tenure_proof_{}_{}", listener.pid(), speaker.pid());
-        let first = listen(&listener, &channel).await?;
-        let second = begin(&speaker).await?;
+        let (first, second) = tokio::join!(listen(&listener, &channel), begin(&speaker));
+        let (first, second) = (first?, second?);
         if first == second {
             return Err(shared(&format!("two connections share session {first}")));
         }
-        let again = session(listener.client()).await;
-        let again = again.map_err(|error| listener.explain(&error))?;
+        let again = session_after(&listener, "").await?;
         if again != first {
             return Err(shared(&format!("session {first} became {again}")));
         }
-        notify(&speaker, &channel).await?;
+        execute(&speaker, &format!("NOTIFY {channel}; COMMIT")).await?;
         let heard = timeout(HEARING, listener.notification()).await;
         match heard {
             Ok(Some(notification)) if notification.channel() == channel => {}
@@ -61,11 +60,13 @@ pub(crate) async fn sessions(
             Err(_) => return Err(shared("a notification did not arrive")),
         }
         let key = Key::of_name(&channel).bits();
-        ask(&speaker, "pg_advisory_lock", key).await?;
+        execute(
+            &speaker,
+            &format!("SELECT pg_catalog.pg_advisory_lock({key})"),
+        )
+        .await?;
         drop(speaker);
-        is_clean(&listener, key).await?;
-        let done = listener.client().batch_execute("UNLISTEN *").await;
-        done.map_err(|error| listener.explain(&error))?;
+        check_clean(&listener, key).await?;
         Ok(listener)
     };
     match timeout(left(deadline), proof).await {
@@ -99,62 +100,51 @@ fn not_cleaned() -> Error {
     }
 }
 
-/// Waits until a lock that was left behind is free.
-async fn is_clean(connection: &Connection, key: i64) -> Result<()> {
-    let cleaned = async {
-        while !ask(connection, "pg_try_advisory_lock", key).await? {
-            sleep(PAUSE).await;
-        }
-        ask(connection, "pg_advisory_unlock", key).await
-    };
-    match timeout(CLEANING, cleaned).await {
-        Ok(cleaned) => cleaned.map(|_| ()),
-        Err(_) => Err(not_cleaned()),
+/// Waits until a lock that was left behind is free, and ends listening.
+async fn check_clean(listener: &Connection, key: i64) -> Result<()> {
+    let limit = CLEANING.as_millis();
+    let sql = format!(
+        "SET LOCAL lock_timeout = {limit}; SELECT pg_catalog.pg_advisory_lock({key}); \
+         SELECT pg_catalog.pg_advisory_unlock({key}); UNLISTEN *"
+    );
+    match listener.client().batch_execute(&sql).await {
+        Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => Err(not_cleaned()),
+        cleaned => cleaned.map_err(|error| listener.explain(&error)),
     }
 }
 
-/// Calls a function on an advisory lock, and returns its boolean result.
-async fn ask(connection: &Connection, function: &str, key: i64) -> Result<bool> {
-    let sql = format!("SELECT pg_catalog.{function}({key})::text IN ('', 'true')");
-    let rows = connection.client().query_typed(&sql, &[]).await;
-    let rows = rows.map_err(|error| connection.explain(&error))?;
-    Ok(rows.first().is_some_and(|row| row.get(0)))
+async fn listen(listener: &Connection, channel: &str) -> Result<String> {
+    session_after(listener, &format!("LISTEN {channel};")).await
 }
 
-async fn listen(listener: &Connection, channel: &str) -> Result<i32> {
-    let client = listener.client();
-    let said = |error: tokio_postgres::Error| listener.explain(&error);
-    let listening = client.batch_execute(&format!("LISTEN {channel}")).await;
-    listening.map_err(said)?;
-    session(client).await.map_err(said)
-}
-
-async fn begin(speaker: &Connection) -> Result<i32> {
-    let client = speaker.client();
-    let said = |error: tokio_postgres::Error| speaker.explain(&error);
-    match client.batch_execute("BEGIN").await {
+async fn begin(speaker: &Connection) -> Result<String> {
+    let begun = session(speaker.client(), "BEGIN;").await;
+    begun.map_err(|error| match message(&error) {
         // The server itself never refuses to begin. Any other failure is the end of the session, not a sign of sharing.
-        Err(error) if message(&error).contains("statement pooling") => {
-            let sign = message(&error);
-            return Err(shared(&format!("it refuses transactions: {sign}")));
+        sign if sign.contains("statement pooling") => {
+            shared(&format!("it refuses transactions: {sign}"))
         }
-        begun => begun.map_err(said)?,
-    }
-    session(client).await.map_err(said)
+        _ => speaker.explain(&error),
+    })
 }
 
-async fn notify(speaker: &Connection, channel: &str) -> Result<()> {
-    let notify = format!("NOTIFY {channel}; COMMIT");
-    let sent = speaker.client().batch_execute(&notify).await;
-    sent.map_err(|error| speaker.explain(&error))
+async fn execute(connection: &Connection, statements: &str) -> Result<()> {
+    let done = connection.client().batch_execute(statements).await;
+    done.map_err(|error| connection.explain(&error))
 }
 
-/// Not prepared: what a pooler does with prepared statements is no proof.
-async fn session(client: &Client) -> Result<i32, tokio_postgres::Error> {
-    let row = client
-        .query_typed("SELECT pg_catalog.pg_backend_pid()", &[])
-        .await?;
-    Ok(row.first().map_or(0, |row| row.get(0)))
+async fn session_after(connection: &Connection, statements: &str) -> Result<String> {
+    let session = session(connection.client(), statements).await;
+    session.map_err(|error| connection.explain(&error))
+}
+
+/// Makes statements, and returns the session they were made in. They are not prepared: what a pooler does with
+/// prepared statements is no proof.
+async fn session(client: &Client, statements: &str) -> Result<String, tokio_postgres::Error> {
+    let sql = format!("{statements} SELECT pg_catalog.pg_backend_pid()");
+    let answers = client.simple_query(&sql).await?;
+    let pid = first_row(&answers).and_then(|row| row.get(0));
+    Ok(pid.unwrap_or_default().to_owned())
 }
 
 #[cfg(test)]
@@ -169,7 +159,7 @@ mod tests {
         let database = Cluster::shared().database();
         let address = Arc::new(Address::parse(&database.url()).unwrap());
         let deadline = Instant::now() + Duration::from_secs(15);
-        let speaker = Connection::try_open(&address, deadline).await.unwrap();
+        let speaker = Connection::try_open(&address, "", deadline).await.unwrap();
         let end = format!("SELECT pg_terminate_backend({}, 10000)", speaker.pid());
         assert_eq!(database.psql(&end), "t");
         let error = begin(&speaker).await.unwrap_err();

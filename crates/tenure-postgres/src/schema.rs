@@ -87,7 +87,10 @@ async fn make(connection: &Connection, address: &Address) -> Result<()> {
     let client = connection.client();
     let said = |error: tokio_postgres::Error| connection.explain(&error);
     let lock = Key::of_name("tenure:schema").bits();
-    let begin = format!("BEGIN; SELECT pg_catalog.pg_advisory_xact_lock({lock})");
+    let begin = format!(
+        "BEGIN; SET LOCAL lock_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0; \
+         SELECT pg_catalog.pg_advisory_xact_lock({lock})"
+    );
     client.batch_execute(&begin).await.map_err(said)?;
     let made = make_under_lock(connection, address).await;
     let end = match made {

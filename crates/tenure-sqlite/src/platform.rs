@@ -1,4 +1,4 @@
-//! All calls to the Linux kernel, and nothing else.
+//! The calls to the Linux kernel that only this crate makes, and nothing else. Locks are those of `tenure_files`.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!(
@@ -7,11 +7,14 @@ compile_error!(
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use rustix::fs::{Access, AtFlags, FileType, FlockOperation, Mode, OFlags, StatxFlags};
+use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
+pub(crate) use tenure_files::platform::{
+    Share, duplicate, try_flock, try_lock_bytes, unlock_bytes,
+};
 
 /// The identity of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,11 +84,6 @@ pub(crate) fn open_to_look(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Returns another descriptor of the same open file. It closes on exec.
-pub(crate) fn duplicate(file: &File) -> io::Result<OwnedFd> {
-    Ok(rustix::io::fcntl_dupfd_cloexec(file, 3)?)
-}
-
 /// Returns the status of the file at a path, without following links, or `None` if there is none.
 pub(crate) fn status_at(path: &Path) -> io::Result<Option<FileStatus>> {
     let flags = AtFlags::SYMLINK_NOFOLLOW;
@@ -126,61 +124,6 @@ pub(crate) fn unlink(path: &Path) -> io::Result<()> {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
         Err(error) => Err(error.into()),
     }
-}
-
-/// How a file is locked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Share {
-    Shared,
-    Exclusive,
-}
-
-/// Calls `flock` without waiting. Returns false if another lock is in the way.
-pub(crate) fn try_flock(file: &File, share: Share) -> io::Result<bool> {
-    let operation = match share {
-        Share::Shared => FlockOperation::NonBlockingLockShared,
-        Share::Exclusive => FlockOperation::NonBlockingLockExclusive,
-    };
-    loop {
-        match rustix::fs::flock(file, operation) {
-            Ok(()) => return Ok(true),
-            Err(Errno::WOULDBLOCK) => return Ok(false),
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
-
-/// Sets the lock on one byte of an open file.
-fn byte_lock_call(file: &File, kind: libc::c_int, byte: u64) -> io::Result<()> {
-    // SAFETY: `flock` is a plain C struct of integers, for which zero is a valid value.
-    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
-    lock.l_type = kind as libc::c_short;
-    lock.l_whence = libc::SEEK_SET as libc::c_short;
-    lock.l_start = byte as libc::off_t;
-    lock.l_len = 1;
-    // SAFETY: the descriptor is open for as long as `file` is borrowed, and `lock` is a
-    // valid `flock` that the kernel reads.
-    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) } {
-        -1 => Err(io::Error::last_os_error()),
-        _ => Ok(()),
-    }
-}
-
-/// Locks one byte for this open file without waiting. Returns false if another open file has it.
-pub(crate) fn try_lock_byte(file: &File, byte: u64) -> io::Result<bool> {
-    match byte_lock_call(file, libc::F_WRLCK, byte) {
-        Ok(()) => Ok(true),
-        Err(error) => match error.raw_os_error() {
-            Some(libc::EAGAIN | libc::EACCES) => Ok(false),
-            _ => Err(error),
-        },
-    }
-}
-
-/// Unlocks one byte.
-pub(crate) fn unlock_byte(file: &File, byte: u64) -> io::Result<()> {
-    byte_lock_call(file, libc::F_UNLCK, byte)
 }
 
 /// Syncs the content of a file to disk.
@@ -248,16 +191,4 @@ pub(crate) fn is_gone(pid: u32) -> bool {
         .and_then(rustix::process::Pid::from_raw);
     let answer = pid.map(rustix::process::test_kill_process);
     answer == Some(Err(rustix::io::Errno::SRCH))
-}
-
-/// Returns sixteen random bytes.
-pub(crate) fn random() -> [u8; 16] {
-    let mut bytes = [0; 16];
-    let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
-    assert_eq!(
-        filled,
-        Ok(16),
-        "the kernel gives a few random bytes at once"
-    );
-    bytes
 }

@@ -189,10 +189,7 @@ impl<'a> Stage<'a> {
 
     /// Returns the owners that wait for a resource, in the order of the listing.
     pub fn queue(&self, name: &str) -> Vec<String> {
-        let query = Query {
-            resource: Some(resource(name)),
-            ..Query::default()
-        };
+        let query = Query::default().with_resource(resource(name));
         let listing = self.block_on(self.keeper.list(&query)).unwrap();
         let waiting = listing.waiting.expect("the store lists its waiters");
         let owners = waiting.into_iter().map(|waiter| waiter.owner.to_string());
@@ -252,10 +249,7 @@ pub fn set(items: &[(&str, Mode)]) -> LockSet {
 
 /// Returns options that wait that long.
 pub fn wait(wait: Duration) -> Options {
-    Options {
-        wait: Some(wait),
-        ..Options::default()
-    }
+    Options::default().with_wait(wait)
 }
 
 /// Returns options that wait longer than any test takes.

@@ -3,6 +3,7 @@
 //! ```toml
 //! store = "sqlite:.tenure/locks.db"   # relative to the main worktree, else to this file
 //! wait = "5m"                         # how long a lock is waited for
+//! heartbeat = "10s"                   # how often a holder writes that it is alive
 //! order = ["project", "map"]          # kinds in the order they are taken
 //! trust_flock = false                 # "I know that flock works on this file system"
 //! automated = ["agent:*", "job:*"]    # owners that may never break a lock
@@ -24,6 +25,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, de};
+use tenure_core::leases::check_heartbeat;
 use tenure_core::{Error, Ranking, Resource, Result, RetryPolicy, duration};
 
 use crate::Automated;
@@ -41,12 +43,16 @@ pub const INITIAL_DELAY_MAX: Duration = Duration::from_secs(60);
 /// The content of a `tenure.toml`. Nothing in it names a command to be run.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Config {
     /// The address of the store.
     pub store: Option<String>,
     /// The longest wait for a lock.
     #[serde(default, deserialize_with = "optional_duration")]
     pub wait: Option<Duration>,
+    /// How often a holder writes that it is alive.
+    #[serde(default, deserialize_with = "optional_heartbeat")]
+    pub heartbeat: Option<Duration>,
     /// Kinds in the order they are taken.
     #[serde(default, deserialize_with = "optional_order")]
     pub order: Option<Vec<String>>,
@@ -76,6 +82,7 @@ pub enum Commands {
 /// The retries of passing faults.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Retry {
     /// Tries in all, the first included.
     #[serde(default, deserialize_with = "optional_attempts")]
@@ -104,7 +111,7 @@ impl Config {
             let line = 1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count();
             Error::Configuration {
                 problem: format!("{}, line {line}: {}", path.display(), error.message()),
-                remedy: "known keys are store, wait, order, trust_flock, automated, commands, and \
+                remedy: "known keys are store, wait, heartbeat, order, trust_flock, automated, commands, and \
                          attempts and initial_delay under [retry]"
                     .into(),
             }
@@ -117,6 +124,13 @@ impl Config {
             let allowed = "seconds, or a duration such as 500ms, 30s, 5m or 1h";
             let wait = duration::parse_or_seconds(text);
             self.wait = Some(wait.map_err(|_| bad("TENURE_LOCK_TIMEOUT", text, allowed))?);
+        }
+        if let Some(text) = environment.text("TENURE_HEARTBEAT")? {
+            let heartbeat = duration::parse_or_seconds(text).ok();
+            let heartbeat = heartbeat.filter(|every| check_heartbeat(*every, None).is_ok());
+            let allowed = "seconds, or a duration such as 10s, at least 1s";
+            let fail = || bad("TENURE_HEARTBEAT", text, allowed);
+            self.heartbeat = Some(heartbeat.ok_or_else(fail)?);
         }
         if let Some(text) = environment.text("TENURE_RETRY_MAX_ATTEMPTS")? {
             let attempts = text.parse().ok().filter(|n| (1..=ATTEMPTS_MAX).contains(n));
@@ -221,6 +235,14 @@ fn optional_duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Durati
     duration::parse(&text).map(Some).map_err(de::Error::custom)
 }
 
+fn optional_heartbeat<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    let every = optional_duration(from)?;
+    if every.is_some_and(|every| check_heartbeat(every, None).is_err()) {
+        return Err(de::Error::custom("heartbeat is at least 1s"));
+    }
+    Ok(every)
+}
+
 /// A kind that cannot be, or that stands there twice, is a misspelling of another one, which
 /// would then be taken in an order nobody wanted.
 fn optional_order<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<String>>, D::Error> {
@@ -276,11 +298,12 @@ mod tests {
 
     #[test]
     fn every_key_is_read() {
-        let text = "store = 'file:x'\nwait = '5m'\norder = ['b', 'a']\ntrust_flock = true\n\
+        let text = "store = 'file:x'\nwait = '5m'\nheartbeat = '4s'\norder = ['b', 'a']\ntrust_flock = true\n\
                     automated = ['ci:*']\ncommands = 'name'\n[retry]\nattempts = 7\ninitial_delay = '20ms'\n";
         let config = parse(text).unwrap();
         assert_eq!(config.store.as_deref(), Some("file:x"));
         assert_eq!(config.wait, Some(Duration::from_secs(300)));
+        assert_eq!(config.heartbeat, Some(Duration::from_secs(4)));
         assert_eq!(config.trust_flock, Some(true));
         assert_eq!(config.commands, Some(Commands::Name));
         let automated = Automated::new(["ci:*".into()]).unwrap();
@@ -313,6 +336,7 @@ mod tests {
         for text in [
             "wait = 5\n",
             "wait = '5'\n",
+            "heartbeat = '500ms'\n",
             "trust_flock = 'yes'\n",
             "[retry]\nattempts = 0\n",
             "[retry]\ninitial_delay = '2m'\n",
@@ -346,12 +370,14 @@ mod tests {
     fn the_environment_beats_the_file() {
         let environment = Environment::new("/", 0)
             .with("TENURE_LOCK_TIMEOUT", "7")
+            .with("TENURE_HEARTBEAT", "3")
             .with("TENURE_RETRY_MAX_ATTEMPTS", "9")
             .with("TENURE_RETRY_INITIAL_DELAY_MS", "12")
             .with("TENURE_TRUST_FLOCK", "0");
         let text = "wait = '5m'\ntrust_flock = true\nretry.attempts = 2";
         let config = parse(text).unwrap().with_environment(&environment).unwrap();
         assert_eq!(config.wait, Some(Duration::from_secs(7)));
+        assert_eq!(config.heartbeat, Some(Duration::from_secs(3)));
         assert_eq!(config.retry.attempts, Some(9));
         assert_eq!(config.retry.initial_delay, Some(Duration::from_millis(12)));
         assert_eq!(config.trust_flock, Some(false));
@@ -361,6 +387,8 @@ mod tests {
     fn a_bad_variable_is_named_with_what_is_allowed() {
         for (name, value) in [
             ("TENURE_LOCK_TIMEOUT", "soon"),
+            ("TENURE_HEARTBEAT", "0.5"),
+            ("TENURE_HEARTBEAT", "500ms"),
             ("TENURE_RETRY_MAX_ATTEMPTS", "0"),
             ("TENURE_RETRY_INITIAL_DELAY_MS", "1s"),
             ("TENURE_TRUST_FLOCK", "yes"),

@@ -12,10 +12,10 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tenure_core::decide::Millis;
+use tenure_core::poison::lock;
 use tenure_core::{Error, Lease, Mode, Resource, Result, Token, UpgradeRequest};
 
 use crate::log::Logged;
-use crate::poison::lock;
 use crate::retry::{Tries, retry};
 use crate::session::{Deadline, GaveUp, Reservation, Shared, wait};
 
@@ -62,6 +62,7 @@ pub struct Guard {
 /// A release that failed, and the guard that still holds.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot release {}: {source}", guard.resource())]
+#[non_exhaustive]
 pub struct ReleaseError {
     /// The guard, to try again or to drop.
     pub guard: Guard,
@@ -79,7 +80,7 @@ impl Guard {
         asked: Millis,
     ) -> Guard {
         let store = Arc::clone(session.keeper.store());
-        let retry = session.keeper.settings().retry.clone();
+        let retry = session.keeper.retry().cloned();
         let taken = lease.mode;
         let hold = Arc::new(Hold::new(store, lease, retry, asked));
         Guard {
@@ -145,6 +146,15 @@ impl Guard {
         self.session.watch.watching(self.hold.lost()).await
     }
 
+    /// Fails if the lock is known to be lost. It asks nobody: [`renew`](Guard::renew) does.
+    ///
+    /// # Errors
+    ///
+    /// `Lost`, with the reason.
+    pub fn check(&self) -> Result<()> {
+        self.hold.check()
+    }
+
     /// Makes sure that it is still held.
     ///
     /// # Errors
@@ -207,7 +217,9 @@ impl Guard {
             deadline: deadline.deadline_at(),
             wait: deadline.wait(),
         };
-        let token = wait(deadline, &self.hold.retry, || store.upgrade(&request));
+        let token = wait(deadline, self.hold.retry.as_ref(), || {
+            store.upgrade(&request)
+        });
         let token = tokio::select! {
             biased;
             token = token => token.inspect_err(|error| self.hold.note_loss(error))?,
@@ -238,7 +250,7 @@ impl Guard {
         }
         let mut tries = Tries::default();
         let downgrade = || self.hold.store.downgrade(&self.hold.id);
-        let answer = tries.run(&self.hold.retry, downgrade).await;
+        let answer = tries.run(self.hold.retry.as_ref(), downgrade).await;
         let asked_before = asked_before || tries.made > 1;
         let answer = match answer {
             // An earlier request did it, and its answer was lost.
@@ -257,7 +269,11 @@ impl Guard {
     ///
     /// The store's error, with the guard to try again.
     pub async fn release(mut self) -> Result<(), ReleaseError> {
-        match retry(&self.hold.retry, || self.hold.store.release(&self.hold.id)).await {
+        match retry(self.hold.retry.as_ref(), || {
+            self.hold.store.release(&self.hold.id)
+        })
+        .await
+        {
             Ok(()) => {
                 self.released = true;
                 self.log.released(true);

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tenure_core::{Lease, LeaseId, Listing, Query, Resource, Result, Store};
+use tenure_core::{Lease, LeaseId, Listing, Query, Resource, Result, RetryPolicy, Store};
 
 use crate::retry::retry;
 use crate::{Session, SessionOptions, Settings, url};
@@ -17,6 +17,8 @@ pub struct Keeper {
 struct Shared {
     store: Arc<dyn Store>,
     settings: Settings,
+    /// True if the store itself tries again after passing faults.
+    store_retries: bool,
 }
 
 impl Keeper {
@@ -36,8 +38,15 @@ impl Keeper {
 
     /// Makes a keeper of a store that is open already.
     pub fn from_store(store: Arc<dyn Store>, settings: Settings) -> Keeper {
-        let shared = Arc::new(Shared { store, settings });
-        Keeper { shared }
+        let store_retries = store.capabilities().retries;
+        let shared = Shared {
+            store,
+            settings,
+            store_retries,
+        };
+        Keeper {
+            shared: Arc::new(shared),
+        }
     }
 
     /// Begins a session, which can hold locks.
@@ -48,17 +57,13 @@ impl Keeper {
     /// Returns one page of the holders and waiters.
     pub async fn list(&self, query: &Query) -> Result<Listing> {
         let store = self.store();
-        retry(&self.settings().retry, || store.list(query)).await
+        retry(self.retry(), || store.list(query)).await
     }
 
     /// Returns all holders of a resource.
     pub async fn holders(&self, resource: &Resource) -> Result<Vec<Lease>> {
         let mut holders = Vec::new();
-        let mut query = Query {
-            resource: Some(resource.clone()),
-            held_only: true,
-            ..Query::default()
-        };
+        let mut query = Query::default().with_resource(resource.clone()).held_only();
         loop {
             let page = self.list(&query).await?;
             holders.extend(page.held);
@@ -73,12 +78,18 @@ impl Keeper {
     /// or the store cannot know.
     pub async fn position(&self, resource: &Resource, lease: &LeaseId) -> Result<Option<usize>> {
         let store = self.store();
-        retry(&self.settings().retry, || store.position(resource, lease)).await
+        retry(self.retry(), || store.position(resource, lease)).await
     }
 
     /// Returns the store.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.shared.store
+    }
+
+    /// Returns how the keeper tries again after passing faults, or `None` if the store does that itself.
+    pub(crate) fn retry(&self) -> Option<&RetryPolicy> {
+        let settings = &self.shared.settings;
+        (!self.shared.store_retries).then_some(&settings.retry)
     }
 
     /// Returns the settings.

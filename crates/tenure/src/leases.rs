@@ -39,6 +39,7 @@ use crate::retry::{Tries, retry};
 
 /// The time to live of a lease, and its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LeaseTerms {
     /// The time it lasts unless renewed: 1 s to 24 h.
     pub ttl: Duration,
@@ -50,6 +51,22 @@ impl Default for LeaseTerms {
     fn default() -> Self {
         let ttl = TTL_DEFAULT;
         Self { ttl, key: None }
+    }
+}
+
+impl LeaseTerms {
+    /// Sets how long it lasts unless renewed.
+    #[must_use]
+    pub fn with_ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// Sets the name of the request.
+    #[must_use]
+    pub fn with_key(mut self, key: IdempotenceKey) -> Self {
+        self.key = Some(key);
+        self
     }
 }
 
@@ -81,7 +98,7 @@ impl Keeper {
         }
         permit::permit(self, lease, "renew", by).await?;
         let leases = permit::leases(self, "renew")?;
-        retry(&self.settings().retry, || leases.extend(lease, ttl)).await
+        retry(self.retry(), || leases.extend(lease, ttl)).await
     }
 
     /// Ends a lease, and returns it as it was.
@@ -92,7 +109,7 @@ impl Keeper {
     pub async fn release(&self, lease: &LeaseId, by: Option<&Owner>) -> Result<Lease> {
         let before = permit::permit(self, lease, "release", by).await?;
         let store = self.store();
-        retry(&self.settings().retry, || store.release(lease)).await?;
+        retry(self.retry(), || store.release(lease)).await?;
         Ok(before)
     }
 
@@ -102,18 +119,18 @@ impl Keeper {
     ///
     /// As [`renew`](Keeper::renew); `Conflict` if it was never upgraded.
     pub async fn downgrade(&self, lease: &LeaseId, by: Option<&Owner>) -> Result<Lease> {
-        let before = permit::permit(self, lease, "downgrade", by).await?;
+        let mut held = permit::permit(self, lease, "downgrade", by).await?;
         let store = self.store();
         let mut tries = Tries::default();
-        let answer = tries.run(&self.settings().retry, || store.downgrade(lease));
-        let mode = match answer.await {
+        let answer = tries.run(self.retry(), || store.downgrade(lease));
+        held.mode = match answer.await {
             // The first try had done it, and its answer was lost.
-            Err(Error::Conflict { .. }) if before.mode == Mode::Write && tries.made > 1 => {
+            Err(Error::Conflict { .. }) if held.mode == Mode::Write && tries.made > 1 => {
                 Mode::Upgradeable
             }
             answer => answer?,
         };
-        Ok(Lease { mode, ..before })
+        Ok(held)
     }
 
     /// Fails if a token is not that of the newest exclusive grant. Every store can tell. A resource that
@@ -125,7 +142,7 @@ impl Keeper {
     /// never granted the resource to anybody.
     pub async fn check(&self, resource: &Resource, token: Token) -> Result<()> {
         let store = self.store();
-        let newest = retry(&self.settings().retry, || store.token(resource)).await?;
+        let newest = retry(self.retry(), || store.token(resource)).await?;
         let newest = newest.ok_or_else(|| Error::UnknownResource {
             resource: resource.clone(),
             store: store.url().to_owned(),
@@ -157,7 +174,7 @@ impl Keeper {
         let mut all = AuditPage::default();
         // A store may answer with a short page where it had to step over many entries.
         loop {
-            let page = retry(&self.settings().retry, || leases.audit(&query)).await?;
+            let page = retry(self.retry(), || leases.audit(&query)).await?;
             let whole = query.limit.is_none() && !page.entries.is_empty();
             query.limit = query.limit.map(|limit| limit - page.entries.len());
             all.entries.extend(page.entries);

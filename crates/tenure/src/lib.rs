@@ -4,6 +4,10 @@
 //! until it is released or dropped. The [`blocking`] front does the same for programs
 //! without a runtime, and for code that must block inside one.
 //!
+//! `memory:` and `file:DIR` are always there; `sqlite:PATH` and `postgres://…` need the cargo
+//! features `sqlite` and `postgres`, of which none is on by default. SQLite comes with its own copy of
+//! the library, and a program can link only one.
+//!
 //! ```
 //! use tenure::{Keeper, Mode, Options, Owner, Resource, SessionOptions};
 //!
@@ -29,6 +33,24 @@
 //! | [`locate`], [`config`] | which store to use and why; settings of files and environment |
 //! | [`memory`] | the store within one process |
 //! | [`blocking`] | the same without `async` |
+//!
+//! # Guards
+//!
+//! Every guard, here and of file locks, Node's locks and advisory locks, has `token`, `mode`, `check`
+//! (is it known to be lost?) and a `release` that consumes it and tells whether it was held to the
+//! end; dropping a guard releases, too.
+//!
+//! # What blocks
+//!
+//! - A call on the store `file:` opens and locks files on the thread that polls it; a wait for a
+//!   kernel lock has a thread of its own, and SIGURG ends it when its time is over. Where the program
+//!   has no handler of SIGURG, one that does nothing is installed; see [`tenure_files`].
+//! - A call on `sqlite:` runs its transaction, some tens of microseconds, on the thread that polls
+//!   it. A durable step (leases that outlive their session, break, recovery) waits for the disk. On a
+//!   multi-thread runtime the other tasks of the thread go on elsewhere meanwhile, which costs about
+//!   10 µs a step; tasks joined with it in one task wait. On a current-thread runtime everything waits.
+//! - A call on `postgres:` blocks nothing.
+//! - [`blocking`] blocks the calling thread, and never the runtime of the store.
 //!
 //! # Guarantees
 //!
@@ -63,13 +85,12 @@ mod automated;
 pub mod blocking;
 pub mod config;
 mod guard;
+mod ids;
 mod keeper;
 mod leases;
 pub mod locate;
 mod log;
 pub mod memory;
-mod poison;
-mod random;
 mod retry;
 mod session;
 mod settings;

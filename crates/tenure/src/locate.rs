@@ -114,6 +114,7 @@ impl Environment {
 
 /// The reason for the choice of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Why {
     /// It was asked for.
     Asked,
@@ -143,6 +144,7 @@ impl fmt::Display for Why {
 
 /// A `tenure.toml` that does not count, because another user could change it.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Ignored {
     /// The file.
     pub path: PathBuf,
@@ -162,6 +164,7 @@ impl fmt::Display for Ignored {
 
 /// The store chosen, and the settings found on the way.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Located {
     /// The address of the store.
     pub url: String,

@@ -1,8 +1,10 @@
-//! The one retry loop: calls a store again after a passing fault.
+//! The one retry loop of the keeper: calls a store again after a passing fault.
+//!
+//! A store that tries again itself, as only it knows what a lost connection left behind, says so in its
+//! [`Capabilities`](tenure_core::Capabilities). The keeper calls such a store once.
 
-use tenure_core::{Error, Reply, Result, RetryPolicy};
-
-use crate::random;
+use tenure_core::{Error, Reply, Result, Retry, RetryPolicy};
+use tenure_files::random;
 
 /// The calls made to a store, and the last fault.
 #[derive(Default)]
@@ -15,24 +17,22 @@ pub(crate) struct Tries {
 }
 
 impl Tries {
-    /// Calls until a call succeeds or fails for good, or until the policy allows no more.
+    /// Calls until a call succeeds or fails for good, or until the policy allows no more. Calls once
+    /// if there is no policy.
     pub(crate) async fn run<'a, T>(
         &mut self,
-        policy: &RetryPolicy,
+        policy: Option<&RetryPolicy>,
         mut call: impl FnMut() -> Reply<'a, T>,
     ) -> Result<T> {
-        let mut failed = 0;
+        let mut retry = policy.map(Retry::new);
         loop {
             self.made = self.made.saturating_add(1);
             let error = match call().await {
                 Ok(done) => return Ok(done),
                 Err(error) => error,
             };
-            failed += 1;
-            if !error.is_passing() {
-                return Err(error);
-            }
-            let Some(pause) = policy.pause(failed, random::fraction()) else {
+            let retry = retry.as_mut().filter(|_| error.is_passing());
+            let Some(pause) = retry.and_then(|retry| retry.next_pause(random::fraction())) else {
                 return Err(error);
             };
             self.fault = Some(error);
@@ -44,7 +44,7 @@ impl Tries {
 
 /// Calls a store, and again after passing faults as often as the policy allows.
 pub(crate) async fn retry<'a, T>(
-    policy: &RetryPolicy,
+    policy: Option<&RetryPolicy>,
     call: impl FnMut() -> Reply<'a, T>,
 ) -> Result<T> {
     Tries::default().run(policy, call).await
@@ -64,7 +64,7 @@ mod tests {
     async fn calls_until(kind: io::ErrorKind, good: u32) -> (u32, bool) {
         let calls = Cell::new(0);
         let policy = RetryPolicy::default();
-        let done = retry(&policy, || {
+        let done = retry(Some(&policy), || {
             calls.set(calls.get() + 1);
             let answer = if calls.get() >= good {
                 Ok(())

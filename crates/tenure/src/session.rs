@@ -47,7 +47,7 @@ pub(crate) struct Shared {
 
 impl Session {
     pub(crate) fn begin(keeper: Keeper, options: SessionOptions) -> Result<Session> {
-        let asker = asker::asker(options.owner, options.command)?;
+        let asker = asker::asker(options.owner, options.command);
         let store = Arc::clone(keeper.store());
         let locks = locks::SessionLocks::new(
             keeper.settings().ranking.clone(),
@@ -163,12 +163,12 @@ impl Shared {
     /// Returns what an error about a resource names.
     pub(crate) fn context(&self, resource: &Resource, mode: Mode) -> Box<LockContext> {
         let store = self.keeper.store();
-        Box::new(LockContext {
-            resource: resource.clone(),
+        Box::new(LockContext::new(
+            resource.clone(),
             mode,
-            store: store.url().to_owned(),
-            location: store.location_of(resource),
-        })
+            store.url(),
+            store.location_of(resource),
+        ))
     }
 
     /// Forgets the leases that the session left in the store and that have ended since, so that
@@ -179,7 +179,7 @@ impl Shared {
         let Some(leases) = store.leases().filter(|_| !ended.is_empty()) else {
             return Ok(());
         };
-        let policy = &self.keeper.settings().retry;
+        let policy = self.keeper.retry();
         let held = retry(policy, || leases.of_session(&self.asker.session)).await?;
         ended.retain(|left| held.iter().all(|held| held.lease != *left));
         self.locks.forget(&ended);

@@ -8,15 +8,19 @@ use crate::Automated;
 
 /// The settings of a keeper. The defaults are those of the command.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Settings {
     /// The order of kinds.
     pub ranking: Ranking,
-    /// The retries of passing faults.
+    /// How passing faults are tried again, by the keeper or by the store itself.
     pub retry: RetryPolicy,
     /// The longest wait of a request that sets none.
     pub wait: Duration,
     /// The longest wait for a server that is away or has no room, when a store is opened. Zero tries once.
     pub open: Duration,
+    /// How often a holder writes that it is alive, or `None` for every 10 s. Where leases expire it is
+    /// at most a third of their time, which is also the default there.
+    pub heartbeat: Option<Duration>,
     /// Trust kernel locks on file systems where they are known to fail.
     pub trust_flock: bool,
     /// Owners that are no people: they may never break a lock.
@@ -30,8 +34,60 @@ impl Default for Settings {
             retry: RetryPolicy::default(),
             wait: Duration::from_secs(5),
             open: Duration::from_secs(15),
+            heartbeat: None,
             trust_flock: false,
             automated: Automated::default(),
         }
+    }
+}
+
+impl Settings {
+    /// Sets which kinds are taken before which.
+    #[must_use]
+    pub fn with_ranking(mut self, ranking: Ranking) -> Self {
+        self.ranking = ranking;
+        self
+    }
+
+    /// Sets how passing faults are tried again.
+    #[must_use]
+    pub fn with_retry(mut self, retry: RetryPolicy) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// Sets how long a request waits that says nothing else.
+    #[must_use]
+    pub fn with_wait(mut self, wait: Duration) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// Sets how long a server is waited for when a store is opened.
+    #[must_use]
+    pub fn with_open(mut self, open: Duration) -> Self {
+        self.open = open;
+        self
+    }
+
+    /// Sets how often a holder writes that it is alive.
+    #[must_use]
+    pub fn with_heartbeat(mut self, heartbeat: Duration) -> Self {
+        self.heartbeat = Some(heartbeat);
+        self
+    }
+
+    /// Sets which owners are no people.
+    #[must_use]
+    pub fn with_automated(mut self, automated: Automated) -> Self {
+        self.automated = automated;
+        self
+    }
+
+    /// Trusts kernel locks on file systems where they are known to fail.
+    #[must_use]
+    pub fn trusting_flock(mut self) -> Self {
+        self.trust_flock = true;
+        self
     }
 }

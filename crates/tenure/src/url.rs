@@ -5,8 +5,6 @@ use std::sync::Arc;
 
 use tenure_core::{Error, Result, Store};
 use tenure_files::FileStore;
-use tenure_postgres::{Address, PostgresStore};
-use tenure_sqlite::SqliteStore;
 
 use crate::memory::MemoryStore;
 use crate::{Settings, shown_address};
@@ -27,25 +25,62 @@ pub(crate) async fn open(url: &str, settings: &Settings) -> Result<Arc<dyn Store
             Ok(Arc::new(FileStore::open(&path, settings.trust_flock)?))
         }
         Some(("sqlite", "")) => Err(bad(url, "the path of the database is missing")),
-        Some(("sqlite", database)) => {
-            let path = from_here(database)?;
-            if database.ends_with('/') || path.is_dir() {
-                let problem = format!(
-                    "it is a directory; name the database in it, such as sqlite:{}",
-                    path.join("tenure.db").display()
-                );
-                return Err(bad(url, &problem));
-            }
-            Ok(Arc::new(SqliteStore::open(&path, settings.trust_flock)?))
-        }
-        Some(("postgres" | "postgresql", _)) => {
-            let address = Address::parse(url).map_err(|error| match error {
-                Error::BadInput(problem) => malformed(&problem),
-                error => error,
-            })?;
-            Ok(Arc::new(PostgresStore::open(address, settings.open).await?))
-        }
+        Some(("sqlite", database)) => open_sqlite(url, database, settings),
+        Some(("postgres" | "postgresql", _)) => open_postgres(url, settings).await,
         _ => Err(bad(url, "no store is known by this name")),
+    }
+}
+
+#[cfg(feature = "sqlite")]
+fn open_sqlite(url: &str, database: &str, settings: &Settings) -> Result<Arc<dyn Store>> {
+    let path = from_here(database)?;
+    if database.ends_with('/') || path.is_dir() {
+        let problem = format!(
+            "it is a directory; name the database in it, such as sqlite:{}",
+            path.join("tenure.db").display()
+        );
+        return Err(bad(url, &problem));
+    }
+    let store = tenure_sqlite::SqliteStore::open(&path, settings.trust_flock)?;
+    Ok(Arc::new(match settings.heartbeat {
+        Some(heartbeat) => store.with_heartbeat(heartbeat)?,
+        None => store,
+    }))
+}
+
+#[cfg(not(feature = "sqlite"))]
+fn open_sqlite(_url: &str, _database: &str, _settings: &Settings) -> Result<Arc<dyn Store>> {
+    Err(not_compiled_in("sqlite"))
+}
+
+#[cfg(feature = "postgres")]
+async fn open_postgres(url: &str, settings: &Settings) -> Result<Arc<dyn Store>> {
+    let address = tenure_postgres::Address::parse(url).map_err(|error| match error {
+        Error::BadInput(problem) => malformed(&problem),
+        error => error,
+    })?;
+    let mut options = tenure_postgres::OpenOptions::waiting(settings.open);
+    options.retry = settings.retry.clone();
+    options.heartbeat = settings.heartbeat;
+    let store = tenure_postgres::PostgresStore::open(address, options).await?;
+    Ok(Arc::new(store))
+}
+
+#[cfg(not(feature = "postgres"))]
+async fn open_postgres(_url: &str, _settings: &Settings) -> Result<Arc<dyn Store>> {
+    Err(not_compiled_in("postgres"))
+}
+
+/// Returns the error for a store whose cargo feature is off. It shows nothing of the address, which
+/// may have a password in it.
+#[cfg(not(all(feature = "sqlite", feature = "postgres")))]
+fn not_compiled_in(feature: &str) -> Error {
+    Error::Configuration {
+        problem: format!("the store {feature}: is not compiled into this program"),
+        remedy: format!(
+            "build it with the feature {feature} of the crate tenure: \
+             cargo add tenure --features {feature}"
+        ),
     }
 }
 
@@ -64,6 +99,7 @@ fn bad(url: &str, problem: &str) -> Error {
 
 /// Returns the error for the address of a server that cannot be read. The mistake may be in the
 /// password, so nothing of the address is shown.
+#[cfg(feature = "postgres")]
 fn malformed(problem: &str) -> Error {
     Error::Configuration {
         problem: format!("bad store: {problem}"),

@@ -32,6 +32,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use tenure_core::Store;
 use tenure_core::decide::Millis;
+use tenure_core::poison::lock;
 use tenure_files::clock;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
@@ -39,7 +40,6 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::sleep;
 
 use crate::guard::{Checks, Hold, Phase};
-use crate::poison::lock;
 use check::Check;
 use check_schedule::CheckSchedule;
 

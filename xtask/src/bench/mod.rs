@@ -59,6 +59,11 @@ pub fn run(names: &[&str]) -> Result<ExitCode> {
             );
         }
     }
+    if (names.is_empty() || names.contains(&"documents"))
+        && let Err(missing) = documents::prepare()
+    {
+        println!("documents are not compared with Node: {missing:#}");
+    }
     let mut over = 0;
     for (name, measure) in BENCHES {
         if !names.is_empty() && !names.contains(&name) {

@@ -33,10 +33,7 @@ impl Program {
 
     /// Takes a write lock, waiting a minute for it.
     pub fn acquire(&self, resource: &Resource) -> Result<Guard> {
-        let options = Options {
-            wait: Some(std::time::Duration::from_secs(60)),
-            ..Options::default()
-        };
+        let options = Options::default().with_wait(std::time::Duration::from_secs(60));
         let acquire = self.session.acquire(resource, Mode::Write, &options);
         Ok(self.runtime.block_on(acquire)?)
     }

@@ -46,12 +46,11 @@ async fn open(context: &Context, wait: Duration) -> Result<AdvisoryLocks> {
                 .into(),
         });
     }
-    let settings = Settings {
-        pool: 1,
-        overflow: 0,
-        wait: SERVER_WAIT,
-        open: wait,
-    };
+    let settings = Settings::default()
+        .with_pool(1)
+        .with_overflow(0)
+        .with_wait(SERVER_WAIT)
+        .with_open(wait);
     let opened = open_and_tell(AdvisoryLocks::open(url, settings), &context.shown()).await;
     opened.map_err(|error| match error {
         Error::BadInput(problem) => Error::Configuration {

@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use tenure::{Class, Error, LockContext, Mode, Resource, Result, duration};
-use tenure_postgres::advisory::{AdvisoryLocks, DEFAULT_WAIT, Guard, Key, LockEntry, Locks};
+use tenure::{Class, Error, LockContext, Mode, Result, duration};
+use tenure_postgres::advisory::{AdvisoryLocks, DEFAULT_WAIT, Guard, Key, LockEntry};
 use tokio::time::{sleep, timeout};
 
 use super::ending::Ending;
@@ -94,15 +94,7 @@ async fn supervise(
 
 /// Returns the description of the lock for errors.
 fn lock_context(context: &Context, options: &AdvisoryRun) -> Result<Box<LockContext>> {
-    let (namespace, id) = (options.namespace, options.id);
-    let resource = Resource::new("advisory", format!("{namespace}/{id}"));
-    let resource = resource.map_err(|problem| Error::Internal(problem.to_string()))?;
-    Ok(Box::new(LockContext {
-        resource,
-        mode: Mode::Write,
-        store: context.shown(),
-        location: format!("advisory lock ({namespace}, {id})"),
-    }))
+    Key::Pair(options.namespace, options.id).context(Mode::Write, context.shown())
 }
 
 async fn acquire_unless_interrupted(
@@ -146,10 +138,7 @@ async fn tell(
 ) -> Infallible {
     sleep(TELL_AFTER).await;
     let listed = locks.list().await;
-    let Locks { locks, .. } = listed.unwrap_or(Locks {
-        total: 0,
-        locks: Vec::new(),
-    });
+    let locks = listed.map(|listed| listed.locks).unwrap_or_default();
     let holders = locks
         .iter()
         .filter(|lock| lock.granted && lock.key() == key);

@@ -9,7 +9,7 @@ use super::values::{
 
 #[derive(Debug, Args)]
 pub struct Ls {
-    /// The beginning of a resource, or of a name; `slot` shows the slots
+    /// The beginning of a resource, or a kind; `slot` shows the slots
     #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub prefix: Option<String>,
     /// Only what this owner holds

@@ -152,9 +152,9 @@ pub fn parse_ttl(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Reads the cursor of `ls`, which has a blank in it.
+/// Reads the cursor of `ls`, which has a blank in it. A cursor at the beginning of the second list is `1.`.
 pub fn parse_cursor(text: &str) -> Result<String, String> {
-    match text.contains(' ') {
+    match text.contains(' ') || text == "1." {
         true => Ok(text.to_owned()),
         false => Err("take it from `next` of the page before, and quote it".into()),
     }

@@ -76,12 +76,9 @@ impl OpenDocuments {
         let WaitArguments { no_wait, wait } = access.wait_arguments;
         let limit = Limit::chosen(no_wait, wait, settings.wait).whole();
         let interrupt = Interrupt::listen(Report::new(global.json))?;
-        let asker = SessionOptions {
-            owner: owner(access.owner.clone())?,
-            command: Some(context.own_command()),
-            ancestors: Vec::new(),
-        };
-        let asker = asker.asker()?;
+        let asker =
+            SessionOptions::new(owner(access.owner.clone())?).with_command(context.own_command());
+        let asker = asker.asker();
         let session = asker.session.clone();
         let mut documents = Documents::for_asker(limit, asker);
         if settings.trust_flock {

@@ -91,11 +91,9 @@ pub fn make(
 ) -> Result<(), Failure> {
     let tokens = TokenCheck::new(context, None)?;
     let guard = wait.guard(&tokens);
-    let terms = Terms {
-        expect: Some(Expect::Absent),
-        guard: Some(&guard),
-        ..Terms::default()
-    };
+    let terms = Terms::default()
+        .with_expect(Expect::Absent)
+        .with_guard(&guard);
     let texts = vec![text.to_owned()];
     match opened.documents.edit(&[file], &terms, |_| Ok((texts, ()))) {
         Err(Error::OtherVersion { .. }) => Ok(()),

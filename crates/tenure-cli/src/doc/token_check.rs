@@ -61,11 +61,10 @@ impl<'a> TokenCheck<'a> {
 
     /// Returns what the document is to remember.
     pub fn fence(&self, rebind: bool) -> Option<Fence> {
-        self.named.map(|named| Fence {
-            store: identity(&self.context.located.url),
-            resource: named.resource.clone(),
-            token: named.token,
-            rebind,
+        self.named.map(|named| {
+            let store = identity(&self.context.located.url);
+            let fence = Fence::new(store, named.resource.clone(), named.token);
+            if rebind { fence.rebinding() } else { fence }
         })
     }
 

@@ -29,14 +29,12 @@ pub fn update(global: &Global, options: &DocUpdate) -> Result<ExitCode, Failure>
     let wait = opened.wait(&files, Mode::Write)?;
     let guard = wait.guard(&tokens);
     let overridden = |document: &Path, last: &str| tokens.tell_overridden(document, last);
-    let terms = Terms {
-        // A mistyped name leaves no lock file behind.
-        existing: options.create.is_none(),
-        expect: options.terms.expect,
-        fence: tokens.fence(options.terms.rebind),
-        guard: Some(&guard),
-        overridden: Some(&overridden),
-    };
+    let mut terms = Terms::default().with_guard(&guard);
+    // A mistyped name leaves no lock file behind.
+    terms.existing = options.create.is_none();
+    terms.expect = options.terms.expect;
+    terms.fence = tokens.fence(options.terms.rebind);
+    terms.overridden = Some(&overridden);
     let untouched = match &files[..] {
         [file] => format!("{} is", file.display()),
         _ => "the documents are".into(),

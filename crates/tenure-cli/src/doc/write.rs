@@ -30,13 +30,10 @@ pub fn write(global: &Global, options: &DocWrite) -> Result<ExitCode, Failure> {
     let wait = opened.wait(&[file], Mode::Write)?;
     let guard = wait.guard(&tokens);
     let overridden = |document: &Path, last: &str| tokens.tell_overridden(document, last);
-    let terms = Terms {
-        existing: false,
-        expect: options.terms.expect,
-        fence: tokens.fence(options.terms.rebind),
-        guard: Some(&guard),
-        overridden: Some(&overridden),
-    };
+    let mut terms = Terms::default().with_guard(&guard);
+    terms.expect = options.terms.expect;
+    terms.fence = tokens.fence(options.terms.rebind);
+    terms.overridden = Some(&overridden);
     // The old document is not looked at: it may be broken.
     let written = opened.documents.edit(&[file], &terms, |_| Ok((new, ())));
     wait.ended();

@@ -66,10 +66,7 @@ async fn try_prove(keeper: &Keeper, url: &str, ending: Ending) -> Result<()> {
         Ending::Death => holder.kill()?,
         Ending::Release => holder.release(),
     }
-    let options = Options {
-        wait: Some(WAIT),
-        ..options
-    };
+    let options = options.with_wait(WAIT);
     let guard = session.acquire(&resource, Mode::Write, &options).await?;
     guard.release().await.map_err(|failed| failed.source)
 }

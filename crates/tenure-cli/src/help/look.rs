@@ -5,15 +5,16 @@ pub const LS_LONG: &str = "\
 Examples:
   tenure ls                   all locks
   tenure ls map:atlas/        what begins so
-  tenure ls map:              all of kind `map`
+  tenure ls map               all of kind `map`, and names that begin with `map`
   tenure ls --owner agent:42
   tenure ls slot              the slots of `run --slot`, whatever --store says
   tenure ls slot:test         one of them: who has a place, and who waits
   tenure ls --json | jq '.held[].resource'
 
 PREFIX is the beginning of a resource as `ls` shows it. Without a `:` it means
-names that begin so. Slots are not among the locks: they are counted in one
-place for this user and machine, and shown only when asked for. Documents (`tenure doc`) are locked beside their files and are
+names that begin so, and all resources of that kind. Slots are not among the
+locks: they are counted in one place for this user and machine, and shown only
+when asked for. Documents (`tenure doc`) are locked beside their files and are
 not shown here; whoever waits for one is told who has it.
 
 STATE is shown where a lease is not simply held: `expired` (it may still be

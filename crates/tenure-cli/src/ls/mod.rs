@@ -1,20 +1,20 @@
-//! `tenure ls`: the holders and the waiters.
+//! `tenure ls`: what is held, by whom and why, and who waits.
 
 mod table;
 
+use std::path::Path;
 use std::process::ExitCode;
 
-use tenure::{Keeper, Listing, Query};
+use tenure::{Error, Keeper, Listing, Query, Resource, Result};
 
 use crate::cli::{self, Global, Slot};
 use crate::context::{Context, WAIT_DEFAULT};
-use crate::identity::is_there;
 use crate::output::word;
 use crate::report::Failure;
 use crate::{output, runtime};
 use table::View;
 
-/// Shows one page of holders and waiters.
+/// Shows one page of what is held and who waits.
 pub fn ls(global: &Global, options: &cli::Ls) -> Result<ExitCode, Failure> {
     let context = Context::new(global)?;
     let of_slots = options.prefix.as_deref().is_some_and(is_of_slots);
@@ -22,8 +22,7 @@ pub fn ls(global: &Global, options: &cli::Ls) -> Result<ExitCode, Failure> {
         true => context.slots_url()?,
         false => context.located.url.clone(),
     };
-    // A look need not make a database.
-    if let Some(path) = url.strip_prefix("sqlite:").filter(|_| !is_there(&url)) {
+    if let Some(path) = missing(&url) {
         return nothing_yet(global, path);
     }
     runtime::block_on(async {
@@ -31,36 +30,34 @@ pub fn ls(global: &Global, options: &cli::Ls) -> Result<ExitCode, Failure> {
             true => context.slots(WAIT_DEFAULT).await?,
             false => context.keeper(WAIT_DEFAULT).await?,
         };
-        let query = Query {
-            prefix: options.prefix.as_deref().map(beginning),
-            owner: options.owner.clone(),
-            limit: options.limit,
-            after: options.after.clone(),
-            ..Query::default()
-        };
-        let listing = keeper.list(&query).await?;
+        let listing = list(&keeper, options).await?;
         match global.json {
             true => output::json(&listing)?,
-            false => print(&keeper, &listing, options)?,
+            false => print(&keeper, &listing, options).await?,
         }
         Ok(ExitCode::SUCCESS)
     })
 }
 
-fn nothing_yet(global: &Global, path: &str) -> Result<ExitCode, Failure> {
+/// The database, if it is not there yet. Looking need not make it.
+pub fn missing(url: &str) -> Option<&Path> {
+    let path = url.strip_prefix("sqlite:");
+    let path = path.filter(|path| !path.is_empty()).map(Path::new)?;
+    matches!(path.try_exists(), Ok(false)).then_some(path)
+}
+
+fn nothing_yet(global: &Global, path: &Path) -> Result<ExitCode, Failure> {
     match global.json {
-        true => output::json(&Listing {
-            held: Vec::new(),
-            next: None,
-            waiting: Some(Vec::new()),
-            waiting_next: None,
-        })?,
-        false => word(&format!("nothing is held: there is no store at {path} yet")),
+        true => output::json(&Listing::new(Vec::new(), None).with_waiting(Vec::new(), None))?,
+        false => word(&format!(
+            "nothing is held: there is no store at {} yet",
+            path.display()
+        )),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn print(keeper: &Keeper, listing: &Listing, options: &cli::Ls) -> Result<(), Failure> {
+async fn print(keeper: &Keeper, listing: &Listing, options: &cli::Ls) -> Result<(), Failure> {
     let waiting = listing.waiting.as_deref().unwrap_or_default();
     if listing.held.is_empty() && waiting.is_empty() {
         word(match options.prefix.is_some() || options.owner.is_some() {
@@ -81,19 +78,80 @@ fn print(keeper: &Keeper, listing: &Listing, options: &cli::Ls) -> Result<(), Fa
     Ok(())
 }
 
-/// Returns true if a prefix is about the store of the slots, which is the same whatever store is used for
-/// locks.
+/// Returns true if what is asked for is in the store of the slots, which is the same whatever store is used
+/// for locks.
 fn is_of_slots(prefix: &str) -> bool {
     let kind = prefix.split_once(':').map_or(prefix, |(kind, _)| kind);
     kind == Slot::KIND
 }
 
-/// Returns the beginning of resources that a prefix stands for. Without a `:` it is that of a name.
-fn beginning(prefix: &str) -> String {
-    match prefix {
-        Slot::KIND => format!("{prefix}:"),
-        _ if prefix.contains(':') => prefix.to_owned(),
-        _ => format!("name:{prefix}"),
+/// Returns the beginnings a prefix stands for, in order. Without a `:` it is that of a name, and a whole kind.
+fn beginnings(prefix: &str) -> Vec<String> {
+    if prefix == Slot::KIND {
+        return vec![format!("{prefix}:")];
+    }
+    if prefix.contains(':') {
+        return vec![prefix.to_owned()];
+    }
+    let kind = Resource::new(prefix, "x")
+        .is_ok()
+        .then(|| format!("{prefix}:"));
+    match kind {
+        Some(kind) if kind == "name:" => vec![kind],
+        kind => kind.into_iter().chain([format!("name:{prefix}")]).collect(),
+    }
+}
+
+/// Lists every beginning after the other. A cursor says at which of them it goes on.
+async fn list(keeper: &Keeper, options: &cli::Ls) -> Result<Listing> {
+    let beginnings: Vec<Option<String>> = match &options.prefix {
+        Some(prefix) => beginnings(prefix).into_iter().map(Some).collect(),
+        None => vec![None],
+    };
+    let several = beginnings.len() > 1;
+    let (from, mut after) = match (&options.after, several) {
+        (Some(cursor), true) => split_cursor(cursor, beginnings.len())?,
+        (after, _) => (0, after.clone()),
+    };
+    let mut all = Listing::new(Vec::new(), None);
+    for (index, prefix) in beginnings.into_iter().enumerate().skip(from) {
+        let mut query = Query::default();
+        query.prefix = prefix;
+        query.owner = options.owner.clone();
+        query.limit = options.limit.map(|limit| limit - all.held.len());
+        query.after = after.take();
+        let page = keeper.list(&query).await?;
+        all.held.extend(page.held);
+        if let Some(waiting) = page.waiting {
+            all.waiting.get_or_insert_default().extend(waiting);
+        }
+        let cursor = |next: String| match several {
+            true => format!("{index}.{next}"),
+            false => next,
+        };
+        all.waiting_next = all.waiting_next.or(page.waiting_next.map(cursor));
+        all.next = page.next.map(cursor);
+        let full = options.limit.is_some_and(|limit| all.held.len() >= limit);
+        if several && full && all.next.is_none() && index == 0 {
+            all.next = Some("1.".into());
+        }
+        if full || all.next.is_some() {
+            break;
+        }
+    }
+    Ok(all)
+}
+
+fn split_cursor(cursor: &str, beginnings: usize) -> Result<(usize, Option<String>)> {
+    let parts = cursor.split_once('.');
+    let parts = parts.and_then(|(index, rest)| Some((index.parse().ok()?, rest)));
+    match parts {
+        Some((index, rest)) if index < beginnings => {
+            Ok((index, Some(rest.to_owned()).filter(|rest| !rest.is_empty())))
+        }
+        _ => Err(Error::BadInput(format!(
+            "bad cursor {cursor:?}: take it from `next` of the page before"
+        ))),
     }
 }
 
@@ -102,15 +160,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bare_prefix_is_that_of_a_name() {
-        assert_eq!(beginning("map:a"), "map:a");
-        assert_eq!(beginning("Build"), "name:Build");
-        assert_eq!(beginning("slot"), "slot:");
+    fn a_bare_prefix_means_names_and_a_kind() {
+        assert_eq!(beginnings("map:a"), ["map:a"]);
+        assert_eq!(beginnings("map"), ["map:", "name:map"]);
+        assert_eq!(beginnings("name"), ["name:"]);
+        assert_eq!(beginnings("Build"), ["name:Build"]);
+        assert_eq!(beginnings("slot"), ["slot:"]);
     }
 
     #[test]
     fn slots_are_asked_for_by_their_kind_alone() {
         assert!(is_of_slots("slot") && is_of_slots("slot:") && is_of_slots("slot:build"));
         assert!(!is_of_slots("slots") && !is_of_slots("name:slot") && !is_of_slots(""));
+    }
+
+    #[test]
+    fn cursors_name_a_beginning_that_exists() {
+        assert_eq!(split_cursor("1.a.b", 2).unwrap(), (1, Some("a.b".into())));
+        assert_eq!(split_cursor("1.", 2).unwrap(), (1, None));
+        assert!(split_cursor("2.x", 2).is_err());
+        assert!(split_cursor("x", 2).is_err());
     }
 }

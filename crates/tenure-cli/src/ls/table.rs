@@ -69,13 +69,7 @@ fn command(lease: &Lease) -> String {
 }
 
 fn state(lease: &Lease) -> &'static str {
-    match lease.state {
-        LeaseState::Held => "held",
-        LeaseState::Offered => "offered",
-        LeaseState::Revoking => "revoking",
-        LeaseState::Expired => "expired",
-        LeaseState::Unknown => "unknown",
-    }
+    lease.state.as_str()
 }
 
 /// Returns the process that holds it, and where. A lease of its own belongs to none.
@@ -127,16 +121,9 @@ mod tests {
     use super::*;
     use crate::people::columns;
     use crate::people::tests::lease;
-    use tenure::LeaseId;
-    use tenure::{Mode, Owner, Resource};
 
     fn listing(held: Vec<Lease>) -> Listing {
-        Listing {
-            held,
-            next: None,
-            waiting: None,
-            waiting_next: None,
-        }
+        Listing::new(held, None)
     }
 
     fn text(listing: &Listing, by_id: bool, width: Option<usize>) -> String {
@@ -187,17 +174,18 @@ mod tests {
     fn a_waiter_is_shown_with_its_place_its_reason_and_who_blocks() {
         let since = clock::now();
         let since = tenure::Timestamp::from_millis(since.as_millis() - 12_300);
-        let waiter = Waiting {
-            waiter: LeaseId::parse("w1").unwrap(),
-            resource: Resource::parse("x").unwrap(),
-            mode: Mode::Write,
-            owner: Owner::parse("ana").unwrap(),
-            since,
-            deadline: Some(since.after(Duration::from_secs(600))),
-            position: 1,
-            reason: "held for write by bob".into(),
-            blocked_by: vec![LeaseId::parse("l1").unwrap()],
-        };
+        let waiter: Waiting = serde_json::from_value(serde_json::json!({
+            "waiter": "w1",
+            "resource": "name:x",
+            "mode": "write",
+            "owner": "ana",
+            "since": since,
+            "deadline": since.after(Duration::from_secs(600)),
+            "position": 1,
+            "reason": "held for write by bob",
+            "blocked_by": ["l1"],
+        }))
+        .unwrap();
         assert_eq!(
             waiting_line(&waiter),
             "waiting: name:x (write) by ana for 12s of 10m 00s, place 1: held for write by bob \

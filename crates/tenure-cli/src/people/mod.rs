@@ -79,11 +79,11 @@ fn state_in_words(lease: &Lease) -> String {
         _ => format!(" ({})", lease.mode),
     };
     match lease.state {
-        LeaseState::Held => format!("held{mode} by"),
         LeaseState::Offered => format!("offered{mode} to"),
         LeaseState::Revoking => format!("held{mode}, but being broken, by"),
         LeaseState::Expired => format!("held{mode}, but expired, by"),
         LeaseState::Unknown => format!("held{mode}, perhaps by nobody any more, by"),
+        _ => format!("held{mode} by"),
     }
 }
 
@@ -108,29 +108,29 @@ pub fn ends(lease: &Lease) -> String {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use tenure::{LeaseId, Mode, Owner, Resource, SessionId, Timestamp, Token};
+    use tenure::{Asker, LeaseId, Mode, Owner, Resource, SessionId, Timestamp, Token};
 
     /// Returns a lease of someone else, taken 185 s ago by a process that never existed.
     pub fn lease(resource: &str) -> Lease {
         let now = clock::now();
-        Lease {
-            lease: LeaseId::parse("l1").unwrap(),
-            resource: Resource::parse(resource).unwrap(),
-            mode: Mode::Write,
-            owner: Owner::parse("ana@desk").unwrap(),
+        let asker = Asker {
             session: SessionId::parse("s1").unwrap(),
-            token: Token::new(7).unwrap(),
-            acquired_at: Timestamp::from_millis(now.as_millis() - 185_000),
-            expires_at: None,
-            heartbeat_at: now,
-            binding: Binding::Session,
-            state: LeaseState::Held,
+            owner: Owner::parse("ana@desk").unwrap(),
             pid: 4242,
             host: "desk".into(),
             command: "cargo test".into(),
-            purpose: Some("nightly".into()),
-            metadata: None,
-        }
+        };
+        let mut lease = Lease::granted(
+            LeaseId::parse("l1").unwrap(),
+            Resource::parse(resource).unwrap(),
+            Mode::Write,
+            Token::new(7).unwrap(),
+            Timestamp::from_millis(now.as_millis() - 185_000),
+            asker,
+        );
+        lease.heartbeat_at = now;
+        lease.purpose = Some("nightly".into());
+        lease
     }
 
     #[test]

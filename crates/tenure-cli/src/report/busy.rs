@@ -70,12 +70,12 @@ pub mod tests {
 
     /// Held by so many.
     pub fn busy(holders: usize) -> Error {
-        let lock_context = LockContext {
-            resource: Resource::parse("x").unwrap(),
-            mode: Mode::Write,
-            store: "file:/s".into(),
-            location: "/s/x".into(),
-        };
+        let lock_context = LockContext::new(
+            Resource::parse("x").unwrap(),
+            Mode::Write,
+            "file:/s",
+            "/s/x",
+        );
         Error::Busy {
             context: Box::new(lock_context),
             holders: vec![lease("x"); holders],

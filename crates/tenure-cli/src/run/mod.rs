@@ -188,16 +188,14 @@ async fn acquire(
     signals: &mut Signals,
 ) -> Result<(Taken, Taken), Failure> {
     let busy_exit = options.busy_exit;
+    let mut asked = Options::default().with_wait(limit.left());
+    asked.purpose = options.purpose.clone();
+    asked.metadata = options.meta.clone();
     let mut request = RunRequest {
         owner: owner.clone(),
         command,
         whole: limit.whole(),
-        options: Options {
-            wait: Some(limit.left()),
-            purpose: options.purpose.clone(),
-            metadata: options.meta.clone(),
-            capacity: None,
-        },
+        options: asked,
     };
     let mut slot = Taken::default();
     if let (Some(wanted), Some(keeper)) = (&options.slot, &stores.slots) {
@@ -250,11 +248,10 @@ async fn acquire_locks(
         true => ancestors.reuse(wanted, keeper)?,
         false => Plan::take_all(wanted.clone()),
     };
-    let session = keeper.session(SessionOptions {
-        owner: request.owner.clone(),
-        command: Some(request.command.clone()),
-        ancestors: ancestors.held(),
-    });
+    let session = SessionOptions::new(request.owner.clone())
+        .with_command(&request.command)
+        .with_ancestors(ancestors.held());
+    let session = keeper.session(session);
     let (session, options) = (session.await?, &request.options);
     let taken = taken::acquire(session, &plan.missing, options, request.whole, signals);
     let mut taken = taken.await?;

@@ -3,7 +3,7 @@
 //! A lock held while a slot is awaited would be held for as long as all places are taken, perhaps
 //! by those that wait for the lock. So a slot asked for inside a lock is refused at once.
 
-use tenure::{Error, Keeper, LockSet, Mode, Options, Result, SessionOptions};
+use tenure::{Error, Keeper, LockSet, Mode, Result, SessionOptions};
 
 use super::not_started;
 use super::taken::{self, RunRequest, Taken};
@@ -29,19 +29,15 @@ pub async fn acquire(
             held: lock.resource.clone(),
         });
     }
-    let session = keeper.session(SessionOptions {
-        owner: request.owner.clone(),
-        command: Some(request.command.clone()),
-        ancestors: ancestors.held_slots(),
-    });
+    let session = SessionOptions::new(request.owner.clone())
+        .with_command(&request.command)
+        .with_ancestors(ancestors.held_slots());
+    let session = keeper.session(session);
     let set = LockSet::new(
         &keeper.settings().ranking,
         [(slot.resource.clone(), Mode::Write)],
     );
-    let options = Options {
-        capacity: Some(slot.capacity),
-        ..request.options.clone()
-    };
+    let options = request.options.clone().with_capacity(slot.capacity);
     taken::acquire(session.await?, &set, &options, request.whole, signals).await
 }
 

@@ -75,12 +75,12 @@ pub async fn what_blocks(wait: &Wait<'_>) -> Option<Blocked> {
             .filter(|lease| lease.mode.conflicts_with(*mode) && Some(&lease.lease) != wait.own);
         let holders: Vec<Lease> = conflicting.collect();
         let store = keeper.store();
-        let lock_context = LockContext {
-            resource: resource.clone(),
-            mode: *mode,
-            store: store.url().to_owned(),
-            location: store.location_of(resource),
-        };
+        let lock_context = LockContext::new(
+            resource.clone(),
+            *mode,
+            store.url(),
+            store.location_of(resource),
+        );
         let blocked = Blocked {
             resource: resource.clone(),
             mode: *mode,

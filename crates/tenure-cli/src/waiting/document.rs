@@ -126,12 +126,12 @@ fn who_has(wait: &DocumentWait, document: &Path, lock: &Path) -> Blocked {
         .into_iter()
         .filter(|lease| lease.session != wait.session && lease.mode.conflicts_with(mode));
     let holders: Vec<_> = in_the_way.collect();
-    let lock_context = LockContext {
-        resource: resource_of(document),
+    let lock_context = LockContext::new(
+        resource_of(document),
         mode,
-        store: "file:".into(),
-        location: lock.display().to_string(),
-    };
+        "file:",
+        lock.display().to_string(),
+    );
     Blocked {
         slots: None,
         holders,

@@ -65,10 +65,7 @@ async fn settle(session: &Session, signals: &mut Signals) {
     if keeper.store().capabilities().ttl.is_none() {
         return;
     }
-    let query = Query {
-        limit: Some(1),
-        ..Query::default()
-    };
+    let query = Query::default().with_limit(1);
     tokio::select! {
         _ = timeout(SETTLE_MAX, keeper.list(&query)) => {}
         _ = signals.interruption() => {}

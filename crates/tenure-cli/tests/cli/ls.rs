@@ -305,8 +305,10 @@ fn prefix_and_owner_choose() {
             Holder::start(&world, ["--owner", "two", "mapping:x"]),
         ];
         assert_eq!(resources(&world, &["map:a"]), ["map:a"]);
-        assert_eq!(resources(&world, &["map:"]), ["map:a", "map:b"]);
-        assert_eq!(resources(&world, &["map"]), ["name:map-maker"]);
+        assert_eq!(
+            resources(&world, &["map"]),
+            ["map:a", "map:b", "name:map-maker"]
+        );
         assert_eq!(resources(&world, &["oth"]), ["name:other"]);
         assert_eq!(resources(&world, &["--owner", "two"]), ["mapping:x"]);
         assert_eq!(resources(&world, &["nothing"]), [""; 0]);
@@ -320,9 +322,9 @@ fn pages_add_up_to_the_whole() {
             &world,
             ["map:a", "map:b", "map:c", "name:map1", "name:map2"],
         );
-        for (arguments, count) in [(&[][..], 5), (&["map"], 2)] {
+        for arguments in [&[][..], &["map"]] {
             let whole = resources(&world, arguments);
-            assert_eq!(whole.len(), count);
+            assert_eq!(whole.len(), 5);
             for limit in ["1", "2", "3", "5"] {
                 let mut pages = Vec::new();
                 let mut after: Option<String> = None;

@@ -1,8 +1,10 @@
 //! Every command of the contract, once, on a real server.
 
+use tenure_testkit::postgres::Proxy;
+
 use crate::process::{TELL, field, token};
 use crate::scene::{Scene, lease_of};
-use crate::world::{code, json, text};
+use crate::world::{World, code, json, text};
 
 #[test]
 fn run_takes_the_lock_tells_the_command_and_gives_it_back() {
@@ -27,6 +29,21 @@ fn run_takes_the_lock_tells_the_command_and_gives_it_back() {
     );
     assert!(!lease["expires_at"].is_null(), "{lease}");
     assert_eq!(world.json(["ls"])["held"], serde_json::json!([]));
+}
+
+/// The proof that no pooler shares sessions is among the twelve.
+#[test]
+fn a_run_asks_the_server_twelve_times_on_two_connections() {
+    let scene = Scene::new();
+    assert_eq!(code(&scene.world.run(["x", "--", "true"])), 0);
+    let proxy = Proxy::before(&scene.database);
+    // With leases that last long enough not to be renewed meanwhile.
+    let world = World::at(&proxy.url_through(&scene.database));
+    assert_eq!(code(&world.run(["x", "--", "true"])), 0);
+    let asked = proxy.answered();
+    let (connections, statements) = (asked.connections(), asked.statements());
+    assert_eq!(connections, 2);
+    assert!((8..=12).contains(&statements), "{statements} statements");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::{Mode, Resource};
 
 /// The lock that an error is about: its resource, its mode and where it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LockContext {
     /// The resource that was asked for.
     pub resource: Resource,
@@ -18,6 +19,21 @@ pub struct LockContext {
 }
 
 impl LockContext {
+    /// Returns the lock that an error is about.
+    pub fn new(
+        resource: Resource,
+        mode: Mode,
+        store: impl Into<String>,
+        location: impl Into<String>,
+    ) -> Self {
+        Self {
+            resource,
+            mode,
+            store: store.into(),
+            location: location.into(),
+        }
+    }
+
     /// Returns the command that shows which processes have the lock file open, for a holder that
     /// uses flock directly and left no record. Returns `None` if the lock is not a file.
     pub fn without_record(&self) -> Option<String> {

@@ -33,6 +33,7 @@ use crate::replace::{Replacement, sync_directory_of};
 
 /// The conditions of a write.
 #[derive(Default)]
+#[non_exhaustive]
 pub struct Terms<'a> {
     /// The state the document must be in. For one document only.
     pub expect: Option<Expect>,
@@ -47,11 +48,42 @@ pub struct Terms<'a> {
     pub overridden: Option<&'a Tell<'a>>,
 }
 
+impl<'a> Terms<'a> {
+    /// Sets what the document must be.
+    #[must_use]
+    pub fn with_expect(mut self, expect: Expect) -> Self {
+        self.expect = Some(expect);
+        self
+    }
+
+    /// Sets the lock under which it is written.
+    #[must_use]
+    pub fn with_fence(mut self, fence: Fence) -> Self {
+        self.fence = Some(fence);
+        self
+    }
+
+    /// Needs documents that are there.
+    #[must_use]
+    pub fn existing(mut self) -> Self {
+        self.existing = true;
+        self
+    }
+
+    /// Sets what is asked before the work and again before the write.
+    #[must_use]
+    pub fn with_guard(mut self, guard: &'a dyn Fn() -> Result<()>) -> Self {
+        self.guard = Some(guard);
+        self
+    }
+}
+
 /// Receives the path of a document, and the lock and token that it remembered.
 type Tell<'a> = dyn Fn(&Path, &str) + 'a;
 
 /// The state a document must be in to be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Expect {
     /// There is no document.
     Absent,
@@ -290,7 +322,7 @@ fn check_guard(terms: &Terms<'_>) -> Result<()> {
 /// Fails if a lock no longer protects its document.
 fn check_locks(guards: &[LockGuard], node: &[NodeLock]) -> Result<()> {
     guards.iter().try_for_each(LockGuard::check)?;
-    node.iter().try_for_each(NodeLock::verify)
+    node.iter().try_for_each(NodeLock::check)
 }
 
 fn check_new(text: &str, path: &Path) -> Result<()> {

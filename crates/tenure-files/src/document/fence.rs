@@ -14,6 +14,7 @@ use super::path::Location;
 
 /// The lock under which a document is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Fence {
     /// The address of the store of the lock, without user and password.
     pub store: String,
@@ -27,6 +28,24 @@ pub struct Fence {
 }
 
 impl Fence {
+    /// Returns the fence of a lock: the address of its store without user and password, the resource and the token.
+    pub fn new(store: impl Into<String>, resource: Resource, token: Token) -> Self {
+        let store = store.into();
+        Self {
+            store,
+            resource,
+            token,
+            rebind: false,
+        }
+    }
+
+    /// Sets aside what the document remembers; see [`rebind`](Fence::rebind).
+    #[must_use]
+    pub fn rebinding(mut self) -> Self {
+        self.rebind = true;
+        self
+    }
+
     /// Returns what the document is to remember, or an error if what it remembers forbids this write.
     pub(super) fn admit(&self, last: Option<&Fenced>, location: &Location) -> Result<Fenced> {
         let asked = Fenced {

@@ -120,7 +120,7 @@ impl Documents {
             locks.extend(self.take_node_locks(paths[*at], location, deadline)?);
             contents[*at] = self.found(location)?.map(|(content, _)| content);
         }
-        locks.iter().try_for_each(|lock| lock.verify())?;
+        locks.iter().try_for_each(|lock| lock.check())?;
         Ok(contents)
     }
 

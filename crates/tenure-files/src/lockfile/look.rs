@@ -22,6 +22,7 @@ use crate::platform::{self, Reach, Share};
 
 /// The outcome of a look at one lock file.
 #[derive(Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Look {
     /// The holders.
     pub holders: Vec<Record>,

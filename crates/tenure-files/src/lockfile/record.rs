@@ -12,14 +12,14 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tenure_core::{
-    Asker, Binding, Error, Lease, LeaseId, LeaseState, Mode, Owner, Resource, Result, SessionId,
-    Timestamp, Token,
+    Asker, Error, Lease, LeaseId, Mode, Owner, Resource, Result, SessionId, Timestamp, Token,
 };
 
 use super::layout::RECORD_BYTES_MAX;
 
 /// A holder, as read from a lock file.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Record {
     /// The lease.
     pub lease: Lease,
@@ -110,25 +110,26 @@ pub(super) fn decode(slot: &[u8]) -> Option<Record> {
     let (grant, holder) = std::str::from_utf8(body).ok()?.split_once('\n')?;
     let grant: Grant = serde_json::from_str(grant).ok()?;
     let holder: Holder = serde_json::from_str(holder).ok()?;
+    let asker = Asker {
+        session: holder.session,
+        owner: holder.owner,
+        pid: holder.pid,
+        host: holder.host,
+        command: holder.command,
+    };
+    let mut lease = Lease::granted(
+        grant.lease,
+        grant.resource,
+        grant.mode,
+        grant.token,
+        grant.since,
+        asker,
+    );
+    lease.heartbeat_at = grant.heartbeat.unwrap_or(grant.since);
+    lease.purpose = grant.purpose;
+    lease.metadata = grant.metadata;
     Some(Record {
-        lease: Lease {
-            lease: grant.lease,
-            resource: grant.resource,
-            mode: grant.mode,
-            owner: holder.owner,
-            session: holder.session,
-            token: grant.token,
-            acquired_at: grant.since,
-            expires_at: None,
-            heartbeat_at: grant.heartbeat.unwrap_or(grant.since),
-            binding: Binding::Session,
-            state: LeaseState::Held,
-            pid: holder.pid,
-            host: holder.host,
-            command: holder.command,
-            purpose: grant.purpose,
-            metadata: grant.metadata,
-        },
+        lease,
         boot_id: holder.boot_id,
         process_start: holder.process_start,
     })

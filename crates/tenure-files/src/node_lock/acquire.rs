@@ -12,7 +12,7 @@ use crate::node_lock::names::Names;
 use crate::node_lock::release;
 use crate::node_lock::stale::Watch;
 use crate::node_lock::take_over::{Vacated, take_over};
-use crate::{clock, log, platform};
+use crate::{clock, log, random};
 
 /// The time that a lock that was taken over must stay ours before it counts as held: a Node process
 /// that saw the stale one removes what is there a few system calls later.
@@ -46,7 +46,7 @@ pub(super) fn acquire(names: Names, deadline: Instant) -> Result<Hold> {
             let limit = deadline.saturating_duration_since(started);
             return Err(names.timeout(started.elapsed(), limit, attempts));
         }
-        thread::sleep(pause(attempts, random_part()).min(left));
+        thread::sleep(pause(attempts, random::fraction()).min(left));
     }
 }
 
@@ -109,11 +109,6 @@ fn settle(hold: Hold) -> Result<Option<Hold>> {
 fn pause(attempts: u32, random: f64) -> Duration {
     let pause = PAUSES.pause(attempts, 0.5 + random / 2.0);
     pause.unwrap_or(PAUSES.longest)
-}
-
-/// Returns a random number from 0 to 1.
-fn random_part() -> f64 {
-    f64::from(platform::random()[0]) / 255.0
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@
 //!
 //! # Holding it
 //!
-//! [`NodeLock::verify`] looks whether the path still means our inode, with the time we set,
+//! [`NodeLock::check`] looks whether the path still means our inode, with the time we set,
 //! and whether that time is young enough. The thread does the same before it sets the time
 //! anew. If not, the lock is lost, for good: its holder is told once
 //! ([`OnLost`]), nothing is refreshed any more, and what is there now is left alone.
@@ -111,7 +111,7 @@ impl NodeLock {
     /// `realpath`), so a caller that must meet all of them takes both.
     ///
     /// `on_lost` is called once, with what happened, when the lock is found lost: by the thread
-    /// that refreshes it, or by [`verify`](Self::verify).
+    /// that refreshes it, or by [`check`](Self::check).
     ///
     /// Past the deadline a stale lock is still taken over, which takes 100 ms.
     pub fn acquire(document: &Path, deadline: Instant, on_lost: OnLost) -> Result<Self> {
@@ -135,7 +135,7 @@ impl NodeLock {
 
     /// Fails with [`Lost`](tenure_core::Error::Lost) if the lock is no longer ours, or too old
     /// to be trusted. To be called right before what the lock protects takes effect.
-    pub fn verify(&self) -> Result<()> {
+    pub fn check(&self) -> Result<()> {
         self.hold.verify()
     }
 

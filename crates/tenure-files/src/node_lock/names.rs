@@ -8,7 +8,7 @@ use std::time::Duration;
 use tenure_core::{Error, LockContext, Mode, Result};
 
 use crate::locker::resource_of;
-use crate::platform;
+use crate::random;
 
 const LOCK: &str = ".lock";
 const NEW: &str = ".new";
@@ -52,8 +52,7 @@ impl Names {
     }
 
     fn beside(&self, suffix: &str) -> PathBuf {
-        let [a, b, c, d, e, f, g, h, ..] = platform::random();
-        let random = u64::from_ne_bytes([a, b, c, d, e, f, g, h]);
+        let random = u64::from_ne_bytes(random::bytes());
         with_suffix(&self.lock, &format!(".{random:016x}{suffix}"))
     }
 
@@ -77,12 +76,12 @@ impl Names {
     }
 
     fn place(&self) -> Box<LockContext> {
-        Box::new(LockContext {
-            resource: resource_of(&self.document),
-            mode: Mode::Write,
-            store: "node:".into(),
-            location: self.lock.display().to_string(),
-        })
+        Box::new(LockContext::new(
+            resource_of(&self.document),
+            Mode::Write,
+            "node:",
+            self.lock.display().to_string(),
+        ))
     }
 }
 

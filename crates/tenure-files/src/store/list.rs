@@ -36,12 +36,7 @@ impl FileStore {
                 break;
             }
         }
-        Ok(Listing {
-            held,
-            next,
-            waiting: None,
-            waiting_next: None,
-        })
+        Ok(Listing::new(held, next))
     }
 
     fn look_at(&self, name: &str, query: &Query) -> Result<Vec<Lease>> {

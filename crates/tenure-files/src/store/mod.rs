@@ -199,6 +199,7 @@ impl Store for FileStore {
             check_every: Some(CHECK_EVERY),
             ttl: None,
             slots: false,
+            retries: false,
         }
     }
 

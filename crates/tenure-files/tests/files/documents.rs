@@ -45,15 +45,11 @@ fn put(documents: &Documents, path: &Path, text: &str, terms: &Terms<'_>) -> Res
 }
 
 fn fence(resource: &str, token: u64) -> Terms<'static> {
-    Terms {
-        fence: Some(Fence {
-            store: "memory:".into(),
-            resource: Resource::parse(resource).unwrap(),
-            token: Token::new(token).unwrap(),
-            rebind: false,
-        }),
-        ..Terms::default()
-    }
+    Terms::default().with_fence(Fence::new(
+        "memory:",
+        Resource::parse(resource).unwrap(),
+        Token::new(token).unwrap(),
+    ))
 }
 
 /// Role: raises a counter as often as it is told.
@@ -203,10 +199,7 @@ fn an_expected_version_is_compared_under_the_lock() {
     let stage = Stage::new();
     let path = stage.at("a.json");
     let documents = documents();
-    let expecting = |expect| Terms {
-        expect: Some(expect),
-        ..Terms::default()
-    };
+    let expecting = |expect| Terms::default().with_expect(expect);
     let first = put(&documents, &path, "1", &expecting(Expect::Absent)).unwrap();
     let second = put(&documents, &path, "2", &expecting(Expect::Version(first))).unwrap();
     for stale in [Expect::Absent, Expect::Version(first)] {
@@ -260,10 +253,7 @@ fn the_guard_is_asked_under_the_lock_before_the_work_and_before_the_write() {
             _ => Ok(()),
         }
     };
-    let terms = Terms {
-        guard: Some(&guard),
-        ..Terms::default()
-    };
+    let terms = Terms::default().with_guard(&guard);
     assert!(put(&documents, &path, "2", &terms).is_err());
     assert_eq!(asked.get(), 2);
     assert_eq!(fs::read_to_string(&path).unwrap(), "1\n");

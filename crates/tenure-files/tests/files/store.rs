@@ -59,10 +59,7 @@ fn names_with_every_kind_of_odd_byte_are_locked_apart_and_listed_as_they_are() {
         assert_eq!(path.parent(), Some(one.locks_directory()), "{resource}");
         assert!(path.symlink_metadata().unwrap().is_file());
     }
-    let all = Query {
-        limit: Some(names.len()),
-        ..Query::default()
-    };
+    let all = Query::default().with_limit(names.len());
     let listed = run(two.list(&all)).unwrap();
     let listed: BTreeSet<_> = listed
         .held
@@ -104,10 +101,7 @@ fn pages_hold_everything_once_in_order() {
     }
     for limit in 1..=held.len() + 1 {
         let mut seen = Vec::new();
-        let mut query = Query {
-            limit: Some(limit),
-            ..Query::default()
-        };
+        let mut query = Query::default().with_limit(limit);
         loop {
             let page = run(store.list(&query)).unwrap();
             assert!(page.held.len() <= limit);
@@ -161,38 +155,13 @@ fn a_query_for_a_resource_a_prefix_or_an_owner_finds_just_that() {
         .unwrap();
     }
     let count = |query: Query| run(store.list(&query)).unwrap().held.len();
-    let resource = Some(Resource::parse("build").unwrap());
-    assert_eq!(
-        count(Query {
-            resource,
-            ..Query::default()
-        }),
-        1
-    );
-    let prefix = Some("map:atlas/".into());
-    assert_eq!(
-        count(Query {
-            prefix,
-            ..Query::default()
-        }),
-        2
-    );
-    let owner = Some("ana@desk".parse().unwrap());
-    assert_eq!(
-        count(Query {
-            owner,
-            ..Query::default()
-        }),
-        4
-    );
-    let owner = Some("bob@desk".parse().unwrap());
-    assert_eq!(
-        count(Query {
-            owner,
-            ..Query::default()
-        }),
-        0
-    );
+    let resource = Resource::parse("build").unwrap();
+    assert_eq!(count(Query::default().with_resource(resource)), 1);
+    assert_eq!(count(Query::default().with_prefix("map:atlas/")), 2);
+    let owner = "ana@desk".parse().unwrap();
+    assert_eq!(count(Query::default().with_owner(owner)), 4);
+    let owner = "bob@desk".parse().unwrap();
+    assert_eq!(count(Query::default().with_owner(owner)), 0);
 }
 
 #[test]

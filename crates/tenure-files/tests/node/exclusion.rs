@@ -120,7 +120,7 @@ fn a_node_program_and_ours_raise_one_counter_in_turn() {
         document["n"] = (document["n"].as_u64().unwrap() + 1).into();
         let new = scene.at("new");
         std::fs::write(&new, document.to_string()).unwrap();
-        lock.verify().unwrap();
+        lock.check().unwrap();
         std::fs::rename(&new, scene.document()).unwrap();
         lock.release().unwrap();
     }

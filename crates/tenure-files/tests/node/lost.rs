@@ -24,7 +24,7 @@ fn acquire_and_listen(scene: &Scene) -> (NodeLock, mpsc::Receiver<String>) {
 }
 
 fn assert_lost(lock: &NodeLock, why: &str) {
-    match lock.verify() {
+    match lock.check() {
         Err(Error::Lost { reason, .. }) => assert!(reason.contains(why), "{reason}"),
         other => panic!("{other:?}"),
     }
@@ -86,7 +86,7 @@ fn a_holder_paused_too_long_does_not_trust_a_lock_that_nobody_took_yet() {
 fn a_foreign_change_of_its_time_loses_the_lock_and_its_holder_is_told_once() {
     let scene = Scene::new();
     let (lock, told) = acquire_and_listen(&scene);
-    lock.verify().unwrap();
+    lock.check().unwrap();
     let (_, time) = scene.lock().unwrap();
     set_time(&scene.lock_path(), time + Duration::from_millis(1));
     assert_lost(&lock, "changed the time");

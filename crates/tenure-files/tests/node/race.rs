@@ -110,7 +110,7 @@ fn a_fresh_lock_that_was_moved_by_mistake_is_put_back() {
     let_go(slow.id());
     assert_eq!(slow.answer(), "busy");
     assert_eq!(scene.lock(), ours);
-    lock.verify().unwrap();
+    lock.check().unwrap();
     assert_eq!(scene.neighbours(), ["data.json.lock"]);
     lock.release().unwrap();
 }

@@ -47,7 +47,7 @@ fn a_lock_dropped_in_a_forked_child_stays_the_parents() {
         assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
         assert_eq!(status, 0);
         let lock = lock.unwrap();
-        lock.verify().unwrap();
+        lock.check().unwrap();
         let mut node = Node::hold(&scene.document());
         assert_eq!(node.answer(), "busy");
         lock.release().unwrap();

@@ -38,7 +38,7 @@ fn once(document: &Path) {
     }
     let deadline = Instant::now() + LONG;
     let lock = NodeLock::acquire(document, deadline, Arc::new(|_| ())).unwrap();
-    lock.verify().unwrap();
+    lock.check().unwrap();
     lock.release().unwrap();
     say("released");
 }
@@ -62,7 +62,7 @@ fn puppet() {
                 let taken = NodeLock::acquire(Path::new(document), deadline, tell);
                 told(taken.map(|lock| held.insert(lock)), "held")
             }
-            ("verify", Some(lock)) => told(held.insert(lock).verify(), "held"),
+            ("verify", Some(lock)) => told(held.insert(lock).check(), "held"),
             ("release", Some(lock)) => told(lock.release(), "released"),
             (_, None) => "nothing held".into(),
             _ => panic!("not understood: {line}"),

@@ -91,7 +91,7 @@ pub(super) async fn acquire(pool: &Arc<Pool>, ask: Ask) -> Result<Option<Guard>>
                 if error.code() != Some(&SqlState::LOCK_NOT_AVAILABLE) {
                     return Err(explained);
                 }
-                let context = ask.key.context(ask.mode, pool.address())?;
+                let context = ask.key.context(ask.mode, pool.address().to_string())?;
                 return Err(Error::Timeout {
                     holders: holders(&prepared, &ask, &context).await,
                     context,

@@ -147,7 +147,7 @@ impl Guard {
     }
 
     fn loss(&self, reason: String) -> Error {
-        match self.key.context(self.mode, &self.address) {
+        match self.key.context(self.mode, self.address.to_string()) {
             Ok(context) => Error::Lost { context, reason },
             Err(error) => error,
         }

@@ -13,7 +13,6 @@ use blake2::{Blake2b, Digest};
 use tenure_core::{Error, LockContext, Mode, Resource, Result};
 
 use super::Namespace;
-use crate::Address;
 
 /// The key of an advisory lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -72,22 +71,28 @@ impl Key {
         }
     }
 
-    /// Returns the resource that errors about it name.
-    pub(crate) fn context(self, mode: Mode, store: &Address) -> Result<Box<LockContext>> {
-        let resource = match self {
-            Key::Pair(namespace, id) => match namespace.kind() {
-                Some(kind) => Resource::new(kind, id.to_string()),
-                None => Resource::new("advisory", format!("{namespace}/{id}")),
-            },
-            Key::Name64(number) => Resource::new("advisory", number.to_string()),
+    /// Returns the lock as messages name it, in its one spelling: `advisory:NAMESPACE/ID`, or
+    /// `advisory:NUMBER` for a name of our own. A lease on `agent:7` is another lock.
+    ///
+    /// # Errors
+    ///
+    /// None that is known: digits make a resource.
+    pub fn resource(self) -> Result<Resource> {
+        let id = match self {
+            Key::Pair(namespace, id) => format!("{namespace}/{id}"),
+            Key::Name64(number) => number.to_string(),
         };
-        let resource = resource.map_err(|problem| Error::Internal(problem.to_string()))?;
-        Ok(Box::new(LockContext {
-            resource,
-            mode,
-            store: store.to_string(),
-            location: format!("advisory lock {self}"),
-        }))
+        Resource::new("advisory", id).map_err(|problem| Error::Internal(problem.to_string()))
+    }
+
+    /// Returns what errors about it name.
+    ///
+    /// # Errors
+    ///
+    /// As [`resource`](Key::resource).
+    pub fn context(self, mode: Mode, store: impl Into<String>) -> Result<Box<LockContext>> {
+        let (resource, location) = (self.resource()?, format!("advisory lock {self}"));
+        Ok(Box::new(LockContext::new(resource, mode, store, location)))
     }
 }
 

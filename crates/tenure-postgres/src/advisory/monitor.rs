@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Serialize, Serializer};
 use tenure_core::{
-    Binding, Lease, LeaseId, LeaseState, Mode, Owner, Resource, Result, SessionId, Timestamp, Token,
+    Asker, Lease, LeaseId, Mode, Owner, Resource, Result, SessionId, Timestamp, Token,
 };
 use tokio::time::timeout;
 use tokio_postgres::Row;
@@ -37,6 +37,7 @@ const LIST: &str = "
 
 /// All advisory locks of a database.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Locks {
     /// The number of holders and waiters.
     pub total: usize,
@@ -46,6 +47,7 @@ pub struct Locks {
 
 /// A holder or a waiter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct LockEntry {
     /// The process at the server.
     pub pid: i32,
@@ -81,7 +83,7 @@ impl LockEntry {
 }
 
 pub(super) async fn list(address: &Arc<Address>, deadline: Instant) -> Result<Locks> {
-    let open = |deadline| Connection::try_open(address, deadline);
+    let open = |deadline| Connection::try_open(address, "", deadline);
     let connection = open_with_retry(address, left(deadline), open).await?;
     let locks = timeout(left(deadline), entries(&connection)).await;
     let locks = locks.map_err(|_| unreachable(address, "no answer in time"))??;
@@ -162,24 +164,18 @@ fn lease(entry: &LockEntry, resource: &Resource, now: Timestamp) -> Option<Lease
     });
     let told = since.map_or_else(String::new, |since| format!(", since {since}"));
     let owner = format!("{program} (server process {}, {state}{told})", entry.pid);
-    Some(Lease {
-        lease: LeaseId::parse(&format!("advisory-{}", entry.pid)).ok()?,
-        resource: resource.clone(),
-        mode: entry.mode,
-        owner: Owner::parse(&owner).ok()?,
+    let asker = Asker {
         session: SessionId::parse(&format!("advisory-{}", entry.pid)).ok()?,
-        token: Token::NONE,
-        acquired_at: since.or(entry.query_start).unwrap_or(now),
-        expires_at: None,
-        heartbeat_at: entry.query_start.unwrap_or(now),
-        binding: Binding::Session,
-        state: LeaseState::Held,
+        owner: Owner::parse(&owner).ok()?,
         pid: u32::try_from(entry.pid).unwrap_or(0),
         host: "the database's".into(),
         command: program.to_owned(),
-        purpose: None,
-        metadata: None,
-    })
+    };
+    let id = LeaseId::parse(&format!("advisory-{}", entry.pid)).ok()?;
+    let at = since.or(entry.query_start).unwrap_or(now);
+    let mut lease = Lease::granted(id, resource.clone(), entry.mode, Token::NONE, at, asker);
+    lease.heartbeat_at = entry.query_start.unwrap_or(now);
+    Some(lease)
 }
 
 fn namespace_number<S: Serializer>(

@@ -22,15 +22,6 @@ impl Namespace {
     pub const fn get(self) -> i32 {
         self.0
     }
-
-    /// Returns the kind of its resources, if it has a name.
-    pub(crate) const fn kind(self) -> Option<&'static str> {
-        match self {
-            Namespace::AGENT => Some("agent"),
-            Namespace::CHANNEL => Some("channel"),
-            _ => None,
-        }
-    }
 }
 
 impl fmt::Display for Namespace {

@@ -8,9 +8,10 @@
 //! - Never more than all are open: each counts until it is back here, or ended at the server.
 //! - Kept ones are used before a new one is opened, the last one given back first.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use tenure_core::poison::lock;
 use tenure_core::{Error, Result};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -102,7 +103,7 @@ impl Pool {
                 prepared.connection.permit = Some(permit);
                 return Ok((prepared, Origin::Kept));
             }
-            match Connection::try_open(&self.address, deadline).await {
+            match Connection::try_open(&self.address, "", deadline).await {
                 Ok(mut connection) => {
                     connection.permit = Some(permit);
                     let prepared = self.prepare(connection, deadline).await?;
@@ -117,7 +118,7 @@ impl Pool {
     /// Takes back a connection that is proved to be clean.
     pub(super) fn give_back(&self, mut prepared: Prepared) {
         let permit = prepared.connection.permit.take();
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.kept);
         if kept.len() < self.keep {
             kept.push(prepared);
         } else {
@@ -129,7 +130,7 @@ impl Pool {
 
     /// Returns the number of connections kept, and of those that could still be taken at once.
     pub(super) fn kept_and_free(&self) -> (usize, usize) {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = lock(&self.kept);
         (kept.len(), self.permits.available_permits())
     }
 
@@ -140,7 +141,7 @@ impl Pool {
     }
 
     fn pop(&self) -> Option<Prepared> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.kept);
         kept.pop()
     }
 }

@@ -16,8 +16,9 @@
 //! | the runtime ends | the driver of the connection ends with it: lost |
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use tenure_core::poison::lock;
 use tenure_files::clock;
 use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
@@ -92,7 +93,7 @@ impl Drop for Prober {
 
 impl Shared {
     fn held(&self) -> std::sync::MutexGuard<'_, Option<Arc<Liveness>>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.held)
     }
 
     /// Waits for a lock to watch. Returns `None` when the connection is to end.

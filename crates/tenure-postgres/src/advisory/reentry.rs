@@ -4,9 +4,10 @@
 //! same at once the second is refused. It counts no longer when its guard is released or dropped.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tenure_core::LeaseId;
+use tenure_core::poison::lock;
 
 use super::Key;
 
@@ -25,7 +26,7 @@ pub(super) struct Reservation {
 impl HeldKeys {
     /// Reserves a key. Returns `None` if it is reserved already.
     pub(super) fn reserve(self: &Arc<Self>, key: Key) -> Option<Reservation> {
-        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut keys = lock(&self.keys);
         keys.insert(key).then(|| Reservation {
             held_keys: Arc::clone(self),
             key,
@@ -35,9 +36,7 @@ impl HeldKeys {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        let keys = self.held_keys.keys.lock();
-        keys.unwrap_or_else(PoisonError::into_inner)
-            .remove(&self.key);
+        lock(&self.held_keys.keys).remove(&self.key);
     }
 }
 

@@ -19,6 +19,7 @@ pub const DEFAULT_WAIT: Duration = Duration::from_secs(15);
 
 /// The limits of connections, and of waits for everything but a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Settings {
     /// Connections that are kept open.
     pub pool: usize,
@@ -41,6 +42,36 @@ impl Default for Settings {
     }
 }
 
+impl Settings {
+    /// Sets how many connections are kept open.
+    #[must_use]
+    pub fn with_pool(mut self, pool: usize) -> Self {
+        self.pool = pool;
+        self
+    }
+
+    /// Sets how many connections there may be beyond those.
+    #[must_use]
+    pub fn with_overflow(mut self, overflow: usize) -> Self {
+        self.overflow = overflow;
+        self
+    }
+
+    /// Sets how long everything but a lock is waited for.
+    #[must_use]
+    pub fn with_wait(mut self, wait: Duration) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// Sets how long `open` waits for a server that is away or has no room.
+    #[must_use]
+    pub fn with_open(mut self, open: Duration) -> Self {
+        self.open = open;
+        self
+    }
+}
+
 /// Advisory locks of one database, each on a connection of its own. Cheap to clone.
 #[derive(Clone)]
 pub struct AdvisoryLocks {
@@ -57,6 +88,7 @@ pub struct Session {
 
 /// The number of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PoolState {
     /// The number of open connections that nobody uses.
     pub kept: usize,
@@ -73,7 +105,7 @@ impl AdvisoryLocks {
     pub async fn open(url: &str, settings: Settings) -> Result<AdvisoryLocks> {
         let address = Arc::new(Address::parse(url)?.named("advisory"));
         let open = async |deadline| {
-            let connection = prove::sessions(&address, deadline).await?;
+            let connection = prove::sessions(&address, "", deadline).await?;
             let pool = Pool::open(Arc::clone(&address), &settings, connection, deadline).await;
             Ok(pool?)
         };
@@ -213,7 +245,7 @@ impl Session {
     pub async fn acquire(&self, key: Key, mode: Mode, wait: Duration) -> Result<Guard> {
         match self.ask(Step::Lock, key, mode, wait.min(DURATION_MAX))? {
             None => Err(Error::Reentry {
-                context: key.context(mode, self.locks.pool.address())?,
+                context: key.context(mode, self.locks.pool.address().to_string())?,
                 lease: lease_id(key),
             }),
             Some(ask) => acquire(&self.locks.pool, ask)

@@ -9,6 +9,7 @@ use crate::advisory::{AdvisoryLocks, Namespace};
 
 /// The outcome of one go through all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Tally {
     /// The work was done.
     pub done: usize,

@@ -19,20 +19,20 @@
 
 use std::sync::Arc;
 
-use tenure_core::decide::{Ask, Outcome, Refusal, Wait};
+use tenure_core::decide::{Ask, Outcome, Wait};
+use tenure_core::loaded::LineExtent;
 use tenure_core::request::NewRequest;
 use tenure_core::{Error, Lease, Request, Result};
 
 use super::change::new_lease;
 use super::inner::Inner;
-use super::load::{LineExtent, Loaded};
 use super::look_timer::LookTimer;
 use super::moment::Moment;
-use super::retry::{Retry, end_of, time_left};
+use super::retry::{AfterFailure, Retry, end_of, time_left};
 use super::row::{column, millis, token};
 use super::sql::{Statement, values};
 use super::step::Step;
-use super::wait::{Awaited, Look, QueuedRequest, Waited, accept};
+use super::wait::{Awaited, Look, QueuedRequest, accept};
 
 /// The outcome of a step that asks for a lease.
 pub(super) enum AcquireOutcome {
@@ -55,7 +55,7 @@ pub(super) enum OnPendingCleanup {
 impl Inner {
     pub(super) async fn acquire(&self, request: &Request) -> Result<Option<Lease>> {
         let request = Arc::new(request.clone());
-        let mut retry = Retry::of(request.wait);
+        let mut retry = Retry::of(request.wait, self.retry_policy());
         let mut queued = QueuedRequest::new(self, Awaited::Lease(Arc::clone(&request)))?;
         // Repeated until it is answered: it creates the row of the resource, which the steps rely on.
         loop {
@@ -68,24 +68,14 @@ impl Inner {
                     return Ok(Some(lease));
                 }
                 Ok(None) => break,
-                Err(error) => retry.pause(error).await?,
+                Err(error) => {
+                    if retry.pause(error).await? == AfterFailure::IsLate {
+                        return Ok(None);
+                    }
+                }
             }
         }
-        loop {
-            match queued.wait_for_lease().await {
-                Ok(Waited::Granted(lease)) => {
-                    queued.disarm();
-                    return Ok(Some(*lease));
-                }
-                Ok(Waited::Busy) => {
-                    queued.disarm();
-                    return Ok(None);
-                }
-                Ok(Waited::Late) => return Ok(None),
-                Ok(Waited::PlaceLost) => {}
-                Err(error) => retry.pause(error).await?,
-            }
-        }
+        queued.until_answered(&mut retry).await
     }
 
     /// Grants the lease if nobody holds the resource or waits for it, whatever the mode and the capacity. Returns `None` otherwise.
@@ -186,7 +176,8 @@ impl Inner {
             return Ok(None);
         }
         if let Outcome::Refused(refusal) = decision.outcome {
-            let error = refused(self, request, &step.loaded, refusal);
+            let context = self.context(&request.resource, request.mode);
+            let error = step.loaded.refused(request, context, refusal);
             step.roll_back().await?;
             return Err(error);
         }
@@ -212,20 +203,5 @@ impl Step<'_> {
                 Wait::Until(self.moment.now().saturating_add(left))
             }
         }
-    }
-}
-
-fn refused(store: &Inner, request: &Request, loaded: &Loaded, refusal: Refusal) -> Error {
-    let session = &request.asker.session;
-    let held = loaded.leases.iter();
-    let held = held.map(|row| (&row.lease.session, &row.lease.lease));
-    let awaited = loaded.waiters.iter();
-    let awaited = awaited.map(|row| (&row.waiter.session, &row.waiter.lease));
-    match held.chain(awaited).find(|(of, _)| *of == session) {
-        Some((_, lease)) => Error::Reentry {
-            context: store.context(&request.resource, request.mode),
-            lease: lease.clone(),
-        },
-        None => Error::Internal(format!("acquire was refused: {refusal:?}")),
     }
 }

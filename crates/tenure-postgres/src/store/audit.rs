@@ -10,14 +10,14 @@
 
 use std::time::{Duration, SystemTime};
 
+pub(super) use tenure_core::audit::NewEntry;
 use tenure_core::audit::{Action, AuditPage, AuditQuery, Entry, ended};
-pub(super) use tenure_core::audit::{NewEntry, OFFER_LAPSED, not_confirmed, recovered};
 use tenure_core::{Error, LeaseId, Resource, Result, Timestamp};
 use tokio_postgres::Row;
 
 use super::inner::Inner;
 use super::moment::Moment;
-use super::row::{LeaseRow, column, owner, parsed, text, time, token};
+use super::row::{column, owner, parsed, text, time, token};
 use super::sql::{Sql, Statement, values};
 
 /// How many numbers one statement steps over.
@@ -46,11 +46,6 @@ pub(super) fn append(line: &NewEntry<'_>, moment: &Moment) -> Statement<'static>
             line.ends,
         ],
     )
-}
-
-/// Returns why an offer to a dead process is over.
-pub(super) fn session_ended(held: &LeaseRow) -> String {
-    format!("session {} has not been seen for 15s", held.lease.session)
 }
 
 impl Inner {
@@ -130,10 +125,7 @@ impl Inner {
 }
 
 fn page(told: Vec<(i64, Entry)>, next: Option<String>) -> AuditPage {
-    AuditPage {
-        entries: told.into_iter().map(|(_, entry)| entry).collect(),
-        next,
-    }
+    AuditPage::new(told.into_iter().map(|(_, entry)| entry).collect(), next)
 }
 
 /// Returns the number of the last entry.
@@ -158,19 +150,21 @@ async fn sure_to(sql: &Sql, last: i64) -> Result<Option<i64>> {
 fn entry(row: &Row) -> Result<Entry> {
     let word = text(row, 2)?;
     let action = Action::parse(&word);
-    Ok(Entry {
-        at: time(row, 1)?,
-        action: action.ok_or_else(|| Error::Corrupt {
-            path: "tenure.audit".into(),
-            problem: format!("unknown action {word:?}"),
-        })?,
-        resource: parsed(row, 3)?,
-        lease: parsed(row, 4)?,
-        token: token(row, 5)?,
-        owner: owner(row, 6)?,
-        actor: owner(row, 7)?,
-        reason: column(row, 8)?,
-    })
+    let action = action.ok_or_else(|| Error::Corrupt {
+        path: "tenure.audit".into(),
+        problem: format!("unknown action {word:?}"),
+    })?;
+    let mut entry = Entry::new(
+        time(row, 1)?,
+        action,
+        parsed(row, 3)?,
+        parsed(row, 4)?,
+        token(row, 5)?,
+        owner(row, 6)?,
+        owner(row, 7)?,
+    );
+    entry.reason = column(row, 8)?;
+    Ok(entry)
 }
 
 fn at_least(since: Timestamp) -> SystemTime {

@@ -11,6 +11,7 @@ use std::time::Duration;
 use tenure_core::audit::Action;
 use tenure_core::decide::{Bound, Change, End, Holder, HolderState, Life, Millis, Waiter};
 use tenure_core::leases::grace;
+use tenure_core::loaded::{grants, mode_action, not_there};
 use tenure_core::request::NewRequest;
 use tenure_core::{Binding, Error, Lease, LeaseId, LeaseState, Mode, Request, Result, Token};
 
@@ -111,7 +112,7 @@ impl Step<'_> {
         self.add(Statement::new(MOVE, values));
         let line = audit::NewEntry {
             action: Action::Acquire,
-            resource: &waiter.resource,
+            resource: self.resource()?,
             lease: &holder.lease,
             token,
             owner: &waiter.owner,
@@ -166,11 +167,7 @@ impl Step<'_> {
         held.holder.upgraded = upgraded;
         held.upgraded_by = by;
         let lease = held.lease.clone();
-        let action = match mode {
-            Mode::Write => Action::Upgrade,
-            Mode::Read | Mode::Upgradeable => Action::Downgrade,
-        };
-        self.audit(action, &lease, None, false);
+        self.audit(mode_action(mode), &lease, None, false);
         Ok(())
     }
 
@@ -180,7 +177,7 @@ impl Step<'_> {
             "UPDATE tenure.dal_locks SET state = $2, until = $3 WHERE lock_id = $1";
         let (word, until, shown) = match state {
             HolderState::Held => {
-                let ttl = self.lease_of(id)?.ttl;
+                let ttl = self.lease_of(id)?.ttl();
                 return self.set_binding(id, self.time_of(ttl));
             }
             HolderState::Offered { until } => ("offered", until, LeaseState::Offered),
@@ -221,7 +218,7 @@ impl Step<'_> {
         ];
         self.add(Statement::new(UPDATE, values));
         let held = self.lease_to_change(id)?;
-        held.ttl = Duration::from_millis(ttl);
+        held.ttl = Some(Duration::from_millis(ttl));
         held.lease.expires_at = Some(shown(expires));
         held.lease.heartbeat_at = now.wall();
         held.lease.state = LeaseState::Held;
@@ -239,23 +236,7 @@ impl Step<'_> {
             .holders
             .retain(|holder| holder.lease != *id);
         self.add(Statement::new(DELETE, values![id.to_string()]));
-        let (action, reason) = match end {
-            End::Released => (Action::Release, None),
-            End::SessionEnded => (Action::SessionEnded, Some(audit::session_ended(held))),
-            End::Recovered => (
-                Action::Recover,
-                Some(audit::recovered(
-                    &held.lease,
-                    self.moment.wall(),
-                    grace(held.ttl),
-                )),
-            ),
-            End::OfferLapsed => (Action::Expire, Some(audit::OFFER_LAPSED.to_owned())),
-            End::Broken => (
-                Action::Lost,
-                Some(audit::not_confirmed(held.note.as_deref())),
-            ),
-        };
+        let (action, reason) = held.end(end, self.moment.wall(), "has not been seen for 15s");
         self.audit(action, &held.lease, reason.as_deref(), true);
         // The process that waits to take it up, or still relies on it, is notified.
         if end != End::Released {
@@ -320,15 +301,6 @@ impl Step<'_> {
     }
 }
 
-fn not_there(id: &LeaseId) -> Error {
-    Error::Internal(format!("a change to lease {id}, which is not there"))
-}
-
-fn grants(changes: &[Change], lease: &LeaseId) -> bool {
-    let is = |change: &Change| matches!(change, Change::Grant(holder) if holder.lease == *lease);
-    changes.iter().any(is)
-}
-
 fn binds(changes: &[Change], id: &LeaseId) -> bool {
     let is = |change: &Change| matches!(change, Change::SetBinding { lease, .. } if lease == id);
     changes.iter().any(is)
@@ -341,9 +313,8 @@ pub(super) fn new_lease(
     moment: &Moment,
     expires: Millis,
 ) -> Lease {
-    Lease {
-        expires_at: Some(shown(expires)),
-        binding: Binding::Lease,
-        ..request.granted(token, moment.wall())
-    }
+    let mut lease = request.granted(token, moment.wall());
+    lease.expires_at = Some(shown(expires));
+    lease.binding = Binding::Lease;
+    lease
 }

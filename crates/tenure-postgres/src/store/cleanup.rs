@@ -32,9 +32,10 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::task::{Context, Poll};
 
+use tenure_core::poison::lock;
 use tenure_core::{Error, LeaseId, Result, SessionId};
 use tokio::sync::oneshot;
 
@@ -69,7 +70,7 @@ pub(super) struct CleanupTicket {
 
 impl PendingCleanup {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Adds a clean-up of a lease.

@@ -12,7 +12,7 @@ use tokio_postgres::Row;
 use super::inner::Inner;
 use super::row::{column, text, time};
 use super::sql::{Statement, values};
-use crate::connect::{Connection, Refusal};
+use crate::connect::{Refusal, ServerVersion};
 use crate::{Address, prove, schema};
 
 /// Older servers are not used.
@@ -28,27 +28,15 @@ const PROOF: Duration = Duration::from_secs(5);
 /// How many faulty resources are named.
 const NAMED_MAX: usize = 3;
 
-/// The version of the server, for people and as a number.
-const VERSION: &str = "SELECT pg_catalog.current_setting('server_version'), \
-    pg_catalog.current_setting('server_version_num')::int / 10000";
-
 /// Refuses a server that is too old, before anything is made in it.
-pub(super) async fn refuse_old(connection: &Connection, address: &Address) -> Result<()> {
-    let rows = connection.client().query_typed(VERSION, &[]).await;
-    let rows = rows.map_err(|error| connection.explain(&error))?;
-    let row = rows.first();
-    let row = row.ok_or_else(|| Error::Internal("a server without a version".into()))?;
-    new_enough(address, &text(row, 0)?, column(row, 1)?)
-}
-
-fn new_enough(address: &Address, version: &str, major: i32) -> Result<()> {
-    match major < VERSION_MIN {
-        false => Ok(()),
-        true => Err(Error::Configuration {
-            problem: format!("{address} is PostgreSQL {version}, which is too old"),
-            remedy: format!("use PostgreSQL {VERSION_MIN} or newer; {VERSION_TESTED} is tested"),
-        }),
+pub(super) fn refuse_old(server: &ServerVersion, address: &Address) -> Result<()> {
+    if server.major >= VERSION_MIN {
+        return Ok(());
     }
+    Err(Error::Configuration {
+        problem: format!("{address} is PostgreSQL {}, which is too old", server.text),
+        remedy: format!("use PostgreSQL {VERSION_MIN} or newer; {VERSION_TESTED} is tested"),
+    })
 }
 
 impl Inner {
@@ -83,11 +71,10 @@ impl Inner {
 
     /// Reports the version of the server. A server that is too old is refused when the store is opened.
     async fn version(&self) -> Result<Found> {
-        let row = self.one(VERSION).await?;
-        let (version, major): (String, i32) = (text(&row, 0)?, column(&row, 1)?);
-        let told = format!("PostgreSQL {version} at {}", self.url());
-        new_enough(self.address(), &version, major)?;
-        Ok(Found::good(match major {
+        let server = self.lend().await?.server().clone();
+        let told = format!("PostgreSQL {} at {}", server.text, self.url());
+        refuse_old(&server, self.address())?;
+        Ok(Found::good(match server.major {
             VERSION_TESTED => told,
             _ => format!("{told}; {VERSION_TESTED} is tested"),
         }))
@@ -126,7 +113,7 @@ impl Inner {
 
     /// Proves again that no pooler shares sessions: its settings can change while we run.
     async fn sessions_are_kept_apart(&self) -> Result<Found> {
-        let proved = prove::sessions(self.address(), Instant::now() + PROOF).await;
+        let proved = prove::sessions(self.address(), "", Instant::now() + PROOF).await;
         proved.map_err(Refusal::into_error)?;
         Ok(Found::good("none that shares sessions between clients"))
     }
@@ -308,10 +295,14 @@ mod tests {
     #[test]
     fn a_server_before_13_is_refused_with_what_to_use() {
         let address = Address::parse("postgres://ana@db/x").unwrap();
+        let server = |text: &str, major| ServerVersion {
+            text: text.to_owned(),
+            major,
+        };
         for (version, major) in [("13.0", 13), ("15.18", 15), ("18.1", 18)] {
-            assert!(new_enough(&address, version, major).is_ok(), "{version}");
+            assert!(refuse_old(&server(version, major), &address).is_ok());
         }
-        let error = new_enough(&address, "12.22", 12).unwrap_err();
+        let error = refuse_old(&server("12.22", 12), &address).unwrap_err();
         assert!(error.to_string().contains("12.22"), "{error}");
         assert!(error.remedy().contains("PostgreSQL 13"), "{error:?}");
     }

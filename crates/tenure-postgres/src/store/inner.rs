@@ -4,21 +4,24 @@ use std::future::Future;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use tenure_core::decide::Millis;
+use tenure_core::decide::{Millis, Wait};
+use tenure_core::leases::check_heartbeat;
 use tenure_core::{Error, LeaseId, LockContext, Mode, Resource, Result, RetryPolicy, SessionId};
+use tenure_files::random;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tokio_postgres::Row;
 
+use super::OpenOptions;
 use super::cleanup::PendingCleanup;
 use super::examine;
 use super::listener::Listener;
 use super::pool::{Pool, PooledConnection, Transaction};
 use super::presence::Presences;
-use super::retry::time_left;
+use super::retry::{Retry, time_left};
 use super::sql::Statement;
-use crate::connect::{Refusal, jitter, open_with_retry};
+use crate::connect::{Refusal, open_with_retry};
 use crate::{Address, prove, schema};
 
 /// The time to live of a guard's lease, where the address does not say otherwise.
@@ -34,6 +37,7 @@ pub(super) struct Inner {
     url: String,
     process: String,
     ttl: Duration,
+    options: OpenOptions,
     pool: Arc<Pool>,
     pub(super) listener: Listener,
     pub(super) presences: Presences,
@@ -45,24 +49,33 @@ pub(super) struct Inner {
 
 impl Inner {
     /// Proves that no pooler shares sessions, and creates the tables that are missing.
-    pub(super) async fn open(address: Address, wait: Duration) -> Result<Arc<Inner>> {
+    pub(super) async fn open(address: Address, options: OpenOptions) -> Result<Arc<Inner>> {
+        let ttl = address.lease_ttl().unwrap_or(TTL);
+        if let Some(heartbeat) = options.heartbeat {
+            check_heartbeat(heartbeat, Some(ttl))?;
+        }
         let address = Arc::new(address);
-        let set_up = |deadline| Self::set_up(Arc::clone(&address), deadline);
-        open_with_retry(&address, wait, set_up).await
+        let set_up = |deadline| Self::set_up(Arc::clone(&address), ttl, options.clone(), deadline);
+        open_with_retry(&address, options.wait, set_up).await
     }
 
-    async fn set_up(address: Arc<Address>, deadline: Instant) -> Result<Arc<Inner>, Refusal> {
-        let connection = prove::sessions(&address, deadline).await?;
-        examine::refuse_old(&connection, &address).await?;
-        schema::migrate(&connection, &address, deadline).await?;
-        let process = SessionId::from_random(random()).as_str().to_owned();
-        let ttl = address.lease_ttl().unwrap_or(TTL);
+    async fn set_up(
+        address: Arc<Address>,
+        ttl: Duration,
+        options: OpenOptions,
+        deadline: Instant,
+    ) -> Result<Arc<Inner>, Refusal> {
         let pool = Pool::new(Arc::clone(&address), ttl);
-        pool.adopt(connection, deadline).await?;
+        let connection = prove::sessions(&address, pool.settings(), deadline).await?;
+        examine::refuse_old(connection.server(), &address)?;
+        schema::migrate(&connection, &address, deadline).await?;
+        let process = SessionId::from_random(random::bytes()).as_str().to_owned();
+        pool.adopt(connection);
         Ok(Arc::new_cyclic(|itself| Inner {
             itself: Weak::clone(itself),
             url: address.to_string(),
             ttl,
+            options,
             listener: Listener::new(Arc::clone(&pool), process.clone()),
             presences: Presences::default(),
             pending_cleanup: PendingCleanup::default(),
@@ -86,6 +99,19 @@ impl Inner {
     /// Returns how long a lease lasts that nobody renews.
     pub(super) fn ttl(&self) -> Duration {
         self.ttl
+    }
+
+    /// Returns how passing faults are tried again.
+    pub(super) fn retry_policy(&self) -> &RetryPolicy {
+        &self.options.retry
+    }
+
+    /// Returns how old the heartbeat of a lease gets before its guard renews it.
+    pub(super) fn heartbeat(&self, ttl: Duration) -> Duration {
+        let third = ttl / 3;
+        self.options
+            .heartbeat
+            .map_or(third, |every| third.min(every))
     }
 
     /// Runs work that a drop leaves behind, in the runtime the store was opened in.
@@ -152,33 +178,27 @@ impl Inner {
         self.lend_urgently().await?.begin(first).await
     }
 
-    /// Tries again after a passing error: a few times, with pauses.
+    /// Tries again after a passing error, as often as the policy says.
     pub(super) async fn retrying<T, F>(&self, mut ask: impl FnMut() -> F) -> Result<T>
     where
         F: Future<Output = Result<T>>,
     {
-        let policy = RetryPolicy::default();
-        let mut failed = 0;
+        let mut retry = Retry::of(Wait::No, self.retry_policy());
         loop {
-            let error = match ask().await {
+            match ask().await {
                 Ok(done) => return Ok(done),
-                Err(error) => error,
+                Err(error) => retry.pause(error).await?,
             };
-            failed += 1;
-            match policy.pause(failed, jitter()) {
-                Some(pause) if error.is_passing() => sleep(pause).await,
-                _ => return Err(error),
-            }
         }
     }
 
     pub(super) fn context(&self, resource: &Resource, mode: Mode) -> Box<LockContext> {
-        Box::new(LockContext {
-            resource: resource.clone(),
+        Box::new(LockContext::new(
+            resource.clone(),
             mode,
-            store: self.url.clone(),
-            location: "tenure.dal_locks".into(),
-        })
+            self.url.clone(),
+            "tenure.dal_locks",
+        ))
     }
 
     /// Returns the error for a lease that is not there.
@@ -208,15 +228,4 @@ impl Drop for BackgroundWork {
     fn drop(&mut self) {
         self.0.background_work.send_modify(|count| *count -= 1);
     }
-}
-
-fn random() -> [u8; 10] {
-    let mut bytes = [0; 10];
-    let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
-    assert_eq!(
-        filled,
-        Ok(10),
-        "the kernel gives a few random bytes at once"
-    );
-    bytes
 }

@@ -23,7 +23,7 @@ use tokio_postgres::Row;
 
 use super::cleanup::run_to_end;
 use super::inner::Inner;
-use super::row::{LeaseRow, column, leases, parsed, text, time};
+use super::row::{column, leases, parsed, read_leases, text, time};
 use super::sql::{Flush, Statement, values};
 
 /// The row of a key.
@@ -232,7 +232,7 @@ impl KeyRow {
             path: "tenure.keys".into(),
             problem: error.to_string(),
         })?;
-        let found = LeaseRow::read_all(found)?;
+        let found = read_leases(found)?;
         let mut held = Vec::with_capacity(ids.len());
         for id in ids {
             match found.iter().find(|row| row.lease.lease == id) {

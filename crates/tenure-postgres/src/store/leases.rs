@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use tenure_core::audit::{AuditPage, AuditQuery};
 use tenure_core::leases::{Findings, KeyState, Keyed, Recovery};
+use tenure_core::loaded::LineExtent;
 use tenure_core::{Asker, Lease, LeaseId, LeaseStore, Owner, Reply, Result, SessionId};
 
 use super::PostgresStore;
 use super::inner::Inner;
-use super::load::{LineExtent, load_lease};
-use super::row::{LeaseRow, leases};
+use super::load::load_lease;
+use super::row::{LeaseRow, has_guard, leases, read_leases};
 use super::sql::{Statement, values};
 
 impl Inner {
@@ -35,14 +36,14 @@ impl Inner {
         let sql = self.lend().await?;
         let found = load_lease(&sql, lease).await?;
         Ok(found.map(|(row, moment)| {
-            let over = row.has_run_out(&moment);
+            let over = row.has_run_out(moment.now());
             (row, over)
         }))
     }
 
     async fn has_guard(&self, lease: &LeaseId) -> Result<bool> {
         let found = self.retrying(|| self.find_once(lease)).await?;
-        Ok(found.is_some_and(|(row, _)| row.has_guard()))
+        Ok(found.is_some_and(|(row, _)| has_guard(&row)))
     }
 
     async fn of_session(&self, session: &SessionId) -> Result<Vec<Lease>> {
@@ -50,7 +51,7 @@ impl Inner {
             leases!("l.session = $1 AND l.lease_expires IS NOT NULL ORDER BY l.resource");
         let look = || async {
             let statement = Statement::new(SELECT, values![session.as_str()]);
-            LeaseRow::read_all(&self.lend().await?.rows(&statement).await?)
+            read_leases(&self.lend().await?.rows(&statement).await?)
         };
         let rows = self.retrying(look).await?;
         Ok(rows.into_iter().map(|row| row.lease).collect())

@@ -6,14 +6,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tenure_core::decide::{Life, explain};
+use tenure_core::loaded::LineExtent;
 use tenure_core::page::{WaitingPage, next_name};
 use tenure_core::store::Waiting;
 use tenure_core::{Cursor, Error, Lease, LeaseId, Listing, Query, Resource, Result};
+use tokio_postgres::Row;
 
 use super::inner::Inner;
-use super::load::{LineExtent, Loaded, read_line};
+use super::load::{Loaded, read_line};
 use super::moment::Moment;
-use super::row::{LeaseRow, WaiterRow, column, leases, waiter_columns};
+use super::row::{LeaseRow, WaiterRow, column, leases, parsed, read_leases, waiter_columns};
 use super::sql::{Sql, Statement, values};
 
 /// How many rows one statement reads.
@@ -53,12 +55,7 @@ impl Inner {
             true => Default::default(),
             false => self.retrying(|| self.waiting(query)).await?,
         };
-        Ok(Listing {
-            held: held.leases,
-            next: held.next,
-            waiting: Some(waiting),
-            waiting_next,
-        })
+        Ok(Listing::new(held.leases, held.next).with_waiting(waiting, waiting_next))
     }
 
     async fn held(&self, query: &Query) -> Result<HeldPage> {
@@ -81,7 +78,7 @@ impl Inner {
                 if !query.wants(&row.lease.owner) {
                     continue;
                 }
-                match row.has_run_out(&moment) {
+                match row.has_run_out(moment.now()) {
                     true => drop(held.over.insert(row.lease.resource)),
                     false => held.leases.push(row.lease),
                 }
@@ -171,7 +168,7 @@ async fn chunk_of(
     let rows = sql.rows(&Statement::new(SELECT, values)).await?;
     let first = rows.first();
     let first = first.ok_or_else(|| Error::Internal("the clock was not read".into()))?;
-    Ok((LeaseRow::read_all(&rows)?, Moment::read(first, 0)?))
+    Ok((read_leases(&rows)?, Moment::read(first, 0)?))
 }
 
 /// Reads the next few lines from a name on, with the holders of their resources. Waiters that are dead are not
@@ -195,13 +192,20 @@ async fn lines_from(sql: &Sql, from: &str, to: &str) -> Result<BTreeMap<Resource
     let [waiters, holders] = &answers[..] else {
         return Err(Error::Internal("an answer is missing".into()));
     };
-    let mut lines: BTreeMap<Resource, Loaded> = BTreeMap::new();
-    let (waiters, _) = read_line(waiters, LineExtent::All)?;
+    let mut rows: BTreeMap<Resource, Vec<&Row>> = BTreeMap::new();
     for row in waiters {
-        let line = lines.entry(row.resource.clone()).or_default();
-        line.waiters.push(row);
+        rows.entry(parsed(row, 2)?).or_default().push(row);
     }
-    for row in LeaseRow::read_all(holders)? {
+    let mut lines: BTreeMap<Resource, Loaded> = BTreeMap::new();
+    for (resource, rows) in rows {
+        let (waiters, _) = read_line(rows, LineExtent::All)?;
+        let line = Loaded {
+            waiters,
+            ..Loaded::default()
+        };
+        lines.insert(resource, line);
+    }
+    for row in read_leases(holders)? {
         if let Some(line) = lines.get_mut(&row.lease.resource) {
             line.leases.push(row);
         }

@@ -23,10 +23,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
+use tenure_core::poison::lock;
 use tenure_core::{LeaseId, Resource, Result, RetryPolicy};
+use tenure_files::random;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
@@ -36,7 +38,6 @@ use tokio_postgres::Notification;
 use super::pool::Pool;
 use super::row::column;
 use super::sql::{Statement, values};
-use crate::connect::jitter;
 use crate::fault::unreachable;
 
 /// How often a process with waiters writes its row.
@@ -217,7 +218,7 @@ fn remove_number<K: Hash + Eq>(map: &mut HashMap<K, BTreeSet<u64>>, key: &K, num
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn add(self: &Arc<Self>, lease: &LeaseId, resource: &Resource) -> Registration {
@@ -256,10 +257,14 @@ impl Shared {
         let mut last_alive = self.last_alive.subscribe();
         {
             let mut state = self.state();
-            // A task ends early if its runtime is gone.
+            // A task ends early if its runtime is gone. It ends in time if nobody needs it, and then it is forgotten.
             if state.task.as_ref().is_none_or(AbortHandle::is_finished) {
                 self.last_alive.send_replace(None);
-                let task = tokio::spawn(run(Arc::downgrade(self)));
+                let earlier = state
+                    .task
+                    .as_ref()
+                    .map_or(Earlier::Heard, |_| Earlier::Lost);
+                let task = tokio::spawn(run(Arc::downgrade(self), earlier));
                 state.task = Some(task.abort_handle());
             }
         }
@@ -364,16 +369,25 @@ fn channel(process: &str) -> String {
     format!("tenure_{process}")
 }
 
+/// What became of notifications before a task of the listener began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Earlier {
+    /// None was lost: nobody had a place in line.
+    Heard,
+    /// Some may be lost.
+    Lost,
+}
+
 /// Runs the task of the listener. It keeps nothing alive.
-async fn run(shared: Weak<Shared>) {
+async fn run(shared: Weak<Shared>, earlier: Earlier) {
     tokio::select! {
-        () = listen_while_needed(&shared) => {}
+        () = listen_while_needed(&shared, earlier) => {}
         () = keep_presence(&shared) => {}
     }
 }
 
 /// Listens for as long as someone needs it, on one connection after the other.
-async fn listen_while_needed(shared: &Weak<Shared>) {
+async fn listen_while_needed(shared: &Weak<Shared>, mut earlier: Earlier) {
     let policy = RetryPolicy {
         attempts: u32::MAX,
         first: Duration::from_millis(50),
@@ -389,15 +403,20 @@ async fn listen_while_needed(shared: &Weak<Shared>) {
             Ok(Some(notifications)) => {
                 failed = 0;
                 // Notifications sent while nothing listened are lost, so the waiters look.
-                listener.wake_all_firsts();
+                if earlier == Earlier::Lost {
+                    listener.wake_all_firsts();
+                }
                 drop(listener);
                 forward_notifications(shared, notifications).await;
+                earlier = Earlier::Lost;
             }
             Ok(None) => {}
             Err(_) => {
                 failed += 1;
                 drop(listener);
-                let pause = policy.pause(failed, jitter()).unwrap_or(policy.longest);
+                let pause = policy
+                    .pause(failed, random::fraction())
+                    .unwrap_or(policy.longest);
                 sleep(pause).await;
             }
         }

@@ -11,17 +11,19 @@
 //!
 //! # The line
 //!
-//! Waiters are granted from the front, up to the first that does not fit. So a decision needs the front, and the waiter
-//! it is about; only if the decision removes all of these is the rest loaded, and decided upon again. This
-//! keeps a hand-over short with hundreds of waiters.
+//! A decision needs the front of the line (`tenure_core::loaded`), which keeps a hand-over short with hundreds of waiters.
 
-use tenure_core::decide::{Change, Decision, State, Want};
+use tenure_core::decide::{State, Want};
+use tenure_core::loaded::LineExtent;
 use tenure_core::{LeaseId, Resource, Result, Token};
 use tokio_postgres::Row;
 
 use super::inner::Inner;
 use super::moment::Moment;
-use super::row::{LeaseRow, WaiterRow, column, leases, parsed, token, waiter_columns};
+use super::row::{
+    LeaseRow, WaiterRow, column, leases, parsed, read_lease, read_leases, read_waiter, token,
+    waiter_columns,
+};
 use super::sql::{Sql, Statement, values};
 
 /// How many waiters of a line are loaded at first.
@@ -58,17 +60,6 @@ macro_rules! line {
     };
 }
 
-/// How much of a line is loaded.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum LineExtent<'a> {
-    /// All of it.
-    All,
-    /// Its front.
-    Front,
-    /// Its front, and the waiter for this lease.
-    FrontAnd(&'a LeaseId),
-}
-
 /// What a step is about.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum About<'a> {
@@ -89,62 +80,7 @@ pub(super) struct ResourceRow {
 }
 
 /// The holders and the line of a resource.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Loaded {
-    pub(super) leases: Vec<LeaseRow>,
-    /// In the order they are served: an upgrade stands before all others.
-    pub(super) waiters: Vec<WaiterRow>,
-    /// The last place of the loaded front, if there may be more waiters behind it.
-    pub(super) front_ends: Option<i64>,
-}
-
-impl Loaded {
-    /// Holds one lease alone: enough to decide what concerns nobody else.
-    pub(super) fn alone(row: &LeaseRow) -> Self {
-        Self {
-            leases: vec![row.clone()],
-            ..Self::default()
-        }
-    }
-
-    /// Returns the state that is decided upon.
-    pub(super) fn state(&self) -> State {
-        State {
-            holders: self.leases.iter().map(|row| row.holder.clone()).collect(),
-            waiters: self.waiters.iter().map(|row| row.waiter.clone()).collect(),
-        }
-    }
-
-    pub(super) fn lease(&self, id: &LeaseId) -> Option<&LeaseRow> {
-        self.leases.iter().find(|row| row.lease.lease == *id)
-    }
-
-    pub(super) fn lease_mut(&mut self, id: &LeaseId) -> Option<&mut LeaseRow> {
-        self.leases.iter_mut().find(|row| row.lease.lease == *id)
-    }
-
-    pub(super) fn waiter(&self, id: &LeaseId) -> Option<&WaiterRow> {
-        self.waiters.iter().find(|row| row.waiter.lease == *id)
-    }
-
-    /// Returns the ids of all holders and waiters.
-    pub(super) fn ids(&self) -> impl Iterator<Item = &LeaseId> {
-        let held = self.leases.iter().map(|row| &row.lease.lease);
-        held.chain(self.waiters.iter().map(|row| &row.waiter.lease))
-    }
-
-    /// Returns true if a decision removes the whole loaded front of the line, and there may be more waiters behind it.
-    pub(super) fn is_exhausted_by(&self, decision: &Decision) -> bool {
-        let leaves = |id: &LeaseId| {
-            let is = |change: &Change| matches!(change, Change::Dequeue(lease) if lease == id);
-            decision.changes.iter().any(is)
-        };
-        self.front_ends.is_some_and(|last| {
-            let mut front = self.waiters.iter().filter(|row| row.place <= last);
-            front.all(|row| leaves(&row.waiter.lease))
-        })
-    }
-}
+pub(super) type Loaded = tenure_core::loaded::Loaded<String, String>;
 
 /// Returns the first statements of a step: they lock the row of a resource, read the clock, and load holders and line.
 pub(super) fn load<'a>(about: About<'a>, extent: LineExtent<'a>) -> [Statement<'a>; 3] {
@@ -181,7 +117,7 @@ fn limits(extent: LineExtent<'_>) -> (Option<i64>, Option<&str>) {
     match extent {
         LineExtent::All => (None, None),
         LineExtent::Front => (Some(FRONT), None),
-        LineExtent::FrontAnd(id) => (Some(FRONT), Some(id.as_str())),
+        LineExtent::FrontAnd(id) | LineExtent::Around(id, _) => (Some(FRONT), Some(id.as_str())),
     }
 }
 
@@ -203,7 +139,7 @@ pub(super) fn read(
         alone: column(locked, 2)?,
     };
     let moment = Moment::read(first, 0)?;
-    let leases = LeaseRow::read_all(leases)?;
+    let leases = read_leases(leases)?;
     let (waiters, front_ends) = read_line(waiters, extent)?;
     let loaded = Loaded {
         leases,
@@ -218,11 +154,12 @@ pub(super) fn read(
 
 /// Reads what [`load_line`] found: the waiters in the order they are served, and the last place of the front if there
 /// may be more behind it.
-pub(super) fn read_line(
-    rows: &[Row],
+pub(super) fn read_line<'r>(
+    rows: impl IntoIterator<Item = &'r Row>,
     extent: LineExtent<'_>,
 ) -> Result<(Vec<WaiterRow>, Option<i64>)> {
-    let mut waiters: Vec<WaiterRow> = rows.iter().map(WaiterRow::read).collect::<Result<_>>()?;
+    let waiters = rows.into_iter().map(read_waiter);
+    let mut waiters = waiters.collect::<Result<Vec<WaiterRow>>>()?;
     // A waiter that is found twice is in the front. Without duplicates the front is at most as long as its limit, and a
     // waiter behind it was asked for by name.
     waiters.sort_by_key(|row| row.place);
@@ -257,7 +194,7 @@ pub(super) async fn load_lease(sql: &Sql, lease: &LeaseId) -> Result<Option<(Lea
     let row = sql.row(&lease_by_id(lease)).await?;
     let Some(row) = row else { return Ok(None) };
     let moment = Moment::read(&row, 0)?;
-    Ok(LeaseRow::read(&row)?.map(|lease| (lease, moment)))
+    Ok(read_lease(&row)?.map(|lease| (lease, moment)))
 }
 
 /// Returns the statement that reads one lease by its id.

@@ -61,7 +61,7 @@ use std::time::Duration;
 
 use tenure_core::{
     Capabilities, Examined, Lease, LeaseId, LeaseStore, Listing, Mode, Query, Reply, Request,
-    Resource, Result, SessionId, Store, Token, UpgradeRequest,
+    Resource, Result, RetryPolicy, SessionId, Store, Token, UpgradeRequest,
 };
 
 use crate::Address;
@@ -69,6 +69,29 @@ use inner::Inner;
 
 /// How often a holder checks that it still holds, unless its lease is very short.
 const CHECK_EVERY: Duration = Duration::from_secs(2);
+
+/// How a store on PostgreSQL is opened and used.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct OpenOptions {
+    /// How long a server is waited for that restarts, starts up, or has no room. It is tried once if that is zero.
+    pub wait: Duration,
+    /// How passing faults of the open store are tried again.
+    pub retry: RetryPolicy,
+    /// How often a guard renews its lease. `None`: when a third of its time is used up.
+    pub heartbeat: Option<Duration>,
+}
+
+impl OpenOptions {
+    /// Returns the options with the time to wait for a server.
+    pub fn waiting(wait: Duration) -> Self {
+        Self {
+            wait,
+            ..Self::default()
+        }
+    }
+}
+
 /// Leases in a PostgreSQL database. See the [front page](crate) for what it promises.
 pub struct PostgresStore {
     inner: Arc<Inner>,
@@ -76,15 +99,15 @@ pub struct PostgresStore {
 
 impl PostgresStore {
     /// Opens the database at an address, and creates the schema `tenure` in it if it is missing. Background work
-    /// runs in the runtime this is called in. A server that restarts, starts up, or has no room is tried again for as long as
-    /// `wait`; it is tried once if that is zero.
+    /// runs in the runtime this is called in.
     ///
     /// # Errors
     ///
     /// `Configuration` behind a pooler that shares sessions, where rights are missing, for a schema that others can change or
-    /// have changed, and for a database of a newer Tenure; `Unreachable` where no server answers in time.
-    pub async fn open(address: Address, wait: Duration) -> Result<PostgresStore> {
-        let inner = Inner::open(address, wait).await?;
+    /// have changed, for a database of a newer Tenure, and for a heartbeat below a second or above a third of the time of
+    /// a lease; `Unreachable` where no server answers in time.
+    pub async fn open(address: Address, options: OpenOptions) -> Result<PostgresStore> {
+        let inner = Inner::open(address, options).await?;
         Ok(PostgresStore { inner })
     }
 }
@@ -105,7 +128,8 @@ impl Store for PostgresStore {
             lists_waiters: true,
             cross_process: true,
             slots: true,
-            check_every: Some(CHECK_EVERY.min(ttl / 5)),
+            retries: true,
+            check_every: Some(CHECK_EVERY.min(ttl / 5).min(self.inner.heartbeat(ttl))),
             ttl: Some(ttl),
         }
     }

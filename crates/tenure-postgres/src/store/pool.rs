@@ -16,9 +16,10 @@
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use tenure_core::poison::lock;
 use tenure_core::{Error, Result};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
@@ -26,7 +27,6 @@ use tokio::time::{sleep, timeout};
 use super::sql::{Flush, Frame, Sql, Statement};
 use crate::Address;
 use crate::connect::{Connection, Pauses, left};
-use crate::fault::unreachable;
 
 /// How many connections a process has at most.
 pub(super) const CONNECTIONS_MAX: usize = 8;
@@ -36,8 +36,6 @@ const URGENT: usize = 2;
 const LEND_WAIT_MAX: Duration = Duration::from_secs(10);
 /// The same for a caller that has no time to wait.
 const LEND_WAIT_MIN: Duration = Duration::from_secs(1);
-/// How long a fresh connection has to answer.
-const SET_UP: Duration = Duration::from_secs(5);
 /// How long an unused connection is kept.
 const IDLE: Duration = Duration::from_secs(5);
 /// How long the server lets a transaction idle, at most.
@@ -47,7 +45,8 @@ const IDLE_IN_TRANSACTION_MIN: Duration = Duration::from_millis(500);
 
 pub(super) struct Pool {
     address: Arc<Address>,
-    idle_in_transaction: Duration,
+    /// The statements that set a session up.
+    settings: String,
     idle: Mutex<Vec<Idle>>,
     permits: Arc<Semaphore>,
     /// For urgent work.
@@ -81,7 +80,7 @@ impl Pool {
     pub(super) fn new(address: Arc<Address>, ttl: Duration) -> Arc<Self> {
         Arc::new(Self {
             address,
-            idle_in_transaction: (ttl / 6).clamp(IDLE_IN_TRANSACTION_MIN, IDLE_IN_TRANSACTION),
+            settings: settings((ttl / 6).clamp(IDLE_IN_TRANSACTION_MIN, IDLE_IN_TRANSACTION)),
             idle: Mutex::default(),
             permits: Arc::new(Semaphore::new(CONNECTIONS_MAX - URGENT)),
             urgent: Arc::new(Semaphore::new(URGENT)),
@@ -138,9 +137,8 @@ impl Pool {
                     return Ok(self.pooled(sql, permit));
                 }
             }
-            match Connection::try_open(&self.address, deadline).await {
+            match Connection::try_open(&self.address, &self.settings, deadline).await {
                 Ok(connection) => {
-                    self.set_up(&connection, deadline).await?;
                     let sql = Sql::new(connection, Arc::clone(&self.address));
                     return Ok(self.pooled(sql, permit));
                 }
@@ -150,31 +148,13 @@ impl Pool {
     }
 
     /// Adds a connection that nobody else uses.
-    pub(super) async fn adopt(
-        self: &Arc<Self>,
-        connection: Connection,
-        deadline: Instant,
-    ) -> Result<()> {
-        self.set_up(&connection, deadline).await?;
+    pub(super) fn adopt(self: &Arc<Self>, connection: Connection) {
         self.give_back(Sql::new(connection, Arc::clone(&self.address)));
-        Ok(())
     }
 
-    /// Sets the session up so that a commit is on disk before the caller is told, whatever the administrator set. Statements
-    /// are planned once, and by their indexes: a plan made while a table is empty is used
-    /// when it has a million rows.
-    async fn set_up(&self, connection: &Connection, deadline: Instant) -> Result<()> {
-        let idle = self.idle_in_transaction.as_millis();
-        let set = format!(
-            "SET idle_in_transaction_session_timeout TO {idle}; \
-             SET lock_timeout TO {idle}; SET plan_cache_mode TO force_generic_plan; SET enable_seqscan TO off; SET jit TO off; \
-             SELECT pg_catalog.set_config('synchronous_commit', 'on', false) \
-             WHERE pg_catalog.current_setting('synchronous_commit') IN ('off', 'local')"
-        );
-        let limit = left(deadline).min(SET_UP);
-        let set = timeout(limit, connection.client().batch_execute(&set)).await;
-        let set = set.map_err(|_| unreachable(&self.address, "no answer in time"))?;
-        set.map_err(|error| connection.explain(&error))
+    /// Returns the statements that set a session of the pool up.
+    pub(super) fn settings(&self) -> &str {
+        &self.settings
     }
 
     fn pooled(self: &Arc<Self>, sql: Sql, permit: OwnedSemaphorePermit) -> PooledConnection {
@@ -194,7 +174,7 @@ impl Pool {
     }
 
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Idle>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.idle)
     }
 
     fn give_back(self: &Arc<Self>, sql: Sql) {
@@ -352,4 +332,17 @@ impl Drop for Transaction {
             connection.mark_dirty();
         }
     }
+}
+
+/// Returns the statements that set a session up: a commit is on disk before the caller is told, whatever the administrator
+/// set, and statements are planned once, and by their indexes: a plan made while a table is empty is used when it has a
+/// million rows.
+fn settings(idle_in_transaction: Duration) -> String {
+    let idle = idle_in_transaction.as_millis();
+    format!(
+        "SET idle_in_transaction_session_timeout TO {idle}; SET lock_timeout TO {idle}; \
+         SET plan_cache_mode TO force_generic_plan; SET enable_seqscan TO off; SET jit TO off; \
+         SELECT pg_catalog.set_config('synchronous_commit', 'on', false) \
+         WHERE pg_catalog.current_setting('synchronous_commit') IN ('off', 'local')"
+    )
 }

@@ -5,8 +5,9 @@
 //! write until their session ends. A crash in between ends it as well: nobody writes the row any more.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
+use tenure_core::poison::lock;
 use tenure_core::{Result, SessionId};
 
 use super::listener::{Listener, Presence};
@@ -32,6 +33,6 @@ impl Presences {
     }
 
     fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Presence>> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.sessions)
     }
 }

@@ -11,19 +11,18 @@
 //! its resource: a lease that was renewed in between stays.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
-use tenure_core::decide::{Ask, Bound, Change, Life, Millis};
-use tenure_core::leases::{Finding, Findings, Recovery, Stale, grace};
+use tenure_core::decide::{Ask, Bound, Change, Life};
+use tenure_core::leases::{Finding, Findings, Recovery};
+use tenure_core::loaded::LineExtent;
 use tenure_core::request::NewRequest;
 use tenure_core::{LeaseId, Owner, Resource, Result};
 
 use super::claims::claimants;
 use super::inner::Inner;
 use super::list;
-use super::load::LineExtent;
 use super::moment::Moment;
-use super::row::{LeaseRow, millis, parsed};
+use super::row::{LeaseRow, parsed};
 use super::sql::{Statement, values};
 use super::step::Step;
 
@@ -46,10 +45,7 @@ impl Inner {
                 self.sweep_lines().await?;
             }
         }
-        Ok(Findings {
-            leases: findings,
-            next,
-        })
+        Ok(Findings::new(findings, next))
     }
 
     /// Returns every lease on a page that looks stale.
@@ -141,30 +137,9 @@ impl Inner {
 /// Returns why a lease looks stale, or `None` if it does not.
 fn finding(row: &LeaseRow, claimed_by: Option<String>, moment: &Moment) -> Option<Finding> {
     match row.holder.binding {
-        Bound::Lease { expires, stale, .. } if expires <= moment.now() => {
-            Some(stale_lease(row, expires, stale, claimed_by, moment))
-        }
         Bound::Session if row.holder.life == Life::Dead => Some(dead_offer(row)),
-        Bound::Lease { .. } | Bound::Session => None,
+        _ => row.stale(claimed_by, moment.now()),
     }
-}
-
-fn stale_lease(
-    row: &LeaseRow,
-    expires: Millis,
-    stale: Millis,
-    claimed_by: Option<String>,
-    moment: &Moment,
-) -> Finding {
-    let since = |at: Millis| Duration::from_millis(moment.now().saturating_sub(at));
-    let grace = grace(row.ttl);
-    let stale = Stale {
-        expired: since(expires),
-        heartbeat: since(stale.saturating_sub(millis(grace))),
-        grace,
-        claimed_by,
-    };
-    Finding::stale(&row.lease, stale)
 }
 
 fn dead_offer(row: &LeaseRow) -> Finding {

@@ -13,25 +13,29 @@
 //! leaves the lease, which expires.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use tenure_core::audit::Action;
 use tenure_core::decide::{Ask, OFFER_MS, Outcome, Wait};
+use tenure_core::loaded::LineExtent;
 use tenure_core::request::NewRequest;
 use tenure_core::{Error, LeaseId, Result, SessionId};
+use tenure_files::clock::boot_now;
 
 use super::cleanup::{CleanupTicket, run_to_end};
 use super::inner::Inner;
-use super::load::LineExtent;
 use super::retry::Retry;
-use super::row::column;
+use super::row::{column, millis};
 use super::sql::{Statement, values};
 use super::step::Step;
 use super::wait::Awaited;
 
 impl Inner {
     pub(super) async fn release(&self, lease: &LeaseId) -> Result<()> {
-        let work = release_until_answered(self.arc()?, lease.clone(), Retry::of(Wait::No));
+        let work = release_until_answered(
+            self.arc()?,
+            lease.clone(),
+            Retry::of(Wait::No, self.retry_policy()),
+        );
         run_to_end(self, work, |_| std::future::ready(())).await
     }
 
@@ -42,14 +46,10 @@ impl Inner {
         };
         self.pending_cleanup.abandon(&lease);
         self.run_in_background(async move {
-            let ends = Instant::now() + store.ttl();
-            let mut ended =
-                release_until_answered(Arc::clone(&store), lease.clone(), Retry::of(Wait::No))
-                    .await;
-            while ended.is_err_and(|error| error.is_passing()) && Instant::now() < ends {
-                let retry = Retry::of(Wait::No);
-                ended = release_until_answered(Arc::clone(&store), lease.clone(), retry).await;
-            }
+            let ends = boot_now().saturating_add(millis(store.ttl()));
+            let retry = Retry::of(Wait::Until(ends), store.retry_policy());
+            // After that time the lease is over.
+            drop(release_until_answered(Arc::clone(&store), lease.clone(), retry).await);
             store.pending_cleanup.forget_abandoned(&lease);
         });
     }

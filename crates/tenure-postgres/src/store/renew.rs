@@ -1,7 +1,7 @@
 //! Proof that a lease is still held, and new time for it.
 //!
-//! A holder asks every two seconds. Mostly that is a read; when a third of the time to live has passed since the last
-//! heartbeat, it is a step that gives new time. The step needs only the row of the lease: a renewal concerns nobody else.
+//! A holder asks every two seconds. Mostly that is a read; when a third of the time to live, or the heartbeat that is set, has passed since the
+//! last heartbeat, it is a step that gives new time. The step needs only the row of the lease: a renewal concerns nobody else.
 //!
 //! The answer is how long the lease lasts from the moment the holder asked. The clock of the database is read after that
 //! moment, so the holder never trusts its lease for longer than others have to.
@@ -12,7 +12,7 @@
 
 use std::time::Duration;
 
-use tenure_core::decide::{Ask, Bound, HolderState, Outcome, Refusal};
+use tenure_core::decide::{Ask, Bound, HolderState, Outcome};
 use tenure_core::leases::grace;
 use tenure_core::request::NewRequest;
 use tenure_core::{Error, Lease, LeaseId, Result};
@@ -20,7 +20,7 @@ use tenure_core::{Error, Lease, LeaseId, Result};
 use super::inner::Inner;
 use super::load::load_lease;
 use super::moment::Moment;
-use super::row::{LeaseRow, millis};
+use super::row::{LeaseRow, has_guard, millis};
 use super::step::Step;
 
 impl Inner {
@@ -40,7 +40,7 @@ impl Inner {
         if let HolderState::Revoking { .. } = row.holder.state {
             return Err(self.broken(row));
         }
-        if moment.wall().since(row.lease.heartbeat_at) < row.ttl / 3 {
+        if moment.wall().since(row.lease.heartbeat_at) < self.heartbeat(row.ttl()) {
             return Ok(left(&row, &moment));
         }
         let (row, moment) = self.renew_once(lease, None).await?;
@@ -72,8 +72,8 @@ impl Inner {
             return Err(self.gone(lease).await);
         };
         let ttl = match ttl {
-            Some(ttl) if !row.has_guard() => ttl,
-            ttl => row.ttl.max(ttl.unwrap_or_default()),
+            Some(ttl) if !has_guard(&row) => ttl,
+            ttl => row.ttl().max(ttl.unwrap_or_default()),
         };
         let renew = Ask::Renew {
             lease: lease.clone(),
@@ -83,7 +83,7 @@ impl Inner {
         let decision = step.decide_alone(&row, &renew);
         if let Outcome::Refused(refusal) = decision.outcome {
             step.roll_back().await?;
-            return Err(refused(lease, &row, refusal));
+            return Err(row.not_renewed(refusal));
         }
         step.write(&decision.changes, NewRequest::None)?;
         let renewed = step.loaded.lease(lease).cloned().unwrap_or(row);
@@ -100,17 +100,5 @@ fn left(row: &LeaseRow, moment: &Moment) -> Duration {
         Bound::Lease { expires, .. } => {
             Duration::from_micros(expires.saturating_mul(1000).saturating_sub(moment.micros()))
         }
-    }
-}
-
-fn refused(lease: &LeaseId, row: &LeaseRow, refusal: Refusal) -> Error {
-    let over = |reason: String| Error::LeaseOver {
-        lease: lease.clone(),
-        reason,
-    };
-    match refusal {
-        Refusal::Revoked => over(row.note.clone().unwrap_or_else(|| "broken".into())),
-        Refusal::NotLeaseBound => over("it is on offer, and was not taken up".into()),
-        _ => over("it is not held".into()),
     }
 }

@@ -1,66 +1,75 @@
-//! Pauses before another try, and the time a caller has left.
+//! Tries of one request on a server that fails for a moment, and the time its caller has left.
 //!
-//! A request that waits tries again until its time is over, however often that is; every other request a few times. Pauses
-//! grow, with jitter.
+//! The store tries again itself: only it knows what a lost connection left behind. A request that waits tries again until
+//! its time is over, however often that is; every other request as often as the policy says.
 
 use tenure_core::decide::{Millis, Wait};
 use tenure_core::{Error, Result, RetryPolicy};
 use tenure_files::clock::boot_now;
+use tenure_files::random;
 use tokio::time::sleep;
 
 use super::row::millis;
-use crate::connect::jitter;
 
-/// The pauses between the tries of one request.
+/// The tries of one request.
 pub(super) struct Retry {
-    policy: RetryPolicy,
-    failed: u32,
+    tries: tenure_core::Retry,
     until: Option<Millis>,
+    /// True if it also waits for a connection of the pool, as long as it waits at all.
+    waits: bool,
+}
+
+/// What a request does after a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AfterFailure {
+    /// It tries again.
+    TriesAgain,
+    /// It ends. Nothing had failed before its time was over, so it was not the server that kept it waiting.
+    IsLate,
 }
 
 impl Retry {
-    /// Tries a few times if the request does not wait, else until its time is over.
-    pub(super) fn of(wait: Wait) -> Self {
+    /// Tries as often as the policy says if the request does not wait, else until its time is over.
+    pub(super) fn of(wait: Wait, policy: &RetryPolicy) -> Self {
         match wait {
-            Wait::Until(until) => Self::until(Some(until)),
+            Wait::Until(until) => Self {
+                until: Some(until),
+                ..Self::without_end(policy)
+            },
             Wait::No => Self {
-                policy: RetryPolicy::default(),
-                failed: 0,
+                tries: tenure_core::Retry::new(policy),
                 until: None,
+                waits: false,
             },
         }
     }
 
-    /// Tries until a deadline, however often that is.
-    pub(super) fn until(until: Option<Millis>) -> Self {
-        let policy = RetryPolicy {
-            attempts: u32::MAX,
-            ..RetryPolicy::default()
-        };
+    /// Tries without end, for a caller that knows when to stop.
+    pub(super) fn without_end(policy: &RetryPolicy) -> Self {
         Self {
-            policy,
-            failed: 0,
-            until,
+            tries: tenure_core::Retry::new(&policy.without_limit()),
+            until: None,
+            waits: true,
         }
     }
 
     /// Waits before the next try. Returns the error if it is not a passing one, or no time or try is left.
-    pub(super) async fn pause(&mut self, error: Error) -> Result<()> {
-        let patient = self.policy.attempts == u32::MAX;
-        let passes = error.is_passing() || patient && matches!(error, Error::Exhausted { .. });
-        self.failed = self.failed.saturating_add(1);
-        let pause = self.policy.pause(self.failed, jitter()).filter(|_| passes);
-        let Some(pause) = pause else {
+    pub(super) async fn pause(&mut self, error: Error) -> Result<AfterFailure> {
+        let pool_is_used_up = matches!(error, Error::Exhausted { .. });
+        let passes = error.is_passing() || self.waits && pool_is_used_up;
+        let pause = self.tries.next_pause(random::fraction());
+        let Some(pause) = pause.filter(|_| passes) else {
             return Err(error);
         };
-        if self
-            .until
-            .is_some_and(|until| time_left(until) <= millis(pause))
-        {
+        let left = self.until.map_or(Millis::MAX, time_left);
+        if left == 0 && self.tries.failed() == 1 {
+            return Ok(AfterFailure::IsLate);
+        }
+        if left <= millis(pause) {
             return Err(error);
         }
         sleep(pause).await;
-        Ok(())
+        Ok(AfterFailure::TriesAgain)
     }
 }
 
@@ -75,4 +84,48 @@ pub(super) fn end_of(wait: Wait) -> Millis {
 /// Returns how long it is until a deadline of a caller.
 pub(super) fn time_left(until: Millis) -> Millis {
     until.saturating_sub(boot_now())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault() -> Error {
+        Error::Unreachable {
+            store: "postgres://db".into(),
+            problem: "gone".into(),
+        }
+    }
+
+    fn retry(wait: Wait) -> Retry {
+        Retry::of(wait, &RetryPolicy::default())
+    }
+
+    #[tokio::test]
+    async fn a_request_that_meets_its_first_fault_after_its_time_is_late() {
+        let mut late = retry(Wait::Until(boot_now()));
+        assert_eq!(late.pause(fault()).await.unwrap(), AfterFailure::IsLate);
+        // It was told, and asked all the same: now the server is in its way.
+        assert!(late.pause(fault()).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_request_that_waits_tries_again_until_its_time_is_over() {
+        let mut waiting = retry(Wait::Until(boot_now() + 400));
+        let mut tries = 0;
+        while waiting.pause(fault()).await.is_ok() {
+            tries += 1;
+        }
+        assert!(tries >= 2, "{tries}");
+    }
+
+    #[tokio::test]
+    async fn a_request_that_does_not_wait_tries_as_often_as_the_policy_says() {
+        let mut trying = retry(Wait::No);
+        for _ in 0..2 {
+            let after = trying.pause(fault()).await.unwrap();
+            assert_eq!(after, AfterFailure::TriesAgain);
+        }
+        assert!(trying.pause(fault()).await.is_err());
+    }
 }

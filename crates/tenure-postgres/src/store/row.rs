@@ -9,16 +9,16 @@ use std::time::{Duration, SystemTime};
 use serde_json::Value;
 use tenure_core::decide::{Bound, Holder, HolderState, Life, Millis, Waiter, Want};
 use tenure_core::leases::grace;
-use tenure_core::{
-    Binding, Error, Lease, LeaseState, Mode, Owner, Resource, Result, SessionId, Timestamp, Token,
-};
+pub(super) use tenure_core::loaded::millis;
+use tenure_core::loaded::{self, shown_state};
+use tenure_core::{Asker, Binding, Error, Lease, Mode, Owner, Result, SessionId, Timestamp, Token};
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
 use super::moment::{Moment, shown};
 
 /// Reads leases and the clock: a condition on `l` follows, and what comes after it. There is always at least one row:
-/// without leases it has the time alone. See [`LeaseRow::read`].
+/// without leases it has the time alone. See [`read_lease`].
 macro_rules! leases {
     ($($rest:expr),+) => {
         concat!(
@@ -38,7 +38,7 @@ macro_rules! leases {
 }
 pub(super) use leases;
 
-/// The columns of a waiter `w`, in the order [`WaiterRow::read`] takes them.
+/// The columns of a waiter `w`, in the order [`read_waiter`] takes them.
 macro_rules! waiter_columns {
     () => {
         "w.lock_id, w.place, w.resource, w.want, w.mode, w.capacity, w.session, w.holder_session, w.process, \
@@ -49,173 +49,109 @@ macro_rules! waiter_columns {
 }
 pub(super) use waiter_columns;
 
-/// One lease in its table.
-#[derive(Debug, Clone)]
-pub(super) struct LeaseRow {
-    /// As people and programs see it.
-    pub(super) lease: Lease,
-    /// As it is decided upon.
-    pub(super) holder: Holder,
-    /// The time to live it was last given, or will have once it is taken up.
-    pub(super) ttl: Duration,
-    /// Who broke it and why.
-    pub(super) note: Option<String>,
-    /// The session that waited for it to become write.
-    pub(super) upgraded_by: Option<SessionId>,
-    /// The process that is notified about it, and has its guard. Empty for a lease without a guard (`bind`).
-    pub(super) process: String,
+/// One lease in its table, and the process that is notified about it and has its guard. That is empty for a lease
+/// without a guard (`bind`).
+pub(super) type LeaseRow = loaded::LeaseRow<String>;
+/// One waiter in its table, and the process that waits: it is notified, and its presence keeps the place in line.
+pub(super) type WaiterRow = loaded::WaiterRow<String>;
+
+/// Reads the lease of a row of [`leases!`]. Returns `None` for the row that has only the time.
+pub(super) fn read_lease(row: &Row) -> Result<Option<LeaseRow>> {
+    let Some(id) = column::<Option<&str>>(row, 1)? else {
+        return Ok(None);
+    };
+    let moment = Moment::read(row, 0)?;
+    let expires = instant(row, 9)?;
+    let heartbeat: Millis = instant(row, 10)?.unwrap_or(0);
+    let until = instant(row, 12)?.unwrap_or(0);
+    let ttl = duration(row, 13)?;
+    let state = match column::<&str>(row, 11)? {
+        "offered" => HolderState::Offered { until },
+        "revoking" => HolderState::Revoking { until },
+        _ => HolderState::Held,
+    };
+    let binding = match expires {
+        None => Bound::Session,
+        Some(expires) => Bound::Lease {
+            expires,
+            stale: heartbeat.saturating_add(millis(grace(ttl))),
+            claimed: column::<Option<bool>>(row, 23)?.unwrap_or(false),
+        },
+    };
+    let asker = Asker {
+        session: parsed(row, 6)?,
+        owner: owner(row, 5)?,
+        pid: number(row, 14)?,
+        host: text(row, 15)?,
+        command: text(row, 16)?,
+    };
+    let id = id.parse().map_err(|error| odd(row, 1, &error))?;
+    let (resource, mode) = (parsed(row, 2)?, parsed(row, 3)?);
+    let mut lease = Lease::granted(id, resource, mode, token(row, 7)?, time(row, 8)?, asker);
+    lease.expires_at = expires.map(shown);
+    lease.heartbeat_at = shown(heartbeat);
+    lease.binding = Binding::Lease;
+    lease.state = shown_state(state, &binding, moment.now());
+    lease.purpose = column(row, 17)?;
+    lease.metadata = optional(row, 18, |text| serde_json::from_str::<Value>(text))?;
+    let holder = Holder {
+        lease: lease.lease.clone(),
+        session: lease.session.clone(),
+        mode: lease.mode,
+        upgraded: column(row, 4)?,
+        state,
+        binding,
+        life: life(row, 22)?,
+    };
+    Ok(Some(LeaseRow {
+        lease,
+        holder,
+        ttl: Some(ttl),
+        note: column(row, 19)?,
+        upgraded_by: optional(row, 20, SessionId::parse)?,
+        process: text(row, 21)?,
+    }))
 }
 
-/// One waiter in its table.
-#[derive(Debug, Clone)]
-pub(super) struct WaiterRow {
-    /// Its place in line: an earlier waiter has a lower number.
-    pub(super) place: i64,
-    /// What it waits for.
-    pub(super) resource: Resource,
-    /// As it is decided upon.
-    pub(super) waiter: Waiter,
-    /// The session that waits. For an upgrade it may differ from the session that holds the lease.
-    pub(super) session: SessionId,
-    /// The process that waits: it is notified, and its presence keeps the place in line.
-    pub(super) process: String,
-    /// The owner it waits for.
-    pub(super) owner: Owner,
-    /// Since when.
-    pub(super) since: Timestamp,
-    /// Until when, for people.
-    pub(super) deadline: Option<Timestamp>,
+/// Reads all leases that a statement of [`leases!`] found.
+pub(super) fn read_leases(rows: &[Row]) -> Result<Vec<LeaseRow>> {
+    rows.iter()
+        .filter_map(|row| read_lease(row).transpose())
+        .collect()
 }
 
-impl LeaseRow {
-    /// Reads the lease of a row of [`leases!`]. Returns `None` for the row that has only the time.
-    pub(super) fn read(row: &Row) -> Result<Option<Self>> {
-        let Some(id) = column::<Option<&str>>(row, 1)? else {
-            return Ok(None);
-        };
-        let moment = Moment::read(row, 0)?;
-        let expires = instant(row, 9)?;
-        let heartbeat: Millis = instant(row, 10)?.unwrap_or(0);
-        let until = instant(row, 12)?.unwrap_or(0);
-        let ttl = duration(row, 13)?;
-        let state = match column::<&str>(row, 11)? {
-            "offered" => HolderState::Offered { until },
-            "revoking" => HolderState::Revoking { until },
-            _ => HolderState::Held,
-        };
-        let binding = match expires {
-            None => Bound::Session,
-            Some(expires) => Bound::Lease {
-                expires,
-                stale: heartbeat.saturating_add(millis(grace(ttl))),
-                claimed: column::<Option<bool>>(row, 23)?.unwrap_or(false),
-            },
-        };
-        let lease_state = match state {
-            HolderState::Offered { .. } => LeaseState::Offered,
-            HolderState::Revoking { .. } => LeaseState::Revoking,
-            HolderState::Held if expires.is_some_and(|at| at <= moment.now()) => {
-                LeaseState::Expired
-            }
-            HolderState::Held => LeaseState::Held,
-        };
-        let lease = Lease {
-            lease: id.parse().map_err(|error| odd(row, 1, &error))?,
-            resource: parsed(row, 2)?,
-            mode: parsed(row, 3)?,
-            owner: owner(row, 5)?,
-            session: parsed(row, 6)?,
-            token: token(row, 7)?,
-            acquired_at: time(row, 8)?,
-            expires_at: expires.map(shown),
-            heartbeat_at: shown(heartbeat),
-            binding: Binding::Lease,
-            state: lease_state,
-            pid: number(row, 14)?,
-            host: text(row, 15)?,
-            command: text(row, 16)?,
-            purpose: column(row, 17)?,
-            metadata: optional(row, 18, |text| serde_json::from_str::<Value>(text))?,
-        };
-        let holder = Holder {
-            lease: lease.lease.clone(),
-            session: lease.session.clone(),
-            mode: lease.mode,
-            upgraded: column(row, 4)?,
-            state,
-            binding,
-            life: life(row, 22)?,
-        };
-        Ok(Some(Self {
-            lease,
-            holder,
-            ttl,
-            note: column(row, 19)?,
-            upgraded_by: optional(row, 20, SessionId::parse)?,
-            process: text(row, 21)?,
-        }))
-    }
-
-    /// Returns true if a guard has it, or will have it.
-    pub(super) fn has_guard(&self) -> bool {
-        !self.process.is_empty()
-    }
-
-    /// Reads all leases that a statement of [`leases!`] found.
-    pub(super) fn read_all(rows: &[Row]) -> Result<Vec<Self>> {
-        rows.iter()
-            .filter_map(|row| Self::read(row).transpose())
-            .collect()
-    }
-
-    /// Returns true if it is over and only waits to be removed: the time of an offer or of a break has run
-    /// out, or the process that it was offered to is gone.
-    pub(super) fn has_run_out(&self, moment: &Moment) -> bool {
-        let dead = self.holder.binding == Bound::Session && self.holder.life == Life::Dead;
-        match self.holder.state {
-            HolderState::Offered { until } | HolderState::Revoking { until } => {
-                dead || until <= moment.now()
-            }
-            HolderState::Held => dead,
-        }
-    }
+/// Returns true if a guard has the lease, or will have it.
+pub(super) fn has_guard(row: &LeaseRow) -> bool {
+    !row.process.is_empty()
 }
 
-impl WaiterRow {
-    /// Reads a row of [`waiter_columns!`].
-    pub(super) fn read(row: &Row) -> Result<Self> {
-        let mode: Mode = parsed(row, 4)?;
-        let capacity = column::<Option<i64>>(row, 5)?;
-        let want = match column::<&str>(row, 3)? {
-            "upgrade" => Want::Upgrade,
-            _ => Want::Lease {
-                mode,
-                capacity: capacity.map(|capacity| u32::try_from(capacity).unwrap_or(u32::MAX)),
-            },
-        };
-        let deadline = instant(row, 11)?;
-        Ok(Self {
-            place: column(row, 1)?,
-            resource: parsed(row, 2)?,
-            waiter: Waiter {
-                lease: parsed(row, 0)?,
-                session: parsed(row, 7)?,
-                want,
-                deadline: deadline.unwrap_or(Millis::MAX),
-                life: life(row, 12)?,
-            },
-            session: parsed(row, 6)?,
-            process: text(row, 8)?,
-            owner: owner(row, 9)?,
-            since: time(row, 10)?,
-            deadline: deadline.map(shown),
-        })
-    }
-}
-
-/// A duration on the clock that decides.
-pub(super) fn millis(duration: Duration) -> Millis {
-    Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX)
+/// Reads a row of [`waiter_columns!`].
+pub(super) fn read_waiter(row: &Row) -> Result<WaiterRow> {
+    let mode: Mode = parsed(row, 4)?;
+    let capacity = column::<Option<i64>>(row, 5)?;
+    let want = match column::<&str>(row, 3)? {
+        "upgrade" => Want::Upgrade,
+        _ => Want::Lease {
+            mode,
+            capacity: capacity.map(|capacity| u32::try_from(capacity).unwrap_or(u32::MAX)),
+        },
+    };
+    let deadline = instant(row, 11)?;
+    Ok(WaiterRow {
+        place: column(row, 1)?,
+        waiter: Waiter {
+            lease: parsed(row, 0)?,
+            session: parsed(row, 7)?,
+            want,
+            deadline: deadline.unwrap_or(Millis::MAX),
+            life: life(row, 12)?,
+        },
+        session: parsed(row, 6)?,
+        process: text(row, 8)?,
+        owner: owner(row, 9)?,
+        since: time(row, 10)?,
+        deadline: deadline.map(shown),
+    })
 }
 
 /// A token as a column holds it.

@@ -13,11 +13,12 @@ use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
 use tenure_core::Result;
+use tenure_core::poison::lock;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::timeout;
@@ -25,7 +26,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Notification, Row, Statement as PreparedStatement};
 
 use crate::Address;
-use crate::connect::Connection;
+use crate::connect::{Connection, ServerVersion};
 use crate::fault::unreachable;
 
 /// How long an answer may take. The row of a resource is locked for two round trips, or, if its process was
@@ -181,7 +182,7 @@ impl Sql {
     fn prepared_statements(
         &self,
     ) -> std::sync::MutexGuard<'_, HashMap<(usize, usize), PreparedStatement>> {
-        self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.prepared)
     }
 
     /// Rolls a transaction back.
@@ -205,6 +206,11 @@ impl Sql {
         let said = said.map_err(|_| unreachable(&self.address, "no answer in time"))?;
         self.under_way.fetch_sub(1, Ordering::Relaxed);
         said.map_err(|error| self.connection.explain(&error))
+    }
+
+    /// Returns the version of the server.
+    pub(super) fn server(&self) -> &ServerVersion {
+        self.connection.server()
     }
 
     /// Returns true if it listens to the channel of this process.

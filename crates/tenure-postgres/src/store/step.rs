@@ -25,17 +25,16 @@
 
 use tenure_core::audit::Action;
 use tenure_core::decide::{Ask, Decision, Holder, HolderState, Millis, State, decide};
+use tenure_core::loaded::LineExtent;
 use tenure_core::{Error, Lease, LeaseId, Mode, Owner, Resource, Result, Token};
 use tokio_postgres::Row;
 
 use super::audit;
 use super::inner::Inner;
-use super::load::{
-    About, LineExtent, Loaded, ResourceRow, alone, load, load_line, read, read_line,
-};
+use super::load::{About, Loaded, ResourceRow, alone, load, load_line, read, read_line};
 use super::moment::Moment;
 use super::pool::{PooledConnection, Transaction};
-use super::row::{LeaseRow, leases, signed};
+use super::row::{LeaseRow, leases, read_leases, signed};
 use super::sql::{Flush, Statement, values};
 
 /// A transaction under way, with what it will write.
@@ -137,7 +136,7 @@ impl<'a> Step<'a> {
         let (tx, mut answers) = store.begin_urgently(&first).await?;
         let found = answers.get(1).and_then(|rows| {
             let moment = Moment::read(rows.first()?, 0);
-            Some(moment.and_then(|moment| Ok((moment, LeaseRow::read_all(rows)?))))
+            Some(moment.and_then(|moment| Ok((moment, read_leases(rows)?))))
         });
         let found = found.unwrap_or_else(|| Err(Error::Internal("the clock was not read".into())));
         match found {

@@ -28,24 +28,11 @@ enum UpgradeOutcome {
 impl Inner {
     pub(super) async fn upgrade(&self, request: &UpgradeRequest) -> Result<Option<Token>> {
         let resource = self.resource_of(&request.lease).await?;
-        let mut retry = Retry::of(request.wait);
+        let mut retry = Retry::of(request.wait, self.retry_policy());
         let awaited = Awaited::Upgrade(Arc::new(request.clone()), resource);
         let mut queued = QueuedRequest::new(self, awaited)?;
-        loop {
-            match queued.wait_for_upgrade().await {
-                Ok(Waited::Granted(lease)) => {
-                    queued.disarm();
-                    return Ok(Some(lease.token));
-                }
-                Ok(Waited::Busy) => {
-                    queued.disarm();
-                    return Ok(None);
-                }
-                Ok(Waited::Late) => return Ok(None),
-                Ok(Waited::PlaceLost) => {}
-                Err(error) => retry.pause(error).await?,
-            }
-        }
+        let lease = queued.until_answered(&mut retry).await?;
+        Ok(lease.map(|lease| lease.token))
     }
 
     pub(super) async fn downgrade(&self, lease: &LeaseId) -> Result<Mode> {
@@ -94,7 +81,7 @@ impl Inner {
 
 impl QueuedRequest {
     /// Asks for the upgrade, and waits before the line if the request may wait.
-    async fn wait_for_upgrade(&mut self) -> Result<Waited> {
+    pub(super) async fn wait_for_upgrade(&mut self) -> Result<Waited> {
         if !self.register().await? {
             return Ok(Waited::Late);
         }

@@ -31,8 +31,10 @@ use std::time::{Duration, Instant};
 
 use tenure_core::decide::{Ask, Millis, Outcome, Refusal, Wait};
 use tenure_core::leases::grace;
+use tenure_core::loaded::LineExtent;
 use tenure_core::request::NewRequest;
 use tenure_core::{Asker, Error, Lease, LeaseId, Mode, Request, Resource, Result, UpgradeRequest};
+use tenure_files::random;
 use tokio::time::{sleep, timeout};
 
 use super::acquire::AcquireOutcome;
@@ -40,15 +42,13 @@ use super::change::new_lease;
 use super::cleanup::{self, CleanupTicket};
 use super::inner::Inner;
 use super::listener::{PRESENT_FOR, Registration};
-use super::load::LineExtent;
 use super::look_timer::LookTimer;
 use super::moment::Moment;
 use super::release::clean_up_request;
-use super::retry::{Retry, end_of, time_left};
-use super::row::{millis, token};
+use super::retry::{AfterFailure, Retry, end_of, time_left};
+use super::row::{LeaseRow, millis, token};
 use super::sql::{Statement, values};
 use super::step::Step;
-use crate::connect::jitter;
 use crate::fault::unreachable;
 
 /// What a request waits for.
@@ -251,8 +251,36 @@ impl QueuedRequest {
         Ok(true)
     }
 
+    /// Asks, waits in line if the request may wait, and asks again after a fault or a lost place, until there is
+    /// an answer. Returns `None` if it was not granted.
+    pub(super) async fn until_answered(&mut self, retry: &mut Retry) -> Result<Option<Lease>> {
+        loop {
+            let waited = match &self.awaited {
+                Awaited::Lease(_) => self.wait_for_lease().await,
+                Awaited::Upgrade(..) => self.wait_for_upgrade().await,
+            };
+            match waited {
+                Ok(Waited::Granted(lease)) => {
+                    self.disarm();
+                    return Ok(Some(*lease));
+                }
+                Ok(Waited::Busy) => {
+                    self.disarm();
+                    return Ok(None);
+                }
+                Ok(Waited::Late) => return Ok(None),
+                Ok(Waited::PlaceLost) => {}
+                Err(error) => {
+                    if retry.pause(error).await? == AfterFailure::IsLate {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+
     /// Asks for a new lease, and waits in line if the request may wait.
-    pub(super) async fn wait_for_lease(&mut self) -> Result<Waited> {
+    async fn wait_for_lease(&mut self) -> Result<Waited> {
         if self.queued {
             self.check_not_broken().await?;
         }
@@ -321,7 +349,7 @@ impl QueuedRequest {
         };
         let left = Duration::from_millis(time_left(self.awaited.until()));
         let timer = match registration.is_first() {
-            true => look_timer.duration(jitter()).min(left),
+            true => look_timer.duration(random::fraction()).min(left),
             false => left,
         };
         tokio::select! {
@@ -355,7 +383,7 @@ impl Drop for QueuedRequest {
 /// something to give back.
 async fn clean_up(store: Arc<Inner>, awaited: Awaited, ticket: CleanupTicket) {
     let ends = Instant::now() + store.ttl().max(PRESENT_FOR);
-    let mut retry = Retry::until(None);
+    let mut retry = Retry::without_end(store.retry_policy());
     while store.pending_cleanup.is_pending(&ticket) && Instant::now() < ends {
         let cleaned = clean_up_request(&store, &awaited, &ticket).await;
         let Err(error) = cleaned else { break };
@@ -379,11 +407,9 @@ async fn take_up(store: Arc<Inner>, awaited: Awaited) -> Result<Option<Lease>> {
     let Some(row) = row else { return Ok(None) };
     let moment = Moment::read(&row, 2)?;
     let expires = moment.now().saturating_add(millis(store.ttl()));
-    let lease = new_lease(request, token(&row, 0)?, &moment, expires);
-    Ok(Some(Lease {
-        acquired_at: Moment::read(&row, 1)?.wall(),
-        ..lease
-    }))
+    let mut lease = new_lease(request, token(&row, 0)?, &moment, expires);
+    lease.acquired_at = Moment::read(&row, 1)?.wall();
+    Ok(Some(lease))
 }
 
 /// Looks once at the place in line.
@@ -430,7 +456,7 @@ async fn look(store: Arc<Inner>, awaited: Awaited) -> Result<Look> {
 
 /// Takes up a lease that was granted: its time begins. Returns `Gone` if it has passed on already.
 pub(super) async fn accept(mut step: Step<'_>, id: &LeaseId) -> Result<Look> {
-    let ttl = step.loaded.lease(id).map(|row| row.ttl).unwrap_or_default();
+    let ttl = step.loaded.lease(id).map(LeaseRow::ttl).unwrap_or_default();
     let ask = Ask::Bind {
         lease: id.clone(),
         ttl: millis(ttl),

@@ -40,11 +40,7 @@ async fn drop_in_wait<T>(n: usize, moment: Moment, future: impl Future<Output = 
 }
 
 async fn small() -> Scene {
-    let settings = Settings {
-        pool: 2,
-        overflow: 1,
-        ..Settings::default()
-    };
+    let settings = Settings::default().with_pool(2).with_overflow(1);
     Scene::with(settings).await
 }
 

@@ -213,10 +213,7 @@ async fn many_that_open_at_once_put_tokens_ahead_once() {
     let opening: Vec<_> = (0..8)
         .map(|_| {
             let url = database.url();
-            let settings = Settings {
-                open: WAIT_MAX,
-                ..Settings::default()
-            };
+            let settings = Settings::default().with_open(WAIT_MAX);
             tokio::spawn(async move {
                 let locks = AdvisoryLocks::open(&url, settings).await;
                 draw(&locks.unwrap()).await

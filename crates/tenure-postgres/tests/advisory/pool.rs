@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tenure_core::{Class, Error};
-use tenure_postgres::advisory::{PoolState, Settings};
+use tenure_postgres::advisory::Settings;
 use tokio::task::JoinSet;
 
 use crate::scene::{AGENT, SHORT, Scene, WAIT_MAX, timed, until};
@@ -32,17 +32,16 @@ async fn the_pool_keeps_15_and_opens_10_more() {
         guard.release().await.unwrap();
     }
     scene.until_whole(25).await;
-    assert_eq!(scene.locks.pool_state(), PoolState { kept: 15, free: 25 });
+    let pool = scene.locks.pool_state();
+    assert_eq!((pool.kept, pool.free), (15, 25));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn skipping_does_not_wait_for_ever_for_a_connection() {
-    let settings = Settings {
-        pool: 1,
-        overflow: 0,
-        wait: Duration::from_millis(1500),
-        ..Settings::default()
-    };
+    let settings = Settings::default()
+        .with_pool(1)
+        .with_overflow(0)
+        .with_wait(Duration::from_millis(1500));
     let scene = Scene::with(settings).await;
     let guard = scene.locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
     let error = scene.locks.lock_or_skip(AGENT, 2).await.unwrap_err();
@@ -64,11 +63,7 @@ async fn skipping_does_not_wait_for_ever_for_a_connection() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_waits_for_a_connection_gets_the_next_one() {
-    let settings = Settings {
-        pool: 1,
-        overflow: 0,
-        ..Settings::default()
-    };
+    let settings = Settings::default().with_pool(1).with_overflow(0);
     let scene = Scene::with(settings).await;
     let guard = scene.locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
     let locks = scene.locks.clone();
@@ -80,11 +75,7 @@ async fn whoever_waits_for_a_connection_gets_the_next_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn more_waiters_of_one_process_than_connections_are_all_served() {
-    let settings = Settings {
-        pool: 2,
-        overflow: 1,
-        ..Settings::default()
-    };
+    let settings = Settings::default().with_pool(2).with_overflow(1);
     let scene = Scene::with(settings).await;
     let guard = scene.locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
     let mut waiters = JoinSet::new();

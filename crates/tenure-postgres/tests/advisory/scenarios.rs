@@ -48,7 +48,7 @@ async fn lock_timeout_is_an_error_and_leaves_the_pool_whole() {
     let error = error.unwrap_err();
     assert!(matches!(error, Error::Timeout { .. }), "{error:?}");
     assert_eq!(error.class(), Class::Busy);
-    assert_eq!(error.resource().unwrap().as_str(), "agent:7");
+    assert_eq!(error.resource().unwrap().as_str(), "advisory:1/7");
     assert!(waited >= SHORT && waited < WAIT_MAX, "{waited:?}");
     assert_eq!(scene.entries(true), 1, "only the other holds");
     scene.until_whole(25).await;

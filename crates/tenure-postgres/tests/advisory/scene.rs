@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-use tenure_postgres::advisory::{AdvisoryLocks, Namespace, PoolState, Settings};
+use tenure_postgres::advisory::{AdvisoryLocks, Namespace, Settings};
 use tenure_testkit::postgres::{Cluster, Database};
 
 pub const AGENT: Namespace = Namespace::AGENT;
@@ -58,8 +58,8 @@ impl Scene {
     /// Waits until no connection is in use, and none is open that is not kept.
     pub async fn until_whole(&self, free: usize) {
         let whole = || {
-            let PoolState { kept, free: now } = self.locks.pool_state();
-            now == free && self.sessions() == kept
+            let pool = self.locks.pool_state();
+            pool.free == free && self.sessions() == pool.kept
         };
         until("the pool is whole", whole).await;
     }

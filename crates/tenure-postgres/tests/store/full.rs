@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tenure_core::{Class, Mode, Store};
-use tenure_postgres::{Address, PostgresStore};
+use tenure_postgres::{Address, OpenOptions, PostgresStore};
 use tenure_testkit::postgres::{Cluster, Database, Psql, Settings};
 use tokio::task::JoinHandle;
 
@@ -70,7 +70,7 @@ async fn those_who_open_at_once_do_not_keep_each_other_out() {
     let opening = (0..8).map(|_| {
         let address = Address::parse(&database.url()).unwrap();
         // Longer than any test waits: who keeps others out does so to the end.
-        let opening = PostgresStore::open(address, WAIT_MAX * 20);
+        let opening = PostgresStore::open(address, OpenOptions::waiting(WAIT_MAX * 20));
         tokio::spawn(async move { opening.await.map(drop) })
     });
     let opening: Vec<_> = opening.collect();

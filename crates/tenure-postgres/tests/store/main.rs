@@ -15,6 +15,7 @@ mod line;
 mod migrations;
 mod offers;
 mod ownership;
+mod plain_release;
 mod pooler;
 mod record;
 mod restore;

@@ -21,20 +21,14 @@ async fn an_entry_that_appears_late_is_not_missed_by_who_reads_on() {
     late.run(&format!("BEGIN; {LATE}"));
     turn().await;
     turn().await;
-    let query = AuditQuery {
-        limit: Some(4),
-        ..AuditQuery::default()
-    };
+    let query = AuditQuery::default().with_limit(4);
     let page = scene.leases().audit(&query).await.unwrap();
     let mut seen: Vec<_> = page.entries.iter().map(|e| e.lease.to_string()).collect();
     assert!(page.next.is_some() && !seen.is_empty());
     late.run("COMMIT");
     let mut after = page.next;
-    while after.is_some() {
-        let query = AuditQuery {
-            after,
-            ..query.clone()
-        };
+    while let Some(cursor) = after {
+        let query = query.clone().with_after(cursor);
         let page = scene.leases().audit(&query).await.unwrap();
         seen.extend(page.entries.iter().map(|e| e.lease.to_string()));
         after = page.next;

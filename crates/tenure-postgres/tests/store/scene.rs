@@ -11,7 +11,7 @@ use tenure_core::{
     Result, SessionId, Store, Token, UpgradeRequest,
 };
 use tenure_files::clock;
-use tenure_postgres::{Address, PostgresStore};
+use tenure_postgres::{Address, OpenOptions, PostgresStore};
 use tenure_testkit::postgres::{Cluster, Database};
 
 /// Longer than anything takes that works.
@@ -56,7 +56,7 @@ impl Scene {
 
 /// Opens a store as any other process would.
 pub async fn open(url: &str) -> Result<PostgresStore> {
-    PostgresStore::open(Address::parse(url)?, WAIT_MAX).await
+    PostgresStore::open(Address::parse(url)?, OpenOptions::waiting(WAIT_MAX)).await
 }
 
 /// Another user at the same address.
@@ -158,12 +158,12 @@ impl<S: Store + ?Sized> Asks for S {}
 
 fn busy(store: &str, resource: &Resource, mode: Mode) -> Error {
     Error::Busy {
-        context: Box::new(LockContext {
-            resource: resource.clone(),
+        context: Box::new(LockContext::new(
+            resource.clone(),
             mode,
-            store: store.to_owned(),
-            location: String::new(),
-        }),
+            store,
+            String::new(),
+        )),
         holders: Vec::new(),
     }
 }

@@ -49,15 +49,16 @@ mod record;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
+use tenure_core::poison::lock;
 use tenure_core::{Error, Result, Token};
 use tenure_files::clock;
 
 use crate::connection::busy;
-use crate::platform::{self, Identity};
+use crate::platform::{self, Identity, Share};
 use crate::session_file;
 use record::{Ceiling, Last, Named, Record, Slot};
 
@@ -133,7 +134,7 @@ impl Anchor {
 
     /// Draws a token above `floor` and above every one drawn before.
     pub(crate) fn draw(&self, floor: Token) -> Result<Token> {
-        let _drawing = self.drawing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _drawing = lock(&self.drawing);
         let _lock = self.lock(DRAWING_BYTE)?;
         let last = self.read::<Last>(Slot::LAST)?;
         let last = last.filter(|last| last.boot == self.boot);
@@ -215,7 +216,7 @@ impl Anchor {
             if attempt > 0 {
                 thread::sleep(PAUSE);
             }
-            let locked = platform::try_lock_byte(&self.file, byte);
+            let locked = platform::try_lock_bytes(&self.file, byte..byte + 1, Share::Exclusive);
             if locked.map_err(|source| Error::io("lock", &self.path, source))? {
                 return Ok(ByteLock { anchor: self, byte });
             }
@@ -232,7 +233,7 @@ struct ByteLock<'a> {
 impl Drop for ByteLock<'_> {
     fn drop(&mut self) {
         // If this failed, the lock would end with the file.
-        let _ = platform::unlock_byte(&self.anchor.file, self.byte);
+        let _ = platform::unlock_bytes(&self.anchor.file, self.byte..self.byte + 1);
     }
 }
 

@@ -7,14 +7,13 @@
 //! that start at once and try every few milliseconds would leave no time for the one that
 //! writes. There is no last try: the caller has a deadline, and drops the future.
 
-use std::cell::Cell;
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tenure_core::{Error, Result};
+use tenure_files::random;
 
 /// Tries made one after the other, each after a short pause.
 const QUICK_TRIES: u32 = 24;
@@ -100,19 +99,7 @@ impl Pauses {
 
 /// Returns between half and all of a pause, so that processes that met once do not meet again.
 fn jittered(pause: Duration) -> Duration {
-    thread_local! {
-        static STATE: Cell<u64> = Cell::new(RandomState::new().hash_one(()) | 1);
-    }
-    let random = STATE.with(|state| {
-        // xorshift64: spread is all that is wanted.
-        let mut x = state.get();
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        state.set(x);
-        x >> 40
-    });
-    pause.mul_f64(0.5 + random as f64 / (1u64 << 25) as f64)
+    pause.mul_f64(0.5 + random::fraction() / 2.0)
 }
 
 #[cfg(test)]

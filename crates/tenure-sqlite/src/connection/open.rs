@@ -42,12 +42,13 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, FileControl, OpenFlags};
 use rustix::fs::FileType;
+use tenure_core::poison::lock;
 use tenure_core::{Error, Result};
 use tenure_files::{clock, filesystem};
 
@@ -204,7 +205,7 @@ fn make(path: &Path, anchor: &Arc<Anchor>, opening: &Opening<'_>) -> Result<Db> 
     }
     if here.is_none() {
         // Nobody in this process has it open yet: see `OPENING`.
-        let _opening = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
+        let _opening = lock(&OPENING);
         let created = platform::create_new(path);
         created.map_err(|source| Error::io("create", path, source))?;
     }
@@ -269,7 +270,7 @@ fn not_a_database(path: &Path, problem: &str) -> Error {
 static OPENING: Mutex<()> = Mutex::new(());
 
 fn connect(path: &Path, anchor: &Arc<Anchor>, access: Access) -> Result<Db> {
-    let _opening = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _opening = lock(&OPENING);
     // Not created here: it would not be for its owner only.
     let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let (flags, name) = match access {
@@ -392,7 +393,7 @@ fn bring_up_to_date(db: &Db, opening: Option<&Opening<'_>>) -> Result<()> {
                 opening.check_nobody_lives()?;
                 schema::migrate(&db.connection, 0).map_err(failed("migrate"))?;
                 let sql = "INSERT INTO store (id, made_at) VALUES (?1, ?2)";
-                let id = u128::from_le_bytes(platform::random());
+                let id = u128::from_le_bytes(tenure_files::random::bytes());
                 let row = (format!("{id:032x}"), clock::now().to_string());
                 db.connection
                     .execute(sql, row)

@@ -12,12 +12,13 @@
 //!    at its path is void, and the caller does not get it (`inner`).
 
 use rusqlite::params;
-use tenure_core::decide::{Ask, Outcome, Refusal, Wait};
+use tenure_core::decide::{Ask, Outcome, Wait};
+use tenure_core::loaded::LineExtent;
 use tenure_core::request::NewRequest;
 use tenure_core::{Error, Lease, Request, Result, SessionId, Token};
 
 use super::inner::Inner;
-use super::load::{DeadSessions, LineExtent};
+use super::load::{DeadSessions, in_the_way};
 use super::row::number;
 use super::step::Step;
 use super::wait::{Awaited, QueuedRequest, Waited};
@@ -104,7 +105,7 @@ fn acquire_in_step(
     let (loaded, decision) = step.decide(resource, line, &ask, proved.unwrap_or(&nobody))?;
     let must_wait = matches!(decision.outcome, Outcome::Busy | Outcome::Queued);
     if must_wait && proved.is_none() {
-        return Ok(AcquireOutcome::Unproved(loaded.in_the_way()));
+        return Ok(AcquireOutcome::Unproved(in_the_way(&loaded)));
     }
     if let Outcome::Refused(refusal) = decision.outcome {
         let id = &request.lease;
@@ -118,7 +119,11 @@ fn acquire_in_step(
             step.record(&request.asker)?;
             return Ok(AcquireOutcome::Queued);
         }
-        return Err(refused(step.store, request, &loaded, refusal));
+        return Err(loaded.refused(
+            request,
+            step.store.context(&request.resource, request.mode),
+            refusal,
+        ));
     }
     let new_request = NewRequest::Lease(request);
     let granted = step.write(resource, &loaded, &decision.changes, new_request)?;
@@ -127,28 +132,6 @@ fn acquire_in_step(
         (Outcome::Queued, _) => Ok(AcquireOutcome::Queued),
         (Outcome::Busy, _) => Ok(AcquireOutcome::Busy),
         (other, _) => Err(Error::Internal(format!("acquire ended with {other:?}"))),
-    }
-}
-
-fn refused(
-    store: &Inner,
-    request: &Request,
-    loaded: &super::load::Loaded,
-    refusal: Refusal,
-) -> Error {
-    let session = &request.asker.session;
-    let held = loaded
-        .leases
-        .iter()
-        .map(|row| (&row.lease.session, &row.lease.lease));
-    let awaited = loaded.waiters.iter();
-    let awaited = awaited.map(|row| (&row.waiter.session, &row.waiter.lease));
-    match held.chain(awaited).find(|(of, _)| *of == session) {
-        Some((_, lease)) => Error::Reentry {
-            context: store.context(&request.resource, request.mode),
-            lease: lease.clone(),
-        },
-        None => Error::Internal(format!("acquire was refused: {refusal:?}")),
     }
 }
 

@@ -1,13 +1,13 @@
 //! The audit: who did what. The database itself refuses to change or delete an entry.
 
 use rusqlite::params;
+pub(super) use tenure_core::audit::NewEntry;
 use tenure_core::audit::{Action, AuditPage, AuditQuery, Entry, ended};
-pub(super) use tenure_core::audit::{NewEntry, OFFER_LAPSED, not_confirmed, recovered};
 use tenure_core::{Error, LeaseId, Resource, Result};
 
 use super::inner::Inner;
 use super::moment::Moment;
-use super::row::{LeaseRow, number, owner, parsed, text, token};
+use super::row::{number, owner, parsed, text, token};
 use crate::connection::{ROWS_MAX, Rows, Sql};
 
 /// The number of rows that one statement reads.
@@ -30,11 +30,6 @@ pub(super) fn append(sql: &Sql<'_>, line: &NewEntry<'_>, moment: &Moment) -> Res
         line.ends.then_some(1),
     ];
     sql.execute(INSERT, row).map(drop)
-}
-
-/// The reason why a lease of a dead session is over.
-pub(super) fn session_ended(held: &LeaseRow) -> String {
-    format!("session {} is proved dead", held.lease.session)
 }
 
 impl Inner {
@@ -115,17 +110,19 @@ fn last(sql: &Sql<'_>) -> Result<i64> {
 fn entry(row: &rusqlite::Row<'_>) -> Result<Entry> {
     let word = text(row, 2)?;
     let action = Action::parse(&word);
-    Ok(Entry {
-        at: parsed(row, 1)?,
-        action: action.ok_or_else(|| Error::Corrupt {
-            path: "audit".into(),
-            problem: format!("unknown action {word:?}"),
-        })?,
-        resource: parsed(row, 3)?,
-        lease: parsed(row, 4)?,
-        token: token(row, 5)?,
-        owner: owner(row, 6)?,
-        actor: owner(row, 7)?,
-        reason: number(row, 8)?,
-    })
+    let action = action.ok_or_else(|| Error::Corrupt {
+        path: "audit".into(),
+        problem: format!("unknown action {word:?}"),
+    })?;
+    let mut entry = Entry::new(
+        parsed(row, 1)?,
+        action,
+        parsed(row, 3)?,
+        parsed(row, 4)?,
+        token(row, 5)?,
+        owner(row, 6)?,
+        owner(row, 7)?,
+    );
+    entry.reason = number(row, 8)?;
+    Ok(entry)
 }

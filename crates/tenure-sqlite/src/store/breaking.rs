@@ -7,11 +7,12 @@
 use rusqlite::params;
 use tenure_core::audit::Action;
 use tenure_core::decide::{Ask, Outcome};
+use tenure_core::loaded::LineExtent;
 use tenure_core::request::NewRequest;
 use tenure_core::{Lease, LeaseId, Owner, Result};
 
 use super::inner::Inner;
-use super::load::{LineExtent, load_lease};
+use super::load::load_lease;
 use super::step::Step;
 
 impl Inner {

@@ -3,7 +3,7 @@
 use rusqlite::params;
 use tenure_core::audit::Action;
 use tenure_core::decide::{Bound, Change, End, Holder, HolderState, Waiter};
-use tenure_core::leases::grace;
+use tenure_core::loaded::{grants, mode_action, not_there};
 use tenure_core::request::NewRequest;
 use tenure_core::{Error, Lease, LeaseId, Mode, Request, Resource, Result, Token};
 
@@ -153,11 +153,7 @@ impl Step<'_> {
         if let Some(waiter) = waiter {
             self.wake.push(waiter.session.clone());
         }
-        let action = match mode {
-            Mode::Write => Action::Upgrade,
-            Mode::Read | Mode::Upgradeable => Action::Downgrade,
-        };
-        self.audit(action, &lease, None, false)
+        self.audit(mode_action(mode), &lease, None, false)
     }
 
     fn set_state(&mut self, loaded: &Loaded, lease: &LeaseId, state: &HolderState) -> Result<()> {
@@ -175,7 +171,7 @@ impl Step<'_> {
         let (expires, heartbeat) = match &held.holder.binding {
             Bound::Session => (None, None),
             Bound::Lease { expires, stale, .. } => {
-                let grace = millis(grace(held.ttl.unwrap_or_default()));
+                let grace = millis(held.grace());
                 (column(*expires), column(stale.saturating_sub(grace)))
             }
         };
@@ -233,23 +229,7 @@ impl Step<'_> {
             claims::forget(self.sql, id)?;
         }
         self.durable |= bound;
-        let (action, reason) = match end {
-            End::Released => (Action::Release, None),
-            End::SessionEnded => (Action::SessionEnded, Some(audit::session_ended(held))),
-            End::Recovered => (
-                Action::Recover,
-                Some(audit::recovered(
-                    &held.lease,
-                    self.moment.wall,
-                    grace(held.ttl.unwrap_or_default()),
-                )),
-            ),
-            End::OfferLapsed => (Action::Expire, Some(audit::OFFER_LAPSED.to_owned())),
-            End::Broken => (
-                Action::Lost,
-                Some(audit::not_confirmed(held.note.as_deref())),
-            ),
-        };
+        let (action, reason) = held.end(end, self.moment.wall, "is proved dead");
         // The holder of a lease-bound or broken lease may ask later how it ended.
         let ends = bound || end == End::Broken;
         self.audit(action, &held.lease, reason.as_deref(), ends)
@@ -320,14 +300,6 @@ impl Step<'_> {
     }
 
     fn lease_of<'l>(&self, loaded: &'l Loaded, lease: &LeaseId) -> Result<&'l LeaseRow> {
-        let held = loaded.lease(lease);
-        held.ok_or_else(|| {
-            Error::Internal(format!("a change to lease {lease}, which is not there"))
-        })
+        loaded.lease(lease).ok_or_else(|| not_there(lease))
     }
-}
-
-fn grants(changes: &[Change], lease: &LeaseId) -> bool {
-    let is = |change: &Change| matches!(change, Change::Grant(holder) if holder.lease == *lease);
-    changes.iter().any(is)
 }

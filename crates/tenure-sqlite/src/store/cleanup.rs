@@ -10,10 +10,11 @@
 //! then makes its step; and the clean-up checks inside its step that it is still pending. The
 //! mutex of the connection is held during a step, so one of the two comes first.
 
-use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Mutex, MutexGuard, Weak};
 use std::thread;
 use std::time::Duration;
 
+use tenure_core::poison::lock;
 use tenure_core::{LeaseId, Resource, Result, SessionId};
 
 use super::inner::Inner;
@@ -49,7 +50,7 @@ struct State {
 
 impl PendingCleanup {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn is_pending(&self, cleanup: &Cleanup) -> bool {

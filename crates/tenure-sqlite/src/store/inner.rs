@@ -30,9 +30,10 @@ use std::io;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError, Weak};
 use std::time::Duration;
 
+use tenure_core::poison::lock;
 use tenure_core::{Error, LeaseId, LockContext, Mode, Resource, Result, SessionId};
 
 use super::cleanup::PendingCleanup;
@@ -40,6 +41,7 @@ use super::sessions::{self, Sessions};
 use super::step::{After, Step};
 use crate::anchor::is_replaced;
 use crate::connection::{Db, Durability, Sql, retry_busy, retry_busy_blocking};
+use crate::in_place::in_place;
 use crate::{session_file, wake};
 
 /// The open database, locked for this thread.
@@ -59,6 +61,9 @@ impl DerefMut for InUse<'_> {
     }
 }
 
+/// How often a holder writes a heartbeat, unless it is set.
+const HEARTBEAT_EVERY: Duration = Duration::from_secs(10);
+
 /// How long a drop waits for a busy database before it adds a clean-up.
 const DROP_WAIT_MAX: Duration = Duration::from_millis(100);
 
@@ -72,6 +77,7 @@ pub(super) struct Inner {
     wake_directory: PathBuf,
     /// `None` while the file at the path may not be used yet.
     db: Mutex<Option<Db>>,
+    heartbeat: OnceLock<Duration>,
     pub(super) sessions: Sessions,
     pub(super) pending_cleanup: PendingCleanup,
     /// The process that opened the store. A forked child ends nothing of its parent, and does not
@@ -94,10 +100,21 @@ impl Inner {
             wake_directory: directory.join("wake"),
             sessions: Sessions::new(directory.join("sessions")),
             db: Mutex::new(db),
+            heartbeat: OnceLock::new(),
             pending_cleanup: PendingCleanup::default(),
             process: std::process::id(),
             path,
         }))
+    }
+
+    /// Sets how often a holder writes a heartbeat. The first call counts.
+    pub(super) fn set_heartbeat(&self, every: Duration) {
+        self.heartbeat.get_or_init(|| every);
+    }
+
+    /// Returns how often a holder writes a heartbeat.
+    pub(super) fn heartbeat(&self) -> Duration {
+        *self.heartbeat.get().unwrap_or(&HEARTBEAT_EVERY)
     }
 
     pub(super) fn url(&self) -> &str {
@@ -123,8 +140,13 @@ impl Inner {
     }
 
     fn slot(&self) -> MutexGuard<'_, Option<Db>> {
-        // A panic inside a transaction has rolled it back.
-        self.db.lock().unwrap_or_else(PoisonError::into_inner)
+        match self.db.try_lock() {
+            Ok(slot) => slot,
+            // A panic inside a transaction has rolled it back.
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            // Another thread makes a step, which may wait for the disk.
+            Err(TryLockError::WouldBlock) => in_place(|| lock(&self.db)),
+        }
     }
 
     pub(super) fn is_forked(&self) -> bool {
@@ -190,18 +212,24 @@ impl Inner {
         let mut durability = Durability::Crash;
         loop {
             let mut redo = false;
-            let made = db.write(durability, |sql| {
-                let mut step = Step::new(self, sql)?;
-                let done = make(&mut step)?;
-                step.delete_dead_sessions()?;
-                let left = step.after();
-                if left.durable && durability == Durability::Crash {
-                    // The transaction is rolled back, and made again durably.
-                    redo = true;
-                    return Err(Error::Internal("to be made durable".into()));
-                }
-                Ok((done, left))
-            });
+            let mut write = || {
+                db.write(durability, |sql| {
+                    let mut step = Step::new(self, sql)?;
+                    let done = make(&mut step)?;
+                    step.delete_dead_sessions()?;
+                    let left = step.after();
+                    if left.durable && durability == Durability::Crash {
+                        // The transaction is rolled back, and made again durably.
+                        redo = true;
+                        return Err(Error::Internal("to be made durable".into()));
+                    }
+                    Ok((done, left))
+                })
+            };
+            let made = match durability {
+                Durability::Crash => write(),
+                Durability::PowerLoss => in_place(write),
+            };
             if !redo {
                 return made;
             }
@@ -291,12 +319,12 @@ impl Inner {
     }
 
     pub(super) fn context(&self, resource: &Resource, mode: Mode) -> Box<LockContext> {
-        Box::new(LockContext {
-            resource: resource.clone(),
+        Box::new(LockContext::new(
+            resource.clone(),
             mode,
-            store: self.url.clone(),
-            location: self.path.display().to_string(),
-        })
+            self.url.clone(),
+            self.path.display().to_string(),
+        ))
     }
 
     /// Returns the error for a lease that was held in a database that is gone.
@@ -326,3 +354,6 @@ impl Inner {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,7 @@ use super::SqliteStore;
 use super::inner::Inner;
 use super::load::{DeadSessions, load_lease};
 use super::moment::Moment;
-use super::row::{LEASE_COLUMNS, LeaseRow};
+use super::row::{LEASE_COLUMNS, read_lease};
 use crate::connection::Rows;
 use crate::session_file::Proof;
 
@@ -26,7 +26,7 @@ impl Inner {
                 true => self.sessions.prove(sql, &row.lease.session)?,
                 false => Proof::Alive,
             };
-            let over = row.has_run_out(&moment) || proof == Proof::Dead;
+            let over = row.has_run_out(moment.boot) || proof == Proof::Dead;
             Ok(Some((row.lease, proof, over)))
         });
         let Some((mut lease, proof, over)) = found.await? else {
@@ -54,7 +54,7 @@ impl Inner {
         let rows = self.read(|sql| {
             let moment = Moment::now()?;
             sql.query(&select, params![session.as_str()], Rows::All, |row| {
-                LeaseRow::read(row, &moment)
+                read_lease(row, &moment)
             })
         });
         Ok(rows.await?.into_iter().map(|row| row.lease).collect())

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use rusqlite::params;
 use tenure_core::decide::{Want, explain_waiter};
+use tenure_core::loaded::LineExtent;
 use tenure_core::page::{WaitingPage, next_name};
 use tenure_core::store::Waiting;
 use tenure_core::{
@@ -14,9 +15,9 @@ use tenure_core::{
 };
 
 use super::inner::Inner;
-use super::load::{DeadSessions, LineExtent, ahead_of, load, places, waiter, waiter_at};
+use super::load::{DeadSessions, ahead_of, load, places, waiter, waiter_at};
 use super::moment::Moment;
-use super::row::{LEASE_COLUMNS, LeaseRow, parsed};
+use super::row::{LEASE_COLUMNS, LeaseRow, parsed, read_lease};
 use crate::connection::{ROWS_MAX, Rows, Sql};
 use crate::platform;
 use crate::session_file::Proof;
@@ -49,12 +50,7 @@ impl Inner {
             true => Default::default(),
             false => self.read(|sql| self.waiting(sql, query)).await?,
         };
-        Ok(Listing {
-            held,
-            next,
-            waiting: Some(waiting),
-            waiting_next,
-        })
+        Ok(Listing::new(held, next).with_waiting(waiting, waiting_next))
     }
 
     fn held(
@@ -82,7 +78,7 @@ impl Inner {
                 if !query.wants(&row.lease.owner) {
                     continue;
                 }
-                if row.has_run_out(&moment) {
+                if row.has_run_out(moment.boot) {
                     over.resources.insert(row.lease.resource);
                     continue;
                 }
@@ -175,7 +171,8 @@ impl Inner {
             let Some(row) = waiter_at(sql, id, *place)? else {
                 continue;
             };
-            if platform::is_gone(row.pid) && self.sessions.prove(sql, &row.session)? == Proof::Dead
+            if platform::is_gone(row.process)
+                && self.sessions.prove(sql, &row.session)? == Proof::Dead
             {
                 dead.insert(at);
             } else if page.wants(&row.owner) {
@@ -275,7 +272,7 @@ fn chunk_of(
         &select,
         params![cursor.resource, cursor.lease, from, to, limit_column],
         Rows::AtMost(limit),
-        |row| LeaseRow::read(row, moment),
+        |row| read_lease(row, moment),
     )
 }
 

@@ -1,19 +1,18 @@
 //! Loading what one decision needs: the holders of a resource, and the part of its line that can
-//! matter.
-//!
-//! A decision goes through the line from its front, and ends at the first waiter that does not
-//! fit. So it needs the front of the line, and the waiter it is about. Only a decision that
-//! removes the whole front loads more, and is made again. This keeps a hand-over short when
-//! thousands wait.
+//! matter (`tenure_core::loaded`). This keeps a hand-over short when thousands wait.
 
 use std::collections::HashSet;
 
 use rusqlite::params;
-use tenure_core::decide::{Bound, Change, Decision, Life, State, Want};
+use tenure_core::decide::{Bound, Life, Want};
+use tenure_core::loaded::LineExtent;
 use tenure_core::{LeaseId, Mode, Resource, Result, SessionId, Token};
 
 use super::moment::Moment;
-use super::row::{LEASE_COLUMNS, LeaseRow, WAITER_COLUMNS, WaiterRow, number, parsed, token};
+use super::row::{
+    LEASE_COLUMNS, LeaseRow, WAITER_COLUMNS, WaiterRow, number, parsed, read_lease, read_waiter,
+    token,
+};
 use super::sessions::Sessions;
 use crate::connection::{Rows, Sql};
 
@@ -24,84 +23,29 @@ pub(super) const FRONT: usize = 16;
 /// transaction holds inside it.
 pub(super) type DeadSessions = HashSet<SessionId>;
 
-/// The part of a line to load.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum LineExtent<'a> {
-    /// All of it.
-    All,
-    /// Its front.
-    Front,
-    /// Its front, and the waiter for this lease.
-    FrontAnd(&'a LeaseId),
-    /// The first waiter, the one before this place, and the waiter at this place.
-    Around(&'a LeaseId, i64),
+/// The holders and the line of a resource.
+pub(super) type Loaded = tenure_core::loaded::Loaded<(), u32>;
+
+/// Returns the sessions whose death could let a waiter in: those that keep a lease, and those at
+/// the front of the line.
+pub(super) fn in_the_way(loaded: &Loaded) -> Vec<SessionId> {
+    let holding = loaded.leases.iter().filter(|row| row.ends_with_session());
+    let holding = holding.map(|row| &row.lease.session);
+    let waiting = loaded.waiters.iter().map(|row| &row.session);
+    holding.chain(waiting).cloned().collect()
 }
 
-/// The holders and the line of a resource, as loaded.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Loaded {
-    pub(super) leases: Vec<LeaseRow>,
-    /// The waiters in the order they are served: an upgrade is before all others.
-    pub(super) waiters: Vec<WaiterRow>,
-    /// True if there may be more waiters than these.
-    pub(super) partial: bool,
-}
-
-impl Loaded {
-    /// Returns one lease alone, for decisions that depend on no other row.
-    pub(super) fn alone(row: &LeaseRow) -> Self {
-        Self {
-            leases: vec![row.clone()],
-            ..Self::default()
+/// Marks the leases and waiters of dead sessions.
+pub(super) fn mark_dead(loaded: &mut Loaded, dead: &DeadSessions) {
+    for row in &mut loaded.leases {
+        if dead.contains(&row.lease.session) {
+            row.holder.life = Life::Dead;
         }
     }
-
-    /// Returns the input of a decision.
-    pub(super) fn state(&self) -> State {
-        State {
-            holders: self.leases.iter().map(|row| row.holder.clone()).collect(),
-            waiters: self.waiters.iter().map(|row| row.waiter.clone()).collect(),
+    for row in &mut loaded.waiters {
+        if dead.contains(&row.session) {
+            row.waiter.life = Life::Dead;
         }
-    }
-
-    pub(super) fn lease(&self, id: &LeaseId) -> Option<&LeaseRow> {
-        self.leases.iter().find(|row| row.lease.lease == *id)
-    }
-
-    pub(super) fn waiter(&self, id: &LeaseId) -> Option<&WaiterRow> {
-        self.waiters.iter().find(|row| row.waiter.lease == *id)
-    }
-
-    /// Returns the sessions whose death could let a waiter in: those that keep a lease, and those at
-    /// the front of the line.
-    pub(super) fn in_the_way(&self) -> Vec<SessionId> {
-        let holding = self.leases.iter().filter(|row| row.ends_with_session());
-        let holding = holding.map(|row| &row.lease.session);
-        let waiting = self.waiters.iter().map(|row| &row.session);
-        holding.chain(waiting).cloned().collect()
-    }
-
-    /// Marks the leases and waiters of dead sessions.
-    pub(super) fn mark_dead(&mut self, dead: &DeadSessions) {
-        for row in &mut self.leases {
-            if dead.contains(&row.lease.session) {
-                row.holder.life = Life::Dead;
-            }
-        }
-        for row in &mut self.waiters {
-            if dead.contains(&row.session) {
-                row.waiter.life = Life::Dead;
-            }
-        }
-    }
-
-    /// Returns true if a decision removes all loaded waiters, and there may be more.
-    pub(super) fn is_exhausted_by(&self, decision: &Decision) -> bool {
-        let leaves = |id: &LeaseId| {
-            let is = |change: &Change| matches!(change, Change::Dequeue(lease) if lease == id);
-            decision.changes.iter().any(is)
-        };
-        self.partial && self.waiters.iter().all(|row| leaves(&row.waiter.lease))
     }
 }
 
@@ -118,27 +62,28 @@ pub(super) fn load(
 ) -> Result<Loaded> {
     let leases = format!("SELECT {LEASE_COLUMNS} FROM dal_locks WHERE resource = ?1");
     let mut leases = sql.query(&leases, params![resource.as_str()], Rows::All, |row| {
-        LeaseRow::read(row, moment)
+        read_lease(row, moment)
     })?;
     for row in &mut leases {
         note_claim(sql, sessions, row, moment)?;
     }
     let mut waiters = Vec::new();
-    let mut partial = false;
+    let mut front_ends = None;
     match line {
         LineExtent::All => waiters = everyone(sql, resource)?,
         LineExtent::Front | LineExtent::FrontAnd(_) => {
             waiters = first(sql, resource, front)?;
-            partial = waiters.len() == front;
+            let last = waiters.get(front.saturating_sub(1));
+            front_ends = last.map(|row| row.place);
         }
         LineExtent::Around(id, place) => {
             waiters.extend(first(sql, resource, 1)?);
             waiters.extend(before(sql, resource, place)?);
             waiters.extend(waiter_at(sql, id, place)?);
-            partial = true;
+            front_ends = Some(place);
         }
     }
-    if partial {
+    if front_ends.is_some() {
         // An upgrade goes before all others, wherever its row is. It belongs to a holder.
         let upgradeable = leases.iter().map(|row| &row.lease);
         let upgradeable = upgradeable.filter(|lease| lease.mode == Mode::Upgradeable);
@@ -155,7 +100,7 @@ pub(super) fn load(
     Ok(Loaded {
         leases,
         waiters,
-        partial,
+        front_ends,
     })
 }
 
@@ -179,7 +124,7 @@ pub(super) fn places(sql: &Sql<'_>, resource: &Resource) -> Result<Vec<(i64, Lea
 
 fn everyone(sql: &Sql<'_>, resource: &Resource) -> Result<Vec<WaiterRow>> {
     let all = format!("SELECT {WAITER_COLUMNS} FROM waiters WHERE resource = ?1 ORDER BY place");
-    sql.query(&all, params![resource.as_str()], Rows::All, WaiterRow::read)
+    sql.query(&all, params![resource.as_str()], Rows::All, read_waiter)
 }
 
 fn first(sql: &Sql<'_>, resource: &Resource, limit: usize) -> Result<Vec<WaiterRow>> {
@@ -187,7 +132,7 @@ fn first(sql: &Sql<'_>, resource: &Resource, limit: usize) -> Result<Vec<WaiterR
         format!("SELECT {WAITER_COLUMNS} FROM waiters WHERE resource = ?1 ORDER BY place LIMIT ?2");
     let column = i64::try_from(limit).unwrap_or(i64::MAX);
     let key = params![resource.as_str(), column];
-    sql.query(&first, key, Rows::AtMost(limit), WaiterRow::read)
+    sql.query(&first, key, Rows::AtMost(limit), read_waiter)
 }
 
 fn before(sql: &Sql<'_>, resource: &Resource, place: i64) -> Result<Option<WaiterRow>> {
@@ -195,14 +140,14 @@ fn before(sql: &Sql<'_>, resource: &Resource, place: i64) -> Result<Option<Waite
         "SELECT {WAITER_COLUMNS} FROM waiters WHERE resource = ?1 AND place < ?2 \
          ORDER BY place DESC LIMIT 1"
     );
-    sql.one(&before, params![resource.as_str(), place], WaiterRow::read)
+    sql.one(&before, params![resource.as_str(), place], read_waiter)
 }
 
 /// Returns the waiter for a lease if it is still at its place. The number of a place whose waiter
 /// left may be given to the next waiter that comes.
 pub(super) fn waiter_at(sql: &Sql<'_>, id: &LeaseId, place: i64) -> Result<Option<WaiterRow>> {
     let one = format!("SELECT {WAITER_COLUMNS} FROM waiters WHERE place = ?1 AND lock_id = ?2");
-    sql.one(&one, params![place, id.as_str()], WaiterRow::read)
+    sql.one(&one, params![place, id.as_str()], read_waiter)
 }
 
 /// Returns the waiter for a lease. No index finds it by its lease, so this reads the whole line.
@@ -213,7 +158,7 @@ pub(super) fn waiter(
 ) -> Result<Option<WaiterRow>> {
     let one = format!("SELECT {WAITER_COLUMNS} FROM waiters WHERE resource = ?1 AND lock_id = ?2");
     let key = params![resource.as_str(), id.as_str()];
-    sql.one(&one, key, WaiterRow::read)
+    sql.one(&one, key, read_waiter)
 }
 
 /// Returns one lease by its id. Its row alone decides on accepting an offer, binding and renewing.
@@ -223,9 +168,7 @@ pub(super) fn load_lease(
     moment: &Moment,
 ) -> Result<Option<LeaseRow>> {
     let one = format!("SELECT {LEASE_COLUMNS} FROM dal_locks WHERE lock_id = ?1");
-    sql.one(&one, params![lease.as_str()], |row| {
-        LeaseRow::read(row, moment)
-    })
+    sql.one(&one, params![lease.as_str()], |row| read_lease(row, moment))
 }
 
 /// Returns the newest token of a resource: zero if it was only ever shared, `None` if it was never

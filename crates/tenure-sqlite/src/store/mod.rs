@@ -57,6 +57,8 @@ use tenure_core::{
     Resource, Result, SessionId, Store, Token, UpgradeRequest,
 };
 
+use tenure_core::leases::check_heartbeat;
+
 use inner::Inner;
 
 /// How often a holder makes sure that it still holds.
@@ -78,6 +80,17 @@ impl SqliteStore {
         let inner = Inner::open(path, trust_file_system)?;
         Ok(SqliteStore { inner })
     }
+
+    /// Sets how often a holder writes that it is alive, for people to see.
+    ///
+    /// # Errors
+    ///
+    /// `Configuration` below a second.
+    pub fn with_heartbeat(self, every: Duration) -> Result<SqliteStore> {
+        check_heartbeat(every, None)?;
+        self.inner.set_heartbeat(every);
+        Ok(self)
+    }
 }
 
 impl Store for SqliteStore {
@@ -95,6 +108,7 @@ impl Store for SqliteStore {
             lists_waiters: true,
             cross_process: true,
             slots: true,
+            retries: false,
             check_every: Some(CHECK_EVERY),
             ttl: None,
         }

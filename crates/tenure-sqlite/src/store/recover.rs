@@ -8,20 +8,20 @@
 //! | it is on record | written in the same transaction | written in the same transaction |
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use rusqlite::params;
-use tenure_core::decide::{Ask, Bound, Millis};
-use tenure_core::leases::{Finding, Findings, Recovery, Stale, grace};
+use tenure_core::decide::{Ask, Bound};
+use tenure_core::leases::{Finding, Findings, Recovery};
+use tenure_core::loaded::LineExtent;
 use tenure_core::request::NewRequest;
 use tenure_core::{Binding, LeaseState, Owner, Resource, Result, SessionId};
 
 use super::claims::claimant;
 use super::inner::Inner;
 use super::list;
-use super::load::{DeadSessions, LineExtent};
+use super::load::DeadSessions;
 use super::moment::Moment;
-use super::row::{LeaseRow, millis, number, parsed};
+use super::row::{LeaseRow, number, parsed};
 use super::sessions;
 use crate::connection::{Rows, Sql};
 use crate::session_file::{self, Proof};
@@ -59,7 +59,7 @@ impl Inner {
             }
         }
         let leases = findings.into_iter().map(|(finding, _)| finding).collect();
-        Ok(Findings { leases, next })
+        Ok(Findings::new(leases, next))
     }
 
     /// Explains a lease that looks stale. Returns `None` if it does not.
@@ -70,11 +70,14 @@ impl Inner {
         moment: &Moment,
     ) -> Result<Option<(Finding, LeaseRow)>> {
         let found = match &row.holder.binding {
-            Bound::Lease { expires, stale, .. } if *expires <= moment.boot => {
+            Bound::Lease { expires, .. } if *expires > moment.boot => return Ok(None),
+            Bound::Lease { .. } => {
                 let by = claimant(sql, &self.sessions, &row.lease.lease)?;
-                stale_lease(&row, *expires, *stale, by, moment)
+                match row.stale(by, moment.boot) {
+                    Some(found) => found,
+                    None => return Ok(None),
+                }
             }
-            Bound::Lease { .. } => return Ok(None),
             Bound::Session => match self.sessions.prove(sql, &row.lease.session)? {
                 Proof::Alive => return Ok(None),
                 Proof::Dead => dead_session(&row),
@@ -218,41 +221,16 @@ fn waiters_after(sql: &Sql<'_>, place: i64) -> Result<Vec<InSomeLine>> {
     })
 }
 
-fn stale_lease(
-    row: &LeaseRow,
-    expires: Millis,
-    stale: Millis,
-    claimed_by: Option<String>,
-    moment: &Moment,
-) -> Finding {
-    let since = |at: Millis| Duration::from_millis(moment.boot.saturating_sub(at));
-    let grace = grace(row.ttl.unwrap_or_default());
-    let stale = Stale {
-        expired: since(expires),
-        heartbeat: since(stale.saturating_sub(millis(grace))),
-        grace,
-        claimed_by,
-    };
-    Finding::stale(&row.lease, stale)
-}
-
 fn dead_session(row: &LeaseRow) -> Finding {
     let reason = format!("its session {} is proved dead", row.lease.session);
     Finding::dead(&row.lease, reason)
 }
 
 fn unknown_session(row: &LeaseRow) -> Finding {
-    Finding {
-        lease: row.lease.clone(),
-        expired: false,
-        heartbeat_old: false,
-        claimed_by: None,
-        recoverable: false,
-        recovered: false,
-        reason: format!(
-            "the file of its session {} is gone or another: nothing proves it alive or dead, \
-             and only break ends it",
-            row.lease.session
-        ),
-    }
+    let reason = format!(
+        "the file of its session {} is gone or another: nothing proves it alive or dead, \
+         and only break ends it",
+        row.lease.session
+    );
+    Finding::kept(&row.lease, reason)
 }

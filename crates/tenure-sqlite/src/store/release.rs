@@ -2,12 +2,13 @@
 
 use rusqlite::params;
 use tenure_core::decide::{Ask, End, Outcome};
+use tenure_core::loaded::LineExtent;
 use tenure_core::request::NewRequest;
 use tenure_core::{LeaseId, Resource, Result, SessionId};
 
 use super::cleanup::Cleanup;
 use super::inner::Inner;
-use super::load::{DeadSessions, LineExtent, load_lease};
+use super::load::{DeadSessions, load_lease};
 use super::row::{LeaseRow, number};
 use super::step::Step;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rusqlite::params;
-use tenure_core::decide::{Ask, HolderState, Outcome, Refusal};
+use tenure_core::decide::{Ask, HolderState, Outcome};
 use tenure_core::leases::grace;
 use tenure_core::request::NewRequest;
 use tenure_core::{Error, Lease, LeaseId, Result};
@@ -12,9 +12,6 @@ use super::inner::Inner;
 use super::load::{Loaded, load_lease};
 use super::moment::Moment;
 use super::row::{LeaseRow, millis};
-
-/// How often a holder writes a heartbeat, for people to see.
-const HEARTBEAT_EVERY: Duration = Duration::from_secs(10);
 
 impl Inner {
     /// Checks that a lease is held. This is nearly always a read; sometimes it writes a heartbeat.
@@ -30,7 +27,7 @@ impl Inner {
         if let HolderState::Revoking { .. } = row.holder.state {
             return Err(self.broken(&row));
         }
-        if moment.wall.since(row.lease.heartbeat_at) >= HEARTBEAT_EVERY {
+        if moment.wall.since(row.lease.heartbeat_at) >= self.heartbeat() {
             self.beat(&row).await;
         }
         Ok(())
@@ -73,7 +70,7 @@ impl Inner {
             let alone = Loaded::alone(&row);
             let decision = step.decide_alone(&alone, &renew);
             if let Outcome::Refused(refusal) = decision.outcome {
-                return Err(refused(lease, &row, refusal));
+                return Err(row.not_renewed(refusal));
             }
             let resource = &row.lease.resource;
             step.write(resource, &alone, &decision.changes, NewRequest::None)?;
@@ -83,20 +80,5 @@ impl Inner {
             Some(row) => Ok(row.lease),
             None => Err(self.gone(lease).await),
         }
-    }
-}
-
-fn refused(lease: &LeaseId, row: &LeaseRow, refusal: Refusal) -> Error {
-    let over = |reason: String| Error::LeaseOver {
-        lease: lease.clone(),
-        reason,
-    };
-    match refusal {
-        Refusal::Revoked => over(row.note.clone().unwrap_or_else(|| "broken".into())),
-        Refusal::NotLeaseBound => Error::NotAllowed {
-            problem: format!("lease {lease} is bound to session {}", row.lease.session),
-            remedy: "it lasts for as long as its session; there is nothing to renew".into(),
-        },
-        _ => over("it is not held".into()),
     }
 }

@@ -9,188 +9,122 @@ use rusqlite::Row;
 use serde_json::Value;
 use tenure_core::decide::{Bound, Holder, HolderState, Life, Millis, Waiter, Want};
 use tenure_core::leases::grace;
-use tenure_core::{
-    Binding, Error, Lease, LeaseState, Mode, Owner, Result, SessionId, Timestamp, Token,
-};
+pub(super) use tenure_core::loaded::millis;
+use tenure_core::loaded::{self, shown_state};
+use tenure_core::{Asker, Binding, Error, Lease, Mode, Owner, Result, SessionId, Timestamp, Token};
 
 use super::moment::Moment;
 
-/// The columns of a lease, in the order [`LeaseRow::read`] takes them.
+/// The columns of a lease, in the order [`read_lease`] takes them.
 pub(super) const LEASE_COLUMNS: &str = "lock_id, resource, mode, upgraded, owner, session, token, \
      acquired_at, lease_expires, heartbeat_ts, binding, state, until_boot, expires_boot, \
      heartbeat_boot, ttl_ms, boot_id, pid, host, command, purpose, metadata, note, upgraded_by";
 
-/// The columns of a waiter, in the order [`WaiterRow::read`] takes them.
+/// The columns of a waiter, in the order [`read_waiter`] takes them.
 pub(super) const WAITER_COLUMNS: &str = "lock_id, place, want, mode, capacity, session, \
      holder_session, owner, since, deadline, deadline_boot, pid";
 
 /// One lease in its table.
-#[derive(Debug, Clone)]
-pub(super) struct LeaseRow {
-    /// The lease as people and programs see it.
-    pub(super) lease: Lease,
-    /// The lease as the input of a decision. Its life is what was known when it was read.
-    pub(super) holder: Holder,
-    /// The time to live it was last given, or `None` while it is bound to its session.
-    pub(super) ttl: Option<Duration>,
-    /// Who broke it and why.
-    pub(super) note: Option<String>,
-    /// The session that waited for it to become write.
-    pub(super) upgraded_by: Option<SessionId>,
-}
+pub(super) type LeaseRow = loaded::LeaseRow<()>;
+/// One waiter in its table, and the process to be watched for its end.
+pub(super) type WaiterRow = loaded::WaiterRow<u32>;
 
-/// One waiter in its table.
-#[derive(Debug, Clone)]
-pub(super) struct WaiterRow {
-    /// Its place in line: a waiter that came earlier has a lower number.
-    pub(super) place: i64,
-    /// The waiter as the input of a decision.
-    pub(super) waiter: Waiter,
-    /// The session that waits; its death ends the wait. For an upgrade it may be another than the
-    /// session that holds the lease.
-    pub(super) session: SessionId,
-    /// The owner of the request.
-    pub(super) owner: Owner,
-    /// When it began to wait.
-    pub(super) since: Timestamp,
-    /// When it gives up, for people.
-    pub(super) deadline: Option<Timestamp>,
-    /// The process that waits, to be watched for its end.
-    pub(super) pid: u32,
-}
-
-impl LeaseRow {
-    pub(super) fn read(row: &Row<'_>, moment: &Moment) -> Result<Self> {
-        let bound = word(row, 10)? == "lease";
-        let same_boot = word(row, 16)? == moment.boot_id;
-        let on_this_clock = |boot: Option<i64>, wall: Option<Timestamp>| match (boot, wall) {
-            (Some(boot), _) if same_boot => Millis::try_from(boot).unwrap_or(0),
-            (_, Some(wall)) => moment.boot_time_of(wall),
-            _ => 0,
-        };
-        let expires_at = optional(row, 8, |text| text.parse())?;
-        let heartbeat_at: Timestamp = parsed(row, 9)?;
-        let ttl = number::<Option<i64>>(row, 15)?;
-        let ttl = ttl.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
-        let binding = match (bound, ttl) {
-            (true, ttl) => {
-                let heartbeat = on_this_clock(number(row, 14)?, Some(heartbeat_at));
-                let grace = grace(ttl.unwrap_or_default());
-                Bound::Lease {
-                    expires: on_this_clock(number(row, 13)?, expires_at),
-                    stale: heartbeat.saturating_add(millis(grace)),
-                    claimed: false,
-                }
+/// Reads the columns of [`LEASE_COLUMNS`].
+pub(super) fn read_lease(row: &Row<'_>, moment: &Moment) -> Result<LeaseRow> {
+    let bound = word(row, 10)? == "lease";
+    let same_boot = word(row, 16)? == moment.boot_id;
+    let on_this_clock = |boot: Option<i64>, wall: Option<Timestamp>| match (boot, wall) {
+        (Some(boot), _) if same_boot => Millis::try_from(boot).unwrap_or(0),
+        (_, Some(wall)) => moment.boot_time_of(wall),
+        _ => 0,
+    };
+    let expires_at = optional(row, 8, |text| text.parse())?;
+    let heartbeat_at: Timestamp = parsed(row, 9)?;
+    let ttl = number::<Option<i64>>(row, 15)?;
+    let ttl = ttl.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
+    let binding = match (bound, ttl) {
+        (true, ttl) => {
+            let heartbeat = on_this_clock(number(row, 14)?, Some(heartbeat_at));
+            let grace = grace(ttl.unwrap_or_default());
+            Bound::Lease {
+                expires: on_this_clock(number(row, 13)?, expires_at),
+                stale: heartbeat.saturating_add(millis(grace)),
+                claimed: false,
             }
-            (false, _) => Bound::Session,
-        };
-        let until = on_this_clock(number(row, 12)?, None);
-        let state = match word(row, 11)? {
-            "offered" => HolderState::Offered { until },
-            "revoking" => HolderState::Revoking { until },
-            _ => HolderState::Held,
-        };
-        let lease_state = match (state, &binding) {
-            (HolderState::Offered { .. }, _) => LeaseState::Offered,
-            (HolderState::Revoking { .. }, _) => LeaseState::Revoking,
-            (HolderState::Held, Bound::Lease { expires, .. }) if *expires <= moment.boot => {
-                LeaseState::Expired
-            }
-            (HolderState::Held, _) => LeaseState::Held,
-        };
-        let lease = Lease {
-            lease: parsed(row, 0)?,
-            resource: parsed(row, 1)?,
-            mode: parsed(row, 2)?,
-            owner: owner(row, 4)?,
-            session: parsed(row, 5)?,
-            token: token(row, 6)?,
-            acquired_at: parsed(row, 7)?,
-            expires_at: expires_at.map(|at| match &binding {
-                Bound::Lease { expires, .. } => moment.wall_time_of(*expires, at),
-                Bound::Session => at,
-            }),
-            heartbeat_at,
-            binding: if bound {
-                Binding::Lease
-            } else {
-                Binding::Session
-            },
-            state: lease_state,
-            pid: number(row, 17)?,
-            host: text(row, 18)?,
-            command: text(row, 19)?,
-            purpose: number(row, 20)?,
-            metadata: optional(row, 21, |text| serde_json::from_str::<Value>(text))?,
-        };
-        let holder = Holder {
-            lease: lease.lease.clone(),
-            session: lease.session.clone(),
-            mode: lease.mode,
-            upgraded: number::<Option<bool>>(row, 3)?.unwrap_or(false),
-            state,
-            binding,
-            life: Life::Alive,
-        };
-        Ok(Self {
-            lease,
-            holder,
-            ttl,
-            note: number(row, 22)?,
-            upgraded_by: optional(row, 23, SessionId::parse)?,
-        })
-    }
-
-    /// Returns true if the time of an offer or of a break has run out, so that the next step that
-    /// loads the lease removes it.
-    pub(super) fn has_run_out(&self, moment: &Moment) -> bool {
-        match self.holder.state {
-            HolderState::Offered { until } | HolderState::Revoking { until } => {
-                until <= moment.boot
-            }
-            HolderState::Held => false,
         }
+        (false, _) => Bound::Session,
+    };
+    let until = on_this_clock(number(row, 12)?, None);
+    let state = match word(row, 11)? {
+        "offered" => HolderState::Offered { until },
+        "revoking" => HolderState::Revoking { until },
+        _ => HolderState::Held,
+    };
+    let asker = Asker {
+        session: parsed(row, 5)?,
+        owner: owner(row, 4)?,
+        pid: number(row, 17)?,
+        host: text(row, 18)?,
+        command: text(row, 19)?,
+    };
+    let (id, resource, mode) = (parsed(row, 0)?, parsed(row, 1)?, parsed(row, 2)?);
+    let mut lease = Lease::granted(id, resource, mode, token(row, 6)?, parsed(row, 7)?, asker);
+    lease.expires_at = expires_at.map(|at| match &binding {
+        Bound::Lease { expires, .. } => moment.wall_time_of(*expires, at),
+        Bound::Session => at,
+    });
+    lease.heartbeat_at = heartbeat_at;
+    if bound {
+        lease.binding = Binding::Lease;
     }
-
-    /// Returns true if the lease ends when its session is proved dead.
-    pub(super) fn ends_with_session(&self) -> bool {
-        let offered = matches!(self.holder.state, HolderState::Offered { .. });
-        offered || self.holder.binding == Bound::Session
-    }
+    lease.state = shown_state(state, &binding, moment.boot);
+    lease.purpose = number(row, 20)?;
+    lease.metadata = optional(row, 21, |text| serde_json::from_str::<Value>(text))?;
+    let holder = Holder {
+        lease: lease.lease.clone(),
+        session: lease.session.clone(),
+        mode: lease.mode,
+        upgraded: number::<Option<bool>>(row, 3)?.unwrap_or(false),
+        state,
+        binding,
+        life: Life::Alive,
+    };
+    Ok(LeaseRow {
+        lease,
+        holder,
+        ttl,
+        note: number(row, 22)?,
+        upgraded_by: optional(row, 23, SessionId::parse)?,
+        process: (),
+    })
 }
 
-impl WaiterRow {
-    pub(super) fn read(row: &Row<'_>) -> Result<Self> {
-        let mode: Mode = parsed(row, 3)?;
-        let want = match word(row, 2)? {
-            "upgrade" => Want::Upgrade,
-            _ => Want::Lease {
-                mode,
-                capacity: number(row, 4)?,
-            },
-        };
-        let deadline = number::<Option<i64>>(row, 10)?;
-        Ok(Self {
-            place: number(row, 1)?,
-            waiter: Waiter {
-                lease: parsed(row, 0)?,
-                session: parsed(row, 6)?,
-                want,
-                deadline: deadline.map_or(Millis::MAX, |at| Millis::try_from(at).unwrap_or(0)),
-                life: Life::Alive,
-            },
-            session: parsed(row, 5)?,
-            owner: owner(row, 7)?,
-            since: parsed(row, 8)?,
-            deadline: optional(row, 9, |text| text.parse())?,
-            pid: number(row, 11)?,
-        })
-    }
-}
-
-/// Returns a duration in milliseconds of BOOTTIME.
-pub(super) fn millis(duration: Duration) -> Millis {
-    Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX)
+/// Reads the columns of [`WAITER_COLUMNS`].
+pub(super) fn read_waiter(row: &Row<'_>) -> Result<WaiterRow> {
+    let mode: Mode = parsed(row, 3)?;
+    let want = match word(row, 2)? {
+        "upgrade" => Want::Upgrade,
+        _ => Want::Lease {
+            mode,
+            capacity: number(row, 4)?,
+        },
+    };
+    let deadline = number::<Option<i64>>(row, 10)?;
+    Ok(WaiterRow {
+        place: number(row, 1)?,
+        waiter: Waiter {
+            lease: parsed(row, 0)?,
+            session: parsed(row, 6)?,
+            want,
+            deadline: deadline.map_or(Millis::MAX, |at| Millis::try_from(at).unwrap_or(0)),
+            life: Life::Alive,
+        },
+        session: parsed(row, 5)?,
+        owner: owner(row, 7)?,
+        since: parsed(row, 8)?,
+        deadline: optional(row, 9, |text| text.parse())?,
+        process: number(row, 11)?,
+    })
 }
 
 /// Returns a time of BOOTTIME as the value of a column, or `None` for never.

@@ -16,9 +16,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rusqlite::params;
+use tenure_core::poison::lock;
 use tenure_core::{Asker, LeaseId, Result, SessionId};
 
 use super::load::DeadSessions;
@@ -49,7 +50,7 @@ impl Sessions {
 
     fn own(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, OwnSession>> {
         // A panic elsewhere leaves the map whole: every change to it is one call.
-        self.own.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.own)
     }
 
     pub(super) fn directory(&self) -> &Path {

@@ -17,10 +17,11 @@ use std::collections::HashSet;
 use rusqlite::params;
 use tenure_core::audit::Action;
 use tenure_core::decide::{Ask, Change, Decision, Holder, decide};
+use tenure_core::loaded::LineExtent;
 use tenure_core::{Asker, Lease, LeaseId, Mode, Owner, Resource, Result, SessionId, Token};
 
 use super::inner::Inner;
-use super::load::{DeadSessions, FRONT, LineExtent, Loaded, load, load_token};
+use super::load::{DeadSessions, FRONT, Loaded, load, load_token, mark_dead};
 use super::moment::Moment;
 use super::{audit, sessions};
 use crate::connection::Sql;
@@ -135,7 +136,7 @@ impl<'a> Step<'a> {
         let mut front = FRONT;
         let mut loaded = self.load_front(resource, line, front)?;
         loop {
-            loaded.mark_dead(&dead);
+            mark_dead(&mut loaded, &dead);
             let decision = self.decide_alone(&loaded, ask);
             if loaded.is_exhausted_by(&decision) {
                 front = front.saturating_mul(FRONT);

@@ -1,11 +1,12 @@
 //! Upgradeable to write, and back.
 
 use tenure_core::decide::{Ask, Outcome, Wait};
+use tenure_core::loaded::LineExtent;
 use tenure_core::request::NewRequest;
 use tenure_core::{Error, LeaseId, Mode, Resource, Result, SessionId, Token, UpgradeRequest};
 
 use super::inner::Inner;
-use super::load::{DeadSessions, LineExtent, load_lease};
+use super::load::{DeadSessions, in_the_way, load_lease};
 use super::moment::Moment;
 use super::step::Step;
 use super::wait::{Awaited, QueuedRequest, Waited};
@@ -111,7 +112,7 @@ fn upgrade_in_step(
     let (loaded, decision) = step.decide(resource, LineExtent::Front, &ask, dead)?;
     let must_wait = matches!(decision.outcome, Outcome::Busy | Outcome::Queued);
     if must_wait && proved.is_none() {
-        return Ok(UpgradeOutcome::Unproved(loaded.in_the_way()));
+        return Ok(UpgradeOutcome::Unproved(in_the_way(&loaded)));
     }
     if let Outcome::Refused(refusal) = decision.outcome {
         return Err(refusal.of_mode(lease, step.store.context(resource, Mode::Write)));

@@ -30,15 +30,14 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use tenure_core::decide::{Ask, Change, Decision, Millis, Outcome, decide, next_look};
+use tenure_core::loaded::LineExtent;
 use tenure_core::request::NewRequest;
 use tenure_core::{
     Asker, Error, Lease, LeaseId, Mode, Owner, Request, Resource, Result, UpgradeRequest,
 };
 
 use super::inner::Inner;
-use super::load::{
-    DeadSessions, LineExtent, Loaded, ahead_of, load, load_lease, waiter, waiter_at,
-};
+use super::load::{DeadSessions, Loaded, ahead_of, load, load_lease, mark_dead, waiter, waiter_at};
 use super::moment::Moment;
 use super::row::LeaseRow;
 use super::step::Step;
@@ -235,10 +234,10 @@ impl<'a> QueuedRequest<'a> {
         let suspects = suspects.chain(before.map(|waiter| &waiter.session));
         let dead = sessions.dead(sql, suspects)?;
         let watch = match before {
-            Some(waiter) => Some(waiter.pid),
+            Some(waiter) => Some(waiter.process),
             None => holders.clone().map(|row| row.lease.pid).next(),
         };
-        loaded.mark_dead(&dead);
+        mark_dead(&mut loaded, &dead);
         let state = loaded.state();
         if !decide(&state, &Ask::Look, moment.boot).changes.is_empty() {
             return Ok(Look::Due(dead));

@@ -129,10 +129,7 @@ pub async fn session(keeper: &Keeper, owner: &str) -> Session {
 }
 
 fn wait(limit: Duration) -> Options {
-    Options {
-        wait: Some(limit),
-        ..Options::default()
-    }
+    Options::default().with_wait(limit)
 }
 
 /// Asks for a lock for a while. An answer that comes far too late fails the test.

@@ -128,10 +128,7 @@ async fn settle(keeper: &Keeper) {
     if keeper.store().capabilities().ttl.is_none() {
         return;
     }
-    let little = Query {
-        limit: Some(1),
-        ..Query::default()
-    };
+    let little = Query::default().with_limit(1);
     // A store that cannot be reached now releases them later.
     drop(keeper.list(&little).await);
 }
@@ -153,12 +150,11 @@ async fn unless<T>(
 }
 
 pub(super) fn options(wait: Duration, notes: Notes) -> Options {
-    Options {
-        wait: Some(wait),
-        purpose: notes.purpose,
-        metadata: notes.metadata,
-        capacity: notes.capacity,
-    }
+    let mut options = Options::default().with_wait(wait);
+    options.purpose = notes.purpose;
+    options.metadata = notes.metadata;
+    options.capacity = notes.capacity;
+    options
 }
 
 impl OpenSession {

@@ -25,7 +25,8 @@ pub(super) async fn tend(session: &Session, command: LeaseCommand) -> tenure::Re
         } => {
             let set = LockSet::new(&keeper.settings().ranking, items);
             let key = key.map(|key| IdempotenceKey::parse(&key).unwrap());
-            let terms = LeaseTerms { ttl, key };
+            let mut terms = LeaseTerms::default().with_ttl(ttl);
+            terms.key = key;
             let options = options(wait, Notes::default());
             let leases = keeper.lock(session, &set, &terms, &options).await?;
             Ok(Answer::Granted { leases })
@@ -64,10 +65,7 @@ pub(super) async fn tend(session: &Session, command: LeaseCommand) -> tenure::Re
             Ok(told(found.await?))
         }
         LeaseCommand::Audit { resource } => {
-            let query = AuditQuery {
-                resource: Some(resource),
-                ..AuditQuery::default()
-            };
+            let query = AuditQuery::default().with_resource(resource);
             Ok(told(keeper.audit(&query).await?.entries))
         }
         LeaseCommand::Claim { lease, claimant } => {

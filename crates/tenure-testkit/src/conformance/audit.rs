@@ -179,28 +179,16 @@ fn pages_cover_the_record_exactly_once(stage: &Stage<'_>) {
     let all = stage.audit(&AuditQuery::default());
     assert_eq!(all.len(), count);
     for limit in [1, 2, 5, count - 1, count, count + 1] {
-        let query = AuditQuery {
-            limit: Some(limit),
-            ..AuditQuery::default()
-        };
+        let query = AuditQuery::default().with_limit(limit);
         assert_eq!(stage.audit(&query), all, "pages of {limit}");
-        let of_b = AuditQuery {
-            resource: Some(resource("b")),
-            ..query
-        };
+        let of_b = query.with_resource(resource("b"));
         assert_eq!(stage.audit(&of_b), stage.audit_of("b"), "pages of {limit}");
     }
     // What is added while someone reads is on a later page, and nothing is there twice.
-    let query = AuditQuery {
-        limit: Some(count - 1),
-        ..AuditQuery::default()
-    };
+    let query = AuditQuery::default().with_limit(count - 1);
     let page = stage.block_on(stage.keeper().audit(&query)).unwrap();
     let more = busy(&mut agents);
-    let rest = stage.audit(&AuditQuery {
-        after: page.next,
-        ..AuditQuery::default()
-    });
+    let rest = stage.audit(&AuditQuery::default().with_after(page.next.unwrap()));
     assert_eq!((page.entries.len(), rest.len()), (count - 1, more + 1));
     assert_eq!(rest[0], all[count - 1]);
 }
@@ -219,11 +207,9 @@ fn the_record_is_read_by_resource_and_from_a_time_on(stage: &Stage<'_>) {
     assert_eq!(all.len(), early + late);
     for only in [None, Some("a"), Some("map:m"), Some("none")] {
         for since in [None, Some(since)] {
-            let query = AuditQuery {
-                resource: only.map(resource),
-                since,
-                ..AuditQuery::default()
-            };
+            let mut query = AuditQuery::default();
+            query.resource = only.map(resource);
+            query.since = since;
             let of_it = |entry: &&tenure_core::audit::Entry| {
                 only.is_none_or(|only| entry.resource == resource(only))
                     && since.is_none_or(|since| entry.at >= since)
@@ -232,10 +218,7 @@ fn the_record_is_read_by_resource_and_from_a_time_on(stage: &Stage<'_>) {
             assert_eq!(stage.audit(&query), expected, "{query:?}");
         }
     }
-    let from_then_on = AuditQuery {
-        since: Some(since),
-        ..AuditQuery::default()
-    };
+    let from_then_on = AuditQuery::default().with_since(since);
     assert_eq!(stage.audit(&from_then_on).len(), late);
 }
 

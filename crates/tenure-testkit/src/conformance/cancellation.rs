@@ -55,10 +55,7 @@ pub(super) fn poll_until_waiting<F: Future>(
     future: &mut Pin<Box<F>>,
     name: &str,
 ) {
-    let query = tenure::Query {
-        resource: Some(resource(name)),
-        ..tenure::Query::default()
-    };
+    let query = tenure::Query::default().with_resource(resource(name));
     stage.block_on(async {
         let waits = async {
             loop {

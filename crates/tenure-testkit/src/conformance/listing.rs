@@ -74,6 +74,7 @@ fn every_field_of_a_holder_is_listed(stage: &Stage<'_>) {
                     command,
                     purpose,
                     metadata,
+                    ..
                 } = listed.into_iter().next().unwrap();
                 assert_eq!((id, token), (lease.lease.clone(), lease.token));
                 assert_eq!((what, how), (resource("map:a/b"), mode));
@@ -187,10 +188,7 @@ fn pages_cover_everything_exactly_once(stage: &Stage<'_>) {
         .collect();
     all.sort();
     for limit in [1, 2, 3, 5, all.len() - 1, all.len(), all.len() + 1] {
-        let mut query = Query {
-            limit: Some(limit),
-            ..Query::default()
-        };
+        let mut query = Query::default().with_limit(limit);
         let mut held = Vec::new();
         loop {
             let page = list(stage, &query);
@@ -236,12 +234,10 @@ fn filters_by_prefix_owner_and_resource_apply_together(stage: &Stage<'_>) {
     for prefix in prefixes {
         for owner in [None, Some("ana"), Some("bo"), Some("nobody")] {
             for only in resources {
-                let query = Query {
-                    resource: only.map(resource),
-                    prefix: prefix.map(str::to_owned),
-                    owner: owner.map(|owner| Owner::parse(owner).unwrap()),
-                    ..Query::default()
-                };
+                let mut query = Query::default();
+                query.resource = only.map(resource);
+                query.prefix = prefix.map(str::to_owned);
+                query.owner = owner.map(|owner| Owner::parse(owner).unwrap());
                 let mut expected: Vec<_> = all
                     .iter()
                     .filter(|lease| prefix.is_none_or(|p| lease.resource.as_str().starts_with(p)))

@@ -126,10 +126,7 @@ fn clones_of_a_session_are_the_same_session(stage: &Stage<'_>) {
                 .unwrap()
                 .is_none()
         );
-        let wait = Options {
-            wait: Some(Duration::ZERO),
-            ..Options::default()
-        };
+        let wait = Options::default().with_wait(Duration::ZERO);
         let items = set(&[("a", Mode::Read)]);
         let error = clone.acquire_many(&items, &wait).await.unwrap_err();
         assert!(matches!(error, Error::Reentry { .. }), "{error:?}");

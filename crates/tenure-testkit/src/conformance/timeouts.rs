@@ -183,10 +183,7 @@ fn a_set_has_one_deadline(stage: &Stage<'_>) {
 
 fn a_request_that_does_not_say_how_long_waits_as_the_settings_say(stage: &Stage<'_>) {
     let [mut ana] = stage.agents(stage.apart(), ["ana"]);
-    let settings = Settings {
-        wait: SHORT,
-        ..Settings::default()
-    };
+    let settings = Settings::default().with_wait(SHORT);
     let keeper = Keeper::from_store(stage.keeper().store().clone(), settings);
     let options = tenure::SessionOptions::new(tenure::Owner::parse("bo").unwrap());
     let bo = stage.block_on(keeper.session(options)).unwrap();

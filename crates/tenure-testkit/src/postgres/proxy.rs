@@ -39,15 +39,21 @@ pub struct Proxy {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the server has answered through a proxy so far, on connections without TLS.
+/// What clients have asked the server through a proxy so far, on connections without TLS.
 #[derive(Debug, Default)]
 pub struct Answered {
+    connections: AtomicUsize,
     statements: AtomicUsize,
     round_trips: AtomicUsize,
 }
 
 impl Answered {
-    /// Statements that were completed.
+    /// Connections that were opened.
+    pub fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+
+    /// Messages that had statements carried out: simple queries, and executions of prepared ones.
     pub fn statements(&self) -> usize {
         self.statements.load(Ordering::SeqCst)
     }
@@ -284,6 +290,7 @@ struct Conversation {
 
 impl Conversation {
     fn new(answered: &Arc<Answered>) -> Self {
+        answered.connections.fetch_add(1, Ordering::SeqCst);
         Self {
             answered: Arc::clone(answered),
             // What a client says first has a length, and no byte before it.
@@ -299,6 +306,9 @@ impl Conversation {
     /// A client that sends several at once makes one round trip.
     fn asked(&mut self, bytes: &[u8]) {
         for kind in self.requests.pass(bytes) {
+            if kind == b'Q' || kind == b'E' {
+                self.answered.statements.fetch_add(1, Ordering::SeqCst);
+            }
             if kind == b'S' || kind == b'Q' {
                 if self.outstanding == 0 {
                     self.answered.round_trips.fetch_add(1, Ordering::SeqCst);
@@ -314,10 +324,8 @@ impl Conversation {
             bytes = bytes.strip_prefix(b"N").unwrap_or(bytes);
         }
         for kind in self.answers.pass(bytes) {
-            match kind {
-                b'C' => drop(self.answered.statements.fetch_add(1, Ordering::SeqCst)),
-                b'Z' => self.outstanding = self.outstanding.saturating_sub(1),
-                _ => {}
+            if kind == b'Z' {
+                self.outstanding = self.outstanding.saturating_sub(1);
             }
         }
     }

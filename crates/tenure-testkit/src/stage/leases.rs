@@ -62,10 +62,7 @@ impl Stage<'_> {
 
     /// The audit of a resource, oldest first.
     pub fn audit_of(&self, name: &str) -> Vec<Entry> {
-        self.audit(&AuditQuery {
-            resource: Some(resource(name)),
-            ..AuditQuery::default()
-        })
+        self.audit(&AuditQuery::default().with_resource(resource(name)))
     }
 
     /// The audit of a resource as `action owner`, oldest first.

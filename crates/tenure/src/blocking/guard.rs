@@ -23,6 +23,7 @@ pub struct Guard {
 /// A release that failed, and the guard that still holds.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot release {}: {source}", guard.resource())]
+#[non_exhaustive]
 pub struct ReleaseError {
     /// The guard, to try again or to drop.
     pub guard: Guard,
@@ -80,6 +81,11 @@ impl Guard {
         let hold = Arc::clone(&self.hold);
         let lost = self.thread.run(async move { hold.lost().await });
         lost.unwrap_or_else(|error| error)
+    }
+
+    /// Fails if the lock is known to be lost; see [`crate::Guard::check`].
+    pub fn check(&self) -> Result<()> {
+        self.hold.check()
     }
 
     /// Makes sure that it is still held; see [`crate::Guard::renew`].

@@ -5,11 +5,10 @@ use std::pin::Pin;
 use std::sync::{Mutex, mpsc as plain};
 use std::thread::{self, JoinHandle};
 
+use tenure_core::poison::lock;
 use tenure_core::{Error, Result};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
-
-use crate::poison::lock;
 
 type Call = Pin<Box<dyn Future<Output = ()> + Send>>;
 

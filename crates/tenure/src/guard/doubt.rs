@@ -8,6 +8,7 @@ use tenure_core::{LockContext, duration};
 /// A lease has used up two thirds of its time without a good renewal. Its holder must begin to
 /// stop now.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Doubt {
     /// The lock it is about.
     pub context: Box<LockContext>,

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tenure_core::decide::Millis;
+use tenure_core::poison::lock;
 use tenure_core::{
     Error, Lease, LeaseId, LockContext, Resource, Result, RetryPolicy, Store, duration,
 };
@@ -19,8 +20,10 @@ use tokio::time::{sleep, timeout};
 
 use super::trust::{Phase, Trust};
 use super::{Doubt, GuardState};
-use crate::poison::lock;
 use crate::retry::retry;
+
+/// The pause before a renewal that proves a grant is tried again.
+const PROVE_PAUSE: Duration = Duration::from_millis(50);
 
 /// The state that a guard shares with its watch and with the blocking interface.
 pub(crate) struct Hold {
@@ -28,7 +31,7 @@ pub(crate) struct Hold {
     pub(crate) id: LeaseId,
     pub(crate) resource: Resource,
     pub(super) lease: Mutex<Lease>,
-    pub(super) retry: RetryPolicy,
+    pub(super) retry: Option<RetryPolicy>,
     /// `None` if the lease lasts for as long as its session.
     trust: Option<Trust>,
     state: watch::Sender<HoldState>,
@@ -60,7 +63,7 @@ impl Hold {
     pub(super) fn new(
         store: Arc<dyn Store>,
         lease: Lease,
-        retry: RetryPolicy,
+        retry: Option<RetryPolicy>,
         asked: Millis,
     ) -> Self {
         let ttl = store.capabilities().ttl;
@@ -107,7 +110,7 @@ impl Hold {
             *lock(&asked) = clock::boot_now();
             self.store.renew(&self.id)
         };
-        let answer = retry(&self.retry, ask).await;
+        let answer = retry(self.retry.as_ref(), ask).await;
         let asked = *lock(&asked);
         self.note(asked, &answer);
         // A lease that is over is a lost lock.
@@ -126,7 +129,7 @@ impl Hold {
         let ask = async {
             loop {
                 match self.renew().await {
-                    Err(error) if error.is_passing() => sleep(self.retry.first).await,
+                    Err(error) if error.is_passing() => sleep(PROVE_PAUSE).await,
                     answer => return answer,
                 }
             }
@@ -185,12 +188,12 @@ impl Hold {
     }
 
     pub(super) fn context(&self) -> Box<LockContext> {
-        Box::new(LockContext {
-            resource: self.resource.clone(),
-            mode: lock(&self.lease).mode,
-            store: self.store.url().to_owned(),
-            location: self.store.location_of(&self.resource),
-        })
+        Box::new(LockContext::new(
+            self.resource.clone(),
+            lock(&self.lease).mode,
+            self.store.url(),
+            self.store.location_of(&self.resource),
+        ))
     }
 
     /// Returns the error for a store that did not answer.

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use tenure_core::leases::{KeyState, Keyed, spell_request};
 use tenure_core::{Error, IdempotenceKey, Lease, LockSet, Mode, Resource, Result, Store};
+use tenure_files::random;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep_until};
 
 use super::permit;
+use crate::Keeper;
 use crate::retry::retry;
 use crate::session::{Deadline, Shared};
-use crate::{Keeper, random};
 
 /// The first pause before a key that is taken is asked for again. There is no line for a key:
 /// requests under one key at the same time are a repeated request, not many waiters.
@@ -52,7 +53,7 @@ pub(super) async fn begin(
     let leases = permit::leases(keeper, "lock")?;
     let mut pause = PAUSE_MIN;
     for asked in 1.. {
-        match retry(&keeper.settings().retry, || leases.begin_key(&keyed)).await? {
+        match retry(keeper.retry(), || leases.begin_key(&keyed)).await? {
             KeyState::Yours => {
                 let store = Arc::clone(keeper.store());
                 let settled = false;

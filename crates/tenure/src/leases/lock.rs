@@ -87,7 +87,7 @@ async fn acquire_and_bind(
     let ids: Vec<LeaseId> = taken.0.iter().map(|guard| guard.lease().lease).collect();
     let keyed = asking.map(|asking| &*asking.keyed);
     let leases = permit::leases(keeper, "lock")?;
-    let policy = &keeper.settings().retry;
+    let policy = keeper.retry();
     match retry(policy, || leases.bind(&ids, terms.ttl, keyed)).await {
         Ok(leases) => {
             // There is no await between the answer and this, so that no guard releases what is

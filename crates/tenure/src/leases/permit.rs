@@ -24,7 +24,7 @@ pub(super) fn leases<'a>(keeper: &'a Keeper, act: &str) -> Result<&'a dyn LeaseS
 /// and a late call need different remedies.
 pub(super) async fn find(keeper: &Keeper, lease: &LeaseId, act: &str) -> Result<Lease> {
     let leases = leases(keeper, act)?;
-    let policy = &keeper.settings().retry;
+    let policy = keeper.retry();
     if let Some(found) = retry(policy, || leases.find(lease)).await? {
         return Ok(found);
     }
@@ -61,7 +61,7 @@ pub(super) async fn permit(
         return Err(refuse(why, remedy));
     }
     let leases = leases(keeper, act)?;
-    let in_hand = || retry(&keeper.settings().retry, || leases.has_guard(lease));
+    let in_hand = || retry(keeper.retry(), || leases.has_guard(lease));
     match found.binding {
         // Its holder would go on without noticing.
         Binding::Lease if in_hand().await? => {

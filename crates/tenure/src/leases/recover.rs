@@ -15,7 +15,7 @@ impl Keeper {
     /// Takes away every lease that is stale, or only says which could be. Always safe.
     pub async fn recover(&self, actor: &Owner, recovery: Recovery) -> Result<Vec<Finding>> {
         let leases = permit::leases(self, "recover")?;
-        let policy = &self.settings().retry;
+        let policy = self.retry();
         let mut found = Vec::new();
         let mut after: Option<String> = None;
         loop {
@@ -45,7 +45,7 @@ impl Keeper {
         }
         let reason = check_reason(reason)?;
         permit::find(self, lease, "break").await?;
-        let policy = &self.settings().retry;
+        let policy = self.retry();
         retry(policy, || leases.break_lease(lease, actor, reason)).await
     }
 }

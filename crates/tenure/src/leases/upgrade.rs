@@ -28,7 +28,7 @@ impl Keeper {
     ) -> Result<Lease> {
         let shared = &session.shared;
         let deadline = shared.deadline(wait);
-        let before = permit::permit(self, lease, "upgrade", by).await?;
+        let mut before = permit::permit(self, lease, "upgrade", by).await?;
         if before.mode != Mode::Upgradeable {
             return Err(Error::Conflict {
                 context: shared.context(&before.resource, Mode::Write),
@@ -52,7 +52,7 @@ impl Keeper {
         };
         let upgraded = match place.wait_until_first(&deadline).await {
             Ok(()) => {
-                let policy = &self.settings().retry;
+                let policy = self.retry();
                 wait_for(&deadline, policy, || store.upgrade(&request)).await?
             }
             Err(gave_up) => Err(gave_up),
@@ -67,11 +67,9 @@ impl Keeper {
         // The lease may have been renewed during the wait. If it cannot be looked up again, it is
         // upgraded all the same.
         let now = permit::find(self, lease, "upgrade").await;
-        Ok(now.unwrap_or(Lease {
-            mode: Mode::Write,
-            token,
-            ..before
-        }))
+        before.mode = Mode::Write;
+        before.token = token;
+        Ok(now.unwrap_or(before))
     }
 }
 
@@ -79,7 +77,7 @@ impl Keeper {
 /// sessions that each hold what the other waits for would deadlock.
 async fn check_order(keeper: &Keeper, lease: &Lease) -> Result<()> {
     let leases = permit::leases(keeper, "upgrade")?;
-    let policy = &keeper.settings().retry;
+    let policy = keeper.retry();
     let held = retry(policy, || leases.of_session(&lease.session)).await?;
     let ranking = &keeper.settings().ranking;
     let later = |held: &Lease| {

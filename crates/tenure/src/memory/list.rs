@@ -19,12 +19,7 @@ pub(super) fn list(tables: &Tables, query: &Query) -> Listing {
     }
     let (held, next) = page(held, query);
     let (waiting, waiting_next) = waiting.cut();
-    Listing {
-        held,
-        next,
-        waiting: Some(waiting),
-        waiting_next,
-    }
+    Listing::new(held, next).with_waiting(waiting, waiting_next)
 }
 
 fn matches(query: &Query, resource: &Resource) -> bool {

@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
+use tenure_core::poison::lock;
 use tenure_core::{
     Capabilities, Error, Lease, LeaseId, Listing, LockContext, Mode, Query, Reply, Request,
     Resource, Result, Store, Token, UpgradeRequest,
@@ -11,7 +12,6 @@ use tenure_core::{
 
 use super::list;
 use super::tables::Tables;
-use crate::poison::lock;
 
 /// The address of every memory store.
 const URL: &str = "memory:";
@@ -50,6 +50,7 @@ impl Store for MemoryStore {
             check_every: None,
             ttl: None,
             slots: true,
+            retries: false,
         }
     }
 
@@ -100,12 +101,12 @@ impl Store for MemoryStore {
 }
 
 pub(super) fn context(resource: &Resource, mode: Mode) -> Box<LockContext> {
-    Box::new(LockContext {
-        resource: resource.clone(),
+    Box::new(LockContext::new(
+        resource.clone(),
         mode,
-        store: URL.to_owned(),
-        location: location(resource),
-    })
+        URL,
+        location(resource),
+    ))
 }
 
 fn location(resource: &Resource) -> String {

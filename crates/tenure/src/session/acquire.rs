@@ -56,7 +56,7 @@ impl Shared {
         let asking = log::Asking::new(resource, mode);
         // When the granted request was sent: a lease's time is never counted from later.
         let asked = AtomicU64::new(clock::boot_now());
-        let lease = wait(deadline, &self.keeper.settings().retry, || {
+        let lease = wait(deadline, self.keeper.retry(), || {
             asked.store(clock::boot_now(), Ordering::Relaxed);
             store.acquire(&request)
         });

@@ -1,21 +1,21 @@
 //! The asker of requests: this process, for an owner.
 
 use tenure_core::request::{command_line, kept_command};
-use tenure_core::{Asker, Owner, Result};
+use tenure_core::{Asker, Owner};
 
-use crate::random;
+use crate::ids;
 
 /// Returns the asker of a new session of this process.
-pub(super) fn asker(owner: Owner, command: Option<String>) -> Result<Asker> {
+pub(super) fn asker(owner: Owner, command: Option<String>) -> Asker {
     let host = rustix::system::uname();
     let command = command.unwrap_or_else(|| command_line(std::env::args_os()));
-    Ok(Asker {
-        session: random::session_id()?,
+    Asker {
+        session: ids::session_id(),
         owner,
         pid: std::process::id(),
         host: host.nodename().to_string_lossy().into_owned(),
         command: kept_command(&command),
-    })
+    }
 }
 
 #[cfg(test)]
@@ -26,14 +26,14 @@ mod tests {
     fn a_command_is_kept_without_the_passwords_in_it() {
         let owner = Owner::parse("ana@desk").unwrap();
         let command = "psql postgres://ana:s3cret@db/x".to_owned();
-        let asker = asker(owner, Some(command)).unwrap();
+        let asker = asker(owner, Some(command));
         assert_eq!(asker.command, "psql postgres://ana@db/x");
     }
 
     #[test]
     fn a_session_without_a_command_shows_the_command_line() {
         let owner = Owner::parse("ana@desk").unwrap();
-        let asker = asker(owner, None).unwrap();
+        let asker = asker(owner, None);
         let program = std::env::args().next().unwrap();
         assert!(
             asker.command.starts_with(&command_line([program])),

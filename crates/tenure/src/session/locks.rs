@@ -7,11 +7,11 @@
 use std::cmp::Ordering;
 use std::sync::{Arc, Mutex};
 
+use tenure_core::poison::lock;
 use tenure_core::{LeaseId, Ranking, Resource};
 
 use super::OuterLease;
 use super::request_queue::{QueuePlace, RequestQueue};
-use crate::poison::lock;
 
 /// The reason why a session may not make a request.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use super::locks::Refusal;
 use super::request_queue::QueuePlace;
 use super::{Deadline, GaveUp, Options, Reservation, Shared};
 use crate::guard::any_lost;
-use crate::{Guard, random};
+use crate::{Guard, ids};
 
 /// The lock of a set that could not be taken.
 struct Missing {
@@ -37,7 +37,7 @@ pub(super) async fn acquire_within(
 ) -> Result<Vec<Guard>> {
     check(options)?;
     session.forget_ended().await?;
-    let entered = session.enter_set(set)?;
+    let entered = session.enter_set(set);
     let entered = entered.map_err(|refusal| refused(session, set, refusal))?;
     match acquire_all(session, set, entered, options, deadline).await? {
         Ok(guards) => Ok(guards),
@@ -58,7 +58,7 @@ pub(super) async fn try_acquire(
     let deadline = Deadline::new(Duration::ZERO);
     let set = session.sorted(set);
     session.forget_ended().await?;
-    let entered = match session.enter_set(&set)? {
+    let entered = match session.enter_set(&set) {
         Ok(entered) => entered,
         Err(Refusal::Reentry { .. }) => return Ok(None),
         Err(refusal) => return Err(refused(session, &set, refusal)),
@@ -155,9 +155,8 @@ impl Shared {
 
     /// Enters the whole set before the first request, so that no other task of the session takes
     /// something in between.
-    fn enter_set(&self, set: &LockSet) -> Result<Result<(Vec<Reservation>, QueuePlace), Refusal>> {
-        let name = |(resource, _): &(Resource, Mode)| Ok((random::lease_id()?, resource.clone()));
-        let asked = set.iter().map(name).collect::<Result<Vec<_>>>()?;
-        Ok(self.locks.enter(asked))
+    fn enter_set(&self, set: &LockSet) -> Result<(Vec<Reservation>, QueuePlace), Refusal> {
+        let name = |(resource, _): &(Resource, Mode)| (ids::lease_id(), resource.clone());
+        self.locks.enter(set.iter().map(name).collect())
     }
 }

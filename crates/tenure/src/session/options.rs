@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use tenure_core::{Asker, LeaseId, Mode, Owner, Resource, Result};
+use tenure_core::{Asker, LeaseId, Mode, Owner, Resource};
 
 use super::asker;
 
 /// The owner of a session, and what counts as held by it.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct SessionOptions {
     /// The owner the session works for.
     pub owner: Owner,
@@ -28,8 +29,22 @@ impl SessionOptions {
         }
     }
 
+    /// Sets the command that people see.
+    #[must_use]
+    pub fn with_command(mut self, command: impl Into<String>) -> Self {
+        self.command = Some(command.into());
+        self
+    }
+
+    /// Sets the leases that count as held although the session did not take them.
+    #[must_use]
+    pub fn with_ancestors(mut self, ancestors: Vec<OuterLease>) -> Self {
+        self.ancestors = ancestors;
+        self
+    }
+
     /// Returns the asker, for locks that are in no store, such as those of documents.
-    pub fn asker(&self) -> Result<Asker> {
+    pub fn asker(&self) -> Asker {
         asker::asker(self.owner.clone(), self.command.clone())
     }
 }
@@ -37,6 +52,7 @@ impl SessionOptions {
 /// A lease of a `tenure run` around a session. The session counts it as held although it did not
 /// take it.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct OuterLease {
     /// The address of the store it is in.
     pub store: String,
@@ -48,8 +64,29 @@ pub struct OuterLease {
     pub lease: LeaseId,
 }
 
+impl OuterLease {
+    /// Returns the lease of a run around a session.
+    pub fn new(store: impl Into<String>, resource: Resource, mode: Mode, lease: LeaseId) -> Self {
+        let store = store.into();
+        Self {
+            store,
+            resource,
+            mode,
+            lease,
+        }
+    }
+}
+
 /// The options of a request for a lock.
+///
+/// ```
+/// # use std::time::Duration;
+/// let options = tenure::Options::default()
+///     .with_wait(Duration::from_secs(30))
+///     .with_purpose("nightly build");
+/// ```
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Options {
     /// The longest wait. Zero does not wait; `None` waits as long as the settings say.
     pub wait: Option<Duration>,
@@ -60,4 +97,34 @@ pub struct Options {
     /// The number of holders of the resource at once, for this request; `None` leaves it to the modes. It
     /// applies to every lock of a set. Not all stores support it.
     pub capacity: Option<u32>,
+}
+
+impl Options {
+    /// Sets how long to wait. Zero does not wait.
+    #[must_use]
+    pub fn with_wait(mut self, wait: Duration) -> Self {
+        self.wait = Some(wait);
+        self
+    }
+
+    /// Sets the reason, for people.
+    #[must_use]
+    pub fn with_purpose(mut self, purpose: impl Into<String>) -> Self {
+        self.purpose = Some(purpose.into());
+        self
+    }
+
+    /// Sets JSON that is kept with the lease.
+    #[must_use]
+    pub fn with_metadata(mut self, metadata: Value) -> Self {
+        self.metadata = Some(metadata);
+        self
+    }
+
+    /// Sets how many may hold the resource at once, for this request.
+    #[must_use]
+    pub fn with_capacity(mut self, capacity: u32) -> Self {
+        self.capacity = Some(capacity);
+        self
+    }
 }

@@ -12,11 +12,11 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
+use tenure_core::poison::lock;
 use tokio::sync::Notify;
 use tokio::time::timeout_at;
 
 use super::{Deadline, GaveUp};
-use crate::poison::lock;
 
 /// The requests of a session that are under way, first come first.
 #[derive(Default)]

@@ -42,8 +42,10 @@ impl Deadline {
         }
     }
 
+    /// Returns true if a request may wait now. A request whose time was over before it could ask,
+    /// as opening the store took it all, asks once without waiting.
     pub(crate) fn waits(&self) -> bool {
-        !self.limit.is_zero()
+        !self.limit.is_zero() && self.began.elapsed() < self.limit
     }
 
     pub(crate) fn instant(&self) -> Instant {
@@ -99,24 +101,23 @@ impl GaveUp {
 /// grant that is there already is taken.
 ///
 /// Passing faults are retried: until the deadline if the request waits, otherwise as often as the
-/// policy says.
+/// policy says; never if there is no policy, as the store then does that itself.
 pub(crate) async fn wait<'a, T>(
     deadline: &Deadline,
-    policy: &RetryPolicy,
+    policy: Option<&RetryPolicy>,
     ask: impl FnMut() -> Reply<'a, Option<T>>,
 ) -> Result<Result<T, GaveUp>> {
-    let (policy, until) = match deadline.waits() {
-        false => (policy.clone(), Instant::now() + TRY_MAX),
-        true => {
-            let attempts = u32::MAX;
-            let policy = policy.clone();
-            (RetryPolicy { attempts, ..policy }, deadline.instant())
-        }
+    let waits = deadline.waits();
+    let (policy, until) = if waits {
+        let policy = policy.map(RetryPolicy::without_limit);
+        (policy, deadline.instant())
+    } else {
+        (policy.cloned(), Instant::now() + TRY_MAX)
     };
     let mut tries = Tries::default();
-    match timeout_at(until, tries.run(&policy, ask)).await {
+    match timeout_at(until, tries.run(policy.as_ref(), ask)).await {
         Ok(answer) => Ok(answer?.ok_or_else(|| deadline.gave_up(tries.made))),
-        Err(_) => match tries.fault.take().filter(|_| deadline.waits()) {
+        Err(_) => match tries.fault.take().filter(|_| waits) {
             // At the deadline it was the store that failed, not another holder in the way.
             Some(fault) => Err(fault),
             None => Ok(Err(deadline.gave_up(tries.made))),

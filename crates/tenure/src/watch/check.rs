@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use tenure_core::Store;
 use tenure_core::decide::Millis;
+use tenure_core::poison::lock;
 use tenure_files::clock;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::check_schedule::CheckSchedule;
 use crate::guard::{Hold, Phase};
-use crate::poison::lock;
 
 /// A check that is to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -69,6 +69,7 @@ mod tests {
             check_every: check_every.map(Duration::from_millis),
             ttl: ttl.map(Duration::from_millis),
             slots: true,
+            retries: false,
         })
     }
 

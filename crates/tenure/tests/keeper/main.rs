@@ -4,7 +4,9 @@
 
 mod blocking;
 mod faulty_store;
+mod features;
 mod guard;
+mod heartbeat;
 mod leases;
 mod memory;
 mod scene;

@@ -175,10 +175,7 @@ async fn pages_meet_everything_once_and_queries_narrow() {
     expected.sort_by_key(|lease| (lease.resource.clone(), lease.lease.clone()));
 
     let mut seen = Vec::new();
-    let mut query = Query {
-        limit: Some(2),
-        ..Query::default()
-    };
+    let mut query = Query::default().with_limit(2);
     loop {
         let page = keeper.list(&query).await.unwrap();
         assert!(page.held.len() <= 2);
@@ -189,24 +186,9 @@ async fn pages_meet_everything_once_and_queries_narrow() {
     assert_eq!(seen, expected);
 
     let count = async |query: Query| keeper.list(&query).await.unwrap().held.len();
-    let prefix = Some("map:".to_owned());
-    assert_eq!(
-        count(Query {
-            prefix,
-            ..Query::default()
-        })
-        .await,
-        6
-    );
-    let owner = Some(Owner::parse("bo").unwrap());
-    assert_eq!(
-        count(Query {
-            owner,
-            ..Query::default()
-        })
-        .await,
-        3
-    );
+    assert_eq!(count(Query::default().with_prefix("map:")).await, 6);
+    let owner = Owner::parse("bo").unwrap();
+    assert_eq!(count(Query::default().with_owner(owner)).await, 3);
     assert_eq!(keeper.holders(&resource("a")).await.unwrap().len(), 3);
 }
 

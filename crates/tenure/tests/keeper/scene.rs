@@ -34,10 +34,7 @@ pub fn set(items: &[(&str, Mode)]) -> LockSet {
 }
 
 pub fn wait(millis: u64) -> Options {
-    Options {
-        wait: Some(Duration::from_millis(millis)),
-        ..Options::default()
-    }
+    Options::default().with_wait(Duration::from_millis(millis))
 }
 
 /// Long enough that only a mistake makes it run out.

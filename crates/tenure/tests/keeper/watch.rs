@@ -22,9 +22,10 @@ async fn any_number_hear_of_a_loss_and_why() {
     let ana = session(&keeper, "ana").await;
     let guard = take(&ana, "a", Mode::Write).await;
     assert!(timeout(5 * EVERY, guard.lost()).await.is_err(), "not lost");
+    guard.check().unwrap();
     store.fail("renew", over("the file was replaced"));
     let (one, two) = tokio::join!(guard.lost(), guard.lost());
-    for error in [one, two, guard.lost().await] {
+    for error in [one, two, guard.lost().await, guard.check().unwrap_err()] {
         assert_eq!(error.class(), Class::Lost);
         assert_eq!(error.resource(), Some(&resource("a")));
         assert!(error.to_string().contains("the file was replaced"));

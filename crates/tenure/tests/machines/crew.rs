@@ -276,7 +276,7 @@ impl Hands {
             &Ranking::default(),
             [(Resource::parse(&name).unwrap(), Mode::Write)],
         );
-        let terms = LeaseTerms { ttl, key: None };
+        let terms = LeaseTerms::default().with_ttl(ttl);
         let leases = self
             .keeper
             .lock(&session, &set, &terms, &patient(LONG))
@@ -349,8 +349,5 @@ impl Hands {
 }
 
 fn patient(wait: Duration) -> Options {
-    Options {
-        wait: Some(wait),
-        ..Options::default()
-    }
+    Options::default().with_wait(wait)
 }

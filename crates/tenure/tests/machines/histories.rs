@@ -149,10 +149,7 @@ pub fn with_ttl(url: &str, ttl: Duration) -> String {
 fn take_all(locks: &Database, histories: u32) {
     runtime().block_on(async {
         let keeper = Keeper::open(&with_ttl(&locks.url(), TTL)).await.unwrap();
-        let options = Options {
-            wait: Some(AT_LAST),
-            ..Options::default()
-        };
+        let options = Options::default().with_wait(AT_LAST);
         for number in 0..histories {
             let owner = SessionOptions::new(Owner::parse("the-last").unwrap());
             let session = keeper.session(owner).await.unwrap();

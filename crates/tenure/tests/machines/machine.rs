@@ -154,10 +154,7 @@ impl Machine {
             true => Duration::ZERO,
             false => dice.millis(100..2500),
         };
-        let options = Options {
-            wait: Some(wait),
-            ..Options::default()
-        };
+        let options = Options::default().with_wait(wait);
         let (name, pause) = (resource(number), dice.millis(20..150));
         let asked = now();
         match session.acquire(&name, mode, &options).await {

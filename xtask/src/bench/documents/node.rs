@@ -4,10 +4,10 @@
 //! counts, and its code is compiled by the time the first round counts.
 
 use std::io::{BufRead, BufReader, Lines, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::document_directory::DocumentDirectory;
@@ -16,6 +16,50 @@ use crate::bench::{Measured, compare};
 
 const TIMES: u32 = 20;
 const ROUNDS: u32 = 60;
+
+/// The packages that the Node side needs.
+const PACKAGES: [&str; 2] = ["proper-lockfile", "write-file-atomic"];
+
+/// Installs the packages of Node if they are missing. Called before anything is measured: a missing
+/// program is told at the start, not after minutes.
+///
+/// # Errors
+///
+/// Says what is missing, for a line that is left out.
+pub fn prepare() -> Result<()> {
+    let mut node = Command::new("node");
+    let runs = node.arg("--version").stdout(Stdio::null()).status();
+    runs.context("node is missing; install the package nodejs")?;
+    if is_ready() {
+        return Ok(());
+    }
+    println!("installing the packages of Node");
+    let mut npm = Command::new("npm");
+    npm.args([
+        "install",
+        "--silent",
+        "--no-package-lock",
+        "--ignore-scripts",
+    ]);
+    npm.args(["--no-audit", "--no-fund"]).current_dir(peers());
+    let installed = npm.status();
+    let installed = installed.context("npm is missing; install the package npm")?;
+    ensure!(installed.success(), "npm install failed");
+    Ok(())
+}
+
+/// Returns true if the packages are installed.
+pub fn is_ready() -> bool {
+    let packages = peers().join("node_modules");
+    PACKAGES
+        .iter()
+        .all(|package| packages.join(package).is_dir())
+}
+
+/// Returns the folder with the Node programs that documents are shared with.
+fn peers() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("crates/tenure-files/tests/node")
+}
 
 pub fn measure() -> Result<Measured> {
     let directory = DocumentDirectory::new()?;
@@ -48,18 +92,7 @@ struct Node {
 impl Node {
     fn start(document: &Path) -> Result<Self> {
         let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let peers = xtask.with_file_name("crates/tenure-files/tests/node");
-        let packages = peers.join("node_modules");
-        if ["proper-lockfile", "write-file-atomic"]
-            .iter()
-            .any(|package| !packages.join(package).is_dir())
-        {
-            bail!(
-                "the packages of Node are not installed: run ./test, or `npm install \
-                 --no-package-lock --ignore-scripts --no-audit --no-fund` in {}",
-                peers.display()
-            );
-        }
+        let packages = peers().join("node_modules");
         let mut command = Command::new("node");
         command.arg(xtask.join("src/bench/documents/transaction.js"));
         command.arg(document).env("NODE_PATH", packages);

@@ -37,15 +37,9 @@ pub fn measure() -> Result<Vec<Measured>> {
         || each(&full, &names),
         || each(&empty, &names),
     )?;
-    let first = Query {
-        limit: Some(PAGE),
-        ..Query::default()
-    };
+    let first = Query::default().with_limit(PAGE);
     let middle = after(&full, LEASES as usize / 2)?;
-    let within = Query {
-        prefix: Some("item:5".into()),
-        ..middle.clone()
-    };
+    let within = middle.clone().with_prefix("item:5");
     Ok(vec![
         held,
         page("a page of ls, the first", &full, &empty, &first)?,

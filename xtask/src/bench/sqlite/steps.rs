@@ -102,10 +102,7 @@ fn neither_acquire_and_release_nor_a_page_takes_more_steps_with_100_000_leases()
     let first = page(&many, &Query::default());
     let in_the_middle = after(&many, LEASES as usize / 2).unwrap();
     let middle = page(&many, &in_the_middle);
-    let within = Query {
-        prefix: Some("item:5".into()),
-        ..in_the_middle
-    };
+    let within = in_the_middle.with_prefix("item:5");
     let prefix = page(&many, &within);
     assert!(
         [first, middle, prefix]

@@ -17,10 +17,7 @@ pub(super) fn the_blocking_front_tends_the_same_leases(stage: &Stage<'_>) {
     let owner = Owner::parse("ana").unwrap();
     let ana = keeper.session(SessionOptions::new(owner.clone())).unwrap();
     let [mut bo] = stage.agents(stage.apart(), ["bo"]);
-    let terms = LeaseTerms {
-        ttl: TTL_LONG,
-        key: None,
-    };
+    let terms = LeaseTerms::default().with_ttl(TTL_LONG);
     let by = Some(&owner);
     let mut tend = || {
         let wanted = set(&[("a", Mode::Upgradeable)]);

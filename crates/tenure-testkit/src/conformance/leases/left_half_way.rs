@@ -31,7 +31,8 @@ pub(super) fn a_lock_dropped_at_any_await_leaves_nothing(stage: &Stage<'_>) {
     for polls in 0..polls_max {
         for key in [None, Some(format!("after {polls} polls"))] {
             let key = key.map(|key| IdempotenceKey::parse(&key).unwrap());
-            let terms = LeaseTerms { ttl: TTL_LONG, key };
+            let mut terms = LeaseTerms::default().with_ttl(TTL_LONG);
+            terms.key = key;
             let lock = |set: &LockSet| {
                 let set = set.clone();
                 let (ana, terms, options) = (&ana, &terms, &options);

@@ -24,10 +24,7 @@ async fn another_request_under_the_same_key_is_a_conflict_that_names_it() {
     let ana = session(keeper, "ana").await;
     let wanted = set(&[("a", Mode::Read)]);
     lock_set(&ana, &wanted, &under("k")).await.unwrap();
-    let longer = LeaseTerms {
-        ttl: Duration::from_secs(61),
-        ..under("k")
-    };
+    let longer = under("k").with_ttl(Duration::from_secs(61));
     let bo = session(keeper, "ana").await;
     for (wanted, terms) in [
         (set(&[("b", Mode::Read)]), under("k")),

@@ -47,18 +47,12 @@ fn owner(text: &str) -> Owner {
 }
 
 fn terms(ttl_ms: u64) -> LeaseTerms {
-    LeaseTerms {
-        ttl: Duration::from_millis(ttl_ms),
-        key: None,
-    }
+    LeaseTerms::default().with_ttl(Duration::from_millis(ttl_ms))
 }
 
 /// A minute, under a key.
 fn under(key: &str) -> LeaseTerms {
-    LeaseTerms {
-        key: Some(IdempotenceKey::parse(key).unwrap()),
-        ..terms(60_000)
-    }
+    terms(60_000).with_key(IdempotenceKey::parse(key).unwrap())
 }
 
 async fn lock_set(session: &Session, set: &LockSet, terms: &LeaseTerms) -> Result<Vec<Lease>> {

@@ -34,10 +34,7 @@ async fn a_dry_run_only_tells_and_recovery_takes_what_is_stale() {
     assert!(matches!(error, Error::LeaseOver { .. }), "{error}");
     keeper.renew(&fresh.lease, None, None).await.unwrap();
 
-    let query = AuditQuery {
-        resource: Some(resource("a")),
-        ..AuditQuery::default()
-    };
+    let query = AuditQuery::default().with_resource(resource("a"));
     let entries = keeper.audit(&query).await.unwrap().entries;
     let last = entries.last().unwrap();
     assert_eq!((last.action, &last.lease), (Action::Recover, &stale.lease));
@@ -77,10 +74,7 @@ async fn a_broken_lock_is_lost_to_its_guard_with_who_and_why() {
 #[tokio::test]
 async fn only_people_break_and_they_say_why() {
     let database = Database::new().await;
-    let settings = Settings {
-        automated: Automated::new(["ci:*".into()]).unwrap(),
-        ..Settings::default()
-    };
+    let settings = Settings::default().with_automated(Automated::new(["ci:*".into()]).unwrap());
     let other = Keeper::from_store(database.keeper.store().clone(), settings);
     let keeper = &database.keeper;
     let ana = session(keeper, "ana").await;
@@ -125,11 +119,9 @@ async fn the_audit_tells_who_did_what_in_order_and_in_pages() {
     keeper.upgrade(&ana, &lease, None, None).await.unwrap();
     keeper.downgrade(&lease, None).await.unwrap();
     keeper.release(&lease, None).await.unwrap();
-    let mut query = AuditQuery {
-        resource: Some(resource("a")),
-        limit: Some(3),
-        ..AuditQuery::default()
-    };
+    let mut query = AuditQuery::default()
+        .with_resource(resource("a"))
+        .with_limit(3);
     let mut actions = Vec::new();
     loop {
         let page = keeper.audit(&query).await.unwrap();

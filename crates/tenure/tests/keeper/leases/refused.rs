@@ -76,10 +76,7 @@ async fn every_store_tells_a_fenced_token() {
 #[tokio::test]
 async fn a_capacity_is_counted_or_refused_but_never_ignored() {
     let (database, directory) = (Database::new().await, tempfile::tempdir().unwrap());
-    let slot = |capacity| Options {
-        capacity: Some(capacity),
-        ..wait(0)
-    };
+    let slot = |capacity| wait(0).with_capacity(capacity);
     let build = resource("slot:build");
     for keeper in [keeper().await, database.keeper.clone()] {
         let [ana, bo, cy] = ["ana", "bo", "cy"].map(|owner| session(&keeper, owner));

@@ -93,16 +93,13 @@ async fn an_upgrade_is_out_of_order_inside_a_run_that_holds_something_later() {
     let keeper = &database.keeper;
     let ana = session(keeper, "ana").await;
     let lease = lock_one(&ana, "a", Mode::Upgradeable).await;
-    let outer = OuterLease {
-        store: "file:/elsewhere".into(),
-        resource: resource("b"),
-        mode: Mode::Read,
-        lease: lease.lease.clone(),
-    };
-    let options = SessionOptions {
-        ancestors: vec![outer],
-        ..SessionOptions::new(owner("ana"))
-    };
+    let outer = OuterLease::new(
+        "file:/elsewhere",
+        resource("b"),
+        Mode::Read,
+        lease.lease.clone(),
+    );
+    let options = SessionOptions::new(owner("ana")).with_ancestors(vec![outer]);
     let inner = keeper.session(options).await.unwrap();
     let error = keeper.upgrade(&inner, &lease.lease, None, None).await;
     assert!(matches!(error.unwrap_err(), Error::Order { .. }));

@@ -63,10 +63,7 @@ async fn a_timeout_without_a_listing_names_nobody() {
 
 #[tokio::test(start_paused = true)]
 async fn the_settings_say_how_long_a_request_waits_that_does_not() {
-    let settings = Settings {
-        wait: Duration::from_secs(7),
-        ..Settings::default()
-    };
+    let settings = Settings::default().with_wait(Duration::from_secs(7));
     let keeper = Keeper::open_with("memory:", settings).await.unwrap();
     let (ana, bo) = (session(&keeper, "ana").await, session(&keeper, "bo").await);
     let _guard = take(&ana, "a", Mode::Write).await;
@@ -85,10 +82,7 @@ async fn a_deadline_beyond_all_clocks_is_a_long_wait() {
     let keeper = keeper().await;
     let (ana, bo) = (session(&keeper, "ana").await, session(&keeper, "bo").await);
     let guard = take(&ana, "a", Mode::Write).await;
-    let options = Options {
-        wait: Some(Duration::MAX),
-        ..Options::default()
-    };
+    let options = Options::default().with_wait(Duration::MAX);
     let asking = ask_with(&bo, "a", Mode::Write, options).await;
     drop(guard);
     drop(asking.await.unwrap().unwrap());
@@ -98,14 +92,8 @@ async fn a_deadline_beyond_all_clocks_is_a_long_wait() {
 async fn notes_that_no_store_would_keep_are_refused() {
     let keeper = keeper().await;
     let ana = session(&keeper, "ana").await;
-    let odd = Options {
-        purpose: Some("\u{1b}[2J".into()),
-        ..Options::default()
-    };
-    let long = Options {
-        metadata: Some(json!("x".repeat(5000))),
-        ..Options::default()
-    };
+    let odd = Options::default().with_purpose("\u{1b}[2J");
+    let long = Options::default().with_metadata(json!("x".repeat(5000)));
     for options in [odd, long] {
         let asked = ana.acquire(&resource("a"), Mode::Write, &options).await;
         assert_eq!(asked.unwrap_err().class(), Class::BadInput);
@@ -120,11 +108,9 @@ async fn notes_that_no_store_would_keep_are_refused() {
 async fn the_lease_tells_who_holds_and_why() {
     let keeper = keeper().await;
     let ana = session(&keeper, "ana").await;
-    let options = Options {
-        purpose: Some("nightly".into()),
-        metadata: Some(json!({"run": 7})),
-        ..Options::default()
-    };
+    let options = Options::default()
+        .with_purpose("nightly")
+        .with_metadata(json!({"run": 7}));
     let guard = ana.acquire(&resource("a"), Mode::Write, &options).await;
     let lease = guard.as_ref().unwrap().lease();
     assert_eq!(lease.owner.as_str(), "ana");

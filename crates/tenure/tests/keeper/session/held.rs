@@ -147,11 +147,9 @@ async fn while_an_upgrade_waits_the_session_is_granted_nothing_else() {
 #[tokio::test]
 async fn ancestors_count_for_order_in_any_store_and_for_re_entry_in_their_own() {
     let keeper = keeper().await;
-    let ancestor = |store: &str, text: &str| OuterLease {
-        store: store.into(),
-        resource: resource(text),
-        mode: Mode::Write,
-        lease: LeaseId::parse("outer").unwrap(),
+    let ancestor = |store: &str, text: &str| {
+        let lease = LeaseId::parse("outer").unwrap();
+        OuterLease::new(store, resource(text), Mode::Write, lease)
     };
     let inside = async |ancestors| {
         let owner = Owner::parse("ana").unwrap();

@@ -25,10 +25,7 @@ async fn a_set_is_taken_in_order() {
 
 #[tokio::test]
 async fn the_order_is_the_keepers_whichever_ranking_made_the_set() {
-    let settings = Settings {
-        ranking: Ranking::new(["events".into(), "slot".into()]),
-        ..Settings::default()
-    };
+    let settings = Settings::default().with_ranking(Ranking::new(["events".into(), "slot".into()]));
     let (store, keeper) = FaultyStore::default().keep_with(settings);
     let ana = session(&keeper, "ana").await;
     let by_default = set(&[("slot:x", Mode::Write), ("events:x", Mode::Write)]);

@@ -1,0 +1,31 @@
+//! Counts in a JSON file that many programs change.
+//!
+//! ```console
+//! $ cargo run --package tenure --example documents -- /tmp/counter.json
+//! ```
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tenure_files::{Documents, Error};
+
+#[derive(Default, Serialize, Deserialize)]
+struct Counter {
+    n: u64,
+}
+
+fn main() -> Result<(), Error> {
+    let path = std::env::args().nth(1);
+    let path = PathBuf::from(path.unwrap_or_else(|| "counter.json".into()));
+    let documents = Documents::new(Duration::from_secs(5));
+
+    // Nobody sees the file between the reading and the writing, and a crash leaves one of the two.
+    let n =
+        documents.transaction_or_create(&path, Counter::default(), |counter: &mut Counter| {
+            counter.n += 1;
+            Ok::<_, Error>(counter.n)
+        })?;
+    println!("{} has n = {n}", path.display());
+    Ok(())
+}
