@@ -3,12 +3,12 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use tenure::{Error, Keeper, Lease, LeaseId, Owner, clock, duration};
+use tenure::{Error, Keeper, Lease, LeaseId, clock, duration};
 use tenure_core::decide::BREAK_MS;
 
 use crate::cli::{self, Global};
 use crate::context::{Context, WAIT_DEFAULT, owner};
-use crate::people::{RUN_UNSEEN, agreed, can_ask, is_run_unseen, record};
+use crate::people::{RUN_UNSEEN, can_ask, is_confirmed, is_run_unseen, record};
 use crate::report::Failure;
 use crate::{output, runtime};
 
@@ -29,10 +29,8 @@ pub fn break_lease(global: &Global, options: &cli::Break) -> Result<ExitCode, Fa
         // A store without leases says itself that it cannot break them.
         if keeper.store().leases().is_some() {
             let lease = keeper.find(&options.lease).await?;
-            // An automated owner is refused before the question.
-            check_person(&keeper, &actor, &lease)?;
             show(&lease);
-            if !options.yes && !agreed(QUESTION).map_err(Failure::output)? {
+            if !options.yes && !is_confirmed(QUESTION).map_err(Failure::Output)? {
                 let message = format!("lease {} was not broken", lease.lease);
                 return Err(Failure::Declined(message));
             }
@@ -61,19 +59,6 @@ async fn where_it_is(context: &Context, lease: &LeaseId) -> tenure::Result<Keepe
     }
     // This store reports that there is no such lease.
     Ok(locks)
-}
-
-fn check_person(keeper: &Keeper, actor: &Owner, lease: &Lease) -> tenure::Result<()> {
-    if !keeper.settings().automated.covers(actor) {
-        return Ok(());
-    }
-    Err(Error::NotAllowed {
-        problem: format!(
-            "{actor} may not break {} (lease {}): it is automated",
-            lease.resource, lease.lease
-        ),
-        remedy: "breaking a lock is for people: ask one, or wait for it".into(),
-    })
 }
 
 /// Shows everything known of the lease. It goes to standard error, where the question is.

@@ -13,9 +13,9 @@ use tenure::request::command_line;
 use tenure::{Error, Keeper, Owner, Result, Settings, shown_address};
 
 use crate::cli::Global;
-use crate::identity::{is_server, is_there, same_store};
+use crate::identity::{is_same_store, is_server, is_there};
 use crate::limit::Limit;
-use crate::opening::told;
+use crate::opening::open_and_tell;
 use crate::output::word;
 use crate::people::this_host;
 
@@ -79,7 +79,7 @@ impl Context {
     async fn open(&self, settings: Settings) -> Result<Keeper> {
         self.check_directory()?;
         let opening = Keeper::open_with(&self.located.url, settings);
-        let keeper = told(opening, &self.shown()).await?;
+        let keeper = open_and_tell(opening, &self.shown()).await?;
         if keeper.store().capabilities().cross_process {
             return Ok(keeper);
         }
@@ -109,7 +109,7 @@ impl Context {
             env::var("TENURE_STORE").ok(),
         ];
         let mut own = own.into_iter().flatten();
-        let same = own.find(|own| is_server(store) && same_store(own, store));
+        let same = own.find(|own| is_server(store) && is_same_store(own, store));
         same.unwrap_or_else(|| store.to_owned())
     }
 

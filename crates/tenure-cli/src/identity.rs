@@ -24,7 +24,7 @@ pub fn identity(url: &str) -> String {
 }
 
 /// Returns true if two addresses name the same store, spelled differently perhaps.
-pub fn same_store(a: &str, b: &str) -> bool {
+pub fn is_same_store(a: &str, b: &str) -> bool {
     a == b || identity(a) == identity(b)
 }
 
@@ -122,17 +122,20 @@ mod tests {
 
     #[test]
     fn one_store_is_one_however_it_is_spelled() {
-        assert!(same_store("memory:", "memory:"));
-        assert!(same_store("file:/usr", "file:/usr/bin/.."));
-        assert!(!same_store("file:/usr", "file:/etc"));
-        assert!(same_store(
+        assert!(is_same_store("memory:", "memory:"));
+        assert!(is_same_store("file:/usr", "file:/usr/bin/.."));
+        assert!(!is_same_store("file:/usr", "file:/etc"));
+        assert!(is_same_store(
             "sqlite:/etc/passwd",
             "sqlite:/usr/../etc/passwd"
         ));
-        assert!(!same_store("sqlite:/usr", "file:/usr"));
-        assert!(!same_store("file:/no-such-a", "file:/no-such-b"));
-        assert!(same_store("postgres://a:b@db/x", "postgres://a@db:5432/x"));
-        assert!(!same_store("postgres://a@db/x", "postgres://a@db/y"));
+        assert!(!is_same_store("sqlite:/usr", "file:/usr"));
+        assert!(!is_same_store("file:/no-such-a", "file:/no-such-b"));
+        assert!(is_same_store(
+            "postgres://a:b@db/x",
+            "postgres://a@db:5432/x"
+        ));
+        assert!(!is_same_store("postgres://a@db/x", "postgres://a@db/y"));
     }
 
     #[test]

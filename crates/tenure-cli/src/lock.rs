@@ -9,7 +9,7 @@ use crate::cli::{self, Global};
 use crate::context::{Context, WAIT_DEFAULT, owner};
 use crate::limit::Limit;
 use crate::nesting::{self, Ancestors};
-use crate::opening::opened;
+use crate::opening::open_unless_interrupted;
 use crate::report::Failure;
 use crate::signals::Signals;
 use crate::waiting::{Wait, wait};
@@ -30,7 +30,7 @@ pub fn lock(global: &Global, options: cli::Lock) -> Result<ExitCode, Failure> {
         let limit = Limit::chosen(options.no_wait, options.wait, setting);
         let opening = context.keeper_within(WAIT_DEFAULT, limit);
         let first = options.resources.first().map(|wanted| &wanted.resource);
-        let keeper = opened(opening, first, &mut signals).await?;
+        let keeper = open_unless_interrupted(opening, first, &mut signals).await?;
         let leases = acquire(&keeper, context.own_command(), options, limit, &mut signals).await?;
         let printed = match global.json {
             true => output::json(&Leases { leases: &leases }),

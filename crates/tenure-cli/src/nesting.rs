@@ -10,7 +10,7 @@ use std::env;
 use tenure::{Error, Keeper, Lease, LockContext, LockSet, OuterLease, Resource, Result};
 
 use crate::cli::Slot;
-use crate::identity::same_store;
+use crate::identity::is_same_store;
 
 mod passed_on;
 
@@ -82,7 +82,7 @@ impl Ancestors {
     ) -> Result<Self> {
         let mut ancestors = Self::default();
         for outer in outers.leases {
-            let is_in = |keeper: &&Keeper| same_store(&outer.store, keeper.store().url());
+            let is_in = |keeper: &&Keeper| is_same_store(&outer.store, keeper.store().url());
             let (known_by, list) = match keeper.filter(is_in) {
                 Some(keeper) => (Some(keeper), &mut ancestors.here),
                 None if is_slot(&outer) => (slots.filter(is_in), &mut ancestors.slots),

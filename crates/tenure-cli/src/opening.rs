@@ -14,7 +14,7 @@ use crate::signals::Signals;
 const TELL_AFTER: Duration = Duration::from_secs(2);
 
 /// Opens a store, and tells a person if it takes long.
-pub async fn told<T>(opening: impl Future<Output = Result<T>>, shown: &str) -> Result<T> {
+pub async fn open_and_tell<T>(opening: impl Future<Output = Result<T>>, shown: &str) -> Result<T> {
     tokio::select! {
         biased;
         opened = opening => opened,
@@ -23,7 +23,7 @@ pub async fn told<T>(opening: impl Future<Output = Result<T>>, shown: &str) -> R
 }
 
 /// Opens a store to acquire a resource in it. An interrupt ends it without waiting for the server.
-pub async fn opened<T>(
+pub async fn open_unless_interrupted<T>(
     opening: impl Future<Output = Result<T>>,
     resource: Option<&Resource>,
     signals: &mut Signals,

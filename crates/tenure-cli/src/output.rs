@@ -31,7 +31,7 @@ pub fn exact(bytes: impl AsRef<[u8]>) -> Result<(), Failure> {
     let written = output.write_all(bytes.as_ref());
     written
         .and_then(|()| output.flush())
-        .map_err(Failure::output)
+        .map_err(Failure::Output)
 }
 
 /// Prints one line for people about something that is no failure.

@@ -3,13 +3,11 @@
 
 use std::fs;
 use std::io;
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime};
 
 use tenure_core::duration::DURATION_MAX;
 use tenure_core::{Error, Result, Timestamp};
-
-use crate::platform;
 
 /// Returns the time on the wall.
 pub fn now() -> Timestamp {
@@ -62,21 +60,8 @@ pub fn boot_id() -> Result<&'static str> {
 /// Returns when this process was started, in clock ticks since boot; 0 if the kernel does not say.
 /// With the process id and the boot id it names a process for people.
 pub fn process_start() -> u64 {
-    // Read once, and once more in a forked child, which has a start of its own.
-    static KNOWN: Mutex<Option<(u32, u64)>> = Mutex::new(None);
-    let generation = platform::fork_generation();
-    // Not waited for: in a forked child it may be locked by a thread that is not there.
-    let mut known = KNOWN.try_lock().ok();
-    match known.as_deref() {
-        Some(Some((read_in, start))) if *read_in == generation => return *start,
-        _ => {}
-    }
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let start = start_in(&stat).unwrap_or(0);
-    if let Some(known) = known.as_deref_mut() {
-        *known = Some((generation, start));
-    }
-    start
+    start_in(&stat).unwrap_or(0)
 }
 
 fn start_in(stat: &str) -> Option<u64> {

@@ -4,7 +4,7 @@
 //!
 //! - Nothing shows the password: not [`Display`](fmt::Display), not [`Debug`], no error.
 //! - The application name begins with `tenure`, whatever the URL asks for.
-//! - What the URL asks for and is not understood is an error, never ignored.
+//! - An option of the URL that is not understood is an error, never ignored.
 
 mod options;
 mod password;
@@ -19,30 +19,30 @@ use tokio_postgres::config::{Host, SslMode};
 
 use options::Options;
 
-/// How long it takes at most to reach one host, where the URL does not say.
+/// The longest time to reach one host, if the URL does not say.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How a server proves who it is.
+/// The proof of a server's identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Proof {
-    /// Not at all: what is sent is encrypted where `sslmode` asks for it, and that is all.
+    /// None: the connection is only encrypted, if `sslmode` asks for it.
     None,
-    /// By a certificate that one of these authorities signed (`verify-ca`).
+    /// A certificate that one of these authorities signed (`verify-ca`).
     Authority(Roots),
-    /// By such a certificate, made out to the name of the host (`verify-full`).
+    /// Such a certificate, made out to the name of the host (`verify-full`).
     Name(Roots),
 }
 
-/// Whose signatures are trusted.
+/// The authorities whose signatures are trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Roots {
-    /// Those the system trusts (`sslrootcert=system`).
+    /// The authorities that the system trusts (`sslrootcert=system`).
     System,
-    /// Those in a file of certificates.
+    /// The authorities in a file of certificates.
     File(PathBuf),
 }
 
-/// Where a database is, and how to reach it.
+/// The address of a database.
 #[derive(Clone)]
 pub struct Address {
     config: Config,
@@ -60,7 +60,7 @@ impl Address {
     ///
     /// # Errors
     ///
-    /// `BadInput` for what is no such URL, or asks for something unknown; `Configuration` for a file of passwords that
+    /// `BadInput` for anything but such a URL, and for unknown options; `Configuration` for a file of passwords that
     /// others can read.
     pub fn parse(url: &str) -> Result<Address> {
         if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
@@ -81,7 +81,7 @@ impl Address {
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             config.host("/var/run/postgresql");
         }
-        if local(&config) {
+        if is_local(&config) {
             // There is no TLS on a socket of this machine, whatever is asked for.
             config.ssl_mode(SslMode::Disable);
         }
@@ -108,12 +108,12 @@ impl Address {
         })
     }
 
-    /// How long a lease lasts, where the URL says so: from a second to a day.
+    /// Returns the time that a lease lasts, if the URL says so: from a second to a day.
     pub(crate) fn lease_ttl(&self) -> Option<Duration> {
         self.lease_ttl
     }
 
-    /// The same database, with more said about who connects.
+    /// Returns the same address with more in its application name.
     pub(crate) fn named(&self, what: &str) -> Address {
         let mut address = self.clone();
         let name = self.config.get_application_name().unwrap_or("tenure");
@@ -131,25 +131,25 @@ impl Address {
         &self.proof
     }
 
-    /// The role, as a statement names it. An address without one leaves it to the user's name.
+    /// Returns the role, as a statement names it. An address without one leaves it to the user's name.
     pub(crate) fn role(&self) -> String {
         let user = self.config.get_user().map(str::to_owned);
         let user = user.or_else(|| std::env::var("USER").ok());
         user.map_or_else(|| "…".into(), |user| quoted(&user))
     }
 
-    /// The database, as a statement names it.
+    /// Returns the database, as a statement names it.
     pub(crate) fn database(&self) -> String {
         self.config.get_dbname().map_or_else(|| self.role(), quoted)
     }
 
-    /// Whether TLS is out of the question.
+    /// Returns true if TLS is never used.
     pub(crate) fn is_plain(&self) -> bool {
         self.config.get_ssl_mode() == SslMode::Disable
     }
 }
 
-/// A name in a statement: in quotes where it would mean another without them.
+/// Returns a name for a statement, in quotes if it would mean another one without them.
 fn quoted(name: &str) -> String {
     let is_plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'_' | b'0'..=b'9');
     match name.bytes().all(is_plain) && !name.starts_with(|first: char| first.is_ascii_digit()) {
@@ -158,7 +158,7 @@ fn quoted(name: &str) -> String {
     }
 }
 
-/// A password with an unescaped `@` would be read as part of a host, and shown as one.
+/// Refuses a password with an unescaped `@`: it would be read as part of a host, and shown as one.
 fn refuse_stray_at(url: &str) -> Result<()> {
     let before_options = url.split('?').next().unwrap_or(url);
     let stray =
@@ -182,15 +182,15 @@ impl fmt::Debug for Address {
     }
 }
 
-/// Whether every host is a socket of this machine. Where the URL has `hostaddr`, that is what is connected to.
-fn local(config: &Config) -> bool {
+/// Returns true if every host is a socket of this machine. If the URL has `hostaddr`, that is connected to.
+fn is_local(config: &Config) -> bool {
     let hosts = config.get_hosts();
     !hosts.is_empty()
         && config.get_hostaddrs().is_empty()
         && hosts.iter().all(|host| matches!(host, Host::Unix(_)))
 }
 
-/// What is below an error: the driver's own text only says in which step it happened.
+/// Returns the cause below an error: the driver's own text only names the step.
 fn cause(error: &tokio_postgres::Error) -> String {
     match std::error::Error::source(error) {
         Some(source) => source.to_string(),
@@ -198,7 +198,7 @@ fn cause(error: &tokio_postgres::Error) -> String {
     }
 }
 
-/// The URL without password and without options.
+/// Shows the URL without password and without options.
 fn show(config: &Config) -> String {
     let hosts = config.get_hosts().iter().map(|host| match host {
         Host::Tcp(name) if name.contains(':') => format!("[{name}]"),

@@ -3,8 +3,8 @@
 //!
 //! # Set up
 //!
-//! What an administrator or a role may have set against long waits does not apply to a connection that
-//! holds locks: no statement, session or transaction timeout ends it.
+//! Settings of an administrator or a role against long waits do not apply to a connection that holds
+//! locks: no statement, session or transaction timeout ends it.
 //!
 //! The server looks after a client that has vanished. One whose socket is closed is noticed within a second during a
 //! statement, and at once otherwise. One that is cut off is noticed after about 11 s: by keepalives where nothing is under way,
@@ -21,7 +21,7 @@
 //!    before its statement is lost.
 //! 3. After two seconds the socket is closed. The server notices within a second.
 //!
-//! A crash at any step closes the socket: step 3. What the connection counts for in a pool is given back after the last step.
+//! A crash at any step closes the socket: step 3. The connection's place in a pool is given back after the last step.
 
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
@@ -42,16 +42,16 @@ use tokio_postgres::{
 use crate::fault::{explain, is_away, is_passing, message, unreachable};
 use crate::{Address, tls};
 
-/// How long one attempt may take, however much time there is: a server without room says so, and is asked again; one that
+/// The longest time for one attempt, however much time there is: a server without room says so, and is asked again; one that
 /// says nothing is not there.
 const ATTEMPT: Duration = Duration::from_secs(15);
-/// What a server far away needs to answer at all, even one who does not wait.
+/// The time that a server far away needs to answer at all, also for a request that does not wait.
 const ANSWER_MIN: Duration = Duration::from_secs(3);
-/// How long the set-up of a fresh connection may take.
+/// The longest time for the set-up of a fresh connection.
 const SET_UP_MAX: Duration = Duration::from_secs(5);
-/// How long a driver is given to end by itself, and between two cancellations.
+/// The time for a driver to end by itself, and between two cancellations.
 const GOODBYE: Duration = Duration::from_millis(20);
-/// How long a statement is cancelled before the socket is closed under it.
+/// The time for which a statement is cancelled before the socket is closed under it.
 const CANCEL: Duration = Duration::from_secs(2);
 
 /// Sets a session up, in one round trip. The first two statements come before all else: what follows may take longer than an
@@ -80,7 +80,7 @@ const SET_UP: &str = "SET statement_timeout = 0; SET search_path = pg_catalog, p
 
 /// An open connection, alone in its session.
 pub(crate) struct Connection {
-    /// None only while it is being dropped.
+    /// `None` only while it is being dropped.
     client: Option<Arc<Client>>,
     pid: i32,
     server: ServerVersion,
@@ -90,7 +90,7 @@ pub(crate) struct Connection {
     notifications: Option<mpsc::UnboundedReceiver<Notification>>,
     cancel: Cancel,
     runtime: Handle,
-    /// What it counts for in a pool.
+    /// Its place in a pool.
     pub(crate) permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -103,15 +103,15 @@ pub(crate) struct ServerVersion {
     pub(crate) text: String,
 }
 
-/// What it takes to cancel a statement.
+/// The means to cancel a statement.
 struct Cancel {
     token: CancelToken,
     address: Arc<Address>,
 }
 
 impl Connection {
-    /// Opens two. While there is no room for the second, the first is not kept: many who hold one each and wait for
-    /// another would wait for each other.
+    /// Opens two. While there is no room for the second, the first is not kept: processes that hold one each and
+    /// wait for another would wait for each other.
     pub(crate) async fn open_two(
         address: &Arc<Address>,
         settings: &str,
@@ -139,7 +139,7 @@ impl Connection {
         self.client.as_ref().expect("taken only when dropped")
     }
 
-    /// The process at the server. One session has one, from beginning to end.
+    /// Returns the process at the server. One session has one, from beginning to end.
     pub(crate) fn pid(&self) -> i32 {
         self.pid
     }
@@ -149,37 +149,37 @@ impl Connection {
         &self.server
     }
 
-    /// Where tasks about it run.
+    /// Returns the runtime of its tasks.
     pub(crate) fn runtime(&self) -> &Handle {
         &self.runtime
     }
 
-    /// Tells when it is over, and why.
+    /// Returns a receiver of its end, with the reason.
     pub(crate) fn over(&self) -> watch::Receiver<Option<String>> {
         self.over.clone()
     }
 
-    /// Whether it is over, as far as is known without asking.
+    /// Returns true if it is over, as far as is known without asking.
     pub(crate) fn is_over(&self) -> bool {
         self.client().is_closed() || self.over.borrow().is_some()
     }
 
-    /// What closes the socket at once, from elsewhere.
+    /// Returns a handle that closes the socket at once, from elsewhere.
     pub(crate) fn cutter(&self) -> Option<tokio::task::AbortHandle> {
         self.driver.as_ref().map(JoinHandle::abort_handle)
     }
 
-    /// The next notification; None when the connection is over.
+    /// Returns the next notification, or `None` when the connection is over.
     pub(crate) async fn notification(&mut self) -> Option<Notification> {
         self.notifications.as_mut()?.recv().await
     }
 
-    /// All notifications, for one who listens while others ask; None if they were taken before.
+    /// Takes all notifications, for a task that listens while others ask. Returns `None` if they were taken before.
     pub(crate) fn take_notifications(&mut self) -> Option<mpsc::UnboundedReceiver<Notification>> {
         self.notifications.take()
     }
 
-    /// The error of ours for one of a statement on it.
+    /// Returns our error for that of a statement on it.
     pub(crate) fn explain(&self, error: &tokio_postgres::Error) -> Error {
         explain(&self.cancel.address, error)
     }
@@ -210,7 +210,7 @@ async fn end(client: Arc<Client>, mut driver: JoinHandle<()>, cancel: Cancel) {
         if timeout(GOODBYE, &mut driver).await.is_ok() {
             return;
         }
-        // An answer that does not come is what the next round is for.
+        // If no answer comes, the next round cancels again.
         let _ = timeout(left(until), cancel.send()).await;
     }
     driver.abort();
@@ -229,7 +229,7 @@ impl Cancel {
     }
 }
 
-/// Why there is no connection.
+/// The reason why there is no connection.
 #[derive(Debug)]
 pub(crate) enum Refusal {
     /// No room, or starting up.
@@ -239,7 +239,7 @@ pub(crate) enum Refusal {
     Away(Error),
     /// The deadline came before the answer.
     Late(Error),
-    /// Everything else.
+    /// Any other reason.
     Final(Error),
 }
 
@@ -254,7 +254,7 @@ impl Refusal {
     }
 }
 
-/// What goes wrong on a connection that was open.
+/// Returns the error for a connection that was open.
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
         match error.is_passing() {
@@ -293,7 +293,7 @@ where
 #[derive(Default)]
 pub(crate) struct Pauses {
     failed: u32,
-    /// Why the attempt before was refused: says more than that the last one came too late.
+    /// The refusal of the attempt before: it says more than that the last one came too late.
     last: Option<Error>,
 }
 

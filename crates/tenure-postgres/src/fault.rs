@@ -1,4 +1,4 @@
-//! What an error of the database means: the class of each SQLSTATE.
+//! Errors of the database as errors of Tenure, by SQLSTATE.
 //!
 //! | SQLSTATE | what it is | becomes |
 //! |---|---|---|
@@ -21,7 +21,7 @@ use tokio_postgres::error::SqlState;
 
 use crate::Address;
 
-/// The error of ours for one of the database.
+/// Returns our error for one of the database.
 pub(crate) fn explain(address: &Address, error: &tokio_postgres::Error) -> Error {
     let problem = message(error);
     let Some(state) = error.code() else {
@@ -68,7 +68,7 @@ pub(crate) fn explain(address: &Address, error: &tokio_postgres::Error) -> Error
     }
 }
 
-/// What a role needs that may not do something.
+/// Returns the remedy for a role without rights.
 fn grants(address: &Address) -> String {
     let (role, database) = (address.role(), address.database());
     format!(
@@ -78,8 +78,8 @@ fn grants(address: &Address) -> String {
     )
 }
 
-/// Whether a server turned a connection away because it is not encrypted: PostgreSQL, PgBouncer and others tell that by words
-/// alone.
+/// Returns true if a server turned a connection away because it is not encrypted. PostgreSQL, PgBouncer and others say that in
+/// words alone.
 fn wants_tls(problem: &str) -> bool {
     let by_rules = problem.contains("pg_hba.conf")
         && (problem.contains("no encryption") || problem.contains("SSL off"))
@@ -87,8 +87,8 @@ fn wants_tls(problem: &str) -> bool {
     by_rules || problem.contains("SSL required") || problem.contains("SSL connection is required")
 }
 
-/// What to do where the server answers, and it is settled how to talk to it: trying again does not help. The driver tells
-/// these apart by words alone.
+/// Returns the remedy for a server that answers and cannot be talked to as configured: trying again does not help. The driver
+/// tells these cases apart by words alone.
 fn remedy_for_way(problem: &str) -> Option<&'static str> {
     let remedies = [
         (
@@ -117,7 +117,7 @@ fn remedy_for_way(problem: &str) -> Option<&'static str> {
     remedies.find_map(|(words, remedy)| problem.contains(words).then_some(remedy))
 }
 
-/// The database cannot be reached at the moment.
+/// Returns the error for a database that cannot be reached at the moment.
 pub(crate) fn unreachable(address: &Address, problem: impl Into<String>) -> Error {
     Error::Unreachable {
         store: address.to_string(),
@@ -125,7 +125,7 @@ pub(crate) fn unreachable(address: &Address, problem: impl Into<String>) -> Erro
     }
 }
 
-/// Whether a connection was refused only for the moment.
+/// Returns true if a connection was refused only for the moment.
 pub(crate) fn is_passing(error: &tokio_postgres::Error) -> bool {
     let passing = [
         &SqlState::TOO_MANY_CONNECTIONS,
@@ -136,8 +136,8 @@ pub(crate) fn is_passing(error: &tokio_postgres::Error) -> bool {
     error.code().is_some_and(|state| passing.contains(&state))
 }
 
-/// Whether nobody serves at the address at the moment: the connection was refused or reset, the socket is not there, or the
-/// server ended the session. A name that does not resolve has none of these kinds.
+/// Returns true if no server is at the address at the moment: the connection was refused or reset, the socket is not there, or
+/// the server ended the session. A name that does not resolve has none of these kinds.
 pub(crate) fn is_away(error: &tokio_postgres::Error) -> bool {
     use std::io::ErrorKind;
     if let Some(state) = error.code() {
@@ -159,7 +159,7 @@ pub(crate) fn is_away(error: &tokio_postgres::Error) -> bool {
         })
 }
 
-/// What the database says, or what kept it from saying anything.
+/// Returns the message of the database, or the reason why there is none.
 pub(crate) fn message(error: &tokio_postgres::Error) -> String {
     if let Some(said) = error.as_db_error() {
         return said.message().to_owned();
@@ -170,7 +170,7 @@ pub(crate) fn message(error: &tokio_postgres::Error) -> String {
     }
 }
 
-/// Whether the mistake is in how we ask: neither the server nor the way to it is at fault.
+/// Returns true if the mistake is in our request, and neither in the server nor in the way to it.
 fn is_ours(error: &tokio_postgres::Error) -> bool {
     !error.is_closed()
         && error.source().is_some_and(|source| {

@@ -27,9 +27,9 @@ use crate::advisory::Key;
 use crate::connect::{Connection, Refusal, first_row, left};
 use crate::fault::{message, unreachable};
 
-/// How long a notification may take.
+/// The longest time for a notification.
 const HEARING: Duration = Duration::from_secs(2);
-/// How long it may take until a session that was left is clean.
+/// The longest time until a session that was left is clean.
 const CLEANING: Duration = Duration::from_secs(2);
 
 /// Proves that the database at this address keeps sessions apart. The first of the two connections is as good
@@ -75,7 +75,7 @@ pub(crate) async fn sessions(
     }
 }
 
-/// The refusal of what shares sessions.
+/// Returns the error for a pooler that shares sessions.
 pub(crate) fn shared(sign: &str) -> Error {
     Error::Configuration {
         problem: format!(
@@ -87,7 +87,7 @@ pub(crate) fn shared(sign: &str) -> Error {
     }
 }
 
-/// The refusal of what keeps sessions as their clients left them.
+/// Returns the error for a pooler that keeps sessions as their clients left them.
 fn not_cleaned() -> Error {
     Error::Configuration {
         problem:
@@ -120,7 +120,7 @@ async fn listen(listener: &Connection, channel: &str) -> Result<String> {
 async fn begin(speaker: &Connection) -> Result<String> {
     let begun = session(speaker.client(), "BEGIN;").await;
     begun.map_err(|error| match message(&error) {
-        // The server itself never refuses to begin. What else fails is the end of the session, not a sign of sharing.
+        // The server itself never refuses to begin. Any other failure is the end of the session, not a sign of sharing.
         sign if sign.contains("statement pooling") => {
             shared(&format!("it refuses transactions: {sign}"))
         }

@@ -1,4 +1,4 @@
-//! The tables, and how older ones become newer ones.
+//! The tables, and the migration of older ones.
 //!
 //! Each file in `schema/` is one step. `tenure.migrations` has a row for each step a database has been
 //! through.
@@ -40,7 +40,7 @@ pub(crate) const VERSION: i64 = STEPS.len() as i64;
 
 const MADE: &str = "SELECT coalesce(max(version), 0) FROM tenure.migrations";
 
-/// Not IF NOT EXISTS: what somebody else makes after the look is not ours.
+/// Without IF NOT EXISTS: a schema that somebody else makes after the look is not ours.
 const SCHEMA: &str = "CREATE SCHEMA tenure;";
 const MIGRATIONS: &str = "
     CREATE TABLE tenure.migrations (
@@ -48,8 +48,8 @@ const MIGRATIONS: &str = "
         made_at timestamptz NOT NULL
     );";
 
-/// What there is, and the version of its tables; 0 if there are none. Nothing in the schema is used before it is known
-/// whose it is.
+/// Returns what there is, and the version of its tables, 0 if there are none. Nothing in the schema is used before its owner
+/// is known.
 async fn version(connection: &Connection, address: &Address) -> Result<(Found, i64)> {
     let found = ours::look(connection, address).await?;
     if found != Found::Tables {

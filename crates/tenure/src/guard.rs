@@ -259,7 +259,7 @@ impl Guard {
             }
             answer => answer,
         };
-        self.downgrading &= answer.as_ref().is_err_and(leaves_open);
+        self.downgrading &= answer.as_ref().is_err_and(is_outcome_open);
         answer.inspect_err(|error| self.hold.note_loss(error))
     }
 
@@ -310,7 +310,7 @@ impl Guard {
 }
 
 /// Returns true if a store that returned this error may or may not have done what it was asked.
-fn leaves_open(error: &Error) -> bool {
+fn is_outcome_open(error: &Error) -> bool {
     let definite = matches!(
         error,
         Error::Conflict { .. } | Error::LeaseOver { .. } | Error::Lost { .. }

@@ -29,13 +29,13 @@ use std::cmp::Ordering;
 use std::time::Duration;
 
 use tenure_core::audit::{AuditPage, AuditQuery};
-use tenure_core::leases::{Finding, Recovery, TTL_DEFAULT, TTL_MAX, TTL_MIN};
+use tenure_core::leases::{TTL_DEFAULT, TTL_MAX, TTL_MIN};
 use tenure_core::{
-    Error, IdempotenceKey, Lease, LeaseId, LockSet, Mode, Owner, Resource, Result, Token, duration,
+    Error, IdempotenceKey, Lease, LeaseId, Mode, Owner, Resource, Result, Token, duration,
 };
 
+use crate::Keeper;
 use crate::retry::{Tries, retry};
-use crate::{Keeper, Options, Session};
 
 /// The time to live of a lease, and its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,33 +71,6 @@ impl LeaseTerms {
 }
 
 impl Keeper {
-    /// Takes a set of locks, all or none, that stay when this process ends. Their time begins
-    /// to run when the whole set is there. They come in the order they were taken.
-    ///
-    /// With a key, the same request returns the same leases for as long as all of them are held. Of two
-    /// requests at the same time one takes the locks and the other waits for it.
-    ///
-    /// # Cancellation
-    ///
-    /// Dropped before it is done, it holds nothing, and the key is free again. A process
-    /// that is killed in the instant in which the leases are bound may leave them behind
-    /// without ever knowing their ids: under a key, the same request returns them; without one they
-    /// last for their time to live.
-    ///
-    /// # Errors
-    ///
-    /// As [`Session::acquire_many`]; `BadInput` for a time to live out of bounds and for an empty
-    /// set; `Conflict` where the key stands for another request or for leases that are over.
-    pub async fn lock(
-        &self,
-        session: &Session,
-        set: &LockSet,
-        terms: &LeaseTerms,
-        options: &Options,
-    ) -> Result<Vec<Lease>> {
-        lock::lock(self, session, set, terms, options).await
-    }
-
     /// Looks a lease up, whatever it is bound to.
     ///
     /// # Errors
@@ -138,23 +111,6 @@ impl Keeper {
         let store = self.store();
         retry(self.retry(), || store.release(lease)).await?;
         Ok(before)
-    }
-
-    /// Makes an upgradeable lease exclusive, waiting for the readers to leave; the session
-    /// waits, and does not hold. On failure the lease is as before.
-    ///
-    /// # Errors
-    ///
-    /// As [`renew`](Keeper::renew); `Conflict` if it is not upgradeable; `Order` if
-    /// anything is held that is ordered later, by the session that took the lease or the one that waits.
-    pub async fn upgrade(
-        &self,
-        session: &Session,
-        lease: &LeaseId,
-        wait: Option<Duration>,
-        by: Option<&Owner>,
-    ) -> Result<Lease> {
-        upgrade::upgrade(self, session, lease, wait, by).await
     }
 
     /// Makes an upgraded lease upgradeable again.
@@ -209,22 +165,6 @@ impl Keeper {
             problem,
             remedy: remedy.into(),
         })
-    }
-
-    /// Takes away every lease that is stale, or only says which could be. Always safe.
-    pub async fn recover(&self, actor: &Owner, recovery: Recovery) -> Result<Vec<Finding>> {
-        recover::recover(self, actor, recovery).await
-    }
-
-    /// Begins to take a lease away from its holder, whatever it is bound to: it is revoking
-    /// until the holder confirms its stop, or ten seconds.
-    ///
-    /// # Errors
-    ///
-    /// `NotAllowed` for an automated actor; `BadInput` for a reason that is missing or cannot be
-    /// kept; `NotFound` and `LeaseOver` as [`find`](Keeper::find).
-    pub async fn break_lease(&self, lease: &LeaseId, actor: &Owner, reason: &str) -> Result<Lease> {
-        recover::break_lease(self, lease, actor, reason).await
     }
 
     /// Reads the record of what was done, oldest first, one page of it.

@@ -75,7 +75,7 @@ impl Watch {
             return;
         };
         let mut state = lock(&self.state);
-        if state.holds.is_empty() && !state.runs() {
+        if state.holds.is_empty() && !state.is_running() {
             // The time to the first look counts from here: the machine may sleep before the task runs.
             state.looked = clock::boot_now();
         }
@@ -101,7 +101,7 @@ impl Watch {
 
     /// Starts the task if there is something to check and none runs.
     fn run(self: &Arc<Self>, state: &mut State, schedule: CheckSchedule, runtime: &Handle) {
-        if state.holds.is_empty() || state.runs() {
+        if state.holds.is_empty() || state.is_running() {
             return;
         }
         for hold in state.holds.iter().filter_map(Weak::upgrade) {
@@ -132,7 +132,7 @@ impl Watch {
 
 impl State {
     /// Returns true if the task runs. It is finished early if its runtime is gone.
-    fn runs(&self) -> bool {
+    fn is_running(&self) -> bool {
         self.task.as_ref().is_some_and(|task| !task.is_finished())
     }
 }

@@ -13,7 +13,7 @@ use tenure_postgres::advisory::{AdvisoryLocks, Settings};
 use crate::cli::{Advisory, Global};
 use crate::context::Context;
 use crate::identity::is_server;
-use crate::opening::told;
+use crate::opening::open_and_tell;
 use crate::report::{Failure, Report};
 use crate::runtime;
 
@@ -51,7 +51,7 @@ async fn open(context: &Context, wait: Duration) -> Result<AdvisoryLocks> {
         .with_overflow(0)
         .with_wait(SERVER_WAIT)
         .with_open(wait);
-    let opened = told(AdvisoryLocks::open(url, settings), &context.shown()).await;
+    let opened = open_and_tell(AdvisoryLocks::open(url, settings), &context.shown()).await;
     opened.map_err(|error| match error {
         Error::BadInput(problem) => Error::Configuration {
             problem: format!("bad store: {problem}"),

@@ -15,7 +15,7 @@ use crate::cli::AdvisoryRun;
 use crate::context::Context;
 use crate::exit;
 use crate::limit::Limit;
-use crate::opening::opened;
+use crate::opening::open_unless_interrupted;
 use crate::output::word;
 use crate::report::{Failure, Report};
 use crate::run::{Child, Launch};
@@ -41,7 +41,7 @@ pub async fn run(
     let limit = Limit::chosen(options.no_wait, options.wait, setting);
     let opening = open(context, limit.for_opening());
     let resource = Some(&lock_context.resource);
-    let locks = opened(opening, resource, &mut signals).await?;
+    let locks = open_unless_interrupted(opening, resource, &mut signals).await?;
     let taken = acquire_unless_interrupted(&locks, key, limit, &mut signals, &lock_context).await;
     let guard = taken.map_err(|error| limit.whole_in(error))?;
     let environment = [
@@ -55,32 +55,41 @@ pub async fn run(
         guards: &[],
         close: true,
     });
-    let mut child = match child {
-        Ok(child) => child,
+    match child {
+        Ok(child) => Ok(supervise(child, guard, lock_context, &mut signals, report).await),
         Err(failure) => {
             // If this fails, the lock is freed with the connection, as this process ends.
             drop(guard.release().await);
-            return Err(failure);
+            Err(failure)
         }
-    };
+    }
+}
+
+/// Waits for the end of the command, releases the lock, and returns the exit code.
+async fn supervise(
+    mut child: Child,
+    guard: Guard,
+    lock_context: Box<LockContext>,
+    signals: &mut Signals,
+    report: Report,
+) -> ExitCode {
     let on_loss = |error| report.late_failure(&Failure::Error(error));
-    let ended = child
-        .supervise(&mut signals, Ending::of(&guard, lock_context), on_loss)
-        .await;
+    let ending = Ending::of(&guard, lock_context);
+    let ended = child.supervise(signals, ending, on_loss).await;
     if ended.lost {
         drop(timeout(RELEASE_MAX, guard.release()).await);
-        return Ok(ExitCode::from(exit::LOST));
+        return ExitCode::from(exit::LOST);
     }
     match guard.release().await {
         Ok(()) => {}
         Err(error) if error.class() == Class::Lost => {
             on_loss(error);
-            return Ok(ExitCode::from(exit::LOST));
+            return ExitCode::from(exit::LOST);
         }
         Err(error) => word(&error.to_string()),
     }
     child.follow(ended);
-    Ok(ExitCode::from(ended.code))
+    ExitCode::from(ended.code)
 }
 
 /// Returns the description of the lock for errors.

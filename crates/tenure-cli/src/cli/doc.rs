@@ -76,10 +76,7 @@ pub struct DocClean {
     #[arg(long)]
     pub yes: bool,
     #[command(flatten)]
-    pub wait_arguments: WaitArguments,
-    /// On whose behalf (default: TENURE_OWNER, else user@host)
-    #[arg(long)]
-    pub owner: Option<Owner>,
+    pub access: Access,
     /// The document
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub path: PathBuf,

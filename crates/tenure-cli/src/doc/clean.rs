@@ -12,7 +12,7 @@ use super::open_documents::OpenDocuments;
 use crate::cli::{DocClean, Global};
 use crate::context::Context;
 use crate::output::{self, word};
-use crate::people::{agreed, can_ask, visible};
+use crate::people::{can_ask, is_confirmed, visible};
 use crate::report::Failure;
 
 /// `{"removed":[…],"next":null}`.
@@ -25,9 +25,9 @@ struct Removed {
 /// Shows what is left, asks, and removes it.
 pub fn clean(global: &Global, options: &DocClean) -> Result<ExitCode, Failure> {
     let context = Context::without_store()?;
-    let opened =
-        OpenDocuments::to_clean(global, &context, &options.wait_arguments, &options.owner)?;
     let path = options.path.as_path();
+    let files = std::slice::from_ref(&options.path);
+    let opened = OpenDocuments::open(global, &context, &options.access, files)?;
     if !is_known(path) {
         let problem = format!(
             "there is no document {}, nor anything left of one",
@@ -52,7 +52,7 @@ pub fn clean(global: &Global, options: &DocClean) -> Result<ExitCode, Failure> {
         });
     }
     let question = "Remove them? Type yes: ";
-    if !options.yes && !agreed(question).map_err(Failure::output)? {
+    if !options.yes && !is_confirmed(question).map_err(Failure::Output)? {
         return Err(Failure::Declined("no file was removed".into()));
     }
     let removed = under_lock(&opened, path, Documents::clean)?;

@@ -78,7 +78,7 @@ fn in_other_words(error: Error, files: &[&Path]) -> Error {
             ref path,
             ref source,
             ..
-        } if matches!(source.kind(), NotFound | NotADirectory) && leads_to(path, files) => {
+        } if matches!(source.kind(), NotFound | NotADirectory) && is_above_one_of(path, files) => {
             Error::NotFound(error.to_string())
         }
         error => error,
@@ -90,7 +90,7 @@ fn ends_with(path: &Path, ending: &str) -> bool {
     name.as_encoded_bytes().ends_with(ending.as_bytes())
 }
 
-fn leads_to(path: &Path, files: &[&Path]) -> bool {
+fn is_above_one_of(path: &Path, files: &[&Path]) -> bool {
     let leads = |file: &&Path| {
         let file = std::path::absolute(file).unwrap_or_default();
         std::path::absolute(path).is_ok_and(|path| file.starts_with(path))

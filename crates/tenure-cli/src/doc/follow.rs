@@ -1,5 +1,6 @@
 //! `tenure doc read --follow`: prints a document now, and again each time it changes.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -27,10 +28,7 @@ pub fn follow(global: &Global, options: &DocRead) -> Result<ExitCode, Failure> {
     let context = Context::without_store()?;
     let opened = OpenDocuments::open(global, &context, &options.access, &options.files)?;
     if let Some(text) = &options.create {
-        let wait = opened.wait(&[file], Mode::Write)?;
-        let made = read::make(&opened, &context, file, text, &wait);
-        wait.ended();
-        made.map_err(|failure| failure::about(failure, &[file]))?;
+        create(&opened, &context, file, text)?;
     }
     let about = |error| failure::about(Failure::Error(error), &[file]);
     let mut follow = opened.documents.follow(file).map_err(about)?;
@@ -61,6 +59,18 @@ pub fn follow(global: &Global, options: &DocRead) -> Result<ExitCode, Failure> {
             Err(error) => return Err(about(error)),
         }
     }
+}
+
+fn create(
+    opened: &OpenDocuments,
+    context: &Context,
+    file: &Path,
+    text: &str,
+) -> Result<(), Failure> {
+    let wait = opened.wait(&[file], Mode::Write)?;
+    let made = read::make(opened, context, file, text, &wait);
+    wait.ended();
+    made.map_err(|failure| failure::about(failure, &[file]))
 }
 
 /// Prints a version, with a newline at its end. One that is no document gets a word on standard error.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure::{Error, Mode, Owner, Result, SessionId, SessionOptions};
+use tenure::{Error, Mode, Result, SessionId, SessionOptions};
 use tenure_files::{Documents, resource_of};
 
 use super::failure;
@@ -59,70 +59,44 @@ impl Wait<'_> {
 }
 
 impl OpenDocuments {
-    /// Opens documents for reading and writing.
+    /// Opens the documents.
     pub fn open(
         global: &Global,
         context: &Context,
         access: &Access,
         files: &[PathBuf],
     ) -> Result<Self> {
-        let compat = access.compat;
-        let default = match compat {
-            Some(Compat::ProperLockfile) => WAIT_WITH_NODE,
-            None => WAIT_DEFAULT,
+        let with_node = access.compat == Some(Compat::ProperLockfile);
+        let default = if with_node {
+            WAIT_WITH_NODE
+        } else {
+            WAIT_DEFAULT
         };
-        let mut opened = Self::with(
-            global,
-            context,
-            &access.wait_arguments,
-            default,
-            &access.owner,
-        )?;
-        if compat == Some(Compat::ProperLockfile) {
-            opened.with_node = true;
-            let lock = match files {
-                [file] => format!("the lock {}.lock", file.display()),
-                _ => "a lock of proper-lockfile".into(),
-            };
-            let tell = move |why: &str| word(&format!("{lock} was lost: {why}"));
-            opened.documents = opened.documents.shared_with_node(tell);
-        }
-        Ok(opened)
-    }
-
-    /// Opens documents for cleaning up.
-    pub fn to_clean(
-        global: &Global,
-        context: &Context,
-        wait_arguments: &WaitArguments,
-        owner: &Option<Owner>,
-    ) -> Result<Self> {
-        Self::with(global, context, wait_arguments, WAIT_DEFAULT, owner)
-    }
-
-    fn with(
-        global: &Global,
-        context: &Context,
-        wait_arguments: &WaitArguments,
-        wait_default: Duration,
-        asked: &Option<Owner>,
-    ) -> Result<Self> {
-        let settings = context.settings(wait_default);
-        let limit =
-            Limit::chosen(wait_arguments.no_wait, wait_arguments.wait, settings.wait).whole();
+        let settings = context.settings(default);
+        let WaitArguments { no_wait, wait } = access.wait_arguments;
+        let limit = Limit::chosen(no_wait, wait, settings.wait).whole();
         let interrupt = Interrupt::listen(Report::new(global.json))?;
-        let asker = SessionOptions::new(owner(asked.clone())?).with_command(context.own_command());
+        let asker =
+            SessionOptions::new(owner(access.owner.clone())?).with_command(context.own_command());
         let asker = asker.asker();
         let session = asker.session.clone();
         let mut documents = Documents::for_asker(limit, asker);
         if settings.trust_flock {
             documents = documents.trusting_the_file_system();
         }
+        if with_node {
+            let lock = match files {
+                [file] => format!("the lock {}.lock", file.display()),
+                _ => "a lock of proper-lockfile".into(),
+            };
+            let tell = move |why: &str| word(&format!("{lock} was lost: {why}"));
+            documents = documents.shared_with_node(tell);
+        }
         Ok(Self {
             documents,
             limit,
             session,
-            with_node: false,
+            with_node,
             interrupt,
         })
     }

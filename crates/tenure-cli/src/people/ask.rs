@@ -10,7 +10,7 @@ pub fn can_ask() -> bool {
 }
 
 /// Asks a question. Returns true only for a plain yes.
-pub fn agreed(question: &str) -> io::Result<bool> {
+pub fn is_confirmed(question: &str) -> io::Result<bool> {
     output::tell(question);
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;

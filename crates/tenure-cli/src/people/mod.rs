@@ -9,7 +9,7 @@ use std::time::Duration;
 use tenure::{Binding, Lease, LeaseState, clock, duration};
 
 use crate::cli::Slot;
-pub use ask::{agreed, can_ask};
+pub use ask::{can_ask, is_confirmed};
 pub use record::{ago, record};
 pub use text::{columns, cut, visible, visible_lines};
 
@@ -56,7 +56,7 @@ pub fn held_by(lease: &Lease) -> String {
     };
     let mut text = format!(
         "{} {} for {}: {by}, \"{}\"",
-        standing(lease),
+        state_in_words(lease),
         lease.owner,
         duration::show(age(lease)),
         visible(&lease.command),
@@ -73,7 +73,7 @@ pub fn held_by(lease: &Lease) -> String {
 }
 
 /// `held (write) by`, or whatever else its state is. Slots have no mode worth telling.
-fn standing(lease: &Lease) -> String {
+fn state_in_words(lease: &Lease) -> String {
     let mode = match lease.resource.kind() {
         Slot::KIND => String::new(),
         _ => format!(" ({})", lease.mode),

@@ -59,11 +59,6 @@ impl From<Error> for Failure {
 }
 
 impl Failure {
-    /// Returns the failure to write our own output.
-    pub fn output(error: io::Error) -> Self {
-        Failure::Output(error)
-    }
-
     /// Returns the exit code.
     pub fn code(&self) -> u8 {
         match self {

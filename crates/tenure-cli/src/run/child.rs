@@ -33,7 +33,7 @@ pub struct Launch<'a> {
 impl Launch<'_> {
     /// Returns true if the kernel kills the command when we die: nothing else would end it before
     /// its lock is somebody else's, where a lease runs out by itself.
-    fn dies_with_us(&self) -> bool {
+    fn is_killed_with_us(&self) -> bool {
         let runs_out = |guard: &Guard| guard.expires_in().is_some();
         self.close || self.guards.iter().any(runs_out)
     }
@@ -67,7 +67,7 @@ impl Child {
         let mut command = Command::new(program);
         command.args(arguments).process_group(0);
         command.envs(launch.environment.iter().map(|(name, value)| (name, value)));
-        if launch.dies_with_us() {
+        if launch.is_killed_with_us() {
             die_with_parent(&mut command);
         }
         let spawned = command.spawn().or_else(|error| match error.raw_os_error() {

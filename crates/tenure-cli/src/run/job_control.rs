@@ -53,7 +53,7 @@ impl Terminal {
             // Anyone that can continue us can continue the command.
             return;
         }
-        if !(wants_terminal && self.in_foreground()) {
+        if !(wants_terminal && self.is_in_foreground()) {
             let had_it = self.lent;
             self.take_back();
             match by {
@@ -73,7 +73,7 @@ impl Terminal {
 
     /// Lets the command go on, with the terminal if it had it and we are in the foreground.
     pub fn resume(&self) {
-        if self.lent && self.in_foreground() {
+        if self.lent && self.is_in_foreground() {
             self.set_foreground(self.command);
         }
         let _ = rustix::process::kill_process_group(self.command, Signal::CONT);
@@ -95,7 +95,7 @@ impl Terminal {
     /// Ends this process as the command was killed from the keyboard: a shell around us needs our way to
     /// end to decide whether to go on with its script. Returns if there is no terminal.
     pub fn die_of(&self, number: libc::c_int, had_terminal: bool) {
-        if !self.in_foreground() {
+        if !self.is_in_foreground() {
             return;
         }
         set_default(number);
@@ -117,13 +117,13 @@ impl Terminal {
         if let Some(tty) = &self.tty {
             while rustix::termios::tcdrain(tty) == Err(rustix::io::Errno::INTR) {}
         }
-        if !self.in_foreground() {
+        if !self.is_in_foreground() {
             // The parent set us to ignore the signal that the kernel stops with.
             stop_group(signal);
         }
     }
 
-    fn in_foreground(&self) -> bool {
+    fn is_in_foreground(&self) -> bool {
         let foreground = |tty: &File| rustix::termios::tcgetpgrp(tty).ok();
         let foreground = self.tty.as_ref().and_then(foreground);
         foreground.is_some() && foreground == self.own

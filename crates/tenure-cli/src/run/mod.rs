@@ -21,14 +21,14 @@ mod taken;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use tenure::{Class, Error, Guard, Keeper, LockSet, Options, Owner, SessionOptions};
+use tenure::{Class, Error, Guard, Keeper, LockSet, Options, Owner, Session, SessionOptions};
 use tokio::time::timeout;
 
 use crate::cli::{self, Global};
 use crate::context::{Context, owner};
 use crate::limit::Limit;
 use crate::nesting::{self, Ancestors, Outer, Outers, Plan};
-use crate::opening::opened;
+use crate::opening::open_unless_interrupted;
 use crate::output::word;
 use crate::report::{Failure, Report};
 use crate::signals::Signals;
@@ -74,7 +74,7 @@ impl Stores {
         if !options.resources.is_empty() || outers.has_locks() {
             let opening = context.keeper_within(WAIT_DEFAULT, limit);
             let first = options.resources.first().map(|wanted| &wanted.resource);
-            stores.locks = Some(opened(opening, first, signals).await?);
+            stores.locks = Some(open_unless_interrupted(opening, first, signals).await?);
         }
         if options.slot.is_some() {
             stores.slots = Some(context.slots(WAIT_DEFAULT).await?);
@@ -118,16 +118,38 @@ async fn under_locks(
         wanted: &wanted,
         ancestors: &ancestors,
     });
-    // In the order they were taken. The sessions end after all that they hold.
+    // In the order they were acquired.
     let mut guards = slot.guards;
     guards.extend(locks.guards);
-    let sessions = [slot.session, locks.session];
-    let child = Child::spawn(&Launch {
+    let held = Held {
+        guards,
+        sessions: [slot.session, locks.session],
+    };
+    let launch = Launch {
         command: &options.command,
         environment: &environment,
-        guards: &guards,
+        guards: &held.guards,
         close: options.close,
-    });
+    };
+    let child = Child::spawn(&launch);
+    supervise(child, held, &mut signals, report).await
+}
+
+/// The locks of the command, and the sessions that hold them.
+struct Held {
+    guards: Vec<Guard>,
+    /// Dropped after the guards: the sessions end after all that they hold.
+    sessions: [Option<Session>; 2],
+}
+
+/// Waits for the end of the command, releases its locks, and returns its exit code.
+async fn supervise(
+    child: Result<Child, Failure>,
+    held: Held,
+    signals: &mut Signals,
+    report: Report,
+) -> Result<ExitCode, Failure> {
+    let Held { guards, sessions } = held;
     let mut child = match child {
         Ok(child) => child,
         Err(failure) => {
@@ -136,8 +158,7 @@ async fn under_locks(
         }
     };
     let on_loss = |error| report.late_failure(&Failure::Error(error));
-    let ending = Ending::of(&guards);
-    let ended = child.supervise(&mut signals, ending, on_loss).await;
+    let ended = child.supervise(signals, Ending::of(&guards), on_loss).await;
     let lost_late = match ended.lost {
         // A store that does not answer is not waited for, as the next holder waits for us to end.
         true => timeout(RELEASE_MAX, release(guards)).await.ok().flatten(),

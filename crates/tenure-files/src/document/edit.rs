@@ -147,7 +147,7 @@ impl Documents {
         let (guards, notes) = self.lock_and_recover(&sorted, deadline)?;
         let node = self.node_locks_to_write(paths, &sorted, deadline)?;
         let mut open = self.open_all(&sorted, notes, terms)?;
-        ask(terms)?;
+        check_guard(terms)?;
 
         // The work sees them in its own order.
         let mut contents: Vec<Option<Content>> = (0..order.len()).map(|_| None).collect();
@@ -162,7 +162,7 @@ impl Documents {
             let problem = format!("{} documents, {} new texts", paths.len(), texts.len());
             return Err(Error::Internal(problem).into());
         }
-        let gate = || ask(terms).and_then(|()| still_ours(&guards, &node));
+        let gate = || check_guard(terms).and_then(|()| check_locks(&guards, &node));
         let overridden: Vec<_> = open.iter_mut().map(|open| open.overridden.take()).collect();
         match (&open[..], &texts[..]) {
             ([one], [text]) => self.write_one(one, text, gate)?,
@@ -205,7 +205,7 @@ impl Documents {
     /// one behind.
     fn require_known(&self, sorted: &[&Location]) -> Result<()> {
         let unknown = |location: &&&Location| {
-            !self.locker.has_open(&location.lock()) && !lock::was_ever(location)
+            !self.locker.has_open(&location.lock()) && !lock::has_ever_existed(location)
         };
         match sorted.iter().find(unknown) {
             Some(location) => Err(missing(location.path())),
@@ -315,12 +315,12 @@ impl Documents {
     }
 }
 
-fn ask(terms: &Terms<'_>) -> Result<()> {
+fn check_guard(terms: &Terms<'_>) -> Result<()> {
     terms.guard.map_or(Ok(()), |guard| guard())
 }
 
 /// Fails if a lock no longer protects its document.
-fn still_ours(guards: &[LockGuard], node: &[NodeLock]) -> Result<()> {
+fn check_locks(guards: &[LockGuard], node: &[NodeLock]) -> Result<()> {
     guards.iter().try_for_each(LockGuard::check)?;
     node.iter().try_for_each(NodeLock::check)
 }

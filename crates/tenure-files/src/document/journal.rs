@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tenure_core::{Error, Result};
 
 use super::content::Version;
-use super::path::{Location, document_of_journal, reached, relative};
+use super::path::{Location, document_of_journal, relative, resolved};
 use super::several::DOCUMENTS_MAX;
 use crate::disk::Disk;
 
@@ -90,7 +90,7 @@ impl Journal {
 
     fn find(&self, path: &Path) -> Option<Vec<Location>> {
         let directory = path.parent()?;
-        let place = |step: &Step| Location::at(reached(directory, &step.path)?).ok();
+        let place = |step: &Step| Location::at(resolved(directory, &step.path)?).ok();
         let places: Vec<Location> = self.documents.iter().map(place).collect::<Option<_>>()?;
         let first = places.first()?;
         let beside = first.directory() == directory

@@ -48,16 +48,16 @@ impl Documents {
         deadline: Instant,
     ) -> Result<Vec<LockGuard>> {
         let lock = |location: &Location| {
-            if self.lock_is_to_be_made(location) {
+            if self.has_no_lock_file(location) {
                 require_writable(location)?;
             }
             let locked = self.locker.lock_by(&location.lock(), Mode::Write, deadline);
-            locked.map_err(|error| about_the_document(error, location))
+            locked.map_err(|error| error_about(error, location))
         };
         locations.into_iter().map(lock).collect()
     }
 
-    fn lock_is_to_be_made(&self, location: &Location) -> bool {
+    fn has_no_lock_file(&self, location: &Location) -> bool {
         let lock = location.lock();
         !self.locker.has_open(&lock) && !is_there(&lock)
     }
@@ -65,7 +65,7 @@ impl Documents {
     /// Takes a shared lock.
     pub(super) fn share(&self, location: &Location, deadline: Instant) -> Result<Shared> {
         let path = location.lock();
-        if self.lock_is_to_be_made(location) {
+        if self.has_no_lock_file(location) {
             // Reading what is not there leaves no lock file behind. A user that may not write a
             // document makes none for it, as it would keep out users that may.
             if !is_there(location.path()) {
@@ -86,13 +86,13 @@ impl Documents {
         };
         match shared {
             Err(Error::Io { source, .. }) if may_not_write(&source) => Ok(Shared::Without),
-            other => other.map_err(|error| about_the_document(error, location)),
+            other => other.map_err(|error| error_about(error, location)),
         }
     }
 }
 
 /// Returns true if there is a document, or was one that someone locked, or is one about to be created.
-pub(super) fn was_ever(location: &Location) -> bool {
+pub(super) fn has_ever_existed(location: &Location) -> bool {
     is_there(&location.lock()) || is_there(location.path())
 }
 
@@ -136,7 +136,7 @@ fn may_not_write(error: &io::Error) -> bool {
 }
 
 /// Turns an I/O error into one about the document: a missing directory, a name, a missing right.
-fn about_the_document(error: Error, location: &Location) -> Error {
+fn error_about(error: Error, location: &Location) -> Error {
     let Error::Io { source, .. } = &error else {
         return error;
     };

@@ -28,7 +28,7 @@ impl Documents {
                     !sorted.iter().any(is_it) && given.is_symlink()
                 };
                 let links = given.iter().copied().filter(is_link);
-                places.chain(links).try_for_each(keep_out)?;
+                places.chain(links).try_for_each(refuse_node_lock)?;
                 Ok(Vec::new())
             }
         }
@@ -74,7 +74,7 @@ fn cannot_join(location: &Location) -> Error {
     }
 }
 
-fn keep_out(document: &Path) -> Result<()> {
+fn refuse_node_lock(document: &Path) -> Result<()> {
     if !node_lock::is_fresh(document)? {
         return Ok(());
     }

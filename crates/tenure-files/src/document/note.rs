@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use tenure_core::{Error, Resource, Result, Token};
 
-use super::path::{Location, document_of_journal, reached, relative};
+use super::path::{Location, document_of_journal, relative, resolved};
 use crate::disk::{Attributes, Disk};
 use crate::replace::{Replacement, sync_directory_of};
 
@@ -78,7 +78,7 @@ impl Note {
         let directory = location.directory();
         let directory =
             fs::canonicalize(directory).map_err(|source| Error::io("find", directory, source))?;
-        let path = reached(&directory, journal);
+        let path = resolved(&directory, journal);
         let is_journal = |path: &PathBuf| path.file_name().and_then(document_of_journal).is_some();
         path.filter(is_journal)
             .map(Some)
@@ -89,7 +89,7 @@ impl Note {
     }
 
     /// Returns the same note with a journal. Both paths are spelled without links.
-    pub(crate) fn naming(&self, journal: &Path, location: &Location) -> Self {
+    pub(crate) fn with_journal(&self, journal: &Path, location: &Location) -> Self {
         Self {
             journal: Some(relative(location.directory(), journal)),
             ..self.clone()

@@ -27,7 +27,7 @@ pub(crate) struct Location {
 impl Location {
     /// Returns the location of the document of this name, behind all links.
     pub(crate) fn of(given: &Path) -> Result<Self> {
-        let failed = |source| lost_on_the_way(given, source);
+        let failed = |source| unresolvable(given, source);
         let mut path = std::path::absolute(given).map_err(failed)?;
         for _ in 0..LINKS_MAX {
             if path.file_name().is_none() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {
@@ -101,16 +101,10 @@ impl Location {
     }
 
     fn beside(&self, ending: &str) -> PathBuf {
-        // In one piece: every read of a document asks for two of these.
-        let mut path = OsString::with_capacity(self.path.as_os_str().len() + ending.len() + 2);
-        path.push(self.directory());
-        if !path.as_encoded_bytes().ends_with(b"/") {
-            path.push("/");
-        }
-        path.push(".");
-        path.push(self.name());
-        path.push(ending);
-        path.into()
+        let mut name = OsString::from(".");
+        name.push(self.name());
+        name.push(ending);
+        self.directory().join(name)
     }
 }
 
@@ -155,7 +149,7 @@ pub(crate) fn relative(directory: &Path, to: &Path) -> PathBuf {
 }
 
 /// Returns the file such a path leads to, or `None` if it leads above the root.
-pub(crate) fn reached(directory: &Path, relative: &Path) -> Option<PathBuf> {
+pub(crate) fn resolved(directory: &Path, relative: &Path) -> Option<PathBuf> {
     let mut path = directory.to_owned();
     for component in relative.components() {
         match component {
@@ -193,7 +187,7 @@ fn require_good_name(path: &Path) -> Result<()> {
 }
 
 /// Returns the error for a name that leads nowhere.
-fn lost_on_the_way(given: &Path, source: io::Error) -> Error {
+fn unresolvable(given: &Path, source: io::Error) -> Error {
     let given = given.display();
     match source.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => Error::NotAllowed {
@@ -284,17 +278,17 @@ mod tests {
             let relative = relative(Path::new(directory), Path::new(to));
             assert!(relative.is_relative(), "{}", relative.display());
             assert_eq!(
-                reached(Path::new(directory), &relative).unwrap(),
+                resolved(Path::new(directory), &relative).unwrap(),
                 Path::new(to)
             );
         }
-        let moved = reached(
+        let moved = resolved(
             Path::new("/m/b"),
             &relative(Path::new("/a/b"), Path::new("/a/c/x")),
         );
         assert_eq!(moved.unwrap(), Path::new("/m/c/x"));
         for bad in ["/etc/x", "../../../x"] {
-            assert_eq!(reached(Path::new("/a/b"), Path::new(bad)), None, "{bad}");
+            assert_eq!(resolved(Path::new("/a/b"), Path::new(bad)), None, "{bad}");
         }
     }
 

@@ -8,7 +8,7 @@ use tenure_core::{Error, Result};
 use super::Documents;
 use super::content::Content;
 use super::json::DOCUMENT_BYTES_MAX;
-use super::lock::was_ever;
+use super::lock::has_ever_existed;
 use super::note::Note;
 use super::path::Location;
 use super::re_entry::refuse_re_entry;
@@ -32,7 +32,7 @@ impl Documents {
 
     /// Reads a document. Returns `None` if there is none.
     pub fn read_if_there(&self, path: &Path) -> Result<Option<Content>> {
-        if let Some(content) = self.read_again(path) {
+        if let Some(content) = self.read_briefly(path) {
             return Ok(Some(content));
         }
         let mut contents = self.read_all(&[path])?;
@@ -43,7 +43,7 @@ impl Documents {
     /// is not as usual, which the long way then handles: a line of waiters, a note, an error.
     ///
     /// It was no symbolic link when its lock file was opened. If it has become one, reading fails.
-    fn read_again(&self, path: &Path) -> Option<Content> {
+    fn read_briefly(&self, path: &Path) -> Option<Content> {
         if self.shared_with_node || !path.is_absolute() {
             return None;
         }
@@ -94,7 +94,9 @@ impl Documents {
             // A document that was not there may be part of a transaction that creates it. Its creator
             // makes its lock file first.
             let mut absent = order.iter().zip(&shared);
-            if absent.any(|((location, _), shared)| shared.is_absence() && was_ever(location)) {
+            if absent
+                .any(|((location, _), shared)| shared.is_absence() && has_ever_existed(location))
+            {
                 continue;
             }
             return Ok(contents);

@@ -55,7 +55,7 @@ pub(crate) fn redo(disk: &dyn Disk, path: &Path) -> Result<bool> {
     let mut missing = Vec::new();
     for (number, (place, step)) in places.iter().zip(&journal.documents).enumerate() {
         require_named(disk, place, path)?;
-        if let Some(like) = to_be_replaced(disk, place, step, path)? {
+        if let Some(like) = attributes_to_replace(disk, place, step, path)? {
             missing.push((number, like));
         }
     }
@@ -113,7 +113,7 @@ pub(crate) fn settle(disk: &dyn Disk, location: &Location, note: &Note) -> Resul
 
 /// Returns the attributes for the replacement of a document that is still at "before", or `None` if it is
 /// at "after".
-fn to_be_replaced(
+fn attributes_to_replace(
     disk: &dyn Disk,
     place: &Location,
     step: &Step,

@@ -59,17 +59,7 @@ pub(crate) fn commit(
         return Ok(());
     };
     let journal = first.location.new_journal();
-    let mut replacements = Vec::with_capacity(changes.len());
-    for change in &changes {
-        let path = change.location.path();
-        let like = change.before.as_ref().map(|(_, attributes)| attributes);
-        if like.is_some() {
-            let synced = disk.sync_file(path);
-            synced.map_err(|source| Error::io("sync", path, source))?;
-        }
-        let content = change.after.as_bytes();
-        replacements.push(Replacement::prepare(disk, path, content, like)?);
-    }
+    let replacements = prepare_replacements(disk, &changes)?;
     let locations = changes.iter().map(|change| change.location.clone());
     let locations: Vec<Location> = locations.collect();
     let named = name_journal(disk, &changes, &journal);
@@ -107,10 +97,29 @@ pub(super) fn finish(disk: &dyn Disk, journal: &Path, locations: &[Location]) ->
     }
 }
 
+/// Makes step 1.
+fn prepare_replacements<'a>(
+    disk: &'a dyn Disk,
+    changes: &[Change<'a>],
+) -> Result<Vec<Replacement<'a>>> {
+    let mut replacements = Vec::with_capacity(changes.len());
+    for change in changes {
+        let path = change.location.path();
+        let like = change.before.as_ref().map(|(_, attributes)| attributes);
+        if like.is_some() {
+            let synced = disk.sync_file(path);
+            synced.map_err(|source| Error::io("sync", path, source))?;
+        }
+        let content = change.after.as_bytes();
+        replacements.push(Replacement::prepare(disk, path, content, like)?);
+    }
+    Ok(replacements)
+}
+
 /// Makes step 2.
 fn name_journal(disk: &dyn Disk, changes: &[Change<'_>], journal: &Path) -> Result<()> {
     for change in changes {
-        let note = change.note.naming(journal, change.location);
+        let note = change.note.with_journal(journal, change.location);
         let like = change.before.as_ref().map(|(_, attributes)| attributes);
         note.put_in_place(disk, change.location, like)?;
     }

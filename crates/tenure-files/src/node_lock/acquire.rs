@@ -55,7 +55,7 @@ fn attempt(names: &Arc<Names>, watch: &mut Watch) -> Result<Option<Hold>> {
     let Some(seen) = directory::look(names.lock())? else {
         return put_in_place(names);
     };
-    if !watch.finds_stale(seen) {
+    if !watch.is_stale(seen) {
         return Ok(None);
     }
     match take_over(names, seen)? {

@@ -108,7 +108,7 @@ impl Hold {
         };
         let lost = match self.why_lost(refreshed) {
             Ok(lost) => lost,
-            Err(error) if stale::too_long_since(refreshed.boot_ms) => {
+            Err(error) if stale::is_too_long_since(refreshed.boot_ms) => {
                 Some(format!("it could not be refreshed for 10s: {error}"))
             }
             Err(_) => return Refresh::Failed,
@@ -143,11 +143,11 @@ impl Hold {
             Err(error) => return Err(error),
         };
         // The age comes last: time goes on while the path is looked at.
-        let too_old = || {
-            (stale::too_long_since(refreshed.boot_ms) || stale::too_old(refreshed.modified))
+        let is_too_old = || {
+            (stale::is_too_long_since(refreshed.boot_ms) || stale::is_too_old(refreshed.modified))
                 .then_some("it became more than 10s old, so that anyone may take it over")
         };
-        Ok(reason.or_else(too_old).map(str::to_owned))
+        Ok(reason.or_else(is_too_old).map(str::to_owned))
     }
 
     fn lose(&self, mut state: MutexGuard<'_, State>, reason: String) -> Error {

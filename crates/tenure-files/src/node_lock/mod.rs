@@ -167,5 +167,5 @@ pub fn is_fresh(document: &Path) -> Result<bool> {
         return Ok(false);
     }
     let seen = directory::look(names.lock())?;
-    Ok(seen.is_some_and(|seen| !stale::too_old(seen.modified)))
+    Ok(seen.is_some_and(|seen| !stale::is_too_old(seen.modified)))
 }

@@ -11,7 +11,7 @@ use crate::node_lock::directory::LockDirectory;
 use crate::node_lock::{STALE_AFTER, UNCHANGED_FOR};
 
 /// Returns true if a time is too long ago. One in the future is not.
-pub(super) fn too_old(modified: SystemTime) -> bool {
+pub(super) fn is_too_old(modified: SystemTime) -> bool {
     is_older(modified, SystemTime::now())
 }
 
@@ -21,7 +21,7 @@ fn is_older(modified: SystemTime, now: SystemTime) -> bool {
 }
 
 /// Returns true if a moment, in milliseconds since boot, is too long ago.
-pub(super) fn too_long_since(boot_ms: u64) -> bool {
+pub(super) fn is_too_long_since(boot_ms: u64) -> bool {
     since(boot_ms, clock::boot_now()) > STALE_AFTER
 }
 
@@ -37,11 +37,11 @@ pub(super) struct Watch {
 
 impl Watch {
     /// Returns true if what is seen now is stale.
-    pub(super) fn finds_stale(&mut self, seen: LockDirectory) -> bool {
-        self.finds_stale_at(seen, SystemTime::now(), clock::boot_now())
+    pub(super) fn is_stale(&mut self, seen: LockDirectory) -> bool {
+        self.is_stale_at(seen, SystemTime::now(), clock::boot_now())
     }
 
-    fn finds_stale_at(&mut self, seen: LockDirectory, now: SystemTime, boot_ms: u64) -> bool {
+    fn is_stale_at(&mut self, seen: LockDirectory, now: SystemTime, boot_ms: u64) -> bool {
         let first_seen_ms = match self.unchanged {
             Some((before, first_seen_ms)) if before == seen => first_seen_ms,
             _ => {
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn a_lock_is_stale_when_its_time_is_more_than_ten_seconds_ago() {
         let seen = seen();
-        let stale = |age| Watch::default().finds_stale_at(seen, seen.modified + age, 0);
+        let stale = |age| Watch::default().is_stale_at(seen, seen.modified + age, 0);
         assert!(!stale(Duration::ZERO));
         assert!(!stale(STALE_AFTER));
         assert!(stale(STALE_AFTER + Duration::from_millis(1)));
@@ -79,7 +79,7 @@ mod tests {
         let seen = seen();
         for ahead in [SECOND, 3600 * SECOND] {
             let now = seen.modified - ahead;
-            assert!(!Watch::default().finds_stale_at(seen, now, 0));
+            assert!(!Watch::default().is_stale_at(seen, now, 0));
         }
     }
 
@@ -88,9 +88,9 @@ mod tests {
         let seen = seen();
         let now = seen.modified - 3600 * SECOND;
         let mut watch = Watch::default();
-        assert!(!watch.finds_stale_at(seen, now, 5_000));
-        assert!(!watch.finds_stale_at(seen, now, 17_000));
-        assert!(watch.finds_stale_at(seen, now, 17_001));
+        assert!(!watch.is_stale_at(seen, now, 5_000));
+        assert!(!watch.is_stale_at(seen, now, 17_000));
+        assert!(watch.is_stale_at(seen, now, 17_001));
     }
 
     #[test]
@@ -98,9 +98,9 @@ mod tests {
         let seen = seen();
         let made = seen.modified - Duration::from_millis(1005);
         let mut watch = Watch::default();
-        assert!(!watch.finds_stale_at(seen, made, 0));
-        assert!(!watch.finds_stale_at(seen, made + Duration::from_millis(11_005), 11_005));
-        assert!(watch.finds_stale_at(seen, made + Duration::from_millis(11_006), 11_006));
+        assert!(!watch.is_stale_at(seen, made, 0));
+        assert!(!watch.is_stale_at(seen, made + Duration::from_millis(11_005), 11_005));
+        assert!(watch.is_stale_at(seen, made + Duration::from_millis(11_006), 11_006));
     }
 
     #[test]
@@ -112,9 +112,9 @@ mod tests {
             ..first
         };
         let mut watch = Watch::default();
-        assert!(!watch.finds_stale_at(first, now, 0));
-        assert!(!watch.finds_stale_at(refreshed, now, 9_000));
-        assert!(!watch.finds_stale_at(refreshed, now, 21_000));
-        assert!(watch.finds_stale_at(refreshed, now, 21_001));
+        assert!(!watch.is_stale_at(first, now, 0));
+        assert!(!watch.is_stale_at(refreshed, now, 9_000));
+        assert!(!watch.is_stale_at(refreshed, now, 21_000));
+        assert!(watch.is_stale_at(refreshed, now, 21_001));
     }
 }

@@ -49,7 +49,7 @@ impl FileStore {
         };
         let lease = |record: Record| record.lease;
         let leases = look.holders.into_iter().map(lease);
-        Ok(leases.filter(|lease| asked_for(lease, query)).collect())
+        Ok(leases.filter(|lease| is_asked_for(lease, query)).collect())
     }
 
     /// Returns the lock files that may hold what is asked for, in the order of their resources.
@@ -92,7 +92,7 @@ impl FileStore {
     }
 }
 
-fn asked_for(lease: &Lease, query: &Query) -> bool {
+fn is_asked_for(lease: &Lease, query: &Query) -> bool {
     let resource = |wanted: &Resource| lease.resource == *wanted;
     let prefix = |prefix: &String| lease.resource.as_str().starts_with(prefix.as_str());
     query.resource.as_ref().is_none_or(resource)

@@ -1,4 +1,4 @@
-//! What a URL asks for that the driver has no words for: `sslmode=verify-…`, `sslrootcert`, `lease_ttl`.
+//! The options of a URL that the driver does not know: `sslmode=verify-…`, `sslrootcert`, `lease_ttl`.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use tenure_core::{Error, Result, duration};
 
 use super::{Proof, Roots};
 
-/// How long a lease may last.
+/// The bounds of the time that a lease lasts.
 const LEASE_TTL: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(24 * 3600);
 
-/// The parameters of ours.
+/// Our parameters.
 #[derive(Default)]
 pub(super) struct Options {
     verify: Option<Verify>,
@@ -24,7 +24,7 @@ enum Verify {
 }
 
 impl Options {
-    /// Takes ours out of a URL, and answers the rest of it, too.
+    /// Takes our parameters out of a URL, and returns the rest of it, too.
     pub(super) fn split_off(url: &str) -> Result<(String, Options)> {
         let mut options = Options::default();
         let Some((base, query)) = url.split_once('?') else {
@@ -51,7 +51,7 @@ impl Options {
         Ok((rest, options))
     }
 
-    /// How the server is to prove who it is.
+    /// Returns the proof that the server must give.
     pub(super) fn proof(&self) -> Result<Proof> {
         let Some(verify) = &self.verify else {
             return match self.roots {

@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //!
-//! - A file that others can read is not used: what it would be used for is refused.
+//! - A file that others can read is not used: the connection that needs it is refused.
 //! - A password of one host is never sent to another: with several hosts it must be the same for all.
 
 use std::ffi::OsString;
@@ -19,13 +19,13 @@ use tenure_core::{Error, Result};
 use tokio_postgres::Config;
 use tokio_postgres::config::Host;
 
-/// A longer file is no file of passwords.
+/// The longest file of passwords.
 const BYTES_MAX: u64 = 1 << 20;
 
 /// A variable of the environment.
 pub(super) type Variable<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
-/// The password for an address that has none of its own.
+/// Returns the password for an address that has none of its own.
 pub(super) fn find(config: &Config, variable: Variable<'_>) -> Result<Option<Vec<u8>>> {
     let set = |name| variable(name).filter(|value| !value.is_empty());
     if let Some(password) = set("PGPASSWORD") {
@@ -54,7 +54,7 @@ pub(super) fn find(config: &Config, variable: Variable<'_>) -> Result<Option<Vec
     Ok(Some(password))
 }
 
-/// What the file holds; None if there is none. Of anything but a plain file nothing is read.
+/// Returns the text of the file, or `None` if there is none. Only a plain file is read.
 fn read(path: &Path) -> Result<Option<(String, Metadata)>> {
     let failed = |error| Error::io("read", path, error);
     let file = match File::open(path) {
@@ -76,7 +76,7 @@ fn read(path: &Path) -> Result<Option<(String, Metadata)>> {
     )))
 }
 
-/// The password that fits every host.
+/// Returns the password that fits every host.
 fn look_up(text: &str, config: &Config, user: &str) -> Option<Vec<u8>> {
     let database = config.get_dbname().unwrap_or(user);
     let (hosts, ports) = (config.get_hosts(), config.get_ports());
@@ -109,7 +109,7 @@ fn look_up(text: &str, config: &Config, user: &str) -> Option<Vec<u8>> {
     found
 }
 
-/// The fields of a line; what comes after the fourth colon is one.
+/// Returns the fields of a line. All after the fourth colon is one field.
 fn fields(line: &str) -> Vec<String> {
     let mut fields = vec![String::new()];
     let mut rest = line.chars();

@@ -1,4 +1,4 @@
-//! Taking an advisory lock.
+//! Acquires an advisory lock.
 //!
 //! 1. The session reserves the key. If it holds or asks for it already, that is re-entry, an error at once.
 //! 2. The pool gives a clean connection, or opens one. If there is none in time, it is exhausted.
@@ -34,10 +34,10 @@ use crate::connect::left;
 use crate::fault::unreachable;
 use crate::prove::shared;
 
-/// How much longer than the caller's time an answer may take before the server counts as gone.
+/// The time beyond the caller's after which a server without an answer counts as gone.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// How much of the caller's time may have passed without a new limit being set at the server.
+/// The part of the caller's time that may have passed without a new limit being set at the server.
 const NEARLY: Duration = Duration::from_millis(20);
 
 /// A request for a lock.
@@ -82,7 +82,7 @@ pub(super) async fn acquire(pool: &Arc<Pool>, ask: Ask) -> Result<Option<Guard>>
                 return guard.map(Some);
             }
             Err(_) if origin == Origin::Kept && prepared.connection.is_over() => {}
-            Err(error) if origin == Origin::Kept && no_sequence(&error) => {
+            Err(error) if origin == Origin::Kept && is_sequence_missing(&error) => {
                 clean_up(&prepared).await;
             }
             Err(error) => {
@@ -134,7 +134,7 @@ async fn settle(
     Ok(Guard::new(pool, grant))
 }
 
-/// Puts a counter ahead that somebody set back, and draws again.
+/// Advances a counter that somebody set back, and draws again.
 async fn draw_beyond(pool: &Pool, prepared: &Prepared, before: i64) -> Result<i64> {
     let drawing = tokens::draw_beyond(&prepared.connection, prepared.sequence, before);
     timeout(GRACE, drawing).await.map_err(|_| slow(pool))?
@@ -171,7 +171,7 @@ async fn holders(prepared: &Prepared, ask: &Ask, context: &LockContext) -> Vec<L
 }
 
 /// Returns true if the sequence is gone. The server reports a missing relation, known by number, as an internal error.
-fn no_sequence(error: &tokio_postgres::Error) -> bool {
+fn is_sequence_missing(error: &tokio_postgres::Error) -> bool {
     error.code() == Some(&SqlState::INTERNAL_ERROR)
 }
 

@@ -14,37 +14,37 @@ use tenure_core::{Error, LockContext, Mode, Resource, Result};
 
 use super::Namespace;
 
-/// What an advisory lock is known by.
+/// The key of an advisory lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
-    /// A kind of thing, and which one: what other programs use, too.
+    /// A namespace and a number in it, as other programs use them, too.
     Pair(Namespace, i32),
     /// One number of 64 bits, for a name of our own.
     Name64(i64),
 }
 
-/// The number of a name in 32 bits, as other programs make it.
+/// Returns the number of a name in 32 bits, as other programs make it.
 pub fn name_to_i32(name: &str) -> i32 {
     i32::from_be_bytes(Blake2b::<U4>::digest(name.as_bytes()).into())
 }
 
-/// The number of a name in 64 bits, for names of our own.
+/// Returns the number of a name in 64 bits, for names of our own.
 fn name_to_i64(name: &str) -> i64 {
     i64::from_be_bytes(Blake2b::<U8>::digest(name.as_bytes()).into())
 }
 
 impl Key {
-    /// A name in a namespace, in the 32 bits that other programs use.
+    /// Returns the key of a name in a namespace, in the 32 bits that other programs use.
     pub fn named(namespace: Namespace, name: &str) -> Key {
         Key::Pair(namespace, name_to_i32(name))
     }
 
-    /// A name of our own.
+    /// Returns the key of a name of our own.
     pub fn of_name(name: &str) -> Key {
         Key::Name64(name_to_i64(name))
     }
 
-    /// The key that `pg_locks` shows, whose columns are unsigned.
+    /// Returns the key that `pg_locks` shows, whose columns are unsigned.
     pub(crate) fn from_columns(classid: u32, objid: u32, objsubid: i16) -> Key {
         match objsubid {
             2 => Key::Pair(Namespace::new(classid.cast_signed()), objid.cast_signed()),
@@ -52,7 +52,7 @@ impl Key {
         }
     }
 
-    /// Which of the two forms it is, as in `pg_locks.objsubid`.
+    /// Returns the number of its form, as in `pg_locks.objsubid`.
     pub(crate) fn form(self) -> i16 {
         match self {
             Key::Name64(_) => 1,
@@ -60,7 +60,7 @@ impl Key {
         }
     }
 
-    /// All of it in one number; unique within its form.
+    /// Returns all of it in one number, unique within its form.
     pub(crate) fn bits(self) -> i64 {
         match self {
             Key::Name64(number) => number,

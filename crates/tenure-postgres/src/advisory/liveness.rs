@@ -1,4 +1,4 @@
-//! How far a lock that is held can be trusted, by the clock.
+//! The trust in a lock that is held, by the clock.
 //!
 //! Every 500 ms the server is asked whether the session is still the same. The time that counts is when the last
 //! probe was *sent* that was answered well: an answer may lie unread for long, while the process is stopped.
@@ -21,14 +21,14 @@ use tenure_files::clock;
 use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 
-/// How often the server is probed.
+/// The interval of probes.
 pub(super) const PROBE_EVERY: Duration = Duration::from_millis(500);
-/// After this long without a good answer the state is unknown.
+/// The time without a good answer after which the state is unknown.
 const UNKNOWN_AFTER: Duration = Duration::from_secs(1);
-/// After this long without a good answer the lock counts as lost.
+/// The time without a good answer after which the lock counts as lost.
 pub(super) const LOST_AFTER: Duration = Duration::from_secs(3);
 
-/// How far a guard can be trusted.
+/// The trust in a guard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GuardState {
     /// The lock is held.
@@ -39,7 +39,7 @@ pub enum GuardState {
     Lost,
 }
 
-/// What is known of one lock that is held.
+/// The knowledge about one lock that is held.
 pub(super) struct Liveness {
     /// When the grant was answered, in milliseconds since boot.
     granted: u64,
@@ -50,12 +50,12 @@ pub(super) struct Liveness {
     /// Returns why it is lost, if it is.
     lost: OnceLock<String>,
     loss: Notify,
-    /// Why the connection ended, if it has.
+    /// The reason why the connection ended, if it has.
     over: watch::Receiver<Option<String>>,
 }
 
 impl Liveness {
-    /// A lock proved by an answer to a statement that was sent at `sent`, in milliseconds since boot.
+    /// Returns a lock proved by an answer to a statement that was sent at `sent`, in milliseconds since boot.
     pub(super) fn new(sent: u64, over: watch::Receiver<Option<String>>) -> Self {
         Self {
             granted: clock::boot_now(),
@@ -101,7 +101,7 @@ impl Liveness {
         clock::boot_now().saturating_sub(self.granted)
     }
 
-    /// Why it is lost, if it is.
+    /// Returns why it is lost, if it is.
     pub(super) fn reason(&self) -> Option<String> {
         self.state();
         self.lost.get().cloned()

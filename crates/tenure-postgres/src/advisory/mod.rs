@@ -3,15 +3,15 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `namespace`, `key` | what a lock is known by |
+//! | `namespace`, `key` | the keys of locks |
 //! | `service` | locks and sessions, the entry for programs |
 //! | `acquire` | taking a lock, step by step |
-//! | `guard`, `liveness`, `probe` | a lock that is held, how far it can be trusted, and what proves it |
-//! | `reentry` | what a session holds |
+//! | `guard`, `liveness`, `probe` | a lock that is held, the trust in it, and its proof |
+//! | `reentry` | the keys a session holds |
 //! | `pool` | clean connections |
 //! | `tokens` | fencing tokens, and what keeps them from going back |
 //! | `sql` | every statement on a lock |
-//! | `monitor`, `since` | who holds and waits, and since when |
+//! | `monitor`, `since` | holders and waiters, with their times |
 
 mod acquire;
 mod guard;

@@ -1,8 +1,8 @@
-//! Who holds and waits for advisory locks.
+//! The listing of holders and waiters of advisory locks.
 //!
 //! `pg_locks` knows every lock of the cluster; those of other databases are left out, as they are other locks. What
-//! a role may not see of others is null. How long a lock has been held is known of our own (see
-//! [`since`]): nobody else shows it.
+//! a role may not see of others is null. The time for which a lock has been held is known of our own
+//! locks (see [`since`]): nobody else shows it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -39,40 +39,40 @@ const LIST: &str = "
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Locks {
-    /// How many there are.
+    /// The number of holders and waiters.
     pub total: usize,
     /// Each holder and each waiter, by key.
     pub locks: Vec<LockEntry>,
 }
 
-/// One who holds or waits.
+/// A holder or a waiter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct LockEntry {
     /// The process at the server.
     pub pid: i32,
-    /// What the program calls itself. Tenure's begin with `tenure`.
+    /// The name of the program. Tenure's begin with `tenure`.
     pub application_name: Option<String>,
-    /// What the connection does: `active`, `idle` and so on.
+    /// The state of the connection: `active`, `idle` and so on.
     pub state: Option<String>,
     /// When its last statement began.
     pub query_start: Option<Timestamp>,
-    /// What kind of thing is locked; null for a key of 64 bits.
+    /// The namespace; null for a key of 64 bits.
     #[serde(serialize_with = "namespace_number")]
     pub namespace: Option<Namespace>,
-    /// Which one.
+    /// The number in the namespace.
     pub entity_id: i64,
-    /// read is shared, write is exclusive.
+    /// The mode: read is shared, write is exclusive.
     pub mode: Mode,
-    /// Whether it holds, or waits.
+    /// True for a holder, false for a waiter.
     pub granted: bool,
-    /// How long it has been held, in seconds; null for programs that are not Tenure, and for who waits.
+    /// The time it has been held, in seconds; null for programs that are not Tenure, and for waiters.
     #[serde(rename = "duration", serialize_with = "in_seconds")]
     pub held_for: Option<Duration>,
 }
 
 impl LockEntry {
-    /// What it is known by.
+    /// Returns its key.
     pub fn key(&self) -> Key {
         match self.namespace {
             // The number came from 32 bits.
@@ -93,7 +93,7 @@ pub(super) async fn list(address: &Arc<Address>, deadline: Instant) -> Result<Lo
     })
 }
 
-/// Who holds a key, other than the one who asks.
+/// Returns the holders of a key, without the asker.
 pub(super) async fn holders(
     connection: &Connection,
     key: Key,
@@ -108,7 +108,7 @@ pub(super) async fn holders(
         .collect())
 }
 
-/// Everybody who holds or waits.
+/// Returns all holders and waiters.
 async fn entries(connection: &Connection) -> Result<Vec<LockEntry>> {
     let client = connection.client();
     let rows = client.query_typed(LIST, &[(&GRANT_MARK, Type::TEXT)]).await;
@@ -128,7 +128,7 @@ fn entry(row: &Row) -> LockEntry {
         row.get::<_, Option<i64>>(column)
             .map(Timestamp::from_millis)
     };
-    // What was asked last is newer than the name.
+    // The last statement is newer than the name.
     let since = time(10).or_else(|| since::in_name(application_name.as_deref()?));
     LockEntry {
         pid: row.get::<_, Option<i32>>(5).unwrap_or(0),
@@ -140,14 +140,14 @@ fn entry(row: &Row) -> LockEntry {
         mode: if row.get(3) { Mode::Read } else { Mode::Write },
         granted,
         held_for: match (granted, time(9), since) {
-            // A clock that was set back makes it nothing, not less.
+            // A clock that was set back makes it zero, not negative.
             (true, Some(now), Some(since)) => Some(now.since(since)),
             _ => None,
         },
     }
 }
 
-/// A holder as errors name it. Nobody but the server knows more of it than this.
+/// Returns a holder as errors name it. Only the server knows more of it.
 fn lease(entry: &LockEntry, resource: &Resource, now: Timestamp) -> Option<Lease> {
     let name = entry.application_name.as_deref().unwrap_or_default();
     // The time is told once.

@@ -1,9 +1,9 @@
-//! What kind of thing the number of a lock stands for.
+//! The namespaces of advisory locks.
 
 use std::fmt;
 
-/// The first number of a pair of two: what the second one counts. Programs that share a database agree
-/// on it.
+/// The first number of a pair: the kind of thing that the second one counts. Programs that share a
+/// database agree on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Namespace(i32);
 
@@ -13,12 +13,12 @@ impl Namespace {
     /// The number is the id of a channel.
     pub const CHANNEL: Namespace = Namespace(2);
 
-    /// A namespace of the application's own.
+    /// Returns a namespace of the application's own.
     pub const fn new(number: i32) -> Namespace {
         Namespace(number)
     }
 
-    /// The number.
+    /// Returns the number.
     pub const fn get(self) -> i32 {
         self.0
     }

@@ -34,7 +34,7 @@ pub(super) struct Pool {
     highest: Highest,
 }
 
-/// Where a connection comes from.
+/// The origin of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
     /// It was kept, and may have ended unnoticed.
@@ -44,7 +44,7 @@ pub(super) enum Origin {
 }
 
 impl Pool {
-    /// Sees that the tables are there, with the first connection, which is then kept.
+    /// Makes missing tables with the first connection, which is then kept.
     pub(super) async fn open(
         address: Arc<Address>,
         settings: &Settings,
@@ -74,17 +74,17 @@ impl Pool {
         &self.address
     }
 
-    /// What its connections are called.
+    /// Returns the name of its connections.
     pub(super) fn name(&self) -> &Name {
         &self.name
     }
 
-    /// The highest token that was drawn here.
+    /// Returns the highest token that was drawn here.
     pub(super) fn highest(&self) -> &Highest {
         &self.highest
     }
 
-    /// A clean connection, within the deadline.
+    /// Returns a clean connection, within the deadline.
     pub(super) async fn take(&self, deadline: Instant) -> Result<(Prepared, Origin)> {
         let asked = Instant::now();
         let permit = timeout(left(deadline), Arc::clone(&self.permits).acquire_owned()).await;
@@ -128,7 +128,7 @@ impl Pool {
         }
     }
 
-    /// How many are kept, and how many more could be taken at once.
+    /// Returns the number of connections kept, and of those that could still be taken at once.
     pub(super) fn kept_and_free(&self) -> (usize, usize) {
         let kept = lock(&self.kept);
         (kept.len(), self.permits.available_permits())

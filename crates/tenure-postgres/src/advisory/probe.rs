@@ -41,7 +41,7 @@ struct Shared {
     wake: Notify,
 }
 
-/// What the task needs.
+/// The state of the task.
 struct Probe {
     client: std::sync::Weak<Client>,
     statement: Statement,
@@ -161,7 +161,7 @@ async fn watch_over(shared: Arc<Shared>, probe: Probe) {
 }
 
 impl Probe {
-    /// One question. An error is why the lock is lost.
+    /// Sends one probe. The error is the reason why the lock is lost.
     async fn ask(
         &self,
         liveness: &Liveness,
@@ -182,11 +182,12 @@ impl Probe {
             Ok(pid) => return Err(format!("session {} became {pid}", self.pid)),
             Err(error) => return Err(crate::fault::message(&error)),
         }
-        // A good answer that came too late is too late.
+        // A good answer that comes too late does not count.
         liveness.reason().map_or(Ok(()), Err)
     }
 
-    /// Which session answers. The first time it is also told since when it holds.
+    /// Returns the session that answers. The first probe also sets the name that shows since when it
+    /// holds.
     async fn question(
         &self,
         client: &Client,

@@ -14,10 +14,10 @@ use super::{Guard, Key, Namespace};
 use crate::connect::open_with_retry;
 use crate::{Address, prove};
 
-/// How long a lock is waited for where nobody says otherwise.
+/// The default wait for a lock.
 pub const DEFAULT_WAIT: Duration = Duration::from_secs(15);
 
-/// How many connections there may be, and how long everything but a lock is waited for.
+/// The limits of connections, and of waits for everything but a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Settings {
@@ -25,9 +25,9 @@ pub struct Settings {
     pub pool: usize,
     /// Connections beyond that, opened when needed and closed afterwards.
     pub overflow: usize,
-    /// How long `lock_or_skip` waits for a connection, and a listing for its answer. Neither waits for a lock that is held.
+    /// The longest wait of `lock_or_skip` for a connection, and of a listing for its answer. Neither waits for a lock that is held.
     pub wait: Duration,
-    /// How long `open` waits for a server that is away or has no room.
+    /// The longest wait of `open` for a server that is away or has no room.
     pub open: Duration,
 }
 
@@ -86,18 +86,18 @@ pub struct Session {
     held_keys: Arc<HeldKeys>,
 }
 
-/// How many connections there are.
+/// The number of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolState {
-    /// Open, and used by nobody.
+    /// The number of open connections that nobody uses.
     pub kept: usize,
-    /// How many more locks can be held at once.
+    /// The number of locks that can still be held at once.
     pub free: usize,
 }
 
 impl AdvisoryLocks {
-    /// Opens the service: proves that the database keeps sessions apart, and sees that the tables are there.
+    /// Opens the service: proves that the database keeps sessions apart, and makes missing tables.
     ///
     /// # Errors
     ///
@@ -116,7 +116,7 @@ impl AdvisoryLocks {
         })
     }
 
-    /// A new session.
+    /// Returns a new session.
     pub fn session(&self) -> Session {
         Session {
             locks: self.clone(),
@@ -180,7 +180,7 @@ impl AdvisoryLocks {
         monitor::list(self.pool.address(), Instant::now() + self.wait).await
     }
 
-    /// How many connections there are.
+    /// Returns the number of connections.
     pub fn pool_state(&self) -> PoolState {
         let (kept, free) = self.pool.kept_and_free();
         PoolState { kept, free }
@@ -199,7 +199,7 @@ impl Session {
             .await
     }
 
-    /// Takes an exclusive lock if it is free; None if anybody holds it, this session included.
+    /// Takes an exclusive lock if it is free. Returns `None` if anybody holds it, this session included.
     ///
     /// # Errors
     ///

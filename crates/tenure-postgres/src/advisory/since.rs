@@ -1,4 +1,4 @@
-//! Since when a lock is held, shown by the server without a row of ours.
+//! The time since when a lock is held, shown by the server without a row of ours.
 //!
 //! 1. Until the first probe the last thing a holder asked is its grant: it holds since that was answered,
 //!    which is `state_change` in `pg_stat_activity`.
@@ -14,10 +14,10 @@ use tenure_core::Timestamp;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error};
 
-/// Between the name and the time.
+/// The text between the name and the time.
 const SINCE: &str = ", since ";
 
-/// The server keeps 63 bytes of a name: the time and what is before it take 32.
+/// The room for a name. The server keeps 63 bytes: the time and what is before it take 32.
 const NAME_BYTES_MAX: usize = 31;
 
 const SHOW: &str = "
@@ -27,7 +27,7 @@ const SHOW: &str = "
 
 const HIDE: &str = "SELECT pg_catalog.set_config('application_name', $1, false)";
 
-/// The name of a connection that holds nothing.
+/// Returns the name of a connection that holds nothing.
 #[derive(Clone)]
 pub(super) struct Name(Arc<str>);
 
@@ -36,7 +36,7 @@ impl Name {
         Self(name.into())
     }
 
-    /// Shows that a lock has been held for so long. Answers the backend, so it is a probe as well.
+    /// Shows that a lock has been held for so long. Returns the backend, so it is a probe as well.
     pub(super) async fn show(&self, client: &Client, held_ms: u64) -> Result<i32, Error> {
         let mut cut = self.0.len().min(NAME_BYTES_MAX);
         while !self.0.is_char_boundary(cut) {
@@ -58,7 +58,7 @@ impl Name {
     }
 }
 
-/// The time in the name of a connection of ours.
+/// Returns the time in the name of a connection of ours.
 pub(super) fn in_name(name: &str) -> Option<Timestamp> {
     let (ours, time) = name.rsplit_once(SINCE)?;
     match ours.starts_with("tenure") {

@@ -20,16 +20,16 @@ use super::since::Name;
 use super::tokens::{self, Sequence};
 use crate::connect::Connection;
 
-/// What the statement of a grant begins with.
+/// The beginning of the statement of a grant.
 pub(super) const GRANT_MARK: &str = "SELECT /* tenure grants */";
 
-/// The session is the same as long as this is.
+/// Returns the process of the session, which is the same for as long as the session is.
 const PROBE: &str = "SELECT pg_catalog.pg_backend_pid()";
 
-/// Whatever the session holds.
+/// Unlocks everything the session holds.
 pub(super) const UNLOCK_ALL: &str = "SELECT pg_catalog.pg_advisory_unlock_all()";
 
-/// What is done with a lock.
+/// The action on a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Step {
     /// Wait for it.
@@ -40,7 +40,7 @@ pub(super) enum Step {
     Unlock,
 }
 
-/// How long the server waits for a lock.
+/// Sets how long the server waits for a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LimitMs(pub(super) u32);
 
@@ -49,23 +49,23 @@ pub(super) struct Prepared {
     statements: HashMap<(Step, Mode, i16), Statement>,
     /// Asks which session answers.
     pub(super) probe: Statement,
-    /// What the server has; None if that is not known.
+    /// The limit that the server has, or `None` if it is not known.
     limit: Option<LimitMs>,
     pub(super) sequence: Sequence,
     pub(super) prober: Prober,
     pub(super) connection: Connection,
 }
 
-/// What the server answered to a grant.
+/// The answer of the server to a request.
 pub(super) struct Answer {
     /// The process that answered.
     pub(super) pid: i32,
-    /// None if the lock was not granted.
+    /// The token, or `None` if the lock was not granted.
     pub(super) token: Option<i64>,
 }
 
 impl Prepared {
-    /// Sees that the counter has not gone back, and starts the task that proves what is held.
+    /// Makes sure that the counter has not gone back, and starts the task that proves what is held.
     pub(super) async fn new(connection: Connection, name: &Name) -> tenure_core::Result<Self> {
         let preparing = connection.client().prepare(PROBE);
         let (sequence, probe) = tokio::join!(tokens::prove(&connection), preparing);
@@ -83,7 +83,7 @@ impl Prepared {
         })
     }
 
-    /// Asks for the lock. The limit counts for what waits.
+    /// Asks for the lock. The limit counts for a request that waits.
     pub(super) async fn grant(
         &mut self,
         step: Step,
@@ -113,7 +113,7 @@ impl Prepared {
         })
     }
 
-    /// Gives the lock back: whether it was held, and the backend.
+    /// Gives the lock back. Returns whether it was held, and the backend.
     pub(super) async fn unlock(&mut self, mode: Mode, key: Key) -> Result<(bool, i32), Error> {
         let statement = self.statement(Step::Unlock, mode, key).await?;
         let numbers = Numbers::of(key);
@@ -137,7 +137,7 @@ impl Prepared {
     }
 }
 
-/// The numbers of a key as parameters: two of 32 bits, or one of 64.
+/// Returns the numbers of a key as parameters: two of 32 bits, or one of 64.
 enum Numbers {
     Pair(i32, i32),
     One(i64),
@@ -178,7 +178,7 @@ fn text(step: Step, mode: Mode, form: i16, sequence: Sequence) -> (String, &'sta
         let text = format!("SELECT {call}, pg_catalog.pg_backend_pid()");
         return (text, types);
     }
-    // What waits returns nothing, which is not null.
+    // The function that waits returns nothing, which is not null.
     let granted = match step {
         Step::Lock => format!("{call} IS NOT NULL"),
         _ => call,

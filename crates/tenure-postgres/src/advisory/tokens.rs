@@ -13,7 +13,7 @@
 //!
 //! The counter stays behind the clock by itself, as nobody draws a million numbers a second.
 //!
-//! # How it is known that nothing was lost
+//! # The proof that nothing was lost
 //!
 //! `tenure.advisory_epoch` has a row that was written after the counter was last put ahead. It is good as long as all of these are so:
 //!
@@ -44,7 +44,7 @@
 //!
 //! A connection never outlives its server, so a good row stays good for as long as the connection.
 //!
-//! # What is assumed
+//! # Assumptions
 //!
 //! - After a crash, a failover or a restore the database's clock is not behind the tokens that were lost with it; or fewer than
 //!   a million were lost, which is more than a server draws before they are on disk.
@@ -56,12 +56,13 @@ use tenure_core::{Error, Result, Token};
 
 use crate::connect::Connection;
 
-/// The counter, by the number the server knows it by.
+/// The counter, by its number at the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sequence(u32);
 
 impl Sequence {
-    /// As a statement names it: a number is not looked up again when the statement is planned anew.
+    /// Returns the counter as a statement names it: a number is not looked up again when the statement is
+    /// planned anew.
     pub(super) fn sql(self) -> String {
         format!("'{}'::pg_catalog.regclass", self.0)
     }
@@ -117,7 +118,7 @@ fn put_ahead(sequence: Sequence, beyond: i64) -> String {
     )
 }
 
-/// Sees that the counter has not gone back, or puts it ahead. The connection no longer waits for the disk.
+/// Makes sure that the counter has not gone back, or puts it ahead. The connection no longer waits for the disk.
 pub(super) async fn prove(connection: &Connection) -> Result<Sequence> {
     let (sequence, good) = look(connection).await?;
     if good {
@@ -146,7 +147,7 @@ pub(super) async fn draw_beyond(
     Ok(rows.first().map_or(0, |row| row.get(0)))
 }
 
-/// A token as the database gave it.
+/// Returns a token as the database gave it.
 pub(super) fn token(number: i64) -> Result<Token> {
     u64::try_from(number)
         .ok()
@@ -154,7 +155,7 @@ pub(super) fn token(number: i64) -> Result<Token> {
         .ok_or_else(|| Error::Internal(format!("the database drew {number} as a token")))
 }
 
-/// Asked without preparing, as it is asked once.
+/// Not prepared, as it is asked once.
 async fn look(connection: &Connection) -> Result<(Sequence, bool)> {
     let rows = connection.client().query_typed(LOOK, &[]).await;
     let rows = rows.map_err(|error| connection.explain(&error))?;

@@ -1,4 +1,4 @@
-//! Something done later, if it is still to be done.
+//! Work that is done later, if it is still needed then.
 //!
 //! 1. Wait, without the lock: others go on meanwhile.
 //! 2. Take the lock.
@@ -14,10 +14,10 @@ use tenure_core::{Error, Result};
 use super::{refreshed, under};
 use crate::advisory::Guard;
 
-/// Acts after a wait, unless it is no longer to be done by then: None.
+/// Acts after a wait. Returns `None` if nothing is to be done by then.
 ///
 /// `lock` is a lock that is not yet asked for, such as `locks.lock(Namespace::AGENT, id, DEFAULT_WAIT)`: a future does nothing
-/// until it is awaited, which is after the wait. `reread` answers what is still to be done.
+/// until it is awaited, which is after the wait. `reread` returns what is still to be done.
 ///
 /// # Errors
 ///

@@ -7,13 +7,13 @@ use tenure_core::{Error, Result, Token};
 use super::under;
 use crate::advisory::{AdvisoryLocks, Namespace};
 
-/// What came of one go through all.
+/// The outcome of one go through all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Tally {
-    /// Worked on.
+    /// The work was done.
     pub done: usize,
-    /// Somebody was at it: to be tried in the next go.
+    /// Somebody else works on it, so it is left to the next go.
     pub skipped: usize,
 }
 

@@ -1,4 +1,4 @@
-//! How locks are used, as calls: the shapes that programs on a shared database need again and again.
+//! Patterns for locks, as calls that programs on a shared database need again and again.
 //!
 //! | call | when |
 //! |---|---|

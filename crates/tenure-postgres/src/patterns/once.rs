@@ -1,4 +1,4 @@
-//! Expensive work on a row, done by one.
+//! Expensive work on a row, done by one caller.
 //!
 //! 1. Lock the row without waiting, inside a savepoint. Somebody else has it: back to the savepoint, so that the caller's
 //!    transaction goes on, and nothing is done.
@@ -13,10 +13,10 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row, Transaction};
 
-/// Works on a row unless somebody else does so at this moment, or there is no such row: None.
+/// Works on a row. Returns `None` if somebody else does so at this moment, or there is no such row.
 ///
-/// `select` finds one row by its parameters, without a lock clause: ` FOR UPDATE NOWAIT` is added. `done` answers what is
-/// there already, and then no work is done. The caller writes what the work answers in the same transaction, and commits.
+/// `select` finds one row by its parameters, without a lock clause: ` FOR UPDATE NOWAIT` is added. `done` returns what is
+/// there already, and then no work is done. The caller writes the result of the work in the same transaction, and commits.
 ///
 /// # Errors
 ///
@@ -41,7 +41,7 @@ where
     }
 }
 
-/// The row, locked, as it is now; None if it is not there or somebody else has it.
+/// Returns the row, locked, as it is now, or `None` if it is not there or somebody else has it.
 async fn lock_row(
     transaction: &mut Transaction<'_>,
     select: &str,

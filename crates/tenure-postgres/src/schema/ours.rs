@@ -1,17 +1,17 @@
-//! Whether the schema `tenure` that is there is ours to use.
+//! The check that an existing schema `tenure` is ours to use.
 //!
 //! Code that is attached to a table, a trigger for instance, runs with the rights of the role that uses the table. So before anything in
 //! the schema is used, one look at the catalogue tells two things:
 //!
-//! 1. Who can change it: the owners of the schema and of what is in it, and those who have CREATE on the one or TRIGGER
+//! 1. The roles that can change it: the owners of the schema and of what is in it, and those with CREATE on the one or TRIGGER
 //!    on the other. Each must be a superuser, the owner of the database, or the role that connects. For a superuser each must be
 //!    a superuser: nobody else may decide what runs with those rights. To be a member of the owner is not enough, as a
 //!    role can be made a member without being asked: until PostgreSQL 14 by a role that logs in as the owner, and since 16 by a role that
 //!    has CREATEROLE and made it.
-//! 2. What is in it that no step made. The steps of newer versions only add to [`LOOK`], so it knows the tables of
+//! 2. The objects in it that no step made. The steps of newer versions only add to [`LOOK`], so it knows the tables of
 //!    every older version.
 //!
-//! What somebody from 1 changes after the look is not seen. That is why 1 is asked even where 2 finds nothing, and why
+//! A change by a role of 1 after the look is not seen. That is why 1 is asked even where 2 finds nothing, and why
 //! SECURITY.md says what the owner of a schema can do.
 //!
 //! Plain indexes are not looked at: they run no code that a role could bring along, and REINDEX makes new ones. The same holds for
@@ -23,7 +23,7 @@ use tokio_postgres::Row;
 use crate::Address;
 use crate::connect::Connection;
 
-/// What there is.
+/// The schema that was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
     /// No schema.
@@ -34,7 +34,7 @@ pub(super) enum Found {
     Tables,
 }
 
-/// Relies on no isolation: one look at the catalogue. Asked without preparing, as it is asked once.
+/// Relies on no isolation: one look at the catalogue. It is not prepared, as it is asked once.
 ///
 /// `advisory_holders` and `advisory_last` are made no more. Databases from before the first release have them.
 /// 16384 is the first number of what was made after the server was set up. A function is known by its source: a
@@ -122,7 +122,7 @@ const LOOK: &str = "
             FROM strangers ORDER BY 1 LIMIT 4)
     FROM me";
 
-/// Looks what there is, and refuses what is not ours.
+/// Returns the schema that is there. Fails if it is not ours.
 pub(super) async fn look(connection: &Connection, address: &Address) -> Result<Found> {
     let rows = connection.client().query_typed(LOOK, &[]).await;
     let rows = rows.map_err(|error| connection.explain(&error))?;

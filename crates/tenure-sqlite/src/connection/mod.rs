@@ -27,9 +27,8 @@ mod sql;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::io;
 use std::mem::ManuallyDrop;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use rusqlite::Connection;
@@ -59,10 +58,10 @@ pub(crate) enum Durability {
 enum Access {
     /// It may be read and written.
     Write,
-    /// It may only be read, for the reason in the number of the system's error.
-    Read(Option<i32>),
+    /// It may only be read.
+    Read,
     /// It may only be read, and has no log.
-    ReadAtRest(Option<i32>),
+    ReadAtRest,
 }
 
 /// One connection of this process.
@@ -87,30 +86,9 @@ pub(crate) struct Db {
 }
 
 impl Db {
-    /// Makes the directory of a database and takes the links out of its path. `trust` takes a file
-    /// system for local that is not known to be.
-    pub(crate) fn settle(path: &Path, trust: bool) -> Result<PathBuf> {
-        open::settle(path, trust)
-    }
-
-    /// Opens the database at a settled path, making it and what is beside it where that is
-    /// missing.
-    ///
-    /// Waits up to half a minute for others that are making or repairing it. One that took
-    /// the place of another and may not be taken yet is told at once.
-    pub(crate) fn open(path: &Path) -> Result<Db> {
-        open::open(path)
-    }
-
-    /// Opens the database again without waiting, and makes its directory, which may be gone as well.
-    /// Fails at once if the database is busy.
-    pub(crate) fn reopen(path: &Path, trust: bool) -> Result<Db> {
-        open::open_once(&open::settle(path, trust)?)
-    }
-
     /// The database, without links in its directory.
     #[cfg(test)]
-    pub(crate) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &std::path::Path {
         &self.path
     }
 
@@ -150,7 +128,7 @@ impl Db {
     /// deleted, replaced or cut. What is written then reaches nobody, and the store is to be opened
     /// again. The same holds if a database that was opened without a log has one: it is in use by now.
     pub(crate) fn has_moved(&self) -> bool {
-        if let Access::ReadAtRest(_) = self.access
+        if self.access == Access::ReadAtRest
             && !matches!(platform::status_at(&self.log_path), Ok(None))
         {
             return true;
@@ -217,15 +195,13 @@ impl Db {
     }
 
     fn check_writable(&self) -> Result<()> {
-        let why = match self.access {
-            Access::Write => return Ok(()),
-            Access::Read(why) | Access::ReadAtRest(why) => why,
-        };
-        let why = match why {
-            Some(number) => io::Error::from_raw_os_error(number),
-            None => io::ErrorKind::PermissionDenied.into(),
-        };
-        Err(Error::io("write", &self.path, why))
+        match self.access {
+            Access::Write => Ok(()),
+            Access::Read | Access::ReadAtRest => {
+                let why = platform::why_not_writable(&self.path);
+                Err(Error::io("write", &self.path, why))
+            }
+        }
     }
 
     /// Fails in a forked child: SQLite's locks belong to the process that took them.

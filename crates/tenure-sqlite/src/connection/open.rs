@@ -73,41 +73,55 @@ pub(super) const PAGE_BYTES: u64 = 2048;
 /// The number of prepared statements that are kept.
 const STATEMENTS_MAX: usize = 128;
 
-pub(super) fn open(path: &Path) -> Result<Db> {
-    retry_busy_blocking(OPEN_MAX, || open_once(path))
-}
-
-/// Makes the directory and takes the links out of its path. The file itself must not be one.
-pub(super) fn settle(path: &Path, trust: bool) -> Result<PathBuf> {
-    let absolute = std::path::absolute(path);
-    let absolute = absolute.map_err(|source| Error::io("find", path, source))?;
-    let (Some(directory), Some(name)) = (absolute.parent(), absolute.file_name()) else {
-        return Err(not_a_database(path, "it is a directory"));
-    };
-    let real = match directory.canonicalize() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let made = DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(directory);
-            made.map_err(|source| Error::io("make", directory, source))?;
-            directory.canonicalize()
+impl Db {
+    /// Makes the directory of a database and takes the links out of its path. `trust` takes a file
+    /// system for local that is not known to be.
+    pub(crate) fn settle(path: &Path, trust: bool) -> Result<PathBuf> {
+        let absolute = std::path::absolute(path);
+        let absolute = absolute.map_err(|source| Error::io("find", path, source))?;
+        let (Some(directory), Some(name)) = (absolute.parent(), absolute.file_name()) else {
+            return Err(not_a_database(path, "it is a directory"));
+        };
+        let real = match directory.canonicalize() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let made = DirBuilder::new()
+                    .recursive(true)
+                    .mode(0o700)
+                    .create(directory);
+                made.map_err(|source| Error::io("make", directory, source))?;
+                directory.canonicalize()
+            }
+            found => found,
+        };
+        let real = real.map_err(|source| Error::io("find", directory, source))?;
+        if !trust {
+            filesystem::require_trusted(&real)?;
         }
-        found => found,
-    };
-    let real = real.map_err(|source| Error::io("find", directory, source))?;
-    if !trust {
-        filesystem::require_trusted(&real)?;
+        let path = real.join(name);
+        private::check_directory(&path)?;
+        Ok(path)
     }
-    let path = real.join(name);
-    private::check_directory(&path)?;
-    Ok(path)
+
+    /// Opens the database at a settled path, making it and what is beside it where that is
+    /// missing.
+    ///
+    /// Waits up to half a minute for others that are making or repairing it. One that took
+    /// the place of another and may not be taken yet is told at once.
+    pub(crate) fn open(path: &Path) -> Result<Db> {
+        retry_busy_blocking(OPEN_MAX, || open_once(path))
+    }
+
+    /// Opens the database again without waiting, and makes its directory, which may be gone as well.
+    /// Fails at once if the database is busy.
+    pub(crate) fn reopen(path: &Path, trust: bool) -> Result<Db> {
+        open_once(&Self::settle(path, trust)?)
+    }
 }
 
-pub(super) fn open_once(path: &Path) -> Result<Db> {
+fn open_once(path: &Path) -> Result<Db> {
     private::check_files(path)?;
     let anchor = match Anchor::open(path) {
-        Err(error) if forbids_writing(&error) => return open_to_read(path, error),
+        Err(error) if is_write_forbidden(&error) => return open_to_read(path, error),
         anchor => &Arc::new(anchor?),
     };
     if let Some(here) = database_at(path)?
@@ -136,7 +150,7 @@ pub(super) fn open_once(path: &Path) -> Result<Db> {
     make(path, anchor, &opening)
 }
 
-fn forbids_writing(error: &Error) -> bool {
+fn is_write_forbidden(error: &Error) -> bool {
     use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
     let Error::Io { source, .. } = error else {
         return false;
@@ -147,18 +161,14 @@ fn forbids_writing(error: &Error) -> bool {
 /// Opens a database that may be read and not written. If it cannot be read as it is, returns `error`,
 /// which says why it cannot be written.
 fn open_to_read(path: &Path, error: Error) -> Result<Db> {
-    let Error::Io { source, .. } = &error else {
-        return Err(error);
-    };
-    let refusal = source.raw_os_error();
     let Some(anchor) = Anchor::open_to_look(path)? else {
         return Err(error);
     };
     let log = platform::status_at(&beside(path, "-wal"));
     let log = log.map_err(|source| Error::io("look at", path, source))?;
     let access = match log {
-        Some(_) => Access::Read(refusal),
-        None => Access::ReadAtRest(refusal),
+        Some(_) => Access::Read,
+        None => Access::ReadAtRest,
     };
     match database_at(path)? {
         Some(here) if here.length >= PAGE_BYTES && anchor.names(here.identity)? => {}
@@ -265,8 +275,8 @@ fn connect(path: &Path, anchor: &Arc<Anchor>, access: Access) -> Result<Db> {
     let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let (flags, name) = match access {
         Access::Write => (flags | OpenFlags::SQLITE_OPEN_READ_WRITE, path.to_owned()),
-        Access::Read(_) => (flags | OpenFlags::SQLITE_OPEN_READ_ONLY, path.to_owned()),
-        Access::ReadAtRest(_) => {
+        Access::Read => (flags | OpenFlags::SQLITE_OPEN_READ_ONLY, path.to_owned()),
+        Access::ReadAtRest => {
             let flags = flags | OpenFlags::SQLITE_OPEN_URI;
             (flags | OpenFlags::SQLITE_OPEN_READ_ONLY, unchanging(path))
         }

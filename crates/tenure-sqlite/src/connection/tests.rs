@@ -7,6 +7,8 @@ use std::time::Duration;
 use rusqlite::params;
 use tenure_core::{Class, SessionId, Token};
 
+use std::path::Path;
+
 use super::*;
 use crate::anchor::is_replaced;
 use crate::session_file::SessionFile;

@@ -14,41 +14,60 @@ use crate::retry::retry;
 use crate::session::{Deadline, Taken};
 use crate::{Keeper, Options, Session};
 
-pub(super) async fn lock(
-    keeper: &Keeper,
-    session: &Session,
-    set: &LockSet,
-    terms: &LeaseTerms,
-    options: &Options,
-) -> Result<Vec<Lease>> {
-    permit::leases(keeper, "lock")?;
-    check_ttl(terms.ttl)?;
-    if set.is_empty() {
-        return Err(empty());
-    }
-    if !Arc::ptr_eq(keeper.store(), session.keeper().store()) {
-        let problem = "the session belongs to another keeper than the one that is asked";
-        return Err(Error::BadInput(problem.into()));
-    }
-    let shared = &session.shared;
-    let (set, deadline) = (shared.sorted(set), shared.deadline(options.wait));
-    let Some(key) = &terms.key else {
-        return acquire_and_bind(keeper, session, &set, terms, options, &deadline, None).await;
-    };
-    let begun = key::begin(keeper, shared, &set, terms.ttl, key, &deadline);
-    let asking = match begun.await? {
-        Begun::Ours(asking) => asking,
-        Begun::Answered(leases) => return Ok(leases),
-    };
-    let keyed = Some(&asking);
-    match acquire_and_bind(keeper, session, &set, terms, options, &deadline, keyed).await {
-        Ok(leases) => {
-            asking.bound();
-            Ok(leases)
+impl Keeper {
+    /// Takes a set of locks, all or none, that stay when this process ends. Their time begins
+    /// to run when the whole set is there. They come in the order they were taken.
+    ///
+    /// With a key, the same request returns the same leases for as long as all of them are held. Of two
+    /// requests at the same time one takes the locks and the other waits for it.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropped before it is done, it holds nothing, and the key is free again. A process
+    /// that is killed in the instant in which the leases are bound may leave them behind
+    /// without ever knowing their ids: under a key, the same request returns them; without one they
+    /// last for their time to live.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::acquire_many`]; `BadInput` for a time to live out of bounds and for an empty
+    /// set; `Conflict` where the key stands for another request or for leases that are over.
+    pub async fn lock(
+        &self,
+        session: &Session,
+        set: &LockSet,
+        terms: &LeaseTerms,
+        options: &Options,
+    ) -> Result<Vec<Lease>> {
+        permit::leases(self, "lock")?;
+        check_ttl(terms.ttl)?;
+        if set.is_empty() {
+            return Err(empty());
         }
-        Err(error) => {
-            asking.give_up().await;
-            Err(error)
+        if !Arc::ptr_eq(self.store(), session.keeper().store()) {
+            let problem = "the session belongs to another keeper than the one that is asked";
+            return Err(Error::BadInput(problem.into()));
+        }
+        let shared = &session.shared;
+        let (set, deadline) = (shared.sorted(set), shared.deadline(options.wait));
+        let Some(key) = &terms.key else {
+            return acquire_and_bind(self, session, &set, terms, options, &deadline, None).await;
+        };
+        let begun = key::begin(self, shared, &set, terms.ttl, key, &deadline);
+        let asking = match begun.await? {
+            Begun::Ours(asking) => asking,
+            Begun::Answered(leases) => return Ok(leases),
+        };
+        let keyed = Some(&asking);
+        match acquire_and_bind(self, session, &set, terms, options, &deadline, keyed).await {
+            Ok(leases) => {
+                asking.bound();
+                Ok(leases)
+            }
+            Err(error) => {
+                asking.give_up().await;
+                Err(error)
+            }
         }
     }
 }

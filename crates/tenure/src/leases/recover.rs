@@ -11,43 +11,43 @@ use super::permit;
 use crate::Keeper;
 use crate::retry::retry;
 
-/// Recovers all pages, one after the other.
-pub(super) async fn recover(
-    keeper: &Keeper,
-    actor: &Owner,
-    recovery: Recovery,
-) -> Result<Vec<Finding>> {
-    let leases = permit::leases(keeper, "recover")?;
-    let policy = keeper.retry();
-    let mut found = Vec::new();
-    let mut after: Option<String> = None;
-    loop {
-        let page = retry(policy, || leases.recover(actor, recovery, after.as_deref())).await?;
-        found.extend(page.leases);
-        after = page.next;
-        if after.is_none() {
-            return Ok(found);
+impl Keeper {
+    /// Takes away every lease that is stale, or only says which could be. Always safe.
+    pub async fn recover(&self, actor: &Owner, recovery: Recovery) -> Result<Vec<Finding>> {
+        let leases = permit::leases(self, "recover")?;
+        let policy = self.retry();
+        let mut found = Vec::new();
+        let mut after: Option<String> = None;
+        loop {
+            let page = retry(policy, || leases.recover(actor, recovery, after.as_deref())).await?;
+            found.extend(page.leases);
+            after = page.next;
+            if after.is_none() {
+                return Ok(found);
+            }
         }
     }
-}
 
-pub(super) async fn break_lease(
-    keeper: &Keeper,
-    lease: &LeaseId,
-    actor: &Owner,
-    reason: &str,
-) -> Result<Lease> {
-    let leases = permit::leases(keeper, "break")?;
-    if keeper.settings().automated.covers(actor) {
-        return Err(Error::NotAllowed {
-            problem: format!("{actor} may not break lease {lease}: it is automated"),
-            remedy: "breaking a lock is for people: ask one, or wait for it".into(),
-        });
+    /// Begins to take a lease away from its holder, whatever it is bound to: it is revoking
+    /// until the holder confirms its stop, or ten seconds.
+    ///
+    /// # Errors
+    ///
+    /// `NotAllowed` for an automated actor; `BadInput` for a reason that is missing or cannot be
+    /// kept; `NotFound` and `LeaseOver` as [`find`](Keeper::find).
+    pub async fn break_lease(&self, lease: &LeaseId, actor: &Owner, reason: &str) -> Result<Lease> {
+        let leases = permit::leases(self, "break")?;
+        if self.settings().automated.covers(actor) {
+            return Err(Error::NotAllowed {
+                problem: format!("{actor} may not break lease {lease}: it is automated"),
+                remedy: "breaking a lock is for people: ask one, or wait for it".into(),
+            });
+        }
+        let reason = check_reason(reason)?;
+        permit::find(self, lease, "break").await?;
+        let policy = self.retry();
+        retry(policy, || leases.break_lease(lease, actor, reason)).await
     }
-    let reason = check_reason(reason)?;
-    permit::find(keeper, lease, "break").await?;
-    let policy = keeper.retry();
-    retry(policy, || leases.break_lease(lease, actor, reason)).await
 }
 
 fn check_reason(reason: &str) -> Result<&str> {

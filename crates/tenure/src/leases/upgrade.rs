@@ -11,57 +11,66 @@ use crate::retry::retry;
 use crate::session::wait as wait_for;
 use crate::{Keeper, Session};
 
-pub(super) async fn upgrade(
-    keeper: &Keeper,
-    session: &Session,
-    lease: &LeaseId,
-    wait: Option<Duration>,
-    by: Option<&Owner>,
-) -> Result<Lease> {
-    let shared = &session.shared;
-    let deadline = shared.deadline(wait);
-    let mut before = permit::permit(keeper, lease, "upgrade", by).await?;
-    if before.mode != Mode::Upgradeable {
-        return Err(Error::Conflict {
-            context: shared.context(&before.resource, Mode::Write),
-            expected: "an upgradeable lease".into(),
-            actual: before.mode.to_string(),
+impl Keeper {
+    /// Makes an upgradeable lease exclusive, waiting for the readers to leave; the session
+    /// waits, and does not hold. On failure the lease is as before.
+    ///
+    /// # Errors
+    ///
+    /// As [`renew`](Keeper::renew); `Conflict` if it is not upgradeable; `Order` if
+    /// anything is held that is ordered later, by the session that took the lease or the one that waits.
+    pub async fn upgrade(
+        &self,
+        session: &Session,
+        lease: &LeaseId,
+        wait: Option<Duration>,
+        by: Option<&Owner>,
+    ) -> Result<Lease> {
+        let shared = &session.shared;
+        let deadline = shared.deadline(wait);
+        let mut before = permit::permit(self, lease, "upgrade", by).await?;
+        if before.mode != Mode::Upgradeable {
+            return Err(Error::Conflict {
+                context: shared.context(&before.resource, Mode::Write),
+                expected: "an upgradeable lease".into(),
+                actual: before.mode.to_string(),
+            });
+        }
+        check_order(self, &before).await?;
+        shared.forget_ended().await?;
+        let (resource, refused) = (&before.resource, |refusal| {
+            shared.refused(refusal, Mode::Write)
         });
+        // The locks of the waiting session can lead to a deadlock, too.
+        let place = shared.locks.enter_upgrade(resource).map_err(refused)?;
+        let store = self.store();
+        let request = UpgradeRequest {
+            lease: lease.clone(),
+            asker: Arc::clone(&shared.asker),
+            deadline: deadline.deadline_at(),
+            wait: deadline.wait(),
+        };
+        let upgraded = match place.wait_until_first(&deadline).await {
+            Ok(()) => {
+                let policy = self.retry();
+                wait_for(&deadline, policy, || store.upgrade(&request)).await?
+            }
+            Err(gave_up) => Err(gave_up),
+        };
+        let token = match upgraded {
+            Ok(token) => token,
+            Err(gave_up) => {
+                let error = shared.in_the_way(gave_up, resource, Mode::Write, Some(lease));
+                return Err(error.await);
+            }
+        };
+        // The lease may have been renewed during the wait. If it cannot be looked up again, it is
+        // upgraded all the same.
+        let now = permit::find(self, lease, "upgrade").await;
+        before.mode = Mode::Write;
+        before.token = token;
+        Ok(now.unwrap_or(before))
     }
-    check_order(keeper, &before).await?;
-    shared.forget_ended().await?;
-    let (resource, refused) = (&before.resource, |refusal| {
-        shared.refused(refusal, Mode::Write)
-    });
-    // The locks of the waiting session can lead to a deadlock, too.
-    let place = shared.locks.enter_upgrade(resource).map_err(refused)?;
-    let store = keeper.store();
-    let request = UpgradeRequest {
-        lease: lease.clone(),
-        asker: Arc::clone(&shared.asker),
-        deadline: deadline.deadline_at(),
-        wait: deadline.wait(),
-    };
-    let upgraded = match place.wait_until_first(&deadline).await {
-        Ok(()) => {
-            let policy = keeper.retry();
-            wait_for(&deadline, policy, || store.upgrade(&request)).await?
-        }
-        Err(gave_up) => Err(gave_up),
-    };
-    let token = match upgraded {
-        Ok(token) => token,
-        Err(gave_up) => {
-            let error = shared.in_the_way(gave_up, resource, Mode::Write, Some(lease));
-            return Err(error.await);
-        }
-    };
-    // The lease may have been renewed during the wait. If it cannot be looked up again, it is
-    // upgraded all the same.
-    let now = permit::find(keeper, lease, "upgrade").await;
-    before.mode = Mode::Write;
-    before.token = token;
-    Ok(now.unwrap_or(before))
 }
 
 /// Refuses an upgrade while the session that took the lease holds anything ordered later: two
