@@ -98,10 +98,17 @@ impl Shell {
         let began = Instant::now();
         let printed = loop {
             let printed = std::fs::read_to_string(&file).unwrap();
-            let enough = printed.lines().count() >= expected.len();
-            // What goes on in the background prints when it has something to say.
-            if enough || !command.ends_with('&') || began.elapsed() > DEADLINE {
+            if !command.ends_with('&') {
                 break printed;
+            }
+            // What goes on in the background prints when it has something to say, and may say more
+            // later.
+            let whole = printed
+                .split_inclusive('\n')
+                .filter(|line| line.ends_with('\n'));
+            let whole: Vec<&str> = whole.take(expected.len()).collect();
+            if whole.len() == expected.len() || began.elapsed() > DEADLINE {
+                break whole.concat();
             }
             std::thread::sleep(std::time::Duration::from_millis(20));
         };
