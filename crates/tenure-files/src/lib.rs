@@ -54,6 +54,8 @@ pub use document::{
     Version, check_json, laid_out,
 };
 pub use locker::{FileLocker, LockGuard, holders};
+// The record in a lock file, for the tests of this crate: programs use `holders`.
+#[doc(hidden)]
 pub use lockfile::{Look, Record, look};
 pub use replace::Durability;
 pub use store::FileStore;
