@@ -31,6 +31,7 @@ pub mod audit;
 pub mod decide;
 pub mod duration;
 pub mod error;
+mod forward;
 pub mod id;
 pub mod lease;
 pub mod leases;

@@ -57,6 +57,8 @@ pub use document::{
     check_json, laid_out, on_one_line,
 };
 pub use locker::{FileLocker, LockGuard, holders, resource_of};
+// The record in a lock file, for the tests of this crate: programs use `holders`.
+#[doc(hidden)]
 pub use lockfile::{Look, Record, look};
 pub use store::FileStore;
 pub use tenure_core::Error;

@@ -23,7 +23,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::address::{Proof, Roots};
 
-/// Makes connections of the driver speak TLS.
+/// What makes connections of the driver speak TLS.
 pub(crate) fn connector(proof: &Proof) -> Result<MakeRustlsConnect> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));
@@ -33,14 +33,21 @@ pub(crate) fn connector(proof: &Proof) -> Result<MakeRustlsConnect> {
     let config = match proof {
         Proof::None => builder
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Unproved(provider))),
+            .with_custom_certificate_verifier(Arc::new(NameIgnored {
+                provider,
+                authority: None,
+            })),
         Proof::Authority(from) => {
             let roots = Arc::new(roots(from)?);
-            let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider).build();
-            let inner = verifier.map_err(|problem| no_roots(from, &problem.to_string()))?;
+            let authority =
+                WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider)).build();
+            let authority = authority.map_err(|problem| no_roots(from, &problem.to_string()))?;
             builder
                 .dangerous()
-                .with_custom_certificate_verifier(Arc::new(AnyName(inner)))
+                .with_custom_certificate_verifier(Arc::new(NameIgnored {
+                    provider,
+                    authority: Some(authority),
+                }))
         }
         Proof::Name(from) => builder.with_root_certificates(roots(from)?),
     };
@@ -84,52 +91,15 @@ fn no_roots(from: &Roots, problem: &str) -> Error {
     }
 }
 
-/// Accepts any certificate: `prefer` and `require` encrypt, and ask for no proof.
+/// Accepts a certificate whatever name is in it: any at all for `prefer` and `require`, which ask for no proof, and one that
+/// a trusted authority signed for `verify-ca`.
 #[derive(Debug)]
-struct Unproved(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Unproved {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls12_signature(message, cert, dss, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls13_signature(message, cert, dss, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
+struct NameIgnored {
+    provider: Arc<CryptoProvider>,
+    authority: Option<Arc<WebPkiServerVerifier>>,
 }
 
-/// Accepts a certificate signed by a trusted authority, whatever name is in it.
-#[derive(Debug)]
-struct AnyName(Arc<WebPkiServerVerifier>);
-
-impl ServerCertVerifier for AnyName {
+impl ServerCertVerifier for NameIgnored {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -138,9 +108,18 @@ impl ServerCertVerifier for AnyName {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        let inner = &self.0;
-        // The name is checked last: if only the name is wrong, everything else holds.
-        match inner.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
+        let Some(authority) = &self.authority else {
+            return Ok(ServerCertVerified::assertion());
+        };
+        // The name is checked last: everything else holds if only the name is wrong.
+        let verified = authority.verify_server_cert(
+            end_entity,
+            intermediates,
+            server_name,
+            ocsp_response,
+            now,
+        );
+        match verified {
             Err(rustls::Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) => Ok(ServerCertVerified::assertion()),
@@ -154,7 +133,8 @@ impl ServerCertVerifier for AnyName {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls12_signature(message, cert, dss)
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, cert, dss, algorithms)
     }
 
     fn verify_tls13_signature(
@@ -163,10 +143,13 @@ impl ServerCertVerifier for AnyName {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls13_signature(message, cert, dss)
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, cert, dss, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
     }
 }

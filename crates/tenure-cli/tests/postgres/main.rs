@@ -12,6 +12,7 @@ mod commands;
 mod cut_off;
 mod documents;
 mod full;
+mod guides;
 mod handover;
 #[path = "../cli/holder.rs"]
 #[allow(dead_code, reason = "shared with the other tests of the command")]

@@ -81,6 +81,8 @@ use hold::Hold;
 use names::Names;
 
 pub use hold::OnLost;
+// For the tests of this crate, outside of which `Documents::clean` is used.
+#[doc(hidden)]
 pub use names::document_of_leftover;
 pub(crate) use names::target_of_temporary;
 
@@ -158,7 +160,9 @@ impl Drop for NodeLock {
     }
 }
 
-/// Returns true if a Node program, or one of ours, seems to hold the lock of `document` now.
+/// Returns true if a Node program, or one of ours, seems to hold the lock of `document` now. It may have
+/// changed before the caller knows, so only tests use it from outside.
+#[doc(hidden)]
 pub fn is_fresh(document: &Path) -> Result<bool> {
     let names = Names::of(document)?;
     // Anything but a directory is the lock of some other program, and none of Node's.

@@ -42,7 +42,7 @@ impl Inner {
             move |_| async move {
                 if let Some(keyed) = keyed {
                     // A key that cannot be given up now is deleted after a day.
-                    drop(store.forget_key(&keyed, Some(&leases)).await);
+                    drop(store.forget_key_of(&keyed, Some(&leases)).await);
                 }
             }
         };

@@ -94,7 +94,7 @@ impl Inner {
             move |taken| async move {
                 if matches!(taken, Ok(KeyState::Yours) | Err(_)) {
                     // A key that cannot be given up now ends with its session.
-                    drop(store.forget_key(&keyed, None).await);
+                    drop(store.forget_key(&keyed).await);
                 }
             }
         };
@@ -182,8 +182,17 @@ impl Inner {
         }
     }
 
-    /// Gives up a key that is still asked for, or that names these leases.
-    pub(super) async fn forget_key(&self, keyed: &Keyed, leases: Option<&[LeaseId]>) -> Result<()> {
+    /// Gives up a key that is still asked for.
+    pub(super) async fn forget_key(&self, keyed: &Keyed) -> Result<()> {
+        self.forget_key_of(keyed, None).await
+    }
+
+    /// Gives up a key that names these leases, or one that is still asked for if there are none.
+    pub(super) async fn forget_key_of(
+        &self,
+        keyed: &Keyed,
+        leases: Option<&[LeaseId]>,
+    ) -> Result<()> {
         const DELETE: &str = "DELETE FROM tenure.keys \
             WHERE owner = $1 AND key = $2 AND session = $3 AND leases IS NOT DISTINCT FROM $4";
         let named = leases.map(spelled).transpose()?;

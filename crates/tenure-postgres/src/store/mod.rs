@@ -59,10 +59,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_core::{
-    Capabilities, Examined, Lease, LeaseId, LeaseStore, Listing, Mode, Query, Reply, Request,
-    Resource, Result, RetryPolicy, SessionId, Store, Token, UpgradeRequest,
-};
+use tenure_core::{Capabilities, LeaseId, LeaseStore, Resource, Result, RetryPolicy, Store};
 
 use crate::Address;
 use inner::Inner;
@@ -113,9 +110,7 @@ impl PostgresStore {
 }
 
 impl Store for PostgresStore {
-    fn url(&self) -> &str {
-        self.inner.url()
-    }
+    tenure_core::forward_store!();
 
     fn location_of(&self, _resource: &Resource) -> String {
         "tenure.dal_locks".into()
@@ -134,59 +129,11 @@ impl Store for PostgresStore {
         }
     }
 
-    fn acquire<'a>(&'a self, request: &'a Request) -> Reply<'a, Option<Lease>> {
-        Box::pin(self.inner.acquire(request))
-    }
-
-    fn upgrade<'a>(&'a self, request: &'a UpgradeRequest) -> Reply<'a, Option<Token>> {
-        Box::pin(self.inner.upgrade(request))
-    }
-
-    fn downgrade<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Mode> {
-        Box::pin(self.inner.downgrade(lease))
-    }
-
-    fn renew<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Option<Duration>> {
-        Box::pin(self.inner.renew(lease))
-    }
-
-    fn release<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, ()> {
-        Box::pin(self.inner.release(lease))
-    }
-
-    fn abandon(&self, lease: &LeaseId) {
-        self.inner.abandon(lease);
-    }
-
-    fn list<'a>(&'a self, query: &'a Query) -> Reply<'a, Listing> {
-        Box::pin(self.inner.list(query))
-    }
-
-    fn position<'a>(
-        &'a self,
-        resource: &'a Resource,
-        lease: &'a LeaseId,
-    ) -> Reply<'a, Option<usize>> {
-        Box::pin(self.inner.position(resource, lease))
-    }
-
-    fn token<'a>(&'a self, resource: &'a Resource) -> Reply<'a, Option<Token>> {
-        Box::pin(self.inner.token(resource))
-    }
-
-    fn examine(&self) -> Reply<'_, Vec<Examined>> {
-        Box::pin(async { Ok(self.inner.examine().await) })
-    }
-
-    fn end_session(&self, session: &SessionId) {
-        self.inner.end_session(session);
-    }
-
-    fn leases(&self) -> Option<&dyn LeaseStore> {
-        Some(self)
-    }
-
     fn descriptor(&self, _lease: &LeaseId) -> Result<Option<OwnedFd>> {
         Ok(None)
     }
+}
+
+impl LeaseStore for PostgresStore {
+    tenure_core::forward_lease_store!();
 }

@@ -33,13 +33,13 @@ pub(super) fn append(sql: &Sql<'_>, line: &NewEntry<'_>, moment: &Moment) -> Res
 }
 
 impl Inner {
-    pub(super) async fn read_audit(&self, query: &AuditQuery) -> Result<AuditPage> {
+    pub(super) async fn audit(&self, query: &AuditQuery) -> Result<AuditPage> {
         self.sweep_some().await;
         self.read(|sql| page(sql, query)).await
     }
 
     /// Returns who broke a lease and why, if it ended by that.
-    pub(super) async fn how_it_was_broken(&self, lease: &LeaseId) -> Result<Option<String>> {
+    pub(super) async fn break_reason(&self, lease: &LeaseId) -> Result<Option<String>> {
         const SELECT: &str = "SELECT reason FROM audit \
             WHERE lock_id = ?1 AND ends = 1 AND action = ?2";
         self.read(|sql| {
@@ -50,7 +50,7 @@ impl Inner {
     }
 
     /// Returns how a lease-bound or broken lease ended.
-    pub(super) async fn how_it_ended(&self, lease: &LeaseId) -> Result<Option<String>> {
+    pub(super) async fn ended(&self, lease: &LeaseId) -> Result<Option<String>> {
         const SELECT: &str = "SELECT at, action, actor, reason FROM audit \
             WHERE lock_id = ?1 AND ends = 1 LIMIT 1";
         self.read(|sql| {

@@ -19,7 +19,7 @@ use super::row::millis;
 use super::step::Step;
 
 impl Inner {
-    pub(super) async fn bind_all(
+    pub(super) async fn bind(
         &self,
         leases: &[LeaseId],
         ttl: Duration,

@@ -16,7 +16,7 @@ use super::load::load_lease;
 use super::step::Step;
 
 impl Inner {
-    pub(super) async fn revoke(
+    pub(super) async fn break_lease(
         &self,
         lease: &LeaseId,
         actor: &Owner,

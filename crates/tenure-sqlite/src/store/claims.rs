@@ -48,7 +48,7 @@ pub(super) fn forget(sql: &Sql<'_>, lease: &LeaseId) -> Result<()> {
 }
 
 impl Inner {
-    pub(super) async fn add_claim(
+    pub(super) async fn claim(
         &self,
         lease: &LeaseId,
         claimant: &str,
@@ -75,7 +75,7 @@ impl Inner {
         .await
     }
 
-    pub(super) async fn drop_claim(&self, lease: &LeaseId, claimant: &str) -> Result<()> {
+    pub(super) async fn unclaim(&self, lease: &LeaseId, claimant: &str) -> Result<()> {
         const DELETE: &str = "DELETE FROM lease_claims WHERE lock_id = ?1 AND claimant = ?2";
         self.write(|step| {
             let row = params![lease.as_str(), claimant];

@@ -345,7 +345,7 @@ impl Inner {
 
     /// Returns the same error, with how the lease ended if that is known.
     pub(super) async fn gone(&self, lease: &LeaseId) -> Error {
-        match self.how_it_ended(lease).await {
+        match self.ended(lease).await {
             Ok(Some(reason)) => Error::LeaseOver {
                 lease: lease.clone(),
                 reason,

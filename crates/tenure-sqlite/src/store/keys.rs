@@ -26,12 +26,12 @@ struct Row {
 }
 
 impl Inner {
-    pub(super) async fn take_key(&self, keyed: &Keyed) -> Result<KeyState> {
+    pub(super) async fn begin_key(&self, keyed: &Keyed) -> Result<KeyState> {
         self.sessions.file(&keyed.asker.session)?;
-        self.write(|step| begin_key(step, keyed)).await
+        self.write(|step| begin_key_in_step(step, keyed)).await
     }
 
-    pub(super) async fn drop_key(&self, keyed: &Keyed) -> Result<()> {
+    pub(super) async fn forget_key(&self, keyed: &Keyed) -> Result<()> {
         const DELETE: &str = "DELETE FROM keys \
             WHERE owner = ?1 AND key = ?2 AND session = ?3 AND leases IS NULL";
         let row = [
@@ -70,7 +70,7 @@ pub(super) fn complete(step: &Step<'_>, keyed: &Keyed, leases: &[LeaseId]) -> Re
     }
 }
 
-fn begin_key(step: &mut Step<'_>, keyed: &Keyed) -> Result<KeyState> {
+fn begin_key_in_step(step: &mut Step<'_>, keyed: &Keyed) -> Result<KeyState> {
     const UPSERT: &str = "INSERT INTO keys (owner, key, request, session, made_at, made_boot, boot_id) \
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (owner, key) \
         DO UPDATE SET request = ?3, session = ?4, made_at = ?5, made_boot = ?6, boot_id = ?7, \

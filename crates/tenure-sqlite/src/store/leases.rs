@@ -1,23 +1,17 @@
 //! Leases that can outlive the session that took them.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use rusqlite::params;
-use tenure_core::audit::{AuditPage, AuditQuery};
-use tenure_core::leases::{Findings, KeyState, Keyed, Recovery};
-use tenure_core::{Asker, Lease, LeaseId, LeaseState, LeaseStore, Owner, Reply, Result, SessionId};
+use tenure_core::{Lease, LeaseId, LeaseState, Resource, Result, SessionId, Token};
 
-use super::SqliteStore;
 use super::inner::Inner;
-use super::load::{DeadSessions, load_lease};
+use super::load::{DeadSessions, load_lease, load_token};
 use super::moment::Moment;
 use super::row::{LEASE_COLUMNS, read_lease};
 use crate::connection::Rows;
 use crate::session_file::Proof;
 
 impl Inner {
-    async fn look_up(&self, lease: &LeaseId) -> Result<Option<Lease>> {
+    pub(super) async fn find(&self, lease: &LeaseId) -> Result<Option<Lease>> {
         let found = self.read(|sql| {
             let moment = Moment::now()?;
             let row = load_lease(sql, lease, &moment)?;
@@ -45,7 +39,16 @@ impl Inner {
         Ok(Some(lease))
     }
 
-    async fn of_one_session(&self, session: &SessionId) -> Result<Vec<Lease>> {
+    pub(super) async fn token(&self, resource: &Resource) -> Result<Option<Token>> {
+        self.read(|sql| load_token(sql, resource)).await
+    }
+
+    /// Returns false: a lease with an expiry has no guard here.
+    pub(super) async fn has_guard(&self, _lease: &LeaseId) -> Result<bool> {
+        Ok(false)
+    }
+
+    pub(super) async fn of_session(&self, session: &SessionId) -> Result<Vec<Lease>> {
         // The partial index holds just the leases that have an expiry.
         let select = format!(
             "SELECT {LEASE_COLUMNS} FROM dal_locks \
@@ -58,75 +61,5 @@ impl Inner {
             })
         });
         Ok(rows.await?.into_iter().map(|row| row.lease).collect())
-    }
-}
-
-impl LeaseStore for SqliteStore {
-    fn find<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Option<Lease>> {
-        Box::pin(self.inner.look_up(lease))
-    }
-
-    fn ended<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Option<String>> {
-        Box::pin(self.inner.how_it_ended(lease))
-    }
-
-    fn of_session<'a>(&'a self, session: &'a SessionId) -> Reply<'a, Vec<Lease>> {
-        Box::pin(self.inner.of_one_session(session))
-    }
-
-    fn bind<'a>(
-        &'a self,
-        leases: &'a [LeaseId],
-        ttl: Duration,
-        keyed: Option<&'a Keyed>,
-    ) -> Reply<'a, Vec<Lease>> {
-        Box::pin(self.inner.bind_all(leases, ttl, keyed))
-    }
-
-    fn begin_key<'a>(&'a self, keyed: &'a Keyed) -> Reply<'a, KeyState> {
-        Box::pin(self.inner.take_key(keyed))
-    }
-
-    fn forget_key<'a>(&'a self, keyed: &'a Keyed) -> Reply<'a, ()> {
-        Box::pin(self.inner.drop_key(keyed))
-    }
-
-    fn extend<'a>(&'a self, lease: &'a LeaseId, ttl: Option<Duration>) -> Reply<'a, Lease> {
-        Box::pin(self.inner.give_time(lease, ttl))
-    }
-
-    fn recover<'a>(
-        &'a self,
-        actor: &'a Owner,
-        recovery: Recovery,
-        after: Option<&'a str>,
-    ) -> Reply<'a, Findings> {
-        Box::pin(self.inner.recover_page(actor, recovery, after))
-    }
-
-    fn break_lease<'a>(
-        &'a self,
-        lease: &'a LeaseId,
-        actor: &'a Owner,
-        reason: &'a str,
-    ) -> Reply<'a, Lease> {
-        Box::pin(self.inner.revoke(lease, actor, reason))
-    }
-
-    fn audit<'a>(&'a self, query: &'a AuditQuery) -> Reply<'a, AuditPage> {
-        Box::pin(self.inner.read_audit(query))
-    }
-
-    fn claim<'a>(
-        &'a self,
-        lease: &'a LeaseId,
-        claimant: &'a str,
-        asker: &'a Arc<Asker>,
-    ) -> Reply<'a, ()> {
-        Box::pin(self.inner.add_claim(lease, claimant, asker))
-    }
-
-    fn unclaim<'a>(&'a self, lease: &'a LeaseId, claimant: &'a str) -> Reply<'a, ()> {
-        Box::pin(self.inner.drop_claim(lease, claimant))
     }
 }

@@ -147,7 +147,7 @@ async fn leases_of_their_own(store: &SqliteStore, other: &Connection) {
 
     take(store, "b", "b", Mode::Write).await;
     store.break_lease(&id("b"), &actor, "why").await.unwrap();
-    store.inner.how_it_was_broken(&id("b")).await.unwrap();
+    store.inner.break_reason(&id("b")).await.unwrap();
 }
 
 async fn looks_and_ends(store: &SqliteStore, other: &Connection) {

@@ -32,7 +32,7 @@ const PAGE: usize = 1000;
 const SWEEP: usize = 100;
 
 impl Inner {
-    pub(super) async fn recover_page(
+    pub(super) async fn recover(
         &self,
         actor: &Owner,
         recovery: Recovery,

@@ -15,7 +15,7 @@ use super::row::{LeaseRow, millis};
 
 impl Inner {
     /// Checks that a lease is held. This is nearly always a read; sometimes it writes a heartbeat.
-    pub(super) async fn renew(&self, lease: &LeaseId) -> Result<()> {
+    pub(super) async fn renew(&self, lease: &LeaseId) -> Result<Option<Duration>> {
         if self.is_cut_off() {
             return Err(self.over_with_database(lease));
         }
@@ -30,7 +30,7 @@ impl Inner {
         if moment.wall.since(row.lease.heartbeat_at) >= self.heartbeat() {
             self.beat(&row).await;
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Returns the error for a lease that a person broke, with who and why.
@@ -54,7 +54,7 @@ impl Inner {
     }
 
     /// Gives a lease-bound lease a new expiry.
-    pub(super) async fn give_time(&self, lease: &LeaseId, ttl: Option<Duration>) -> Result<Lease> {
+    pub(super) async fn extend(&self, lease: &LeaseId, ttl: Option<Duration>) -> Result<Lease> {
         let renewed = self.write(|step| {
             step.durable();
             let Some(row) = load_lease(step.sql, lease, &step.moment)? else {

@@ -185,7 +185,7 @@ impl<'a> QueuedRequest<'a> {
     async fn lost_place(&self) -> Result<Waited> {
         // A person may have broken the offer while this process was stopped, and the line has
         // moved on since. Asking again would undo that.
-        if let Some(reason) = self.store.how_it_was_broken(self.awaited.lease()).await? {
+        if let Some(reason) = self.store.break_reason(self.awaited.lease()).await? {
             return Err(Error::Lost {
                 context: self.store.context(self.awaited.resource(), self.mode()),
                 reason,
