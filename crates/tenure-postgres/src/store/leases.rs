@@ -1,4 +1,4 @@
-//! The store as a [`LeaseStore`]: its leases can outlive the process that took them.
+//! Leases that can outlive the session that took them: one of them, those of a session, their tokens.
 
 use tenure_core::loaded::LineExtent;
 use tenure_core::{Lease, LeaseId, Result, SessionId};

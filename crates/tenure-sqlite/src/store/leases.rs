@@ -1,4 +1,4 @@
-//! Leases that can outlive the session that took them.
+//! Leases that can outlive the session that took them: one of them, those of a session, their tokens.
 
 use rusqlite::params;
 use tenure_core::{Lease, LeaseId, LeaseState, Resource, Result, SessionId, Token};
