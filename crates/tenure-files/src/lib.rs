@@ -20,6 +20,8 @@
 //! one machine, on local file systems, for as long as nobody removes a lock file. Linux only.
 
 pub mod clock;
+#[cfg(test)]
+mod crashes;
 mod disk;
 mod document;
 pub mod filesystem;
