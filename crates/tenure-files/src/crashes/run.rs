@@ -37,7 +37,7 @@ pub(super) fn run<P: Protocol>(scenario: &Scenario<P>, fault: Fault) -> Run<P::W
     for (number, step) in scenario.steps.iter().enumerate() {
         let begun = disk.history().len();
         let result = (step.work)(&process);
-        let during = scenario.before(number).or(&step.after);
+        let during = scenario.during(number);
         let history = disk.history();
         let states = history[begun..].iter().cloned();
         let states = states.map(|(done, state)| (done, state, during.clone()));

@@ -14,14 +14,18 @@ pub(crate) struct Scenario<P: Protocol> {
     pub(crate) at_first: Allowed<P::World>,
     /// Returns true for a sync that something depends on in this scenario.
     pub(crate) sync_matters: fn(&Operation) -> bool,
+    /// Returns true for an operation whose failure the protocol makes good.
+    pub(crate) failure_matters: fn(&Operation) -> bool,
     /// How many steps are the protocol that is tried. Those after it show what it left behind, and
     /// their own syncs are the matter of other scenarios.
     pub(super) tried: usize,
 }
 
-/// One call, and what may be seen after it returned. While it runs, that or what was before.
+/// One call, and what may be seen after it returned. While it runs, that, what was before, or what is
+/// between.
 pub(super) struct Step<P: Protocol> {
     pub(super) work: Work<P>,
+    pub(super) between: Option<Allowed<P::World>>,
     pub(super) after: Allowed<P::World>,
 }
 
@@ -42,6 +46,7 @@ impl<P: Protocol> Scenario<P> {
             steps: Vec::new(),
             at_first,
             sync_matters: |_| true,
+            failure_matters: |_| true,
             tried: 0,
         }
     }
@@ -72,6 +77,7 @@ impl<P: Protocol> Scenario<P> {
         }
         Self {
             sync_matters: crashed.sync_matters,
+            failure_matters: crashed.failure_matters,
             ..Self::start(name, crashed.protocol, start, at_first)
         }
     }
@@ -90,9 +96,26 @@ impl<P: Protocol> Scenario<P> {
     ) -> Self {
         self.steps.push(Step {
             work: Box::new(work),
+            between: None,
             after,
         });
         self
+    }
+
+    /// The last step may be seen half done, too.
+    pub(crate) fn by_way_of(mut self, between: Allowed<P::World>) -> Self {
+        let last = self.steps.last_mut().expect("there is a step");
+        last.between = Some(between);
+        self
+    }
+
+    /// What may be seen while a step runs.
+    pub(super) fn during(&self, step: usize) -> Allowed<P::World> {
+        let Step { between, after, .. } = &self.steps[step];
+        let during = self.before(step).or(after);
+        between
+            .as_ref()
+            .map_or(during.clone(), |between| during.or(between))
     }
 
     /// What is right after the last step.
@@ -101,7 +124,7 @@ impl<P: Protocol> Scenario<P> {
     }
 
     /// What is right before a step.
-    pub(super) fn before(&self, step: usize) -> &Allowed<P::World> {
+    fn before(&self, step: usize) -> &Allowed<P::World> {
         match step.checked_sub(1) {
             Some(last) => &self.steps[last].after,
             None => &self.at_first,

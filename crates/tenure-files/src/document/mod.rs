@@ -84,6 +84,7 @@ use std::time::Duration;
 
 use tenure_core::{Asker, Result};
 
+pub(crate) use changes::Changes;
 pub use clean::Leftovers;
 pub use content::{Content, Version};
 pub use edit::{Expect, Terms, check_json};

@@ -6,7 +6,8 @@
 //! each other, nor do directories. What happened to directories themselves happened in its order.
 //!
 //! Temporary files are the exception: they come and go together, and their content is not torn. Their
-//! process is dead, nobody else reads them, and each on its own would double the number of states.
+//! process is dead, nobody else reads them, and each on its own would double the number of states. Nor is
+//! the content of a lock file torn, which is for people.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -62,7 +63,7 @@ impl State {
             let durable = directory.durable.iter().map(|(name, inode)| (name, *inode));
             for (_, inode) in durable
                 .chain(cached)
-                .filter(|(name, _)| !is_temporary(name))
+                .filter(|(name, _)| !is_temporary(name) && !is_lock(name))
             {
                 read[inode.0] = true;
             }
@@ -263,6 +264,11 @@ fn some(sizes: &[usize], visit: &mut dyn FnMut(&[usize])) {
 
 fn pairs(first: usize, second: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..first).flat_map(move |one| (0..second).map(move |other| (one, other)))
+}
+
+/// Returns true for the file of a ledger's lock. While it is held, its other name is there, too.
+pub(super) fn is_lock(name: &OsStr) -> bool {
+    name == ".ledger.lock.tmp" || name == "ledger.lock"
 }
 
 fn is_temporary(name: &OsStr) -> bool {

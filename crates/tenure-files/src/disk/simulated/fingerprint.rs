@@ -7,6 +7,7 @@
 use std::ffi::OsStr;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use super::crash::is_lock;
 use super::state::{Directory, InodeId, State};
 use crate::replace::{beside, target_of_temporary};
 
@@ -59,6 +60,7 @@ impl State {
         let is_note = name.as_encoded_bytes().ends_with(NOTE);
         for file in [&inode.durable, &inode.cached] {
             match is_note {
+                _ if is_lock(name) => {}
                 true => journals.canonical_text(&file.bytes).hash(&mut hasher),
                 false => file.bytes.hash(&mut hasher),
             }

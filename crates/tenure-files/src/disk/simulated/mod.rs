@@ -211,6 +211,16 @@ impl Disk for SimulatedDisk {
         })
     }
 
+    /// A look for what is not there is no operation: protocols do many of them, and nothing fails.
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        if self.machine().state.inode_at(path).is_err() {
+            return Ok(false);
+        }
+        self.operate(Call::Read, path, |_, outcome| {
+            outcome.or_fail().map(|()| true)
+        })
+    }
+
     fn create(&self, path: &Path, _: u32) -> io::Result<Box<dyn Fresh>> {
         let inode = self.operate(Call::Create, path, |state, outcome| {
             outcome.or_fail()?;
