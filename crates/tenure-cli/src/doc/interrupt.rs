@@ -24,12 +24,11 @@ use tenure::{Error, Resource, Result};
 
 use crate::report::{Failure, Report};
 use crate::signals::{ENDING, is_ignored, set_default, unavailable};
-use crate::waiting::WaitReporter;
 
 /// How far the command is.
 enum Stage {
-    /// Waiting, for this to begin with, and telling people so.
-    Waiting(Resource, Arc<WaitReporter>),
+    /// Waiting, for this to begin with; and what ends with the wait.
+    Waiting(Resource, Box<dyn Fn() + Send>),
     /// Its own command runs.
     Command(libc::pid_t),
     /// It must not be ended now; the signal that came meanwhile.
@@ -78,9 +77,9 @@ impl Interrupt {
         unsafe { command.pre_exec(step) };
     }
 
-    /// From here on a signal ends the wait for this.
-    pub fn wait(&self, resource: Resource, reporter: Arc<WaitReporter>) {
-        *lock(&self.stage) = Stage::Waiting(resource, reporter);
+    /// From here on a signal ends the wait for this. Before the process ends, `give_up` is called.
+    pub fn wait(&self, resource: Resource, give_up: impl Fn() + Send + 'static) {
+        *lock(&self.stage) = Stage::Waiting(resource, Box::new(give_up));
     }
 
     /// From here on a signal waits for the end of what is done.
@@ -119,8 +118,8 @@ fn answer(stage: &Mutex<Stage>, signal: Arrived, report: Report) {
     // Locked to the end, so that no work begins and no command is reaped meanwhile.
     let mut stage = lock(stage);
     match &mut *stage {
-        Stage::Waiting(resource, reporter) => {
-            reporter.stop();
+        Stage::Waiting(resource, give_up) => {
+            give_up();
             let resource = resource.clone();
             let failure = Failure::Error(Error::Interrupted { resource });
             report.failure(&failure);

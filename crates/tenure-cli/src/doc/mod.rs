@@ -29,6 +29,8 @@ mod write;
 
 use std::process::ExitCode;
 
+pub use interrupt::Interrupt;
+
 use crate::cli::{Doc, Global};
 use crate::report::Failure;
 

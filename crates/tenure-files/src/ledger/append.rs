@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use tenure_core::{Error, Result, RetryPolicy};
@@ -106,8 +106,10 @@ impl Ledger {
         let path = self.names.temporary();
         let failed = |source| Error::io("write an event in", self.names.ledger(), source);
         let mut file = self.disk.create(&path, 0o600).map_err(failed)?;
+        self.prepared().push(path.clone());
         let prepared = Prepared {
             disk: Arc::clone(&self.disk),
+            others: Arc::clone(&self.prepared),
             path,
             bytes: bytes.to_vec(),
             in_place: false,
@@ -116,6 +118,18 @@ impl Ledger {
             .and_then(|()| file.sync())
             .map_err(failed)?;
         Ok(prepared)
+    }
+
+    /// Removes what was prepared and is not in place: this process is about to end, and nobody will be
+    /// answered.
+    pub fn abandon(&self) {
+        for path in self.prepared().drain(..) {
+            let _ = self.disk.remove(&path);
+        }
+    }
+
+    fn prepared(&self) -> MutexGuard<'_, Vec<PathBuf>> {
+        self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Steps 5 to 9 for all requests.
@@ -152,6 +166,8 @@ impl Ledger {
 /// An event in a temporary file, durable there. Dropped before it is in place, it is removed.
 pub(super) struct Prepared {
     disk: Arc<dyn Disk>,
+    /// Those of this process that are not in place.
+    others: Arc<Mutex<Vec<PathBuf>>>,
     path: PathBuf,
     bytes: Vec<u8>,
     in_place: bool,
@@ -159,6 +175,8 @@ pub(super) struct Prepared {
 
 impl Drop for Prepared {
     fn drop(&mut self) {
+        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        others.retain(|path| *path != self.path);
         if !self.in_place {
             // The error to tell is the one before.
             let _ = self.disk.remove(&self.path);

@@ -104,7 +104,7 @@ mod state;
 mod tests;
 mod verify;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -132,6 +132,8 @@ pub struct Ledger {
     owner: Owner,
     disk: Arc<dyn Disk>,
     line: Line,
+    /// Events in temporary files.
+    prepared: Arc<Mutex<Vec<PathBuf>>>,
     /// The claims as far as this process has read.
     memory: Mutex<Option<State>>,
     /// Told what people should know: something was moved aside.
@@ -182,6 +184,7 @@ impl Ledger {
             locker: locker.with(name, |_| Ok(())),
             disk,
             line: Line::default(),
+            prepared: Arc::default(),
             memory: Mutex::default(),
             tell: Arc::new(|_| ()),
             on_locked: Arc::new(|| ()),
@@ -209,8 +212,13 @@ impl Ledger {
         self
     }
 
+    /// Returns the lock that other programs take, too.
+    pub fn shared_lock(&self) -> PathBuf {
+        self.names.lock()
+    }
+
     /// Returns the kernel lock that our appenders queue on, for [`holders`](crate::holders).
-    pub fn queue_lock(&self) -> std::path::PathBuf {
+    pub fn queue_lock(&self) -> PathBuf {
         self.names.queue()
     }
 }
