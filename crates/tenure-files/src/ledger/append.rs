@@ -276,6 +276,10 @@ impl Batch<'_> {
         let next = self.newest + 1;
         let path = self.ledger.names.event(next);
         let failed = |source| Error::io("append", &path, source);
+        // Of the temporary file: what has the other name may be a stranger's by the next call.
+        let identity = self.ledger.disk.identity(&prepared.path).map_err(failed)?;
+        let gone = || failed(io::ErrorKind::NotFound.into());
+        let identity = identity.ok_or_else(gone)?;
         match self
             .ledger
             .disk
@@ -288,12 +292,7 @@ impl Batch<'_> {
             renamed => renamed.map_err(failed)?,
         }
         prepared.in_place = true;
-        let identity = self.ledger.disk.identity(&path).map_err(failed)?;
-        let replaced = || {
-            self.held
-                .lost("an event was replaced while it was appended")
-        };
-        self.placed.push((next, identity.ok_or_else(replaced)?));
+        self.placed.push((next, identity));
         self.newest = next;
         if let Some(state) = &mut self.state {
             state
