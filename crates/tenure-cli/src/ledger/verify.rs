@@ -33,10 +33,11 @@ pub fn verify(global: &Global, options: &LedgerVerify) -> Result<ExitCode, Failu
             ]);
         }
         output::text(&table.text(table::width(), &[]))?;
-        let found = match verified.findings.len() {
-            0 => "all in order".to_owned(),
-            1 => "1 finding".to_owned(),
-            number => format!("{number} findings"),
+        let repaired = verified.findings.iter().filter(|found| found.repaired).count();
+        let found = match (verified.findings.len() - repaired, repaired) {
+            (0, 0) => "all in order".to_owned(),
+            (found, 0) => format!("found wrong: {found}"),
+            (found, repaired) => format!("repaired: {repaired}, still wrong: {found}"),
         };
         word(&format!("{} events, {found}", verified.events));
     }
