@@ -33,7 +33,11 @@ pub fn verify(global: &Global, options: &LedgerVerify) -> Result<ExitCode, Failu
             ]);
         }
         output::text(&table.text(table::width(), &[]))?;
-        let repaired = verified.findings.iter().filter(|found| found.repaired).count();
+        let repaired = verified
+            .findings
+            .iter()
+            .filter(|found| found.repaired)
+            .count();
         let found = match (verified.findings.len() - repaired, repaired) {
             (0, 0) => "all in order".to_owned(),
             (found, 0) => format!("found wrong: {found}"),

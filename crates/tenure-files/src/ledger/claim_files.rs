@@ -5,7 +5,7 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use tenure_core::{Error, Result, Timestamp};
@@ -55,7 +55,7 @@ impl Ledger {
         Ok(())
     }
 
-    fn claim_file(&self, path: &PathBuf) -> Option<(ClaimFile, Vec<u8>)> {
+    fn claim_file(&self, path: &Path) -> Option<(ClaimFile, Vec<u8>)> {
         let bytes = self.disk.content(path, FILE_BYTES_MAX).ok()??;
         Some((serde_json::from_slice(&bytes).ok()?, bytes))
     }

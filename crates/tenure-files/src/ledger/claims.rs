@@ -143,8 +143,7 @@ impl Claims {
     pub(super) fn apply(&mut self, sequence: u64, event: ClaimEvent) -> Option<String> {
         self.latest = Some((sequence, event.timestamp));
         let known = self.held.remove(&event.node_id);
-        let (ClaimEventKind::LockAcquired, Some(expires_at)) = (event.kind, event.expires_at)
-        else {
+        let (ClaimEventKind::Acquired, Some(expires_at)) = (event.kind, event.expires_at) else {
             return match known {
                 Some(claim) if claim.owner == event.owner => None,
                 Some(claim) => Some(format!(

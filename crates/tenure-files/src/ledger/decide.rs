@@ -85,14 +85,9 @@ pub(super) fn decide(
     let known = request.node().and_then(|node| claims.get(node.as_str()));
     let acquired = |node: &Node, ttl: &Duration| ClaimEvent {
         expires_at: Some(rounded_up(now.after(*ttl))),
-        ..event(
-            ClaimEventKind::LockAcquired,
-            node.as_str(),
-            owner.as_str(),
-            now,
-        )
+        ..event(ClaimEventKind::Acquired, node.as_str(), owner.as_str(), now)
     };
-    let reaped = |claim: &Claim| event(ClaimEventKind::LockReaped, &claim.node, &claim.owner, now);
+    let reaped = |claim: &Claim| event(ClaimEventKind::Reaped, &claim.node, &claim.owner, now);
     match request {
         ClaimRequest::Claim(node, ttl) => match known {
             None => Ok(vec![acquired(node, ttl)]),
@@ -109,7 +104,7 @@ pub(super) fn decide(
             Some(claim) if claim.owner != owner.as_str() => Err(Refusal::NotOwner(claim)),
             Some(_) => {
                 let (node, owner) = (node.as_str(), owner.as_str());
-                Ok(vec![event(ClaimEventKind::LockReleased, node, owner, now)])
+                Ok(vec![event(ClaimEventKind::Released, node, owner, now)])
             }
         },
         ClaimRequest::Reap => {
@@ -273,46 +268,34 @@ mod tests {
 
     #[test]
     fn every_request_in_every_state_is_decided_as_the_table_says() {
-        use ClaimEventKind::{LockAcquired, LockReaped, LockReleased};
+        use ClaimEventKind::{Acquired, Reaped, Released};
         let renew = ClaimRequest::Renew("1.2#5".parse().unwrap(), TTL);
         let claim = ClaimRequest::Claim(node(), TTL);
         let release = ClaimRequest::Release(node());
         let nobody = Claims::default();
         for (claims, who, request, now, expected) in [
-            (&nobody, "ana", &claim, 0, Some(vec![LockAcquired])),
+            (&nobody, "ana", &claim, 0, Some(vec![Acquired])),
             (&nobody, "ana", &renew, 0, None),
             (&nobody, "ana", &release, 0, None),
             (&nobody, "ana", &ClaimRequest::Reap, 0, Some(vec![])),
             (&claimed(), "ana", &claim, 59, None),
-            (&claimed(), "ana", &renew, 59, Some(vec![LockAcquired])),
-            (&claimed(), "ana", &release, 59, Some(vec![LockReleased])),
+            (&claimed(), "ana", &renew, 59, Some(vec![Acquired])),
+            (&claimed(), "ana", &release, 59, Some(vec![Released])),
             (&claimed(), "bo", &claim, 59, None),
             (&claimed(), "bo", &renew, 59, None),
             (&claimed(), "bo", &release, 59, None),
             (&claimed(), "bo", &ClaimRequest::Reap, 59, Some(vec![])),
-            (
-                &claimed(),
-                "ana",
-                &claim,
-                60,
-                Some(vec![LockReaped, LockAcquired]),
-            ),
-            (
-                &claimed(),
-                "bo",
-                &claim,
-                60,
-                Some(vec![LockReaped, LockAcquired]),
-            ),
+            (&claimed(), "ana", &claim, 60, Some(vec![Reaped, Acquired])),
+            (&claimed(), "bo", &claim, 60, Some(vec![Reaped, Acquired])),
             (&claimed(), "ana", &renew, 60, None),
-            (&claimed(), "ana", &release, 60, Some(vec![LockReleased])),
+            (&claimed(), "ana", &release, 60, Some(vec![Released])),
             (&claimed(), "bo", &release, 60, None),
             (
                 &claimed(),
                 "bo",
                 &ClaimRequest::Reap,
                 60,
-                Some(vec![LockReaped]),
+                Some(vec![Reaped]),
             ),
         ] {
             let decided = decide(claims, &owner(who), request, at(now)).ok();

@@ -46,11 +46,13 @@ pub(super) struct ClaimEvent {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub(super) enum ClaimEventKind {
-    LockAcquired,
-    LockReleased,
-    LockReaped,
+    #[serde(rename = "lock_acquired")]
+    Acquired,
+    #[serde(rename = "lock_released")]
+    Released,
+    #[serde(rename = "lock_reaped")]
+    Reaped,
 }
 
 const CLAIM_KINDS: [&str; 3] = ["lock_acquired", "lock_released", "lock_reaped"];
@@ -73,7 +75,7 @@ impl ClaimEvent {
         }
         let event: Self = serde_json::from_slice(bytes)
             .map_err(|error| format!("it is about a claim, but not whole: {error}"))?;
-        if event.kind == ClaimEventKind::LockAcquired && event.expires_at.is_none() {
+        if event.kind == ClaimEventKind::Acquired && event.expires_at.is_none() {
             return Err("it is about a claim, but has no expires_at".into());
         }
         Ok(Some(event))
@@ -190,7 +192,7 @@ mod tests {
     fn a_claim_event_is_byte_for_byte_what_the_protocol_says() {
         let time = |text: &str| text.parse().unwrap();
         let mut event = ClaimEvent {
-            kind: ClaimEventKind::LockAcquired,
+            kind: ClaimEventKind::Acquired,
             timestamp: time("2024-01-15T10:30:00.900Z"),
             node_id: "1.2.3".into(),
             owner: "agent-uuid-1234".into(),
@@ -204,7 +206,7 @@ mod tests {
             ClaimEvent::parse(text.as_bytes()).unwrap().unwrap().node_id,
             "1.2.3"
         );
-        event.kind = ClaimEventKind::LockReaped;
+        event.kind = ClaimEventKind::Reaped;
         event.expires_at = None;
         let text = "{\"type\":\"lock_reaped\",\"timestamp\":\"2024-01-15T10:30:00Z\",\
                     \"node_id\":\"1.2.3\",\"owner\":\"agent-uuid-1234\"}\n";

@@ -114,7 +114,7 @@ fn require_ttl(ttl: Duration) -> Result<Duration, String> {
 fn spelled(duration: Duration) -> String {
     let millis = duration.as_millis();
     for (unit, size) in [("h", 3_600_000), ("m", 60_000), ("s", 1000)] {
-        if millis > 0 && millis % size == 0 {
+        if millis > 0 && millis.is_multiple_of(size) {
             return format!("{}{unit}", millis / size);
         }
     }
