@@ -15,6 +15,7 @@
 //! | `lock`, `renew`, `release`, `upgrade`, `check` | leases of their own, one command each |
 //! | `several` | one thing done to several leases |
 //! | `doc/` | JSON documents |
+//! | `ledger/` | events in order, and claims |
 //! | `log` | the lock log |
 //! | `advisory/` | PostgreSQL's own locks |
 //! | `ls/`, `audit`, `recover`, `break_lease` | for people who look and mend |
@@ -32,6 +33,7 @@ mod doctor;
 mod exit;
 mod help;
 mod identity;
+mod ledger;
 mod limit;
 mod lock;
 mod log;
@@ -86,6 +88,7 @@ fn carry_out(global: &Global, command: Command, report: Report) -> Result<ExitCo
         Command::Audit(options) => audit::audit(global, options),
         Command::Advisory { command } => advisory::advisory(global, *command, report),
         Command::Doc { command } => doc::doc(global, *command),
+        Command::Ledger { command } => ledger::ledger(global, *command),
         Command::Doctor => doctor::doctor(global),
         Command::Completions { shell } => completions::completions(shell),
     }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`FileLocker`] | locks on paths of your own, for threads |
 //! | [`Documents`] | JSON files that are never torn: reading, transactions, fencing |
+//! | [`Ledger`] | events that are never lost, and claims with one winner |
 //! | `disk`, `replace` | the calls that must survive a crash; the one atomic replace |
 //! | [`node_lock`] | the lock of Node's proper-lockfile |
 //! | [`FileStore`] | the store: resources as lock files in a directory |
@@ -32,12 +33,15 @@
 //! one machine, on local file systems, for as long as nobody removes a lock file. Linux only.
 
 pub mod clock;
+#[cfg(test)]
+mod crashes;
 mod disk;
 mod document;
 pub mod filesystem;
 mod hold;
 mod interrupt;
 mod kernel_wait;
+mod ledger;
 mod local_queue;
 mod locker;
 mod lockfile;
@@ -55,6 +59,10 @@ mod token_counter;
 pub use document::{
     Content, DOCUMENT_BYTES_MAX, DOCUMENTS_MAX, Documents, Expect, Fence, Follow, Terms, Version,
     check_json, laid_out, on_one_line,
+};
+pub use ledger::{
+    AppendTerms, CLAIM_TTL_MAX, CLAIM_TTL_MIN, Claim, ClaimToken, EVENT_BYTES_MAX, Event, Finding,
+    FollowLedger, Ledger, Node, RemoveForeignLock, Verified,
 };
 pub use locker::{FileLocker, LockGuard, holders, resource_of};
 // The record in a lock file, for the tests of this crate: programs use `holders`.

@@ -115,6 +115,11 @@ impl FileLocker {
         self.queues.has_idle(path)
     }
 
+    /// Returns on whose behalf locks are taken.
+    pub(crate) fn owner(&self) -> &Owner {
+        &self.asker.owner
+    }
+
     /// Returns how long a wait may be.
     pub(crate) fn timeout(&self) -> Duration {
         self.timeout

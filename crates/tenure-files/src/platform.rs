@@ -28,6 +28,20 @@ pub(crate) struct Identity {
     inode: u64,
 }
 
+impl Identity {
+    /// Returns the inode number, which with the device names a file while it is there.
+    pub(crate) fn inode(self) -> u64 {
+        self.inode
+    }
+
+    /// Returns the identity of a file on a simulated disk.
+    #[cfg(test)]
+    pub(crate) fn simulated(inode: u64) -> Self {
+        let device = (0, 0);
+        Self { device, inode }
+    }
+}
+
 /// How a byte is locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Share {

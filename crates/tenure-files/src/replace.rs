@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 
 use tenure_core::{Error, Result};
 
-use crate::disk::{Attributes, Disk};
+use crate::disk::{Attributes, Disk, Fresh};
 use crate::random;
 
 /// The mode of a new file: only its owner may read it until its creator decides otherwise.
@@ -39,6 +39,13 @@ pub(crate) fn replace(
 ) -> Result<()> {
     Replacement::prepare(disk, target, content, like)?.put_in_place()?;
     sync_directory_of(disk, target)
+}
+
+/// Puts `content` in the place of a file that can be made again, without a sync. After a power loss it may be torn, so its
+/// readers check it.
+pub(crate) fn replace_cache(disk: &dyn Disk, target: &Path, content: &[u8]) -> Result<()> {
+    let (replacement, _) = Replacement::write(disk, target, content, None)?;
+    replacement.put_in_place()
 }
 
 /// Makes the name of a file durable.
@@ -65,6 +72,19 @@ impl<'a> Replacement<'a> {
         content: &[u8],
         like: Option<&Attributes>,
     ) -> Result<Self> {
+        let (replacement, mut file) = Self::write(disk, target, content, like)?;
+        let synced = file.sync();
+        synced.map_err(|source| Error::io("sync", target, source))?;
+        Ok(replacement)
+    }
+
+    /// Steps 1 to 3, without the sync.
+    fn write(
+        disk: &'a dyn Disk,
+        target: &'a Path,
+        content: &[u8],
+        like: Option<&Attributes>,
+    ) -> Result<(Self, Box<dyn Fresh>)> {
         let (directory, name) = parts(target)?;
         let temporary = directory.join(temporary_name(name));
         let failed = |action| move |source| Error::io(action, target, source);
@@ -86,8 +106,7 @@ impl<'a> Replacement<'a> {
             dressed.map_err(|source| undressed(target, source))?;
         }
         file.write(content).map_err(failed("write"))?;
-        file.sync().map_err(failed("sync"))?;
-        Ok(replacement)
+        Ok((replacement, file))
     }
 
     /// Step 4. Making it durable is up to the caller: several renames in one directory need one sync.

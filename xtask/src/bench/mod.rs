@@ -9,6 +9,7 @@ mod crowd;
 mod directory;
 mod documents;
 mod hand_over;
+mod ledger;
 mod lock_unlock;
 mod postgres;
 mod program;
@@ -36,7 +37,7 @@ pub struct Measured {
 
 type Bench = fn() -> Result<Vec<Measured>>;
 
-const BENCHES: [(&str, Bench); 9] = [
+const BENCHES: [(&str, Bench); 10] = [
     ("lock_unlock", lock_unlock::measure),
     ("hand_over", hand_over::measure),
     ("command", command::measure),
@@ -44,6 +45,7 @@ const BENCHES: [(&str, Bench); 9] = [
     ("directory", directory::measure),
     ("sqlite", sqlite::measure),
     ("documents", documents::measure),
+    ("ledger", ledger::measure),
     ("postgres", postgres::measure),
     ("crowd", crowd::measure),
 ];
@@ -102,6 +104,7 @@ pub fn role(role: &str, path: &Path, rest: &[&str]) -> Result<ExitCode> {
         "hand-over" => hand_over::child(path, rest)?,
         "lock-unlock" => lock_unlock::child(path, rest)?,
         "documents" => documents::child(path, rest)?,
+        "ledger" => ledger::child(path, rest)?,
         "sqlite-acquire" => sqlite::child(path, rest)?,
         _ => bail!("no role is called {role:?}"),
     }

@@ -6,6 +6,7 @@
 //! | `leases` | `lock`, and what is done to its leases |
 //! | `look` | `ls`, `audit`, `recover`, `break` |
 //! | `doc` | the words of `doc` |
+//! | `ledger` | the words of `ledger` |
 //! | `advisory` | the words of `advisory` |
 //! | `values` | how single values are read |
 //! | `refusal` | what is said of a command line that cannot be read |
@@ -13,6 +14,7 @@
 mod advisory;
 mod doc;
 mod leases;
+mod ledger;
 mod look;
 mod refusal;
 mod run;
@@ -29,6 +31,10 @@ pub use doc::{
     Access, Compat, Doc, DocClean, DocRead, DocUpdate, DocWrite, WaitArguments, WriteTerms,
 };
 pub use leases::{Check, Downgrade, Lock, Release, Renew, Upgrade};
+pub use ledger::{
+    Ledger, LedgerAppend, LedgerClaim, LedgerDirectory, LedgerInit, LedgerLog, LedgerReap,
+    LedgerRelease, LedgerShow, LedgerTerms, LedgerVerify,
+};
 pub use look::{Audit, Break, Ls, Recover};
 pub use refusal::Refusal;
 pub use run::Run;
@@ -109,6 +115,12 @@ pub enum Command {
     Doc {
         #[command(subcommand)]
         command: Box<Doc>,
+    },
+    /// Append events that are never lost, and claim nodes that one agent works on
+    #[command(after_long_help = help::LEDGER_LONG)]
+    Ledger {
+        #[command(subcommand)]
+        command: Box<Ledger>,
     },
     /// Say which store is used and why, and prove that it locks
     #[command(after_long_help = help::DOCTOR_LONG)]

@@ -24,12 +24,11 @@ use tenure::{Error, Resource, Result};
 
 use crate::report::{Failure, Report};
 use crate::signals::{ENDING, is_ignored, set_default, unavailable};
-use crate::waiting::WaitReporter;
 
 /// The stage of the command.
 enum Stage {
-    /// It waits for a lock, and people are told.
-    Waiting(Resource, Arc<WaitReporter>),
+    /// It waits for this lock. The function ends what people see of the wait.
+    Waiting(Resource, Box<dyn Fn() + Send>),
     /// The command under `update` runs, with this process id.
     Command(libc::pid_t),
     /// It must not be ended now. The signal that came meanwhile is kept.
@@ -78,9 +77,9 @@ impl Interrupt {
         unsafe { command.pre_exec(step) };
     }
 
-    /// Makes a signal end the wait for this resource.
-    pub fn wait(&self, resource: Resource, reporter: Arc<WaitReporter>) {
-        *lock(&self.stage) = Stage::Waiting(resource, reporter);
+    /// Makes a signal end the wait for this resource. `give_up` is called before the process ends.
+    pub fn wait(&self, resource: Resource, give_up: impl Fn() + Send + 'static) {
+        *lock(&self.stage) = Stage::Waiting(resource, Box::new(give_up));
     }
 
     /// Makes a signal wait until the work is done.
@@ -119,8 +118,8 @@ fn answer(stage: &Mutex<Stage>, signal: Arrived, report: Report) {
     // Locked to the end, so that no work begins and no command is reaped meanwhile.
     let mut stage = lock(stage);
     match &mut *stage {
-        Stage::Waiting(resource, reporter) => {
-            reporter.stop();
+        Stage::Waiting(resource, give_up) => {
+            give_up();
             let resource = resource.clone();
             let failure = Failure::Error(Error::Interrupted { resource });
             report.failure(&failure);

@@ -28,6 +28,8 @@ mod write;
 
 use std::process::ExitCode;
 
+pub use interrupt::Interrupt;
+
 use crate::cli::{Doc, Global};
 use crate::report::Failure;
 

@@ -121,10 +121,12 @@ impl OpenDocuments {
             mode: if self.with_node { Mode::Write } else { mode },
             limit: self.limit,
             session: self.session.clone(),
+            inner_lock: None,
             with_node: self.with_node,
         };
         let reporter = Arc::new(WaitReporter::start(told));
-        self.interrupt.wait(first, Arc::clone(&reporter));
+        let told = Arc::clone(&reporter);
+        self.interrupt.wait(first, move || told.stop());
         Ok(Wait {
             reporter,
             interrupt: &self.interrupt,

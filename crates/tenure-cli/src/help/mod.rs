@@ -3,6 +3,7 @@
 mod advisory;
 mod doc;
 mod leases;
+mod ledger;
 mod look;
 mod operate;
 mod run;
@@ -10,6 +11,10 @@ mod run;
 pub use advisory::{ADVISORY_LONG, ADVISORY_LS_LONG, ADVISORY_RUN_LONG};
 pub use doc::{DOC_CLEAN_LONG, DOC_LONG, DOC_READ_LONG, DOC_UPDATE_LONG, DOC_WRITE_LONG};
 pub use leases::{CHECK_LONG, DOWNGRADE_LONG, LOCK_LONG, RELEASE_LONG, RENEW_LONG, UPGRADE_LONG};
+pub use ledger::{
+    LEDGER_APPEND_LONG, LEDGER_CLAIM_LONG, LEDGER_CLAIMS_LONG, LEDGER_INIT_LONG, LEDGER_LOG_LONG,
+    LEDGER_LONG, LEDGER_REAP_LONG, LEDGER_RELEASE_LONG, LEDGER_SHOW_LONG, LEDGER_VERIFY_LONG,
+};
 pub use look::{AUDIT_LONG, BREAK_LONG, LS_LONG, RECOVER_LONG};
 pub use operate::{COMPLETIONS_LONG, DOCTOR_LONG};
 pub use run::RUN_LONG;
@@ -35,6 +40,7 @@ Locks:
 
 Files:
   doc          Read, write, change and clean JSON documents that are never torn
+  ledger       Append events that are never lost, and claim nodes; as interop
 
 Operate:
   doctor       Say which store is used and why, and prove that it locks

@@ -117,6 +117,15 @@ impl Failure {
             resource: error.and_then(Error::resource),
             holders: error.map_or(&[], Error::holders),
             remedy,
+            sequence: match error {
+                Some(Error::SequenceMismatch {
+                    expected, actual, ..
+                }) => Some(Mismatch {
+                    expected: *expected,
+                    actual: *actual,
+                }),
+                _ => None,
+            },
         }
     }
 
@@ -148,6 +157,15 @@ pub struct Body<'a> {
     resource: Option<&'a Resource>,
     holders: &'a [Lease],
     remedy: String,
+    #[serde(flatten)]
+    sequence: Option<Mismatch>,
+}
+
+/// The sequence that was expected, and the one that was found.
+#[derive(Debug, Serialize)]
+struct Mismatch {
+    expected: u64,
+    actual: u64,
 }
 
 /// The form in which failures are shown, and where.
@@ -202,6 +220,7 @@ impl Report {
             resource: None,
             holders: &[],
             remedy,
+            sequence: None,
         };
         let _ = output::json(&Document { error });
         ExitCode::from(exit::USAGE)

@@ -25,6 +25,8 @@ pub struct DocumentWait {
     pub session: SessionId,
     /// True if Node's locks are waited for, too.
     pub with_node: bool,
+    /// The lock of other programs that is waited for inside of ours, if there is one.
+    pub inner_lock: Option<PathBuf>,
 }
 
 /// Reports a wait until it is stopped or dropped. When [`stop`](Self::stop) returns, the live line
@@ -135,13 +137,14 @@ fn who_has(wait: &DocumentWait, document: &Path, lock: &Path) -> Blocked {
     Blocked {
         slots: None,
         holders,
-        // Node's lock is taken inside of ours: it is what is missing where ours is held.
-        unrecorded: match wait.with_node && ours {
-            true => Some(format!(
+        // A lock of others is taken inside of ours: it is what is missing where ours is held.
+        unrecorded: match &wait.inner_lock {
+            _ if wait.with_node && ours => Some(format!(
                 "a program that speaks proper-lockfile: {}.lock",
                 document.display()
             )),
-            false => lock_context.without_record().map(unrecorded),
+            Some(inner) if ours => Some(format!("another program: {}", inner.display())),
+            _ => lock_context.without_record().map(unrecorded),
         },
         position: None,
         resource: lock_context.resource,

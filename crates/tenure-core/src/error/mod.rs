@@ -11,7 +11,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::{Lease, LeaseId, Mode, Resource, Token, duration};
+use crate::{Lease, LeaseId, Mode, Resource, Timestamp, Token, duration};
 
 pub use context::LockContext;
 
@@ -142,6 +142,36 @@ pub enum Error {
         expected: String,
         /// What it found.
         actual: String,
+    },
+    /// A ledger is not at the sequence that the caller expects: someone else appended.
+    #[error("{} is at sequence {actual}, not {expected}", path.display())]
+    SequenceMismatch {
+        /// The directory of the ledger.
+        path: PathBuf,
+        /// The sequence that the caller expects.
+        expected: u64,
+        /// The newest sequence.
+        actual: u64,
+    },
+    /// Another owner has claimed a node of a ledger.
+    #[error("node already locked: {resource} is claimed by {owner} until {expires_at}")]
+    Claimed {
+        /// The node.
+        resource: Resource,
+        /// The owner of the claim.
+        owner: String,
+        /// When the claim ends, unless it is renewed.
+        expires_at: Timestamp,
+    },
+    /// A lock that another program made in its own way was there for as long as the caller waited.
+    #[error("{} was not free within {}: {holder}", path.display(), duration::show(*limit))]
+    ForeignLock {
+        /// The lock.
+        path: PathBuf,
+        /// What is known about who made it, and when.
+        holder: String,
+        /// How long the caller allowed.
+        limit: Duration,
     },
     /// A document was last written under another lock than the one of this token.
     #[error("{} was last written with {last}, and {asked} is of another lock", path.display())]
@@ -305,6 +335,8 @@ impl Error {
         match self {
             Error::Busy { .. }
             | Error::Timeout { .. }
+            | Error::Claimed { .. }
+            | Error::ForeignLock { .. }
             | Error::TooMany { .. }
             | Error::Exhausted { .. } => Class::Busy,
             Error::Reentry { .. }
@@ -312,6 +344,7 @@ impl Error {
             | Error::TooWeak { .. }
             | Error::Contradiction { .. }
             | Error::OtherVersion { .. }
+            | Error::SequenceMismatch { .. }
             | Error::OtherFence { .. }
             | Error::Conflict { .. } => Class::Conflict,
             Error::LeaseOver { .. } | Error::Fenced { .. } | Error::NotAllowed { .. } => {
@@ -340,6 +373,7 @@ impl Error {
             Error::Order { asked, .. } => Some(asked),
             Error::Interrupted { resource }
             | Error::Fenced { resource, .. }
+            | Error::Claimed { resource, .. }
             | Error::UnknownResource { resource, .. } => Some(resource),
             _ => None,
         }

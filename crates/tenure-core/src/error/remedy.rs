@@ -31,6 +31,17 @@ impl Error {
             Error::OtherVersion { .. } => {
                 "read it again, and repeat the change on what is there now".into()
             }
+            Error::SequenceMismatch { .. } => {
+                "read what was added, decide anew, and append with its sequence".into()
+            }
+            Error::Claimed { .. } => {
+                "wait until it is released or over, or work on another node".into()
+            }
+            Error::ForeignLock { .. } => {
+                "wait longer with --wait; if its maker is gone, it is removed by: tenure ledger \
+                 verify DIR --repair --yes"
+                    .into()
+            }
             Error::HalfWay { .. } => "do not repeat it: look first at what is there now".into(),
             Error::OtherFence { .. } => {
                 "if it is to be guarded by this lock from now on, add --rebind".into()

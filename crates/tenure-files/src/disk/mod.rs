@@ -1,4 +1,4 @@
-//! The few calls to the file system that the protocols of documents are made of.
+//! The few calls to the file system that the protocols of documents and ledgers are made of.
 //!
 //! Everything that must survive a crash goes through a [`Disk`]: the [real one](RealDisk), or, in
 //! tests, a simulated one that knows what is durable. It loses what was not synced, reorders what
@@ -10,6 +10,8 @@
 //! - A file's content is durable once [`Fresh::sync`] returned.
 //! - A name (created, renamed, removed) is durable once [`Disk::sync_directory`] returned.
 //! - After a crash a name that was being replaced means the old file or the new one.
+//! - Directories that are made, renamed and exchanged are so in that order, each wholly or not at all;
+//!   a sync of the directory above keeps it and all before it. This relies on the journal of the file system.
 //! - Nothing else: not the order of two calls, not that content gets there before its name.
 
 mod real;
@@ -20,6 +22,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 
+use crate::platform::Identity;
 pub(crate) use real::RealDisk;
 
 /// The calls of the protocols.
@@ -42,8 +45,35 @@ pub(crate) trait Disk: Send + Sync {
     /// is an error.
     fn create(&self, path: &Path, mode: u32) -> io::Result<Box<dyn Fresh>>;
 
-    /// Gives a file another name, in place of what has that name.
+    /// Gives a file another name, in place of what has that name; or a directory, which replaces
+    /// nothing.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Gives a file another name that nothing has yet. A name that is taken is an error.
+    fn rename_without_replacing(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Gives a file a second name that nothing has yet. A name that is taken is an error.
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Puts this in the place of the content of a file, which is not atomic.
+    fn overwrite(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
+
+    /// Adds to the end of a file, which is made if there is none.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for logs of lines"))]
+    fn append(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
+
+    /// Makes a directory. A name that is taken is an error.
+    fn make_directory(&self, path: &Path) -> io::Result<()>;
+
+    /// Exchanges two directories in one step.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "for directories put in place whole")
+    )]
+    fn exchange(&self, one: &Path, other: &Path) -> io::Result<()>;
+
+    /// Returns what tells the file of this name from others, or None if there is none.
+    fn identity(&self, path: &Path) -> io::Result<Option<Identity>>;
 
     /// Removes a name.
     fn remove(&self, path: &Path) -> io::Result<()>;

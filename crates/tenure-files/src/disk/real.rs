@@ -6,10 +6,14 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 
 use rustix::buffer::spare_capacity;
-use rustix::fs::{Access, AtFlags, FileType, Gid, Mode, OFlags, StatxAttributes, StatxFlags, Uid};
+use rustix::fs::{
+    Access, AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, StatxAttributes, StatxFlags,
+    Uid,
+};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::{Attributes, Disk, Found, Fresh};
+use crate::platform::{self, Identity};
 
 /// The calls as the system does them.
 pub(crate) struct RealDisk;
@@ -65,6 +69,52 @@ impl Disk for RealDisk {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(from, to)
+    }
+
+    fn rename_without_replacing(&self, from: &Path, to: &Path) -> io::Result<()> {
+        Ok(rustix::fs::renameat_with(
+            CWD,
+            from,
+            CWD,
+            to,
+            RenameFlags::NOREPLACE,
+        )?)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        Ok(rustix::fs::linkat(CWD, from, CWD, to, AtFlags::empty())?)
+    }
+
+    fn overwrite(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let mut file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+        file.write_all(bytes)?;
+        file.set_len(bytes.len() as u64)
+    }
+
+    fn append(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let flags =
+            OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let mode = Mode::RUSR | Mode::WUSR;
+        File::from(rustix::fs::open(path, flags, mode)?).write_all(bytes)
+    }
+
+    fn make_directory(&self, path: &Path) -> io::Result<()> {
+        fs::create_dir(path)
+    }
+
+    fn exchange(&self, one: &Path, other: &Path) -> io::Result<()> {
+        Ok(rustix::fs::renameat_with(
+            CWD,
+            one,
+            CWD,
+            other,
+            RenameFlags::EXCHANGE,
+        )?)
+    }
+
+    fn identity(&self, path: &Path) -> io::Result<Option<Identity>> {
+        platform::identity_at(path)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {

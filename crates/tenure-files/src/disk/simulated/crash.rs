@@ -3,10 +3,11 @@
 //! Every name is what it durably was, or what any change since made of it: changes to different names
 //! reach the disk in any order, those to one name in their own. Every file that a name leads to has its
 //! durable content, all that was written, or a torn form between. Names and contents do not wait for
-//! each other, nor do directories.
+//! each other, nor do directories. What happened to directories themselves happened in its order.
 //!
 //! Temporary files are the exception: they come and go together, and their content is not torn. Their
-//! process is dead, nobody else reads them, and each on its own would double the number of states.
+//! process is dead, nobody else reads them, and each on its own would double the number of states. Nor is
+//! the content of a lock file torn, which is for people.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -26,6 +27,8 @@ enum Choice {
     Names(Vec<Name>),
     /// What a file says.
     Content { inode: InodeId, contents: Vec<File> },
+    /// How many of the moves of directories are kept.
+    Moves(usize),
 }
 
 /// A name, and all that it may mean.
@@ -60,7 +63,7 @@ impl State {
             let durable = directory.durable.iter().map(|(name, inode)| (name, *inode));
             for (_, inode) in durable
                 .chain(cached)
-                .filter(|(name, _)| !is_temporary(name))
+                .filter(|(name, _)| !is_temporary(name) && !is_lock(name))
             {
                 read[inode.0] = true;
             }
@@ -88,6 +91,9 @@ impl State {
                 });
             }
         }
+        if !self.moves.is_empty() {
+            choices.push(Choice::Moves(self.moves.len()));
+        }
         choices
     }
 
@@ -99,6 +105,7 @@ impl State {
             .map(|d| d.durable.clone())
             .collect();
         let mut files: Vec<_> = self.inodes.iter().map(|inode| &inode.durable).collect();
+        let mut moves_kept = 0;
         for (choice, pick) in choices.iter().zip(picks) {
             match choice {
                 Choice::Names(names) => {
@@ -114,6 +121,7 @@ impl State {
                     }
                 }
                 Choice::Content { inode, contents } => files[inode.0] = &contents[*pick],
+                Choice::Moves(_) => moves_kept = *pick,
             }
         }
         let mut state = State::default();
@@ -128,6 +136,9 @@ impl State {
                 directory.durable.insert(name, place);
             }
         }
+        state.moves = self.moves.clone();
+        state.undo_moves(moves_kept);
+        state.moves.clear();
         state
     }
 }
@@ -151,8 +162,12 @@ impl Directory {
 }
 
 impl Inode {
-    /// What it may say after a power loss: nothing new, a part, parts of zeros, everything.
+    /// What it may say after a power loss: nothing new, a part, parts of zeros, everything; of what was
+    /// overwritten also nothing at all, and the beginning of it before the end of the old.
     fn contents(&self) -> Vec<File> {
+        if !self.cached.bytes.starts_with(&self.durable.bytes) {
+            return self.contents_overwritten();
+        }
         let (from, to) = (self.durable.bytes.len(), self.cached.bytes.len());
         let middle = from + (to - from) / 2;
         let file = |bytes: Vec<u8>| File {
@@ -175,6 +190,20 @@ impl Inode {
     }
 }
 
+impl Inode {
+    fn contents_overwritten(&self) -> Vec<File> {
+        let (old, new) = (&self.durable.bytes, &self.cached.bytes);
+        let half = new.len() / 2;
+        let mixed = [&new[..half], old.get(half..).unwrap_or_default()].concat();
+        let contents = [old.clone(), Vec::new(), mixed, new.clone()];
+        let file = |bytes| File {
+            bytes,
+            attributes: self.cached.attributes,
+        };
+        contents.map(file).into()
+    }
+}
+
 impl Choice {
     fn len(&self) -> usize {
         match self {
@@ -183,6 +212,7 @@ impl Choice {
                 meanings.max().expect("there is a name")
             }
             Choice::Content { contents, .. } => contents.len(),
+            Choice::Moves(moves) => moves + 1,
         }
     }
 }
@@ -234,6 +264,11 @@ fn some(sizes: &[usize], visit: &mut dyn FnMut(&[usize])) {
 
 fn pairs(first: usize, second: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..first).flat_map(move |one| (0..second).map(move |other| (one, other)))
+}
+
+/// Returns true for the file of a ledger's lock. While it is held, its other name is there, too.
+pub(super) fn is_lock(name: &OsStr) -> bool {
+    name == ".ledger.lock.tmp" || name == "ledger.lock"
 }
 
 fn is_temporary(name: &OsStr) -> bool {

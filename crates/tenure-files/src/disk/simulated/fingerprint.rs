@@ -7,7 +7,8 @@
 use std::ffi::OsStr;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::state::{InodeId, State};
+use super::crash::is_lock;
+use super::state::{Directory, InodeId, State};
 use crate::replace::{beside, target_of_temporary};
 
 const JOURNAL: &[u8] = b".journal";
@@ -20,6 +21,7 @@ impl State {
     pub(crate) fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         let mut journals = Journals::default();
+        self.moves.hash(&mut hasher);
         for (path, directory) in &self.directories {
             path.hash(&mut hasher);
             let seen = |name: &OsStr| target_of_temporary(name).is_none();
@@ -38,18 +40,34 @@ impl State {
         hasher.finish()
     }
 
-    fn hash_file(&self, name: &OsStr, inode: InodeId, journals: &mut Journals) -> u64 {
+    /// How many names lead to a file: two names of one file are not two files.
+    fn names_of(&self, inode: InodeId) -> usize {
+        let names = |directory: &Directory| {
+            let durable = directory.durable.iter().map(|(name, inode)| (name, *inode));
+            let cached = directory.cached.iter();
+            let cached = cached.filter_map(|(name, inode)| Some((name, (*inode)?)));
+            let named = durable.chain(cached).filter(|(_, named)| *named == inode);
+            named
+                .filter(|(name, _)| target_of_temporary(name).is_none())
+                .count()
+        };
+        self.directories.values().map(names).sum()
+    }
+
+    fn hash_file(&self, name: &OsStr, id: InodeId, journals: &mut Journals) -> u64 {
         let mut hasher = DefaultHasher::new();
-        let inode = &self.inodes[inode.0];
+        let inode = &self.inodes[id.0];
         let is_note = name.as_encoded_bytes().ends_with(NOTE);
         for file in [&inode.durable, &inode.cached] {
             match is_note {
+                _ if is_lock(name) => {}
                 true => journals.canonical_text(&file.bytes).hash(&mut hasher),
                 false => file.bytes.hash(&mut hasher),
             }
             file.attributes.mode.hash(&mut hasher);
         }
         inode.doomed.hash(&mut hasher);
+        self.names_of(id).hash(&mut hasher);
         hasher.finish()
     }
 }

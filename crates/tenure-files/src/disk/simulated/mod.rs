@@ -31,6 +31,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::io::Errno;
 
 use super::{Attributes, Disk, Found, Fresh};
+use crate::platform::Identity;
 use state::InodeId;
 pub(crate) use state::State;
 
@@ -58,6 +59,13 @@ pub(crate) enum Call {
     Read,
     Create,
     Rename,
+    RenameWithoutReplacing,
+    Link,
+    Overwrite,
+    Append,
+    MakeDirectory,
+    Exchange,
+    Identity,
     Remove,
     SyncDirectory,
     Names,
@@ -203,6 +211,16 @@ impl Disk for SimulatedDisk {
         })
     }
 
+    /// A look for what is not there is no operation: protocols do many of them, and nothing fails.
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        if self.machine().state.inode_at(path).is_err() {
+            return Ok(false);
+        }
+        self.operate(Call::Read, path, |_, outcome| {
+            outcome.or_fail().map(|()| true)
+        })
+    }
+
     fn create(&self, path: &Path, _: u32) -> io::Result<Box<dyn Fresh>> {
         let inode = self.operate(Call::Create, path, |state, outcome| {
             outcome.or_fail()?;
@@ -219,6 +237,70 @@ impl Disk for SimulatedDisk {
         self.operate(Call::Rename, to, |state, outcome| {
             outcome.or_fail()?;
             state.rename(from, to)
+        })
+    }
+
+    fn rename_without_replacing(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.operate(Call::RenameWithoutReplacing, to, |state, outcome| {
+            outcome.or_fail()?;
+            state.require_free(to)?;
+            state.rename(from, to)
+        })
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.operate(Call::Link, to, |state, outcome| {
+            outcome.or_fail()?;
+            state.link(from, to)
+        })
+    }
+
+    fn overwrite(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.operate(Call::Overwrite, path, |state, outcome| {
+            let inode = state.inode_at(path)?;
+            if let Outcome::Fail(errno) = outcome {
+                state.overwrite(inode, &bytes[..bytes.len() / 2]);
+                return Err(errno.into());
+            }
+            state.overwrite(inode, bytes);
+            Ok(())
+        })
+    }
+
+    fn append(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.operate(Call::Append, path, |state, outcome| {
+            let inode = match state.inode_at(path) {
+                Ok(inode) => inode,
+                Err(_) => state.create(path)?,
+            };
+            if let Outcome::Fail(errno) = outcome {
+                state.write(inode, &bytes[..bytes.len() / 2]);
+                return Err(errno.into());
+            }
+            state.write(inode, bytes);
+            Ok(())
+        })
+    }
+
+    fn make_directory(&self, path: &Path) -> io::Result<()> {
+        self.operate(Call::MakeDirectory, path, |state, outcome| {
+            outcome.or_fail()?;
+            state.make_directory(path)
+        })
+    }
+
+    fn exchange(&self, one: &Path, other: &Path) -> io::Result<()> {
+        self.operate(Call::Exchange, other, |state, outcome| {
+            outcome.or_fail()?;
+            state.exchange(one, other)
+        })
+    }
+
+    fn identity(&self, path: &Path) -> io::Result<Option<Identity>> {
+        self.operate(Call::Identity, path, |state, outcome| {
+            outcome.or_fail()?;
+            let inode = state.inode_at(path).ok();
+            Ok(inode.map(|inode| Identity::simulated(inode.0 as u64)))
         })
     }
 
@@ -339,7 +421,7 @@ impl Call {
     pub(crate) fn changes(self) -> bool {
         !matches!(
             self,
-            Call::Read | Call::Names | Call::RequireWritable | Call::Attributes
+            Call::Read | Call::Names | Call::RequireWritable | Call::Attributes | Call::Identity
         )
     }
 }

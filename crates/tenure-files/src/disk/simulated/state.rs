@@ -16,6 +16,16 @@ pub(super) const DEVICE: u64 = 1;
 pub(crate) struct State {
     pub(super) directories: BTreeMap<PathBuf, Directory>,
     pub(super) inodes: Vec<Arc<Inode>>,
+    /// What happened to directories since the one above was synced, in order.
+    pub(super) moves: Vec<Move>,
+}
+
+/// One thing that happened to directories.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Move {
+    Made(PathBuf),
+    Renamed(PathBuf, PathBuf),
+    Exchanged(PathBuf, PathBuf),
 }
 
 /// A place in [`State::inodes`].
@@ -34,7 +44,7 @@ pub(super) struct Directory {
 #[derive(Debug, Clone)]
 pub(super) struct Inode {
     pub(super) durable: File,
-    /// What everyone reads. It begins with the durable bytes: files are only ever added to.
+    /// What everyone reads.
     pub(super) cached: File,
     /// A sync of it failed, so the cache forgot what it still has to save.
     pub(super) doomed: bool,
@@ -89,9 +99,13 @@ impl State {
     }
 
     /// All names in a directory, as everyone sees them now.
-    pub(crate) fn names(&self, directory: &Path) -> io::Result<Vec<OsString>> {
-        let directory = self.directories.get(directory).ok_or_else(missing)?;
-        Ok(directory.entries().into_keys().collect())
+    pub(crate) fn names(&self, path: &Path) -> io::Result<Vec<OsString>> {
+        let directory = self.directories.get(path).ok_or_else(missing)?;
+        let mut names: Vec<OsString> = directory.entries().into_keys().collect();
+        let inner = self.directories.keys();
+        let inner = inner.filter(|inner| inner.parent() == Some(path));
+        names.extend(inner.filter_map(|inner| inner.file_name().map(OsStr::to_owned)));
+        Ok(names)
     }
 
     /// All paths there are now.
@@ -103,10 +117,16 @@ impl State {
         self.directories.iter().flat_map(paths).collect()
     }
 
-    pub(super) fn create(&mut self, path: &Path) -> io::Result<InodeId> {
-        if self.file(path)?.is_some() {
-            return Err(io::ErrorKind::AlreadyExists.into());
+    /// Fails if a name is taken.
+    pub(super) fn require_free(&self, path: &Path) -> io::Result<()> {
+        match self.file(path)?.is_some() || self.directories.contains_key(path) {
+            true => Err(io::ErrorKind::AlreadyExists.into()),
+            false => Ok(()),
         }
+    }
+
+    pub(super) fn create(&mut self, path: &Path) -> io::Result<InodeId> {
+        self.require_free(path)?;
         let inode = self.add_inode(Inode::durable(File {
             bytes: Vec::new(),
             attributes: own_attributes(),
@@ -116,8 +136,15 @@ impl State {
         Ok(inode)
     }
 
-    /// Two changes, each of which may be lost on its own; the target is the old or the new one.
+    /// Two changes, each of which may be lost on its own; the target is the old or the new one. A
+    /// directory is moved in one.
     pub(super) fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        if self.directories.contains_key(from) {
+            self.require_free(to)?;
+            self.move_directory(from, to);
+            self.moves.push(Move::Renamed(from.into(), to.into()));
+            return Ok(());
+        }
         let (directory, source) = self.place(from)?;
         let inode = directory.get(&source).ok_or_else(missing)?;
         let (directory, target) = self.place(to)?;
@@ -125,6 +152,66 @@ impl State {
         let (directory, source) = self.place(from)?;
         directory.cached.push((source, None));
         Ok(())
+    }
+
+    pub(super) fn link(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        let inode = self.inode_at(from)?;
+        self.require_free(to)?;
+        let (directory, name) = self.place(to)?;
+        directory.cached.push((name, Some(inode)));
+        Ok(())
+    }
+
+    pub(super) fn make_directory(&mut self, path: &Path) -> io::Result<()> {
+        self.require_free(path)?;
+        self.add_directory(path);
+        self.moves.push(Move::Made(path.into()));
+        Ok(())
+    }
+
+    pub(super) fn exchange(&mut self, one: &Path, other: &Path) -> io::Result<()> {
+        if ![one, other]
+            .iter()
+            .all(|path| self.directories.contains_key(*path))
+        {
+            return Err(missing());
+        }
+        self.exchange_directories(one, other);
+        self.moves.push(Move::Exchanged(one.into(), other.into()));
+        Ok(())
+    }
+
+    /// Takes back all but the first moves of directories.
+    pub(super) fn undo_moves(&mut self, kept: usize) {
+        for undone in self.moves.split_off(kept).into_iter().rev() {
+            match undone {
+                Move::Made(path) => self
+                    .directories
+                    .retain(|inner, _| !inner.starts_with(&path)),
+                Move::Renamed(from, to) => self.move_directory(&to, &from),
+                Move::Exchanged(one, other) => self.exchange_directories(&one, &other),
+            }
+        }
+    }
+
+    fn exchange_directories(&mut self, one: &Path, other: &Path) {
+        let aside = Path::new("/aside");
+        self.move_directory(one, aside);
+        self.move_directory(other, one);
+        self.move_directory(aside, other);
+    }
+
+    /// With everything in it.
+    fn move_directory(&mut self, from: &Path, to: &Path) {
+        let moved = |path: PathBuf| match path.strip_prefix(from) {
+            Ok(rest) if rest.as_os_str().is_empty() => to.to_owned(),
+            Ok(rest) => to.join(rest),
+            Err(_) => path,
+        };
+        let directories = std::mem::take(&mut self.directories).into_iter();
+        self.directories = directories
+            .map(|(path, inner)| (moved(path), inner))
+            .collect();
     }
 
     pub(super) fn remove(&mut self, path: &Path) -> io::Result<()> {
@@ -138,7 +225,14 @@ impl State {
         let directory = self.directories.get_mut(path).ok_or_else(missing)?;
         directory.durable = directory.entries();
         directory.cached.clear();
+        let last = self.moves.iter().rposition(|moved| moved.is_in(path));
+        self.moves.drain(..last.map_or(0, |last| last + 1));
         Ok(())
+    }
+
+    /// Puts this in the place of what a file says.
+    pub(super) fn overwrite(&mut self, inode: InodeId, bytes: &[u8]) {
+        self.inode(inode).cached.bytes = bytes.to_vec();
     }
 
     pub(super) fn write(&mut self, inode: InodeId, bytes: &[u8]) {
@@ -174,6 +268,17 @@ impl State {
         let (directory, name) = parts(path)?;
         let directory = self.directories.get_mut(directory).ok_or_else(missing)?;
         Ok((directory, name.to_owned()))
+    }
+}
+
+impl Move {
+    /// Whether a directory above is this one.
+    fn is_in(&self, directory: &Path) -> bool {
+        let is_in = |path: &PathBuf| path.parent() == Some(directory);
+        match self {
+            Move::Made(path) => is_in(path),
+            Move::Renamed(one, other) | Move::Exchanged(one, other) => is_in(one) || is_in(other),
+        }
     }
 }
 

@@ -3,10 +3,9 @@
 //! Recovery is crashed at every operation by every other scenario, too. Here it is the protocol itself,
 //! with its failures and its syncs, from the states in which it has the most to do.
 
-use super::check::{check, check_alike};
-use super::run::Power;
-use super::scenario::Scenario;
-use super::world::{Allowed, World};
+use super::protocol::Scenario;
+use super::world::World;
+use crate::crashes::{Allowed, Power, check, check_alike};
 use crate::disk::simulated::{Call, Operation};
 use crate::document::path::document_of_journal;
 
@@ -68,7 +67,7 @@ fn a_reader_finishes_what_was_committed() {
 fn a_writer_finishes_what_was_committed_before_it_writes() {
     let write = |scenario: Scenario| {
         let after = Allowed::only(after().with(1, "\"newer b\""));
-        let work = |process: &super::site::Process<'_>| process.write(&[(1, "\"newer b\"")], None);
+        let work = |process: &super::site::Process| process.write(&[(1, "\"newer b\"")], None);
         with_later_work(scenario.step(after, work))
     };
     let killed = write(committed("write after a kill", &APART, Power::Stays));

@@ -1,8 +1,8 @@
 //! Several documents in one transaction: all at "before" or all at "after".
 
-use super::check::check;
-use super::scenario::Scenario;
+use super::protocol::Scenario;
 use super::world::World;
+use crate::crashes::check;
 
 const TOGETHER: [&str; 3] = ["d/a.json", "d/b.json", "d/c.json"];
 const APART: [&str; 3] = ["d/a.json", "e/b.json", "e/c.json"];

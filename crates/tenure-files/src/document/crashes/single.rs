@@ -1,8 +1,8 @@
 //! One document: replaced, created, fenced.
 
-use super::check::check;
-use super::scenario::Scenario;
+use super::protocol::Scenario;
 use super::world::World;
+use crate::crashes::check;
 
 #[test]
 fn a_document_that_is_replaced_is_the_old_or_the_new_one() {

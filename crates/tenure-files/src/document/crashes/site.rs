@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,8 +15,11 @@ use super::world::World;
 use crate::disk::simulated::{SimulatedDisk, State};
 use crate::document::{Documents, Fence, Terms};
 
-/// Where the documents of a scenario are.
-pub(super) struct Site {
+/// Where the documents of a scenario are. A clone is the same place.
+#[derive(Clone)]
+pub(super) struct Site(Rc<Place>);
+
+struct Place {
     root: tempfile::TempDir,
     documents: Vec<PathBuf>,
     /// What processes that ended worked with. Nothing in them lasts, and new ones take time.
@@ -31,11 +35,11 @@ impl Site {
         for document in &documents {
             std::fs::create_dir_all(document.parent().unwrap()).unwrap();
         }
-        Self {
+        Self(Rc::new(Place {
             root,
             documents,
             idle: RefCell::default(),
-        }
+        }))
     }
 
     /// A disk with these documents, everything durable.
@@ -52,10 +56,10 @@ impl Site {
 
     fn start_with(&self, world: &World, add: impl Fn(&mut State, &Path, &[u8])) -> State {
         let mut state = State::default();
-        for document in &self.documents {
+        for document in &self.0.documents {
             state.add_directory(document.parent().unwrap());
         }
-        for (path, seen) in self.documents.iter().zip(&world.documents) {
+        for (path, seen) in self.0.documents.iter().zip(&world.documents) {
             if let Some(text) = &seen.text {
                 add(&mut state, path, text.as_bytes());
             }
@@ -64,52 +68,52 @@ impl Site {
     }
 
     /// A process that works on a disk.
-    pub(super) fn process(&self, disk: &SimulatedDisk) -> Process<'_> {
-        let idle = self.idle.borrow_mut().pop();
+    pub(super) fn process(&self, disk: &SimulatedDisk) -> Process {
+        let idle = self.0.idle.borrow_mut().pop();
         let mut documents = idle
             .unwrap_or_else(|| Documents::new(Duration::from_secs(5)).trusting_the_file_system());
         documents.disk = Arc::new(disk.clone());
         Process {
-            site: self,
+            site: self.clone(),
             documents: Some(documents),
         }
     }
 
     /// Where they are.
     pub(super) fn paths(&self) -> &[PathBuf] {
-        &self.documents
+        &self.0.documents
     }
 
     pub(super) fn len(&self) -> usize {
-        self.documents.len()
+        self.0.documents.len()
     }
 
     /// Paths without the part that is everywhere.
     pub(super) fn short<'a>(&self, path: &'a Path) -> &'a Path {
-        let root = self.root.path().canonicalize().unwrap();
+        let root = self.0.root.path().canonicalize().unwrap();
         path.strip_prefix(root).unwrap_or(path)
     }
 }
 
 /// What a process does with the documents of a site, which it knows by number.
-pub(super) struct Process<'a> {
-    site: &'a Site,
+pub(super) struct Process {
+    site: Site,
     /// None only once it ends.
     documents: Option<Documents>,
 }
 
-impl Drop for Process<'_> {
+impl Drop for Process {
     fn drop(&mut self) {
-        self.site.idle.borrow_mut().extend(self.documents.take());
+        self.site.0.idle.borrow_mut().extend(self.documents.take());
     }
 }
 
-impl Process<'_> {
+impl Process {
     /// What one document says; None if it is not there.
     pub(super) fn read(&self, document: usize) -> Result<Option<String>> {
         let content = self
             .documents()
-            .read_if_there(&self.site.documents[document])?;
+            .read_if_there(&self.site.0.documents[document])?;
         Ok(content.map(|content| String::from_utf8_lossy(content.bytes()).into_owned()))
     }
 
@@ -117,7 +121,7 @@ impl Process<'_> {
     pub(super) fn write(&self, changes: &[(usize, &str)], token: Option<u64>) -> Result<()> {
         let paths = changes
             .iter()
-            .map(|(document, _)| &*self.site.documents[*document]);
+            .map(|(document, _)| &*self.site.0.documents[*document]);
         let paths: Vec<&Path> = paths.collect();
         let terms = Terms {
             fence: token.map(fence),
@@ -142,13 +146,13 @@ impl Process<'_> {
     /// Removes what crashed writers left.
     pub(super) fn clean(&self, document: usize) -> Result<()> {
         self.documents()
-            .clean(&self.site.documents[document])
+            .clean(&self.site.0.documents[document])
             .map(drop)
     }
 
     /// What crashed writers left.
     pub(super) fn leftovers(&self, document: usize) -> Result<Vec<PathBuf>> {
-        self.documents().leftovers(&self.site.documents[document])
+        self.documents().leftovers(&self.site.0.documents[document])
     }
 
     fn documents(&self) -> &Documents {

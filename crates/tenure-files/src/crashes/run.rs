@@ -1,14 +1,14 @@
 //! One run of a scenario, and every moment of it.
 
 use super::scenario::Scenario;
-use super::world::Allowed;
+use super::{Allowed, Protocol};
 use crate::disk::simulated::{Fault, SimulatedDisk, State};
 
 /// A run of a scenario to its end, or to its first error.
-pub(super) struct Run {
+pub(super) struct Run<W> {
     pub(super) disk: SimulatedDisk,
     /// The states between the operations, each with what may be seen.
-    pub(super) moments: Vec<(usize, State, Allowed)>,
+    pub(super) moments: Vec<(usize, State, Allowed<W>)>,
     /// How many syncs there were by the end of each step.
     pub(super) syncs: Vec<usize>,
     /// What the first step that failed said.
@@ -17,7 +17,7 @@ pub(super) struct Run {
 
 /// What becomes of the power.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Power {
+pub(crate) enum Power {
     /// Only the process ends.
     Stays,
     /// What was not synced may be lost.
@@ -25,9 +25,9 @@ pub(super) enum Power {
 }
 
 /// Runs a scenario on a disk with this fault.
-pub(super) fn run(scenario: &Scenario, fault: Fault) -> Run {
+pub(super) fn run<P: Protocol>(scenario: &Scenario<P>, fault: Fault) -> Run<P::World> {
     let disk = SimulatedDisk::new(scenario.start.clone(), fault);
-    let process = scenario.site.process(&disk);
+    let process = scenario.protocol.process(&disk);
     let mut run = Run {
         moments: vec![(0, scenario.start.clone(), scenario.at_first.clone())],
         syncs: Vec::new(),
@@ -37,7 +37,7 @@ pub(super) fn run(scenario: &Scenario, fault: Fault) -> Run {
     for (number, step) in scenario.steps.iter().enumerate() {
         let begun = disk.history().len();
         let result = (step.work)(&process);
-        let during = scenario.before(number).or(&step.after);
+        let during = scenario.during(number);
         let history = disk.history();
         let states = history[begun..].iter().cloned();
         let states = states.map(|(done, state)| (done, state, during.clone()));

@@ -8,17 +8,17 @@ use rustix::io::Errno;
 
 use super::enumerate::{Enumeration, Figures};
 use super::run::{Run, run};
-use super::scenario::Scenario;
-use crate::disk::simulated::{Call, Fault, Operation};
+use super::{Protocol, Scenario};
+use crate::disk::simulated::{Fault, Operation};
 
 /// Tries everything, and panics with the first thing that is wrong.
-pub(super) fn check(scenario: &Scenario) {
+pub(crate) fn check<P: Protocol>(scenario: &Scenario<P>) {
     check_alike(&[scenario]);
 }
 
 /// The same for scenarios in which the protocol makes the same calls from different starts: what a
 /// sync is for may show from one of them only.
-pub(super) fn check_alike(scenarios: &[&Scenario]) {
+pub(crate) fn check_alike<P: Protocol>(scenarios: &[&Scenario<P>]) {
     let mut syncs: Option<Vec<(Operation, bool)>> = None;
     for scenario in scenarios {
         let mut enumeration = Enumeration::new(scenario);
@@ -57,26 +57,34 @@ fn either(one: Vec<(Operation, bool)>, other: Vec<(Operation, bool)>) -> Vec<(Op
 }
 
 /// Lets every operation fail, of a full disk and of a broken one.
-fn failures(scenario: &Scenario, enumeration: &mut Enumeration<'_>, whole: &Run) -> usize {
-    let operations = whole.disk.operations().len();
-    for number in 0..operations {
+fn failures<P: Protocol>(
+    scenario: &Scenario<P>,
+    enumeration: &mut Enumeration<'_, P>,
+    whole: &Run<P::World>,
+) -> usize {
+    let operations = whole.disk.operations();
+    let matters = |(_, operation): &(usize, Operation)| (scenario.failure_matters)(operation);
+    let operations = operations.into_iter().enumerate().filter(matters);
+    let mut failures = 0;
+    for (number, _) in operations {
         for errno in [Errno::NOSPC, Errno::IO] {
             if let Err(violation) = enumeration.failure(Fault::Fail(number, errno)) {
                 panic!("{}: {violation}", scenario.name);
             }
+            failures += 1;
         }
     }
-    2 * operations
+    failures
 }
 
 /// Ignores every sync of the protocol in turn, and says whether a violation was found.
-fn removed_syncs(
-    scenario: &Scenario,
-    enumeration: &mut Enumeration<'_>,
-    whole: &Run,
+fn removed_syncs<P: Protocol>(
+    scenario: &Scenario<P>,
+    enumeration: &mut Enumeration<'_, P>,
+    whole: &Run<P::World>,
 ) -> Vec<(Operation, bool)> {
     let count = scenario
-        .protocol
+        .tried
         .checked_sub(1)
         .map_or(0, |last| whole.syncs[last]);
     let operations = whole.disk.operations().into_iter();
@@ -85,9 +93,7 @@ fn removed_syncs(
         let found = enumeration.all(Fault::IgnoreSync(number)).is_err();
         (sync, found)
     };
-    // Where documents are durable to begin with, nobody needs a sync of them.
-    let matters =
-        |(_, sync): &(usize, Operation)| scenario.not_synced || sync.call != Call::SyncFile;
+    let matters = |(_, sync): &(usize, Operation)| (scenario.sync_matters)(sync);
     syncs.enumerate().filter(matters).map(ignored).collect()
 }
 

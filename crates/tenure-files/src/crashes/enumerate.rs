@@ -2,9 +2,9 @@
 //!
 //! A scenario runs once. Before and after each of its operations the process may be killed, which
 //! leaves what is cached in the cache, or the power may go, which leaves any of the states the disk
-//! allows. From each of these another process reads all documents, beginning with each of them in
-//! turn, and writes one; it is crashed at every operation in the same way. From what that leaves a
-//! last one reads all, tries an old token, works on, and cleans.
+//! allows. From each of these another process looks at everything, beginning in every way it can, and
+//! does its work; it is crashed at every operation in the same way. From what that leaves a last one
+//! looks, and lives on.
 //!
 //! At each moment the scenario says what may be seen. Seeing anything else, or any error, is a
 //! violation. A state that was found right for the same expectation is not tried again, also not when
@@ -12,22 +12,11 @@
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::run::{Power, run};
-use super::scenario::Scenario;
-use super::site::Process;
-use super::world::{Allowed, World};
+use super::{Allowed, Protocol, Scenario, Violation};
 use crate::disk::simulated::{Call, Fault, SimulatedDisk, State};
-use crate::document::path::document_of_journal;
-use crate::replace::target_of_temporary;
-
-/// What recovery writes to one document, and what further work writes to each.
-const LATER: &str = "\"later\"";
-const LAST: &str = "\"last\"";
-
-/// What was seen that may not be.
-pub(super) type Violation = String;
 
 /// How much was tried.
 #[derive(Debug, Clone, Copy, Default)]
@@ -45,8 +34,8 @@ pub(super) struct Figures {
 }
 
 /// Tries one scenario.
-pub(super) struct Enumeration<'a> {
-    scenario: &'a Scenario,
+pub(super) struct Enumeration<'a, P: Protocol> {
+    scenario: &'a Scenario<P>,
     figures: Figures,
     /// Moments of the scenario after which all was found right, whatever the crash left.
     moments: HashSet<Case>,
@@ -60,8 +49,8 @@ pub(super) struct Enumeration<'a> {
 /// A state and what may be seen in it, by their fingerprints.
 type Case = (u64, u64);
 
-impl<'a> Enumeration<'a> {
-    pub(super) fn new(scenario: &'a Scenario) -> Self {
+impl<'a, P: Protocol> Enumeration<'a, P> {
+    pub(super) fn new(scenario: &'a Scenario<P>) -> Self {
         Self {
             scenario,
             figures: Figures::default(),
@@ -105,7 +94,8 @@ impl<'a> Enumeration<'a> {
         };
         let state = run.disk.state();
         let at_first = self.scenario.start.paths();
-        let is_left = |path: &PathBuf| is_temporary(path) && !at_first.contains(path);
+        let protocol = &self.scenario.protocol;
+        let is_left = |path: &PathBuf| protocol.is_temporary(path) && !at_first.contains(path);
         let removes = operations[number].call == Call::Remove;
         if !removes && let Some(left) = state.paths().into_iter().find(is_left) {
             return Err(failed(format!("{} is left over", left.display())));
@@ -115,7 +105,7 @@ impl<'a> Enumeration<'a> {
     }
 
     /// Everything that a crash in this state may leave.
-    fn crash(&mut self, state: &State, allowed: &Allowed) -> Result<(), Violation> {
+    fn crash(&mut self, state: &State, allowed: &Allowed<P::World>) -> Result<(), Violation> {
         let moment = self.case(state, allowed);
         if self.moments.contains(&moment) {
             return Ok(());
@@ -128,8 +118,8 @@ impl<'a> Enumeration<'a> {
             if self.crashed.contains(&case) {
                 continue;
             }
-            for first in 0..self.scenario.site.len() {
-                self.recover(&state, allowed, power, first)?;
+            for beginning in 0..self.scenario.protocol.beginnings() {
+                self.recover(&state, allowed, power, beginning)?;
             }
             self.figures.different += 1;
             self.crashed.insert(case);
@@ -138,39 +128,34 @@ impl<'a> Enumeration<'a> {
         Ok(())
     }
 
-    /// Another process comes, reads all documents and writes the first one; crashes it everywhere.
+    /// Another process comes, looks and does its work; crashes it everywhere.
     fn recover(
         &mut self,
         state: &State,
-        allowed: &Allowed,
+        allowed: &Allowed<P::World>,
         power: Power,
-        first: usize,
+        beginning: usize,
     ) -> Result<(), Violation> {
+        let protocol = &self.scenario.protocol;
         let disk = SimulatedDisk::new(state.clone(), Fault::None);
-        let process = self.scenario.site.process(&disk);
-        let world = self.read_all(&process, allowed, first);
+        let process = protocol.process(&disk);
+        let world = protocol.look(&process, allowed, beginning);
         let world = world.map_err(|violation| self.explain(state, &violation))?;
         let allowed = match power {
             // Whatever is there is durable, and nothing else can come up again.
             Power::Goes => Allowed::only(world),
             Power::Stays => allowed.clone(),
         };
-        let read = disk.history().len();
-        // The same token again: a holder that comes back must not take its old note for durable.
-        let token = self.last_token(first);
-        let written = process.write(&[(first, LATER)], token);
+        let looked = disk.history().len();
+        let recovered = protocol.recover(&process, beginning);
         let failed = |error| self.explain(state, &format!("recovered, then: {error}"));
-        written.map_err(failed)?;
-        let after = allowed.then(|world| {
-            let mut world = world.with(first, LATER);
-            world.documents[first].token = token;
-            world
-        });
+        recovered.map_err(failed)?;
+        let after = allowed.then(|world| protocol.recovered(world, beginning));
         let during = allowed.or(&after);
         let history = disk.history();
         self.figures.recovery_crashes += disk.operations().len() + 1;
         for (index, (done, left)) in history.iter().enumerate() {
-            let allowed = if index < read { &allowed } else { &during };
+            let allowed = if index < looked { &allowed } else { &during };
             let judged = self.judge_all(left, allowed);
             judged.map_err(|violation| {
                 let operations = disk.operations();
@@ -184,7 +169,7 @@ impl<'a> Enumeration<'a> {
         judged.map_err(|violation| self.explain(state, &format!("recovered:\n{violation}")))
     }
 
-    fn judge_all(&mut self, state: &State, allowed: &Allowed) -> Result<(), Violation> {
+    fn judge_all(&mut self, state: &State, allowed: &Allowed<P::World>) -> Result<(), Violation> {
         let moment = self.case(state, allowed);
         if self.recovery_moments.contains(&moment) {
             return Ok(());
@@ -209,116 +194,38 @@ impl<'a> Enumeration<'a> {
         violation.map_or(Ok(()), Err)
     }
 
-    /// The last process: it sees what is allowed, fences hold, and the work goes on.
-    fn judge(&self, state: &State, allowed: &Allowed) -> Result<(), Violation> {
-        for first in 0..self.scenario.site.len() {
+    /// The last process: it sees what is allowed, and the work goes on.
+    fn judge(&self, state: &State, allowed: &Allowed<P::World>) -> Result<(), Violation> {
+        for beginning in 0..self.scenario.protocol.beginnings() {
             let disk = SimulatedDisk::without_history(state.clone());
-            let judged = self.live_on(&disk, allowed, first);
-            let recovered = judged.map_err(|violation| self.explain(state, &violation))?;
-            if !recovered {
-                // Then it does not matter who is read first.
+            let judged = self.live_on(&disk, allowed, beginning);
+            let looking_changed = judged.map_err(|violation| self.explain(state, &violation))?;
+            if !looking_changed {
+                // Then it does not matter how it begins.
                 return Ok(());
             }
         }
         Ok(())
     }
 
-    /// Reads all, tries old tokens, works on, and cleans. Says whether reading changed anything.
+    /// Looks, and lives on. Returns true if looking changed anything.
     fn live_on(
         &self,
         disk: &SimulatedDisk,
-        allowed: &Allowed,
-        first: usize,
+        allowed: &Allowed<P::World>,
+        beginning: usize,
     ) -> Result<bool, Violation> {
-        let process = self.scenario.site.process(disk);
-        let world = self.read_all(&process, allowed, first)?;
-        self.look_at_modes(&disk.state())?;
-        let recovered = disk.operations().iter().any(|done| done.call.changes());
-        self.try_old_tokens(&process, &world)?;
-        self.work_on(&process)?;
-        for document in 0..self.scenario.site.len() {
-            let cleaned = process.clean(document);
-            cleaned.map_err(|error| format!("cleaning {document}: {error}"))?;
-        }
-        match disk.state().paths().iter().find(|path| is_left_over(path)) {
-            Some(left) => Err(format!("{} is left after cleaning", left.display())),
-            None => Ok(recovered),
-        }
+        let protocol = &self.scenario.protocol;
+        let process = protocol.process(disk);
+        let world = protocol.look(&process, allowed, beginning)?;
+        protocol.examine(&disk.state())?;
+        let changed = disk.operations().iter().any(|done| done.call.changes());
+        protocol.live_on(&process, disk, &world)?;
+        Ok(changed)
     }
 
-    fn case(&self, state: &State, allowed: &Allowed) -> Case {
+    fn case(&self, state: &State, allowed: &Allowed<P::World>) -> Case {
         (state.fingerprint(), allowed.fingerprint())
-    }
-
-    /// Reads each document alone, beginning with `first`.
-    fn read_all(
-        &self,
-        process: &Process<'_>,
-        allowed: &Allowed,
-        first: usize,
-    ) -> Result<World, Violation> {
-        let count = self.scenario.site.len();
-        let mut texts = vec![None; count];
-        for document in (first..count).chain(0..first) {
-            let read = process.read(document);
-            texts[document] = read.map_err(|error| format!("reading {document}: {error}"))?;
-        }
-        let world = allowed.find(&texts);
-        let world = world.ok_or_else(|| format!("{texts:?} is seen, not {allowed}"));
-        world.cloned()
-    }
-
-    /// A document that was there has the mode it had, whichever content it has.
-    fn look_at_modes(&self, state: &State) -> Result<(), Violation> {
-        for path in self.scenario.site.paths() {
-            let mode = |state: &State| {
-                let file = state.file(path).ok().flatten();
-                file.map(|file| file.attributes.mode)
-            };
-            if let Some(before) = mode(&self.scenario.start)
-                && mode(state) != Some(before)
-            {
-                return Err(format!("{} has another mode", path.display()));
-            }
-        }
-        Ok(())
-    }
-
-    fn try_old_tokens(&self, process: &Process<'_>, world: &World) -> Result<(), Violation> {
-        for (document, seen) in world.documents.iter().enumerate() {
-            let Some(token) = seen.token else {
-                continue;
-            };
-            match process.refuses(document, token - 1) {
-                Ok(true) => {}
-                Ok(false) => return Err(format!("{document} takes a token before {token}")),
-                Err(error) => return Err(format!("an old token for {document}: {error}")),
-            }
-        }
-        Ok(())
-    }
-
-    fn work_on(&self, process: &Process<'_>) -> Result<(), Violation> {
-        let failed = |error| format!("further work: {error}");
-        for document in 0..self.scenario.site.len() {
-            let token = self.last_token(document).map(|token| token + 1);
-            process.write(&[(document, LAST)], token).map_err(failed)?;
-        }
-        for document in 0..self.scenario.site.len() {
-            let text = process.read(document).map_err(failed)?;
-            if text.as_deref() != Some(LAST) {
-                return Err(format!("further work on {document} is lost: {text:?}"));
-            }
-        }
-        Ok(())
-    }
-
-    /// The highest token of a document, if it is one that has tokens.
-    fn last_token(&self, document: usize) -> Option<u64> {
-        let worlds = self.scenario.last().worlds().iter();
-        worlds
-            .filter_map(|world| world.documents[document].token)
-            .max()
     }
 
     fn explain(&self, state: &State, violation: &str) -> Violation {
@@ -330,17 +237,9 @@ impl<'a> Enumeration<'a> {
             let _ = writeln!(
                 text,
                 "    {}: {bytes:?}",
-                self.scenario.site.short(&path).display()
+                self.scenario.protocol.short(&path).display()
             );
         }
         text
     }
-}
-
-fn is_temporary(path: &Path) -> bool {
-    path.file_name().and_then(target_of_temporary).is_some()
-}
-
-fn is_left_over(path: &Path) -> bool {
-    is_temporary(path) || path.file_name().and_then(document_of_journal).is_some()
 }

@@ -1,0 +1,52 @@
+//! `tenure ledger append`: appends an event, and prints its number.
+
+use std::io::{self, Read};
+use std::process::ExitCode;
+
+use serde::Serialize;
+use tenure::{Error, Result};
+use tenure_files::{AppendTerms, EVENT_BYTES_MAX};
+
+use super::open_ledger::OpenLedger;
+use crate::cli::{Global, LedgerAppend};
+use crate::output;
+use crate::report::Failure;
+
+/// `{"sequence":N}`.
+#[derive(Serialize)]
+struct Appended {
+    sequence: u64,
+}
+
+/// The event is on disk when its number is printed.
+pub fn append(global: &Global, options: &LedgerAppend) -> Result<ExitCode, Failure> {
+    let token = options.token.as_deref().map(str::parse);
+    let terms = AppendTerms {
+        expect: options.expect,
+        claim: token.transpose()?,
+    };
+    let opened = OpenLedger::open(global, &options.terms, &options.place.directory)?;
+    let event = match options.event.as_str() {
+        "-" => standard_input()?,
+        event => event.to_owned(),
+    };
+    let sequence = opened.wait(|ledger| ledger.append_on(&event, terms))?;
+    match global.json {
+        true => output::json(&Appended { sequence })?,
+        false => output::text(&format!("{sequence}\n"))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Of an event that is too large, no more is read than shows it.
+fn standard_input() -> Result<String> {
+    let mut text = String::new();
+    let mut input = io::stdin().take(2 * EVENT_BYTES_MAX as u64);
+    match input.read_to_string(&mut text) {
+        Ok(_) => Ok(text),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            Err(Error::BadInput("the event is not UTF-8".into()))
+        }
+        Err(source) => Err(Error::io("read", "standard input", source)),
+    }
+}

@@ -1,0 +1,138 @@
+//! `tenure ledger claim`, `release`, `claims` and `reap`.
+
+use std::process::ExitCode;
+
+use serde::Serialize;
+use tenure::Timestamp;
+use tenure_files::{Claim, ClaimToken, Node};
+
+use super::open_ledger::{OpenLedger, about, to_read};
+use crate::cli::{Global, LedgerClaim, LedgerDirectory, LedgerReap, LedgerRelease};
+use crate::output::{self, word};
+use crate::report::Failure;
+use crate::table::{self, Table};
+
+/// `{"claims":[…],"next":null}`.
+#[derive(Serialize)]
+struct Claims {
+    claims: Vec<Shown>,
+    next: Option<u64>,
+}
+
+/// `{"reaped":[…],"next":null}`.
+#[derive(Serialize)]
+struct Reaped {
+    reaped: Vec<Shown>,
+    next: Option<u64>,
+}
+
+/// A claim, and whether its time is over.
+#[derive(Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    claim: Claim,
+    state: &'static str,
+}
+
+impl Shown {
+    fn at(claim: Claim, now: Timestamp) -> Self {
+        let state = match claim.is_over(now) {
+            true => "expired",
+            false => "held",
+        };
+        Self { claim, state }
+    }
+}
+
+/// Claims a node, or renews a claim that is named by its token.
+pub fn claim(global: &Global, options: &LedgerClaim) -> Result<ExitCode, Failure> {
+    let ttl = options.ttl;
+    let is_renewal = options.node.contains('#');
+    let opened = OpenLedger::open(global, &options.terms, &options.place.directory)?;
+    let claim = match is_renewal {
+        true => {
+            let token: ClaimToken = options.node.parse()?;
+            opened.wait(|ledger| ledger.renew(&token, ttl))?
+        }
+        false => {
+            let node: Node = options.node.parse()?;
+            opened.wait(|ledger| ledger.claim(&node, ttl))?
+        }
+    };
+    let token = format!("{}#{}\n", claim.node, claim.token);
+    match global.json {
+        true => {
+            let now = claim.acquired_at;
+            let claims = vec![Shown::at(claim, now)];
+            output::json(&Claims { claims, next: None })?;
+        }
+        false => output::text(&token)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Ends a claim.
+pub fn release(global: &Global, options: &LedgerRelease) -> Result<ExitCode, Failure> {
+    let node: Node = options.node.parse()?;
+    let opened = OpenLedger::open(global, &options.terms, &options.place.directory)?;
+    let claim = opened.wait(|ledger| ledger.release(&node))?;
+    match global.json {
+        true => {
+            let state = "released";
+            let claims = vec![Shown { claim, state }];
+            output::json(&Claims { claims, next: None })?;
+        }
+        false => word(&format!("released {}#{}", claim.node, claim.token)),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Shows who has which node.
+pub fn claims(global: &Global, options: &LedgerDirectory) -> Result<ExitCode, Failure> {
+    let ledger = to_read(&options.directory)?;
+    let claims = ledger.claims().map_err(about)?;
+    let now = ledger.time().map_err(about)?;
+    let claims: Vec<Shown> = claims
+        .into_iter()
+        .map(|claim| Shown::at(claim, now))
+        .collect();
+    match global.json {
+        true => output::json(&Claims { claims, next: None })?,
+        false => print_table(&claims, "nothing is claimed")?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Ends all claims whose time is over.
+pub fn reap(global: &Global, options: &LedgerReap) -> Result<ExitCode, Failure> {
+    let opened = OpenLedger::open(global, &options.terms, &options.place.directory)?;
+    let reaped = opened.wait(|ledger| ledger.reap())?;
+    let state = "expired";
+    let reaped = reaped.into_iter().map(|claim| Shown { claim, state });
+    let reaped: Vec<Shown> = reaped.collect();
+    match global.json {
+        true => output::json(&Reaped { reaped, next: None })?,
+        false => print_table(&reaped, "no claim is over")?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_table(claims: &[Shown], none: &str) -> Result<(), Failure> {
+    if claims.is_empty() {
+        word(none);
+    }
+    let mut table = Table::new(vec![
+        "NODE", "OWNER", "TOKEN", "ACQUIRED", "EXPIRES", "STATE",
+    ]);
+    for Shown { claim, state } in claims {
+        table.push([
+            claim.node.clone(),
+            claim.owner.clone(),
+            claim.token.to_string(),
+            claim.acquired_at.to_string(),
+            claim.expires_at.to_string(),
+            (*state).to_owned(),
+        ]);
+    }
+    output::text(&table.text(table::width(), &["NODE", "OWNER"]))
+}

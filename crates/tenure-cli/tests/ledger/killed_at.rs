@@ -1,0 +1,202 @@
+//! SIGKILL at every system call that changes something.
+//!
+//! A command is traced once, to see which calls it makes. Then it is made anew for each of those calls, on
+//! a ledger of its own, and killed instead of making it. A killed process leaves what it wrote whether it was
+//! synced or not, so the ledgers are where syncing costs nothing.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::place::{Place, X, claim_event, count, judge, put};
+use crate::site::Process;
+use crate::world::{World, code, text};
+
+const CALLS: &str = "write,pwrite64,writev,flock,open,openat,creat,close,unlink,unlinkat,rename,\
+                     renameat,renameat2,link,linkat,mkdir,mkdirat,rmdir,fsync,fdatasync,ftruncate,\
+                     exit_group";
+
+/// A system call of a command: the how-many-th of its kind, and as strace shows it.
+#[derive(Debug, Clone)]
+pub struct Point {
+    pub call: String,
+    pub number: usize,
+    pub line: String,
+}
+
+/// `tenure ARGUMENTS` under strace.
+pub fn strace(world: &World, options: &[&str], arguments: &[&str]) -> Command {
+    let mut command = Command::new("strace");
+    world.prepare(&mut command);
+    command
+        .args(["-qq", "-s", "300", "-o"])
+        .arg(world.path("trace"));
+    command.args(options).arg(env!("CARGO_BIN_EXE_tenure"));
+    command.args(arguments);
+    command
+}
+
+/// The calls of a command that must succeed, from the first that names a file of the ledger.
+pub fn points(world: &World, arguments: &[&str]) -> Vec<Point> {
+    let output = strace(world, &["-e", &format!("trace={CALLS}")], arguments).output();
+    let output = output.unwrap();
+    assert_eq!(code(&output), 0, "{output:?}");
+    let trace = text(&fs::read(world.path("trace")).unwrap());
+    let mut numbers = HashMap::new();
+    let mut points = Vec::new();
+    for line in trace.lines() {
+        let Some((call, _)) = line.split_once('(') else {
+            continue;
+        };
+        let number = numbers.entry(call.to_owned()).or_insert(0);
+        *number += 1;
+        if !points.is_empty() || line.contains("/ledger/") {
+            points.push(Point {
+                call: call.to_owned(),
+                number: *number,
+                line: line.to_owned(),
+            });
+        }
+    }
+    assert!(points.len() > 15, "the trace shows no work: {trace}");
+    points
+}
+
+/// A command that is killed everywhere.
+struct Victim<'a> {
+    place: &'a Place,
+    directory: TempDir,
+    /// Makes the ledger as it is before.
+    before: fn(&Path),
+    /// The command on a ledger, of which `DIR` stands for the directory.
+    arguments: &'a [&'a str],
+}
+
+impl Victim<'_> {
+    fn fresh(&self, name: &str) -> PathBuf {
+        let path = self.directory.path().join(name);
+        tenure_files::Ledger::init(&path, None).unwrap();
+        (self.before)(&path);
+        path
+    }
+
+    fn on(&self, directory: &Path) -> Vec<String> {
+        let own = |argument: &&str| argument.replace("DIR", directory.to_str().unwrap());
+        self.arguments.iter().map(own).collect()
+    }
+
+    /// Kills it at every call. Returns the ledger that each leaves, and whether it was acknowledged.
+    fn kill_everywhere(&self) -> Vec<(PathBuf, bool, Point)> {
+        let traced = self.fresh("traced");
+        let arguments = self.on(&traced);
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let points = points(&self.place.world, &arguments);
+        let mut left = Vec::new();
+        for (number, point) in points.into_iter().enumerate() {
+            let directory = self.fresh(&format!("killed-{number}"));
+            let arguments = self.on(&directory);
+            let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            let filter = format!("trace={}", point.call);
+            let inject = format!("inject={}:signal=KILL:when={}", point.call, point.number);
+            let options = ["-e", filter.as_str(), "-e", inject.as_str()];
+            let mut command = strace(&self.place.world, &options, &arguments);
+            let output = Process::start(&mut command).end();
+            assert_eq!(
+                output.status.signal(),
+                Some(libc::SIGKILL),
+                "{point:?}: {output:?}"
+            );
+            left.push((directory, !output.stdout.is_empty(), point));
+        }
+        left
+    }
+
+    /// After each kill the next one is not held up, and the replay of others agrees. Returns how many
+    /// events the killed one left, each with whether it was acknowledged.
+    fn check(&self, before: usize) -> Vec<(usize, bool)> {
+        let mut added = Vec::new();
+        let left = self.kill_everywhere();
+        for (directory, told, point) in &left {
+            let events = count(directory);
+            added.push((events - before, *told));
+            let name = directory.to_str().unwrap();
+            let next = self.place.done(&["append", name, "--no-wait", X]);
+            assert_eq!(next, (events + 1).to_string(), "{point:?}");
+            assert!(!directory.join("ledger/ledger.lock").exists(), "{point:?}");
+            let verified = self.place.call(&["verify", name]);
+            assert_eq!(code(&verified), 0, "{point:?}: {verified:?}");
+        }
+        let left: Vec<&Path> = left
+            .iter()
+            .map(|(directory, ..)| directory.as_path())
+            .collect();
+        judge(&left);
+        added
+    }
+}
+
+#[test]
+fn an_append_killed_at_any_system_call_is_there_whole_or_not_at_all() {
+    let place = Place::new();
+    let victim = Victim {
+        place: &place,
+        directory: tempfile::tempdir_in("/dev/shm").unwrap(),
+        before: |directory| put(directory, 1, X),
+        arguments: &["ledger", "append", "DIR", "{\"type\":\"y\"}"],
+    };
+    let added = victim.check(1);
+    eprintln!("an append, killed {} times", added.len());
+    for (events, told) in &added {
+        assert!(*events == 1 || (*events == 0 && !told));
+    }
+    assert!(added.contains(&(0, false)) && added.contains(&(1, false)));
+}
+
+/// A claim that is over.
+fn over(directory: &Path) {
+    for (sequence, node) in [(1, "1.1"), (2, "1.2")] {
+        let (at, until) = ("2024-01-15T10:30:00Z", Some("2024-01-15T10:35:00Z"));
+        let event = claim_event("lock_acquired", node, "old", at, until);
+        put(directory, sequence, &event);
+    }
+}
+
+#[test]
+fn a_claim_killed_at_any_system_call_leaves_the_node_with_one_owner_or_none() {
+    let place = Place::new();
+    let victim = Victim {
+        place: &place,
+        directory: tempfile::tempdir_in("/dev/shm").unwrap(),
+        before: over,
+        arguments: &["ledger", "claim", "DIR", "1.1", "--owner", "new"],
+    };
+    // It is reaped first.
+    let added = victim.check(2);
+    eprintln!("a claim, killed {} times", added.len());
+    for (events, told) in &added {
+        assert!(*events == 2 || !told);
+    }
+    for events in [0, 1, 2] {
+        assert!(added.iter().any(|(added, _)| *added == events), "{events}");
+    }
+}
+
+#[test]
+fn a_reap_killed_at_any_system_call_ends_each_claim_once() {
+    let place = Place::new();
+    let victim = Victim {
+        place: &place,
+        directory: tempfile::tempdir_in("/dev/shm").unwrap(),
+        before: over,
+        arguments: &["ledger", "reap", "DIR", "--json"],
+    };
+    let added = victim.check(2);
+    eprintln!("a reap, killed {} times", added.len());
+    for (events, told) in &added {
+        assert!(*events == 2 || !told);
+    }
+}

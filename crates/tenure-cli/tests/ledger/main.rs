@@ -1,0 +1,41 @@
+//! The hard cases of the ledger and its claims, through the command and beside other programs.
+//!
+//! | module | what it tries to break |
+//! |---|---|
+//! | `killed_at` | SIGKILL at every system call that changes something |
+//! | `crowd` | many processes that append, and that claim the same nodes |
+//! | `strangers` | the script of the protocol for external tools; locks that others make |
+//! | `stalled` | an appender that stands still while its lock is taken away |
+//! | `claims` | one winner, late writers, release and reap at once |
+//! | `clocks` | clocks that are wrong, and events that are |
+//! | `broken` | gaps, torn and foreign files, a full disk; verify and repair |
+//! | `snapshot` | the claims without replaying everything |
+//! | `commands` | what each command prints |
+//! | `place` | a ledger that the replay of other programs is run on when the test ends |
+
+// All of it is test code, helpers included.
+#![allow(clippy::unwrap_used)]
+
+mod broken;
+mod claims;
+mod clocks;
+mod commands;
+mod crowd;
+mod killed_at;
+mod place;
+#[path = "../../../tenure-files/tests/files/process.rs"]
+#[allow(dead_code, reason = "shared with the tests of kernel locks")]
+mod process;
+mod roles;
+#[path = "../documents/site.rs"]
+#[allow(dead_code, reason = "shared with the tests of documents")]
+mod site;
+mod snapshot;
+#[path = "../../../tenure-files/tests/files/stage.rs"]
+#[allow(dead_code, reason = "shared with the tests of kernel locks")]
+mod stage;
+mod stalled;
+mod strangers;
+#[path = "../cli/world.rs"]
+#[allow(dead_code, reason = "shared with the other tests of the command")]
+mod world;

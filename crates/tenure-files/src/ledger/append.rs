@@ -1,0 +1,378 @@
+//! Appending: an event is prepared alone, and put in its place with those of others.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use tenure_core::{Error, Result, RetryPolicy};
+
+use super::claims::{Claim, ClaimToken};
+use super::decide::{self, ClaimRequest};
+use super::event;
+use super::line::TOGETHER_MAX;
+use super::lock::Held;
+use super::{Ledger, state::State};
+use crate::disk::Disk;
+use crate::platform::Identity;
+use crate::random;
+
+/// What must be true for an event to be appended.
+#[derive(Debug, Clone, Default)]
+pub struct Terms {
+    /// The number that the newest event must have.
+    pub expect: Option<u64>,
+    /// The claim that must still be held.
+    pub claim: Option<ClaimToken>,
+}
+
+/// What someone in the line wants.
+pub(super) enum Request {
+    Event { prepared: Prepared, terms: Terms },
+    Claim(ClaimRequest),
+}
+
+/// What was done.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    /// The number of the last event.
+    pub(super) sequence: u64,
+    /// The claims that it is about.
+    pub(super) claims: Vec<Claim>,
+}
+
+impl Request {
+    pub(super) fn events_max(&self) -> usize {
+        match self {
+            Request::Event { .. } => 1,
+            // One that is over is reaped first.
+            Request::Claim(ClaimRequest::Reap) => TOGETHER_MAX,
+            Request::Claim(_) => 2,
+        }
+    }
+}
+
+impl Ledger {
+    /// Appends an event, and returns its number. It is durable then.
+    pub fn append(&self, event: &str) -> Result<u64> {
+        self.append_on(event, Terms::default())
+    }
+
+    /// Appends an event if the newest one has the number `expected`. If not, the error is
+    /// [`SequenceMismatch`](Error::SequenceMismatch): look at what was added, and decide anew.
+    pub fn append_if_sequence(&self, event: &str, expected: u64) -> Result<u64> {
+        let terms = Terms {
+            expect: Some(expected),
+            claim: None,
+        };
+        self.append_on(event, terms)
+    }
+
+    /// Appends an event if the terms are met.
+    pub fn append_on(&self, event: &str, terms: Terms) -> Result<u64> {
+        let prepared = self.prepare(&event::new(event)?)?;
+        let answer = self.submit(Request::Event { prepared, terms })?;
+        Ok(answer.sequence)
+    }
+
+    /// Appends what `decide` makes of the newest number, until no one else appends meanwhile, with pauses
+    /// that grow. Returns `None` if `decide` wants nothing appended.
+    pub fn append_retrying<E: From<Error>>(
+        &self,
+        policy: &RetryPolicy,
+        mut decide: impl FnMut(u64) -> Result<Option<String>, E>,
+    ) -> Result<Option<u64>, E> {
+        let mut failed = 0;
+        loop {
+            let newest = self.newest()?;
+            let Some(event) = decide(newest)? else {
+                return Ok(None);
+            };
+            match self.append_if_sequence(&event, newest) {
+                Err(error @ Error::SequenceMismatch { .. }) => {
+                    failed += 1;
+                    match policy.pause(failed, random::fraction()) {
+                        Some(pause) => thread::sleep(pause),
+                        None => return Err(error.into()),
+                    }
+                }
+                appended => return Ok(Some(appended?)),
+            }
+        }
+    }
+
+    /// Step 1.
+    pub(super) fn prepare(&self, bytes: &[u8]) -> Result<Prepared> {
+        let path = self.names.temporary();
+        let failed = |source| Error::io("write an event in", self.names.ledger(), source);
+        let mut file = self.disk.create(&path, 0o600).map_err(failed)?;
+        self.prepared().push(path.clone());
+        let prepared = Prepared {
+            disk: Arc::clone(&self.disk),
+            others: Arc::clone(&self.prepared),
+            path,
+            bytes: bytes.to_vec(),
+            in_place: false,
+        };
+        file.write(bytes)
+            .and_then(|()| file.sync())
+            .map_err(failed)?;
+        Ok(prepared)
+    }
+
+    /// Removes what was prepared and is not in place: this process is about to end, and nobody will be
+    /// answered.
+    pub fn abandon(&self) {
+        for path in self.prepared().drain(..) {
+            let _ = self.disk.remove(&path);
+        }
+    }
+
+    fn prepared(&self) -> MutexGuard<'_, Vec<PathBuf>> {
+        self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Steps 5 to 9 for all requests.
+    pub(super) fn write_together(
+        &self,
+        held: &Held<'_>,
+        requests: Vec<Request>,
+    ) -> Vec<Result<Answer>> {
+        let mut batch = match self.settle(held) {
+            Ok(newest) => Batch {
+                ledger: self,
+                held,
+                newest,
+                state: None,
+                placed: Vec::new(),
+                failed: None,
+            },
+            Err(error) => return Again(error).to_all(requests.len()),
+        };
+        let answers: Vec<_> = requests
+            .into_iter()
+            .map(|request| batch.write(request))
+            .collect();
+        let Err(error) = batch.finish() else {
+            return answers;
+        };
+        // What was refused was refused for a reason of its own.
+        let again = Again(error);
+        let refused = |answer: Result<Answer>| answer.and_then(|_| Err(again.error()));
+        answers.into_iter().map(refused).collect()
+    }
+}
+
+/// An event in a temporary file, durable there. Dropped before it is in place, it is removed.
+pub(super) struct Prepared {
+    disk: Arc<dyn Disk>,
+    /// Those of this process that are not in place.
+    others: Arc<Mutex<Vec<PathBuf>>>,
+    path: PathBuf,
+    bytes: Vec<u8>,
+    in_place: bool,
+}
+
+impl Drop for Prepared {
+    fn drop(&mut self) {
+        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        others.retain(|path| *path != self.path);
+        if !self.in_place {
+            // The error to tell is the one before.
+            let _ = self.disk.remove(&self.path);
+        }
+    }
+}
+
+/// Events that are written together.
+struct Batch<'a> {
+    ledger: &'a Ledger,
+    held: &'a Held<'a>,
+    newest: u64,
+    /// The claims as of the newest event, if anyone asked.
+    state: Option<State>,
+    placed: Vec<(u64, Identity)>,
+    /// Why nothing more is placed.
+    failed: Option<Again>,
+}
+
+impl Batch<'_> {
+    fn write(&mut self, request: Request) -> Result<Answer> {
+        if let Some(failed) = &self.failed {
+            return Err(failed.error());
+        }
+        match request {
+            Request::Event { prepared, terms } => {
+                self.require(&terms)?;
+                self.place(prepared)?;
+                Ok(Answer {
+                    sequence: self.newest,
+                    claims: Vec::new(),
+                })
+            }
+            Request::Claim(request) => self.claim(&request),
+        }
+    }
+
+    fn require(&mut self, terms: &Terms) -> Result<()> {
+        if let Some(expected) = terms.expect
+            && expected != self.newest
+        {
+            return Err(self.mismatch(expected, self.newest));
+        }
+        if let Some(token) = &terms.claim {
+            let now = (self.ledger.now)();
+            let owner = self.ledger.owner.clone();
+            let required = decide::require_token(&self.state()?.claims, &owner, token, now);
+            required.map_err(|refusal| self.ledger.refused(refusal))?;
+        }
+        Ok(())
+    }
+
+    fn claim(&mut self, request: &ClaimRequest) -> Result<Answer> {
+        let (now, owner) = ((self.ledger.now)(), self.ledger.owner.clone());
+        let before = self.state()?;
+        let events = decide::decide(&before.claims, &owner, request, now);
+        let events = events.map_err(|refusal| self.ledger.refused(refusal))?;
+        let claims = &self.state()?.claims;
+        let ended: Vec<Claim> = events
+            .iter()
+            .filter_map(|event| claims.get(&event.node_id))
+            .collect();
+        for event in &events {
+            let prepared = self.ledger.prepare(&event.bytes())?;
+            self.place(prepared)?;
+        }
+        let claims = match request.node() {
+            Some(node) if !request.ends() => self
+                .state()?
+                .claims
+                .get(node.as_str())
+                .into_iter()
+                .collect(),
+            _ => ended,
+        };
+        Ok(Answer {
+            sequence: self.newest,
+            claims,
+        })
+    }
+
+    fn state(&mut self) -> Result<&mut State> {
+        if self.state.is_none() {
+            self.state = Some(self.ledger.state_at(self.newest)?);
+        }
+        Ok(self.state.as_mut().expect("it was just put there"))
+    }
+
+    /// Step 7. If it fails, the others are not tried.
+    fn place(&mut self, prepared: Prepared) -> Result<()> {
+        let placed = self.place_next(prepared);
+        placed.inspect_err(|error| self.failed = Some(Again(again(error))))
+    }
+
+    fn place_next(&mut self, mut prepared: Prepared) -> Result<()> {
+        self.held.check()?;
+        let next = self.newest + 1;
+        let path = self.ledger.names.event(next);
+        let failed = |source| Error::io("append", &path, source);
+        // Of the temporary file: what has the other name may be a stranger's by the next call.
+        let identity = self.ledger.disk.identity(&prepared.path).map_err(failed)?;
+        let gone = || failed(io::ErrorKind::NotFound.into());
+        let identity = identity.ok_or_else(gone)?;
+        match self
+            .ledger
+            .disk
+            .rename_without_replacing(&prepared.path, &path)
+        {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let actual = self.ledger.newest()?;
+                return Err(self.mismatch(self.newest, actual));
+            }
+            renamed => renamed.map_err(failed)?,
+        }
+        prepared.in_place = true;
+        self.placed.push((next, identity));
+        self.newest = next;
+        if let Some(state) = &mut self.state {
+            state
+                .apply(next, &prepared.bytes)
+                .map_err(|problem| event::corrupt(&path, problem))?;
+        }
+        Ok(())
+    }
+
+    /// Steps 8 and 9.
+    fn finish(self) -> Result<()> {
+        let Some((newest, _)) = self.placed.last().copied() else {
+            self.ledger.remember(self.state);
+            return Ok(());
+        };
+        let ledger = self.ledger.names.ledger();
+        let synced = self.ledger.disk.sync_directory(ledger);
+        synced.map_err(|source| Error::io("sync", ledger, source))?;
+        self.held.check()?;
+        for (sequence, identity) in &self.placed {
+            let path = self.ledger.names.event(*sequence);
+            let found = self.ledger.disk.identity(&path);
+            if found.map_err(|source| Error::io("look at", path, source))? != Some(*identity) {
+                return Err(self
+                    .held
+                    .lost("an event was replaced while it was appended"));
+            }
+        }
+        self.ledger.write_note(newest);
+        self.ledger.remember(self.state);
+        Ok(())
+    }
+
+    fn mismatch(&self, expected: u64, actual: u64) -> Error {
+        Error::SequenceMismatch {
+            path: self.ledger.names.ledger().to_owned(),
+            expected,
+            actual,
+        }
+    }
+}
+
+/// An error that several are told.
+struct Again(Error);
+
+impl Again {
+    fn to_all(&self, number: usize) -> Vec<Result<Answer>> {
+        (0..number).map(|_| Err(self.error())).collect()
+    }
+
+    fn error(&self) -> Error {
+        again(&self.0)
+    }
+}
+
+/// Returns the same error once more.
+fn again(error: &Error) -> Error {
+    match error {
+        Error::Io {
+            action,
+            path,
+            source,
+        } => {
+            let same = source.raw_os_error().map(io::Error::from_raw_os_error);
+            Error::io(action, path, same.unwrap_or_else(|| source.kind().into()))
+        }
+        Error::Lost { context, reason } => Error::Lost {
+            context: context.clone(),
+            reason: reason.clone(),
+        },
+        Error::Corrupt { path, problem } => event::corrupt(path, problem.clone()),
+        Error::SequenceMismatch {
+            path,
+            expected,
+            actual,
+        } => Error::SequenceMismatch {
+            path: path.clone(),
+            expected: *expected,
+            actual: *actual,
+        },
+        other => Error::Internal(other.to_string()),
+    }
+}

@@ -1,0 +1,319 @@
+//! The ledger as the harness takes it, and what a scenario does to it.
+
+use std::cell::{Cell, RefCell};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tenure_core::{Error, Owner, Result, Timestamp};
+
+use crate::crashes::{self, Allowed, Violation};
+use crate::disk::Disk as _;
+use crate::disk::simulated::{Call, SimulatedDisk, State};
+use crate::ledger::append::Request;
+use crate::ledger::{AppendTerms, Ledger, event, lock};
+use crate::locker::FileLocker;
+use crate::replace::target_of_temporary;
+
+/// What recovery appends, and what further work appends.
+const LATER: &str = "{\"type\":\"later\"}";
+const LAST: &str = "{\"type\":\"last\"}";
+
+thread_local! {
+    /// Seconds on the clock.
+    static CLOCK: Cell<i64> = const { Cell::new(0) };
+}
+
+fn now() -> Timestamp {
+    Timestamp::from_millis(1_700_000_000_000 + CLOCK.get() * 1000)
+}
+
+/// A ledger. Everything that must survive is on the simulated disk; the kernel lock is real, in a
+/// directory of its own that has the same path.
+pub(super) struct OneLedger {
+    place: Rc<Place>,
+    /// A snapshot is written once more events than this had to be replayed.
+    replayed_max: u64,
+}
+
+struct Place {
+    root: tempfile::TempDir,
+    /// What processes that ended worked with. Nothing in them lasts, and new ones take time.
+    idle: RefCell<Vec<Ledger>>,
+}
+
+/// What a ledger may look like: the content of each event.
+pub(super) type World = Vec<String>;
+
+pub(super) type Scenario = crashes::Scenario<OneLedger>;
+
+/// What a process does with the ledger.
+pub(super) struct Process {
+    /// None only once it ends.
+    ledger: Option<Ledger>,
+    place: Rc<Place>,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.place.idle.borrow_mut().extend(self.ledger.take());
+    }
+}
+
+impl crashes::Protocol for OneLedger {
+    type World = World;
+    type Process = Process;
+
+    fn process(&self, disk: &SimulatedDisk) -> Process {
+        let mut ledger = self.place.idle.borrow_mut().pop().unwrap_or_else(|| {
+            let locker = FileLocker::new(Duration::from_millis(30)).trusting_the_file_system();
+            let disk = Arc::new(disk.clone());
+            Ledger::on(self.place.root.path(), locker, disk).unwrap()
+        });
+        ledger.disk = Arc::new(disk.clone());
+        ledger.memory = Mutex::default();
+        ledger.owner = Owner::parse("ana").unwrap();
+        ledger.now = now;
+        ledger.replayed_max = self.replayed_max;
+        // Another boot than the one of the last process, for the power may have been gone.
+        let note = disk.state();
+        let note = note.file(&ledger.names.newest()).ok().flatten();
+        ledger.boot_id = match note.is_some_and(|note| note.bytes.ends_with(b"boot-1\n")) {
+            true => "boot-2".into(),
+            false => "boot-1".into(),
+        };
+        Process {
+            ledger: Some(ledger),
+            place: Rc::clone(&self.place),
+        }
+    }
+
+    fn look(
+        &self,
+        process: &Process,
+        allowed: &Allowed<World>,
+        _: usize,
+    ) -> Result<World, Violation> {
+        let seen = process.events();
+        match allowed.worlds().contains(&seen) {
+            true => Ok(seen),
+            false => Err(format!("{seen:?} is seen, not {allowed}")),
+        }
+    }
+
+    /// Appends; if the newest event is torn, as a stranger did not sync it, repairs first.
+    fn recover(&self, process: &Process, _: usize) -> Result<()> {
+        process.append_after_repair(LATER)
+    }
+
+    fn recovered(&self, world: &World, _: usize) -> World {
+        with(world, LATER)
+    }
+
+    fn live_on(
+        &self,
+        process: &Process,
+        disk: &SimulatedDisk,
+        world: &World,
+    ) -> Result<(), Violation> {
+        let failed = |error| format!("further work: {error}");
+        process.append_after_repair(LAST).map_err(failed)?;
+        let (seen, expected) = (process.events(), with(world, LAST));
+        if seen != expected {
+            return Err(format!("{seen:?} after further work, not {expected:?}"));
+        }
+        let claims = process.ledger().claims().map_err(failed)?;
+        let verified = process.ledger().verify().map_err(failed)?;
+        if let Some(finding) = verified.findings.first() {
+            return Err(format!("{}: {}", finding.file, finding.problem));
+        }
+        // Another one replays everything, with the same answer.
+        disk.remove(&process.ledger().names.snapshot()).ok();
+        let again = self.process(disk).ledger().claims().map_err(failed)?;
+        match claims == again
+            && !disk
+                .state()
+                .paths()
+                .contains(&process.ledger().names.lock())
+        {
+            true => Ok(()),
+            false => Err(format!("{claims:?} with the snapshot, {again:?} without")),
+        }
+    }
+
+    fn is_temporary(&self, path: &Path) -> bool {
+        path.file_name().and_then(target_of_temporary).is_some()
+    }
+
+    fn short<'a>(&self, path: &'a Path) -> &'a Path {
+        path.strip_prefix(self.place.root.path()).unwrap_or(path)
+    }
+}
+
+impl Process {
+    fn ledger(&self) -> &Ledger {
+        self.ledger.as_ref().expect("it has not ended")
+    }
+
+    /// The content of each event, up to the first that is not there or torn.
+    fn events(&self) -> World {
+        let read = |sequence| self.ledger().read_bytes(sequence).unwrap();
+        let events = (1..).map_while(read);
+        let events = events.take_while(|bytes| event::check(bytes).is_ok());
+        events
+            .map(|bytes| String::from_utf8(bytes).unwrap())
+            .collect()
+    }
+
+    fn append_after_repair(&self, event: &str) -> Result<()> {
+        let appended = self.ledger().append(event);
+        if let Err(Error::Corrupt { .. }) = appended {
+            self.ledger().repair(crate::RemoveForeignLock::No)?;
+            return self.ledger().append(event).map(drop);
+        }
+        appended.map(drop)
+    }
+
+    /// Appends several as those of one process who wait together.
+    fn append_together(&self, events: &[&str]) -> Result<()> {
+        let request = |event: &&str| {
+            let prepared = self.ledger().prepare(&event::new(event)?)?;
+            let terms = AppendTerms::default();
+            Ok(Request::Event { prepared, terms })
+        };
+        let requests = events.iter().map(request).collect::<Result<Vec<_>>>()?;
+        let held = self.ledger().lock(lock::deadline(self.ledger()))?;
+        let answers = self.ledger().write_together(&held, requests);
+        drop(held);
+        answers.into_iter().try_for_each(|answer| answer.map(drop))
+    }
+}
+
+/// The world after another event.
+fn with(seen: &World, event: &str) -> World {
+    let mut seen = seen.clone();
+    seen.extend(world(&[event]));
+    seen
+}
+
+/// Events as their files hold them.
+pub(super) fn world(events: &[&str]) -> World {
+    events.iter().map(|event| format!("{event}\n")).collect()
+}
+
+impl Scenario {
+    /// Starts with these events, everything durable.
+    pub(super) fn new(name: &'static str, events: &[&str]) -> Self {
+        let events: Vec<_> = (1..).zip(events.iter().copied()).collect();
+        Self::with_files(name, &events)
+    }
+
+    /// Starts with events of these numbers.
+    pub(super) fn with_files(name: &'static str, events: &[(u64, &str)]) -> Self {
+        let protocol = OneLedger {
+            place: Rc::new(Place {
+                root: tempfile::tempdir().unwrap(),
+                idle: RefCell::default(),
+            }),
+            replayed_max: u64::MAX,
+        };
+        let mut state = State::default();
+        for directory in [protocol.place.root.path().to_owned(), protocol.ledger()] {
+            std::fs::create_dir_all(&directory).unwrap();
+            state.add_directory(directory);
+        }
+        for (sequence, event) in events {
+            let path = protocol.ledger().join(format!("event-{sequence:06}.json"));
+            state.add_file(path, format!("{event}\n").as_bytes());
+        }
+        let seen = events
+            .iter()
+            .zip(1..)
+            .take_while(|((sequence, _), at)| sequence == at);
+        let seen: Vec<&str> = seen.map(|((_, event), _)| *event).collect();
+        let mut scenario = Self::start(name, protocol, state, Allowed::only(world(&seen)));
+        // Where events are durable to begin with, nobody needs a sync of them.
+        scenario.sync_matters = |sync| sync.call != Call::SyncFile;
+        scenario
+    }
+
+    /// Every process that reads the claims writes a snapshot.
+    pub(super) fn with_snapshots(mut self) -> Self {
+        self.protocol.replayed_max = 0;
+        self
+    }
+
+    /// A stranger adds an event of two bytes, and syncs nothing.
+    pub(super) fn stranger(mut self, sequence: u64) -> Self {
+        let disk = SimulatedDisk::without_history(self.start.clone());
+        let path = self
+            .protocol
+            .ledger()
+            .join(format!("event-{sequence:06}.json"));
+        disk.create(&path, 0o600).unwrap().write(b"{}").unwrap();
+        self.start = disk.state();
+        self.sync_matters = |_| true;
+        // Linux tells once that content could not be saved; the next who syncs hears nothing of it.
+        self.failure_matters = |operation| operation.call != Call::SyncFile;
+        let seen = self.at_first.then(|world| {
+            let mut world = world.clone();
+            world.push("{}".into());
+            world
+        });
+        self.at_first = self.at_first.or(&seen);
+        self
+    }
+
+    /// Then an event is appended.
+    pub(super) fn append(self, event: &'static str) -> Self {
+        self.adding(&[event], move |process| process.append_together(&[event]))
+    }
+
+    /// Then several are appended together.
+    pub(super) fn append_together(self, events: &'static [&'static str]) -> Self {
+        self.adding(events, |process| process.append_together(events))
+    }
+
+    /// Then something is done to claims at a time, which adds these events.
+    pub(super) fn claims(
+        self,
+        seconds: i64,
+        events: &[&str],
+        work: impl Fn(&Ledger) -> Result<()> + 'static,
+    ) -> Self {
+        self.adding(events, move |process| {
+            CLOCK.set(seconds);
+            work(process.ledger())
+        })
+    }
+
+    /// Then something adds these events, one after the other.
+    fn adding(self, events: &[&str], work: impl Fn(&Process) -> Result<()> + 'static) -> Self {
+        let then = |number: usize| {
+            self.last().then(|seen| {
+                let mut seen = seen.clone();
+                seen.extend(world(&events[..number]));
+                seen
+            })
+        };
+        let between = (1..events.len()).fold(then(0), |between, number| between.or(&then(number)));
+        let after = then(events.len());
+        self.step(after, work).by_way_of(between)
+    }
+
+    /// Then an event is appended to what a stranger wrote, which is whole as long as the power stays.
+    pub(super) fn append_whole(self, event: &'static str) -> Self {
+        let mut whole = self.at_first.worlds().last().cloned().unwrap();
+        whole.extend(world(&[event]));
+        self.step(Allowed::only(whole), |process| {
+            process.append_together(&[event])
+        })
+    }
+}
+
+impl OneLedger {
+    fn ledger(&self) -> PathBuf {
+        self.place.root.path().join("ledger")
+    }
+}

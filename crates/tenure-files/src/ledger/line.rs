@@ -1,0 +1,159 @@
+//! Those of this process who append together.
+//!
+//! Everyone prepares an event alone, then joins the line. The first who finds nobody at its head
+//! becomes the head: it locks the ledger and writes for all who wait by then. The others sleep until they
+//! are answered, until their time is over, or until the head is free.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use tenure_core::{Error, Mode, Result};
+
+use super::append::{Answer, Request};
+use super::{Ledger, lock};
+
+/// So many events are written together at most. A power loss leaves gaps among those alone.
+pub(super) const TOGETHER_MAX: usize = 64;
+
+#[derive(Default)]
+pub(super) struct Line {
+    places: Mutex<Places>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Places {
+    waiting: VecDeque<Arc<Place>>,
+    has_head: bool,
+}
+
+struct Place {
+    request: Mutex<Option<Request>>,
+    answer: Mutex<Option<Result<Answer>>>,
+}
+
+impl Ledger {
+    /// Has a request written, together with those of other threads.
+    pub(super) fn submit(&self, request: Request) -> Result<Answer> {
+        let (started, deadline) = (Instant::now(), lock::deadline(self));
+        let place = Arc::new(Place {
+            request: Mutex::new(Some(request)),
+            answer: Mutex::default(),
+        });
+        let mut places = self.line.places();
+        places.waiting.push_back(Arc::clone(&place));
+        loop {
+            if let Some(answer) = place.take_answer() {
+                return answer;
+            }
+            if !places.has_head {
+                places.has_head = true;
+                drop(places);
+                let _head = Head(&self.line);
+                return self.lead(&place, deadline);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            let is_waiting = places.is_waiting(&place);
+            if left.is_zero() && is_waiting {
+                places.leave(&place);
+                let timed_out = self
+                    .locker
+                    .timed_out(&self.names.queue(), Mode::Write, started);
+                return Err(timed_out?);
+            }
+            places = match is_waiting {
+                true => {
+                    let woken = self.line.changed.wait_timeout(places, left);
+                    woken.unwrap_or_else(PoisonError::into_inner).0
+                }
+                // It is being written, and will be answered.
+                false => {
+                    let woken = self.line.changed.wait(places);
+                    woken.unwrap_or_else(PoisonError::into_inner)
+                }
+            };
+        }
+    }
+
+    /// Writes for all who wait, until the own request is answered.
+    fn lead(&self, own: &Arc<Place>, deadline: Instant) -> Result<Answer> {
+        let held = match self.lock(deadline) {
+            Ok(held) => held,
+            Err(error) => {
+                self.line.places().leave(own);
+                return Err(error);
+            }
+        };
+        let mut written = Vec::new();
+        while self.line.places().is_waiting(own) {
+            let (places, requests) = self.line.places().take();
+            let answers = self.write_together(&held, requests);
+            written.extend(places.into_iter().zip(answers));
+        }
+        // Nobody is answered before the ledger is unlocked.
+        drop(held);
+        for (place, answer) in written {
+            *place.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
+        }
+        let lost = || Err(Error::Internal("a request was not answered".into()));
+        own.take_answer().unwrap_or_else(lost)
+    }
+}
+
+/// The head of the line. Dropped, it lets the next one be head, also if it panicked.
+struct Head<'a>(&'a Line);
+
+impl Drop for Head<'_> {
+    fn drop(&mut self) {
+        self.0.places().has_head = false;
+        self.0.changed.notify_all();
+    }
+}
+
+impl Line {
+    fn places(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Places {
+    fn is_waiting(&self, place: &Arc<Place>) -> bool {
+        self.waiting.iter().any(|other| Arc::ptr_eq(other, place))
+    }
+
+    fn leave(&mut self, place: &Arc<Place>) {
+        self.waiting.retain(|other| !Arc::ptr_eq(other, place));
+    }
+
+    /// Takes the first ones, as many as are written together.
+    fn take(&mut self) -> (Vec<Arc<Place>>, Vec<Request>) {
+        let (mut places, mut requests, mut events) = (Vec::new(), Vec::new(), 0);
+        while let Some(place) = self.waiting.pop_front() {
+            let request = place
+                .request
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take();
+            let Some(request) = request else {
+                continue;
+            };
+            events += request.events_max();
+            if events > TOGETHER_MAX && !requests.is_empty() {
+                *place.request.lock().unwrap_or_else(PoisonError::into_inner) = Some(request);
+                self.waiting.push_front(place);
+                break;
+            }
+            places.push(place);
+            requests.push(request);
+        }
+        (places, requests)
+    }
+}
+
+impl Place {
+    fn take_answer(&self) -> Option<Result<Answer>> {
+        let mut answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner);
+        answer.take()
+    }
+}

@@ -1,0 +1,199 @@
+//! The claims without replaying everything.
+//!
+//! `.snapshot.json` holds the claims as of some event, bound to that event by its number and the SHA-256 of its
+//! file. It is written without a sync by whoever replayed more than 256 events. One that is missing, torn,
+//! changed, or of another ledger is not used: then everything is replayed, with the same answer.
+//!
+//! Its digest covers all events up to then, so that [`verify`](super::verify) finds one that was edited.
+
+use std::sync::PoisonError;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use tenure_core::{Result, Timestamp};
+
+use super::Ledger;
+use super::claims::{Claim, Claims};
+use super::event::{ClaimEvent, corrupt};
+use super::newest::GAP;
+use crate::replace::replace_cache;
+
+/// A snapshot is written once more events than this had to be replayed.
+pub(super) const REPLAYED_MAX: u64 = 256;
+/// The largest snapshot that is read.
+const SNAPSHOT_BYTES_MAX: u64 = 256 << 20;
+
+/// The claims as of an event.
+#[derive(Debug, Clone, Default)]
+pub(super) struct State {
+    /// The number of the event, 0 before the first.
+    pub(super) sequence: u64,
+    /// The SHA-256 of its file.
+    event: [u8; 32],
+    /// The SHA-256 of the digest before it and of its own.
+    digest: [u8; 32],
+    pub(super) claims: Claims,
+    /// The events that were replayed since the last snapshot.
+    replayed: u64,
+}
+
+/// The file.
+#[derive(Serialize, Deserialize)]
+struct Snapshot {
+    /// The SHA-256 of `state`, as it is written here.
+    sha256: String,
+    state: Kept,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    sequence: u64,
+    event_sha256: String,
+    events_sha256: String,
+    latest_claim_event: Option<(u64, Timestamp)>,
+    claims: Vec<Claim>,
+}
+
+impl State {
+    /// Goes on by one event. Returns what is odd about it.
+    pub(super) fn apply(&mut self, sequence: u64, bytes: &[u8]) -> Result<Option<String>, String> {
+        let event = ClaimEvent::parse(bytes)?;
+        self.event = Sha256::digest(bytes).into();
+        self.digest = Sha256::new_with_prefix(self.digest)
+            .chain_update(self.event)
+            .finalize()
+            .into();
+        self.sequence = sequence;
+        self.replayed += 1;
+        Ok(event.and_then(|event| self.claims.apply(sequence, event)))
+    }
+
+    /// Returns true if both saw the same events.
+    pub(super) fn is_same_history(&self, other: &State) -> bool {
+        (self.sequence, self.digest) == (other.sequence, other.digest)
+            && self.claims == other.claims
+    }
+
+    fn to_file(&self) -> Vec<u8> {
+        let state = Kept {
+            sequence: self.sequence,
+            event_sha256: hex(&self.event),
+            events_sha256: hex(&self.digest),
+            latest_claim_event: self.claims.latest(),
+            claims: self.claims.iter().cloned().collect(),
+        };
+        let sha256 = checksum(&state);
+        let snapshot = Snapshot { sha256, state };
+        let mut bytes = serde_json::to_vec(&snapshot).expect("text and numbers are serialisable");
+        bytes.push(b'\n');
+        bytes
+    }
+
+    fn from_file(bytes: &[u8]) -> Option<Self> {
+        let Snapshot { sha256, state } = serde_json::from_slice(bytes).ok()?;
+        if checksum(&state) != sha256 {
+            return None;
+        }
+        Some(Self {
+            sequence: state.sequence,
+            event: from_hex(&state.event_sha256)?,
+            digest: from_hex(&state.events_sha256)?,
+            claims: Claims::from(state.claims, state.latest_claim_event),
+            replayed: 0,
+        })
+    }
+}
+
+impl Ledger {
+    /// Returns the claims as of the last event before a gap. Takes no lock.
+    pub(super) fn state(&self) -> Result<State> {
+        self.replay(u64::MAX)
+    }
+
+    /// Returns the claims as of an event that is there.
+    pub(super) fn state_at(&self, sequence: u64) -> Result<State> {
+        let state = self.replay(sequence)?;
+        match state.sequence == sequence {
+            true => Ok(state),
+            false => Err(corrupt(&self.names.event(state.sequence + 1), GAP)),
+        }
+    }
+
+    fn replay(&self, last: u64) -> Result<State> {
+        let mut state = self.known_state(last)?;
+        while state.sequence < last {
+            let next = state.sequence + 1;
+            let Some(bytes) = self.read_bytes(next)? else {
+                break;
+            };
+            let applied = state.apply(next, &bytes);
+            applied.map_err(|problem| corrupt(&self.names.event(next), problem))?;
+        }
+        if state.replayed > self.replayed_max {
+            state.replayed = 0;
+            // Whoever may not write here replays again the next time.
+            let path = self.names.snapshot();
+            let _ = replace_cache(&*self.disk, &path, &state.to_file());
+        }
+        Ok(state)
+    }
+
+    /// Returns what this process or the snapshot knows, if it is of this very ledger; else nothing.
+    fn known_state(&self, last: u64) -> Result<State> {
+        let memory = self
+            .memory
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        for state in [memory, self.snapshot()].into_iter().flatten() {
+            if state.sequence <= last && self.is_of_this_ledger(&state)? {
+                return Ok(state);
+            }
+        }
+        Ok(State::default())
+    }
+
+    /// Returns the snapshot, if it is whole.
+    pub(super) fn snapshot(&self) -> Option<State> {
+        let bytes = self
+            .disk
+            .content(&self.names.snapshot(), SNAPSHOT_BYTES_MAX);
+        State::from_file(&bytes.ok()??)
+    }
+
+    fn is_of_this_ledger(&self, state: &State) -> Result<bool> {
+        if state.sequence == 0 {
+            return Ok(true);
+        }
+        let bytes = self.read_bytes(state.sequence)?;
+        let hash = |bytes: Vec<u8>| <[u8; 32]>::from(Sha256::digest(bytes));
+        Ok(bytes.map(hash) == Some(state.event))
+    }
+
+    /// Keeps what was read for the next time.
+    pub(super) fn remember(&self, state: Option<State>) {
+        if state.is_some() {
+            *self.memory.lock().unwrap_or_else(PoisonError::into_inner) = state;
+        }
+    }
+}
+
+fn checksum(state: &Kept) -> String {
+    let bytes = serde_json::to_vec(state).expect("text and numbers are serialisable");
+    hex(&Sha256::digest(bytes).into())
+}
+
+fn hex(bytes: &[u8; 32]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn from_hex(text: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    for (byte, at) in bytes.iter_mut().zip((0..64).step_by(2)) {
+        *byte = u8::from_str_radix(&text[at..at + 2], 16).ok()?;
+    }
+    Some(bytes)
+}
