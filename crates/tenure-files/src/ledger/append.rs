@@ -70,8 +70,11 @@ impl Ledger {
 
     /// Appends an event if the terms are met.
     pub fn append_on(&self, event: &str, terms: Terms) -> Result<u64> {
-        let prepared = self.prepare(&event::new(event)?)?;
-        let answer = self.submit(Request::Event { prepared, terms })?;
+        let event = event::new(event)?;
+        let preparing = self.preparing();
+        let prepared = self.prepare(&event)?;
+        let request = Request::Event { prepared, terms };
+        let answer = self.submit_prepared(request, Some(preparing))?;
         Ok(answer.sequence)
     }
 

@@ -1,12 +1,14 @@
 //! Those of this process who append together.
 //!
 //! Everyone prepares an event alone, then joins the line. The first who finds nobody at its head
-//! becomes the head: it locks the ledger and writes for all who wait by then. The others sleep until they
-//! are answered, until their time is over, or until the head is free.
+//! becomes the head: it waits a moment for those who are preparing theirs, locks the ledger and writes for
+//! all who wait by then. The others sleep until they are answered, until their time is over, or until there is no
+//! head.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tenure_core::{Error, Mode, Result};
 
@@ -16,10 +18,26 @@ use super::{Ledger, lock};
 /// So many events are written together at most. A power loss leaves gaps among those alone.
 pub(super) const TOGETHER_MAX: usize = 64;
 
+/// The head waits so long at most for those who are preparing an event.
+const GATHER_MAX: Duration = Duration::from_millis(1);
+
 #[derive(Default)]
 pub(super) struct Line {
     places: Mutex<Places>,
     changed: Condvar,
+    /// How many are preparing an event.
+    preparing: AtomicUsize,
+    /// Tells the head that someone joined.
+    joined: Condvar,
+}
+
+/// Someone who will join the line soon, until dropped.
+pub(super) struct Preparing<'a>(&'a Line);
+
+impl Drop for Preparing<'_> {
+    fn drop(&mut self) {
+        self.0.preparing.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 #[derive(Default)]
@@ -34,8 +52,23 @@ struct Place {
 }
 
 impl Ledger {
+    /// Tells the head of the line that a request is on its way.
+    pub(super) fn preparing(&self) -> Preparing<'_> {
+        self.line.preparing.fetch_add(1, Ordering::Relaxed);
+        Preparing(&self.line)
+    }
+
     /// Has a request written, together with those of other threads.
     pub(super) fn submit(&self, request: Request) -> Result<Answer> {
+        self.submit_prepared(request, None)
+    }
+
+    /// Has a request written that was announced.
+    pub(super) fn submit_prepared(
+        &self,
+        request: Request,
+        preparing: Option<Preparing<'_>>,
+    ) -> Result<Answer> {
         let (started, deadline) = (Instant::now(), lock::deadline(self));
         let place = Arc::new(Place {
             request: Mutex::new(Some(request)),
@@ -43,6 +76,8 @@ impl Ledger {
         });
         let mut places = self.line.places();
         places.waiting.push_back(Arc::clone(&place));
+        drop(preparing);
+        self.line.joined.notify_one();
         loop {
             if let Some(answer) = place.take_answer() {
                 return answer;
@@ -78,6 +113,7 @@ impl Ledger {
 
     /// Writes for all who wait, until the own request is answered.
     fn lead(&self, own: &Arc<Place>, deadline: Instant) -> Result<Answer> {
+        self.line.gather();
         let held = match self.lock(deadline) {
             Ok(held) => held,
             Err(error) => {
@@ -112,6 +148,20 @@ impl Drop for Head<'_> {
 }
 
 impl Line {
+    /// Waits a moment for those who are preparing an event: one sync of the directory serves all.
+    fn gather(&self) {
+        let mut places = self.places();
+        let began = Instant::now();
+        while self.preparing.load(Ordering::Relaxed) > 0 && places.waiting.len() < TOGETHER_MAX {
+            let left = GATHER_MAX.saturating_sub(began.elapsed());
+            if left.is_zero() {
+                return;
+            }
+            let woken = self.joined.wait_timeout(places, left);
+            places = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
     fn places(&self) -> MutexGuard<'_, Places> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
