@@ -74,16 +74,11 @@ async fn only_lease_of(keeper: &Keeper, resource: &Resource, owner: &Owner) -> R
         ))),
         several => {
             let ids: Vec<&str> = several.iter().map(|lease| lease.lease.as_str()).collect();
-            Err(Error::Conflict {
-                context: Box::new(LockContext::new(
-                    resource.clone(),
-                    Mode::Write,
-                    keeper.store().url(),
-                    keeper.store().location_of(resource),
-                )),
-                expected: format!("one lease of {owner}"),
-                actual: format!("held by it {} times: {}", ids.len(), ids.join(", ")),
-            })
+            Err(Error::conflict(
+                keeper.store().context_of(resource, Mode::Write),
+                format!("one lease of {owner}"),
+                format!("held by it {} times: {}", ids.len(), ids.join(", ")),
+            ))
         }
     }
 }

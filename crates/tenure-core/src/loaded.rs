@@ -173,21 +173,18 @@ impl<P> LeaseRow<P> {
 
     /// Returns the error for a renewal that was refused.
     pub fn not_renewed(&self, refusal: Refusal) -> Error {
-        let over = |reason: &str| Error::LeaseOver {
-            lease: self.lease.lease.clone(),
-            reason: reason.into(),
-        };
+        let over = |reason: &str| Error::over(&self.lease.lease, reason);
         let offered = matches!(self.holder.state, HolderState::Offered { .. });
         match refusal {
             Refusal::Revoked => over(self.note.as_deref().unwrap_or("broken")),
             Refusal::NotLeaseBound if offered => over("it is on offer, and was not taken up"),
-            Refusal::NotLeaseBound => Error::NotAllowed {
-                problem: format!(
+            Refusal::NotLeaseBound => Error::not_allowed(
+                format!(
                     "lease {} is bound to session {}",
                     self.lease.lease, self.lease.session
                 ),
-                remedy: "it lasts for as long as its session; there is nothing to renew".into(),
-            },
+                "it lasts for as long as its session; there is nothing to renew",
+            ),
             _ => over("it is not held"),
         }
     }

@@ -147,13 +147,7 @@ impl Inner {
             return Err(Error::Internal(format!("{} has no row", request.resource)));
         };
         step.actor = Some(request.asker.owner.clone());
-        let ask = Ask::Acquire {
-            lease: id.clone(),
-            session: request.asker.session.clone(),
-            mode: request.mode,
-            capacity: request.capacity,
-            wait: step.until(request.wait),
-        };
+        let ask = Ask::acquire(request, step.until(request.wait));
         if step.loaded.lease(id).is_some() {
             // An earlier try was granted, and its answer was lost.
             return match accept(step, id).await? {

@@ -68,9 +68,7 @@ impl Inner {
         let Some(mut step) = Step::of_lease(self, lease).await? else {
             return Ok(false);
         };
-        let release = Ask::Release {
-            lease: lease.clone(),
-        };
+        let release = Ask::Release(lease.clone());
         let decision = step.decide(&release).await?;
         step.write(&decision.changes, NewRequest::None)?;
         if step.hands_over() {
@@ -164,10 +162,10 @@ async fn clean_up_once(store: &Inner, awaited: &Awaited, ticket: &CleanupTicket)
 fn lease_taken_back(step: &Step<'_>, id: &LeaseId) -> Option<Ask> {
     let lease = id.clone();
     if step.loaded.waiter(id).is_some() {
-        return Some(Ask::Withdraw { lease });
+        return Some(Ask::Withdraw(lease));
     }
     let held = step.loaded.lease(id);
-    held.map(|_| Ask::Release { lease })
+    held.map(|_| Ask::Release(lease))
 }
 
 /// Returns the request that leaves the line, or undoes an upgrade that was granted. It leaves alone what another session
@@ -175,9 +173,9 @@ fn lease_taken_back(step: &Step<'_>, id: &LeaseId) -> Option<Ask> {
 fn upgrade_taken_back(step: &Step<'_>, id: &LeaseId, session: &SessionId) -> Option<Ask> {
     let lease = id.clone();
     if let Some(waiter) = step.loaded.waiter(id) {
-        return (waiter.session == *session).then_some(Ask::Withdraw { lease });
+        return (waiter.session == *session).then_some(Ask::Withdraw(lease));
     }
     let held = step.loaded.lease(id)?;
     let ours = held.upgraded_by.as_ref() == Some(session);
-    ours.then_some(Ask::Downgrade { lease })
+    ours.then_some(Ask::Downgrade(lease))
 }

@@ -48,9 +48,7 @@ impl Inner {
         let Some(mut step) = Step::of_lease(self, lease).await? else {
             return Err(self.gone(lease).await);
         };
-        let downgrade = Ask::Downgrade {
-            lease: lease.clone(),
-        };
+        let downgrade = Ask::Downgrade(lease.clone());
         let decision = step.decide(&downgrade).await?;
         if let Outcome::Refused(refusal) = decision.outcome {
             let mode = step.loaded.lease(lease).map(|row| row.lease.mode);

@@ -30,7 +30,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tenure_core::decide::{Ask, Millis, Outcome, Refusal, Wait};
-use tenure_core::leases::grace;
 use tenure_core::loaded::LineExtent;
 use tenure_core::request::NewRequest;
 use tenure_core::{Asker, Error, Lease, LeaseId, Mode, Request, Resource, Result, UpgradeRequest};
@@ -332,12 +331,11 @@ impl QueuedRequest {
     /// stopped or cut off, and the line has moved on since: asking again would undo the break.
     async fn check_not_broken(&self) -> Result<()> {
         match self.store.break_reason(self.awaited.lease()).await? {
-            Some(reason) => Err(Error::Lost {
-                context: self
-                    .store
+            Some(reason) => Err(Error::lost(
+                self.store
                     .context(self.awaited.resource(), self.awaited.mode()),
                 reason,
-            }),
+            )),
             None => Ok(()),
         }
     }
@@ -457,11 +455,7 @@ async fn look(store: Arc<Inner>, awaited: Awaited) -> Result<Look> {
 /// Takes up a lease that was granted: its time begins. Returns `Gone` if it has passed on already.
 pub(super) async fn accept(mut step: Step<'_>, id: &LeaseId) -> Result<Look> {
     let ttl = step.loaded.lease(id).map(LeaseRow::ttl).unwrap_or_default();
-    let ask = Ask::Bind {
-        lease: id.clone(),
-        ttl: millis(ttl),
-        grace: millis(grace(ttl)),
-    };
+    let ask = Ask::bind(id, ttl);
     let decision = step.decide(&ask).await?;
     step.write(&decision.changes, NewRequest::None)?;
     let row = step.loaded.lease(id).cloned();
@@ -470,7 +464,7 @@ pub(super) async fn accept(mut step: Step<'_>, id: &LeaseId) -> Result<Look> {
         // The lease was broken before it was taken up. There is nothing to stop, so it ends at once: this
         // process may be gone before a drop could end it.
         let lease = id.clone();
-        let ended = step.decide(&Ask::Release { lease }).await?;
+        let ended = step.decide(&Ask::Release(lease)).await?;
         step.write(&ended.changes, NewRequest::None)?;
     }
     step.commit().await?;

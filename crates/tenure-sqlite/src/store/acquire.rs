@@ -93,13 +93,7 @@ fn acquire_in_step(
         )));
     }
     step.actor = Some(request.asker.owner.clone());
-    let ask = Ask::Acquire {
-        lease: request.lease.clone(),
-        session: request.asker.session.clone(),
-        mode: request.mode,
-        capacity: request.capacity,
-        wait: request.wait,
-    };
+    let ask = Ask::acquire(request, request.wait);
     let line = LineExtent::FrontAnd(&request.lease);
     let nobody = DeadSessions::new();
     let (loaded, decision) = step.decide(resource, line, &ask, proved.unwrap_or(&nobody))?;

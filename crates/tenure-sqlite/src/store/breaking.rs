@@ -33,9 +33,7 @@ impl Inner {
         let broken = self.write(|step| {
             step.durable();
             step.actor = Some(actor.clone());
-            let ask = Ask::Break {
-                lease: lease.clone(),
-            };
+            let ask = Ask::Break(lease.clone());
             let (loaded, decision) = step.decide(&resource, LineExtent::Front, &ask, &dead)?;
             step.write(&resource, &loaded, &decision.changes, NewRequest::None)?;
             if decision.outcome != Outcome::Done {

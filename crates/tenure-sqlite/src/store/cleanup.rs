@@ -10,7 +10,7 @@
 //! then makes its step; and the clean-up checks inside its step that it is still pending. The
 //! mutex of the connection is held during a step, so one of the two comes first.
 
-use std::sync::{Mutex, MutexGuard, Weak};
+use std::sync::{Mutex, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -49,26 +49,22 @@ struct State {
 }
 
 impl PendingCleanup {
-    fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
-    }
-
     fn is_pending(&self, cleanup: &Cleanup) -> bool {
-        self.state().pending.contains(cleanup)
+        lock(&self.state).pending.contains(cleanup)
     }
 
     fn upgrade_of(&self, lease: &LeaseId) -> Option<Cleanup> {
         let is_it = |cleanup: &&Cleanup| matches!(cleanup, Cleanup::Upgrade(id, ..) if id == lease);
-        self.state().pending.iter().find(is_it).cloned()
+        lock(&self.state).pending.iter().find(is_it).cloned()
     }
 
     fn done(&self, cleanup: &Cleanup) {
-        self.state().pending.retain(|other| other != cleanup);
+        lock(&self.state).pending.retain(|other| other != cleanup);
     }
 
     /// Cancels the clean-up of a lease that is asked for again.
     pub(super) fn cancel(&self, lease: &LeaseId) {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         if !state.pending.is_empty() {
             state.pending.retain(|cleanup| match cleanup {
                 Cleanup::Lease(id) | Cleanup::Awaited(id, _) | Cleanup::Upgrade(id, ..) => {
@@ -85,7 +81,7 @@ impl Inner {
         if self.is_forked() {
             return;
         }
-        let mut state = self.pending_cleanup.state();
+        let mut state = lock(&self.pending_cleanup.state);
         state.pending.push(cleanup);
         if state.running {
             return;
@@ -98,7 +94,7 @@ impl Inner {
 
     /// Does the first pending clean-up. Returns false if none is left.
     fn clean_up_one(&self) -> bool {
-        let mut state = self.pending_cleanup.state();
+        let mut state = lock(&self.pending_cleanup.state);
         let Some(cleanup) = state.pending.first().cloned() else {
             state.running = false;
             return false;
@@ -188,7 +184,9 @@ pub(super) mod tests {
         let store = Inner::open(&directory.path().join("tenure.db"), true).unwrap();
         let request = request();
         let cleanup = Cleanup::Awaited(request.lease.clone(), request.resource.clone());
-        store.pending_cleanup.state().pending.push(cleanup.clone());
+        lock(&store.pending_cleanup.state)
+            .pending
+            .push(cleanup.clone());
         store.acquire(&request).await.unwrap().unwrap();
         let clean_up = || store.write_once(&mut |step| store.clean_up_in(step, &cleanup));
         assert!(!clean_up().unwrap());
@@ -198,7 +196,9 @@ pub(super) mod tests {
         };
         assert!(store.read(held).await.unwrap());
         // A pending clean-up ends it.
-        store.pending_cleanup.state().pending.push(cleanup.clone());
+        lock(&store.pending_cleanup.state)
+            .pending
+            .push(cleanup.clone());
         assert!(clean_up().unwrap());
         assert!(!store.read(held).await.unwrap());
     }
@@ -218,7 +218,9 @@ pub(super) mod tests {
             request.resource.clone(),
             request.asker.session.clone(),
         );
-        store.pending_cleanup.state().pending.push(cleanup.clone());
+        lock(&store.pending_cleanup.state)
+            .pending
+            .push(cleanup.clone());
         let upgrade = UpgradeRequest {
             lease: request.lease.clone(),
             asker: Arc::clone(&request.asker),

@@ -90,9 +90,7 @@ fn release_row(step: &mut Step<'_>, row: &LeaseRow) -> Result<bool> {
         step.end(row, End::Released)?;
         return Ok(true);
     }
-    let release = Ask::Release {
-        lease: lease.clone(),
-    };
+    let release = Ask::Release(lease.clone());
     let (loaded, decision) =
         step.decide(resource, LineExtent::Front, &release, &DeadSessions::new())?;
     step.write(resource, &loaded, &decision.changes, NewRequest::None)?;
@@ -122,9 +120,7 @@ pub(super) fn give_up_upgrade(
     if held.is_none_or(|held| held.upgraded_by.as_ref() != Some(session)) {
         return Ok(false);
     }
-    let downgrade = Ask::Downgrade {
-        lease: lease.clone(),
-    };
+    let downgrade = Ask::Downgrade(lease.clone());
     let (loaded, decision) = step.decide(
         resource,
         LineExtent::Front,
@@ -137,9 +133,7 @@ pub(super) fn give_up_upgrade(
 
 /// Leaves the line in a step. Returns true if the request was in line.
 fn leave(step: &mut Step<'_>, lease: &LeaseId, resource: &Resource) -> Result<bool> {
-    let withdraw = Ask::Withdraw {
-        lease: lease.clone(),
-    };
+    let withdraw = Ask::Withdraw(lease.clone());
     let line = LineExtent::FrontAnd(lease);
     let (loaded, decision) = step.decide(resource, line, &withdraw, &DeadSessions::new())?;
     step.write(resource, &loaded, &decision.changes, NewRequest::None)?;

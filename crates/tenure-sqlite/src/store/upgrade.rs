@@ -63,9 +63,7 @@ impl Inner {
     pub(super) async fn downgrade(&self, lease: &LeaseId) -> Result<Mode> {
         let resource = self.resource_of(lease).await?;
         self.write(|step| {
-            let downgrade = Ask::Downgrade {
-                lease: lease.clone(),
-            };
+            let downgrade = Ask::Downgrade(lease.clone());
             let (loaded, decision) = step.decide(
                 &resource,
                 LineExtent::Front,
@@ -122,7 +120,7 @@ fn upgrade_in_step(
     match decision.outcome {
         Outcome::Granted => {
             let row = load_lease(step.sql, lease, &step.moment)?;
-            let row = row.ok_or_else(|| step.store.over(lease))?;
+            let row = row.ok_or_else(|| Error::not_held(lease))?;
             Ok(UpgradeOutcome::Granted(row.lease.token))
         }
         Outcome::Queued => Ok(UpgradeOutcome::Queued),

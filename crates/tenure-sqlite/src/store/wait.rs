@@ -186,10 +186,10 @@ impl<'a> QueuedRequest<'a> {
         // A person may have broken the offer while this process was stopped, and the line has
         // moved on since. Asking again would undo that.
         if let Some(reason) = self.store.break_reason(self.awaited.lease()).await? {
-            return Err(Error::Lost {
-                context: self.store.context(self.awaited.resource(), self.mode()),
+            return Err(Error::lost(
+                self.store.context(self.awaited.resource(), self.mode()),
                 reason,
-            });
+            ));
         }
         Ok(match self.is_late()? {
             true => Waited::Late,
@@ -278,7 +278,7 @@ impl<'a> QueuedRequest<'a> {
         match self.awaited {
             Awaited::Lease(_) => Ok(row),
             Awaited::Upgrade(..) => {
-                let row = row.ok_or_else(|| self.store.over(id))?;
+                let row = row.ok_or_else(|| Error::not_held(id))?;
                 Ok(Some(row).filter(|row| row.lease.mode == Mode::Write))
             }
         }
@@ -335,7 +335,7 @@ fn index_in_line(loaded: &Loaded, id: &LeaseId) -> Option<usize> {
 }
 
 fn accept(step: &mut Step<'_>, id: &LeaseId) -> Result<Option<Lease>> {
-    let ask = Ask::Accept { lease: id.clone() };
+    let ask = Ask::Accept(id.clone());
     let Some(row) = load_lease(step.sql, id, &step.moment)? else {
         return Ok(None);
     };

@@ -7,7 +7,6 @@ use tokio::sync::oneshot;
 
 use super::MemoryStore;
 use super::change::NEVER;
-use super::store::context;
 use super::tables::{Waiter, WaitingFor};
 
 /// Receives the grant.
@@ -25,7 +24,7 @@ impl MemoryStore {
                     store: self,
                     resource: &request.resource,
                     lease: &request.lease,
-                    undo: Some(Ask::Release { lease }),
+                    undo: Some(Ask::Release(lease)),
                 };
                 let lease = queued.wait_for_grant(granted).await;
                 let forgotten = || Error::Internal("a waiter was forgotten".into());
@@ -36,13 +35,7 @@ impl MemoryStore {
     }
 
     fn ask(&self, request: &Request) -> (Outcome, Granted) {
-        let ask = Ask::Acquire {
-            lease: request.lease.clone(),
-            session: request.asker.session.clone(),
-            mode: request.mode,
-            capacity: request.capacity,
-            wait: for_ever(request.wait),
-        };
+        let ask = Ask::acquire(request, for_ever(request.wait));
         let (wake, granted) = oneshot::channel();
         let new_request = Waiter {
             since: clock::now(),
@@ -79,7 +72,7 @@ fn refused(store: &MemoryStore, request: &Request, outcome: &Outcome) -> Error {
     });
     match lease {
         Some(lease) => Error::Reentry {
-            context: context(&request.resource, request.mode),
+            context: store.context_of(&request.resource, request.mode),
             lease,
         },
         None => Error::Internal(format!("acquire ended with {outcome:?}")),
@@ -114,7 +107,7 @@ impl Drop for QueuedRequest<'_> {
         // A request that is no longer in line was granted in this instant.
         if self
             .store
-            .decide(self.resource, &Ask::Withdraw { lease }, None)
+            .decide(self.resource, &Ask::Withdraw(lease), None)
             != Outcome::Done
         {
             self.store.decide(self.resource, &undo, None);

@@ -39,7 +39,7 @@ impl Store for MemoryStore {
     }
 
     fn location_of(&self, resource: &Resource) -> String {
-        location(resource)
+        format!("{URL}{resource}")
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -97,26 +97,6 @@ impl Store for MemoryStore {
 
     fn descriptor(&self, _lease: &LeaseId) -> Result<Option<OwnedFd>> {
         Ok(None)
-    }
-}
-
-pub(super) fn context(resource: &Resource, mode: Mode) -> Box<LockContext> {
-    Box::new(LockContext::new(
-        resource.clone(),
-        mode,
-        URL,
-        location(resource),
-    ))
-}
-
-fn location(resource: &Resource) -> String {
-    format!("{URL}{resource}")
-}
-
-pub(super) fn over(lease: &LeaseId) -> Error {
-    Error::LeaseOver {
-        lease: lease.clone(),
-        reason: "it is not held in this store".into(),
     }
 }
 

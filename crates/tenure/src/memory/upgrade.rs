@@ -7,7 +7,6 @@ use tokio::sync::oneshot;
 
 use super::MemoryStore;
 use super::acquire::{QueuedRequest, for_ever, received};
-use super::store::{context, over};
 use super::tables::{Waiter, WaitingFor};
 
 impl MemoryStore {
@@ -22,12 +21,10 @@ impl MemoryStore {
                     store: self,
                     resource: &resource,
                     lease,
-                    undo: Some(Ask::Downgrade {
-                        lease: lease.clone(),
-                    }),
+                    undo: Some(Ask::Downgrade(lease.clone())),
                 };
                 let upgraded = queued.wait_for_grant(granted).await;
-                let upgraded = upgraded.ok_or_else(|| over(lease))?;
+                let upgraded = upgraded.ok_or_else(|| Error::not_held(lease))?;
                 Ok(Some(upgraded.token))
             }
             other => Err(self.refused(lease, &other)),
@@ -36,9 +33,7 @@ impl MemoryStore {
 
     pub(super) fn downgrade_now(&self, lease: &LeaseId) -> Result<Mode> {
         let resource = self.resource_of(lease)?;
-        let downgrade = Ask::Downgrade {
-            lease: lease.clone(),
-        };
+        let downgrade = Ask::Downgrade(lease.clone());
         let outcome = self.decide(&resource, &downgrade, None);
         match outcome {
             Outcome::Done => Ok(Mode::Upgradeable),
@@ -70,17 +65,17 @@ impl MemoryStore {
         let resource = tables.resources.get(lease);
         let entry = resource.and_then(|resource| tables.entries.get(resource));
         let Some(held) = entry.and_then(|entry| entry.leases.get(lease)) else {
-            return over(lease);
+            return Error::not_held(lease);
         };
         let expected = match outcome {
             Outcome::Refused(Refusal::NeverUpgraded) => "an upgraded lease",
             Outcome::Refused(Refusal::Reentry) => "no upgrade under way",
             _ => "an upgradeable lease",
         };
-        Error::Conflict {
-            context: context(&held.resource, held.mode),
-            expected: expected.into(),
-            actual: held.mode.to_string(),
-        }
+        Error::conflict(
+            self.context_of(&held.resource, held.mode),
+            expected,
+            held.mode.to_string(),
+        )
     }
 }
