@@ -7,7 +7,7 @@
 
 use std::env;
 
-use tenure::{Error, Keeper, Lease, LockContext, LockSet, OuterLease, Resource, Result};
+use tenure::{Error, Keeper, Lease, LockSet, OuterLease, Resource, Result};
 
 use crate::cli::Slot;
 use crate::identity::is_same_store;

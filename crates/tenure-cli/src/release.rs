@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use tenure::{Error, Keeper, Lease, LeaseId, LockContext, Mode, Owner, Resource, Result};
+use tenure::{Error, Keeper, Lease, LeaseId, Mode, Owner, Resource, Result};
 
 use crate::cli::{self, Global, Slot};
 use crate::context::{Context, WAIT_DEFAULT, owner, owner_given};

@@ -12,9 +12,7 @@ use crate::decide::{
     Bound, Change, Decision, End, Holder, HolderState, Life, Millis, Refusal, State, Waiter,
 };
 use crate::leases::{Finding, Stale, grace};
-use crate::{
-    Error, Lease, LeaseId, LeaseState, LockContext, Mode, Owner, Request, SessionId, Timestamp,
-};
+use crate::{Error, Lease, LeaseId, LeaseState, Mode, Owner, SessionId, Timestamp};
 
 /// The part of a line to load.
 #[derive(Debug, Clone, Copy)]
@@ -139,22 +137,6 @@ impl<L, W> Loaded<L, W> {
             let mut front = self.waiters.iter().filter(|row| row.place <= last);
             front.all(|row| leaves(&row.waiter.lease))
         })
-    }
-
-    /// Returns the error for a request for a new lease that was refused.
-    pub fn refused(&self, request: &Request, context: Box<LockContext>, refusal: Refusal) -> Error {
-        let held = self.leases.iter().map(|row| &row.holder);
-        let held = held.map(|holder| (&holder.session, &holder.lease));
-        let awaited = self.waiters.iter().map(|row| &row.waiter);
-        let awaited = awaited.map(|waiter| (&waiter.session, &waiter.lease));
-        let session = &request.asker.session;
-        match held.chain(awaited).find(|(of, _)| *of == session) {
-            Some((_, lease)) => Error::Reentry {
-                context,
-                lease: lease.clone(),
-            },
-            None => Error::Internal(format!("acquire was refused: {refusal:?}")),
-        }
     }
 }
 

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use tenure_core::audit::Action;
 use tenure_core::decide::{Ask, OFFER_MS, Outcome, Wait};
 use tenure_core::loaded::LineExtent;
-use tenure_core::request::NewRequest;
+use tenure_core::request::{Awaited, NewRequest};
 use tenure_core::{Error, LeaseId, Result, SessionId};
 use tenure_files::clock::boot_now;
 
@@ -27,7 +27,6 @@ use super::retry::Retry;
 use super::row::{column, millis};
 use super::sql::{Statement, values};
 use super::step::Step;
-use super::wait::Awaited;
 
 impl Inner {
     pub(super) async fn release(&self, lease: &LeaseId) -> Result<()> {

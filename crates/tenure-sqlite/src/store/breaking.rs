@@ -8,7 +8,6 @@ use rusqlite::params;
 use tenure_core::audit::Action;
 use tenure_core::decide::{Ask, Outcome};
 use tenure_core::loaded::LineExtent;
-use tenure_core::request::NewRequest;
 use tenure_core::{Lease, LeaseId, Owner, Result};
 
 use super::inner::Inner;
@@ -34,8 +33,7 @@ impl Inner {
             step.durable();
             step.actor = Some(actor.clone());
             let ask = Ask::Break(lease.clone());
-            let (loaded, decision) = step.decide(&resource, LineExtent::Front, &ask, &dead)?;
-            step.write(&resource, &loaded, &decision.changes, NewRequest::None)?;
+            let decision = step.carry_out(&resource, LineExtent::Front, &ask, &dead)?;
             if decision.outcome != Outcome::Done {
                 return Ok(None);
             }

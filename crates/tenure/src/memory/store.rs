@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tenure_core::poison::lock;
 use tenure_core::{
-    Capabilities, Error, Lease, LeaseId, Listing, LockContext, Mode, Query, Reply, Request,
-    Resource, Result, Store, Token, UpgradeRequest,
+    Capabilities, Lease, LeaseId, Listing, Mode, Query, Reply, Request, Resource, Result, Store,
+    Token, UpgradeRequest,
 };
 
 use super::list;
@@ -105,6 +105,7 @@ mod tests {
     use std::sync::Arc;
     use std::task::Poll;
 
+    use tenure_core::Error;
     use tenure_core::decide::Wait;
     use tenure_core::{Asker, LeaseState, Owner, SessionId};
 

@@ -1,7 +1,7 @@
 //! Upgradeable to write, and back.
 
-use tenure_core::decide::{Ask, Outcome, Refusal};
-use tenure_core::{Error, Lease, LeaseId, Mode, Resource, Result, Token, UpgradeRequest};
+use tenure_core::decide::{Ask, Outcome};
+use tenure_core::{Error, Lease, LeaseId, Mode, Resource, Result, Store, Token, UpgradeRequest};
 use tenure_files::clock;
 use tokio::sync::oneshot;
 
@@ -27,7 +27,21 @@ impl MemoryStore {
                 let upgraded = upgraded.ok_or_else(|| Error::not_held(lease))?;
                 Ok(Some(upgraded.token))
             }
-            other => Err(self.refused(lease, &other)),
+            other => Err(self.not_changed(lease, &resource, Mode::Write, other)),
+        }
+    }
+
+    /// Returns the error of a lease whose mode was not changed.
+    fn not_changed(
+        &self,
+        lease: &LeaseId,
+        resource: &Resource,
+        mode: Mode,
+        outcome: Outcome,
+    ) -> Error {
+        match outcome {
+            Outcome::Refused(refusal) => refusal.of_mode(lease, self.context_of(resource, mode)),
+            other => Error::Internal(format!("a change of mode ended with {other:?}")),
         }
     }
 
@@ -37,7 +51,7 @@ impl MemoryStore {
         let outcome = self.decide(&resource, &downgrade, None);
         match outcome {
             Outcome::Done => Ok(Mode::Upgradeable),
-            other => Err(self.refused(lease, &other)),
+            other => Err(self.not_changed(lease, &resource, Mode::Upgradeable, other)),
         }
     }
 
@@ -58,24 +72,5 @@ impl MemoryStore {
         };
         let outcome = self.decide(&resource, &upgrade, Some(new_request));
         Ok((outcome, resource, granted))
-    }
-
-    fn refused(&self, lease: &LeaseId, outcome: &Outcome) -> Error {
-        let tables = self.tables();
-        let resource = tables.resources.get(lease);
-        let entry = resource.and_then(|resource| tables.entries.get(resource));
-        let Some(held) = entry.and_then(|entry| entry.leases.get(lease)) else {
-            return Error::not_held(lease);
-        };
-        let expected = match outcome {
-            Outcome::Refused(Refusal::NeverUpgraded) => "an upgraded lease",
-            Outcome::Refused(Refusal::Reentry) => "no upgrade under way",
-            _ => "an upgradeable lease",
-        };
-        Error::conflict(
-            self.context_of(&held.resource, held.mode),
-            expected,
-            held.mode.to_string(),
-        )
     }
 }
