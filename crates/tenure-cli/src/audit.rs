@@ -27,11 +27,7 @@ pub fn audit(global: &Global, options: cli::Audit) -> Result<ExitCode, Failure> 
             false => context.keeper(WAIT_DEFAULT).await?,
         };
         let page = keeper.audit(&query).await?;
-        match global.json {
-            true => output::json(&page)?,
-            false => print_table(&page)?,
-        }
-        Ok(ExitCode::SUCCESS)
+        output::answer(global.json, &page, || print_table(&page))
     })
 }
 

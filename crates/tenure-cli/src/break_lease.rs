@@ -17,10 +17,10 @@ const QUESTION: &str = "Its holder may still be at work. Break it? Type yes: ";
 /// Shows the lease, asks, and breaks it.
 pub fn break_lease(global: &Global, options: &cli::Break) -> Result<ExitCode, Failure> {
     if !options.yes && !can_ask() {
-        return Err(Failure::Usage {
-            message: "there is no terminal to ask on, so break needs --yes".into(),
-            remedy: "look at the lease with tenure ls, and add --yes if you are sure".into(),
-        });
+        return Err(Failure::usage(
+            "there is no terminal to ask on, so break needs --yes",
+            "look at the lease with tenure ls, and add --yes if you are sure",
+        ));
     }
     let context = Context::new(global)?;
     let actor = owner(None)?;
@@ -37,11 +37,7 @@ pub fn break_lease(global: &Global, options: &cli::Break) -> Result<ExitCode, Fa
         }
         let broken = keeper.break_lease(&options.lease, &actor, &options.reason);
         let broken = broken.await?;
-        match global.json {
-            true => output::json(&broken)?,
-            false => output::text(&outcome(&broken))?,
-        }
-        Ok(ExitCode::SUCCESS)
+        output::answer(global.json, &broken, || output::text(&outcome(&broken)))
     })
 }
 

@@ -2,21 +2,14 @@
 
 use std::process::ExitCode;
 
-use serde::Serialize;
-use tenure::{Error, Resource, Token};
+use serde_json::json;
+use tenure::Error;
 
 use crate::cli::{self, Global};
 use crate::context::{Context, WAIT_DEFAULT};
 use crate::identity::is_there;
 use crate::report::Failure;
 use crate::{output, runtime};
-
-#[derive(Serialize)]
-struct Good<'a> {
-    resource: &'a Resource,
-    token: Token,
-    good: bool,
-}
 
 /// Compares a token with that of the newest exclusive grant. Any other token is a failure.
 pub fn check(global: &Global, options: &cli::Check) -> Result<ExitCode, Failure> {
@@ -30,14 +23,8 @@ pub fn check(global: &Global, options: &cli::Check) -> Result<ExitCode, Failure>
     runtime::block_on(async {
         let keeper = context.keeper(WAIT_DEFAULT).await?;
         keeper.check(resource, *token).await?;
-        match global.json {
-            true => output::json(&Good {
-                resource,
-                token: *token,
-                good: true,
-            })?,
-            false => output::text(&format!("token {token} of {resource} is good\n"))?,
-        }
-        Ok(ExitCode::SUCCESS)
+        let good = json!({ "resource": resource, "token": token, "good": true });
+        let in_words = || output::text(&format!("token {token} of {resource} is good\n"));
+        output::answer(global.json, &good, in_words)
     })
 }

@@ -83,13 +83,13 @@ impl Context {
         if keeper.store().capabilities().cross_process {
             return Ok(keeper);
         }
-        Err(Error::Configuration {
-            problem: format!(
+        Err(Error::configuration(
+            format!(
                 "{} keeps no one out: other processes cannot see it",
                 self.located.url
             ),
-            remedy: "name a store that processes share, such as sqlite:PATH".into(),
-        })
+            "name a store that processes share, such as sqlite:PATH",
+        ))
     }
 
     /// Returns the address by which the command under `run` opens the same store. That of a server is as
@@ -179,13 +179,13 @@ impl Context {
             return Ok(());
         }
         let (why, directory) = (&self.located.why, directory.display());
-        Err(Error::Configuration {
-            problem: format!(
+        Err(Error::configuration(
+            format!(
                 "there is no directory {} for the database {path} ({why})",
                 above.display()
             ),
-            remedy: format!("correct it, or make the directory with: mkdir -p {directory}"),
-        })
+            format!("correct it, or make the directory with: mkdir -p {directory}"),
+        ))
     }
 }
 
@@ -204,9 +204,11 @@ pub fn owner_given(asked: Option<Owner>) -> Result<Option<Owner>> {
     };
     let owner = text.to_str().ok_or("it is not UTF-8".to_owned());
     let owner = owner.and_then(|text| Owner::parse(text).map_err(|error| error.to_string()));
-    owner.map(Some).map_err(|problem| Error::Configuration {
-        problem: format!("bad TENURE_OWNER: {problem}"),
-        remedy: "set TENURE_OWNER to text such as agent:42, or use --owner".into(),
+    owner.map(Some).map_err(|problem| {
+        Error::configuration(
+            format!("bad TENURE_OWNER: {problem}"),
+            "set TENURE_OWNER to text such as agent:42, or use --owner",
+        )
     })
 }
 

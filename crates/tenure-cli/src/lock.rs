@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use serde::Serialize;
+use serde_json::json;
 use tenure::{Error, Keeper, Lease, LeaseTerms, LockSet, Options, SessionOptions};
 
 use crate::cli::{self, Global};
@@ -16,11 +16,6 @@ use crate::waiting::{Wait, wait};
 use crate::{output, runtime};
 
 /// `{"leases":[…]}`.
-#[derive(Serialize)]
-struct Leases<'a> {
-    leases: &'a [Lease],
-}
-
 /// Takes the locks and prints their leases, in the order they were taken.
 pub fn lock(global: &Global, options: cli::Lock) -> Result<ExitCode, Failure> {
     let context = Context::new(global)?;
@@ -33,7 +28,7 @@ pub fn lock(global: &Global, options: cli::Lock) -> Result<ExitCode, Failure> {
         let keeper = open_unless_interrupted(opening, first, &mut signals).await?;
         let leases = acquire(&keeper, context.own_command(), options, limit, &mut signals).await?;
         let printed = match global.json {
-            true => output::json(&Leases { leases: &leases }),
+            true => output::json(&json!({ "leases": leases })),
             false => {
                 let ids = leases.iter().map(|lease| format!("{}\n", lease.lease));
                 output::text(&ids.collect::<String>())
@@ -87,11 +82,7 @@ async fn acquire(
 /// The only state that taking a lock conflicts with is that of its key.
 fn failure(error: Error) -> Failure {
     match error {
-        Error::Conflict { .. } => Failure::Adjusted {
-            error,
-            code: None,
-            remedy: Some("use another key".into()),
-        },
+        Error::Conflict { .. } => Failure::with_remedy(error, "use another key"),
         error => error.into(),
     }
 }

@@ -26,10 +26,10 @@ pub fn start() -> Result<(), Failure> {
         .and_then(|text| text.parse::<Targets>().ok());
     let filter = filter.ok_or_else(|| {
         let shown: String = wanted.to_string_lossy().chars().take(200).collect();
-        Error::Configuration {
-            problem: format!("bad {VARIABLE} {shown:?}"),
-            remedy: format!("{VARIABLE} is a level, or TARGET=LEVEL, such as lock=debug"),
-        }
+        Error::configuration(
+            format!("bad {VARIABLE} {shown:?}"),
+            format!("{VARIABLE} is a level, or TARGET=LEVEL, such as lock=debug"),
+        )
     })?;
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(|| Told)

@@ -7,7 +7,7 @@
 
 use std::env;
 
-use tenure::{Error, Keeper, Lease, LockContext, LockSet, OuterLease, Resource, Result};
+use tenure::{Error, Keeper, Lease, LockSet, OuterLease, Resource, Result};
 
 use crate::cli::Slot;
 use crate::identity::is_same_store;
@@ -55,9 +55,11 @@ pub fn outers() -> Result<Outers> {
         return Ok(Outers::default());
     };
     let outers = Outers::from_json(text.as_encoded_bytes());
-    outers.map_err(|error| Error::Configuration {
-        problem: format!("bad TENURE_LEASES: {error}"),
-        remedy: "unset TENURE_LEASES; only tenure run sets it".into(),
+    outers.map_err(|error| {
+        Error::configuration(
+            format!("bad TENURE_LEASES: {error}"),
+            "unset TENURE_LEASES; only tenure run sets it",
+        )
     })
 }
 
@@ -104,10 +106,10 @@ impl Ancestors {
         if (Outers { leases }).shortest().len() <= OUTER_BYTES_MAX {
             return Ok(());
         }
-        Err(Error::Configuration {
-            problem: format!("the outer runs hold {number} locks, too many to pass on"),
-            remedy: "nest fewer runs, or take fewer locks with shorter names".into(),
-        })
+        Err(Error::configuration(
+            format!("the outer runs hold {number} locks, too many to pass on"),
+            "nest fewer runs, or take fewer locks with shorter names",
+        ))
     }
 
     /// Returns all of them, for the next `run` further in.
@@ -157,12 +159,7 @@ impl Ancestors {
                 Some(lease) if lease.mode >= *mode => reused.push(lease.clone()),
                 Some(lease) => {
                     return Err(Error::TooWeak {
-                        context: Box::new(LockContext::new(
-                            resource.clone(),
-                            *mode,
-                            keeper.store().url(),
-                            keeper.store().location_of(resource),
-                        )),
+                        context: keeper.store().context_of(resource, *mode),
                         held: lease.mode,
                     });
                 }

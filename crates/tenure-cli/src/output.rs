@@ -6,12 +6,26 @@
 //! line makes those [`visible`] first. JSON and documents are printed byte for byte.
 
 use std::io::{self, Write};
+use std::process::ExitCode;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 
 use crate::people::{visible, visible_lines};
 use crate::report::Failure;
+
+/// Prints the answer of a command, as one JSON document or in words, and returns its exit code.
+pub fn answer(
+    json: bool,
+    document: &impl Serialize,
+    in_words: impl FnOnce() -> Result<(), Failure>,
+) -> Result<ExitCode, Failure> {
+    match json {
+        true => self::json(document)?,
+        false => in_words()?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
 
 /// Prints one document.
 pub fn json(document: &impl Serialize) -> Result<(), Failure> {

@@ -23,11 +23,8 @@ pub fn recover(global: &Global, options: &cli::Recover) -> Result<ExitCode, Fail
     runtime::block_on(async {
         let keeper = context.keeper(WAIT_DEFAULT).await?;
         let leases = keeper.recover(&actor, recovery).await?;
-        match global.json {
-            true => output::json(&Findings::new(leases, None))?,
-            false => print(&leases)?,
-        }
-        Ok(ExitCode::SUCCESS)
+        let findings = Findings::new(leases, None);
+        output::answer(global.json, &findings, || print(&findings.leases))
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use tenure::{Error, Keeper, Lease, LeaseId, LockContext, Mode, Owner, Resource, Result};
+use tenure::{Error, Keeper, Lease, LeaseId, Mode, Owner, Resource, Result};
 
 use crate::cli::{self, Global, Slot};
 use crate::context::{Context, WAIT_DEFAULT, owner, owner_given};
@@ -74,16 +74,11 @@ async fn only_lease_of(keeper: &Keeper, resource: &Resource, owner: &Owner) -> R
         ))),
         several => {
             let ids: Vec<&str> = several.iter().map(|lease| lease.lease.as_str()).collect();
-            Err(Error::Conflict {
-                context: Box::new(LockContext::new(
-                    resource.clone(),
-                    Mode::Write,
-                    keeper.store().url(),
-                    keeper.store().location_of(resource),
-                )),
-                expected: format!("one lease of {owner}"),
-                actual: format!("held by it {} times: {}", ids.len(), ids.join(", ")),
-            })
+            Err(Error::conflict(
+                keeper.store().context_of(resource, Mode::Write),
+                format!("one lease of {owner}"),
+                format!("held by it {} times: {}", ids.len(), ids.join(", ")),
+            ))
         }
     }
 }

@@ -87,10 +87,7 @@ mod tests {
         let id = LeaseId::parse("l1").unwrap();
         several.note(id.as_str(), Ok(lease("x")));
         assert_eq!(several.code(), 0);
-        let over = Error::LeaseOver {
-            lease: id.clone(),
-            reason: "released".into(),
-        };
+        let over = Error::over(&id, "released");
         several.note(id.as_str(), Err(over));
         several.note(id.as_str(), Err(Error::NotFound("there is none".into())));
         assert_eq!(several.code(), 77);

@@ -177,6 +177,7 @@ const LIMIT_DEFAULT: usize = 1000;
 /// Which entries to read.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
+#[must_use]
 pub struct AuditQuery {
     /// Only entries of this resource.
     pub resource: Option<Resource>,
@@ -190,28 +191,24 @@ pub struct AuditQuery {
 
 impl AuditQuery {
     /// Reads entries of this resource only.
-    #[must_use]
     pub fn with_resource(mut self, resource: Resource) -> Self {
         self.resource = Some(resource);
         self
     }
 
     /// Reads entries from this time on only.
-    #[must_use]
     pub fn with_since(mut self, since: Timestamp) -> Self {
         self.since = Some(since);
         self
     }
 
     /// Reads at most this many.
-    #[must_use]
     pub fn with_limit(mut self, limit: usize) -> Self {
         self.limit = Some(limit);
         self
     }
 
     /// Reads only what comes after this cursor, which an earlier page returned.
-    #[must_use]
     pub fn with_after(mut self, cursor: impl Into<String>) -> Self {
         self.after = Some(cursor.into());
         self

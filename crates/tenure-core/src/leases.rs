@@ -45,12 +45,11 @@ pub fn check_heartbeat(every: Duration, ttl: Option<Duration>) -> Result<()> {
         ),
         _ => return Ok(()),
     };
-    Err(Error::Configuration {
+    Err(Error::configuration(
         problem,
-        remedy: "heartbeat is from 1s to a third of the time of a lease, which is 30s unless the \
-                 address of a server says otherwise with ?lease_ttl="
-            .into(),
-    })
+        "heartbeat is from 1s to a third of the time of a lease, which is 30s unless the \
+                 address of a server says otherwise with ?lease_ttl=",
+    ))
 }
 
 /// Returns how old a heartbeat may get before the lease can be recovered.

@@ -12,9 +12,7 @@ use crate::decide::{
     Bound, Change, Decision, End, Holder, HolderState, Life, Millis, Refusal, State, Waiter,
 };
 use crate::leases::{Finding, Stale, grace};
-use crate::{
-    Error, Lease, LeaseId, LeaseState, LockContext, Mode, Owner, Request, SessionId, Timestamp,
-};
+use crate::{Error, Lease, LeaseId, LeaseState, Mode, Owner, SessionId, Timestamp};
 
 /// The part of a line to load.
 #[derive(Debug, Clone, Copy)]
@@ -140,22 +138,6 @@ impl<L, W> Loaded<L, W> {
             front.all(|row| leaves(&row.waiter.lease))
         })
     }
-
-    /// Returns the error for a request for a new lease that was refused.
-    pub fn refused(&self, request: &Request, context: Box<LockContext>, refusal: Refusal) -> Error {
-        let held = self.leases.iter().map(|row| &row.holder);
-        let held = held.map(|holder| (&holder.session, &holder.lease));
-        let awaited = self.waiters.iter().map(|row| &row.waiter);
-        let awaited = awaited.map(|waiter| (&waiter.session, &waiter.lease));
-        let session = &request.asker.session;
-        match held.chain(awaited).find(|(of, _)| *of == session) {
-            Some((_, lease)) => Error::Reentry {
-                context,
-                lease: lease.clone(),
-            },
-            None => Error::Internal(format!("acquire was refused: {refusal:?}")),
-        }
-    }
 }
 
 impl<P> LeaseRow<P> {
@@ -173,21 +155,18 @@ impl<P> LeaseRow<P> {
 
     /// Returns the error for a renewal that was refused.
     pub fn not_renewed(&self, refusal: Refusal) -> Error {
-        let over = |reason: &str| Error::LeaseOver {
-            lease: self.lease.lease.clone(),
-            reason: reason.into(),
-        };
+        let over = |reason: &str| Error::over(&self.lease.lease, reason);
         let offered = matches!(self.holder.state, HolderState::Offered { .. });
         match refusal {
             Refusal::Revoked => over(self.note.as_deref().unwrap_or("broken")),
             Refusal::NotLeaseBound if offered => over("it is on offer, and was not taken up"),
-            Refusal::NotLeaseBound => Error::NotAllowed {
-                problem: format!(
+            Refusal::NotLeaseBound => Error::not_allowed(
+                format!(
                     "lease {} is bound to session {}",
                     self.lease.lease, self.lease.session
                 ),
-                remedy: "it lasts for as long as its session; there is nothing to renew".into(),
-            },
+                "it lasts for as long as its session; there is nothing to renew",
+            ),
             _ => over("it is not held"),
         }
     }

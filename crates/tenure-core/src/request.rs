@@ -32,7 +32,7 @@ pub struct Asker {
 }
 
 /// A request for one lock.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Request {
     /// The id the lease will have.
     pub lease: LeaseId,
@@ -68,7 +68,7 @@ impl Request {
 }
 
 /// An upgrade that may have to wait.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct UpgradeRequest {
     /// The lease to upgrade.
     pub lease: LeaseId,
@@ -78,6 +78,57 @@ pub struct UpgradeRequest {
     pub deadline: Option<Timestamp>,
     /// Whether it waits; see [`Request::wait`].
     pub wait: Wait,
+}
+
+/// What a request waits for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Awaited {
+    /// A new lease.
+    Lease(Request),
+    /// An upgrade to write of a lease of this resource.
+    Upgrade(UpgradeRequest, Resource),
+}
+
+impl Awaited {
+    /// Returns the id of the lease, which the waiter has, too.
+    pub fn lease(&self) -> &LeaseId {
+        match self {
+            Awaited::Lease(request) => &request.lease,
+            Awaited::Upgrade(request, _) => &request.lease,
+        }
+    }
+
+    /// Returns the resource.
+    pub fn resource(&self) -> &Resource {
+        match self {
+            Awaited::Lease(request) => &request.resource,
+            Awaited::Upgrade(_, resource) => resource,
+        }
+    }
+
+    /// Returns who asks.
+    pub fn asker(&self) -> &Arc<Asker> {
+        match self {
+            Awaited::Lease(request) => &request.asker,
+            Awaited::Upgrade(request, _) => &request.asker,
+        }
+    }
+
+    /// Returns whether the request waits, and until when.
+    pub fn wait(&self) -> Wait {
+        match self {
+            Awaited::Lease(request) => request.wait,
+            Awaited::Upgrade(request, _) => request.wait,
+        }
+    }
+
+    /// Returns the mode that is asked for.
+    pub fn mode(&self) -> Mode {
+        match self {
+            Awaited::Lease(request) => request.mode,
+            Awaited::Upgrade(..) => Mode::Write,
+        }
+    }
 }
 
 /// A request that may add a holder or a waiter.

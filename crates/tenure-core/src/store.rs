@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Lease, LeaseId, LeaseStore, Mode, Owner, Request, Resource, Result, SessionId, Timestamp,
-    Token, UpgradeRequest,
+    Lease, LeaseId, LeaseStore, LockContext, Mode, Owner, Request, Resource, Result, SessionId,
+    Timestamp, Token, UpgradeRequest,
 };
 
 /// A future with the answer of a store.
@@ -40,6 +40,7 @@ pub struct Capabilities {
 /// Which leases to list.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
+#[must_use]
 pub struct Query {
     /// Only this resource.
     pub resource: Option<Resource>,
@@ -57,42 +58,36 @@ pub struct Query {
 
 impl Query {
     /// Lists this resource only.
-    #[must_use]
     pub fn with_resource(mut self, resource: Resource) -> Self {
         self.resource = Some(resource);
         self
     }
 
     /// Lists resources only whose canonical spelling starts with this.
-    #[must_use]
     pub fn with_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = Some(prefix.into());
         self
     }
 
     /// Lists leases of this owner only.
-    #[must_use]
     pub fn with_owner(mut self, owner: Owner) -> Self {
         self.owner = Some(owner);
         self
     }
 
     /// Lists at most this many.
-    #[must_use]
     pub fn with_limit(mut self, limit: usize) -> Self {
         self.limit = Some(limit);
         self
     }
 
     /// Lists only what comes after this cursor, which an earlier page returned.
-    #[must_use]
     pub fn with_after(mut self, cursor: impl Into<String>) -> Self {
         self.after = Some(cursor.into());
         self
     }
 
     /// Lists leases only, without the queues.
-    #[must_use]
     pub fn held_only(mut self) -> Self {
         self.held_only = true;
         self
@@ -273,6 +268,13 @@ pub trait Store: Send + Sync {
 
     /// Ends a session that holds nothing any more. Failures are ignored.
     fn end_session(&self, _session: &SessionId) {}
+
+    /// Returns what an error about a lock in this store says of it.
+    fn context_of(&self, resource: &Resource, mode: Mode) -> Box<LockContext> {
+        let location = self.location_of(resource);
+        let context = LockContext::new(resource.clone(), mode, self.url(), location);
+        Box::new(context)
+    }
 
     /// Returns the calls for leases that outlive their session, or `None` if every lease of this
     /// store ends with its session.

@@ -37,22 +37,18 @@ pub fn boot_id() -> Result<&'static str> {
     }
     let path = "/proc/sys/kernel/random/boot_id";
     let text = fs::read_to_string(path).map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound => Error::Configuration {
-            problem: format!("/proc is not mounted: there is no {path}"),
-            remedy: "mount it with: mount -t proc proc /proc; sandboxes and containers have an \
-                     option for it"
-                .into(),
-        },
+        io::ErrorKind::NotFound => Error::configuration(
+            format!("/proc is not mounted: there is no {path}"),
+            "mount it with: mount -t proc proc /proc; sandboxes and containers have an \
+                     option for it",
+        ),
         _ => Error::io("read", path, source),
     })?;
     let boot_id = text.trim();
     let plain = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
     if boot_id.is_empty() || !boot_id.bytes().all(plain) {
         let problem = "it does not hold a boot id".to_owned();
-        return Err(Error::Corrupt {
-            path: path.into(),
-            problem,
-        });
+        return Err(Error::corrupt(path, problem));
     }
     Ok(BOOT_ID.get_or_init(|| boot_id.to_owned()))
 }

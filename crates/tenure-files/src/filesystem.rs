@@ -79,16 +79,15 @@ pub fn require_trusted(path: &Path) -> Result<()> {
     if file_system.trusted {
         return Ok(());
     }
-    Err(Error::Configuration {
-        problem: format!(
+    Err(Error::configuration(
+        format!(
             "{} is on a file system where locks are not known to hold: {}",
             path.display(),
             file_system.name
         ),
-        remedy: "use a local directory (for a store: --store), or, if you know that all its users \
-                 are on this machine, set TENURE_TRUST_FLOCK=1"
-            .into(),
-    })
+        "use a local directory (for a store: --store), or, if you know that all its users \
+                 are on this machine, set TENURE_TRUST_FLOCK=1",
+    ))
 }
 
 #[cfg(test)]

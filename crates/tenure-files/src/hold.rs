@@ -178,10 +178,10 @@ impl Hold {
         } else {
             return Ok(());
         };
-        Err(Error::Lost {
-            context: Box::new(self.author().context(self.locked.mode)),
-            reason: reason.into(),
-        })
+        Err(Error::lost(
+            Box::new(self.author().context(self.locked.mode)),
+            reason,
+        ))
     }
 
     /// Checks the lock and writes its record again with the current time.
@@ -279,11 +279,11 @@ impl Hold {
     }
 
     fn conflict(&self, expected: &str) -> Error {
-        Error::Conflict {
-            context: Box::new(self.author().context(self.locked.mode)),
-            expected: expected.into(),
-            actual: self.locked.mode.to_string(),
-        }
+        Error::conflict(
+            Box::new(self.author().context(self.locked.mode)),
+            expected,
+            self.locked.mode.to_string(),
+        )
     }
 
     fn file(&self) -> &LockFile {

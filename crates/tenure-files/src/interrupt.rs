@@ -21,9 +21,11 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use tenure_core::poison::lock;
 
 use crate::platform::{self, ThreadToInterrupt};
 
@@ -100,7 +102,7 @@ impl Interrupt {
             Some(deadline) => Watch::of_this_process().add(thread, deadline)?,
             None => {
                 // A cancellation before this is seen by the check before the call.
-                *self.cancel.shared.thread() = Some(thread);
+                *lock(&self.cancel.shared.thread) = Some(thread);
                 Entry::Cancellable(self.cancel.clone())
             }
         });
@@ -117,7 +119,7 @@ enum Entry {
 impl Drop for Entry {
     fn drop(&mut self) {
         match self {
-            Entry::Cancellable(cancel) => *cancel.shared.thread() = None,
+            Entry::Cancellable(cancel) => *lock(&cancel.shared.thread) = None,
             Entry::Watched { watch, number } => watch.remove(*number),
         }
     }
@@ -135,18 +137,14 @@ struct Shared {
     thread: Mutex<Option<ThreadToInterrupt>>,
 }
 
-impl Shared {
-    fn thread(&self) -> MutexGuard<'_, Option<ThreadToInterrupt>> {
-        self.thread.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+impl Shared {}
 
 impl Cancel {
     /// Makes the wait end, and asks again until `is_over` says that it has.
     pub(crate) fn cancel_until(&self, is_over: impl Fn() -> bool) {
         self.shared.cancelled.store(true, Ordering::SeqCst);
         while !is_over() {
-            if let Some(thread) = self.shared.thread().as_ref() {
+            if let Some(thread) = lock(&self.shared.thread).as_ref() {
                 thread.interrupt();
             }
             // The thread unparks this one when it is done; else it is interrupted again.
@@ -201,12 +199,8 @@ impl Watch {
         }
     }
 
-    fn list(&self) -> MutexGuard<'_, List> {
-        self.list.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn add(&'static self, thread: ThreadToInterrupt, deadline: Instant) -> io::Result<Entry> {
-        let mut list = self.list();
+        let mut list = lock(&self.list);
         if !list.running {
             let builder = thread::Builder::new().name("tenure-watch".into());
             builder.stack_size(128 * 1024).spawn(|| self.run())?;
@@ -230,12 +224,12 @@ impl Watch {
     }
 
     fn remove(&self, number: u64) {
-        self.list().waits.retain(|wait| wait.number != number);
+        lock(&self.list).waits.retain(|wait| wait.number != number);
     }
 
     fn run(&self) {
         platform::block_signals();
-        let mut list = self.list();
+        let mut list = lock(&self.list);
         let mut idle_since = None;
         loop {
             let now = Instant::now();

@@ -7,10 +7,11 @@
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::thread::{self, JoinHandle, Thread};
 
+use tenure_core::poison::lock;
 use tenure_core::{Error, Result};
 
 use crate::interrupt::{Cancel, Interrupt};
@@ -72,13 +73,9 @@ impl<T> KernelWait<T> {
         if forked || thread.thread().id() == thread::current().id() {
             return None;
         }
-        self.shared().canceller = Some(thread::current());
-        self.cancel.cancel_until(|| self.shared().done);
+        lock(&self.shared).canceller = Some(thread::current());
+        self.cancel.cancel_until(|| lock(&self.shared).done);
         Some(thread.join())
-    }
-
-    fn shared(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -87,7 +84,7 @@ struct Finish(Arc<Mutex<Shared>>);
 
 impl Drop for Finish {
     fn drop(&mut self) {
-        let mut shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = lock(&self.0);
         shared.done = true;
         let (waker, canceller) = (shared.waker.take(), shared.canceller.take());
         drop(shared);
@@ -105,7 +102,7 @@ impl<T: Send + 'static> Future for KernelWait<T> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         {
-            let mut shared = self.shared();
+            let mut shared = lock(&self.shared);
             if !shared.done {
                 shared.waker = Some(context.waker().clone());
                 return Poll::Pending;

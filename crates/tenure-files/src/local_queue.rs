@@ -13,10 +13,12 @@ use std::future::Future;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Instant;
+
+use tenure_core::poison::lock;
 
 use crate::lockfile::LockFile;
 use crate::platform;
@@ -145,7 +147,7 @@ impl LocalQueues {
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
         // No step below can panic half-way, so a poisoned map is still whole.
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = lock(&self.inner);
         let generation = platform::fork_generation();
         if inner.generation != generation {
             // A forked child has none of the queued threads, and shares the idle files with its

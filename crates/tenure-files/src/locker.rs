@@ -15,10 +15,11 @@
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tenure_core::decide::Wait;
+use tenure_core::poison::lock;
 use tenure_core::request::{command_line, kept_command};
 use tenure_core::{
     Asker, Error, Lease, LeaseId, LockContext, Mode, Owner, Request, Resource, Result,
@@ -255,7 +256,7 @@ impl FileLocker {
 
     /// Checks a directory once, unless another one was checked in between.
     fn require_trusted(&self, directory: &Path) -> Result<()> {
-        let mut trusted = self.trusted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut trusted = lock(&self.trusted);
         if self.trust || trusted.as_os_str() == directory.as_os_str() {
             return Ok(());
         }

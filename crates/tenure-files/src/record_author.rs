@@ -1,8 +1,9 @@
 //! The author of the record of a lease: it knows the request and what names this process.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use tenure_core::poison::lock;
 use tenure_core::{
     Asker, Error, Lease, LeaseId, LockContext, Mode, Request, Result, Timestamp, Token,
 };
@@ -42,7 +43,7 @@ impl RecordContext {
     }
 
     fn holder_line(&self, asker: &Arc<Asker>) -> Result<Arc<str>> {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = lock(&self.last);
         let generation = platform::fork_generation();
         if let Some(known) = last.as_ref()
             && Arc::ptr_eq(&known.asker, asker)

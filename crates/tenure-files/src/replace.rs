@@ -175,26 +175,26 @@ fn require_same_device(target: &Path, directory: u64, file: u64) -> Result<()> {
     if directory == file {
         return Ok(());
     }
-    Err(Error::Configuration {
-        problem: format!(
+    Err(Error::configuration(
+        format!(
             "{} is on another device than its directory, so it cannot be replaced in one step",
             target.display()
         ),
-        remedy: "mount its directory instead of the file alone".into(),
-    })
+        "mount its directory instead of the file alone",
+    ))
 }
 
 fn undressed(target: &Path, source: io::Error) -> Error {
     if source.kind() != io::ErrorKind::PermissionDenied {
         return Error::io("give its owner and mode to the new", target, source);
     }
-    Error::NotAllowed {
-        problem: format!(
+    Error::not_allowed(
+        format!(
             "{} belongs to another user or group, and this user cannot make a new file that does",
             target.display()
         ),
-        remedy: "run this as its owner, or change its owner to this user".into(),
-    }
+        "run this as its owner, or change its owner to this user",
+    )
 }
 
 #[cfg(test)]

@@ -35,9 +35,10 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use tenure_core::poison::lock;
 use tenure_core::{Error, Result, Timestamp, Token};
 
 use crate::clock;
@@ -82,7 +83,7 @@ impl TokenCounter {
 
     /// Returns the next token after `last`.
     pub(crate) fn draw(&self, last: Token, now: Timestamp) -> Result<Token> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.known);
         if known.is_none() {
             *known = self.read_current()?;
         }
@@ -173,11 +174,12 @@ impl TokenCounter {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(Error::io("read", &self.path, source)),
         };
-        let bounds = Bounds::decode(&text).ok_or_else(|| Error::Corrupt {
-            path: self.path.clone(),
-            problem: "it does not hold the bounds of the tokens; restore it, or delete it if \
-                      no token drawn so far is in use any more"
-                .into(),
+        let bounds = Bounds::decode(&text).ok_or_else(|| {
+            Error::corrupt(
+                self.path.clone(),
+                "it does not hold the bounds of the tokens; restore it, or delete it if \
+                      no token drawn so far is in use any more",
+            )
         })?;
         Ok(Some(bounds))
     }

@@ -27,43 +27,35 @@ pub(crate) fn explain(address: &Address, error: &tokio_postgres::Error) -> Error
     let Some(state) = error.code() else {
         return match (is_ours(error), remedy_for_way(&problem)) {
             (true, _) => Error::Internal(format!("{address}: {problem}")),
-            (false, Some(remedy)) => Error::Configuration {
-                problem: format!("{address}: {problem}"),
-                remedy: remedy.into(),
-            },
+            (false, Some(remedy)) => Error::configuration(format!("{address}: {problem}"), remedy),
             (false, None) => unreachable(address, problem),
         };
     };
     let code = state.code();
     if address.is_plain() && wants_tls(&problem) {
-        return Error::Configuration {
-            problem: format!("{address} lets nobody in without TLS: {problem}"),
-            remedy: "leave sslmode=disable out of the address, or ask for sslmode=require or verify-full"
-                .into(),
-        };
+        return Error::configuration(
+            format!("{address} lets nobody in without TLS: {problem}"),
+            "leave sslmode=disable out of the address, or ask for sslmode=require or verify-full",
+        );
     }
     if *state == SqlState::INSUFFICIENT_PRIVILEGE {
-        return Error::Configuration {
-            problem: format!("{address}: {problem}"),
-            remedy: grants(address),
-        };
+        return Error::configuration(format!("{address}: {problem}"), grants(address));
     }
     if *state == SqlState::READ_ONLY_SQL_TRANSACTION {
-        return Error::Configuration {
-            problem: format!("{address} is read-only: {problem}"),
-            remedy: "give the address of the primary (target_session_attrs=read-write picks it)"
-                .into(),
-        };
+        return Error::configuration(
+            format!("{address} is read-only: {problem}"),
+            "give the address of the primary (target_session_attrs=read-write picks it)",
+        );
     }
     if *state == SqlState::LOCK_NOT_AVAILABLE {
         return unreachable(address, problem);
     }
     match &code[..2] {
         "08" | "25" | "40" | "53" | "57" => unreachable(address, problem),
-        "28" | "3D" | "3F" => Error::Configuration {
-            problem: format!("{address}: {problem}"),
-            remedy: "correct the address: user, password, database".into(),
-        },
+        "28" | "3D" | "3F" => Error::configuration(
+            format!("{address}: {problem}"),
+            "correct the address: user, password, database",
+        ),
         _ => Error::Internal(format!("{address}: {problem} (SQLSTATE {code})")),
     }
 }

@@ -77,27 +77,22 @@ pub(crate) async fn sessions(
 
 /// Returns the error for a pooler that shares sessions.
 pub(crate) fn shared(sign: &str) -> Error {
-    Error::Configuration {
-        problem: format!(
+    Error::configuration(
+        format!(
             "there is a pooler before the database that shares sessions between clients ({sign}): \
              locks would not hold"
         ),
-        remedy: "connect to the database itself, or set pool_mode = session for it in PgBouncer"
-            .into(),
-    }
+        "connect to the database itself, or set pool_mode = session for it in PgBouncer",
+    )
 }
 
 /// Returns the error for a pooler that keeps sessions as their clients left them.
 fn not_cleaned() -> Error {
-    Error::Configuration {
-        problem:
-            "there is a pooler before the database that does not clean the sessions it takes back: \
-                  a lock would stay when its holder is gone"
-                .into(),
-        remedy:
-            "set server_reset_query = DISCARD ALL in PgBouncer, or connect to the database itself"
-                .into(),
-    }
+    Error::configuration(
+        "there is a pooler before the database that does not clean the sessions it takes back: \
+                  a lock would stay when its holder is gone",
+        "set server_reset_query = DISCARD ALL in PgBouncer, or connect to the database itself",
+    )
 }
 
 /// Waits until a lock that was left behind is free, and ends listening.

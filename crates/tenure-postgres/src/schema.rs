@@ -123,27 +123,26 @@ async fn make_under_lock(connection: &Connection, address: &Address) -> Result<(
     }
     let made = connection.client().batch_execute(&all).await;
     made.map_err(|error| match (error.code(), found) {
-        (Some(&SqlState::INSUFFICIENT_PRIVILEGE), Found::Tables) => Error::Configuration {
-            problem: format!(
+        (Some(&SqlState::INSUFFICIENT_PRIVILEGE), Found::Tables) => Error::configuration(
+            format!(
                 "{address} has schema {there}, this tenure needs {VERSION}, and {} may not change it",
                 address.role()
             ),
-            remedy: "run any tenure command once as the owner of the schema, who then grants its use again \
-                     (SECURITY.md has the statements)"
-                .into(),
-        },
+            "run any tenure command once as the owner of the schema, who then grants its use again \
+             (SECURITY.md has the statements)",
+        ),
         _ => connection.explain(&error),
     })
 }
 
 fn is_current(there: i64, address: &Address) -> Result<bool> {
     if there > VERSION {
-        return Err(Error::Configuration {
-            problem: format!(
+        return Err(Error::configuration(
+            format!(
                 "{address} was made by a newer tenure: it has schema {there}, this one knows {VERSION}"
             ),
-            remedy: "upgrade tenure, or choose another database".into(),
-        });
+            "upgrade tenure, or choose another database",
+        ));
     }
     Ok(there == VERSION)
 }

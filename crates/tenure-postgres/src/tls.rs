@@ -84,11 +84,10 @@ fn no_roots(from: &Roots, problem: &str) -> Error {
         Roots::System => "the certificates of the system".to_owned(),
         Roots::File(path) => path.display().to_string(),
     };
-    Error::Configuration {
-        problem: format!("sslrootcert, {place}: {problem}"),
-        remedy: "give a file of certificates in PEM form as sslrootcert, or sslrootcert=system"
-            .into(),
-    }
+    Error::configuration(
+        format!("sslrootcert, {place}: {problem}"),
+        "give a file of certificates in PEM form as sslrootcert, or sslrootcert=system",
+    )
 }
 
 /// Accepts a certificate whatever name is in it: any at all for `prefer` and `require`, which ask for no proof, and one that

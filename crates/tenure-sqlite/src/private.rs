@@ -43,24 +43,22 @@ fn check(path: &Path) -> Result<()> {
     let shown = path.display();
     let (owner, mode) = (found.owner, found.mode);
     if owner != platform::user() && owner != 0 {
-        return Err(Error::Configuration {
-            problem: format!(
-                "{shown} belongs to another user (uid {owner}), who could take any lock in it"
-            ),
-            remedy: "use it as that user, or choose a directory of your own with --store".into(),
-        });
+        return Err(Error::configuration(
+            format!("{shown} belongs to another user (uid {owner}), who could take any lock in it"),
+            "use it as that user, or choose a directory of your own with --store",
+        ));
     }
     if mode & WRITABLE == 0 {
         return Ok(());
     }
     let elsewhere = "choose a directory of your own with --store";
-    Err(Error::Configuration {
-        problem: format!(
+    Err(Error::configuration(
+        format!(
             "{shown} may be written by others (mode {mode:04o}), who could take any lock in it"
         ),
-        remedy: match mode & STICKY {
+        match mode & STICKY {
             0 => format!("chmod go-w {shown}, or {elsewhere}"),
             _ => elsewhere.into(),
         },
-    })
+    ))
 }

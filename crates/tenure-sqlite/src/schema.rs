@@ -81,21 +81,21 @@ fn without_comments(step: &str) -> String {
 
 /// Returns the error for a database that a newer Tenure made.
 pub(crate) fn newer(path: &Path, version: i64) -> Error {
-    Error::Configuration {
-        problem: format!(
+    Error::configuration(
+        format!(
             "{} was made by a newer tenure: it has schema {version}, this one knows {VERSION}",
             path.display()
         ),
-        remedy: "upgrade tenure, or choose another place with --store".into(),
-    }
+        "upgrade tenure, or choose another place with --store",
+    )
 }
 
 /// Returns the error for a database of another program.
 fn foreign(path: &Path) -> Error {
-    Error::Configuration {
-        problem: format!("{} is a database of another program", path.display()),
-        remedy: "choose another place with --store".into(),
-    }
+    Error::configuration(
+        format!("{} is a database of another program", path.display()),
+        "choose another place with --store",
+    )
 }
 
 /// Returns true if steps are missing. Fails for a database that this Tenure cannot work with.

@@ -54,10 +54,10 @@ impl Automated {
 }
 
 fn bad(problem: String) -> Error {
-    Error::Configuration {
-        problem: format!("automated: {problem}"),
-        remedy: "automated is a list of owners, such as [\"agent:*\", \"job:*\"]".into(),
-    }
+    Error::configuration(
+        format!("automated: {problem}"),
+        "automated is a list of owners, such as [\"agent:*\", \"job:*\"]",
+    )
 }
 
 /// Matches the fixed parts between the stars one after the other, each as early as it can be,

@@ -109,12 +109,11 @@ impl Config {
         toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
             let line = 1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count();
-            Error::Configuration {
-                problem: format!("{}, line {line}: {}", path.display(), error.message()),
-                remedy: "known keys are store, wait, heartbeat, order, trust_flock, automated, commands, and \
-                         attempts and initial_delay under [retry]"
-                    .into(),
-            }
+            Error::configuration(
+                format!("{}, line {line}: {}", path.display(), error.message()),
+                "known keys are store, wait, heartbeat, order, trust_flock, automated, commands, \
+                 and attempts and initial_delay under [retry]",
+            )
         })
     }
 
@@ -202,13 +201,13 @@ pub(crate) fn look(directory: &Path, uid: u32) -> Result<Found> {
         return Ok(Found::Foreign(path, metadata.uid()));
     }
     if !metadata.is_file() || metadata.len() > FILE_BYTES_MAX {
-        return Err(Error::Configuration {
-            problem: format!(
+        return Err(Error::configuration(
+            format!(
                 "{} is no file of at most {FILE_BYTES_MAX} bytes",
                 path.display()
             ),
-            remedy: "replace it, or move it away".into(),
-        });
+            "replace it, or move it away",
+        ));
     }
     let mut text = String::new();
     let read = file.take(FILE_BYTES_MAX).read_to_string(&mut text);
@@ -224,10 +223,10 @@ fn is_absent(error: &io::Error) -> bool {
 }
 
 fn bad(variable: &str, value: &str, allowed: &str) -> Error {
-    Error::Configuration {
-        problem: format!("bad {variable} {value:?}"),
-        remedy: format!("{variable} is {allowed}"),
-    }
+    Error::configuration(
+        format!("bad {variable} {value:?}"),
+        format!("{variable} is {allowed}"),
+    )
 }
 
 fn optional_duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {

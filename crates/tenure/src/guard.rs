@@ -193,11 +193,11 @@ impl Guard {
         self.hold.check()?;
         let mode = self.mode();
         if mode != Mode::Upgradeable {
-            return Err(Error::Conflict {
-                context: self.hold.context(),
-                expected: "an upgradeable lease".into(),
-                actual: mode.to_string(),
-            });
+            return Err(Error::conflict(
+                self.hold.context(),
+                "an upgradeable lease",
+                mode.to_string(),
+            ));
         }
         if self.downgrading {
             // The lock may be write in the store, which would refuse an upgrade.

@@ -40,6 +40,7 @@ use crate::retry::{Tries, retry};
 /// The time to live of a lease, and its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
+#[must_use]
 pub struct LeaseTerms {
     /// The time it lasts unless renewed: 1 s to 24 h.
     pub ttl: Duration,
@@ -56,14 +57,12 @@ impl Default for LeaseTerms {
 
 impl LeaseTerms {
     /// Sets how long it lasts unless renewed.
-    #[must_use]
     pub fn with_ttl(mut self, ttl: Duration) -> Self {
         self.ttl = ttl;
         self
     }
 
     /// Sets the name of the request.
-    #[must_use]
     pub fn with_key(mut self, key: IdempotenceKey) -> Self {
         self.key = Some(key);
         self
@@ -161,10 +160,7 @@ impl Keeper {
                 "write nothing under it; use the token of a lock that was taken in this store",
             ),
         };
-        Err(Error::NotAllowed {
-            problem,
-            remedy: remedy.into(),
-        })
+        Err(Error::not_allowed(problem, remedy))
     }
 
     /// Reads the record of what was done, oldest first, one page of it.

@@ -89,10 +89,10 @@ impl Environment {
     /// Returns a variable that names a directory, which must be the same wherever a process is.
     fn absolute(&self, name: &str) -> Result<Option<&Path>> {
         match self.get(name).map(Path::new) {
-            Some(path) if !path.is_absolute() => Err(Error::Configuration {
-                problem: format!("bad {name} {path:?}: it is not absolute"),
-                remedy: format!("set {name} to a path that begins with /"),
-            }),
+            Some(path) if !path.is_absolute() => Err(Error::configuration(
+                format!("bad {name} {path:?}: it is not absolute"),
+                format!("set {name} to a path that begins with /"),
+            )),
             path => Ok(path),
         }
     }
@@ -102,13 +102,12 @@ impl Environment {
         let Some(value) = self.get(name) else {
             return Ok(None);
         };
-        value
-            .to_str()
-            .map(Some)
-            .ok_or_else(|| Error::Configuration {
-                problem: format!("bad {name} {value:?}: it is not UTF-8"),
-                remedy: format!("set {name} to plain text"),
-            })
+        value.to_str().map(Some).ok_or_else(|| {
+            Error::configuration(
+                format!("bad {name} {value:?}: it is not UTF-8"),
+                format!("set {name} to plain text"),
+            )
+        })
     }
 }
 
@@ -249,10 +248,10 @@ pub fn state_directory(environment: &Environment) -> Result<PathBuf> {
     }
     match environment.absolute("HOME")? {
         Some(home) => Ok(home.join(".local/state/tenure")),
-        None => Err(Error::Configuration {
-            problem: "no place for a store: HOME is not set".into(),
-            remedy: "set HOME, or name a store with --store or TENURE_STORE".into(),
-        }),
+        None => Err(Error::configuration(
+            "no place for a store: HOME is not set",
+            "set HOME, or name a store with --store or TENURE_STORE",
+        )),
     }
 }
 
@@ -305,9 +304,11 @@ fn sqlite_url(path: &Path) -> Result<String> {
 
 fn utf8(path: &Path) -> Result<String> {
     let text = path.to_str().map(str::to_owned);
-    text.ok_or_else(|| Error::Configuration {
-        problem: format!("the path of the store is not UTF-8: {}", path.display()),
-        remedy: "name a store in another place with --store or TENURE_STORE".into(),
+    text.ok_or_else(|| {
+        Error::configuration(
+            format!("the path of the store is not UTF-8: {}", path.display()),
+            "name a store in another place with --store or TENURE_STORE",
+        )
     })
 }
 

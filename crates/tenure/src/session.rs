@@ -162,13 +162,7 @@ fn only(mut guards: Vec<Guard>) -> Result<Guard> {
 impl Shared {
     /// Returns what an error about a resource names.
     pub(crate) fn context(&self, resource: &Resource, mode: Mode) -> Box<LockContext> {
-        let store = self.keeper.store();
-        Box::new(LockContext::new(
-            resource.clone(),
-            mode,
-            store.url(),
-            store.location_of(resource),
-        ))
+        self.keeper.store().context_of(resource, mode)
     }
 
     /// Forgets the leases that the session left in the store and that have ended since, so that

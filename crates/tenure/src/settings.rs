@@ -9,6 +9,7 @@ use crate::Automated;
 /// The settings of a keeper. The defaults are those of the command.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
+#[must_use]
 pub struct Settings {
     /// The order of kinds.
     pub ranking: Ranking,
@@ -43,49 +44,42 @@ impl Default for Settings {
 
 impl Settings {
     /// Sets which kinds are taken before which.
-    #[must_use]
     pub fn with_ranking(mut self, ranking: Ranking) -> Self {
         self.ranking = ranking;
         self
     }
 
     /// Sets how passing faults are tried again.
-    #[must_use]
     pub fn with_retry(mut self, retry: RetryPolicy) -> Self {
         self.retry = retry;
         self
     }
 
     /// Sets how long a request waits that says nothing else.
-    #[must_use]
     pub fn with_wait(mut self, wait: Duration) -> Self {
         self.wait = wait;
         self
     }
 
     /// Sets how long a server is waited for when a store is opened.
-    #[must_use]
     pub fn with_open(mut self, open: Duration) -> Self {
         self.open = open;
         self
     }
 
     /// Sets how often a holder writes that it is alive.
-    #[must_use]
     pub fn with_heartbeat(mut self, heartbeat: Duration) -> Self {
         self.heartbeat = Some(heartbeat);
         self
     }
 
     /// Sets which owners are no people.
-    #[must_use]
     pub fn with_automated(mut self, automated: Automated) -> Self {
         self.automated = automated;
         self
     }
 
     /// Trusts kernel locks on file systems where they are known to fail.
-    #[must_use]
     pub fn trusting_flock(mut self) -> Self {
         self.trust_flock = true;
         self

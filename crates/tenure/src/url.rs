@@ -75,13 +75,13 @@ async fn open_postgres(_url: &str, _settings: &Settings) -> Result<Arc<dyn Store
 /// may have a password in it.
 #[cfg(not(all(feature = "sqlite", feature = "postgres")))]
 fn not_compiled_in(feature: &str) -> Error {
-    Error::Configuration {
-        problem: format!("the store {feature}: is not compiled into this program"),
-        remedy: format!(
+    Error::configuration(
+        format!("the store {feature}: is not compiled into this program"),
+        format!(
             "build it with the feature {feature} of the crate tenure: \
              cargo add tenure --features {feature}"
         ),
-    }
+    )
 }
 
 fn from_here(path: &str) -> Result<PathBuf> {
@@ -90,21 +90,19 @@ fn from_here(path: &str) -> Result<PathBuf> {
 
 fn bad(url: &str, problem: &str) -> Error {
     let shown: String = shown_address(url).chars().take(200).collect();
-    Error::Configuration {
-        problem: format!("bad store {shown:?}: {problem}; {KNOWN}"),
-        remedy: "name a store with --store or TENURE_STORE, such as sqlite:/var/lib/locks.db"
-            .into(),
-    }
+    Error::configuration(
+        format!("bad store {shown:?}: {problem}; {KNOWN}"),
+        "name a store with --store or TENURE_STORE, such as sqlite:/var/lib/locks.db",
+    )
 }
 
 /// Returns the error for the address of a server that cannot be read. The mistake may be in the
 /// password, so nothing of the address is shown.
 #[cfg(feature = "postgres")]
 fn malformed(problem: &str) -> Error {
-    Error::Configuration {
-        problem: format!("bad store: {problem}"),
-        remedy: "an address is like postgres://user:password@host:5432/database?sslmode=require, \
-                 with what is special in it percent-encoded"
-            .into(),
-    }
+    Error::configuration(
+        format!("bad store: {problem}"),
+        "an address is like postgres://user:password@host:5432/database?sslmode=require, \
+                 with what is special in it percent-encoded",
+    )
 }

@@ -71,10 +71,10 @@ impl<'a> Ending<'a> {
     }
 
     fn lost(&self, reason: &str, done: &str) -> Error {
-        Error::Lost {
-            context: self.lock_context.clone(),
-            reason: format!("{reason}; the command {done}"),
-        }
+        Error::lost(
+            self.lock_context.clone(),
+            format!("{reason}; the command {done}"),
+        )
     }
 }
 

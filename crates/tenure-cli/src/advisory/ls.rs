@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use serde::Serialize;
+use serde_json::{Value, json};
 use tenure::{Timestamp, duration};
 use tenure_postgres::advisory::{AdvisoryLocks, LockEntry, Namespace};
 
@@ -11,13 +12,6 @@ use crate::report::Failure;
 use crate::table::{self, Table};
 
 /// `{"locks":[…],"total":…,"next":null}`.
-#[derive(Serialize)]
-struct Document<'a> {
-    locks: Vec<Entry<'a>>,
-    total: usize,
-    next: Option<String>,
-}
-
 /// A lock as the monitor has it; `id` is what it calls `entity_id`.
 #[derive(Serialize)]
 struct Entry<'a> {
@@ -34,11 +28,9 @@ pub async fn ls(locks: &AdvisoryLocks, json: bool) -> Result<ExitCode, Failure> 
             lock,
             id: lock.entity_id,
         };
-        output::json(&Document {
-            total: locks.len(),
-            locks: locks.iter().map(entry).collect(),
-            next: None,
-        })?;
+        let entries: Vec<Entry<'_>> = locks.iter().map(entry).collect();
+        let next = Value::Null;
+        output::json(&json!({ "locks": entries, "total": locks.len(), "next": next }))?;
     } else if locks.is_empty() {
         word("no advisory lock is held");
     } else {

@@ -35,16 +35,15 @@ pub fn advisory(global: &Global, command: Advisory, report: Report) -> Result<Ex
 async fn open(context: &Context, wait: Duration) -> Result<AdvisoryLocks> {
     let url = &context.located.url;
     if !is_server(url) {
-        return Err(Error::Configuration {
-            problem: format!(
+        return Err(Error::configuration(
+            format!(
                 "{} has no advisory locks ({}): they are PostgreSQL's",
                 context.shown(),
                 context.located.why
             ),
-            remedy: "name a database with --store or TENURE_STORE, such as \
-                     postgres://user@host/database; elsewhere use: tenure run"
-                .into(),
-        });
+            "name a database with --store or TENURE_STORE, such as \
+                     postgres://user@host/database; elsewhere use: tenure run",
+        ));
     }
     let settings = Settings::default()
         .with_pool(1)
@@ -53,10 +52,10 @@ async fn open(context: &Context, wait: Duration) -> Result<AdvisoryLocks> {
         .with_open(wait);
     let opened = open_and_tell(AdvisoryLocks::open(url, settings), &context.shown()).await;
     opened.map_err(|error| match error {
-        Error::BadInput(problem) => Error::Configuration {
-            problem: format!("bad store: {problem}"),
-            remedy: "an address is like postgres://user:password@host:5432/database".into(),
-        },
+        Error::BadInput(problem) => Error::configuration(
+            format!("bad store: {problem}"),
+            "an address is like postgres://user:password@host:5432/database",
+        ),
         error => error,
     })
 }

@@ -33,11 +33,10 @@ pub fn clean(global: &Global, options: &DocClean) -> Result<ExitCode, Failure> {
             "there is no document {}, nor anything left of one",
             path.display()
         );
-        return Err(Failure::Adjusted {
-            error: Error::NotFound(problem),
-            code: None,
-            remedy: Some("correct the path".into()),
-        });
+        return Err(Failure::with_remedy(
+            Error::NotFound(problem),
+            "correct the path",
+        ));
     }
     let left = under_lock(&opened, path, Documents::leftovers)?;
     if left.is_empty() {
@@ -45,11 +44,10 @@ pub fn clean(global: &Global, options: &DocClean) -> Result<ExitCode, Failure> {
     }
     show(&left);
     if !options.yes && !can_ask() {
-        return Err(Failure::Usage {
-            message: "there is no terminal to ask on, so clean needs --yes; no file was removed"
-                .into(),
-            remedy: "add --yes if you are sure; only what no live writer uses is removed".into(),
-        });
+        return Err(Failure::usage(
+            "there is no terminal to ask on, so clean needs --yes; no file was removed",
+            "add --yes if you are sure; only what no live writer uses is removed",
+        ));
     }
     let question = "Remove them? Type yes: ";
     if !options.yes && !is_confirmed(question).map_err(Failure::Output)? {

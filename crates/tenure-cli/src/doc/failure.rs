@@ -54,12 +54,7 @@ pub fn about(failure: Failure, files: &[&Path]) -> Failure {
         }
         _ => return Failure::Error(error),
     };
-    let (code, remedy) = (None, Some(remedy));
-    Failure::Adjusted {
-        error,
-        code,
-        remedy,
-    }
+    Failure::with_remedy(error, remedy)
 }
 
 /// Returns the error as it is called for documents.

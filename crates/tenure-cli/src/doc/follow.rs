@@ -20,10 +20,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Prints versions until it is ended from outside, or nobody reads what it prints.
 pub fn follow(global: &Global, options: &DocRead) -> Result<ExitCode, Failure> {
     let [file] = &options.files[..] else {
-        return Err(Failure::Usage {
-            message: "--follow is for one document".into(),
-            remedy: "follow each of them with a command of its own".into(),
-        });
+        return Err(Failure::usage(
+            "--follow is for one document",
+            "follow each of them with a command of its own",
+        ));
     };
     let context = Context::without_store()?;
     let opened = OpenDocuments::open(global, &context, &options.access, &options.files)?;

@@ -16,11 +16,12 @@ use std::mem::{self, MaybeUninit};
 use std::os::unix::process::CommandExt;
 use std::process::{self, Command};
 use std::ptr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use tenure::{Error, Resource, Result};
+use tenure_core::poison::lock;
 
 use crate::report::{Failure, Report};
 use crate::signals::{ENDING, is_ignored, set_default, unavailable};
@@ -102,10 +103,6 @@ impl Interrupt {
     pub fn end(&self) {
         *lock(&self.stage) = Stage::Usual;
     }
-}
-
-fn lock(stage: &Mutex<Stage>) -> MutexGuard<'_, Stage> {
-    stage.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A signal, and whether the kernel sent it to the whole group, as it does for keys.

@@ -21,10 +21,10 @@ pub fn update(global: &Global, options: &DocUpdate) -> Result<ExitCode, Failure>
     let files: Vec<&Path> = options.files.iter().map(AsRef::as_ref).collect();
     let names = names(&files)?;
     if options.terms.expect.is_some() && files.len() > 1 {
-        return Err(Failure::Usage {
-            message: "--expect is for one document".into(),
-            remedy: "read the others in the command itself, which gets them all".into(),
-        });
+        return Err(Failure::usage(
+            "--expect is for one document",
+            "read the others in the command itself, which gets them all",
+        ));
     }
     let wait = opened.wait(&files, Mode::Write)?;
     let guard = wait.guard(&tokens);

@@ -57,10 +57,10 @@ async fn try_prove(keeper: &Keeper, url: &str, ending: Ending) -> Result<()> {
         .try_acquire(&resource, Mode::Write, &options)
         .await?;
     if taken.is_some() {
-        return Err(Error::Configuration {
-            problem: "two processes held the same lock at the same time".into(),
-            remedy: "do not use this store; choose a local directory with --store".into(),
-        });
+        return Err(Error::configuration(
+            "two processes held the same lock at the same time",
+            "do not use this store; choose a local directory with --store",
+        ));
     }
     match ending {
         Ending::Death => holder.kill()?,
@@ -126,10 +126,10 @@ fn not_taken(said: &str) -> Error {
     let document: Value = serde_json::from_str(said).unwrap_or_default();
     let field = |name: &str| document["error"][name].as_str().map(str::to_owned);
     match (field("message"), field("remedy")) {
-        (Some(problem), Some(remedy)) => Error::Configuration {
-            problem: format!("another process could not take the lock: {problem}"),
+        (Some(problem), Some(remedy)) => Error::configuration(
+            format!("another process could not take the lock: {problem}"),
             remedy,
-        },
+        ),
         _ => Error::Internal("another process that was to take the lock said nothing".into()),
     }
 }

@@ -31,11 +31,8 @@ pub fn ls(global: &Global, options: &cli::Ls) -> Result<ExitCode, Failure> {
             false => context.keeper(WAIT_DEFAULT).await?,
         };
         let listing = list(&keeper, options).await?;
-        match global.json {
-            true => output::json(&listing)?,
-            false => print(&keeper, &listing, options).await?,
-        }
-        Ok(ExitCode::SUCCESS)
+        let by_id = keeper.store().leases().is_some();
+        output::answer(global.json, &listing, || print(&listing, by_id, options))
     })
 }
 
@@ -47,17 +44,15 @@ pub fn missing(url: &str) -> Option<&Path> {
 }
 
 fn nothing_yet(global: &Global, path: &Path) -> Result<ExitCode, Failure> {
-    match global.json {
-        true => output::json(&Listing::new(Vec::new(), None).with_waiting(Vec::new(), None))?,
-        false => word(&format!(
-            "nothing is held: there is no store at {} yet",
-            path.display()
-        )),
-    }
-    Ok(ExitCode::SUCCESS)
+    let nothing = Listing::new(Vec::new(), None).with_waiting(Vec::new(), None);
+    let path = path.display();
+    output::answer(global.json, &nothing, || {
+        word(&format!("nothing is held: there is no store at {path} yet"));
+        Ok(())
+    })
 }
 
-async fn print(keeper: &Keeper, listing: &Listing, options: &cli::Ls) -> Result<(), Failure> {
+fn print(listing: &Listing, by_id: bool, options: &cli::Ls) -> Result<(), Failure> {
     let waiting = listing.waiting.as_deref().unwrap_or_default();
     if listing.held.is_empty() && waiting.is_empty() {
         word(match options.prefix.is_some() || options.owner.is_some() {
@@ -67,11 +62,7 @@ async fn print(keeper: &Keeper, listing: &Listing, options: &cli::Ls) -> Result<
         });
         return Ok(());
     }
-    let view = View {
-        listing,
-        by_id: keeper.store().leases().is_some(),
-    };
-    output::text(&view.text(crate::table::width()))?;
+    output::text(&View { listing, by_id }.text(crate::table::width()))?;
     if let Some(next) = listing.next.as_ref().or(listing.waiting_next.as_ref()) {
         word(&format!("there is more: --after '{next}'"));
     }

@@ -43,7 +43,7 @@ impl View<'_> {
             ("MODE", Box::new(|lease| lease.mode.to_string())),
         ];
         if held.iter().any(|lease| lease.state != LeaseState::Held) {
-            columns.push(("STATE", Box::new(|lease| state(lease).to_owned())));
+            columns.push(("STATE", Box::new(|lease| lease.state.as_str().to_owned())));
         }
         columns.push(("OWNER", Box::new(|lease| lease.owner.to_string())));
         if self.by_id {
@@ -66,10 +66,6 @@ fn command(lease: &Lease) -> String {
         true => format!("{} {RUN_UNSEEN}", lease.command),
         false => lease.command.clone(),
     }
-}
-
-fn state(lease: &Lease) -> &'static str {
-    lease.state.as_str()
 }
 
 /// Returns the process that holds it, and where. A lease of its own belongs to none.

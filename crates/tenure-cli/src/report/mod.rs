@@ -59,6 +59,22 @@ impl From<Error> for Failure {
 }
 
 impl Failure {
+    /// Makes the failure of a command that was asked for wrongly.
+    pub fn usage(message: &str, remedy: &str) -> Self {
+        let (message, remedy) = (message.into(), remedy.into());
+        Failure::Usage { message, remedy }
+    }
+
+    /// Makes a failure with another remedy than the usual one of its error.
+    pub fn with_remedy(error: Error, remedy: impl Into<String>) -> Self {
+        let (code, remedy) = (None, Some(remedy.into()));
+        Failure::Adjusted {
+            error,
+            code,
+            remedy,
+        }
+    }
+
     /// Returns the exit code.
     pub fn code(&self) -> u8 {
         match self {

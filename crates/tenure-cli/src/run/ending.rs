@@ -89,20 +89,17 @@ impl<'a> Ending<'a> {
         let left = duration::show(left);
         let reason =
             format!("{reason}; the command was told to end (SIGTERM), and is killed in {left}");
-        Order::Stop(Error::Lost {
-            context: doubt.context,
-            reason,
-        })
+        Order::Stop(Error::lost(doubt.context, reason))
     }
 
     fn kill(&mut self) -> Order {
         match std::mem::replace(&mut self.state, State::Killed) {
             State::Stopping {
                 context, reason, ..
-            } => Order::Kill(Error::Lost {
+            } => Order::Kill(Error::lost(
                 context,
-                reason: format!("{reason}; the command was killed (SIGKILL)"),
-            }),
+                format!("{reason}; the command was killed (SIGKILL)"),
+            )),
             _ => Order::Kill(Error::Internal("a command was killed for no reason".into())),
         }
     }

@@ -7,6 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use tenure::{LockContext, Mode, SessionId};
+use tenure_core::poison::lock;
 use tenure_files::{holders, resource_of};
 
 use super::blocked::{Blocked, unrecorded};
@@ -59,13 +60,9 @@ impl WaitReporter {
 
     /// Stops the thread and waits for its end. Later calls do nothing.
     pub fn stop(&self) {
-        *self.ended.lock() = true;
+        *lock(&self.ended.ended) = true;
         self.ended.changed.notify_all();
-        let thread = self
-            .thread
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let thread = lock(&self.thread).take();
         if let Some(thread) = thread {
             // A thread that panicked prints nothing more, either.
             let _ = thread.join();
@@ -80,16 +77,12 @@ impl Drop for WaitReporter {
 }
 
 impl Ended {
-    fn lock(&self) -> std::sync::MutexGuard<'_, bool> {
-        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Sleeps until `when`. Returns false if the thread must end.
     fn sleep_until(&self, when: Instant) -> bool {
         let left = when.saturating_duration_since(Instant::now());
         let waited = self
             .changed
-            .wait_timeout_while(self.lock(), left, |ended| !*ended);
+            .wait_timeout_while(lock(&self.ended), left, |ended| !*ended);
         let (ended, _) = waited.unwrap_or_else(PoisonError::into_inner);
         !*ended
     }

@@ -1,7 +1,11 @@
 //! Requests to a resource, and their outcomes.
 
+use std::time::Duration;
+
 use super::Millis;
-use crate::{Error, LeaseId, LockContext, Mode, SessionId};
+use crate::leases::grace;
+use crate::loaded::millis;
+use crate::{Error, LeaseId, LockContext, Mode, Request, SessionId};
 
 /// Whether a request waits, and until when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -39,10 +43,7 @@ pub enum Ask {
         wait: Wait,
     },
     /// A waiter accepts its offer.
-    Accept {
-        /// The lease.
-        lease: LeaseId,
-    },
+    Accept(LeaseId),
     /// A lease becomes lease-bound, because its set is complete. Its time starts now.
     Bind {
         /// The lease.
@@ -69,42 +70,59 @@ pub enum Ask {
         wait: Wait,
     },
     /// An upgraded lease is to become upgradeable again.
-    Downgrade {
-        /// The lease.
-        lease: LeaseId,
-    },
+    Downgrade(LeaseId),
     /// A lease ends. For one that is being broken this confirms that its holder stopped.
-    Release {
-        /// The lease.
-        lease: LeaseId,
-    },
-    /// A waiter gives up.
-    Withdraw {
-        /// The id of its future lease, or of the lease to upgrade.
-        lease: LeaseId,
-    },
+    Release(LeaseId),
+    /// A waiter gives up. The id is that of its future lease, or of the lease to upgrade.
+    Withdraw(LeaseId),
     /// A person breaks a lease.
-    Break {
-        /// The lease.
-        lease: LeaseId,
-    },
+    Break(LeaseId),
     /// No request, but time has passed or a session died.
     Look,
 }
 
 impl Ask {
+    /// Asks for the lease of a request.
+    pub fn acquire(request: &Request, wait: Wait) -> Self {
+        Ask::Acquire {
+            lease: request.lease.clone(),
+            session: request.asker.session.clone(),
+            mode: request.mode,
+            capacity: request.capacity,
+            wait,
+        }
+    }
+
+    /// Asks for a lease to become lease-bound.
+    pub fn bind(lease: &LeaseId, ttl: Duration) -> Self {
+        Ask::Bind {
+            lease: lease.clone(),
+            ttl: millis(ttl),
+            grace: millis(grace(ttl)),
+        }
+    }
+
+    /// Asks for new time for a lease.
+    pub fn renew(lease: &LeaseId, ttl: Duration) -> Self {
+        Ask::Renew {
+            lease: lease.clone(),
+            ttl: millis(ttl),
+            grace: millis(grace(ttl)),
+        }
+    }
+
     /// Returns the lease that the request is about.
     pub(super) fn lease(&self) -> Option<&LeaseId> {
         match self {
             Ask::Acquire { lease, .. }
-            | Ask::Accept { lease }
+            | Ask::Accept(lease)
             | Ask::Bind { lease, .. }
             | Ask::Renew { lease, .. }
             | Ask::Upgrade { lease, .. }
-            | Ask::Downgrade { lease }
-            | Ask::Release { lease }
-            | Ask::Withdraw { lease }
-            | Ask::Break { lease } => Some(lease),
+            | Ask::Downgrade(lease)
+            | Ask::Release(lease)
+            | Ask::Withdraw(lease)
+            | Ask::Break(lease) => Some(lease),
             Ask::Look => None,
         }
     }
@@ -151,15 +169,8 @@ pub enum Refusal {
 impl Refusal {
     /// Returns the error for a caller that wanted to change the mode of a lease.
     pub fn of_mode(self, lease: &LeaseId, context: Box<LockContext>) -> Error {
-        let conflict = |expected: &str, actual: &str| Error::Conflict {
-            context,
-            expected: expected.into(),
-            actual: actual.into(),
-        };
-        let over = |reason: &str| Error::LeaseOver {
-            lease: lease.clone(),
-            reason: reason.into(),
-        };
+        let conflict = |expected: &str, actual: &str| Error::conflict(context, expected, actual);
+        let over = |reason: &str| Error::over(lease, reason);
         match self {
             Refusal::NotUpgradeable => conflict("an upgradeable lease", "read"),
             Refusal::AlreadyWrite => conflict("an upgradeable lease", "write"),

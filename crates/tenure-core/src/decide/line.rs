@@ -62,9 +62,7 @@ mod tests {
     /// How long an offer made at 100 stands for a waiter with this deadline.
     fn offered_until(deadline: Millis) -> HolderState {
         let mut state = State::default();
-        let release = Ask::Release {
-            lease: LeaseId::parse("first").unwrap(),
-        };
+        let release = Ask::Release(LeaseId::parse("first").unwrap());
         let next = acquire("next", Wait::Until(deadline));
         for ask in [acquire("first", Wait::No), next, release] {
             for change in decide(&state, &ask, 100).changes {

@@ -129,14 +129,14 @@ pub fn decide(state: &State, ask: &Ask, now: Millis) -> Decision {
             };
             acquire::acquire(&mut plan, lease, session, want, wait.deadline(now))
         }
-        Ask::Accept { lease } => acquire::accept(&mut plan, lease),
+        Ask::Accept(lease) => acquire::accept(&mut plan, lease),
         Ask::Bind { lease, ttl, grace } => binding::bind(&mut plan, lease, *ttl, *grace, now),
         Ask::Renew { lease, ttl, grace } => binding::renew(&mut plan, lease, *ttl, *grace, now),
         Ask::Upgrade { lease, wait } => upgrade::upgrade(&mut plan, lease, wait.deadline(now), now),
-        Ask::Downgrade { lease } => upgrade::downgrade(&mut plan, lease),
-        Ask::Release { lease } => release::release(&mut plan, lease),
-        Ask::Withdraw { lease } => release::withdraw(&mut plan, lease),
-        Ask::Break { lease } => breaking::break_lease(&mut plan, lease, now),
+        Ask::Downgrade(lease) => upgrade::downgrade(&mut plan, lease),
+        Ask::Release(lease) => release::release(&mut plan, lease),
+        Ask::Withdraw(lease) => release::withdraw(&mut plan, lease),
+        Ask::Break(lease) => breaking::break_lease(&mut plan, lease, now),
         Ask::Look => Outcome::Done,
     };
     line::move_up(&mut plan, ask, now);

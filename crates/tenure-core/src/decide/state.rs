@@ -1,7 +1,7 @@
 //! The state of one resource (holders and waiters), and a plan of changes to it.
 
-use super::{Change, Millis};
-use crate::{LeaseId, Mode, SessionId};
+use super::{Change, Millis, Refusal};
+use crate::{Error, LeaseId, LockContext, Mode, Request, SessionId};
 
 /// One lease in force.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -115,6 +115,21 @@ pub struct State {
 }
 
 impl State {
+    /// Returns the error of a request that was refused. A session that holds the resource or waits
+    /// for it already is told the lease that is in its way.
+    pub fn refused(&self, request: &Request, context: Box<LockContext>, refusal: Refusal) -> Error {
+        let held = self.holders.iter().map(|one| (&one.session, &one.lease));
+        let awaited = self.waiters.iter().map(|one| (&one.session, &one.lease));
+        let session = &request.asker.session;
+        match held.chain(awaited).find(|(of, _)| *of == session) {
+            Some((_, lease)) => Error::Reentry {
+                context,
+                lease: lease.clone(),
+            },
+            None => Error::Internal(format!("acquire was refused: {refusal:?}")),
+        }
+    }
+
     /// Returns true if there are no holders and no waiters.
     pub fn is_empty(&self) -> bool {
         self.holders.is_empty() && self.waiters.is_empty()

@@ -330,6 +330,63 @@ impl Error {
         }
     }
 
+    /// Makes an error of a wrong configuration, or of a store that cannot lock safely here.
+    pub fn configuration(problem: impl Into<String>, remedy: impl Into<String>) -> Self {
+        let (problem, remedy) = (problem.into(), remedy.into());
+        Error::Configuration { problem, remedy }
+    }
+
+    /// Makes an error of something that the caller may not do.
+    pub fn not_allowed(problem: impl Into<String>, remedy: impl Into<String>) -> Self {
+        let (problem, remedy) = (problem.into(), remedy.into());
+        Error::NotAllowed { problem, remedy }
+    }
+
+    /// Makes an error of a request that contradicts the current state.
+    pub fn contradiction(problem: impl Into<String>, remedy: impl Into<String>) -> Self {
+        let (problem, remedy) = (problem.into(), remedy.into());
+        Error::Contradiction { problem, remedy }
+    }
+
+    /// Makes an error of a corrupt file, or of a corrupt table.
+    pub fn corrupt(path: impl Into<PathBuf>, problem: impl Into<String>) -> Self {
+        let (path, problem) = (path.into(), problem.into());
+        Error::Corrupt { path, problem }
+    }
+
+    /// Makes an error of a lease that is over, and says how it ended.
+    pub fn over(lease: &LeaseId, reason: impl Into<String>) -> Self {
+        Error::LeaseOver {
+            lease: lease.clone(),
+            reason: reason.into(),
+        }
+    }
+
+    /// Makes an error of a lease that the store does not know, or no longer.
+    pub fn not_held(lease: &LeaseId) -> Self {
+        Self::over(lease, "it is not held in this store")
+    }
+
+    /// Makes an error of a lock that was lost, and says what happened to it.
+    pub fn lost(context: Box<LockContext>, reason: impl Into<String>) -> Self {
+        let reason = reason.into();
+        Error::Lost { context, reason }
+    }
+
+    /// Makes an error of a lease that is not in the state that the request needs.
+    pub fn conflict(
+        context: Box<LockContext>,
+        expected: impl Into<String>,
+        actual: impl Into<String>,
+    ) -> Self {
+        let (expected, actual) = (expected.into(), actual.into());
+        Error::Conflict {
+            context,
+            expected,
+            actual,
+        }
+    }
+
     /// Returns the class of the error.
     pub fn class(&self) -> Class {
         match self {

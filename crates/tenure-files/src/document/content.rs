@@ -77,18 +77,15 @@ impl Content {
             Err(flaw) => return corrupt(&self.path, flaw),
         };
         let flaw = Flaw::of_value(&self.bytes, text, error);
-        Error::Corrupt {
-            path: self.path.clone(),
-            problem: format!("not what it should hold {}: {}", flaw.place(), flaw.problem),
-        }
+        Error::corrupt(
+            self.path.clone(),
+            format!("not what it should hold {}: {}", flaw.place(), flaw.problem),
+        )
     }
 }
 
 fn corrupt(path: &Path, flaw: Flaw) -> Error {
-    Error::Corrupt {
-        path: path.to_owned(),
-        problem: flaw.to_string(),
-    }
+    Error::corrupt(path, flaw.to_string())
 }
 
 /// The version of a document: the SHA-256 of its bytes on disk, 64 hexadecimal digits.

@@ -34,6 +34,7 @@ use crate::replace::{Replacement, sync_directory_of};
 /// The conditions of a write.
 #[derive(Default)]
 #[non_exhaustive]
+#[must_use]
 pub struct Terms<'a> {
     /// The state the document must be in. For one document only.
     pub expect: Option<Expect>,
@@ -50,28 +51,24 @@ pub struct Terms<'a> {
 
 impl<'a> Terms<'a> {
     /// Sets what the document must be.
-    #[must_use]
     pub fn with_expect(mut self, expect: Expect) -> Self {
         self.expect = Some(expect);
         self
     }
 
     /// Sets the lock under which it is written.
-    #[must_use]
     pub fn with_fence(mut self, fence: Fence) -> Self {
         self.fence = Some(fence);
         self
     }
 
     /// Needs documents that are there.
-    #[must_use]
     pub fn existing(mut self) -> Self {
         self.existing = true;
         self
     }
 
     /// Sets what is asked before the work and again before the write.
-    #[must_use]
     pub fn with_guard(mut self, guard: &'a dyn Fn() -> Result<()>) -> Self {
         self.guard = Some(guard);
         self
@@ -262,13 +259,13 @@ impl Documents {
     fn require_replaceable(&self, location: &Location, attributes: &Attributes) -> Result<()> {
         let path = location.path();
         if attributes.mounted_on {
-            return Err(Error::Configuration {
-                problem: format!(
+            return Err(Error::configuration(
+                format!(
                     "{} cannot be replaced: something is mounted on it",
                     path.display()
                 ),
-                remedy: "mount its directory instead of the file alone".into(),
-            });
+                "mount its directory instead of the file alone",
+            ));
         }
         let writable = self.disk.require_writable(path, attributes);
         writable.map_err(|source| lock::not_writable(path, source))

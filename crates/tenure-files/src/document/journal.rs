@@ -82,9 +82,11 @@ impl Journal {
 
     /// Returns the locations of its documents in the order of locks, given its own path.
     pub(crate) fn places(&self, path: &Path) -> Result<Vec<Location>> {
-        self.find(path).ok_or_else(|| Error::Corrupt {
-            path: path.to_owned(),
-            problem: "it is no journal of the documents beside it".into(),
+        self.find(path).ok_or_else(|| {
+            Error::corrupt(
+                path.to_owned(),
+                "it is no journal of the documents beside it",
+            )
         })
     }
 
@@ -111,12 +113,12 @@ impl Journal {
             Err(source) => return Err(Error::io("read", path, source)),
         };
         require_own(path, found.attributes.owner)?;
-        Self::decode(&found.bytes)
-            .map(Some)
-            .map_err(|problem| Error::Corrupt {
-                path: path.to_owned(),
-                problem: format!("it is no whole journal: {problem}"),
-            })
+        Self::decode(&found.bytes).map(Some).map_err(|problem| {
+            Error::corrupt(
+                path.to_owned(),
+                format!("it is no whole journal: {problem}"),
+            )
+        })
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, String> {
@@ -146,13 +148,13 @@ fn require_own(path: &Path, owner: u32) -> Result<()> {
 }
 
 fn of_another_user(path: &Path) -> Error {
-    Error::NotAllowed {
-        problem: format!(
+    Error::not_allowed(
+        format!(
             "a transaction of another user over several documents did not finish, and left {}",
             path.display()
         ),
-        remedy: "let that user read the document once, which finishes the transaction".into(),
-    }
+        "let that user read the document once, which finishes the transaction",
+    )
 }
 
 #[cfg(test)]

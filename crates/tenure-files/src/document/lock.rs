@@ -104,10 +104,7 @@ fn require_writable(location: &Location) -> Result<()> {
         return Ok(());
     };
     if !found.is_file() {
-        return Err(Error::Corrupt {
-            path: path.to_owned(),
-            problem: "it is not a regular file".into(),
-        });
+        return Err(Error::corrupt(path, "it is not a regular file"));
     }
     let writable = rustix::fs::access(path, Access::WRITE_OK);
     writable.map_err(|source| not_writable(path, source.into()))
@@ -115,13 +112,13 @@ fn require_writable(location: &Location) -> Result<()> {
 
 /// Returns the error for a document that this user may only read.
 pub(super) fn not_writable(path: &Path, source: io::Error) -> Error {
-    Error::NotAllowed {
-        problem: format!(
+    Error::not_allowed(
+        format!(
             "{} may not be written by this user: {source}",
             path.display()
         ),
-        remedy: "give this user write access to the document".into(),
-    }
+        "give this user write access to the document",
+    )
 }
 
 fn is_there(path: &Path) -> bool {
@@ -148,11 +145,10 @@ fn error_about(error: Error, location: &Location) -> Error {
         io::ErrorKind::InvalidFilename => Error::BadInput(format!(
             "the name of {document} is too long: its lock file has six letters more"
         )),
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Error::NotAllowed {
-            problem: format!("{document} cannot be locked for writing: {error}"),
-            remedy: "give this user write access to the document, its directory and its lock file"
-                .into(),
-        },
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Error::not_allowed(
+            format!("{document} cannot be locked for writing: {error}"),
+            "give this user write access to the document, its directory and its lock file",
+        ),
         _ => error,
     }
 }

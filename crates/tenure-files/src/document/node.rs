@@ -64,14 +64,14 @@ impl Documents {
 
 /// Returns the error for a document shared with Node in a transaction over several.
 fn cannot_join(location: &Location) -> Error {
-    Error::Contradiction {
-        problem: format!(
+    Error::contradiction(
+        format!(
             "{} is shared with programs of Node, which know nothing of transactions over several \
              documents, so it cannot be part of one",
             location.path().display()
         ),
-        remedy: "change it alone, with --compat proper-lockfile".into(),
-    }
+        "change it alone, with --compat proper-lockfile",
+    )
 }
 
 fn refuse_node_lock(document: &Path) -> Result<()> {
@@ -79,10 +79,10 @@ fn refuse_node_lock(document: &Path) -> Result<()> {
         return Ok(());
     }
     let document = document.display();
-    Err(Error::Contradiction {
-        problem: format!(
+    Err(Error::contradiction(
+        format!(
             "{document} is locked by a program that speaks proper-lockfile: {document}.lock is there"
         ),
-        remedy: "share it with that program: add --compat proper-lockfile".into(),
-    })
+        "share it with that program: add --compat proper-lockfile",
+    ))
 }

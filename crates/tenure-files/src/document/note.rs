@@ -64,10 +64,8 @@ impl Note {
         let Some(found) = disk.read(&path, NOTE_BYTES_MAX).map_err(failed)? else {
             return Ok(Self::default());
         };
-        serde_json::from_slice(&found.bytes).map_err(|error| Error::Corrupt {
-            path,
-            problem: format!("it is no note of Tenure: {error}"),
-        })
+        serde_json::from_slice(&found.bytes)
+            .map_err(|error| Error::corrupt(path, format!("it is no note of Tenure: {error}")))
     }
 
     /// Returns the journal it names, spelled without links.
@@ -80,12 +78,12 @@ impl Note {
             fs::canonicalize(directory).map_err(|source| Error::io("find", directory, source))?;
         let path = resolved(&directory, journal);
         let is_journal = |path: &PathBuf| path.file_name().and_then(document_of_journal).is_some();
-        path.filter(is_journal)
-            .map(Some)
-            .ok_or_else(|| Error::Corrupt {
-                path: location.note(),
-                problem: format!("it names {}, which is no journal", journal.display()),
-            })
+        path.filter(is_journal).map(Some).ok_or_else(|| {
+            Error::corrupt(
+                location.note(),
+                format!("it names {}, which is no journal", journal.display()),
+            )
+        })
     }
 
     /// Returns the same note with a journal. Both paths are spelled without links.

@@ -190,10 +190,10 @@ fn require_good_name(path: &Path) -> Result<()> {
 fn unresolvable(given: &Path, source: io::Error) -> Error {
     let given = given.display();
     match source.raw_os_error() {
-        Some(libc::EACCES | libc::EPERM) => Error::NotAllowed {
-            problem: format!("{given} may not be looked for by this user: {source}"),
-            remedy: "give this user access to the directories above it".into(),
-        },
+        Some(libc::EACCES | libc::EPERM) => Error::not_allowed(
+            format!("{given} may not be looked for by this user: {source}"),
+            "give this user access to the directories above it",
+        ),
         Some(libc::ELOOP) => Error::BadInput(format!("{given} is a link that leads in a circle")),
         Some(libc::ENOTDIR) => Error::NotFound(format!(
             "there is no document {given}: something on the way to it is no directory"

@@ -39,13 +39,13 @@ pub(super) fn refuse_re_entry<'a>(locations: impl Iterator<Item = &'a Location>)
         }
         for location in locations {
             if busy.contains(&location.lock()) {
-                return Err(Error::Contradiction {
-                    problem: format!(
+                return Err(Error::contradiction(
+                    format!(
                         "{} is being changed by the work that asks for it",
                         location.path().display()
                     ),
-                    remedy: "use what the work was given".into(),
-                });
+                    "use what the work was given",
+                ));
             }
         }
         Ok(())

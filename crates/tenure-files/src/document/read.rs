@@ -197,21 +197,20 @@ pub(super) fn missing(path: &Path) -> Error {
 
 fn unreadable(path: &Path, source: std::io::Error) -> Error {
     match source.kind() {
-        std::io::ErrorKind::FileTooLarge => Error::Corrupt {
-            path: path.to_owned(),
-            problem: format!(
+        std::io::ErrorKind::FileTooLarge => Error::corrupt(
+            path.to_owned(),
+            format!(
                 "it has more than {} MiB, which is the limit for a document",
                 DOCUMENT_BYTES_MAX >> 20
             ),
-        },
-        std::io::ErrorKind::PermissionDenied => Error::NotAllowed {
-            problem: format!("{} may not be read by this user", path.display()),
-            remedy: "give this user read access to the document".into(),
-        },
-        std::io::ErrorKind::InvalidInput | std::io::ErrorKind::IsADirectory => Error::Corrupt {
-            path: path.to_owned(),
-            problem: "it is not a regular file".into(),
-        },
+        ),
+        std::io::ErrorKind::PermissionDenied => Error::not_allowed(
+            format!("{} may not be read by this user", path.display()),
+            "give this user read access to the document",
+        ),
+        std::io::ErrorKind::InvalidInput | std::io::ErrorKind::IsADirectory => {
+            Error::corrupt(path, "it is not a regular file")
+        }
         _ => Error::io("read", path, source),
     }
 }
@@ -237,8 +236,8 @@ fn cannot_finish(journal: &Path, error: Error) -> Error {
 }
 
 fn never_finished(path: &Path) -> Error {
-    Error::Corrupt {
-        path: path.to_owned(),
-        problem: format!("it is left unfinished again and again, {RECOVERIES_MAX} times by now"),
-    }
+    Error::corrupt(
+        path.to_owned(),
+        format!("it is left unfinished again and again, {RECOVERIES_MAX} times by now"),
+    )
 }

@@ -203,8 +203,8 @@ fn explain(path: &Path, source: io::Error) -> Error {
 }
 
 fn not_a_lock_file(path: &Path, problem: &str) -> Error {
-    Error::Corrupt {
-        path: PathBuf::from(path),
-        problem: format!("cannot be used as a lock file: {problem}"),
-    }
+    Error::corrupt(
+        PathBuf::from(path),
+        format!("cannot be used as a lock file: {problem}"),
+    )
 }

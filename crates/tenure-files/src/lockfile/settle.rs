@@ -193,10 +193,7 @@ impl LockFile {
             "{} has {READERS_MAX} readers, which is the limit",
             self.path.display()
         );
-        Err(Error::Configuration {
-            problem,
-            remedy: "wait until some have gone".into(),
-        })
+        Err(Error::configuration(problem, "wait until some have gone"))
     }
 
     /// Locks the byte of a record. Only the process that may write the slot locks it.

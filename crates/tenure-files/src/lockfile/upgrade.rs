@@ -100,10 +100,10 @@ impl LockFile {
         if self.is_current()? {
             return self.write_upgraded(writer);
         }
-        Err(Error::Lost {
-            context: Box::new(writer.context(Mode::Upgradeable)),
-            reason: "its lock file was replaced or removed".into(),
-        })
+        Err(Error::lost(
+            Box::new(writer.context(Mode::Upgradeable)),
+            "its lock file was replaced or removed",
+        ))
     }
 
     /// Makes an upgraded lock upgradeable again. The token stays the current one.
@@ -158,10 +158,10 @@ impl LockFile {
         let shared = interrupt.wait(|| platform::wait_flock(&self.file, Share::Shared));
         match shared.map_err(|source| self.failed("lock", source))? {
             Ok(()) => Ok(()),
-            Err(Ended::Early) => Err(Error::Lost {
-                context: Box::new(writer.context(Mode::Upgradeable)),
-                reason: "another program took its lock file during an upgrade and keeps it".into(),
-            }),
+            Err(Ended::Early) => Err(Error::lost(
+                Box::new(writer.context(Mode::Upgradeable)),
+                "another program took its lock file during an upgrade and keeps it",
+            )),
         }
     }
 }

@@ -33,12 +33,11 @@ pub(super) fn look(path: &Path) -> Result<Option<LockDirectory>> {
         Err(error) => return Err(fail(error)),
     };
     if !metadata.is_dir() {
-        return Err(Error::Corrupt {
-            path: path.to_owned(),
-            problem: "it is not a directory, as a lock of proper-lockfile is; \
-                      remove it if no program needs it"
-                .into(),
-        });
+        return Err(Error::corrupt(
+            path.to_owned(),
+            "it is not a directory, as a lock of proper-lockfile is; \
+                      remove it if no program needs it",
+        ));
     }
     lock_directory(&metadata).map(Some).map_err(fail)
 }

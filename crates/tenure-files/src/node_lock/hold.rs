@@ -4,6 +4,7 @@ use std::fs::File;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use tenure_core::poison::lock;
 use tenure_core::{Error, Result};
 
 use crate::clock;
@@ -88,7 +89,7 @@ impl Hold {
 
     /// Fails if the lock is lost, which it stays.
     pub(super) fn verify(&self) -> Result<()> {
-        let state = self.state();
+        let state = lock(&self.state);
         let refreshed = match &state.phase {
             Phase::Held(refreshed) => *refreshed,
             Phase::Lost(reason) => return Err(self.names.lost(reason)),
@@ -102,7 +103,7 @@ impl Hold {
 
     /// Gives the lock a new time if it is still ours.
     pub(super) fn refresh(&self) -> Refresh {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         let Phase::Held(refreshed) = state.phase else {
             return Refresh::Over;
         };
@@ -165,12 +166,12 @@ impl Hold {
 
     /// Sets the function that is called once, when the lock is found lost.
     pub(super) fn tell_when_lost(&self, tell: OnLost) {
-        self.state().tell = Some(tell);
+        lock(&self.state).tell = Some(tell);
     }
 
     /// Ends the hold. Returns false if it had ended before, and an error if the lock was lost.
     pub(super) fn end(&self) -> Result<bool> {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         let before = std::mem::replace(&mut state.phase, Phase::Released);
         state.tell = None;
         drop(state);
@@ -185,13 +186,9 @@ impl Hold {
     /// Waits for so long while the lock is held. Returns false as soon as it is not.
     pub(super) fn wait_while_held(&self, time: Duration) -> bool {
         let held = |state: &mut State| matches!(state.phase, Phase::Held(_));
-        let state = self.state();
+        let state = lock(&self.state);
         let waited = self.changed.wait_timeout_while(state, time, held);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         held(&mut state)
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -69,10 +69,7 @@ impl Names {
 
     /// Returns the error of a lock that is no longer ours.
     pub(super) fn lost(&self, reason: impl Into<String>) -> Error {
-        Error::Lost {
-            context: self.place(),
-            reason: reason.into(),
-        }
+        Error::lost(self.place(), reason)
     }
 
     fn place(&self) -> Box<LockContext> {

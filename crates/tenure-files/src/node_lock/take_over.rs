@@ -59,12 +59,11 @@ fn remove_moved(names: &Names, aside: &Path) -> Result<Vacated> {
         Moved::Done => names.lock(),
         Moved::Taken | Moved::Gone => aside,
     };
-    Err(Error::Corrupt {
-        path: path.to_owned(),
-        problem: "it is a lock that is over, but cannot be removed since there are files in it; \
-                  look at them, then remove it"
-            .into(),
-    })
+    Err(Error::corrupt(
+        path.to_owned(),
+        "it is a lock that is over, but cannot be removed since there are files in it; \
+                  look at them, then remove it",
+    ))
 }
 
 /// Puts back a lock that was moved by mistake. If a third program has made one in between, the

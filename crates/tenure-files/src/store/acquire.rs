@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tenure_core::decide::Wait;
+use tenure_core::poison::lock;
 use tenure_core::{Error, Lease, Request, Resource, Result, Token, UpgradeRequest};
 
 use super::{FileStore, HeldLease, over, upgrading};
@@ -40,19 +41,19 @@ impl FileStore {
     }
 
     fn cannot_count(&self, resource: &Resource) -> Error {
-        Error::Configuration {
-            problem: format!(
+        Error::configuration(
+            format!(
                 "{} cannot hold {resource} for several at once: the kernel counts no holders",
                 self.record_context.url()
             ),
-            remedy: "use a store that can count, such as --store sqlite:PATH".into(),
-        }
+            "use a store that can count, such as --store sqlite:PATH",
+        )
     }
 
     fn add_lease(&self, hold: Hold) -> Lease {
         let lease = hold.lease();
         let held = Arc::new(HeldLease::new(hold));
-        self.held().insert(lease.lease.clone(), held);
+        lock(&self.held).insert(lease.lease.clone(), held);
         lease
     }
 
@@ -73,7 +74,7 @@ impl FileStore {
             wait: None,
         };
         let gone = over(lease);
-        let work = move |interrupt: &mut Interrupt| match held.hold().as_mut() {
+        let work = move |interrupt: &mut Interrupt| match lock(&held.hold).as_mut() {
             Some(hold) => hold.wait_upgrade(interrupt),
             None => Err(gone),
         };
@@ -95,7 +96,7 @@ impl Drop for Upgrading {
     fn drop(&mut self) {
         let given_up = self.wait.as_mut().and_then(KernelWait::stop);
         if let Some(Ok(Ok(Some(_)))) = given_up
-            && let Some(hold) = self.held.hold().as_mut()
+            && let Some(hold) = lock(&self.held.hold).as_mut()
         {
             // The upgrade was granted in the instant it was given up. If undoing fails, the lease
             // is stronger than its owner knows, which is harmless.

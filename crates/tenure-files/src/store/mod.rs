@@ -36,9 +36,10 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tenure_core::poison::lock;
 use tenure_core::{
     Capabilities, Error, Lease, LeaseId, Listing, Mode, Query, Reply, Request, Resource, Result,
     Store, Token, UpgradeRequest,
@@ -78,11 +79,6 @@ impl HeldLease {
             hold: Mutex::new(Some(hold)),
             upgrading: AtomicBool::new(false),
         }
-    }
-
-    fn hold(&self) -> MutexGuard<'_, Option<Hold>> {
-        // A hold is consistent at every step, so a panic elsewhere does not damage it.
-        self.hold.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_upgrading(&self) -> bool {
@@ -126,13 +122,11 @@ impl FileStore {
         &self.locks
     }
 
-    fn held(&self) -> MutexGuard<'_, HashMap<LeaseId, Arc<HeldLease>>> {
-        // No code panics while the map is half changed.
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn held_lease(&self, lease: &LeaseId) -> Result<Arc<HeldLease>> {
-        self.held().get(lease).cloned().ok_or_else(|| over(lease))
+        lock(&self.held)
+            .get(lease)
+            .cloned()
+            .ok_or_else(|| over(lease))
     }
 
     /// Calls `act` with a hold, unless it is waiting for its upgrade.
@@ -141,7 +135,7 @@ impl FileStore {
         if held.is_upgrading() {
             return Err(upgrading(lease));
         }
-        let mut hold = held.hold();
+        let mut hold = lock(&held.hold);
         act(hold.as_mut().ok_or_else(|| over(lease))?)
     }
 
@@ -165,17 +159,14 @@ impl FileStore {
         if held.is_upgrading() {
             return Err(upgrading(lease));
         }
-        let hold = held.hold().take();
-        self.held().remove(lease);
+        let hold = lock(&held.hold).take();
+        lock(&self.held).remove(lease);
         hold.ok_or_else(|| over(lease))?.release()
     }
 }
 
 fn over(lease: &LeaseId) -> Error {
-    Error::LeaseOver {
-        lease: lease.clone(),
-        reason: "this process does not hold it".into(),
-    }
+    Error::over(lease, "this process does not hold it")
 }
 
 fn upgrading(lease: &LeaseId) -> Error {
@@ -225,10 +216,10 @@ impl Store for FileStore {
 
     fn abandon(&self, lease: &LeaseId) {
         if self.generation == platform::fork_generation() {
-            let held = self.held().remove(lease);
+            let held = lock(&self.held).remove(lease);
             // A lease whose upgrade is waiting is released when that wait is over.
             if let Some(held) = held.filter(|held| !held.is_upgrading()) {
-                drop(held.hold().take());
+                drop(lock(&held.hold).take());
             }
             return;
         }

@@ -46,10 +46,10 @@ pub(super) fn find(config: &Config, variable: Variable<'_>) -> Result<Option<Vec
     };
     if metadata.permissions().mode() & 0o077 != 0 {
         let file = file.display();
-        return Err(Error::Configuration {
-            problem: format!("{file} has passwords, and others can read it: it is not used"),
-            remedy: format!("chmod 600 {file}"),
-        });
+        return Err(Error::configuration(
+            format!("{file} has passwords, and others can read it: it is not used"),
+            format!("chmod 600 {file}"),
+        ));
     }
     Ok(Some(password))
 }

@@ -148,7 +148,7 @@ impl Guard {
 
     fn loss(&self, reason: String) -> Error {
         match self.key.context(self.mode, self.address.to_string()) {
-            Ok(context) => Error::Lost { context, reason },
+            Ok(context) => Error::lost(context, reason),
             Err(error) => error,
         }
     }

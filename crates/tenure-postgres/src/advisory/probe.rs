@@ -71,7 +71,7 @@ impl Prober {
 
     /// Watches a lock from now on.
     pub(super) fn watch(&self, liveness: Arc<Liveness>) {
-        *self.shared.held() = Some(liveness);
+        *lock(&self.shared.held) = Some(liveness);
         if self.shared.asleep.load(Ordering::SeqCst) {
             self.shared.wake.notify_one();
         }
@@ -79,7 +79,7 @@ impl Prober {
 
     /// Watches no lock from now on.
     pub(super) fn unwatch(&self) {
-        *self.shared.held() = None;
+        *lock(&self.shared.held) = None;
     }
 }
 
@@ -92,10 +92,6 @@ impl Drop for Prober {
 }
 
 impl Shared {
-    fn held(&self) -> std::sync::MutexGuard<'_, Option<Arc<Liveness>>> {
-        lock(&self.held)
-    }
-
     /// Waits for a lock to watch. Returns `None` when the connection is to end.
     async fn next(&self) -> Option<Arc<Liveness>> {
         let mut waited = false;
@@ -103,7 +99,7 @@ impl Shared {
             if self.done.load(Ordering::SeqCst) {
                 return None;
             }
-            let held = self.held().clone();
+            let held = lock(&self.held).clone();
             if held.is_some() {
                 return held;
             }
@@ -113,7 +109,7 @@ impl Shared {
                 continue;
             }
             self.asleep.store(true, Ordering::SeqCst);
-            if self.held().is_none() && !self.done.load(Ordering::SeqCst) {
+            if lock(&self.held).is_none() && !self.done.load(Ordering::SeqCst) {
                 self.wake.notified().await;
             }
             self.asleep.store(false, Ordering::SeqCst);
@@ -136,16 +132,14 @@ async fn watch_over(shared: Arc<Shared>, probe: Probe) {
             () = sleep(due) => {}
             reason = ended(&mut over) => return liveness.lose(reason),
         }
-        let still = shared
-            .held()
+        let still = lock(&shared.held)
             .as_ref()
             .is_some_and(|held| Arc::ptr_eq(held, &liveness));
         if !still || liveness.age() < PROBE_EVERY {
             continue;
         }
         if let Err(reason) = probe.ask(&liveness, &mut over).await {
-            let still = shared
-                .held()
+            let still = lock(&shared.held)
                 .as_ref()
                 .is_some_and(|held| Arc::ptr_eq(held, &liveness));
             if !still {

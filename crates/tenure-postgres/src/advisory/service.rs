@@ -20,6 +20,7 @@ pub const DEFAULT_WAIT: Duration = Duration::from_secs(15);
 /// The limits of connections, and of waits for everything but a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
+#[must_use]
 pub struct Settings {
     /// Connections that are kept open.
     pub pool: usize,
@@ -44,28 +45,24 @@ impl Default for Settings {
 
 impl Settings {
     /// Sets how many connections are kept open.
-    #[must_use]
     pub fn with_pool(mut self, pool: usize) -> Self {
         self.pool = pool;
         self
     }
 
     /// Sets how many connections there may be beyond those.
-    #[must_use]
     pub fn with_overflow(mut self, overflow: usize) -> Self {
         self.overflow = overflow;
         self
     }
 
     /// Sets how long everything but a lock is waited for.
-    #[must_use]
     pub fn with_wait(mut self, wait: Duration) -> Self {
         self.wait = wait;
         self
     }
 
     /// Sets how long `open` waits for a server that is away or has no room.
-    #[must_use]
     pub fn with_open(mut self, open: Duration) -> Self {
         self.open = open;
         self

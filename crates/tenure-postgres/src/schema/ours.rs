@@ -137,7 +137,7 @@ fn judge(row: &Row, address: &Address) -> Result<Found> {
     let strangers: Vec<String> = row.get(5);
     let refused = |problem: String, remedy: String| {
         let problem = format!("{address}: {problem}");
-        Err(Error::Configuration { problem, remedy })
+        Err(Error::configuration(problem, remedy))
     };
     let whose = match is_super {
         true => format!("{role}, a superuser"),

@@ -17,11 +17,9 @@
 //! The empty case reads the clock after the row is locked, like every step: in the expressions of the update, and in
 //! the select that reads from it.
 
-use std::sync::Arc;
-
 use tenure_core::decide::{Ask, Outcome, Wait};
 use tenure_core::loaded::LineExtent;
-use tenure_core::request::NewRequest;
+use tenure_core::request::{Awaited, NewRequest};
 use tenure_core::{Error, Lease, Request, Result};
 
 use super::change::new_lease;
@@ -32,10 +30,11 @@ use super::retry::{AfterFailure, Retry, end_of, time_left};
 use super::row::{column, millis, token};
 use super::sql::{Statement, values};
 use super::step::Step;
-use super::wait::{Awaited, Look, QueuedRequest, accept};
+use super::upgrade::upgrade_once;
+use super::wait::{Look, QueuedRequest, accept};
 
 /// The outcome of a step that asks for a lease.
-pub(super) enum AcquireOutcome {
+pub(super) enum StepOutcome {
     Granted(Box<Lease>),
     Queued(LookTimer),
     Busy,
@@ -54,14 +53,16 @@ pub(super) enum OnPendingCleanup {
 
 impl Inner {
     pub(super) async fn acquire(&self, request: &Request) -> Result<Option<Lease>> {
-        let request = Arc::new(request.clone());
         let mut retry = Retry::of(request.wait, self.retry_policy());
-        let mut queued = QueuedRequest::new(self, Awaited::Lease(Arc::clone(&request)))?;
+        let mut queued = QueuedRequest::new(self, Awaited::Lease(request.clone()))?;
         // Repeated until it is answered: it creates the row of the resource, which the steps rely on.
         loop {
-            let request = Arc::clone(&request);
-            let empty =
-                queued.ask(|store, _| async move { store.acquire_uncontended(&request).await });
+            let empty = queued.ask(|store, awaited| async move {
+                match &*awaited {
+                    Awaited::Lease(request) => store.acquire_uncontended(request).await,
+                    Awaited::Upgrade(..) => Ok(None),
+                }
+            });
             match empty.await {
                 Ok(Some(lease)) => {
                     queued.disarm();
@@ -123,14 +124,28 @@ impl Inner {
         Ok(Some(new_lease(request, token(&row, 0)?, &moment, expires)))
     }
 
-    /// Asks for the lease in a step. Waits first for what this process itself is about to take back.
-    pub(super) async fn acquire_in_step(&self, request: &Request) -> Result<AcquireOutcome> {
-        if let Some(outcome) = self.acquire_once(request, OnPendingCleanup::Wait).await? {
-            return Ok(outcome);
+    /// Asks in a step. A request that would be turned away waits first for what this process itself
+    /// is about to take back.
+    pub(super) async fn ask_in_step(
+        &self,
+        awaited: &Awaited,
+        asked_before: bool,
+    ) -> Result<StepOutcome> {
+        for on_pending in [OnPendingCleanup::Wait, OnPendingCleanup::Report] {
+            let outcome = match awaited {
+                Awaited::Lease(request) => self.acquire_once(request, on_pending).await?,
+                Awaited::Upgrade(request, _) => {
+                    upgrade_once(self, request, asked_before, on_pending).await?
+                }
+            };
+            if let Some(outcome) = outcome {
+                return Ok(outcome);
+            }
+            self.background_done().await;
         }
-        self.background_done().await;
-        let outcome = self.acquire_once(request, OnPendingCleanup::Report).await?;
-        outcome.ok_or_else(|| Error::Internal("asked for the last time, and not told".into()))
+        Err(Error::Internal(
+            "asked for the last time, and not told".into(),
+        ))
     }
 
     /// Returns `None` if the request would be turned away for something that this process is about to take back.
@@ -138,7 +153,7 @@ impl Inner {
         &self,
         request: &Request,
         on_pending: OnPendingCleanup,
-    ) -> Result<Option<AcquireOutcome>> {
+    ) -> Result<Option<StepOutcome>> {
         let id = &request.lease;
         let extent = LineExtent::FrontAnd(id);
         let step = Step::on_until(end_of(request.wait), self, &request.resource, extent).await?;
@@ -147,24 +162,18 @@ impl Inner {
             return Err(Error::Internal(format!("{} has no row", request.resource)));
         };
         step.actor = Some(request.asker.owner.clone());
-        let ask = Ask::Acquire {
-            lease: id.clone(),
-            session: request.asker.session.clone(),
-            mode: request.mode,
-            capacity: request.capacity,
-            wait: step.until(request.wait),
-        };
+        let ask = Ask::acquire(request, step.until(request.wait));
         if step.loaded.lease(id).is_some() {
             // An earlier try was granted, and its answer was lost.
             return match accept(step, id).await? {
-                Look::Granted(lease) => Ok(Some(AcquireOutcome::Granted(lease))),
-                _ => Ok(Some(AcquireOutcome::Again)),
+                Look::Granted(lease) => Ok(Some(StepOutcome::Granted(lease))),
+                _ => Ok(Some(StepOutcome::Again)),
             };
         }
         if step.loaded.waiter(id).is_some() {
             let look_timer = LookTimer::of(&step, id);
             step.roll_back().await?;
-            return Ok(Some(AcquireOutcome::Queued(look_timer)));
+            return Ok(Some(StepOutcome::Queued(look_timer)));
         }
         let decision = step.decide(&ask).await?;
         let turned_away = matches!(decision.outcome, Outcome::Refused(_) | Outcome::Busy);
@@ -177,7 +186,7 @@ impl Inner {
         }
         if let Outcome::Refused(refusal) = decision.outcome {
             let context = self.context(&request.resource, request.mode);
-            let error = step.loaded.refused(request, context, refusal);
+            let error = step.state().refused(request, context, refusal);
             step.roll_back().await?;
             return Err(error);
         }
@@ -185,9 +194,9 @@ impl Inner {
         let look_timer = LookTimer::of(&step, id);
         step.commit().await?;
         match (decision.outcome, granted) {
-            (Outcome::Granted, Some(lease)) => Ok(Some(AcquireOutcome::Granted(Box::new(lease)))),
-            (Outcome::Queued, _) => Ok(Some(AcquireOutcome::Queued(look_timer))),
-            (Outcome::Busy, _) => Ok(Some(AcquireOutcome::Busy)),
+            (Outcome::Granted, Some(lease)) => Ok(Some(StepOutcome::Granted(Box::new(lease)))),
+            (Outcome::Queued, _) => Ok(Some(StepOutcome::Queued(look_timer))),
+            (Outcome::Busy, _) => Ok(Some(StepOutcome::Busy)),
             (other, _) => Err(Error::Internal(format!("acquire ended with {other:?}"))),
         }
     }

@@ -150,10 +150,8 @@ async fn sure_to(sql: &Sql, last: i64) -> Result<Option<i64>> {
 fn entry(row: &Row) -> Result<Entry> {
     let word = text(row, 2)?;
     let action = Action::parse(&word);
-    let action = action.ok_or_else(|| Error::Corrupt {
-        path: "tenure.audit".into(),
-        problem: format!("unknown action {word:?}"),
-    })?;
+    let action =
+        action.ok_or_else(|| Error::corrupt("tenure.audit", format!("unknown action {word:?}")))?;
     let mut entry = Entry::new(
         time(row, 1)?,
         action,

@@ -15,14 +15,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_core::decide::{Ask, Outcome};
-use tenure_core::leases::{Keyed, grace};
+use tenure_core::leases::Keyed;
 use tenure_core::request::NewRequest;
-use tenure_core::{Lease, LeaseId, Result};
+use tenure_core::{Error, Lease, LeaseId, Result};
 
 use super::cleanup::run_to_end;
 use super::inner::Inner;
 use super::keys;
-use super::row::millis;
 use super::sql::{Statement, values};
 use super::step::Step;
 
@@ -90,13 +89,9 @@ fn ids(leases: &[LeaseId]) -> Vec<String> {
 fn bind_each(step: &mut Step<'_>, leases: &[LeaseId], ttl: Duration) -> Result<Vec<Lease>> {
     let mut bound = Vec::with_capacity(leases.len());
     for lease in leases {
-        let over = || step.store.over(lease);
+        let over = || Error::not_held(lease);
         let row = step.loaded.lease(lease).cloned().ok_or_else(over)?;
-        let bind = Ask::Bind {
-            lease: lease.clone(),
-            ttl: millis(ttl),
-            grace: millis(grace(ttl)),
-        };
+        let bind = Ask::bind(lease, ttl);
         let decision = step.decide_alone(&row, &bind);
         if decision.outcome != Outcome::Done {
             return Err(over());

@@ -55,9 +55,7 @@ impl Inner {
             return Ok(Some(before.lease));
         }
         step.actor = Some(actor.clone());
-        let ask = Ask::Break {
-            lease: lease.clone(),
-        };
+        let ask = Ask::Break(lease.clone());
         let decision = step.decide(&ask).await?;
         step.write(&decision.changes, NewRequest::None)?;
         // Leases and offers that had run out are removed all the same.

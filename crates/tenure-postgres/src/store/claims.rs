@@ -51,7 +51,7 @@ impl Inner {
         let claimed = self.retrying(|| self.claim_once(lease, claimant, &asker.session));
         match claimed.await? {
             true => Ok(()),
-            false => Err(self.over(lease)),
+            false => Err(Error::not_held(lease)),
         }
     }
 

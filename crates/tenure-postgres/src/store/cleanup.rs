@@ -32,7 +32,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 use std::task::{Context, Poll};
 
 use tenure_core::poison::lock;
@@ -69,13 +69,9 @@ pub(super) struct CleanupTicket {
 }
 
 impl PendingCleanup {
-    fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
-    }
-
     /// Adds a clean-up of a lease.
     pub(super) fn add(&self, lease: &LeaseId, session: &SessionId) -> CleanupTicket {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         state.last += 1;
         let number = state.last;
         let key = (lease.clone(), session.clone());
@@ -84,11 +80,11 @@ impl PendingCleanup {
     }
 
     pub(super) fn is_pending(&self, ticket: &CleanupTicket) -> bool {
-        self.state().pending.get(&ticket.key) == Some(&ticket.number)
+        lock(&self.state).pending.get(&ticket.key) == Some(&ticket.number)
     }
 
     pub(super) fn done(&self, ticket: &CleanupTicket) {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         if state.pending.get(&ticket.key) == Some(&ticket.number) {
             state.pending.remove(&ticket.key);
         }
@@ -96,17 +92,17 @@ impl PendingCleanup {
 
     /// Notes that a lease was abandoned.
     pub(super) fn abandon(&self, lease: &LeaseId) {
-        self.state().abandoned.insert(lease.clone());
+        lock(&self.state).abandoned.insert(lease.clone());
     }
 
     /// Notes that an abandoned lease is gone.
     pub(super) fn forget_abandoned(&self, lease: &LeaseId) {
-        self.state().abandoned.remove(lease);
+        lock(&self.state).abandoned.remove(lease);
     }
 
     /// Notes that the release of a lease had no answer.
     pub(super) fn unanswered(&self, lease: &LeaseId) {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         if !state.unanswered.contains(lease) {
             state.unanswered.push_back(lease.clone());
         }
@@ -117,17 +113,17 @@ impl PendingCleanup {
 
     /// Returns true if the release of a lease had no answer.
     pub(super) fn is_unanswered(&self, lease: &LeaseId) -> bool {
-        self.state().unanswered.contains(lease)
+        lock(&self.state).unanswered.contains(lease)
     }
 
     /// Notes that the release of a lease has its answer.
     pub(super) fn answered(&self, lease: &LeaseId) {
-        self.state().unanswered.retain(|other| other != lease);
+        lock(&self.state).unanswered.retain(|other| other != lease);
     }
 
     /// Returns true if this process is about to end any of these leases.
     pub(super) fn has_any<'a>(&self, leases: impl IntoIterator<Item = &'a LeaseId>) -> bool {
-        let state = self.state();
+        let state = lock(&self.state);
         let mut leases = leases.into_iter();
         let pending = |lease: &LeaseId| state.pending.keys().any(|(of, _)| of == lease);
         leases.any(|lease| state.abandoned.contains(lease) || pending(lease))
@@ -136,7 +132,7 @@ impl PendingCleanup {
     /// Cancels the clean-up of a lease that is asked for again. Returns true if there was one.
     pub(super) fn cancel(&self, lease: &LeaseId, session: &SessionId) -> bool {
         let key = (lease.clone(), session.clone());
-        self.state().pending.remove(&key).is_some()
+        lock(&self.state).pending.remove(&key).is_some()
     }
 }
 

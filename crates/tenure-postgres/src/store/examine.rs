@@ -33,10 +33,10 @@ pub(super) fn refuse_old(server: &ServerVersion, address: &Address) -> Result<()
     if server.major >= VERSION_MIN {
         return Ok(());
     }
-    Err(Error::Configuration {
-        problem: format!("{address} is PostgreSQL {}, which is too old", server.text),
-        remedy: format!("use PostgreSQL {VERSION_MIN} or newer; {VERSION_TESTED} is tested"),
-    })
+    Err(Error::configuration(
+        format!("{address} is PostgreSQL {}, which is too old", server.text),
+        format!("use PostgreSQL {VERSION_MIN} or newer; {VERSION_TESTED} is tested"),
+    ))
 }
 
 impl Inner {

@@ -201,22 +201,11 @@ impl Inner {
         ))
     }
 
-    /// Returns the error for a lease that is not there.
-    pub(super) fn over(&self, lease: &LeaseId) -> Error {
-        Error::LeaseOver {
-            lease: lease.clone(),
-            reason: "it is not held in this store".into(),
-        }
-    }
-
     /// The same, with how the lease ended if that is known.
     pub(super) async fn gone(&self, lease: &LeaseId) -> Error {
         match self.ended(lease).await {
-            Ok(Some(reason)) => Error::LeaseOver {
-                lease: lease.clone(),
-                reason,
-            },
-            _ => self.over(lease),
+            Ok(Some(reason)) => Error::over(lease, reason),
+            _ => Error::not_held(lease),
         }
     }
 }

@@ -50,12 +50,14 @@ pub(super) fn lock(keyed: &Keyed) -> Statement<'static> {
 /// Fails if a key, as [`lock`] found it, is no longer the asker's. If its process was not seen for too long,
 /// another may have it. A key that names these very leases was completed before, and the answer was lost.
 pub(super) fn check_askers(found: &[Row], keyed: &Keyed, leases: &[LeaseId]) -> Result<()> {
-    let lost = |by: &str| Error::Contradiction {
-        problem: format!(
-            "key {}: its asker was not seen for 15s, and {by}",
-            keyed.key
-        ),
-        remedy: "ask again under the same key".into(),
+    let lost = |by: &str| {
+        Error::contradiction(
+            format!(
+                "key {}: its asker was not seen for 15s, and {by}",
+                keyed.key
+            ),
+            "ask again under the same key",
+        )
     };
     let Some(row) = found.first() else {
         return Err(lost("it was given up"));
@@ -237,10 +239,8 @@ impl KeyRow {
             let problem = format!("it was used for another request at {}", self.made_at);
             return Ok(Some(KeyState::Conflict(problem)));
         }
-        let ids: Vec<LeaseId> = serde_json::from_str(leases).map_err(|error| Error::Corrupt {
-            path: "tenure.keys".into(),
-            problem: error.to_string(),
-        })?;
+        let ids: Vec<LeaseId> = serde_json::from_str(leases)
+            .map_err(|error| Error::corrupt("tenure.keys", error.to_string()))?;
         let found = read_leases(found)?;
         let mut held = Vec::with_capacity(ids.len());
         for id in ids {

@@ -23,7 +23,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use tenure_core::poison::lock;
@@ -131,7 +131,7 @@ impl Listener {
 
     /// Keeps the row of this process fresh for as long as the result lives.
     pub(super) async fn show_presence(&self) -> Result<Presence> {
-        self.shared.state().presences += 1;
+        lock(&self.shared.state).presences += 1;
         let presence = Presence {
             shared: Arc::clone(&self.shared),
         };
@@ -142,7 +142,7 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Some(task) = self.shared.state().task.take() {
+        if let Some(task) = lock(&self.shared.state).task.take() {
             task.abort();
         }
     }
@@ -157,7 +157,7 @@ impl Registration {
 
     /// Returns true if it looks after the line: it is the first waiter of this process for the resource.
     pub(super) fn is_first(&self) -> bool {
-        let state = self.shared.state();
+        let state = lock(&self.shared.state);
         let first = state.lines.get(&self.resource).and_then(BTreeSet::first);
         first == Some(&self.number)
     }
@@ -165,13 +165,13 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.shared.state().remove(self.number);
+        lock(&self.shared.state).remove(self.number);
     }
 }
 
 impl Drop for Presence {
     fn drop(&mut self) {
-        self.shared.state().presences -= 1;
+        lock(&self.shared.state).presences -= 1;
     }
 }
 
@@ -217,13 +217,9 @@ fn remove_number<K: Hash + Eq>(map: &mut HashMap<K, BTreeSet<u64>>, key: &K, num
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
-    }
-
     fn add(self: &Arc<Self>, lease: &LeaseId, resource: &Resource) -> Registration {
         let wake = Arc::new(Notify::new());
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         state.last += 1;
         let number = state.last;
         state.waiters.insert(
@@ -256,7 +252,7 @@ impl Shared {
     async fn ensure_listening(self: &Arc<Self>) -> Result<()> {
         let mut last_alive = self.last_alive.subscribe();
         {
-            let mut state = self.state();
+            let mut state = lock(&self.state);
             // A task ends early if its runtime is gone. It ends in time if nobody needs it, and then it is forgotten.
             if state.task.as_ref().is_none_or(AbortHandle::is_finished) {
                 self.last_alive.send_replace(None);
@@ -328,7 +324,7 @@ impl Shared {
         self.last_alive.send_replace(Some(asked));
         for row in answers.into_iter().skip(1).flatten() {
             if let Ok(lease) = LeaseId::parse(column(&row, 0)?) {
-                self.state().wake(&lease);
+                lock(&self.state).wake(&lease);
             }
         }
         Ok(notifications)
@@ -336,7 +332,7 @@ impl Shared {
 
     /// Returns true if anyone needs the task. Else it forgets the task: the next registration starts another.
     fn keeps_running(&self) -> bool {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         let needed = state.is_needed();
         if !needed {
             state.task = None;
@@ -346,11 +342,15 @@ impl Shared {
 
     /// Returns the leases that are waited for.
     fn waiting(&self) -> Vec<String> {
-        self.state().leases.keys().map(LeaseId::to_string).collect()
+        lock(&self.state)
+            .leases
+            .keys()
+            .map(LeaseId::to_string)
+            .collect()
     }
 
     fn wake_all_firsts(&self) {
-        let state = self.state();
+        let state = lock(&self.state);
         for resource in state.lines.keys() {
             state.wake_first(resource);
         }
@@ -438,7 +438,7 @@ async fn forward_notifications(
             return;
         };
         if let Ok(lease) = LeaseId::parse(notification.payload()) {
-            listener.state().wake(&lease);
+            lock(&listener.state).wake(&lease);
         }
     }
 }
@@ -452,7 +452,7 @@ async fn keep_presence(shared: &Weak<Shared>) {
         };
         let is_due = |at: &Instant| at.elapsed() >= PRESENCE_EVERY;
         let is_due = listener.last_alive.borrow().as_ref().is_some_and(is_due);
-        if is_due && listener.state().is_needed() {
+        if is_due && lock(&listener.state).is_needed() {
             // A failure is tried again soon, several times before the row is too old.
             drop(timeout(PRESENCE_EVERY, listener.write_presence()).await);
         }

@@ -167,18 +167,14 @@ impl Pool {
 
     /// Takes the connection that listens before all others, so that those become idle and end; else the last that was used.
     fn pop(&self) -> Option<Sql> {
-        let mut idle = self.idle();
+        let mut idle = lock(&self.idle);
         let last = idle.len().checked_sub(1)?;
         let listening = idle.iter().position(|one| one.sql.listens());
         Some(idle.remove(listening.unwrap_or(last)).sql)
     }
 
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Idle>> {
-        lock(&self.idle)
-    }
-
     fn give_back(self: &Arc<Self>, sql: Sql) {
-        let mut idle = self.idle();
+        let mut idle = lock(&self.idle);
         idle.push(Idle {
             sql,
             since: Instant::now(),
@@ -196,7 +192,7 @@ impl Pool {
     /// Ends connections that were idle for a while, except the one that listens, or else one.
     /// Returns true if some are left to close later.
     fn close_idle(&self) -> bool {
-        let mut idle = self.idle();
+        let mut idle = lock(&self.idle);
         let listening = idle.iter().any(|idle| idle.sql.listens());
         let mut kept_one = false;
         let mut over = Vec::new();

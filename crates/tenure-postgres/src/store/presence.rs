@@ -5,7 +5,7 @@
 //! write until their session ends. A crash in between ends it as well: nobody writes the row any more.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 
 use tenure_core::poison::lock;
 use tenure_core::{Result, SessionId};
@@ -23,16 +23,14 @@ impl Presences {
     pub(super) async fn keep(&self, listener: &Listener, session: &SessionId) -> Result<()> {
         // Done even if the session is known: the listener may have been disconnected for a while.
         let presence = listener.show_presence().await?;
-        self.sessions().entry(session.clone()).or_insert(presence);
+        lock(&self.sessions)
+            .entry(session.clone())
+            .or_insert(presence);
         Ok(())
     }
 
     /// Ends the presence of a session. Returns true if it had one.
     pub(super) fn end(&self, session: &SessionId) -> bool {
-        self.sessions().remove(session).is_some()
-    }
-
-    fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Presence>> {
-        lock(&self.sessions)
+        lock(&self.sessions).remove(session).is_some()
     }
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use tenure_core::audit::Action;
 use tenure_core::decide::{Ask, OFFER_MS, Outcome, Wait};
 use tenure_core::loaded::LineExtent;
-use tenure_core::request::NewRequest;
+use tenure_core::request::{Awaited, NewRequest};
 use tenure_core::{Error, LeaseId, Result, SessionId};
 use tenure_files::clock::boot_now;
 
@@ -27,7 +27,6 @@ use super::retry::Retry;
 use super::row::{column, millis};
 use super::sql::{Statement, values};
 use super::step::Step;
-use super::wait::Awaited;
 
 impl Inner {
     pub(super) async fn release(&self, lease: &LeaseId) -> Result<()> {
@@ -68,9 +67,7 @@ impl Inner {
         let Some(mut step) = Step::of_lease(self, lease).await? else {
             return Ok(false);
         };
-        let release = Ask::Release {
-            lease: lease.clone(),
-        };
+        let release = Ask::Release(lease.clone());
         let decision = step.decide(&release).await?;
         step.write(&decision.changes, NewRequest::None)?;
         if step.hands_over() {
@@ -164,10 +161,10 @@ async fn clean_up_once(store: &Inner, awaited: &Awaited, ticket: &CleanupTicket)
 fn lease_taken_back(step: &Step<'_>, id: &LeaseId) -> Option<Ask> {
     let lease = id.clone();
     if step.loaded.waiter(id).is_some() {
-        return Some(Ask::Withdraw { lease });
+        return Some(Ask::Withdraw(lease));
     }
     let held = step.loaded.lease(id);
-    held.map(|_| Ask::Release { lease })
+    held.map(|_| Ask::Release(lease))
 }
 
 /// Returns the request that leaves the line, or undoes an upgrade that was granted. It leaves alone what another session
@@ -175,9 +172,9 @@ fn lease_taken_back(step: &Step<'_>, id: &LeaseId) -> Option<Ask> {
 fn upgrade_taken_back(step: &Step<'_>, id: &LeaseId, session: &SessionId) -> Option<Ask> {
     let lease = id.clone();
     if let Some(waiter) = step.loaded.waiter(id) {
-        return (waiter.session == *session).then_some(Ask::Withdraw { lease });
+        return (waiter.session == *session).then_some(Ask::Withdraw(lease));
     }
     let held = step.loaded.lease(id)?;
     let ours = held.upgraded_by.as_ref() == Some(session);
-    ours.then_some(Ask::Downgrade { lease })
+    ours.then_some(Ask::Downgrade(lease))
 }

@@ -13,14 +13,13 @@
 use std::time::Duration;
 
 use tenure_core::decide::{Ask, Bound, HolderState, Outcome};
-use tenure_core::leases::grace;
 use tenure_core::request::NewRequest;
 use tenure_core::{Error, Lease, LeaseId, Result};
 
 use super::inner::Inner;
 use super::load::load_lease;
 use super::moment::Moment;
-use super::row::{LeaseRow, has_guard, millis};
+use super::row::{LeaseRow, has_guard};
 use super::step::Step;
 
 impl Inner {
@@ -49,10 +48,10 @@ impl Inner {
 
     /// Returns the error for a lease that a person breaks: who, and why.
     pub(super) fn broken(&self, row: LeaseRow) -> Error {
-        Error::Lost {
-            context: self.context(&row.lease.resource, row.lease.mode),
-            reason: row.note.unwrap_or_else(|| "broken".into()),
-        }
+        Error::lost(
+            self.context(&row.lease.resource, row.lease.mode),
+            row.note.unwrap_or_else(|| "broken".into()),
+        )
     }
 
     /// Gives a lease new time: `ttl`, or its last time to live if that is `None`.
@@ -75,11 +74,7 @@ impl Inner {
             Some(ttl) if !has_guard(&row) => ttl,
             ttl => row.ttl().max(ttl.unwrap_or_default()),
         };
-        let renew = Ask::Renew {
-            lease: lease.clone(),
-            ttl: millis(ttl),
-            grace: millis(grace(ttl)),
-        };
+        let renew = Ask::renew(lease, ttl);
         let decision = step.decide_alone(&row, &renew);
         if let Outcome::Refused(refusal) = decision.outcome {
             step.roll_back().await?;

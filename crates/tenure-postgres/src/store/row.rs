@@ -233,8 +233,5 @@ fn life(row: &Row, index: usize) -> Result<Life> {
 /// Returns the error for a row that someone else wrote, or a damaged one.
 fn odd(row: &Row, index: usize, problem: &dyn std::fmt::Display) -> Error {
     let column = row.columns().get(index).map_or("?", |column| column.name());
-    Error::Corrupt {
-        path: "tenure.dal_locks".into(),
-        problem: format!("bad {column}: {problem}"),
-    }
+    Error::corrupt("tenure.dal_locks", format!("bad {column}: {problem}"))
 }

@@ -170,19 +170,13 @@ impl Sql {
 
     async fn prepared(&self, text: &'static str) -> Result<PreparedStatement, Error> {
         let place = (text.as_ptr() as usize, text.len());
-        let known = self.prepared_statements().get(&place).cloned();
+        let known = lock(&self.prepared).get(&place).cloned();
         if let Some(statement) = known {
             return Ok(statement);
         }
         let statement = self.connection.client().prepare(text).await?;
-        self.prepared_statements().insert(place, statement.clone());
+        lock(&self.prepared).insert(place, statement.clone());
         Ok(statement)
-    }
-
-    fn prepared_statements(
-        &self,
-    ) -> std::sync::MutexGuard<'_, HashMap<(usize, usize), PreparedStatement>> {
-        lock(&self.prepared)
     }
 
     /// Rolls a transaction back.

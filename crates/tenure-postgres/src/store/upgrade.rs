@@ -5,31 +5,23 @@
 //! gives up undoes only its own upgrade. If the answer is lost the upgrade is asked for again: a lease that is write by then,
 //! for this session, was upgraded by this very call.
 
-use std::sync::Arc;
-
 use tenure_core::decide::{Ask, Outcome, Refusal};
-use tenure_core::request::NewRequest;
-use tenure_core::{Error, Lease, LeaseId, Mode, Resource, Result, Token, UpgradeRequest};
+use tenure_core::request::{Awaited, NewRequest};
+use tenure_core::{Error, LeaseId, Mode, Resource, Result, Token, UpgradeRequest};
 
-use super::acquire::OnPendingCleanup;
+use super::acquire::{OnPendingCleanup, StepOutcome};
 use super::inner::Inner;
 use super::load::load_lease;
 use super::look_timer::LookTimer;
 use super::retry::Retry;
 use super::step::Step;
-use super::wait::{Awaited, QueuedRequest, Waited};
-
-enum UpgradeOutcome {
-    Granted(Box<Lease>),
-    Queued(LookTimer),
-    Busy,
-}
+use super::wait::QueuedRequest;
 
 impl Inner {
     pub(super) async fn upgrade(&self, request: &UpgradeRequest) -> Result<Option<Token>> {
         let resource = self.resource_of(&request.lease).await?;
         let mut retry = Retry::of(request.wait, self.retry_policy());
-        let awaited = Awaited::Upgrade(Arc::new(request.clone()), resource);
+        let awaited = Awaited::Upgrade(request.clone(), resource);
         let mut queued = QueuedRequest::new(self, awaited)?;
         let lease = queued.until_answered(&mut retry).await?;
         Ok(lease.map(|lease| lease.token))
@@ -48,9 +40,7 @@ impl Inner {
         let Some(mut step) = Step::of_lease(self, lease).await? else {
             return Err(self.gone(lease).await);
         };
-        let downgrade = Ask::Downgrade {
-            lease: lease.clone(),
-        };
+        let downgrade = Ask::Downgrade(lease.clone());
         let decision = step.decide(&downgrade).await?;
         if let Outcome::Refused(refusal) = decision.outcome {
             let mode = step.loaded.lease(lease).map(|row| row.lease.mode);
@@ -79,50 +69,13 @@ impl Inner {
     }
 }
 
-impl QueuedRequest {
-    /// Asks for the upgrade, and waits before the line if the request may wait.
-    pub(super) async fn wait_for_upgrade(&mut self) -> Result<Waited> {
-        if !self.register().await? {
-            return Ok(Waited::Late);
-        }
-        let doubtful = self.doubtful;
-        let outcome = self.ask(move |store, awaited| async move {
-            match &awaited {
-                Awaited::Upgrade(request, _) => upgrade_in_step(&store, request, doubtful).await,
-                Awaited::Lease(_) => Err(Error::Internal("a new lease is no upgrade".into())),
-            }
-        });
-        match outcome.await? {
-            UpgradeOutcome::Granted(lease) => Ok(Waited::Granted(lease)),
-            UpgradeOutcome::Queued(look_timer) => self.wait_for_grant(look_timer).await,
-            UpgradeOutcome::Busy => Ok(Waited::Busy),
-        }
-    }
-}
-
-/// Asks for the upgrade in a step. Waits first for what this process itself is about to take back.
-async fn upgrade_in_step(
-    store: &Inner,
-    request: &UpgradeRequest,
-    asked_before: bool,
-) -> Result<UpgradeOutcome> {
-    if let Some(outcome) =
-        upgrade_once(store, request, asked_before, OnPendingCleanup::Wait).await?
-    {
-        return Ok(outcome);
-    }
-    store.background_done().await;
-    let outcome = upgrade_once(store, request, asked_before, OnPendingCleanup::Report).await?;
-    outcome.ok_or_else(|| Error::Internal("asked for the last time, and not told".into()))
-}
-
 /// Returns `None` if the request would be turned away for something that this process is about to take back.
-async fn upgrade_once(
+pub(super) async fn upgrade_once(
     store: &Inner,
     request: &UpgradeRequest,
     asked_before: bool,
     on_pending: OnPendingCleanup,
-) -> Result<Option<UpgradeOutcome>> {
+) -> Result<Option<StepOutcome>> {
     let lease = &request.lease;
     let Some(mut step) = Step::of_lease(store, lease).await? else {
         return Err(store.gone(lease).await);
@@ -155,25 +108,25 @@ async fn upgrade_once(
     let look_timer = LookTimer::of(&step, lease);
     step.commit().await?;
     match (decision.outcome, upgraded) {
-        (Outcome::Granted, Some(lease)) => Ok(Some(UpgradeOutcome::Granted(Box::new(lease)))),
-        (Outcome::Queued, _) => Ok(Some(UpgradeOutcome::Queued(look_timer))),
-        (Outcome::Busy, _) => Ok(Some(UpgradeOutcome::Busy)),
+        (Outcome::Granted, Some(lease)) => Ok(Some(StepOutcome::Granted(Box::new(lease)))),
+        (Outcome::Queued, _) => Ok(Some(StepOutcome::Queued(look_timer))),
+        (Outcome::Busy, _) => Ok(Some(StepOutcome::Busy)),
         (other, _) => Err(Error::Internal(format!("upgrade ended with {other:?}"))),
     }
 }
 
 /// Returns the outcome of an earlier try whose answer was lost, if it did anything.
-fn found(step: &Step<'_>, request: &UpgradeRequest) -> Option<UpgradeOutcome> {
+fn found(step: &Step<'_>, request: &UpgradeRequest) -> Option<StepOutcome> {
     let (lease, session) = (&request.lease, &request.asker.session);
     let held = step.loaded.lease(lease)?;
     if held.lease.mode == Mode::Write
         && held.holder.upgraded
         && held.upgraded_by.as_ref() == Some(session)
     {
-        return Some(UpgradeOutcome::Granted(Box::new(held.lease.clone())));
+        return Some(StepOutcome::Granted(Box::new(held.lease.clone())));
     }
     let waiter = step.loaded.waiter(lease)?;
-    (waiter.session == *session).then(|| UpgradeOutcome::Queued(LookTimer::of(step, lease)))
+    (waiter.session == *session).then(|| StepOutcome::Queued(LookTimer::of(step, lease)))
 }
 
 fn refused(step: &Step<'_>, lease: &LeaseId, mode: Mode, refusal: Refusal) -> Error {

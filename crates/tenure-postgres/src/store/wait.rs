@@ -29,15 +29,14 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tenure_core::decide::{Ask, Millis, Outcome, Refusal, Wait};
-use tenure_core::leases::grace;
+use tenure_core::decide::{Ask, Outcome, Refusal, Wait};
 use tenure_core::loaded::LineExtent;
-use tenure_core::request::NewRequest;
-use tenure_core::{Asker, Error, Lease, LeaseId, Mode, Request, Resource, Result, UpgradeRequest};
+use tenure_core::request::{Awaited, NewRequest};
+use tenure_core::{Error, Lease, LeaseId, Mode, Result};
 use tenure_files::random;
 use tokio::time::{sleep, timeout};
 
-use super::acquire::AcquireOutcome;
+use super::acquire::StepOutcome;
 use super::change::new_lease;
 use super::cleanup::{self, CleanupTicket};
 use super::inner::Inner;
@@ -52,63 +51,14 @@ use super::step::Step;
 use crate::fault::unreachable;
 
 /// What a request waits for.
-#[derive(Clone)]
-pub(super) enum Awaited {
-    /// A new lease.
-    Lease(Arc<Request>),
-    /// An upgrade of a lease to write.
-    Upgrade(Arc<UpgradeRequest>, Resource),
-}
-
-impl Awaited {
-    pub(super) fn lease(&self) -> &LeaseId {
-        match self {
-            Awaited::Lease(request) => &request.lease,
-            Awaited::Upgrade(request, _) => &request.lease,
-        }
-    }
-
-    pub(super) fn resource(&self) -> &Resource {
-        match self {
-            Awaited::Lease(request) => &request.resource,
-            Awaited::Upgrade(_, resource) => resource,
-        }
-    }
-
-    pub(super) fn asker(&self) -> &Asker {
-        match self {
-            Awaited::Lease(request) => &request.asker,
-            Awaited::Upgrade(request, _) => &request.asker,
-        }
-    }
-
-    pub(super) fn wait(&self) -> Wait {
-        match self {
-            Awaited::Lease(request) => request.wait,
-            Awaited::Upgrade(request, _) => request.wait,
-        }
-    }
-
-    pub(super) fn until(&self) -> Millis {
-        end_of(self.wait())
-    }
-
-    fn mode(&self) -> Mode {
-        match self {
-            Awaited::Lease(request) => request.mode,
-            Awaited::Upgrade(..) => Mode::Write,
-        }
-    }
-}
-
 /// A request that is in line, or about to be. If it is dropped before it is granted, it leaves neither lock nor waiter.
 pub(super) struct QueuedRequest {
     store: Arc<Inner>,
-    awaited: Awaited,
+    awaited: Arc<Awaited>,
     registration: Option<Registration>,
     stage: Stage,
     /// True if an earlier try, or an earlier request under the same id, may have left something in the store.
-    pub(super) doubtful: bool,
+    doubtful: bool,
     /// True once it has had a place in line.
     queued: bool,
     /// Why the database could not be reached at the last failure.
@@ -135,7 +85,7 @@ enum WakeReason {
 }
 
 /// The outcome of asking and waiting.
-pub(super) enum Waited {
+enum Waited {
     Granted(Box<Lease>),
     /// It cannot be granted without waiting, and has no place in line.
     Busy,
@@ -159,14 +109,13 @@ pub(super) enum Look {
 
 impl QueuedRequest {
     pub(super) fn new(store: &Inner, awaited: Awaited) -> Result<Self> {
-        let store = store.itself.upgrade();
-        let store = store.ok_or_else(|| Error::Internal("the store is closed".into()))?;
+        let store = store.arc()?;
         let doubtful = store
             .pending_cleanup
             .cancel(awaited.lease(), &awaited.asker().session);
         Ok(Self {
             store,
-            awaited,
+            awaited: Arc::new(awaited),
             registration: None,
             stage: Stage::Clear,
             doubtful,
@@ -183,7 +132,7 @@ impl QueuedRequest {
     /// Makes a step, which runs to its end even if this future is dropped.
     pub(super) async fn run_to_end<T, F>(
         &mut self,
-        work: impl FnOnce(Arc<Inner>, Awaited) -> F,
+        work: impl FnOnce(Arc<Inner>, Arc<Awaited>) -> F,
     ) -> Result<T>
     where
         T: Send + 'static,
@@ -209,7 +158,7 @@ impl QueuedRequest {
     /// The same for a step that asks. A refusal leaves everything as it was.
     pub(super) async fn ask<T, F>(
         &mut self,
-        work: impl FnOnce(Arc<Inner>, Awaited) -> F,
+        work: impl FnOnce(Arc<Inner>, Arc<Awaited>) -> F,
     ) -> Result<T>
     where
         T: Send + 'static,
@@ -224,11 +173,11 @@ impl QueuedRequest {
 
     /// Registers with the listener, before there is a place in line. A request that does not wait needs no
     /// registration. Returns false if the time was over before it was done.
-    pub(super) async fn register(&mut self) -> Result<bool> {
+    async fn register(&mut self) -> Result<bool> {
         if self.registration.is_some() || self.awaited.wait() == Wait::No {
             return Ok(true);
         }
-        let left = Duration::from_millis(time_left(self.awaited.until()));
+        let left = Duration::from_millis(time_left(end_of(self.awaited.wait())));
         let registering = self
             .store
             .listener
@@ -255,11 +204,7 @@ impl QueuedRequest {
     /// an answer. Returns `None` if it was not granted.
     pub(super) async fn until_answered(&mut self, retry: &mut Retry) -> Result<Option<Lease>> {
         loop {
-            let waited = match &self.awaited {
-                Awaited::Lease(_) => self.wait_for_lease().await,
-                Awaited::Upgrade(..) => self.wait_for_upgrade().await,
-            };
-            match waited {
+            match self.ask_and_wait().await {
                 Ok(Waited::Granted(lease)) => {
                     self.disarm();
                     return Ok(Some(*lease));
@@ -279,34 +224,31 @@ impl QueuedRequest {
         }
     }
 
-    /// Asks for a new lease, and waits in line if the request may wait.
-    async fn wait_for_lease(&mut self) -> Result<Waited> {
-        if self.queued {
+    /// Asks in a step, and waits in line if the request may wait.
+    async fn ask_and_wait(&mut self) -> Result<Waited> {
+        if self.queued && matches!(*self.awaited, Awaited::Lease(_)) {
             self.check_not_broken().await?;
         }
         if !self.register().await? {
             return Ok(Waited::Late);
         }
-        let outcome = self.ask(|store, awaited| async move {
-            match &awaited {
-                Awaited::Lease(request) => store.acquire_in_step(request).await,
-                Awaited::Upgrade(..) => Err(Error::Internal("an upgrade is no new lease".into())),
-            }
-        });
+        let doubtful = self.doubtful;
+        let outcome = self
+            .ask(move |store, awaited| async move { store.ask_in_step(&awaited, doubtful).await });
         match outcome.await? {
-            AcquireOutcome::Granted(lease) => Ok(Waited::Granted(lease)),
-            AcquireOutcome::Queued(look_timer) => self.wait_for_grant(look_timer).await,
-            AcquireOutcome::Busy => Ok(Waited::Busy),
-            AcquireOutcome::Again => Ok(Waited::PlaceLost),
+            StepOutcome::Granted(lease) => Ok(Waited::Granted(lease)),
+            StepOutcome::Queued(look_timer) => self.wait_for_grant(look_timer).await,
+            StepOutcome::Busy => Ok(Waited::Busy),
+            StepOutcome::Again => Ok(Waited::PlaceLost),
         }
     }
 
     /// Waits in line until the grant, or the end of the time.
-    pub(super) async fn wait_for_grant(&mut self, mut look_timer: LookTimer) -> Result<Waited> {
+    async fn wait_for_grant(&mut self, mut look_timer: LookTimer) -> Result<Waited> {
         self.queued = true;
         loop {
             let reason = self.sleep(look_timer).await;
-            if time_left(self.awaited.until()) == 0 {
+            if time_left(end_of(self.awaited.wait())) == 0 {
                 return Ok(Waited::Late);
             }
             if reason == WakeReason::Notified
@@ -332,12 +274,11 @@ impl QueuedRequest {
     /// stopped or cut off, and the line has moved on since: asking again would undo the break.
     async fn check_not_broken(&self) -> Result<()> {
         match self.store.break_reason(self.awaited.lease()).await? {
-            Some(reason) => Err(Error::Lost {
-                context: self
-                    .store
+            Some(reason) => Err(Error::lost(
+                self.store
                     .context(self.awaited.resource(), self.awaited.mode()),
                 reason,
-            }),
+            )),
             None => Ok(()),
         }
     }
@@ -347,7 +288,7 @@ impl QueuedRequest {
         let Some(registration) = &self.registration else {
             return WakeReason::TimerEnded;
         };
-        let left = Duration::from_millis(time_left(self.awaited.until()));
+        let left = Duration::from_millis(time_left(end_of(self.awaited.wait())));
         let timer = match registration.is_first() {
             true => look_timer.duration(random::fraction()).min(left),
             false => left,
@@ -381,7 +322,7 @@ impl Drop for QueuedRequest {
 
 /// Leaves the line, or gives back what was granted. Tries for as long as there may be
 /// something to give back.
-async fn clean_up(store: Arc<Inner>, awaited: Awaited, ticket: CleanupTicket) {
+async fn clean_up(store: Arc<Inner>, awaited: Arc<Awaited>, ticket: CleanupTicket) {
     let ends = Instant::now() + store.ttl().max(PRESENT_FOR);
     let mut retry = Retry::without_end(store.retry_policy());
     while store.pending_cleanup.is_pending(&ticket) && Instant::now() < ends {
@@ -395,14 +336,14 @@ async fn clean_up(store: Arc<Inner>, awaited: Awaited, ticket: CleanupTicket) {
 }
 
 /// Takes up the offer of a new lease in one statement and one round trip. Changes nothing if there is no offer.
-async fn take_up(store: Arc<Inner>, awaited: Awaited) -> Result<Option<Lease>> {
+async fn take_up(store: Arc<Inner>, awaited: Arc<Awaited>) -> Result<Option<Lease>> {
     const TAKE_UP: &str =
         "SELECT token, acquired_at, now FROM tenure.take_up($1, $2) WHERE token IS NOT NULL";
-    let Awaited::Lease(request) = &awaited else {
+    let Awaited::Lease(request) = &*awaited else {
         return Ok(None);
     };
     let values = values![request.lease.as_str(), request.resource.as_str()];
-    let sql = store.lend_until(awaited.until()).await?;
+    let sql = store.lend_until(end_of(awaited.wait())).await?;
     let row = sql.row(&Statement::new(TAKE_UP, values)).await?;
     let Some(row) = row else { return Ok(None) };
     let moment = Moment::read(&row, 2)?;
@@ -413,14 +354,14 @@ async fn take_up(store: Arc<Inner>, awaited: Awaited) -> Result<Option<Lease>> {
 }
 
 /// Looks once at the place in line.
-async fn look(store: Arc<Inner>, awaited: Awaited) -> Result<Look> {
+async fn look(store: Arc<Inner>, awaited: Arc<Awaited>) -> Result<Look> {
     let id = awaited.lease();
     let extent = LineExtent::FrontAnd(id);
-    let step = Step::on_until(awaited.until(), &store, awaited.resource(), extent).await?;
+    let step = Step::on_until(end_of(awaited.wait()), &store, awaited.resource(), extent).await?;
     let Some(mut step) = step else {
         return Ok(Look::Gone);
     };
-    match (&awaited, step.loaded.lease(id)) {
+    match (&*awaited, step.loaded.lease(id)) {
         (Awaited::Lease(_), Some(_)) => return accept(step, id).await,
         (Awaited::Lease(_), None) => {}
         (Awaited::Upgrade(..), None) => {
@@ -457,11 +398,7 @@ async fn look(store: Arc<Inner>, awaited: Awaited) -> Result<Look> {
 /// Takes up a lease that was granted: its time begins. Returns `Gone` if it has passed on already.
 pub(super) async fn accept(mut step: Step<'_>, id: &LeaseId) -> Result<Look> {
     let ttl = step.loaded.lease(id).map(LeaseRow::ttl).unwrap_or_default();
-    let ask = Ask::Bind {
-        lease: id.clone(),
-        ttl: millis(ttl),
-        grace: millis(grace(ttl)),
-    };
+    let ask = Ask::bind(id, ttl);
     let decision = step.decide(&ask).await?;
     step.write(&decision.changes, NewRequest::None)?;
     let row = step.loaded.lease(id).cloned();
@@ -470,7 +407,7 @@ pub(super) async fn accept(mut step: Step<'_>, id: &LeaseId) -> Result<Look> {
         // The lease was broken before it was taken up. There is nothing to stop, so it ends at once: this
         // process may be gone before a drop could end it.
         let lease = id.clone();
-        let ended = step.decide(&Ask::Release { lease }).await?;
+        let ended = step.decide(&Ask::Release(lease)).await?;
         step.write(&ended.changes, NewRequest::None)?;
     }
     step.commit().await?;

@@ -270,7 +270,7 @@ async fn the_release_in_sql_does_what_decide_does_in_every_small_state() {
         let Decision {
             changes,
             outcome: decided,
-        } = decide(state, &Ask::Release { lease: id("held") }, NOW);
+        } = decide(state, &Ask::Release(id("held")), NOW);
         let mut after = state.clone();
         if outcome != "left" {
             changes.iter().for_each(|change| after.apply(change));

@@ -196,12 +196,14 @@ impl Anchor {
     fn read<R: Record>(&self, slot: Slot) -> Result<Option<R>> {
         let read = slot.read::<R>(&self.file);
         let read = read.map_err(|source| Error::io("read", &self.path, source))?;
-        read.map_err(|version| Error::Configuration {
-            problem: format!(
-                "{} was made by a newer tenure: it has version {version}",
-                self.path.display()
-            ),
-            remedy: "upgrade tenure, or choose another place with --store".into(),
+        read.map_err(|version| {
+            Error::configuration(
+                format!(
+                    "{} was made by a newer tenure: it has version {version}",
+                    self.path.display()
+                ),
+                "upgrade tenure, or choose another place with --store",
+            )
         })
     }
 

@@ -57,10 +57,7 @@ pub(crate) fn too_many() -> Error {
 }
 
 fn corrupt(path: &Path, problem: &str) -> Error {
-    Error::Corrupt {
-        path: path.into(),
-        problem: problem.into(),
-    }
+    Error::corrupt(path, problem)
 }
 
 /// Returns why a database cannot be opened, which SQLite does not say.

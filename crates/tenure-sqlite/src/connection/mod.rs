@@ -172,10 +172,10 @@ impl Db {
         match version.map_err(|error| fault::from_sqlite(&self.path, VERSION, error))? {
             schema::VERSION => Ok(()),
             newer if newer > schema::VERSION => Err(schema::newer(&self.path, newer)),
-            _ => Err(Error::Corrupt {
-                path: self.path.clone(),
-                problem: "its tables are gone: it was written over while it was in use".into(),
-            }),
+            _ => Err(Error::corrupt(
+                self.path.clone(),
+                "its tables are gone: it was written over while it was in use",
+            )),
         }
     }
 

@@ -259,10 +259,10 @@ fn database_at(path: &Path) -> Result<Option<FileStatus>> {
 }
 
 fn not_a_database(path: &Path, problem: &str) -> Error {
-    Error::Configuration {
-        problem: format!("{} cannot be the database: {problem}", path.display()),
-        remedy: "choose another place with --store".into(),
-    }
+    Error::configuration(
+        format!("{} cannot be the database: {problem}", path.display()),
+        "choose another place with --store",
+    )
 }
 
 /// Held while a database file is created and while one is opened. Creating it closes a

@@ -12,19 +12,18 @@
 //!    at its path is void, and the caller does not get it (`inner`).
 
 use rusqlite::params;
-use tenure_core::decide::{Ask, Outcome, Wait};
+use tenure_core::decide::{Ask, Outcome};
 use tenure_core::loaded::LineExtent;
-use tenure_core::request::NewRequest;
+use tenure_core::request::{Awaited, NewRequest};
 use tenure_core::{Error, Lease, Request, Result, SessionId, Token};
 
 use super::inner::Inner;
 use super::load::{DeadSessions, in_the_way};
 use super::row::number;
 use super::step::Step;
-use super::wait::{Awaited, QueuedRequest, Waited};
 
-/// The outcome of one step.
-enum AcquireOutcome {
+/// The outcome of one step of a request.
+pub(super) enum StepOutcome {
     Granted(Box<Lease>),
     Queued,
     Busy,
@@ -37,46 +36,16 @@ impl Inner {
         self.pending_cleanup.cancel(&request.lease);
         // Before the step, so that nobody else has to wait while the file is created.
         self.sessions.file(&request.asker.session)?;
-        let mut proved = None;
-        let mut queued: Option<QueuedRequest<'_>> = None;
-        loop {
-            let outcome = self.write(|step| acquire_in_step(step, request, proved.as_ref()));
-            let granted = match outcome.await? {
-                AcquireOutcome::Granted(lease) => Some(*lease),
-                AcquireOutcome::Busy => None,
-                AcquireOutcome::Unproved(sessions) => {
-                    proved = Some(self.read(|sql| self.sessions.dead(sql, &sessions)).await?);
-                    if let (Wait::Until(until), None) = (request.wait, &queued) {
-                        queued = Some(QueuedRequest::new(self, Awaited::Lease(request), until)?);
-                    }
-                    continue;
-                }
-                AcquireOutcome::Queued => match &queued {
-                    None => None,
-                    Some(queued) => match queued.wait_for_grant().await? {
-                        Waited::Granted(lease) => Some(*lease),
-                        Waited::Late => None,
-                        Waited::PlaceLost => {
-                            proved = None;
-                            continue;
-                        }
-                    },
-                },
-            };
-            if let Some(queued) = &queued {
-                queued.disarm();
-            }
-            return Ok(granted);
-        }
+        self.until_answered(&Awaited::Lease(request.clone())).await
     }
 }
 
 /// Acquires in a step. `proved` has the dead among the sessions in the way, once they were proved.
-fn acquire_in_step(
+pub(super) fn acquire_in_step(
     step: &mut Step<'_>,
     request: &Request,
     proved: Option<&DeadSessions>,
-) -> Result<AcquireOutcome> {
+) -> Result<StepOutcome> {
     const TAKEN: &str = "SELECT EXISTS (SELECT 1 FROM dal_locks WHERE resource = ?1) \
         OR EXISTS (SELECT 1 FROM waiters WHERE resource = ?1), \
         (SELECT token FROM resources WHERE resource = ?1)";
@@ -88,24 +57,18 @@ fn acquire_in_step(
     if let Some((false, current)) = taken {
         let current =
             current.map(|current| Token::new(current.cast_unsigned()).unwrap_or(Token::NONE));
-        return Ok(AcquireOutcome::Granted(Box::new(
+        return Ok(StepOutcome::Granted(Box::new(
             step.grant(request, current)?,
         )));
     }
     step.actor = Some(request.asker.owner.clone());
-    let ask = Ask::Acquire {
-        lease: request.lease.clone(),
-        session: request.asker.session.clone(),
-        mode: request.mode,
-        capacity: request.capacity,
-        wait: request.wait,
-    };
+    let ask = Ask::acquire(request, request.wait);
     let line = LineExtent::FrontAnd(&request.lease);
     let nobody = DeadSessions::new();
     let (loaded, decision) = step.decide(resource, line, &ask, proved.unwrap_or(&nobody))?;
     let must_wait = matches!(decision.outcome, Outcome::Busy | Outcome::Queued);
     if must_wait && proved.is_none() {
-        return Ok(AcquireOutcome::Unproved(in_the_way(&loaded)));
+        return Ok(StepOutcome::Unproved(in_the_way(&loaded)));
     }
     if let Outcome::Refused(refusal) = decision.outcome {
         let id = &request.lease;
@@ -114,23 +77,20 @@ fn acquire_in_step(
             // back. It still has its place in line or an offer; only its session's file is new.
             if proved.is_none() {
                 // The request has to listen first.
-                return Ok(AcquireOutcome::Unproved(Vec::new()));
+                return Ok(StepOutcome::Unproved(Vec::new()));
             }
             step.record(&request.asker)?;
-            return Ok(AcquireOutcome::Queued);
+            return Ok(StepOutcome::Queued);
         }
-        return Err(loaded.refused(
-            request,
-            step.store.context(&request.resource, request.mode),
-            refusal,
-        ));
+        let context = step.store.context(&request.resource, request.mode);
+        return Err(loaded.state().refused(request, context, refusal));
     }
     let new_request = NewRequest::Lease(request);
     let granted = step.write(resource, &loaded, &decision.changes, new_request)?;
     match (decision.outcome, granted) {
-        (Outcome::Granted, Some(lease)) => Ok(AcquireOutcome::Granted(Box::new(lease))),
-        (Outcome::Queued, _) => Ok(AcquireOutcome::Queued),
-        (Outcome::Busy, _) => Ok(AcquireOutcome::Busy),
+        (Outcome::Granted, Some(lease)) => Ok(StepOutcome::Granted(Box::new(lease))),
+        (Outcome::Queued, _) => Ok(StepOutcome::Queued),
+        (Outcome::Busy, _) => Ok(StepOutcome::Busy),
         (other, _) => Err(Error::Internal(format!("acquire ended with {other:?}"))),
     }
 }
@@ -142,6 +102,7 @@ mod tests {
     use std::sync::Arc;
     use std::task::Poll;
 
+    use tenure_core::decide::Wait;
     use tenure_core::{Asker, LeaseId};
 
     use super::super::cleanup::tests::request;

@@ -110,10 +110,8 @@ fn last(sql: &Sql<'_>) -> Result<i64> {
 fn entry(row: &rusqlite::Row<'_>) -> Result<Entry> {
     let word = text(row, 2)?;
     let action = Action::parse(&word);
-    let action = action.ok_or_else(|| Error::Corrupt {
-        path: "audit".into(),
-        problem: format!("unknown action {word:?}"),
-    })?;
+    let action =
+        action.ok_or_else(|| Error::corrupt("audit", format!("unknown action {word:?}")))?;
     let mut entry = Entry::new(
         parsed(row, 1)?,
         action,

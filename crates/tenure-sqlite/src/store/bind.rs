@@ -8,14 +8,13 @@
 use std::time::Duration;
 
 use tenure_core::decide::{Ask, Outcome};
-use tenure_core::leases::{Keyed, grace};
+use tenure_core::leases::Keyed;
 use tenure_core::request::NewRequest;
-use tenure_core::{Lease, LeaseId, Result};
+use tenure_core::{Error, Lease, LeaseId, Result};
 
 use super::inner::Inner;
 use super::keys;
 use super::load::{Loaded, load_lease};
-use super::row::millis;
 use super::step::Step;
 
 impl Inner {
@@ -46,17 +45,13 @@ impl Inner {
 
 fn bind_one(step: &mut Step<'_>, lease: &LeaseId, ttl: Duration) -> Result<Lease> {
     let row = load_lease(step.sql, lease, &step.moment)?;
-    let row = row.ok_or_else(|| step.store.over(lease))?;
-    let bind = Ask::Bind {
-        lease: lease.clone(),
-        ttl: millis(ttl),
-        grace: millis(grace(ttl)),
-    };
+    let row = row.ok_or_else(|| Error::not_held(lease))?;
+    let bind = Ask::bind(lease, ttl);
     // The lease's own row decides alone.
     let alone = Loaded::alone(&row);
     let decision = step.decide_alone(&alone, &bind);
     if decision.outcome != Outcome::Done {
-        return Err(step.store.over(lease));
+        return Err(Error::not_held(lease));
     }
     step.write(
         &row.lease.resource,
@@ -65,6 +60,6 @@ fn bind_one(step: &mut Step<'_>, lease: &LeaseId, ttl: Duration) -> Result<Lease
         NewRequest::None,
     )?;
     let bound = load_lease(step.sql, lease, &step.moment)?;
-    let bound = bound.ok_or_else(|| step.store.over(lease))?;
+    let bound = bound.ok_or_else(|| Error::not_held(lease))?;
     Ok(bound.lease)
 }

@@ -8,7 +8,6 @@ use rusqlite::params;
 use tenure_core::audit::Action;
 use tenure_core::decide::{Ask, Outcome};
 use tenure_core::loaded::LineExtent;
-use tenure_core::request::NewRequest;
 use tenure_core::{Lease, LeaseId, Owner, Result};
 
 use super::inner::Inner;
@@ -33,11 +32,8 @@ impl Inner {
         let broken = self.write(|step| {
             step.durable();
             step.actor = Some(actor.clone());
-            let ask = Ask::Break {
-                lease: lease.clone(),
-            };
-            let (loaded, decision) = step.decide(&resource, LineExtent::Front, &ask, &dead)?;
-            step.write(&resource, &loaded, &decision.changes, NewRequest::None)?;
+            let ask = Ask::Break(lease.clone());
+            let decision = step.carry_out(&resource, LineExtent::Front, &ask, &dead)?;
             if decision.outcome != Outcome::Done {
                 return Ok(None);
             }

@@ -66,7 +66,7 @@ impl Inner {
         self.write(|step| {
             step.durable();
             let row = load_lease(step.sql, lease, &step.moment)?;
-            row.ok_or_else(|| self.over(lease))?;
+            row.ok_or_else(|| Error::not_held(lease))?;
             step.record(asker)?;
             let made_at = step.moment.wall.to_string();
             let row = params![lease.as_str(), claimant, asker.session.as_str(), made_at];

@@ -10,12 +10,13 @@
 //! then makes its step; and the clean-up checks inside its step that it is still pending. The
 //! mutex of the connection is held during a step, so one of the two comes first.
 
-use std::sync::{Mutex, MutexGuard, Weak};
+use std::sync::{Mutex, Weak};
 use std::thread;
 use std::time::Duration;
 
 use tenure_core::poison::lock;
-use tenure_core::{LeaseId, Resource, Result, SessionId};
+use tenure_core::request::Awaited;
+use tenure_core::{LeaseId, Result};
 
 use super::inner::Inner;
 use super::release;
@@ -25,14 +26,12 @@ use super::step::Step;
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
 /// One thing that a drop could not end.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum Cleanup {
     /// A lease that is held.
     Lease(LeaseId),
-    /// A place in line, or the lease that was granted to it.
-    Awaited(LeaseId, Resource),
-    /// An upgrade that this session waits for, or was granted since.
-    Upgrade(LeaseId, Resource, SessionId),
+    /// A place in line, or what was granted to it since.
+    Awaited(Awaited),
 }
 
 /// All clean-up that is pending.
@@ -49,31 +48,29 @@ struct State {
 }
 
 impl PendingCleanup {
-    fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
-    }
-
     fn is_pending(&self, cleanup: &Cleanup) -> bool {
-        self.state().pending.contains(cleanup)
+        lock(&self.state).pending.contains(cleanup)
     }
 
     fn upgrade_of(&self, lease: &LeaseId) -> Option<Cleanup> {
-        let is_it = |cleanup: &&Cleanup| matches!(cleanup, Cleanup::Upgrade(id, ..) if id == lease);
-        self.state().pending.iter().find(is_it).cloned()
+        let is_it = |cleanup: &&Cleanup| match cleanup {
+            Cleanup::Awaited(Awaited::Upgrade(request, _)) => request.lease == *lease,
+            _ => false,
+        };
+        lock(&self.state).pending.iter().find(is_it).cloned()
     }
 
     fn done(&self, cleanup: &Cleanup) {
-        self.state().pending.retain(|other| other != cleanup);
+        lock(&self.state).pending.retain(|other| other != cleanup);
     }
 
     /// Cancels the clean-up of a lease that is asked for again.
     pub(super) fn cancel(&self, lease: &LeaseId) {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         if !state.pending.is_empty() {
             state.pending.retain(|cleanup| match cleanup {
-                Cleanup::Lease(id) | Cleanup::Awaited(id, _) | Cleanup::Upgrade(id, ..) => {
-                    id != lease
-                }
+                Cleanup::Lease(id) => id != lease,
+                Cleanup::Awaited(awaited) => awaited.lease() != lease,
             });
         }
     }
@@ -85,7 +82,7 @@ impl Inner {
         if self.is_forked() {
             return;
         }
-        let mut state = self.pending_cleanup.state();
+        let mut state = lock(&self.pending_cleanup.state);
         state.pending.push(cleanup);
         if state.running {
             return;
@@ -98,7 +95,7 @@ impl Inner {
 
     /// Does the first pending clean-up. Returns false if none is left.
     fn clean_up_one(&self) -> bool {
-        let mut state = self.pending_cleanup.state();
+        let mut state = lock(&self.pending_cleanup.state);
         let Some(cleanup) = state.pending.first().cloned() else {
             state.running = false;
             return false;
@@ -123,10 +120,7 @@ impl Inner {
         }
         match cleanup {
             Cleanup::Lease(lease) => release::release_in_step(step, lease),
-            Cleanup::Awaited(lease, resource) => release::give_up(step, lease, resource),
-            Cleanup::Upgrade(lease, resource, session) => {
-                release::give_up_upgrade(step, lease, resource, session)
-            }
+            Cleanup::Awaited(awaited) => release::give_up(step, awaited),
         }
     }
 
@@ -153,7 +147,7 @@ pub(super) mod tests {
     use std::sync::Arc;
 
     use tenure_core::decide::Wait;
-    use tenure_core::{Asker, Mode, Owner, Request, UpgradeRequest};
+    use tenure_core::{Asker, Mode, Owner, Request, Resource, SessionId, UpgradeRequest};
 
     use super::super::load::load_lease;
     use super::super::moment::Moment;
@@ -187,8 +181,10 @@ pub(super) mod tests {
         let directory = tempfile::tempdir().unwrap();
         let store = Inner::open(&directory.path().join("tenure.db"), true).unwrap();
         let request = request();
-        let cleanup = Cleanup::Awaited(request.lease.clone(), request.resource.clone());
-        store.pending_cleanup.state().pending.push(cleanup.clone());
+        let cleanup = Cleanup::Awaited(Awaited::Lease(request.clone()));
+        lock(&store.pending_cleanup.state)
+            .pending
+            .push(cleanup.clone());
         store.acquire(&request).await.unwrap().unwrap();
         let clean_up = || store.write_once(&mut |step| store.clean_up_in(step, &cleanup));
         assert!(!clean_up().unwrap());
@@ -198,7 +194,9 @@ pub(super) mod tests {
         };
         assert!(store.read(held).await.unwrap());
         // A pending clean-up ends it.
-        store.pending_cleanup.state().pending.push(cleanup.clone());
+        lock(&store.pending_cleanup.state)
+            .pending
+            .push(cleanup.clone());
         assert!(clean_up().unwrap());
         assert!(!store.read(held).await.unwrap());
     }
@@ -213,18 +211,17 @@ pub(super) mod tests {
             ..request()
         };
         store.acquire(&request).await.unwrap().unwrap();
-        let cleanup = Cleanup::Upgrade(
-            request.lease.clone(),
-            request.resource.clone(),
-            request.asker.session.clone(),
-        );
-        store.pending_cleanup.state().pending.push(cleanup.clone());
         let upgrade = UpgradeRequest {
             lease: request.lease.clone(),
             asker: Arc::clone(&request.asker),
             deadline: None,
             wait: Wait::No,
         };
+        let awaited = Awaited::Upgrade(upgrade.clone(), request.resource.clone());
+        let cleanup = Cleanup::Awaited(awaited);
+        lock(&store.pending_cleanup.state)
+            .pending
+            .push(cleanup.clone());
         let token = store.upgrade(&upgrade).await.unwrap();
         assert!(token.is_some());
         let done = store.write_once(&mut |step| store.clean_up_in(step, &cleanup));

@@ -314,7 +314,7 @@ impl Inner {
 
     pub(super) fn descriptor(&self, lease: &LeaseId) -> Result<OwnedFd> {
         let file = self.sessions.keeping(lease);
-        let file = file.ok_or_else(|| self.over(lease))?;
+        let file = file.ok_or_else(|| Error::not_held(lease))?;
         file.descriptor()
     }
 
@@ -329,28 +329,14 @@ impl Inner {
 
     /// Returns the error for a lease that was held in a database that is gone.
     pub(super) fn over_with_database(&self, lease: &LeaseId) -> Error {
-        Error::LeaseOver {
-            lease: lease.clone(),
-            reason: "the database was deleted or replaced".into(),
-        }
-    }
-
-    /// Returns the error for a lease that does not exist.
-    pub(super) fn over(&self, lease: &LeaseId) -> Error {
-        Error::LeaseOver {
-            lease: lease.clone(),
-            reason: "it is not held in this store".into(),
-        }
+        Error::over(lease, "the database was deleted or replaced")
     }
 
     /// Returns the same error, with how the lease ended if that is known.
     pub(super) async fn gone(&self, lease: &LeaseId) -> Error {
         match self.ended(lease).await {
-            Ok(Some(reason)) => Error::LeaseOver {
-                lease: lease.clone(),
-                reason,
-            },
-            _ => self.over(lease),
+            Ok(Some(reason)) => Error::over(lease, reason),
+            _ => Error::not_held(lease),
         }
     }
 }

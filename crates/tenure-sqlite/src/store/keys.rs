@@ -107,10 +107,8 @@ fn state_of(step: &Step<'_>, keyed: &Keyed, row: &Row) -> Result<Option<KeyState
         return Ok(Some(KeyState::Conflict(problem)));
     }
     let mut held = Vec::new();
-    let leases: Vec<LeaseId> = serde_json::from_str(leases).map_err(|error| Error::Corrupt {
-        path: "keys".into(),
-        problem: error.to_string(),
-    })?;
+    let leases: Vec<LeaseId> =
+        serde_json::from_str(leases).map_err(|error| Error::corrupt("keys", error.to_string()))?;
     for lease in leases {
         match load_lease(step.sql, &lease, &step.moment)? {
             Some(row) => held.push(row.lease),

@@ -13,7 +13,6 @@ use rusqlite::params;
 use tenure_core::decide::{Ask, Bound};
 use tenure_core::leases::{Finding, Findings, Recovery};
 use tenure_core::loaded::LineExtent;
-use tenure_core::request::NewRequest;
 use tenure_core::{Binding, LeaseState, Owner, Resource, Result, SessionId};
 
 use super::claims::claimant;
@@ -100,8 +99,7 @@ impl Inner {
         self.write(|step| {
             step.durable();
             step.actor = Some(actor.clone());
-            let (loaded, decision) = step.decide(resource, LineExtent::Front, &Ask::Look, &dead)?;
-            step.write(resource, &loaded, &decision.changes, NewRequest::None)?;
+            let decision = step.carry_out(resource, LineExtent::Front, &Ask::Look, &dead)?;
             let ended = |change: &tenure_core::decide::Change| {
                 matches!(change, tenure_core::decide::Change::Remove { lease, .. }
                     if *lease == row.lease.lease)
@@ -126,13 +124,8 @@ impl Inner {
             let died = waiters.iter().filter(|row| dead.contains(&row.session));
             let lines: BTreeSet<&Resource> = died.map(|row| &row.resource).collect();
             for resource in lines {
-                self.write(|step| {
-                    let (loaded, decision) =
-                        step.decide(resource, LineExtent::All, &Ask::Look, &dead)?;
-                    let changes = &decision.changes;
-                    step.write(resource, &loaded, changes, NewRequest::None)
-                })
-                .await?;
+                self.write(|step| step.carry_out(resource, LineExtent::All, &Ask::Look, &dead))
+                    .await?;
             }
         }
     }

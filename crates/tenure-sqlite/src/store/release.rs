@@ -3,8 +3,8 @@
 use rusqlite::params;
 use tenure_core::decide::{Ask, End, Outcome};
 use tenure_core::loaded::LineExtent;
-use tenure_core::request::NewRequest;
-use tenure_core::{LeaseId, Resource, Result, SessionId};
+use tenure_core::request::Awaited;
+use tenure_core::{LeaseId, Resource, Result};
 
 use super::cleanup::Cleanup;
 use super::inner::Inner;
@@ -49,24 +49,10 @@ impl Inner {
 
     /// Leaves the line from a drop, and gives back what was granted in that instant. If that
     /// fails, the grant is an offer that passes on by itself.
-    pub(super) fn withdraw(&self, lease: &LeaseId, resource: &Resource) {
-        let left = self.write_briefly(|step| give_up(step, lease, resource));
+    pub(super) fn withdraw(&self, awaited: &Awaited) {
+        let left = self.write_briefly(|step| give_up(step, awaited));
         if left.is_err() {
-            self.add_cleanup(Cleanup::Awaited(lease.clone(), resource.clone()));
-        }
-    }
-
-    /// Leaves the line from a drop, and undoes an upgrade granted to this waiter in that instant.
-    pub(super) fn withdraw_upgrade(
-        &self,
-        lease: &LeaseId,
-        resource: &Resource,
-        session: &SessionId,
-    ) {
-        let left = self.write_briefly(|step| give_up_upgrade(step, lease, resource, session));
-        if left.is_err() {
-            let (lease, resource) = (lease.clone(), resource.clone());
-            self.add_cleanup(Cleanup::Upgrade(lease, resource, session.clone()));
+            self.add_cleanup(Cleanup::Awaited(awaited.clone()));
         }
     }
 }
@@ -90,30 +76,23 @@ fn release_row(step: &mut Step<'_>, row: &LeaseRow) -> Result<bool> {
         step.end(row, End::Released)?;
         return Ok(true);
     }
-    let release = Ask::Release {
-        lease: lease.clone(),
+    is_done(
+        step,
+        resource,
+        LineExtent::Front,
+        &Ask::Release(lease.clone()),
+    )
+}
+
+/// Leaves the line in a step, or gives back what was granted instead: a new lease, or an upgrade.
+/// Returns true if there was either. An upgrade of another session is left alone: that session may
+/// have asked after this waiter was stopped for too long and lost its place.
+pub(super) fn give_up(step: &mut Step<'_>, awaited: &Awaited) -> Result<bool> {
+    let (lease, resource) = (awaited.lease(), awaited.resource());
+    let Awaited::Upgrade(request, _) = awaited else {
+        return Ok(leave(step, lease, resource)? || release_in_step(step, lease)?);
     };
-    let (loaded, decision) =
-        step.decide(resource, LineExtent::Front, &release, &DeadSessions::new())?;
-    step.write(resource, &loaded, &decision.changes, NewRequest::None)?;
-    Ok(decision.outcome == Outcome::Done)
-}
-
-/// Leaves the line in a step, or releases what was granted instead. Returns true if there was
-/// either.
-pub(super) fn give_up(step: &mut Step<'_>, lease: &LeaseId, resource: &Resource) -> Result<bool> {
-    Ok(leave(step, lease, resource)? || release_in_step(step, lease)?)
-}
-
-/// Leaves the line in a step, or undoes an upgrade that was granted instead. Returns true if there
-/// was either. An upgrade of another session is left alone: that session may have asked after this
-/// waiter was stopped for too long and lost its place.
-pub(super) fn give_up_upgrade(
-    step: &mut Step<'_>,
-    lease: &LeaseId,
-    resource: &Resource,
-    session: &SessionId,
-) -> Result<bool> {
+    let session = &request.asker.session;
     let loaded = step.load(resource, LineExtent::FrontAnd(lease))?;
     if let Some(waiter) = loaded.waiter(lease) {
         return Ok(waiter.session == *session && leave(step, lease, resource)?);
@@ -122,26 +101,27 @@ pub(super) fn give_up_upgrade(
     if held.is_none_or(|held| held.upgraded_by.as_ref() != Some(session)) {
         return Ok(false);
     }
-    let downgrade = Ask::Downgrade {
-        lease: lease.clone(),
-    };
-    let (loaded, decision) = step.decide(
+    is_done(
+        step,
         resource,
         LineExtent::Front,
-        &downgrade,
-        &DeadSessions::new(),
-    )?;
-    step.write(resource, &loaded, &decision.changes, NewRequest::None)?;
-    Ok(decision.outcome == Outcome::Done)
+        &Ask::Downgrade(lease.clone()),
+    )
 }
 
 /// Leaves the line in a step. Returns true if the request was in line.
 fn leave(step: &mut Step<'_>, lease: &LeaseId, resource: &Resource) -> Result<bool> {
-    let withdraw = Ask::Withdraw {
-        lease: lease.clone(),
-    };
-    let line = LineExtent::FrontAnd(lease);
-    let (loaded, decision) = step.decide(resource, line, &withdraw, &DeadSessions::new())?;
-    step.write(resource, &loaded, &decision.changes, NewRequest::None)?;
+    let withdraw = Ask::Withdraw(lease.clone());
+    is_done(step, resource, LineExtent::FrontAnd(lease), &withdraw)
+}
+
+/// Carries a request out. Returns true if it had its effect.
+fn is_done(
+    step: &mut Step<'_>,
+    resource: &Resource,
+    line: LineExtent<'_>,
+    ask: &Ask,
+) -> Result<bool> {
+    let decision = step.carry_out(resource, line, ask, &DeadSessions::new())?;
     Ok(decision.outcome == Outcome::Done)
 }

@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use rusqlite::params;
 use tenure_core::decide::{Ask, HolderState, Outcome};
-use tenure_core::leases::grace;
 use tenure_core::request::NewRequest;
 use tenure_core::{Error, Lease, LeaseId, Result};
 
 use super::inner::Inner;
 use super::load::{Loaded, load_lease};
 use super::moment::Moment;
-use super::row::{LeaseRow, millis};
+use super::row::LeaseRow;
 
 impl Inner {
     /// Checks that a lease is held. This is nearly always a read; sometimes it writes a heartbeat.
@@ -35,10 +34,10 @@ impl Inner {
 
     /// Returns the error for a lease that a person broke, with who and why.
     pub(super) fn broken(&self, row: &LeaseRow) -> Error {
-        Error::Lost {
-            context: self.context(&row.lease.resource, row.lease.mode),
-            reason: row.note.clone().unwrap_or_else(|| "broken".into()),
-        }
+        Error::lost(
+            self.context(&row.lease.resource, row.lease.mode),
+            row.note.clone().unwrap_or_else(|| "broken".into()),
+        )
     }
 
     /// Writes a heartbeat. It decides nothing for a session-bound lease, so a failure to write it is
@@ -61,11 +60,7 @@ impl Inner {
                 return Ok(None);
             };
             let ttl = ttl.or(row.ttl).unwrap_or_default();
-            let renew = Ask::Renew {
-                lease: lease.clone(),
-                ttl: millis(ttl),
-                grace: millis(grace(ttl)),
-            };
+            let renew = Ask::renew(lease, ttl);
             // The lease's own row decides alone.
             let alone = Loaded::alone(&row);
             let decision = step.decide_alone(&alone, &renew);

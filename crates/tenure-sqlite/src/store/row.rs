@@ -187,8 +187,5 @@ fn optional<T, E: std::fmt::Display>(
 /// Returns the error for a row that is damaged or was written by another program.
 fn odd(row: &Row<'_>, index: usize, problem: &dyn std::fmt::Display) -> Error {
     let column = row.as_ref().column_name(index).unwrap_or("?");
-    Error::Corrupt {
-        path: "dal_locks".into(),
-        problem: format!("bad {column}: {problem}"),
-    }
+    Error::corrupt("dal_locks", format!("bad {column}: {problem}"))
 }

@@ -48,11 +48,6 @@ impl Sessions {
         }
     }
 
-    fn own(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, OwnSession>> {
-        // A panic elsewhere leaves the map whole: every change to it is one call.
-        lock(&self.own)
-    }
-
     pub(super) fn directory(&self) -> &Path {
         &self.directory
     }
@@ -61,7 +56,7 @@ impl Sessions {
     /// that is no longer at its path is created again, but only while the session holds nothing: a
     /// command may have inherited the old file, and is protected by that alone.
     pub(super) fn file(&self, session: &SessionId) -> Result<Arc<SessionFile>> {
-        let mut own = self.own();
+        let mut own = lock(&self.own);
         if let Some(known) = own.get(session)
             && (!known.leases.is_empty() || known.file.is_in_place())
         {
@@ -77,7 +72,9 @@ impl Sessions {
     }
 
     fn own_file(&self, session: &SessionId) -> Option<Arc<SessionFile>> {
-        self.own().get(session).map(|own| Arc::clone(&own.file))
+        lock(&self.own)
+            .get(session)
+            .map(|own| Arc::clone(&own.file))
     }
 
     /// Writes the row of a session of this process, unless it exists unchanged. Every step that
@@ -109,7 +106,7 @@ impl Sessions {
 
     /// Notes leases that were granted to sessions of this process.
     pub(super) fn note(&self, granted: Vec<(SessionId, LeaseId)>) {
-        let mut own = self.own();
+        let mut own = lock(&self.own);
         for (session, lease) in granted {
             if let Some(own) = own.get_mut(&session) {
                 own.leases.insert(lease);
@@ -119,27 +116,27 @@ impl Sessions {
 
     /// Notes that a session of this process no longer keeps a lease.
     pub(super) fn no_longer_holds(&self, lease: &LeaseId) {
-        for own in self.own().values_mut() {
+        for own in lock(&self.own).values_mut() {
             own.leases.remove(lease);
         }
     }
 
     /// Returns the session file that keeps a lease, if its session is of this process.
     pub(super) fn keeping(&self, lease: &LeaseId) -> Option<Arc<SessionFile>> {
-        let own = self.own();
+        let own = lock(&self.own);
         let keeping = own.values().find(|own| own.leases.contains(lease));
         keeping.map(|own| Arc::clone(&own.file))
     }
 
     /// Forgets a session of this process. Its file stays locked until the returned value is dropped.
     pub(super) fn forget(&self, session: &SessionId) -> Option<Arc<SessionFile>> {
-        self.own().remove(session).map(|own| own.file)
+        lock(&self.own).remove(session).map(|own| own.file)
     }
 
     /// Forgets the sessions of this process that hold nothing, and removes their files: they begin
     /// again in the new database.
     pub(super) fn begin_anew(&self) {
-        let mut own = self.own();
+        let mut own = lock(&self.own);
         own.retain(|_, own| {
             let holds = !own.leases.is_empty();
             if !holds {
@@ -152,7 +149,7 @@ impl Sessions {
     /// Proves a session alive or dead, as far as that is possible.
     pub(super) fn prove(&self, sql: &Sql<'_>, session: &SessionId) -> Result<Proof> {
         const SELECT: &str = "SELECT device, inode, boot_id FROM sessions WHERE session = ?1";
-        if self.own().contains_key(session) {
+        if lock(&self.own).contains_key(session) {
             return Ok(Proof::Alive);
         }
         let row = sql.one(SELECT, params![session.as_str()], |row| {

@@ -18,6 +18,7 @@ use rusqlite::params;
 use tenure_core::audit::Action;
 use tenure_core::decide::{Ask, Change, Decision, Holder, decide};
 use tenure_core::loaded::LineExtent;
+use tenure_core::request::NewRequest;
 use tenure_core::{Asker, Lease, LeaseId, Mode, Owner, Resource, Result, SessionId, Token};
 
 use super::inner::Inner;
@@ -159,6 +160,19 @@ impl<'a> Step<'a> {
                     .filter(|session| !dead.contains(session)),
             );
         }
+    }
+
+    /// Decides, and writes what was decided. There is no new request.
+    pub(super) fn carry_out(
+        &mut self,
+        resource: &Resource,
+        line: LineExtent<'_>,
+        ask: &Ask,
+        dead: &DeadSessions,
+    ) -> Result<Decision> {
+        let (loaded, decision) = self.decide(resource, line, ask, dead)?;
+        self.write(resource, &loaded, &decision.changes, NewRequest::None)?;
+        Ok(decision)
     }
 
     /// Decides on the loaded rows alone.

@@ -1,84 +1,37 @@
 //! Upgradeable to write, and back.
 
-use tenure_core::decide::{Ask, Outcome, Wait};
+use tenure_core::decide::{Ask, Outcome};
 use tenure_core::loaded::LineExtent;
-use tenure_core::request::NewRequest;
-use tenure_core::{Error, LeaseId, Mode, Resource, Result, SessionId, Token, UpgradeRequest};
+use tenure_core::request::{Awaited, NewRequest};
+use tenure_core::{Error, LeaseId, Mode, Resource, Result, Token, UpgradeRequest};
 
+use super::acquire::StepOutcome;
 use super::inner::Inner;
 use super::load::{DeadSessions, in_the_way, load_lease};
 use super::moment::Moment;
 use super::step::Step;
-use super::wait::{Awaited, QueuedRequest, Waited};
-
-enum UpgradeOutcome {
-    Granted(Token),
-    Queued,
-    Busy,
-    Unproved(Vec<SessionId>),
-}
 
 impl Inner {
     pub(super) async fn upgrade(&self, request: &UpgradeRequest) -> Result<Option<Token>> {
         self.settle_upgrade(&request.lease).await?;
         let resource = self.resource_of(&request.lease).await?;
-        let mut proved = None;
-        let mut queued: Option<QueuedRequest<'_>> = None;
-        loop {
-            let outcome =
-                self.write(|step| upgrade_in_step(step, request, &resource, proved.as_ref()));
-            let outcome = outcome.await;
-            if let Some(queued) = queued
-                .as_ref()
-                .filter(|_| !matches!(outcome, Ok(UpgradeOutcome::Queued)))
-            {
-                // No upgrade waits, and a refused one leaves the lease as it was.
-                queued.disarm();
-            }
-            match (outcome?, &queued) {
-                (UpgradeOutcome::Granted(token), _) => return Ok(Some(token)),
-                (UpgradeOutcome::Busy, _) | (UpgradeOutcome::Queued, None) => return Ok(None),
-                (UpgradeOutcome::Unproved(sessions), _) => {
-                    proved = Some(self.read(|sql| self.sessions.dead(sql, &sessions)).await?);
-                    if let Wait::Until(until) = request.wait {
-                        let awaited = Awaited::Upgrade(request, &resource);
-                        queued = Some(QueuedRequest::new(self, awaited, until)?);
-                    }
-                }
-                (UpgradeOutcome::Queued, Some(queued)) => match queued.wait_for_grant().await? {
-                    Waited::Granted(lease) => {
-                        queued.disarm();
-                        return Ok(Some(lease.token));
-                    }
-                    Waited::Late => {
-                        queued.disarm();
-                        return Ok(None);
-                    }
-                    Waited::PlaceLost => proved = None,
-                },
-            }
-        }
+        let awaited = Awaited::Upgrade(request.clone(), resource);
+        let upgraded = self.until_answered(&awaited).await?;
+        Ok(upgraded.map(|lease| lease.token))
     }
 
     pub(super) async fn downgrade(&self, lease: &LeaseId) -> Result<Mode> {
         let resource = self.resource_of(lease).await?;
         self.write(|step| {
-            let downgrade = Ask::Downgrade {
-                lease: lease.clone(),
-            };
-            let (loaded, decision) = step.decide(
-                &resource,
-                LineExtent::Front,
-                &downgrade,
-                &DeadSessions::new(),
-            )?;
-            if let Outcome::Refused(refusal) = decision.outcome {
-                return Err(
-                    refusal.of_mode(lease, step.store.context(&resource, Mode::Upgradeable))
-                );
+            let downgrade = Ask::Downgrade(lease.clone());
+            let nobody = DeadSessions::new();
+            let decision = step.carry_out(&resource, LineExtent::Front, &downgrade, &nobody)?;
+            match decision.outcome {
+                Outcome::Refused(refusal) => {
+                    Err(refusal.of_mode(lease, self.context(&resource, Mode::Upgradeable)))
+                }
+                _ => Ok(Mode::Upgradeable),
             }
-            step.write(&resource, &loaded, &decision.changes, NewRequest::None)?;
-            Ok(Mode::Upgradeable)
         })
         .await
     }
@@ -96,12 +49,12 @@ impl Inner {
 }
 
 /// Upgrades in a step. `proved` has the dead among the sessions in the way, once they were proved.
-fn upgrade_in_step(
+pub(super) fn upgrade_in_step(
     step: &mut Step<'_>,
     request: &UpgradeRequest,
     resource: &Resource,
     proved: Option<&DeadSessions>,
-) -> Result<UpgradeOutcome> {
+) -> Result<StepOutcome> {
     let lease = &request.lease;
     let ask = Ask::Upgrade {
         lease: lease.clone(),
@@ -112,7 +65,7 @@ fn upgrade_in_step(
     let (loaded, decision) = step.decide(resource, LineExtent::Front, &ask, dead)?;
     let must_wait = matches!(decision.outcome, Outcome::Busy | Outcome::Queued);
     if must_wait && proved.is_none() {
-        return Ok(UpgradeOutcome::Unproved(in_the_way(&loaded)));
+        return Ok(StepOutcome::Unproved(in_the_way(&loaded)));
     }
     if let Outcome::Refused(refusal) = decision.outcome {
         return Err(refusal.of_mode(lease, step.store.context(resource, Mode::Write)));
@@ -122,11 +75,11 @@ fn upgrade_in_step(
     match decision.outcome {
         Outcome::Granted => {
             let row = load_lease(step.sql, lease, &step.moment)?;
-            let row = row.ok_or_else(|| step.store.over(lease))?;
-            Ok(UpgradeOutcome::Granted(row.lease.token))
+            let row = row.ok_or_else(|| Error::not_held(lease))?;
+            Ok(StepOutcome::Granted(Box::new(row.lease)))
         }
-        Outcome::Queued => Ok(UpgradeOutcome::Queued),
-        Outcome::Busy => Ok(UpgradeOutcome::Busy),
+        Outcome::Queued => Ok(StepOutcome::Queued),
+        Outcome::Busy => Ok(StepOutcome::Busy),
         other => Err(Error::Internal(format!("upgrade ended with {other:?}"))),
     }
 }

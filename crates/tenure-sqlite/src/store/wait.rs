@@ -29,18 +29,18 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-use tenure_core::decide::{Ask, Change, Decision, Millis, Outcome, decide, next_look};
+use tenure_core::decide::{Ask, Change, Decision, Millis, Outcome, Wait, decide, next_look};
 use tenure_core::loaded::LineExtent;
-use tenure_core::request::NewRequest;
-use tenure_core::{
-    Asker, Error, Lease, LeaseId, Mode, Owner, Request, Resource, Result, UpgradeRequest,
-};
+use tenure_core::request::{Awaited, NewRequest};
+use tenure_core::{Error, Lease, LeaseId, Mode, Owner, Resource, Result};
 
+use super::acquire::{StepOutcome, acquire_in_step};
 use super::inner::Inner;
 use super::load::{DeadSessions, Loaded, ahead_of, load, load_lease, mark_dead, waiter, waiter_at};
 use super::moment::Moment;
 use super::row::LeaseRow;
 use super::step::Step;
+use super::upgrade::upgrade_in_step;
 use crate::connection::Sql;
 use crate::wake::{Death, Wake};
 
@@ -49,42 +49,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// The number of waiters ahead from which the sleep grows no longer: half a minute.
 const AHEAD_MAX: u32 = 59;
 
-/// What a queued request waits for.
-#[derive(Clone, Copy)]
-pub(super) enum Awaited<'a> {
-    /// A new lease.
-    Lease(&'a Request),
-    /// An upgrade of a lease to write.
-    Upgrade(&'a UpgradeRequest, &'a Resource),
-}
-
-impl Awaited<'_> {
-    fn lease(&self) -> &LeaseId {
-        match self {
-            Awaited::Lease(request) => &request.lease,
-            Awaited::Upgrade(request, _) => &request.lease,
-        }
-    }
-
-    fn resource(&self) -> &Resource {
-        match self {
-            Awaited::Lease(request) => &request.resource,
-            Awaited::Upgrade(_, resource) => resource,
-        }
-    }
-
-    fn asker(&self) -> &Asker {
-        match self {
-            Awaited::Lease(request) => &request.asker,
-            Awaited::Upgrade(request, _) => &request.asker,
-        }
-    }
-}
-
 /// A request in line. Dropped before it is disarmed, it leaves neither lock nor waiter.
-pub(super) struct QueuedRequest<'a> {
+struct QueuedRequest<'a> {
     store: &'a Inner,
-    awaited: Awaited<'a>,
+    awaited: &'a Awaited,
     wake: Wake,
     /// When the request gives up, on BOOTTIME, which nobody can set.
     until: Millis,
@@ -94,7 +62,7 @@ pub(super) struct QueuedRequest<'a> {
 }
 
 /// The outcome of a wait.
-pub(super) enum Waited {
+enum Waited {
     Granted(Box<Lease>),
     /// The request is no longer in line, and must be made again.
     PlaceLost,
@@ -122,7 +90,7 @@ struct Sleep {
 
 impl<'a> QueuedRequest<'a> {
     /// Begins to listen. To be called before the request is queued, so that no wake-up is missed.
-    pub(super) fn new(store: &'a Inner, awaited: Awaited<'a>, until: Millis) -> Result<Self> {
+    fn new(store: &'a Inner, awaited: &'a Awaited, until: Millis) -> Result<Self> {
         let session = &awaited.asker().session;
         store.sessions.file(session)?;
         Ok(Self {
@@ -136,12 +104,12 @@ impl<'a> QueuedRequest<'a> {
     }
 
     /// Makes the drop do nothing: there is nothing left to give back.
-    pub(super) fn disarm(&self) {
+    fn disarm(&self) {
         self.disarmed.store(true, Ordering::Relaxed);
     }
 
     /// Waits for the grant.
-    pub(super) async fn wait_for_grant(&self) -> Result<Waited> {
+    async fn wait_for_grant(&self) -> Result<Waited> {
         let mut ended = None;
         loop {
             let sleep = match self.look().await? {
@@ -186,22 +154,16 @@ impl<'a> QueuedRequest<'a> {
         // A person may have broken the offer while this process was stopped, and the line has
         // moved on since. Asking again would undo that.
         if let Some(reason) = self.store.break_reason(self.awaited.lease()).await? {
-            return Err(Error::Lost {
-                context: self.store.context(self.awaited.resource(), self.mode()),
+            return Err(Error::lost(
+                self.store
+                    .context(self.awaited.resource(), self.awaited.mode()),
                 reason,
-            });
+            ));
         }
         Ok(match self.is_late()? {
             true => Waited::Late,
             false => Waited::PlaceLost,
         })
-    }
-
-    fn mode(&self) -> Mode {
-        match self.awaited {
-            Awaited::Lease(request) => request.mode,
-            Awaited::Upgrade(..) => Mode::Write,
-        }
     }
 
     /// Returns true if the deadline has passed.
@@ -278,7 +240,7 @@ impl<'a> QueuedRequest<'a> {
         match self.awaited {
             Awaited::Lease(_) => Ok(row),
             Awaited::Upgrade(..) => {
-                let row = row.ok_or_else(|| self.store.over(id))?;
+                let row = row.ok_or_else(|| Error::not_held(id))?;
                 Ok(Some(row).filter(|row| row.lease.mode == Mode::Write))
             }
         }
@@ -309,14 +271,7 @@ impl Drop for QueuedRequest<'_> {
         if self.disarmed.load(Ordering::Relaxed) {
             return;
         }
-        match self.awaited {
-            Awaited::Lease(request) => self.store.withdraw(&request.lease, &request.resource),
-            Awaited::Upgrade(upgrade, resource) => {
-                let session = &upgrade.asker.session;
-                self.store
-                    .withdraw_upgrade(&upgrade.lease, resource, session);
-            }
-        }
+        self.store.withdraw(self.awaited);
     }
 }
 
@@ -335,7 +290,7 @@ fn index_in_line(loaded: &Loaded, id: &LeaseId) -> Option<usize> {
 }
 
 fn accept(step: &mut Step<'_>, id: &LeaseId) -> Result<Option<Lease>> {
-    let ask = Ask::Accept { lease: id.clone() };
+    let ask = Ask::Accept(id.clone());
     let Some(row) = load_lease(step.sql, id, &step.moment)? else {
         return Ok(None);
     };
@@ -372,6 +327,49 @@ fn removes_lease(decision: &Decision) -> bool {
 }
 
 impl Inner {
+    /// Makes the step of a request, proves which sessions in its way are dead, and waits in line,
+    /// until it is granted, busy or late.
+    pub(super) async fn until_answered(&self, awaited: &Awaited) -> Result<Option<Lease>> {
+        let mut proved = None;
+        let mut queued: Option<QueuedRequest<'_>> = None;
+        loop {
+            let outcome = self.write(|step| match awaited {
+                Awaited::Lease(request) => acquire_in_step(step, request, proved.as_ref()),
+                Awaited::Upgrade(request, resource) => {
+                    upgrade_in_step(step, request, resource, proved.as_ref())
+                }
+            });
+            let outcome = outcome.await;
+            if let (Awaited::Upgrade(..), Err(_), Some(queued)) = (awaited, &outcome, &queued) {
+                // No upgrade waits, and a refused one leaves the lease as it was.
+                queued.disarm();
+            }
+            let granted = match (outcome?, &queued) {
+                (StepOutcome::Granted(lease), _) => Some(*lease),
+                (StepOutcome::Busy, _) | (StepOutcome::Queued, None) => None,
+                (StepOutcome::Unproved(sessions), _) => {
+                    proved = Some(self.read(|sql| self.sessions.dead(sql, &sessions)).await?);
+                    if let (Wait::Until(until), None) = (awaited.wait(), &queued) {
+                        queued = Some(QueuedRequest::new(self, awaited, until)?);
+                    }
+                    continue;
+                }
+                (StepOutcome::Queued, Some(queued)) => match queued.wait_for_grant().await? {
+                    Waited::Granted(lease) => Some(*lease),
+                    Waited::Late => None,
+                    Waited::PlaceLost => {
+                        proved = None;
+                        continue;
+                    }
+                },
+            };
+            if let Some(queued) = &queued {
+                queued.disarm();
+            }
+            return Ok(granted);
+        }
+    }
+
     /// Moves a line on past dead sessions. Returns true if anything changed.
     pub(super) async fn move_on(
         &self,
@@ -393,7 +391,6 @@ impl Inner {
 }
 
 fn move_on(step: &mut Step<'_>, resource: &Resource, dead: &DeadSessions) -> Result<bool> {
-    let (loaded, decision) = step.decide(resource, LineExtent::Front, &Ask::Look, dead)?;
-    step.write(resource, &loaded, &decision.changes, NewRequest::None)?;
+    let decision = step.carry_out(resource, LineExtent::Front, &Ask::Look, dead)?;
     Ok(!decision.changes.is_empty())
 }

@@ -179,21 +179,14 @@ impl Hold {
     /// Returns an error if the lock is lost.
     pub(crate) fn check(&self) -> Result<()> {
         match &*self.state.borrow() {
-            HoldState::Lost(reason) => Err(Error::Lost {
-                context: self.context(),
-                reason: reason.clone(),
-            }),
+            HoldState::Lost(reason) => Err(Error::lost(self.context(), reason.clone())),
             _ => Ok(()),
         }
     }
 
     pub(super) fn context(&self) -> Box<LockContext> {
-        Box::new(LockContext::new(
-            self.resource.clone(),
-            lock(&self.lease).mode,
-            self.store.url(),
-            self.store.location_of(&self.resource),
-        ))
+        let mode = lock(&self.lease).mode;
+        self.store.context_of(&self.resource, mode)
     }
 
     /// Returns the error for a store that did not answer.

@@ -83,11 +83,11 @@ pub(super) async fn begin(
 
 fn conflict(session: &Shared, set: &LockSet, key: &IdempotenceKey, actual: String) -> Error {
     match first(set) {
-        Ok((resource, mode)) => Error::Conflict {
-            context: session.context(resource, mode),
-            expected: format!("key {key} to be new, or asked for the same again"),
-            actual: format!("taken: {actual}"),
-        },
+        Ok((resource, mode)) => Error::conflict(
+            session.context(resource, mode),
+            format!("key {key} to be new, or asked for the same again"),
+            format!("taken: {actual}"),
+        ),
         Err(error) => error,
     }
 }

@@ -8,15 +8,16 @@ use crate::retry::retry;
 /// Returns the lease interface of the store, or an error that names the command `act`.
 pub(super) fn leases<'a>(keeper: &'a Keeper, act: &str) -> Result<&'a dyn LeaseStore> {
     let store = keeper.store();
-    store.leases().ok_or_else(|| Error::Configuration {
-        problem: format!(
-            "{} keeps no leases of their own, which `{act}` needs: every lock in it ends with its \
-             session",
-            store.url()
-        ),
-        remedy: "use a store that has them, such as --store sqlite:PATH, or hold the lock with: \
-                 tenure run"
-            .into(),
+    store.leases().ok_or_else(|| {
+        Error::configuration(
+            format!(
+                "{} keeps no leases of their own, which `{act}` needs: every lock in it ends with \
+                 its session",
+                store.url()
+            ),
+            "use a store that has them, such as --store sqlite:PATH, or hold the lock with: \
+             tenure run",
+        )
     })
 }
 
@@ -29,10 +30,7 @@ pub(super) async fn find(keeper: &Keeper, lease: &LeaseId, act: &str) -> Result<
         return Ok(found);
     }
     match retry(policy, || leases.ended(lease)).await? {
-        Some(reason) => {
-            let lease = lease.clone();
-            Err(Error::LeaseOver { lease, reason })
-        }
+        Some(reason) => Err(Error::over(lease, reason)),
         None => Err(Error::NotFound(format!(
             "there is no lease {lease} in {}",
             keeper.store().url()
@@ -48,9 +46,11 @@ pub(super) async fn permit(
     by: Option<&Owner>,
 ) -> Result<Lease> {
     let found = find(keeper, lease, act).await?;
-    let refuse = |why: String, remedy: String| Error::NotAllowed {
-        problem: format!("cannot {act} lease {lease} on {}: {why}", found.resource),
-        remedy,
+    let refuse = |why: String, remedy: String| {
+        Error::not_allowed(
+            format!("cannot {act} lease {lease} on {}: {why}", found.resource),
+            remedy,
+        )
     };
     if let Some(by) = by.filter(|by| **by != found.owner) {
         let why = format!("it belongs to {}, not to {by}", found.owner);

@@ -38,10 +38,10 @@ impl Keeper {
     pub async fn break_lease(&self, lease: &LeaseId, actor: &Owner, reason: &str) -> Result<Lease> {
         let leases = permit::leases(self, "break")?;
         if self.settings().automated.covers(actor) {
-            return Err(Error::NotAllowed {
-                problem: format!("{actor} may not break lease {lease}: it is automated"),
-                remedy: "breaking a lock is for people: ask one, or wait for it".into(),
-            });
+            return Err(Error::not_allowed(
+                format!("{actor} may not break lease {lease}: it is automated"),
+                "breaking a lock is for people: ask one, or wait for it",
+            ));
         }
         let reason = check_reason(reason)?;
         permit::find(self, lease, "break").await?;

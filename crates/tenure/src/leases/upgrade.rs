@@ -30,11 +30,11 @@ impl Keeper {
         let deadline = shared.deadline(wait);
         let mut before = permit::permit(self, lease, "upgrade", by).await?;
         if before.mode != Mode::Upgradeable {
-            return Err(Error::Conflict {
-                context: shared.context(&before.resource, Mode::Write),
-                expected: "an upgradeable lease".into(),
-                actual: before.mode.to_string(),
-            });
+            return Err(Error::conflict(
+                shared.context(&before.resource, Mode::Write),
+                "an upgradeable lease",
+                before.mode.to_string(),
+            ));
         }
         check_order(self, &before).await?;
         shared.forget_ended().await?;

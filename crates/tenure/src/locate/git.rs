@@ -34,10 +34,10 @@ pub(super) fn common_directory(environment: &Environment) -> Result<Option<PathB
         let git_dir = tidy(&here.join(git_dir));
         return match common_of(&git_dir) {
             Some((common, _)) => Ok(Some(common)),
-            None => Err(Error::Configuration {
-                problem: format!("GIT_DIR is no git directory: {}", git_dir.display()),
-                remedy: "unset GIT_DIR, or name a store with --store or TENURE_STORE".into(),
-            }),
+            None => Err(Error::configuration(
+                format!("GIT_DIR is no git directory: {}", git_dir.display()),
+                "unset GIT_DIR, or name a store with --store or TENURE_STORE",
+            )),
         };
     }
     Ok(around(here)?.map(|repository| repository.common))
@@ -85,13 +85,13 @@ fn at(directory: &Path) -> Result<Option<Repository>> {
 
 fn leads_nowhere(dot_git: &Path, git_dir: Option<&Path>) -> Error {
     let dot_git = dot_git.display();
-    Error::Configuration {
-        problem: match git_dir {
+    Error::configuration(
+        match git_dir {
             Some(to) => format!("{dot_git} points to {}, no git directory", to.display()),
             None => format!("{dot_git} does not say where the git directory is"),
         },
-        remedy: "repair the worktree (git worktree repair), or name a store with --store".into(),
-    }
+        "repair the worktree (git worktree repair), or name a store with --store",
+    )
 }
 
 /// Tells whether a git directory belongs to a linked worktree.

@@ -1,13 +1,12 @@
 //! A new lease.
 
-use tenure_core::decide::{Ask, Outcome, Wait};
-use tenure_core::{Error, Lease, LeaseId, Request, Resource, Result};
+use tenure_core::decide::{Ask, Outcome, Refusal, Wait};
+use tenure_core::{Error, Lease, LeaseId, Request, Resource, Result, Store};
 use tenure_files::clock;
 use tokio::sync::oneshot;
 
 use super::MemoryStore;
 use super::change::NEVER;
-use super::store::context;
 use super::tables::{Waiter, WaitingFor};
 
 /// Receives the grant.
@@ -25,24 +24,27 @@ impl MemoryStore {
                     store: self,
                     resource: &request.resource,
                     lease: &request.lease,
-                    undo: Some(Ask::Release { lease }),
+                    undo: Some(Ask::Release(lease)),
                 };
                 let lease = queued.wait_for_grant(granted).await;
                 let forgotten = || Error::Internal("a waiter was forgotten".into());
                 lease.map(Some).ok_or_else(forgotten)
             }
-            other => Err(refused(self, request, &other)),
+            Outcome::Refused(refusal) => Err(self.refused(request, refusal)),
+            Outcome::Done => Err(Error::Internal("acquire ended with done".into())),
         }
     }
 
+    fn refused(&self, request: &Request, refusal: Refusal) -> Error {
+        let context = self.context_of(&request.resource, request.mode);
+        let tables = self.tables();
+        let entry = tables.entries.get(&request.resource);
+        let state = entry.map(|entry| entry.state.clone()).unwrap_or_default();
+        state.refused(request, context, refusal)
+    }
+
     fn ask(&self, request: &Request) -> (Outcome, Granted) {
-        let ask = Ask::Acquire {
-            lease: request.lease.clone(),
-            session: request.asker.session.clone(),
-            mode: request.mode,
-            capacity: request.capacity,
-            wait: for_ever(request.wait),
-        };
+        let ask = Ask::acquire(request, for_ever(request.wait));
         let (wake, granted) = oneshot::channel();
         let new_request = Waiter {
             since: clock::now(),
@@ -65,25 +67,6 @@ pub(super) fn for_ever(wait: Wait) -> Wait {
 pub(super) fn received(mut granted: Granted) -> Result<Lease> {
     let lease = granted.try_recv();
     lease.map_err(|_| Error::Internal("a grant was not told to who asked".into()))
-}
-
-fn refused(store: &MemoryStore, request: &Request, outcome: &Outcome) -> Error {
-    let entries = &store.tables().entries;
-    let state = entries.get(&request.resource).map(|entry| &entry.state);
-    let session = &request.asker.session;
-    let lease = state.and_then(|state| {
-        let held = state.holders.iter().map(|h| (&h.session, &h.lease));
-        let awaited = state.waiters.iter().map(|w| (&w.session, &w.lease));
-        let own = held.chain(awaited).find(|(of, _)| *of == session);
-        own.map(|(_, lease)| lease.clone())
-    });
-    match lease {
-        Some(lease) => Error::Reentry {
-            context: context(&request.resource, request.mode),
-            lease,
-        },
-        None => Error::Internal(format!("acquire ended with {outcome:?}")),
-    }
 }
 
 /// A request in line. Dropped before it is granted, it leaves neither lock nor waiter, and a lease
@@ -114,7 +97,7 @@ impl Drop for QueuedRequest<'_> {
         // A request that is no longer in line was granted in this instant.
         if self
             .store
-            .decide(self.resource, &Ask::Withdraw { lease }, None)
+            .decide(self.resource, &Ask::Withdraw(lease), None)
             != Outcome::Done
         {
             self.store.decide(self.resource, &undo, None);

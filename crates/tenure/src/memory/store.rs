@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tenure_core::poison::lock;
 use tenure_core::{
-    Capabilities, Error, Lease, LeaseId, Listing, LockContext, Mode, Query, Reply, Request,
-    Resource, Result, Store, Token, UpgradeRequest,
+    Capabilities, Lease, LeaseId, Listing, Mode, Query, Reply, Request, Resource, Result, Store,
+    Token, UpgradeRequest,
 };
 
 use super::list;
@@ -39,7 +39,7 @@ impl Store for MemoryStore {
     }
 
     fn location_of(&self, resource: &Resource) -> String {
-        location(resource)
+        format!("{URL}{resource}")
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -100,31 +100,12 @@ impl Store for MemoryStore {
     }
 }
 
-pub(super) fn context(resource: &Resource, mode: Mode) -> Box<LockContext> {
-    Box::new(LockContext::new(
-        resource.clone(),
-        mode,
-        URL,
-        location(resource),
-    ))
-}
-
-fn location(resource: &Resource) -> String {
-    format!("{URL}{resource}")
-}
-
-pub(super) fn over(lease: &LeaseId) -> Error {
-    Error::LeaseOver {
-        lease: lease.clone(),
-        reason: "it is not held in this store".into(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
     use std::task::Poll;
 
+    use tenure_core::Error;
     use tenure_core::decide::Wait;
     use tenure_core::{Asker, LeaseState, Owner, SessionId};
 

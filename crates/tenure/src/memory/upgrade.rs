@@ -1,13 +1,12 @@
 //! Upgradeable to write, and back.
 
-use tenure_core::decide::{Ask, Outcome, Refusal};
-use tenure_core::{Error, Lease, LeaseId, Mode, Resource, Result, Token, UpgradeRequest};
+use tenure_core::decide::{Ask, Outcome};
+use tenure_core::{Error, Lease, LeaseId, Mode, Resource, Result, Store, Token, UpgradeRequest};
 use tenure_files::clock;
 use tokio::sync::oneshot;
 
 use super::MemoryStore;
 use super::acquire::{QueuedRequest, for_ever, received};
-use super::store::{context, over};
 use super::tables::{Waiter, WaitingFor};
 
 impl MemoryStore {
@@ -22,27 +21,37 @@ impl MemoryStore {
                     store: self,
                     resource: &resource,
                     lease,
-                    undo: Some(Ask::Downgrade {
-                        lease: lease.clone(),
-                    }),
+                    undo: Some(Ask::Downgrade(lease.clone())),
                 };
                 let upgraded = queued.wait_for_grant(granted).await;
-                let upgraded = upgraded.ok_or_else(|| over(lease))?;
+                let upgraded = upgraded.ok_or_else(|| Error::not_held(lease))?;
                 Ok(Some(upgraded.token))
             }
-            other => Err(self.refused(lease, &other)),
+            other => Err(self.not_changed(lease, &resource, Mode::Write, other)),
+        }
+    }
+
+    /// Returns the error of a lease whose mode was not changed.
+    fn not_changed(
+        &self,
+        lease: &LeaseId,
+        resource: &Resource,
+        mode: Mode,
+        outcome: Outcome,
+    ) -> Error {
+        match outcome {
+            Outcome::Refused(refusal) => refusal.of_mode(lease, self.context_of(resource, mode)),
+            other => Error::Internal(format!("a change of mode ended with {other:?}")),
         }
     }
 
     pub(super) fn downgrade_now(&self, lease: &LeaseId) -> Result<Mode> {
         let resource = self.resource_of(lease)?;
-        let downgrade = Ask::Downgrade {
-            lease: lease.clone(),
-        };
+        let downgrade = Ask::Downgrade(lease.clone());
         let outcome = self.decide(&resource, &downgrade, None);
         match outcome {
             Outcome::Done => Ok(Mode::Upgradeable),
-            other => Err(self.refused(lease, &other)),
+            other => Err(self.not_changed(lease, &resource, Mode::Upgradeable, other)),
         }
     }
 
@@ -63,24 +72,5 @@ impl MemoryStore {
         };
         let outcome = self.decide(&resource, &upgrade, Some(new_request));
         Ok((outcome, resource, granted))
-    }
-
-    fn refused(&self, lease: &LeaseId, outcome: &Outcome) -> Error {
-        let tables = self.tables();
-        let resource = tables.resources.get(lease);
-        let entry = resource.and_then(|resource| tables.entries.get(resource));
-        let Some(held) = entry.and_then(|entry| entry.leases.get(lease)) else {
-            return over(lease);
-        };
-        let expected = match outcome {
-            Outcome::Refused(Refusal::NeverUpgraded) => "an upgraded lease",
-            Outcome::Refused(Refusal::Reentry) => "no upgrade under way",
-            _ => "an upgradeable lease",
-        };
-        Error::Conflict {
-            context: context(&held.resource, held.mode),
-            expected: expected.into(),
-            actual: held.mode.to_string(),
-        }
     }
 }

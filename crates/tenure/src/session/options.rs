@@ -10,6 +10,7 @@ use super::asker;
 /// The owner of a session, and what counts as held by it.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
+#[must_use]
 pub struct SessionOptions {
     /// The owner the session works for.
     pub owner: Owner,
@@ -30,14 +31,12 @@ impl SessionOptions {
     }
 
     /// Sets the command that people see.
-    #[must_use]
     pub fn with_command(mut self, command: impl Into<String>) -> Self {
         self.command = Some(command.into());
         self
     }
 
     /// Sets the leases that count as held although the session did not take them.
-    #[must_use]
     pub fn with_ancestors(mut self, ancestors: Vec<OuterLease>) -> Self {
         self.ancestors = ancestors;
         self
@@ -87,6 +86,7 @@ impl OuterLease {
 /// ```
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
+#[must_use]
 pub struct Options {
     /// The longest wait. Zero does not wait; `None` waits as long as the settings say.
     pub wait: Option<Duration>,
@@ -101,28 +101,24 @@ pub struct Options {
 
 impl Options {
     /// Sets how long to wait. Zero does not wait.
-    #[must_use]
     pub fn with_wait(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
         self
     }
 
     /// Sets the reason, for people.
-    #[must_use]
     pub fn with_purpose(mut self, purpose: impl Into<String>) -> Self {
         self.purpose = Some(purpose.into());
         self
     }
 
     /// Sets JSON that is kept with the lease.
-    #[must_use]
     pub fn with_metadata(mut self, metadata: Value) -> Self {
         self.metadata = Some(metadata);
         self
     }
 
     /// Sets how many may hold the resource at once, for this request.
-    #[must_use]
     pub fn with_capacity(mut self, capacity: u32) -> Self {
         self.capacity = Some(capacity);
         self

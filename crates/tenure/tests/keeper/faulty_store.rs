@@ -56,10 +56,7 @@ pub fn broken() -> Error {
 }
 
 pub fn over(reason: &str) -> Error {
-    Error::LeaseOver {
-        lease: LeaseId::parse("x").unwrap(),
-        reason: reason.into(),
-    }
+    Error::over(&LeaseId::parse("x").unwrap(), reason)
 }
 
 impl Default for FaultyStore {

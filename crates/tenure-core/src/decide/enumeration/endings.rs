@@ -105,7 +105,7 @@ fn a_lease_that_is_being_broken_keeps_others_out_until_its_holder_stopped_or_had
             let HolderState::Revoking { until } = holder.state else {
                 continue;
             };
-            let stopped = matches!(step.ask, Ask::Release { lease } if *lease == holder.lease);
+            let stopped = matches!(step.ask, Ask::Release(lease) if *lease == holder.lease);
             if until <= step.now || dead(holder) || stopped {
                 continue;
             }
@@ -120,7 +120,7 @@ fn a_lease_that_is_being_broken_keeps_others_out_until_its_holder_stopped_or_had
 fn a_broken_lease_has_its_time_from_the_first_break_and_is_never_held_again() {
     let breaks = |ask: &Ask| matches!(ask, Ask::Break { .. });
     every_step_of(breaks, |step| {
-        let (Ask::Break { lease }, Outcome::Done) = (step.ask, &step.decision.outcome) else {
+        let (Ask::Break(lease), Outcome::Done) = (step.ask, &step.decision.outcome) else {
             return;
         };
         let before = step.before.holder(lease).map(|holder| holder.state);

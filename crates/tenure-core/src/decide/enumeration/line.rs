@@ -216,7 +216,7 @@ fn a_withdrawn_or_refused_request_leaves_no_trace_of_itself() {
     every_step(|step| {
         let Step { before, after, .. } = step;
         match (step.ask, &step.decision.outcome) {
-            (Ask::Withdraw { lease }, Outcome::Done) => {
+            (Ask::Withdraw(lease), Outcome::Done) => {
                 assert!(after.waiter(lease).is_none());
                 let mode = |holder: &Holder| (holder.mode, holder.upgraded);
                 if let Some(holder) = after.holder(lease) {

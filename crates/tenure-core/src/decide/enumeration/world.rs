@@ -151,12 +151,12 @@ impl World {
                     wait,
                 });
             }
-            asks.push(Ask::Accept { lease: lease() });
-            asks.push(Ask::Downgrade { lease: lease() });
-            asks.push(Ask::Release { lease: lease() });
-            asks.push(Ask::Withdraw { lease: lease() });
+            asks.push(Ask::Accept(lease()));
+            asks.push(Ask::Downgrade(lease()));
+            asks.push(Ask::Release(lease()));
+            asks.push(Ask::Withdraw(lease()));
             if self.breaks {
-                asks.push(Ask::Break { lease: lease() });
+                asks.push(Ask::Break(lease()));
             }
             if self.leases {
                 asks.extend(times(&lease()));
