@@ -11,8 +11,8 @@ Examples:
   tenure ledger log proof --follow
 
 An event is a file, DIR/ledger/event-000001.json, on disk before its number is
-printed, and never changed. Other programs may append to the same directory, with
-ledger.lock as the protocol in docs/ledger.md says.";
+printed, and never changed. Other programs may append to the same directory,
+with ledger.lock as the protocol in docs/ledger.md says.";
 
 /// After the options of `ledger init`.
 pub const LEDGER_INIT_LONG: &str = "\
@@ -38,8 +38,8 @@ atomic is one event: there are no transactions over several.
 
 Exit codes: 0 on disk; 65 no JSON object with a type, over 1 MB, or an event of
 claims; 66 there is no ledger; 69 the disk is full or broken; 75 locked for too
-long; 76 another event came first (\"expected\", \"actual\" in JSON); 77 the claim is
-over; 79 the lock was taken away meanwhile: look before you repeat it.";
+long; 76 another event came first (\"expected\", \"actual\" in JSON); 77 the claim
+is over; 79 the lock was taken away meanwhile: look before you repeat it.";
 
 /// After the options of `ledger log`.
 pub const LEDGER_LOG_LONG: &str = "\
@@ -48,8 +48,8 @@ Examples:
   tenure ledger log proof --type node_proved --json
   tenure ledger log proof --follow --json      one object a line
 
-Takes no lock. With --json prints {\"events\":[{\"sequence\",\"event\"}],\"next\"}; next is
-for --after, and null at the end. Also reads ledgers of files like 000001.json.
+Takes no lock. With --json prints {\"events\":[{\"sequence\",\"event\"}],\"next\"};
+next is for --after, and null at the end. Also reads ledgers of files like 000001.json.
 
 Exit codes: 0 shown; 65 an event is torn; 66 there is no ledger.";
 
@@ -68,9 +68,9 @@ Examples:
   tenure ledger verify proof --repair          says what it did
   tenure ledger verify proof --repair --yes    also removes a stale ledger.lock
 
-Reads every event. Finds gaps, torn events, wrong names, events that were edited,
-and what dead processes left. Nothing is repaired unasked; what is taken out is
-kept beside, under a hidden name that ends with .aside. A ledger.lock of another
+Reads every event. Finds gaps, torn events, wrong names, events that were
+edited, and what dead processes left. Nothing is repaired unasked; what is taken
+out is kept beside, under a hidden name that ends with .aside. A ledger.lock of another
 program is removed only with --yes, and only if it is older than 30s.
 
 With --json prints {\"events\":N,\"findings\":[{\"file\",\"problem\",\"repair\"}]}.
@@ -88,9 +88,9 @@ Examples:
 Prints NODE#TOKEN. The token is the number of the event that acquired it; it is
 for renewing, and for append --token, which refuses whoever lost the claim.
 
-Exit codes: 0 claimed; 65 bad node, bad time, or a claim event of another day; 75
-node already locked, or the ledger is; 76 this owner has it already; 77 the claim
-to be renewed is over.";
+Exit codes: 0 claimed; 65 bad node, bad time, or a claim event of another day;
+75 node already locked, or the ledger is; 76 this owner has it already; 77 the
+claim to be renewed is over.";
 
 /// After the options of `ledger release`.
 pub const LEDGER_RELEASE_LONG: &str = "\
@@ -107,8 +107,8 @@ Examples:
   tenure ledger claims proof
   tenure ledger claims proof --json | jq '.claims[] | select(.state == \"held\")'
 
-Takes no lock. Claims whose time is over are shown as expired until someone reaps
-them, or claims the node.
+Takes no lock. Claims whose time is over are shown as expired until someone
+reaps them, or claims the node.
 
 Exit codes: 0 shown; 65 an event is torn; 66 there is no ledger.";
 
@@ -121,5 +121,5 @@ Examples:
 Appends lock_reaped for each claim whose time is over, and shows them. Also
 removes files of such claims that other programs left in DIR/locks.
 
-Exit codes: 0 done; 65 a claim event is a day ahead of the clock; 75 the ledger is
-locked.";
+Exit codes: 0 done; 65 a claim event is a day ahead of the clock; 75 the ledger
+is locked.";

@@ -26,6 +26,8 @@ fn every_shell_gets_its_completions() {
             "break",
             "audit",
             "doctor",
+            "ledger",
+            "claim-ttl",
             "busy-exit",
             "slot",
         ] {

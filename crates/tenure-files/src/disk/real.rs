@@ -89,7 +89,11 @@ impl Disk for RealDisk {
         let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let mut file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
         file.write_all(bytes)?;
-        file.set_len(bytes.len() as u64)
+        // To be cut to its own length would be a change to be saved, too.
+        match file.metadata()?.len() == bytes.len() as u64 {
+            true => Ok(()),
+            false => file.set_len(bytes.len() as u64),
+        }
     }
 
     fn append(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {

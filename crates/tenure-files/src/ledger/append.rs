@@ -307,7 +307,7 @@ impl Batch<'_> {
 
     /// Steps 8 and 9.
     fn finish(self) -> Result<()> {
-        let Some((newest, _)) = self.placed.last().copied() else {
+        let Some((newest, identity)) = self.placed.last().copied() else {
             self.ledger.remember(self.state);
             return Ok(());
         };
@@ -324,7 +324,7 @@ impl Batch<'_> {
                     .lost("an event was replaced while it was appended"));
             }
         }
-        self.ledger.write_note(newest);
+        self.ledger.write_note(newest, identity);
         self.ledger.remember(self.state);
         Ok(())
     }

@@ -44,6 +44,8 @@ impl Drop for Preparing<'_> {
 struct Places {
     waiting: VecDeque<Arc<Place>>,
     has_head: bool,
+    /// How many sleep until they are answered or may be head. Waking nobody costs a call to the kernel, too.
+    sleeping: usize,
 }
 
 struct Place {
@@ -77,7 +79,9 @@ impl Ledger {
         let mut places = self.line.places();
         places.waiting.push_back(Arc::clone(&place));
         drop(preparing);
-        self.line.joined.notify_one();
+        if places.has_head {
+            self.line.joined.notify_one();
+        }
         loop {
             if let Some(answer) = place.take_answer() {
                 return answer;
@@ -97,6 +101,7 @@ impl Ledger {
                     .timed_out(&self.names.queue(), Mode::Write, started);
                 return Err(timed_out?);
             }
+            places.sleeping += 1;
             places = match is_waiting {
                 true => {
                     let woken = self.line.changed.wait_timeout(places, left);
@@ -108,6 +113,7 @@ impl Ledger {
                     woken.unwrap_or_else(PoisonError::into_inner)
                 }
             };
+            places.sleeping -= 1;
         }
     }
 
@@ -142,8 +148,11 @@ struct Head<'a>(&'a Line);
 
 impl Drop for Head<'_> {
     fn drop(&mut self) {
-        self.0.places().has_head = false;
-        self.0.changed.notify_all();
+        let mut places = self.0.places();
+        places.has_head = false;
+        if places.sleeping > 0 {
+            self.0.changed.notify_all();
+        }
     }
 }
 

@@ -119,8 +119,9 @@ impl Ledger {
             move |source| Error::io(action, path, source)
         };
         let found = self.disk.identity(&path).map_err(failed("look at"))?;
-        let is_noted = self.disk.exists(&self.names.newest());
-        if let (Some(found), Ok(true)) = (found, is_noted) {
+        let is_noted =
+            || self.last().is_some() || matches!(self.disk.exists(&self.names.newest()), Ok(true));
+        if let Some(found) = found.filter(|_| is_noted()) {
             // The note of an event is written after a sync of the directory.
             return Ok(found);
         }
@@ -252,6 +253,7 @@ impl Held<'_> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
+        // Without the kernel lock, another of ours may have linked the same file by now.
         let is_locked = self.queue.check().is_ok();
         if is_locked && matches!(self.ledger.lock_identity(), Ok(Some(at)) if at == self.own) {
             // What stays is removed by the next of ours.

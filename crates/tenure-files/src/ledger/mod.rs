@@ -121,6 +121,7 @@ pub use verify::{Finding, Verified};
 use crate::clock;
 use crate::disk::{Disk, RealDisk};
 use crate::locker::{FileLocker, resource_of};
+use crate::platform::Identity;
 use line::Line;
 use names::{Form, Names};
 use state::State;
@@ -132,6 +133,8 @@ pub struct Ledger {
     owner: Owner,
     disk: Arc<dyn Disk>,
     line: Line,
+    /// The newest event that this process made durable.
+    last: Mutex<Option<(u64, Identity)>>,
     /// Events in temporary files.
     prepared: Arc<Mutex<Vec<PathBuf>>>,
     /// The claims as far as this process has read.
@@ -184,6 +187,7 @@ impl Ledger {
             locker: locker.with(name, |_| Ok(())),
             disk,
             line: Line::default(),
+            last: Mutex::default(),
             prepared: Arc::default(),
             memory: Mutex::default(),
             tell: Arc::new(|_| ()),

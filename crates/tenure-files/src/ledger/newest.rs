@@ -4,6 +4,8 @@
 //! it happened in. It is a hint: whatever it says, the files decide. Where it is exact, no power was lost since
 //! and no stranger appended, so nothing needs to be synced or looked for.
 
+use std::sync::PoisonError;
+
 use tenure_core::{Error, Result};
 
 use super::event::{self, corrupt};
@@ -11,6 +13,7 @@ use super::line::TOGETHER_MAX;
 use super::lock::Held;
 use super::names::aside;
 use super::{Ledger, event::EVENT_BYTES_MAX};
+use crate::platform::Identity;
 
 /// So many events of strangers are synced at most.
 const SYNCED_MAX: u64 = 1024;
@@ -77,6 +80,12 @@ impl Ledger {
 
     /// Step 5: returns the newest event, which is durable then, with nothing behind it.
     pub(super) fn settle(&self, held: &Held<'_>) -> Result<u64> {
+        if let Some((last, identity)) = self.last()
+            && matches!(self.disk.identity(&self.names.event(last)), Ok(Some(found)) if found == identity)
+            && !self.has(last + 1)?
+        {
+            return Ok(last);
+        }
         let note = self.note();
         let newest = self.newest_from(note.as_ref().map_or(0, |note| note.sequence))?;
         if note
@@ -155,12 +164,15 @@ impl Ledger {
         })
     }
 
+    /// Returns the newest event that this process made durable.
+    pub(super) fn last(&self) -> Option<(u64, Identity)> {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Notes the newest event, which is durable. A note that cannot be written is not missed.
-    pub(super) fn write_note(&self, newest: u64) {
+    pub(super) fn write_note(&self, newest: u64, identity: Identity) {
         let path = self.names.newest();
-        let Ok(Some(identity)) = self.disk.identity(&self.names.event(newest)) else {
-            return;
-        };
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((newest, identity));
         let text = format!("{newest} {} {}\n", identity.inode(), self.boot_id);
         if self.disk.overwrite(&path, text.as_bytes()).is_err()
             && let Ok(mut file) = self.disk.create(&path, 0o600)

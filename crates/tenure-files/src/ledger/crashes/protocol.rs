@@ -73,6 +73,7 @@ impl crashes::Protocol for OneLedger {
         });
         ledger.disk = Arc::new(disk.clone());
         ledger.memory = Mutex::default();
+        ledger.last = Mutex::default();
         ledger.owner = Owner::parse("ana").unwrap();
         ledger.now = now;
         ledger.replayed_max = self.replayed_max;
