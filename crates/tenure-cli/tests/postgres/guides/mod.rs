@@ -54,6 +54,11 @@ fn documents_do_what_the_guide_says() {
 }
 
 #[test]
+fn the_ledger_does_what_the_guide_says() {
+    runs("docs/ledger.md");
+}
+
+#[test]
 fn slots_do_what_the_guide_says() {
     runs("docs/slots.md");
 }
@@ -86,6 +91,7 @@ fn every_page_with_commands_is_run() {
         "documents.md",
         "doctor.md",
         "leases.md",
+        "ledger.md",
         "several-machines.md",
         "slots.md",
     ];

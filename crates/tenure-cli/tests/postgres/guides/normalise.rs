@@ -92,9 +92,9 @@ fn piece_length(text: &str) -> usize {
     if !inside(first) {
         return first.len_utf8();
     }
-    let time = text.get(..24).is_some_and(is_time);
-    if time {
-        return 24;
+    let mut lengths = TIMES.into_iter().map(str::len);
+    if let Some(time) = lengths.find(|length| text.get(..*length).is_some_and(is_time)) {
+        return time;
     }
     let mut length = text.find(|c| !inside(c)).unwrap_or(text.len());
     // The point of `1.9s`.
@@ -119,16 +119,16 @@ fn is_id(piece: &str) -> bool {
     }
 }
 
+/// The two shapes of a time: to the millisecond, and to the second.
+const TIMES: [&str; 2] = ["0000-00-00T00:00:00.000Z", "0000-00-00T00:00:00Z"];
+
 fn is_time(piece: &str) -> bool {
-    let shape = "0000-00-00T00:00:00.000Z";
-    piece.len() == shape.len()
-        && piece
-            .bytes()
-            .zip(shape.bytes())
-            .all(|(byte, like)| match like {
-                b'0' => byte.is_ascii_digit(),
-                like => byte == like,
-            })
+    let like = |shape: &str| {
+        let mut pairs = piece.bytes().zip(shape.bytes());
+        let fits = |(byte, like): (u8, u8)| byte == like || like == b'0' && byte.is_ascii_digit();
+        piece.len() == shape.len() && pairs.all(fits)
+    };
+    TIMES.into_iter().any(like)
 }
 
 fn is_duration(piece: &str) -> bool {
