@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 pub(super) use tenure_core::audit::NewEntry;
 use tenure_core::audit::{Action, AuditPage, AuditQuery, Entry, ended};
-use tenure_core::{Error, LeaseId, Resource, Result, Timestamp};
+use tenure_core::{LeaseId, Resource, Result, Timestamp};
 use tokio_postgres::Row;
 
 use super::inner::Inner;
@@ -148,13 +148,9 @@ async fn sure_to(sql: &Sql, last: i64) -> Result<Option<i64>> {
 }
 
 fn entry(row: &Row) -> Result<Entry> {
-    let word = text(row, 2)?;
-    let action = Action::parse(&word);
-    let action =
-        action.ok_or_else(|| Error::corrupt("tenure.audit", format!("unknown action {word:?}")))?;
     let mut entry = Entry::new(
         time(row, 1)?,
-        action,
+        parsed(row, 2)?,
         parsed(row, 3)?,
         parsed(row, 4)?,
         token(row, 5)?,

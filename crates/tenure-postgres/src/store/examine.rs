@@ -102,8 +102,8 @@ impl Inner {
                           alone, but the times that people read would mislead them";
             return Ok(Found::bad(told, remedy));
         }
-        if round_trip > self.ttl() / 6 {
-            let ttl = duration::show(self.ttl());
+        if round_trip > self.ttl / 6 {
+            let ttl = duration::show(self.ttl);
             let remedy =
                 format!("give leases more time than {ttl} with ?lease_ttl= in the address");
             return Ok(Found::bad(told, remedy));

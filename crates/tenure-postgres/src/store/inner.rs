@@ -35,8 +35,8 @@ pub(super) struct Inner {
     /// A reference to itself, for work that runs on after a drop.
     pub(super) itself: Weak<Inner>,
     url: String,
-    process: String,
-    ttl: Duration,
+    pub(super) process: String,
+    pub(super) ttl: Duration,
     options: OpenOptions,
     pool: Arc<Pool>,
     pub(super) listener: Listener,
@@ -50,7 +50,7 @@ pub(super) struct Inner {
 impl Inner {
     /// Proves that no pooler shares sessions, and creates the tables that are missing.
     pub(super) async fn open(address: Address, options: OpenOptions) -> Result<Arc<Inner>> {
-        let ttl = address.lease_ttl().unwrap_or(TTL);
+        let ttl = address.lease_ttl.unwrap_or(TTL);
         if let Some(heartbeat) = options.heartbeat {
             check_heartbeat(heartbeat, Some(ttl))?;
         }
@@ -89,16 +89,6 @@ impl Inner {
     /// Returns the address, without a password.
     pub(super) fn url(&self) -> &str {
         &self.url
-    }
-
-    /// Returns the name of this process in the tables and in its channel.
-    pub(super) fn process(&self) -> &str {
-        &self.process
-    }
-
-    /// Returns how long a lease lasts that nobody renews.
-    pub(super) fn ttl(&self) -> Duration {
-        self.ttl
     }
 
     /// Returns how passing faults are tried again.

@@ -25,7 +25,7 @@ use super::cleanup::{CleanupTicket, run_to_end};
 use super::inner::Inner;
 use super::retry::Retry;
 use super::row::{column, millis};
-use super::sql::{Statement, values};
+use super::sql::{Flush, Statement, values};
 use super::step::Step;
 
 impl Inner {
@@ -45,7 +45,7 @@ impl Inner {
         };
         self.pending_cleanup.abandon(&lease);
         self.run_in_background(async move {
-            let ends = boot_now().saturating_add(millis(store.ttl()));
+            let ends = boot_now().saturating_add(millis(store.ttl));
             let retry = Retry::of(Wait::Until(ends), store.retry_policy());
             // After that time the lease is over.
             drop(release_until_answered(Arc::clone(&store), lease.clone(), retry).await);
@@ -71,7 +71,7 @@ impl Inner {
         let decision = step.decide(&release).await?;
         step.write(&decision.changes, NewRequest::None)?;
         if step.hands_over() {
-            step.flush_later();
+            step.flush = Flush::Later;
         }
         step.commit().await?;
         Ok(decision.outcome == Outcome::Done)
