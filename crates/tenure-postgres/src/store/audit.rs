@@ -102,10 +102,7 @@ impl Inner {
     pub(super) async fn break_reason(&self, lease: &LeaseId) -> Result<Option<String>> {
         const SELECT: &str =
             "SELECT reason FROM tenure.audit WHERE lock_id = $1 AND ends AND action = $2";
-        let read = || async {
-            let statement = Statement::new(SELECT, values![lease.as_str(), Action::Lost.as_str()]);
-            self.lend().await?.row(&statement).await
-        };
+        let read = || self.row(SELECT, values![lease.as_str(), Action::Lost.as_str()]);
         let row = self.retrying(read).await?;
         row.map(|row| text(&row, 0)).transpose()
     }
@@ -114,8 +111,7 @@ impl Inner {
     pub(super) async fn ended(&self, lease: &LeaseId) -> Result<Option<String>> {
         const SELECT: &str = "SELECT at, action, actor, reason FROM tenure.audit \
             WHERE lock_id = $1 AND ends LIMIT 1";
-        let statement = Statement::new(SELECT, values![lease.as_str()]);
-        let Some(row) = self.lend().await?.row(&statement).await? else {
+        let Some(row) = self.row(SELECT, values![lease.as_str()]).await? else {
             return Ok(None);
         };
         let (at, action, actor) = (time(&row, 0)?, text(&row, 1)?, text(&row, 2)?);

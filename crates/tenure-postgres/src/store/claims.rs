@@ -70,7 +70,7 @@ impl Inner {
             Statement::new(LOCK, values![lease.as_str()]),
             Statement::new(FIND, values![lease.as_str()]),
         ];
-        let (transaction, found) = self.begin(&find).await?;
+        let (transaction, found) = self.lend().await?.begin(&find).await?;
         if found.last().is_none_or(Vec::is_empty) {
             transaction.roll_back().await?;
             return Ok(false);

@@ -61,11 +61,7 @@ impl Inner {
     }
 
     async fn one(&self, text: &'static str) -> Result<Row> {
-        let row = self
-            .lend()
-            .await?
-            .row(&Statement::new(text, values![]))
-            .await?;
+        let row = self.row(text, values![]).await?;
         row.ok_or_else(|| Error::Internal("a statement found nothing".into()))
     }
 

@@ -17,10 +17,10 @@ use super::OpenOptions;
 use super::cleanup::PendingCleanup;
 use super::examine;
 use super::listener::Listener;
-use super::pool::{Pool, PooledConnection, Transaction};
+use super::pool::{Pool, PooledConnection};
 use super::presence::Presences;
 use super::retry::{Retry, time_left};
-use super::sql::Statement;
+use super::sql::{Statement, Value};
 use crate::connect::{Refusal, open_with_retry};
 use crate::{Address, prove, schema};
 
@@ -152,20 +152,13 @@ impl Inner {
         self.pool.lend_urgently().await
     }
 
-    /// Begins a transaction with these statements, in one round trip.
-    pub(super) async fn begin(
+    /// Runs one statement, and returns the first row of its answer.
+    pub(super) async fn row(
         &self,
-        first: &[Statement<'_>],
-    ) -> Result<(Transaction, Vec<Vec<Row>>)> {
-        self.lend().await?.begin(first).await
-    }
-
-    /// The same for work that cannot wait until others are done.
-    pub(super) async fn begin_urgently(
-        &self,
-        first: &[Statement<'_>],
-    ) -> Result<(Transaction, Vec<Vec<Row>>)> {
-        self.lend_urgently().await?.begin(first).await
+        text: &'static str,
+        values: Vec<Value<'_>>,
+    ) -> Result<Option<Row>> {
+        self.lend().await?.row(&Statement::new(text, values)).await
     }
 
     /// Tries again after a passing error, as often as the policy says.

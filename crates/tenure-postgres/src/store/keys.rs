@@ -147,7 +147,7 @@ impl Inner {
             Statement::new(FIND, values![owner, key]),
             Statement::new(LEASES, values![owner, key]),
         ];
-        let (transaction, answers) = self.begin(&first).await?;
+        let (transaction, answers) = self.lend().await?.begin(&first).await?;
         let [inserted, _, found, leases] = &answers[..] else {
             return Err(Error::Internal("an answer is missing".into()));
         };

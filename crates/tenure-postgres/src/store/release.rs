@@ -25,7 +25,7 @@ use super::cleanup::{CleanupTicket, run_to_end};
 use super::inner::Inner;
 use super::retry::Retry;
 use super::row::{column, millis};
-use super::sql::{Flush, Statement, values};
+use super::sql::{Flush, values};
 use super::step::Step;
 
 impl Inner {
@@ -82,11 +82,7 @@ impl Inner {
     async fn release_uncontended(&self, lease: &LeaseId) -> Result<bool> {
         const RELEASE: &str = "SELECT tenure.release($1, $2) IS NOT NULL";
         let values = values![lease.as_str(), OFFER_MS.cast_signed()];
-        let row = self
-            .lend()
-            .await?
-            .row(&Statement::new(RELEASE, values))
-            .await?;
+        let row = self.row(RELEASE, values).await?;
         row.map_or(Ok(false), |row| column(&row, 0))
     }
 
@@ -94,8 +90,8 @@ impl Inner {
     async fn was_released(&self, lease: &LeaseId) -> Result<bool> {
         const ENDED: &str =
             "SELECT 1 FROM tenure.audit WHERE lock_id = $1 AND ends AND action = $2";
-        let statement = Statement::new(ENDED, values![lease.as_str(), Action::Release.as_str()]);
-        Ok(self.lend().await?.row(&statement).await?.is_some())
+        let values = values![lease.as_str(), Action::Release.as_str()];
+        Ok(self.row(ENDED, values).await?.is_some())
     }
 }
 

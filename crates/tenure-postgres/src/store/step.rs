@@ -133,7 +133,7 @@ impl<'a> Step<'a> {
             Statement::new(LEASES, values![ids]),
         ];
         first.extend(also);
-        let (tx, mut answers) = store.begin_urgently(&first).await?;
+        let (tx, mut answers) = store.lend_urgently().await?.begin(&first).await?;
         let found = answers.get(1).and_then(|rows| {
             let moment = Moment::read(rows.first()?, 0);
             Some(moment.and_then(|moment| Ok((moment, read_leases(rows)?))))
