@@ -1,6 +1,7 @@
 //! The audit record: an append-only list of who did what to a lock, when and why.
 
 use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -63,10 +64,14 @@ impl Action {
             Action::Break => "break",
         }
     }
+}
 
-    /// Returns the action for a word, if there is one.
-    pub fn parse(word: &str) -> Option<Action> {
-        Self::ALL.into_iter().find(|action| action.as_str() == word)
+impl FromStr for Action {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let action = Self::ALL.into_iter().find(|action| action.as_str() == word);
+        action.ok_or_else(|| format!("unknown action {word:?}"))
     }
 }
 
@@ -159,7 +164,7 @@ pub fn not_confirmed(note: Option<&str>) -> String {
 
 /// Returns how a lease ended, in words, from the entry of its end.
 pub fn ended(action: &str, actor: &str, at: impl fmt::Display, reason: Option<&str>) -> String {
-    let done = match Action::parse(action) {
+    let done = match action.parse().ok() {
         Some(Action::Release) => format!("released by {actor} at {at}"),
         Some(Action::Recover) => format!("recovered by {actor} at {at}"),
         Some(Action::Lost) => format!("taken away at {at}"),
@@ -262,7 +267,7 @@ mod tests {
         for action in Action::ALL {
             let json = serde_json::to_value(action).unwrap();
             assert_eq!(json, action.as_str());
-            assert_eq!(Action::parse(action.as_str()), Some(action));
+            assert_eq!(action.as_str().parse(), Ok(action));
         }
     }
 }

@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::audit::{AuditPage, AuditQuery};
 use crate::{
     Asker, Error, IdempotenceKey, Lease, LeaseId, LeaseState, Mode, Owner, Reply, Resource, Result,
-    SessionId, duration,
+    SessionId, Timestamp, duration,
 };
 
 /// The default time to live.
@@ -81,6 +81,51 @@ pub enum KeyState {
     Done(Vec<Lease>),
     /// The key was used for another request, or its leases are over.
     Conflict(String),
+}
+
+/// Spells the leases that a key got, for the row of the key.
+pub fn spell_leases(leases: &[LeaseId]) -> Result<String> {
+    let ids: Vec<&str> = leases.iter().map(LeaseId::as_str).collect();
+    serde_json::to_string(&ids).map_err(|error| Error::Internal(error.to_string()))
+}
+
+impl Keyed {
+    /// Returns the state of a key whose request was answered: `request` got `leases`, as
+    /// [`spell_leases`] spells them.
+    pub fn answered(
+        &self,
+        request: &str,
+        leases: &str,
+        made_at: Timestamp,
+        mut find: impl FnMut(&LeaseId) -> Result<Option<Lease>>,
+    ) -> Result<KeyState> {
+        if request != self.request {
+            let problem = format!("it was used for another request at {made_at}");
+            return Ok(KeyState::Conflict(problem));
+        }
+        let ids: Vec<LeaseId> = serde_json::from_str(leases)
+            .map_err(|error| Error::corrupt("keys", error.to_string()))?;
+        let mut held = Vec::with_capacity(ids.len());
+        for id in ids {
+            let Some(lease) = find(&id)? else {
+                let problem = format!("lease {id}, which it got at {made_at}, is over");
+                return Ok(KeyState::Conflict(problem));
+            };
+            held.push(lease);
+        }
+        Ok(KeyState::Done(held))
+    }
+}
+
+const CLAIMANT_BYTES_MAX: usize = 200;
+
+/// Checks the name of who claims a lease.
+pub fn check_claimant(claimant: &str) -> Result<()> {
+    if (1..=CLAIMANT_BYTES_MAX).contains(&claimant.len()) {
+        return Ok(());
+    }
+    let problem = format!("a claimant is 1 to {CLAIMANT_BYTES_MAX} bytes long");
+    Err(Error::BadInput(problem))
 }
 
 /// Why a lease that looks stale was recovered or kept.

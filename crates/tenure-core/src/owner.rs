@@ -6,13 +6,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 /// The longest owner, in bytes.
 pub const OWNER_BYTES_MAX: usize = 200;
 
 /// The person, agent or job that a lease belongs to.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Owner(String);
 
@@ -60,12 +60,6 @@ impl FromStr for Owner {
     type Err = OwnerError;
     fn from_str(text: &str) -> Result<Self, OwnerError> {
         Self::parse(text)
-    }
-}
-
-impl Serialize for Owner {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
     }
 }
 

@@ -4,7 +4,7 @@
 //! byte below a blank.
 
 use crate::store::Waiting;
-use crate::{LeaseId, Owner, Query, Resource};
+use crate::{Lease, LeaseId, Owner, Query, Resource};
 
 /// How many rows a page has at most if the query states no limit.
 const LIMIT_DEFAULT: usize = 100;
@@ -44,6 +44,20 @@ impl Cursor {
 }
 
 impl Query {
+    /// Returns true if the resource is one of those that are asked for.
+    pub fn covers(&self, resource: &Resource) -> bool {
+        let begins = |prefix: &String| resource.as_str().starts_with(prefix.as_str());
+        self.resource.as_ref().is_none_or(|only| only == resource)
+            && self.prefix.as_ref().is_none_or(begins)
+    }
+
+    /// Returns true if the lease is one of those that are asked for, and on this page or a later one.
+    pub fn asks_for(&self, lease: &Lease) -> bool {
+        self.covers(&lease.resource)
+            && self.wants(&lease.owner)
+            && Cursor::at(&lease.resource, &lease.lease) > Cursor::of(self.after.as_deref())
+    }
+
     /// Returns the limit of the page.
     pub fn limit(&self) -> usize {
         self.limit.unwrap_or(LIMIT_DEFAULT).max(1)

@@ -19,7 +19,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 /// The longest kind, in bytes.
 pub const KIND_BYTES_MAX: usize = 32;
@@ -27,8 +27,8 @@ pub const KIND_BYTES_MAX: usize = 32;
 pub const RESOURCE_BYTES_MAX: usize = 1024;
 
 /// A resource in its one canonical spelling.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct Resource {
     text: String,
     kind_len: usize,
@@ -230,12 +230,6 @@ impl FromStr for Resource {
     type Err = ResourceError;
     fn from_str(text: &str) -> Result<Self, ResourceError> {
         Self::parse(text)
-    }
-}
-
-impl Serialize for Resource {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.text)
     }
 }
 

@@ -153,14 +153,16 @@ impl Listing {
 }
 
 /// One result of [`Store::examine`], for a person.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Examined {
     /// What was examined, in a word or two.
     pub name: &'static str,
     /// True if nothing has to be done.
+    #[serde(rename = "ok")]
     pub good: bool,
     /// What was found.
+    #[serde(rename = "detail")]
     pub text: String,
     /// What to do about it, if something has to be done.
     pub remedy: Option<String>,

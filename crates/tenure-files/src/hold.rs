@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tenure_core::{Error, Lease, Mode, Result, Token};
+use tenure_core::{Error, Lease, LockContext, Mode, Result, Token};
 
 use crate::interrupt::Interrupt;
 use crate::kernel_wait::KernelWait;
@@ -178,10 +178,7 @@ impl Hold {
         } else {
             return Ok(());
         };
-        Err(Error::lost(
-            Box::new(self.author().context(self.locked.mode)),
-            reason,
-        ))
+        Err(Error::lost(self.context(), reason))
     }
 
     /// Checks the lock and writes its record again with the current time.
@@ -279,11 +276,11 @@ impl Hold {
     }
 
     fn conflict(&self, expected: &str) -> Error {
-        Error::conflict(
-            Box::new(self.author().context(self.locked.mode)),
-            expected,
-            self.locked.mode.to_string(),
-        )
+        Error::conflict(self.context(), expected, self.locked.mode.to_string())
+    }
+
+    fn context(&self) -> Box<LockContext> {
+        self.author().context(self.locked.mode)
     }
 
     fn file(&self) -> &LockFile {

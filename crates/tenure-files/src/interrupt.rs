@@ -137,8 +137,6 @@ struct Shared {
     thread: Mutex<Option<ThreadToInterrupt>>,
 }
 
-impl Shared {}
-
 impl Cancel {
     /// Makes the wait end, and asks again until `is_over` says that it has.
     pub(crate) fn cancel_until(&self, is_over: impl Fn() -> bool) {

@@ -32,7 +32,7 @@ use crate::local_queue::{IdleFile, LocalQueues, QueueOccupied};
 use crate::lockfile::{self, Record};
 use crate::log::{self, Logged};
 use crate::record_author::{RecordAuthor, RecordContext};
-use crate::{clock, filesystem, random};
+use crate::{clock, filesystem, platform, random};
 
 /// Locks files, each wait bounded by one timeout.
 ///
@@ -77,10 +77,7 @@ impl FileLocker {
                 session: SessionId::from_random(random::bytes()),
                 owner: name(format!("pid:{pid}")).expect("digits make an owner"),
                 pid,
-                host: rustix::system::uname()
-                    .nodename()
-                    .to_string_lossy()
-                    .into_owned(),
+                host: platform::host_name(),
                 command: kept_command(&command_line(std::env::args_os())),
             },
         )

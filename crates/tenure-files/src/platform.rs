@@ -71,6 +71,12 @@ pub(crate) fn open_to_look(path: &Path) -> io::Result<File> {
     Ok(File::from(fd))
 }
 
+/// Returns the name of this machine.
+pub fn host_name() -> String {
+    let names = rustix::system::uname();
+    names.nodename().to_string_lossy().into_owned()
+}
+
 /// Returns another descriptor of the same open file; it closes on exec.
 pub fn duplicate(file: &File) -> io::Result<OwnedFd> {
     Ok(rustix::io::fcntl_dupfd_cloexec(file, 3)?)

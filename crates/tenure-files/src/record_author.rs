@@ -130,22 +130,7 @@ impl RecordAuthor {
 
     /// Returns the lease as last written.
     pub(crate) fn lease(&self) -> Lease {
-        let Grant {
-            lease,
-            resource,
-            mode,
-            token,
-            since,
-            heartbeat,
-            purpose,
-            metadata,
-        } = (*self.grant).clone();
-        let asker = Asker::clone(&self.asker);
-        let mut lease = Lease::granted(lease, resource, mode, token, since, asker);
-        lease.heartbeat_at = heartbeat.unwrap_or(since);
-        lease.purpose = purpose;
-        lease.metadata = metadata;
-        lease
+        Grant::clone(&self.grant).of(Asker::clone(&self.asker))
     }
 }
 
@@ -175,12 +160,9 @@ impl RecordWriter for RecordAuthor {
         (grant, &self.holder)
     }
 
-    fn context(&self, mode: Mode) -> LockContext {
-        LockContext::new(
-            self.grant.resource.clone(),
-            mode,
-            self.record_context.url.clone(),
-            self.path.display().to_string(),
-        )
+    fn context(&self, mode: Mode) -> Box<LockContext> {
+        let (resource, url) = (self.grant.resource.clone(), self.record_context.url());
+        let location = self.path.display().to_string();
+        Box::new(LockContext::new(resource, mode, url, location))
     }
 }

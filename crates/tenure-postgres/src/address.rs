@@ -45,9 +45,9 @@ pub(crate) enum Roots {
 /// The address of a database.
 #[derive(Clone)]
 pub struct Address {
-    config: Config,
-    proof: Proof,
-    lease_ttl: Option<Duration>,
+    pub(crate) config: Config,
+    pub(crate) proof: Proof,
+    pub(crate) lease_ttl: Option<Duration>,
     shown: String,
 }
 
@@ -108,11 +108,6 @@ impl Address {
         })
     }
 
-    /// Returns the time that a lease lasts, if the URL says so: from a second to a day.
-    pub(crate) fn lease_ttl(&self) -> Option<Duration> {
-        self.lease_ttl
-    }
-
     /// Returns the same address with more in its application name.
     pub(crate) fn named(&self, what: &str) -> Address {
         let mut address = self.clone();
@@ -121,14 +116,6 @@ impl Address {
             address.config.application_name(format!("tenure {what}"));
         }
         address
-    }
-
-    pub(crate) fn config(&self) -> &Config {
-        &self.config
-    }
-
-    pub(crate) fn proof(&self) -> &Proof {
-        &self.proof
     }
 
     /// Returns the role, as a statement names it. An address without one leaves it to the user's name.
@@ -262,7 +249,7 @@ mod tests {
     fn the_application_name_begins_with_tenure() {
         let name = |url| {
             let address: Address = parse(url);
-            address.config().get_application_name().map(str::to_owned)
+            address.config.get_application_name().map(str::to_owned)
         };
         assert_eq!(name("postgres://a@h/d").unwrap(), "tenure");
         let named = name("postgres://a@h/d?application_name=hooks").unwrap();
@@ -278,11 +265,11 @@ mod tests {
             parse(&url)
         };
         let roots = Roots::File("/my ca.pem".into());
-        assert_eq!(proof("verify-ca").proof(), &Proof::Authority(roots.clone()));
-        assert_eq!(proof("verify-full").proof(), &Proof::Name(roots));
+        assert_eq!(proof("verify-ca").proof, Proof::Authority(roots.clone()));
+        assert_eq!(proof("verify-full").proof, Proof::Name(roots));
         let system = parse("postgres://a@h/d?sslrootcert=system&sslmode=verify-full");
-        assert_eq!(system.proof(), &Proof::Name(Roots::System));
-        assert_eq!(system.config().get_ssl_mode(), SslMode::Require);
+        assert_eq!(system.proof, Proof::Name(Roots::System));
+        assert_eq!(system.config.get_ssl_mode(), SslMode::Require);
         for bad in ["sslmode=verify-full", "sslmode=require&sslrootcert=/x"] {
             assert!(Address::parse(&format!("postgres://a@h/d?{bad}")).is_err());
         }
@@ -291,8 +278,8 @@ mod tests {
     #[test]
     fn the_time_of_a_lease_is_not_for_the_driver() {
         let address = parse("postgres://a@h/d?lease_ttl=3s&sslmode=require");
-        assert_eq!(address.lease_ttl(), Some(Duration::from_secs(3)));
-        assert_eq!(parse("postgres://a@h/d").lease_ttl(), None);
+        assert_eq!(address.lease_ttl, Some(Duration::from_secs(3)));
+        assert_eq!(parse("postgres://a@h/d").lease_ttl, None);
         assert!(Address::parse("postgres://a@h/d?lease_ttl=3d").is_err());
     }
 
@@ -314,7 +301,7 @@ mod tests {
         let query = "hostaddr=192.0.2.1&sslmode=verify-full&sslrootcert=system";
         let address = parse(&format!("postgres://a@%2Frun%2Fpg/d?{query}"));
         assert!(!address.is_plain());
-        assert_eq!(address.config().get_ssl_mode(), SslMode::Require);
-        assert_eq!(address.proof(), &Proof::Name(Roots::System));
+        assert_eq!(address.config.get_ssl_mode(), SslMode::Require);
+        assert_eq!(&address.proof, &Proof::Name(Roots::System));
     }
 }

@@ -82,14 +82,14 @@ const SET_UP: &str = "SET statement_timeout = 0; SET search_path = pg_catalog, p
 pub(crate) struct Connection {
     /// `None` only while it is being dropped.
     client: Option<Arc<Client>>,
-    pid: i32,
+    pub(crate) pid: i32,
     server: ServerVersion,
     driver: Option<JoinHandle<()>>,
     over: watch::Receiver<Option<String>>,
     /// `None` once they were taken.
     notifications: Option<mpsc::UnboundedReceiver<Notification>>,
     cancel: Cancel,
-    runtime: Handle,
+    pub(crate) runtime: Handle,
     /// Its place in a pool.
     pub(crate) permit: Option<OwnedSemaphorePermit>,
 }
@@ -139,19 +139,9 @@ impl Connection {
         self.client.as_ref().expect("taken only when dropped")
     }
 
-    /// Returns the process at the server. One session has one, from beginning to end.
-    pub(crate) fn pid(&self) -> i32 {
-        self.pid
-    }
-
     /// Returns the version of the server.
     pub(crate) fn server(&self) -> &ServerVersion {
         &self.server
-    }
-
-    /// Returns the runtime of its tasks.
-    pub(crate) fn runtime(&self) -> &Handle {
-        &self.runtime
     }
 
     /// Returns a receiver of its end, with the reason.
@@ -221,7 +211,7 @@ impl Cancel {
         let sent = match self.address.is_plain() {
             true => self.token.cancel_query(NoTls).await,
             false => {
-                let tls = tls::connector(self.address.proof())?;
+                let tls = tls::connector(&self.address.proof)?;
                 self.token.cancel_query(tls).await
             }
         };
@@ -336,12 +326,12 @@ async fn reach(address: &Arc<Address>, settings: &str) -> Result<Connection, Ref
     let (sender, notifications) = mpsc::unbounded_channel();
     let (client, driver) = match address.is_plain() {
         true => {
-            let (client, connection) = address.config().connect(NoTls).await.map_err(refused)?;
+            let (client, connection) = address.config.connect(NoTls).await.map_err(refused)?;
             (client, tokio::spawn(drive(connection, over, sender)))
         }
         false => {
-            let tls = tls::connector(address.proof()).map_err(Refusal::Final)?;
-            let (client, connection) = address.config().connect(tls).await.map_err(refused)?;
+            let tls = tls::connector(&address.proof).map_err(Refusal::Final)?;
+            let (client, connection) = address.config.connect(tls).await.map_err(refused)?;
             (client, tokio::spawn(drive(connection, over, sender)))
         }
     };

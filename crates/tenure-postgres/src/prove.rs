@@ -41,7 +41,7 @@ pub(crate) async fn sessions(
 ) -> Result<Connection, Refusal> {
     let (mut listener, speaker) = Connection::open_two(address, settings, deadline).await?;
     let proof = async {
-        let channel = format!("tenure_proof_{}_{}", listener.pid(), speaker.pid());
+        let channel = format!("tenure_proof_{}_{}", listener.pid, speaker.pid);
         let (first, second) = tokio::join!(listen(&listener, &channel), begin(&speaker));
         let (first, second) = (first?, second?);
         if first == second {
@@ -155,7 +155,7 @@ mod tests {
         let address = Arc::new(Address::parse(&database.url()).unwrap());
         let deadline = Instant::now() + Duration::from_secs(15);
         let speaker = Connection::try_open(&address, "", deadline).await.unwrap();
-        let end = format!("SELECT pg_terminate_backend({}, 10000)", speaker.pid());
+        let end = format!("SELECT pg_terminate_backend({}, 10000)", speaker.pid);
         assert_eq!(database.psql(&end), "t");
         let error = begin(&speaker).await.unwrap_err();
         assert_eq!(error.class(), Class::Unreachable, "{error:?}");

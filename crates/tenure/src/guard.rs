@@ -45,7 +45,7 @@ pub enum GuardState {
 /// and [lost](Guard::lost) at five sixths: before anybody else can have the lock.
 #[must_use = "dropping the guard releases the lock"]
 pub struct Guard {
-    hold: Arc<Hold>,
+    pub(crate) hold: Arc<Hold>,
     session: Arc<Shared>,
     /// Dropped after the lease has ended: until then the session counts the lock as held.
     reservation: Option<Reservation>,
@@ -302,10 +302,6 @@ impl Guard {
     /// store has one.
     pub fn descriptor(&self) -> Result<Option<OwnedFd>> {
         self.hold.store.descriptor(&self.hold.id)
-    }
-
-    pub(crate) fn hold(&self) -> &Arc<Hold> {
-        &self.hold
     }
 }
 

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure::{Error, Mode, Result, SessionId, SessionOptions};
-use tenure_files::{Documents, resource_of};
+use tenure_files::{Content, Documents, Terms, Version, resource_of};
 
 use super::failure;
 use super::interrupt::Interrupt;
 use super::token_check::TokenCheck;
-use crate::cli::{Access, Compat, Global, WaitArguments};
+use crate::cli::{Access, Compat, Global, WaitArguments, WriteTerms};
 use crate::context::{Context, WAIT_DEFAULT, owner};
 use crate::limit::Limit;
 use crate::output::word;
@@ -131,5 +131,29 @@ impl OpenDocuments {
             reporter,
             interrupt: &self.interrupt,
         })
+    }
+
+    /// Changes documents under their locks, with the tokens that the command names. `work` gets the
+    /// old ones.
+    pub fn edit(
+        &self,
+        files: &[&Path],
+        tokens: &TokenCheck<'_>,
+        (given, existing): (&WriteTerms, bool),
+        work: impl FnOnce(&[Option<Content>], &Interrupt) -> Result<Vec<String>, Failure>,
+    ) -> Result<Vec<Version>, Failure> {
+        let wait = self.wait(files, Mode::Write)?;
+        let guard = wait.guard(tokens);
+        let overridden = |document: &Path, last: &str| tokens.tell_overridden(document, last);
+        let mut terms = Terms::default().with_guard(&guard);
+        terms.existing = existing;
+        terms.expect = given.expect;
+        terms.fence = tokens.fence(given.rebind);
+        terms.overridden = Some(&overridden);
+        let work = |old: &[Option<Content>]| Ok((work(old, wait.interrupt)?, ()));
+        let edited = self.documents.edit(files, &terms, work);
+        wait.ended();
+        let edited = edited.map_err(|failure: Failure| failure::about(failure, files));
+        Ok(edited?.0)
     }
 }

@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use tenure::{Error, Mode};
-use tenure_files::{Content, Terms, check_json, laid_out};
+use tenure::Error;
+use tenure_files::{Content, check_json, laid_out};
 
 use super::filter::Filter;
+use super::interrupt::Interrupt;
 use super::open_documents::OpenDocuments;
 use super::token_check::{self, TokenCheck};
 use super::{bundle, failure, text};
@@ -26,35 +27,25 @@ pub fn update(global: &Global, options: &DocUpdate) -> Result<ExitCode, Failure>
             "read the others in the command itself, which gets them all",
         ));
     }
-    let wait = opened.wait(&files, Mode::Write)?;
-    let guard = wait.guard(&tokens);
-    let overridden = |document: &Path, last: &str| tokens.tell_overridden(document, last);
-    let mut terms = Terms::default().with_guard(&guard);
-    // A mistyped name leaves no lock file behind.
-    terms.existing = options.create.is_none();
-    terms.expect = options.terms.expect;
-    terms.fence = tokens.fence(options.terms.rebind);
-    terms.overridden = Some(&overridden);
     let untouched = match &files[..] {
         [file] => format!("{} is", file.display()),
         _ => "the documents are".into(),
     };
-    let work = |old: &[Option<Content>]| {
+    let work = |old: &[Option<Content>], interrupt: &Interrupt| {
         let filter = Filter {
             command: &options.command,
             document: old_path(&files),
             untouched: &untouched,
-            interrupt: wait.interrupt,
+            interrupt,
         };
         let given = given(old, &files, options.create.as_deref())?;
         match (&given[..], old) {
-            ([given], [old]) => Ok((vec![one(&filter, given, old.as_ref())?], ())),
-            _ => Ok((several(&filter, &names, &given, old)?, ())),
+            ([given], [old]) => Ok(vec![one(&filter, given, old.as_ref())?]),
+            _ => several(&filter, &names, &given, old),
         }
     };
-    let updated = opened.documents.edit(&files, &terms, work);
-    wait.ended();
-    let (versions, ()) = updated.map_err(|failure| failure::about(failure, &files))?;
+    let terms = (&options.terms, options.create.is_none());
+    let versions = opened.edit(&files, &tokens, terms, work)?;
     let written = text::written(&names, &versions, global.json);
     text::tell_written(&files, &written)
 }

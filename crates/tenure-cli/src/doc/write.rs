@@ -4,12 +4,12 @@ use std::io::{self, IsTerminal, Read};
 use std::path::Path;
 use std::process::ExitCode;
 
-use tenure::{Error, Mode};
-use tenure_files::{DOCUMENT_BYTES_MAX, Terms};
+use tenure::Error;
+use tenure_files::DOCUMENT_BYTES_MAX;
 
 use super::open_documents::OpenDocuments;
+use super::text;
 use super::token_check::{self, TokenCheck};
-use super::{failure, text};
 use crate::cli::{DocWrite, Global};
 use crate::output::word;
 use crate::report::Failure;
@@ -27,18 +27,8 @@ pub fn write(global: &Global, options: &DocWrite) -> Result<ExitCode, Failure> {
     let tokens = TokenCheck::new(&context, options.terms.token.as_ref())?;
     let new = vec![from_input()?];
     let file = options.file.as_path();
-    let wait = opened.wait(&[file], Mode::Write)?;
-    let guard = wait.guard(&tokens);
-    let overridden = |document: &Path, last: &str| tokens.tell_overridden(document, last);
-    let mut terms = Terms::default().with_guard(&guard);
-    terms.expect = options.terms.expect;
-    terms.fence = tokens.fence(options.terms.rebind);
-    terms.overridden = Some(&overridden);
-    // The old document is not looked at: it may be broken.
-    let written = opened.documents.edit(&[file], &terms, |_| Ok((new, ())));
-    wait.ended();
-    let written = written.map_err(|failure| failure::about(failure, &[file]));
-    let (versions, ()) = written?;
+    let terms = (&options.terms, false);
+    let versions = opened.edit(&[file], &tokens, terms, |_, _| Ok(new))?;
     text::tell_written(&[file], &text::written(&[], &versions, global.json))
 }
 

@@ -2,24 +2,25 @@
 
 use std::path::Path;
 
-use tenure::{Error, duration};
+use tenure::{Error, Examined, duration};
+use tenure_core::store::Found;
 
-use super::{Check, exclusion, leftovers, storage};
+use super::{exclusion, failed, leftovers, storage};
 use crate::context::{Context, WAIT_DEFAULT};
 use crate::limit::Limit;
 use crate::runtime;
 
 /// Returns all checks. The later ones need a store that can be opened.
-pub fn all(context: &Context) -> Vec<Check> {
+pub fn all(context: &Context) -> Vec<Examined> {
     let mut checks = settings(context);
     match runtime::start() {
         Ok(runtime) => runtime.block_on(of_store(context, &mut checks)),
-        Err(error) => checks.push(Check::failed("open", &error)),
+        Err(error) => checks.push(failed("open", &error)),
     }
     checks
 }
 
-async fn of_store(context: &Context, checks: &mut Vec<Check>) {
+async fn of_store(context: &Context, checks: &mut Vec<Examined>) {
     // A server that is away is what is to be told, not what is to be waited for.
     let opened = context.keeper_within(WAIT_DEFAULT, Limit::none()).await;
     let (scheme, path) = context.located.url.split_once(':').unwrap_or_default();
@@ -39,11 +40,11 @@ async fn of_store(context: &Context, checks: &mut Vec<Check>) {
         Err(error @ Error::Corrupt { .. }) if scheme == "sqlite" => {
             return checks.push(damaged(path, &error));
         }
-        Err(error) => return checks.push(Check::failed("open", &error)),
+        Err(error) => return checks.push(failed("open", &error)),
     };
     match keeper.store().examine().await {
-        Ok(examined) => checks.extend(examined.into_iter().map(Check::from)),
-        Err(error) => checks.push(Check::failed("store", &error)),
+        Ok(examined) => checks.extend(examined.into_iter()),
+        Err(error) => checks.push(failed("store", &error)),
     }
     let url = context.for_command(Some(&keeper));
     checks.push(exclusion::prove(&keeper, url).await);
@@ -52,26 +53,26 @@ async fn of_store(context: &Context, checks: &mut Vec<Check>) {
 }
 
 /// Reports a database so damaged that it cannot be opened.
-fn damaged(path: &Path, error: &Error) -> Check {
+fn damaged(path: &Path, error: &Error) -> Examined {
     let path = path.display();
     let remedy = format!(
         "when nothing is held, move {path} away, and {path}-wal and {path}-shm with it: the next \
          use makes a new database. Leave {path}-anchor, which keeps tokens from going back"
     );
-    Check::bad("open", error.to_string(), remedy)
+    Found::bad(error.to_string(), remedy).of("open")
 }
 
 /// Checks the store of the slots, which is only needed if slots are used.
-fn slots(context: &Context) -> Check {
+fn slots(context: &Context) -> Examined {
     let detail = match context.slots_url() {
         Ok(url) => format!("counted in {url}, whatever the store"),
         Err(error) => format!("cannot be used: {error}"),
     };
-    Check::good("slots", detail)
+    Found::good(detail).of("slots")
 }
 
 /// Reports the sources of settings, and the files that do not count.
-fn settings(context: &Context) -> Vec<Check> {
+fn settings(context: &Context) -> Vec<Examined> {
     let settings = context.settings(WAIT_DEFAULT);
     let source = match &context.located.config_path {
         Some(path) => format!("from {} and the environment", path.display()),
@@ -85,16 +86,13 @@ fn settings(context: &Context) -> Vec<Check> {
         None => "10m for run, 5s for all else".into(),
     };
     let retry = format!("{} attempts", settings.retry.attempts);
-    let mut checks = vec![Check::good(
-        "settings",
-        format!("wait {wait}, {retry}, {source}"),
-    )];
+    let mut checks = vec![Found::good(format!("wait {wait}, {retry}, {source}")).of("settings")];
     for ignored in &context.located.ignored {
         let remedy = format!(
             "make it yours (chown), or remove {}",
             ignored.path.display()
         );
-        checks.push(Check::bad("settings", ignored.to_string(), remedy));
+        checks.push(Found::bad(ignored.to_string(), remedy).of("settings"));
     }
     checks
 }

@@ -6,9 +6,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
-use tenure::{Error, Keeper, Mode, Options, Resource, Result, SessionOptions};
+use tenure::{Error, Examined, Keeper, Mode, Options, Resource, Result, SessionOptions};
+use tenure_core::store::Found;
 
-use super::Check;
+use super::failed;
 use crate::context::owner;
 
 /// The lock of all doctors. Lock files are never removed, so each must not make its own.
@@ -20,24 +21,22 @@ const WAIT: Duration = Duration::from_secs(10);
 
 /// Proves that the store excludes, and that the end of a holder frees its lock: its death, where
 /// leases last for as long as their session, else its release.
-pub async fn prove(keeper: &Keeper, url: &str) -> Check {
+pub async fn prove(keeper: &Keeper, url: &str) -> Examined {
     let name = "exclusion";
     let ending = match keeper.store().capabilities().ttl {
         None => Ending::Death,
         Some(_) => Ending::Release,
     };
     match try_prove(keeper, url, ending).await {
-        Ok(()) => Check::good(
-            name,
-            format!(
-                "a lock held by another process kept this one out, and was free once that {}",
-                match ending {
-                    Ending::Death => "was killed",
-                    Ending::Release => "released it",
-                }
-            ),
-        ),
-        Err(error) => Check::failed(name, &error),
+        Ok(()) => Found::good(format!(
+            "a lock held by another process kept this one out, and was free once that {}",
+            match ending {
+                Ending::Death => "was killed",
+                Ending::Release => "released it",
+            }
+        ))
+        .of(name),
+        Err(error) => failed(name, &error),
     }
 }
 

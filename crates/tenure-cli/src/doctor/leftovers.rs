@@ -1,8 +1,9 @@
 //! The check for what is left of earlier work, in stores of every kind.
 
-use tenure::{Keeper, LeaseState, Query, Recovery, Result};
+use tenure::{Examined, Keeper, LeaseState, Query, Recovery, Result};
+use tenure_core::store::Found;
 
-use super::Check;
+use super::failed;
 use crate::context::owner;
 use crate::people::is_run_unseen;
 
@@ -10,14 +11,14 @@ const NAME: &str = "leftovers";
 
 /// Checks for leases that nobody can prove or that nobody needs, for waiters, and for leases whose
 /// `run` is not seen.
-pub async fn all(keeper: &Keeper) -> Check {
+pub async fn all(keeper: &Keeper) -> Examined {
     match found(keeper).await {
         Ok(check) => check,
-        Err(error) => Check::failed(NAME, &error),
+        Err(error) => failed(NAME, &error),
     }
 }
 
-async fn found(keeper: &Keeper) -> Result<Check> {
+async fn found(keeper: &Keeper) -> Result<Examined> {
     let counts = Counts::of(keeper).await?;
     let mut detail = counts.in_words();
     if keeper.store().leases().is_some() {
@@ -39,9 +40,9 @@ async fn found(keeper: &Keeper) -> Result<Check> {
         );
         let remedy = "see STATE in tenure ls; if its holder is gone, end it with: \
                       tenure break LEASE --reason TEXT";
-        return Ok(Check::bad(NAME, detail, remedy));
+        return Ok(Found::bad(detail, remedy).of(NAME));
     }
-    Ok(Check::good(NAME, detail))
+    Ok(Found::good(detail).of(NAME))
 }
 
 /// The numbers of leases and waiters.

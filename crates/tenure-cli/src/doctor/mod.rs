@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use tenure::{Error, Examined};
+use tenure_core::store::Found;
 
 use crate::cli::Global;
 use crate::context::Context;
@@ -18,48 +19,9 @@ use crate::output;
 use crate::people::visible;
 use crate::report::Failure;
 
-/// The outcome of one check.
-#[derive(Debug, Serialize)]
-struct Check {
-    name: &'static str,
-    ok: bool,
-    detail: String,
-    remedy: Option<String>,
-}
-
-impl Check {
-    fn good(name: &'static str, detail: impl Into<String>) -> Self {
-        Self {
-            name,
-            ok: true,
-            detail: detail.into(),
-            remedy: None,
-        }
-    }
-
-    fn bad(name: &'static str, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self {
-            name,
-            ok: false,
-            detail: detail.into(),
-            remedy: Some(remedy.into()),
-        }
-    }
-
-    fn failed(name: &'static str, error: &Error) -> Self {
-        Self::bad(name, error.to_string(), remedy(error))
-    }
-}
-
-impl From<Examined> for Check {
-    fn from(examined: Examined) -> Self {
-        Self {
-            name: examined.name,
-            ok: examined.good,
-            detail: examined.text,
-            remedy: examined.remedy,
-        }
-    }
+/// Reports a check that failed before it could find anything.
+fn failed(name: &'static str, error: &Error) -> Examined {
+    Found::bad(error.to_string(), remedy(error)).of(name)
 }
 
 /// Returns what to do about an error met here. The usual advice sends to this very command, or names
@@ -88,7 +50,7 @@ fn remedy(error: &Error) -> String {
 struct Diagnosis {
     store: Option<String>,
     why: Option<String>,
-    checks: Vec<Check>,
+    checks: Vec<Examined>,
     problems: usize,
 }
 
@@ -107,14 +69,14 @@ pub fn doctor(global: &Global) -> Result<ExitCode, Failure> {
 
 fn diagnose(global: &Global) -> Diagnosis {
     let (store, why, checks) = match Context::new(global) {
-        Err(error) => (None, None, vec![Check::failed("configuration", &error)]),
+        Err(error) => (None, None, vec![failed("configuration", &error)]),
         Ok(context) => {
             let located = &context.located;
             let (store, why) = (context.shown(), located.why.to_string());
             (Some(store), Some(why), checks::all(&context))
         }
     };
-    let problems = checks.iter().filter(|check| !check.ok).count();
+    let problems = checks.iter().filter(|check| !check.good).count();
     Diagnosis {
         store,
         why,
@@ -132,12 +94,8 @@ fn in_words(diagnosis: &Diagnosis) -> String {
         line(format!("store {} ({})", visible(store), visible(why)));
     }
     for check in &diagnosis.checks {
-        let word = if check.ok { "ok     " } else { "PROBLEM" };
-        line(format!(
-            "{word}  {}: {}",
-            check.name,
-            visible(&check.detail)
-        ));
+        let word = if check.good { "ok     " } else { "PROBLEM" };
+        line(format!("{word}  {}: {}", check.name, visible(&check.text)));
         if let Some(remedy) = &check.remedy {
             line(format!("         {}", visible(remedy)));
         }

@@ -5,17 +5,18 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::fs::{Access, AtFlags, CWD};
-use tenure::Error;
+use tenure::{Error, Examined};
+use tenure_core::store::Found;
 use tenure_files::filesystem;
 
-use super::{Check, remedy};
+use super::{failed, remedy};
 
 /// Checks that this user may write to the directory, and that others cannot remove it.
-pub fn directory(directory: &Path) -> Check {
+pub fn directory(directory: &Path) -> Examined {
     let name = "directory";
     let metadata = match fs::metadata(directory) {
         Ok(metadata) => metadata,
-        Err(error) => return Check::failed(name, &Error::io("look at", directory, error)),
+        Err(error) => return failed(name, &Error::io("look at", directory, error)),
     };
     let (uid, mode) = (metadata.uid(), metadata.mode() & 0o7777);
     let detail = format!("{}, owner uid {uid}, mode {mode:04o}", directory.display());
@@ -25,40 +26,36 @@ pub fn directory(directory: &Path) -> Check {
     let flags = AtFlags::EACCESS;
     if let Err(error) = rustix::fs::accessat(CWD, writable, access, flags) {
         let error = Error::io("write to", writable, error);
-        return Check::bad(name, format!("{detail}: {error}"), remedy(&error));
+        return Found::bad(format!("{detail}: {error}"), remedy(&error)).of(name);
     }
     if mode & 0o002 != 0 && mode & 0o1000 == 0 {
         let remedy = format!("chmod o-w {}", directory.display());
-        return Check::bad(
-            name,
-            format!("{detail}: every user can remove its locks"),
-            remedy,
-        );
+        return Found::bad(format!("{detail}: every user can remove its locks"), remedy).of(name);
     }
-    Check::good(name, detail)
+    Found::good(detail).of(name)
 }
 
 /// Checks that the kernel's locks are known to hold there.
-pub fn file_system(directory: &Path, trust: bool) -> Check {
+pub fn file_system(directory: &Path, trust: bool) -> Examined {
     let name = "file system";
     // A store that could not be created yet would be on the file system of what is above it.
     let existing = directory.ancestors().find(|path| path.exists());
     match filesystem::of(existing.unwrap_or(directory)) {
-        Err(error) => Check::failed(name, &error),
+        Err(error) => failed(name, &error),
         Ok(found) if found.trusted => {
-            Check::good(name, format!("{}, flock is trusted", found.name))
+            Found::good(format!("{}, flock is trusted", found.name)).of(name)
         }
         Ok(found) if trust => {
             let detail = format!(
                 "{}, flock is trusted because the settings say so",
                 found.name
             );
-            Check::good(name, detail)
+            Found::good(detail).of(name)
         }
-        Ok(found) => Check::bad(
-            name,
+        Ok(found) => Found::bad(
             format!("{}, where flock is not known to hold", found.name),
             "choose a local directory with --store, or set TENURE_TRUST_FLOCK=1 if you know better",
-        ),
+        )
+        .of(name),
     }
 }

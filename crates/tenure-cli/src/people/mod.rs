@@ -11,15 +11,8 @@ use tenure::{Binding, Lease, LeaseState, clock, duration};
 use crate::cli::Slot;
 pub use ask::{can_ask, is_confirmed};
 pub use record::{ago, record};
+pub use tenure_files::platform::host_name as this_host;
 pub use text::{columns, cut, visible, visible_lines};
-
-/// Returns the name of this machine.
-pub fn this_host() -> String {
-    rustix::system::uname()
-        .nodename()
-        .to_string_lossy()
-        .into_owned()
-}
 
 /// Returns how long a lease has been held.
 pub fn age(lease: &Lease) -> Duration {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure::{Lease, LeaseId, LockContext, Mode, Resource, duration};
+use tenure::{Lease, LeaseId, Mode, Resource, duration};
 
 use super::Wait;
 use crate::people::{ends, held_by};
@@ -74,13 +74,7 @@ pub async fn what_blocks(wait: &Wait<'_>) -> Option<Blocked> {
             .into_iter()
             .filter(|lease| lease.mode.conflicts_with(*mode) && Some(&lease.lease) != wait.own);
         let holders: Vec<Lease> = conflicting.collect();
-        let store = keeper.store();
-        let lock_context = LockContext::new(
-            resource.clone(),
-            *mode,
-            store.url(),
-            store.location_of(resource),
-        );
+        let lock_context = keeper.store().context_of(resource, *mode);
         let blocked = Blocked {
             resource: resource.clone(),
             mode: *mode,

@@ -120,7 +120,7 @@ pub(crate) trait RecordWriter {
     /// about the holder.
     fn record(&mut self, token: Token, mode: Mode) -> (&Grant, &str);
     /// Returns the lock that errors are about.
-    fn context(&self, mode: Mode) -> LockContext;
+    fn context(&self, mode: Mode) -> Box<LockContext>;
 }
 
 /// An open lock file of this process. One open file holds one lock.

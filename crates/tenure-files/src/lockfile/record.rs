@@ -117,22 +117,23 @@ pub(super) fn decode(slot: &[u8]) -> Option<Record> {
         host: holder.host,
         command: holder.command,
     };
-    let mut lease = Lease::granted(
-        grant.lease,
-        grant.resource,
-        grant.mode,
-        grant.token,
-        grant.since,
-        asker,
-    );
-    lease.heartbeat_at = grant.heartbeat.unwrap_or(grant.since);
-    lease.purpose = grant.purpose;
-    lease.metadata = grant.metadata;
     Some(Record {
-        lease,
+        lease: grant.of(asker),
         boot_id: holder.boot_id,
         process_start: holder.process_start,
     })
+}
+
+impl Grant {
+    /// Returns the lease that was granted to this asker.
+    pub(crate) fn of(self, asker: Asker) -> Lease {
+        let (id, since) = (self.lease, self.since);
+        let mut lease = Lease::granted(id, self.resource, self.mode, self.token, since, asker);
+        lease.heartbeat_at = self.heartbeat.unwrap_or(since);
+        lease.purpose = self.purpose;
+        lease.metadata = self.metadata;
+        lease
+    }
 }
 
 fn unwritable(problem: serde_json::Error) -> Error {

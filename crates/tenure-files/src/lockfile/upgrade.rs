@@ -101,7 +101,7 @@ impl LockFile {
             return self.write_upgraded(writer);
         }
         Err(Error::lost(
-            Box::new(writer.context(Mode::Upgradeable)),
+            writer.context(Mode::Upgradeable),
             "its lock file was replaced or removed",
         ))
     }
@@ -159,7 +159,7 @@ impl LockFile {
         match shared.map_err(|source| self.failed("lock", source))? {
             Ok(()) => Ok(()),
             Err(Ended::Early) => Err(Error::lost(
-                Box::new(writer.context(Mode::Upgradeable)),
+                writer.context(Mode::Upgradeable),
                 "another program took its lock file during an upgrade and keeps it",
             )),
         }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 
-use tenure_core::{Cursor, Error, Lease, Listing, Query, Resource, Result};
+use tenure_core::{Cursor, Error, Lease, Listing, Query, Result};
 
 use super::FileStore;
 use super::names::{self, Named};
@@ -49,7 +49,7 @@ impl FileStore {
         };
         let lease = |record: Record| record.lease;
         let leases = look.holders.into_iter().map(lease);
-        Ok(leases.filter(|lease| is_asked_for(lease, query)).collect())
+        Ok(leases.filter(|lease| query.asks_for(lease)).collect())
     }
 
     /// Returns the lock files that may hold what is asked for, in the order of their resources.
@@ -90,15 +90,6 @@ impl FileStore {
         found.sort_by(|a, b| a.0.cmp(&b.0));
         Ok(found)
     }
-}
-
-fn is_asked_for(lease: &Lease, query: &Query) -> bool {
-    let resource = |wanted: &Resource| lease.resource == *wanted;
-    let prefix = |prefix: &String| lease.resource.as_str().starts_with(prefix.as_str());
-    query.resource.as_ref().is_none_or(resource)
-        && query.prefix.as_ref().is_none_or(prefix)
-        && query.wants(&lease.owner)
-        && at(lease) > Cursor::of(query.after.as_deref())
 }
 
 /// Returns the position of a lease in the list.

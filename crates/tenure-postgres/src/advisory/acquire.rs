@@ -59,12 +59,12 @@ pub(super) async fn acquire(pool: &Arc<Pool>, ask: Ask) -> Result<Option<Guard>>
         let (mut prepared, origin) = pool.take(deadline).await?;
         attempts += 1;
         let sent = clock::boot_now();
-        let before = pool.highest().get();
+        let before = pool.highest.get();
         let limit = for_server(ask.limit, left(deadline));
         let granting = prepared.grant(ask.step, ask.mode, ask.key, limit);
         let answer = timeout(left(deadline) + GRACE, granting).await;
         let Ok(answer) = answer else {
-            return Err(unreachable(pool.address(), "no answer in time"));
+            return Err(unreachable(&pool.address, "no answer in time"));
         };
         match answer {
             Ok(Answer { pid, token }) => {
@@ -91,7 +91,7 @@ pub(super) async fn acquire(pool: &Arc<Pool>, ask: Ask) -> Result<Option<Guard>>
                 if error.code() != Some(&SqlState::LOCK_NOT_AVAILABLE) {
                     return Err(explained);
                 }
-                let context = ask.key.context(ask.mode, pool.address().to_string())?;
+                let context = ask.key.context(ask.mode, pool.address.to_string())?;
                 return Err(Error::Timeout {
                     holders: holders(&prepared, &ask, &context).await,
                     context,
@@ -112,7 +112,7 @@ async fn settle(
     token: i64,
     mut sent: u64,
 ) -> Result<Guard> {
-    pool.highest().saw(token);
+    pool.highest.saw(token);
     if clock::boot_now().saturating_sub(sent) >= PROBE_EVERY.as_millis() as u64 {
         let asked = clock::boot_now();
         let client = prepared.connection.client();
@@ -142,7 +142,7 @@ async fn draw_beyond(pool: &Pool, prepared: &Prepared, before: i64) -> Result<i6
 
 /// Fails if another session answered than was asked: a pooler shares sessions.
 fn same(prepared: &Prepared, answered: i32) -> Result<()> {
-    let asked = prepared.connection.pid();
+    let asked = prepared.connection.pid;
     match answered == asked {
         true => Ok(()),
         false => Err(shared(&format!(
@@ -152,7 +152,7 @@ fn same(prepared: &Prepared, answered: i32) -> Result<()> {
 }
 
 fn slow(pool: &Pool) -> Error {
-    unreachable(pool.address(), "no answer in time")
+    unreachable(&pool.address, "no answer in time")
 }
 
 /// Unlocks everything the session may hold, before it is ended. Either alone would do: the first is sooner, the second is certain.

@@ -62,7 +62,7 @@ pub(super) struct Grant {
 impl Guard {
     pub(super) fn new(pool: &Arc<Pool>, grant: Grant) -> Guard {
         let connection = &grant.prepared.connection;
-        let pid = connection.pid();
+        let pid = connection.pid;
         let liveness = Arc::new(Liveness::new(grant.sent, connection.over()));
         grant.prepared.prober.watch(Arc::clone(&liveness));
         Guard {
@@ -76,7 +76,7 @@ impl Guard {
                 reservation: Some(grant.reservation),
             }),
             liveness,
-            address: Arc::clone(pool.address()),
+            address: Arc::clone(&pool.address),
             key: grant.key,
             mode: grant.mode,
             token: grant.token,
@@ -165,7 +165,7 @@ impl Drop for Guard {
         if self.liveness.reason().is_some() {
             return;
         }
-        let runtime = locked.prepared.connection.runtime().clone();
+        let runtime = locked.prepared.connection.runtime.clone();
         // A lock that cannot be given back is freed with its connection, which ends.
         runtime.spawn(locked.give_back());
     }
@@ -185,7 +185,7 @@ impl LockedConnection {
         if !self.liveness.is_shown() {
             return unlocking.await;
         }
-        let (unlocked, hidden) = tokio::join!(unlocking, self.pool.name().hide(&client));
+        let (unlocked, hidden) = tokio::join!(unlocking, self.pool.name.hide(&client));
         hidden?;
         unlocked
     }
@@ -209,7 +209,7 @@ impl LockedConnection {
             }
             Ok(Err(error)) => Err(Failed::Unknown(connection.explain(&error))),
             Err(_) => {
-                let address = self.pool.address();
+                let address = &self.pool.address;
                 let error = crate::fault::unreachable(address, "no answer to the release");
                 Err(Failed::Unknown(error))
             }

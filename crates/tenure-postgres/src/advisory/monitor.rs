@@ -100,7 +100,7 @@ pub(super) async fn holders(
     resource: &Resource,
 ) -> Result<Vec<Lease>> {
     let mut entries = entries(connection).await?;
-    entries.retain(|entry| entry.granted && entry.key() == key && entry.pid != connection.pid());
+    entries.retain(|entry| entry.granted && entry.key() == key && entry.pid != connection.pid);
     let now = Timestamp::from(std::time::SystemTime::now());
     let leases = entries.iter();
     Ok(leases

@@ -25,13 +25,13 @@ use crate::fault::unreachable;
 use crate::{Address, schema};
 
 pub(super) struct Pool {
-    address: Arc<Address>,
+    pub(super) address: Arc<Address>,
     kept: Mutex<Vec<Prepared>>,
     keep: usize,
     permits: Arc<Semaphore>,
     limit: usize,
-    name: Name,
-    highest: Highest,
+    pub(super) name: Name,
+    pub(super) highest: Highest,
 }
 
 /// The origin of a connection.
@@ -53,7 +53,7 @@ impl Pool {
     ) -> Result<Self> {
         let limit = settings.pool.saturating_add(settings.overflow).max(1);
         let limit = limit.min(Semaphore::MAX_PERMITS);
-        let name = address.config().get_application_name();
+        let name = address.config.get_application_name();
         let name = Name::new(name.unwrap_or("tenure"));
         let pool = Self {
             address,
@@ -68,20 +68,6 @@ impl Pool {
         let first = pool.prepare(connection, deadline).await?;
         pool.give_back(first);
         Ok(pool)
-    }
-
-    pub(super) fn address(&self) -> &Arc<Address> {
-        &self.address
-    }
-
-    /// Returns the name of its connections.
-    pub(super) fn name(&self) -> &Name {
-        &self.name
-    }
-
-    /// Returns the highest token that was drawn here.
-    pub(super) fn highest(&self) -> &Highest {
-        &self.highest
     }
 
     /// Returns a clean connection, within the deadline.

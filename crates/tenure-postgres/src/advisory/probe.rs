@@ -58,13 +58,13 @@ impl Prober {
         let probe = Probe {
             client: Arc::downgrade(connection.client()),
             statement,
-            pid: connection.pid(),
+            pid: connection.pid,
             name,
             over: connection.over(),
             cutter: connection.cutter(),
         };
         connection
-            .runtime()
+            .runtime
             .spawn(watch_over(Arc::clone(&shared), probe));
         Self { shared }
     }

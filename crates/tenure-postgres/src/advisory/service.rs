@@ -174,7 +174,7 @@ impl AdvisoryLocks {
     ///
     /// `Unreachable`.
     pub async fn list(&self) -> Result<Locks> {
-        monitor::list(self.pool.address(), Instant::now() + self.wait).await
+        monitor::list(&self.pool.address, Instant::now() + self.wait).await
     }
 
     /// Returns the number of connections.
@@ -242,7 +242,7 @@ impl Session {
     pub async fn acquire(&self, key: Key, mode: Mode, wait: Duration) -> Result<Guard> {
         match self.ask(Step::Lock, key, mode, wait.min(DURATION_MAX))? {
             None => Err(Error::Reentry {
-                context: key.context(mode, self.locks.pool.address().to_string())?,
+                context: key.context(mode, self.locks.pool.address.to_string())?,
                 lease: lease_id(key),
             }),
             Some(ask) => acquire(&self.locks.pool, ask)

@@ -100,7 +100,7 @@ impl Inner {
             INSERT INTO tenure.audit (at, action, resource, lock_id, token, owner, actor) \
             SELECT t.now, 'acquire', t.resource, $2, t.token, $4, $4 FROM t RETURNING token, at";
         let asker = &request.asker;
-        let ttl = millis(self.ttl());
+        let ttl = millis(self.ttl);
         let values = values![
             request.resource.as_str(),
             request.lease.as_str(),
@@ -110,7 +110,7 @@ impl Inner {
             request.metadata.as_ref().map(ToString::to_string),
             request.mode.as_str(),
             asker.session.as_str(),
-            self.process(),
+            &self.process,
             i64::from(asker.pid),
             asker.host.as_str(),
             asker.command.as_str(),
@@ -186,7 +186,7 @@ impl Inner {
         }
         if let Outcome::Refused(refusal) = decision.outcome {
             let context = self.context(&request.resource, request.mode);
-            let error = step.state().refused(request, context, refusal);
+            let error = step.state.refused(request, context, refusal);
             step.roll_back().await?;
             return Err(error);
         }

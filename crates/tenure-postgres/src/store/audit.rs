@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 pub(super) use tenure_core::audit::NewEntry;
 use tenure_core::audit::{Action, AuditPage, AuditQuery, Entry, ended};
-use tenure_core::{Error, LeaseId, Resource, Result, Timestamp};
+use tenure_core::{LeaseId, Resource, Result, Timestamp};
 use tokio_postgres::Row;
 
 use super::inner::Inner;
@@ -102,10 +102,7 @@ impl Inner {
     pub(super) async fn break_reason(&self, lease: &LeaseId) -> Result<Option<String>> {
         const SELECT: &str =
             "SELECT reason FROM tenure.audit WHERE lock_id = $1 AND ends AND action = $2";
-        let read = || async {
-            let statement = Statement::new(SELECT, values![lease.as_str(), Action::Lost.as_str()]);
-            self.lend().await?.row(&statement).await
-        };
+        let read = || self.row(SELECT, values![lease.as_str(), Action::Lost.as_str()]);
         let row = self.retrying(read).await?;
         row.map(|row| text(&row, 0)).transpose()
     }
@@ -114,8 +111,7 @@ impl Inner {
     pub(super) async fn ended(&self, lease: &LeaseId) -> Result<Option<String>> {
         const SELECT: &str = "SELECT at, action, actor, reason FROM tenure.audit \
             WHERE lock_id = $1 AND ends LIMIT 1";
-        let statement = Statement::new(SELECT, values![lease.as_str()]);
-        let Some(row) = self.lend().await?.row(&statement).await? else {
+        let Some(row) = self.row(SELECT, values![lease.as_str()]).await? else {
             return Ok(None);
         };
         let (at, action, actor) = (time(&row, 0)?, text(&row, 1)?, text(&row, 2)?);
@@ -148,13 +144,9 @@ async fn sure_to(sql: &Sql, last: i64) -> Result<Option<i64>> {
 }
 
 fn entry(row: &Row) -> Result<Entry> {
-    let word = text(row, 2)?;
-    let action = Action::parse(&word);
-    let action =
-        action.ok_or_else(|| Error::corrupt("tenure.audit", format!("unknown action {word:?}")))?;
     let mut entry = Entry::new(
         time(row, 1)?,
-        action,
+        parsed(row, 2)?,
         parsed(row, 3)?,
         parsed(row, 4)?,
         token(row, 5)?,

@@ -55,7 +55,7 @@ impl Step<'_> {
                 Change::Dequeue(lease) if grants(changes, lease) => {}
                 Change::Dequeue(lease) => self.dequeue(lease),
             }
-            self.state_mut().apply(change);
+            self.state.apply(change);
         }
         Ok(granted)
     }
@@ -67,7 +67,7 @@ impl Step<'_> {
             command, purpose) \
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $4, 'held', $11, $12, $13, $14, $15)";
         let token = self.token_for(request.mode)?;
-        let ttl = self.store.ttl();
+        let ttl = self.store.ttl;
         let expires = self.moment.now().saturating_add(millis(ttl));
         let lease = new_lease(request, token, &self.moment, expires);
         self.add(Statement::new(
@@ -81,7 +81,7 @@ impl Step<'_> {
                 lease.resource.to_string(),
                 lease.mode.as_str(),
                 lease.session.to_string(),
-                self.store.process().to_owned(),
+                self.store.process.to_owned(),
                 signed(token),
                 millis(ttl).cast_signed(),
                 i64::from(lease.pid),
@@ -232,9 +232,7 @@ impl Step<'_> {
         const DELETE: &str = "WITH c AS (DELETE FROM tenure.lease_claims WHERE lock_id = $1) \
             DELETE FROM tenure.dal_locks WHERE lock_id = $1";
         let id = &held.lease.lease;
-        self.state_mut()
-            .holders
-            .retain(|holder| holder.lease != *id);
+        self.state.holders.retain(|holder| holder.lease != *id);
         self.add(Statement::new(DELETE, values![id.to_string()]));
         let (action, reason) = held.end(end, self.moment.wall(), "has not been seen for 15s");
         self.audit(action, &held.lease, reason.as_deref(), true);
@@ -264,11 +262,11 @@ impl Step<'_> {
             asker.session.to_string(),
             // An upgrade waits on behalf of the session that holds the lease.
             waiter.session.to_string(),
-            self.store.process().to_owned(),
+            self.store.process.to_owned(),
             asker.owner.to_string(),
             self.moment.at(),
             written(waiter.deadline),
-            millis(self.store.ttl()).cast_signed(),
+            millis(self.store.ttl).cast_signed(),
             i64::from(asker.pid),
             asker.host.clone(),
             asker.command.clone(),

@@ -14,14 +14,12 @@
 
 use std::sync::Arc;
 
+use tenure_core::leases::check_claimant;
 use tenure_core::{Asker, Error, LeaseId, Result, SessionId};
 
 use super::inner::Inner;
 use super::row::text;
 use super::sql::{Flush, Sql, Statement, values};
-
-/// The longest name of a claimant, in bytes.
-const CLAIMANT_BYTES_MAX: usize = 200;
 
 /// Returns an active claimant of each of these leases that has one. Relies on no isolation: the answer is for people.
 pub(super) async fn claimants(sql: &Sql, leases: &[&str]) -> Result<Vec<(String, String)>> {
@@ -42,11 +40,7 @@ impl Inner {
         claimant: &str,
         asker: &Arc<Asker>,
     ) -> Result<()> {
-        if claimant.is_empty() || claimant.len() > CLAIMANT_BYTES_MAX {
-            return Err(Error::BadInput(format!(
-                "a claimant is 1 to {CLAIMANT_BYTES_MAX} bytes long"
-            )));
-        }
+        check_claimant(claimant)?;
         self.presences.keep(&self.listener, &asker.session).await?;
         let claimed = self.retrying(|| self.claim_once(lease, claimant, &asker.session));
         match claimed.await? {
@@ -76,12 +70,12 @@ impl Inner {
             Statement::new(LOCK, values![lease.as_str()]),
             Statement::new(FIND, values![lease.as_str()]),
         ];
-        let (transaction, found) = self.begin(&find).await?;
+        let (transaction, found) = self.lend().await?.begin(&find).await?;
         if found.last().is_none_or(Vec::is_empty) {
             transaction.roll_back().await?;
             return Ok(false);
         }
-        let row = values![lease.as_str(), claimant, session.as_str(), self.process()];
+        let row = values![lease.as_str(), claimant, session.as_str(), &self.process];
         let insert = [Statement::new(INSERT, row)];
         transaction.commit(&insert, Flush::Now).await?;
         Ok(true)

@@ -61,11 +61,7 @@ impl Inner {
     }
 
     async fn one(&self, text: &'static str) -> Result<Row> {
-        let row = self
-            .lend()
-            .await?
-            .row(&Statement::new(text, values![]))
-            .await?;
+        let row = self.row(text, values![]).await?;
         row.ok_or_else(|| Error::Internal("a statement found nothing".into()))
     }
 
@@ -102,8 +98,8 @@ impl Inner {
                           alone, but the times that people read would mislead them";
             return Ok(Found::bad(told, remedy));
         }
-        if round_trip > self.ttl() / 6 {
-            let ttl = duration::show(self.ttl());
+        if round_trip > self.ttl / 6 {
+            let ttl = duration::show(self.ttl);
             let remedy =
                 format!("give leases more time than {ttl} with ?lease_ttl= in the address");
             return Ok(Found::bad(told, remedy));

@@ -17,10 +17,10 @@ use super::OpenOptions;
 use super::cleanup::PendingCleanup;
 use super::examine;
 use super::listener::Listener;
-use super::pool::{Pool, PooledConnection, Transaction};
+use super::pool::{Pool, PooledConnection};
 use super::presence::Presences;
 use super::retry::{Retry, time_left};
-use super::sql::Statement;
+use super::sql::{Statement, Value};
 use crate::connect::{Refusal, open_with_retry};
 use crate::{Address, prove, schema};
 
@@ -35,8 +35,8 @@ pub(super) struct Inner {
     /// A reference to itself, for work that runs on after a drop.
     pub(super) itself: Weak<Inner>,
     url: String,
-    process: String,
-    ttl: Duration,
+    pub(super) process: String,
+    pub(super) ttl: Duration,
     options: OpenOptions,
     pool: Arc<Pool>,
     pub(super) listener: Listener,
@@ -50,7 +50,7 @@ pub(super) struct Inner {
 impl Inner {
     /// Proves that no pooler shares sessions, and creates the tables that are missing.
     pub(super) async fn open(address: Address, options: OpenOptions) -> Result<Arc<Inner>> {
-        let ttl = address.lease_ttl().unwrap_or(TTL);
+        let ttl = address.lease_ttl.unwrap_or(TTL);
         if let Some(heartbeat) = options.heartbeat {
             check_heartbeat(heartbeat, Some(ttl))?;
         }
@@ -89,16 +89,6 @@ impl Inner {
     /// Returns the address, without a password.
     pub(super) fn url(&self) -> &str {
         &self.url
-    }
-
-    /// Returns the name of this process in the tables and in its channel.
-    pub(super) fn process(&self) -> &str {
-        &self.process
-    }
-
-    /// Returns how long a lease lasts that nobody renews.
-    pub(super) fn ttl(&self) -> Duration {
-        self.ttl
     }
 
     /// Returns how passing faults are tried again.
@@ -162,20 +152,13 @@ impl Inner {
         self.pool.lend_urgently().await
     }
 
-    /// Begins a transaction with these statements, in one round trip.
-    pub(super) async fn begin(
+    /// Runs one statement, and returns the first row of its answer.
+    pub(super) async fn row(
         &self,
-        first: &[Statement<'_>],
-    ) -> Result<(Transaction, Vec<Vec<Row>>)> {
-        self.lend().await?.begin(first).await
-    }
-
-    /// The same for work that cannot wait until others are done.
-    pub(super) async fn begin_urgently(
-        &self,
-        first: &[Statement<'_>],
-    ) -> Result<(Transaction, Vec<Vec<Row>>)> {
-        self.lend_urgently().await?.begin(first).await
+        text: &'static str,
+        values: Vec<Value<'_>>,
+    ) -> Result<Option<Row>> {
+        self.lend().await?.row(&Statement::new(text, values)).await
     }
 
     /// Tries again after a passing error, as often as the policy says.

@@ -17,7 +17,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tenure_core::leases::{KeyState, Keyed};
+use tenure_core::leases::{KeyState, Keyed, spell_leases};
 use tenure_core::{Error, LeaseId, Result, SessionId, Timestamp};
 use tokio_postgres::Row;
 
@@ -64,7 +64,7 @@ pub(super) fn check_askers(found: &[Row], keyed: &Keyed, leases: &[LeaseId]) -> 
     };
     let (session, named): (SessionId, Option<String>) = (parsed(row, 0)?, column(row, 1)?);
     match named {
-        Some(named) if named == spelled(leases)? => Ok(()),
+        Some(named) if named == spell_leases(leases)? => Ok(()),
         None if session == keyed.asker.session => Ok(()),
         _ => Err(lost("another asked under it")),
     }
@@ -76,14 +76,9 @@ pub(super) fn complete(keyed: &Keyed, leases: &[LeaseId]) -> Result<Statement<'s
     let row = values![
         keyed.owner.to_string(),
         keyed.key.to_string(),
-        spelled(leases)?,
+        spell_leases(leases)?,
     ];
     Ok(Statement::new(UPDATE, row))
-}
-
-fn spelled(leases: &[LeaseId]) -> Result<String> {
-    let ids: Vec<&str> = leases.iter().map(LeaseId::as_str).collect();
-    serde_json::to_string(&ids).map_err(|error| Error::Internal(error.to_string()))
 }
 
 impl Inner {
@@ -145,14 +140,14 @@ impl Inner {
             ORDER BY made_at LIMIT 10 FOR UPDATE SKIP LOCKED)";
         let (owner, key) = (keyed.owner.as_str(), keyed.key.as_str());
         let session = keyed.asker.session.as_str();
-        let row = || values![owner, key, keyed.request.as_str(), session, self.process()];
+        let row = || values![owner, key, keyed.request.as_str(), session, &self.process];
         let first = [
             Statement::new(INSERT, row()),
             Statement::new(LOCK, values![owner, key]),
             Statement::new(FIND, values![owner, key]),
             Statement::new(LEASES, values![owner, key]),
         ];
-        let (transaction, answers) = self.begin(&first).await?;
+        let (transaction, answers) = self.lend().await?.begin(&first).await?;
         let [inserted, _, found, leases] = &answers[..] else {
             return Err(Error::Internal("an answer is missing".into()));
         };
@@ -197,7 +192,7 @@ impl Inner {
     ) -> Result<()> {
         const DELETE: &str = "DELETE FROM tenure.keys \
             WHERE owner = $1 AND key = $2 AND session = $3 AND leases IS NOT DISTINCT FROM $4";
-        let named = leases.map(spelled).transpose()?;
+        let named = leases.map(spell_leases).transpose()?;
         let drop_once = || async {
             let row = values![
                 keyed.owner.as_str(),
@@ -235,23 +230,12 @@ impl KeyRow {
         let Some(leases) = &self.leases else {
             return Ok(self.seen.then(|| KeyState::Taken(self.session.clone())));
         };
-        if self.request != keyed.request {
-            let problem = format!("it was used for another request at {}", self.made_at);
-            return Ok(Some(KeyState::Conflict(problem)));
-        }
-        let ids: Vec<LeaseId> = serde_json::from_str(leases)
-            .map_err(|error| Error::corrupt("tenure.keys", error.to_string()))?;
         let found = read_leases(found)?;
-        let mut held = Vec::with_capacity(ids.len());
-        for id in ids {
-            match found.iter().find(|row| row.lease.lease == id) {
-                Some(row) => held.push(row.lease.clone()),
-                None => {
-                    let problem = format!("lease {id}, which it got at {}, is over", self.made_at);
-                    return Ok(Some(KeyState::Conflict(problem)));
-                }
-            }
-        }
-        Ok(Some(KeyState::Done(held)))
+        let find = |lease: &LeaseId| {
+            let row = found.iter().find(|row| row.lease.lease == *lease);
+            Ok(row.map(|row| row.lease.clone()))
+        };
+        let answered = keyed.answered(&self.request, leases, self.made_at, find);
+        answered.map(Some)
     }
 }

@@ -103,11 +103,7 @@ impl Inner {
             (SELECT count(*) FROM tenure.waiters AS a WHERE a.resource = w.resource AND a.place <= w.place) \
             END::bigint FROM tenure.waiters AS w WHERE w.lock_id = $1 AND w.resource = $2";
         let values = values![lease.as_str(), resource.as_str()];
-        let row = self
-            .lend()
-            .await?
-            .row(&Statement::new(POSITION, values))
-            .await?;
+        let row = self.row(POSITION, values).await?;
         let position: Option<i64> = row.map(|row| column(&row, 0)).transpose()?;
         Ok(position.and_then(|position| usize::try_from(position).ok()))
     }

@@ -28,6 +28,7 @@ use std::time::{Duration, Instant};
 
 use tenure_core::poison::lock;
 use tenure_core::{LeaseId, Resource, Result, RetryPolicy};
+use tenure_files::platform::host_name;
 use tenure_files::random;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{Notify, watch};
@@ -106,12 +107,11 @@ pub(super) struct Presence {
 
 impl Listener {
     pub(super) fn new(pool: Arc<Pool>, process: String) -> Self {
-        let host = rustix::system::uname();
         Self {
             shared: Arc::new(Shared {
                 pool,
                 process,
-                host: host.nodename().to_string_lossy().into_owned(),
+                host: host_name(),
                 state: Mutex::default(),
                 last_alive: watch::Sender::new(None),
             }),

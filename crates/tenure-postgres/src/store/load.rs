@@ -207,10 +207,7 @@ impl Inner {
     /// Returns the newest token of a resource, zero if it was only ever shared, or `None` if it was never granted.
     pub(super) async fn token(&self, resource: &Resource) -> Result<Option<Token>> {
         const TOKEN: &str = "SELECT token FROM tenure.resources WHERE resource = $1";
-        let read = || async {
-            let statement = Statement::new(TOKEN, values![resource.as_str()]);
-            self.lend().await?.row(&statement).await
-        };
+        let read = || self.row(TOKEN, values![resource.as_str()]);
         let row = self.retrying(read).await?;
         row.map(|row| token(&row, 0)).transpose()
     }

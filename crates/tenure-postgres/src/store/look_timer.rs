@@ -36,10 +36,10 @@ impl LookTimer {
         let mut processes: Vec<&str> = before.map(|row| row.process.as_str()).collect();
         processes.sort_unstable();
         processes.dedup();
-        let ours = step.store.process();
+        let ours = &step.store.process;
         let before = processes.iter().filter(|process| **process != ours).count();
         let now = step.moment.now();
-        let next = next_look(step.state(), now);
+        let next = next_look(&step.state, now);
         LookTimer {
             before: u32::try_from(before).unwrap_or(u32::MAX),
             // One millisecond more, so that the time is over when the waiter looks.

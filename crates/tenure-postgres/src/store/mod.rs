@@ -117,7 +117,7 @@ impl Store for PostgresStore {
     }
 
     fn capabilities(&self) -> Capabilities {
-        let ttl = self.inner.ttl();
+        let ttl = self.inner.ttl;
         Capabilities {
             strict_order: true,
             lists_waiters: true,

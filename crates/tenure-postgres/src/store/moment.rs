@@ -14,7 +14,7 @@ use super::row::column;
 /// Now, by the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Moment {
-    micros: u64,
+    pub(super) micros: u64,
 }
 
 impl Moment {
@@ -26,11 +26,6 @@ impl Moment {
     /// On the clock that decides.
     pub(super) fn now(&self) -> Millis {
         self.micros / 1000
-    }
-
-    /// As a token is drawn from it.
-    pub(super) fn micros(&self) -> u64 {
-        self.micros
     }
 
     /// For people.
@@ -77,9 +72,9 @@ mod tests {
     fn what_is_written_is_whole_milliseconds_and_is_read_as_it_was_decided() {
         let moment = Moment::from(UNIX_EPOCH + Duration::from_micros(1_763_236_800_123_987));
         assert_eq!(moment.now(), 1_763_236_800_123);
-        assert_eq!(moment.micros(), 1_763_236_800_123_987);
+        assert_eq!(moment.micros, 1_763_236_800_123_987);
         assert_eq!(Moment::from(moment.at()).now(), moment.now());
-        assert_eq!(Moment::from(moment.at()).micros() % 1000, 0);
+        assert_eq!(Moment::from(moment.at()).micros % 1000, 0);
     }
 
     #[test]

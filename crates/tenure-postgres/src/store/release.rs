@@ -25,7 +25,7 @@ use super::cleanup::{CleanupTicket, run_to_end};
 use super::inner::Inner;
 use super::retry::Retry;
 use super::row::{column, millis};
-use super::sql::{Statement, values};
+use super::sql::{Flush, values};
 use super::step::Step;
 
 impl Inner {
@@ -45,7 +45,7 @@ impl Inner {
         };
         self.pending_cleanup.abandon(&lease);
         self.run_in_background(async move {
-            let ends = boot_now().saturating_add(millis(store.ttl()));
+            let ends = boot_now().saturating_add(millis(store.ttl));
             let retry = Retry::of(Wait::Until(ends), store.retry_policy());
             // After that time the lease is over.
             drop(release_until_answered(Arc::clone(&store), lease.clone(), retry).await);
@@ -71,7 +71,7 @@ impl Inner {
         let decision = step.decide(&release).await?;
         step.write(&decision.changes, NewRequest::None)?;
         if step.hands_over() {
-            step.flush_later();
+            step.flush = Flush::Later;
         }
         step.commit().await?;
         Ok(decision.outcome == Outcome::Done)
@@ -82,11 +82,7 @@ impl Inner {
     async fn release_uncontended(&self, lease: &LeaseId) -> Result<bool> {
         const RELEASE: &str = "SELECT tenure.release($1, $2) IS NOT NULL";
         let values = values![lease.as_str(), OFFER_MS.cast_signed()];
-        let row = self
-            .lend()
-            .await?
-            .row(&Statement::new(RELEASE, values))
-            .await?;
+        let row = self.row(RELEASE, values).await?;
         row.map_or(Ok(false), |row| column(&row, 0))
     }
 
@@ -94,8 +90,8 @@ impl Inner {
     async fn was_released(&self, lease: &LeaseId) -> Result<bool> {
         const ENDED: &str =
             "SELECT 1 FROM tenure.audit WHERE lock_id = $1 AND ends AND action = $2";
-        let statement = Statement::new(ENDED, values![lease.as_str(), Action::Release.as_str()]);
-        Ok(self.lend().await?.row(&statement).await?.is_some())
+        let values = values![lease.as_str(), Action::Release.as_str()];
+        Ok(self.row(ENDED, values).await?.is_some())
     }
 }
 

@@ -93,7 +93,7 @@ fn left(row: &LeaseRow, moment: &Moment) -> Duration {
     match row.holder.binding {
         Bound::Session => Duration::ZERO,
         Bound::Lease { expires, .. } => {
-            Duration::from_micros(expires.saturating_mul(1000).saturating_sub(moment.micros()))
+            Duration::from_micros(expires.saturating_mul(1000).saturating_sub(moment.micros))
         }
     }
 }

@@ -121,11 +121,16 @@ impl Sql {
         statements: &[Statement<'_>],
     ) -> Result<Vec<Vec<Row>>> {
         // Not counted down if this is dropped or runs out of time: then nobody knows what is under way.
+        self.answered(self.send(frame, statements)).await
+    }
+
+    /// Waits for an answer. What was asked is under way until it is there.
+    async fn answered<T>(&self, asked: impl Future<Output = Result<T, Error>>) -> Result<T> {
         self.under_way.fetch_add(1, Ordering::Relaxed);
-        let answers = timeout(ANSWER, self.send(frame, statements)).await;
-        let answers = answers.map_err(|_| unreachable(&self.address, "no answer in time"))?;
+        let answer = timeout(ANSWER, asked).await;
+        let answer = answer.map_err(|_| unreachable(&self.address, "no answer in time"))?;
         self.under_way.fetch_sub(1, Ordering::Relaxed);
-        answers.map_err(|error| self.connection.explain(&error))
+        answer.map_err(|error| self.connection.explain(&error))
     }
 
     async fn send(
@@ -195,11 +200,8 @@ impl Sql {
     }
 
     async fn execute(&self, text: &str) -> Result<()> {
-        self.under_way.fetch_add(1, Ordering::Relaxed);
-        let said = timeout(ANSWER, self.connection.client().batch_execute(text)).await;
-        let said = said.map_err(|_| unreachable(&self.address, "no answer in time"))?;
-        self.under_way.fetch_sub(1, Ordering::Relaxed);
-        said.map_err(|error| self.connection.explain(&error))
+        let client = self.connection.client();
+        self.answered(client.batch_execute(text)).await
     }
 
     /// Returns the version of the server.

@@ -51,11 +51,11 @@ pub(super) struct Step<'a> {
     /// The row of the resource as it was read.
     original_row: Option<ResourceRow>,
     /// The state that is decided upon, after all changes so far.
-    state: State,
+    pub(super) state: State,
     writes: Vec<Statement<'a>>,
     /// The processes to notify, and the leases to name to them.
     wake: (Vec<String>, Vec<String>),
-    flush: Flush,
+    pub(super) flush: Flush,
 }
 
 impl<'a> Step<'a> {
@@ -133,7 +133,7 @@ impl<'a> Step<'a> {
             Statement::new(LEASES, values![ids]),
         ];
         first.extend(also);
-        let (tx, mut answers) = store.begin_urgently(&first).await?;
+        let (tx, mut answers) = store.lend_urgently().await?.begin(&first).await?;
         let found = answers.get(1).and_then(|rows| {
             let moment = Moment::read(rows.first()?, 0);
             Some(moment.and_then(|moment| Ok((moment, read_leases(rows)?))))
@@ -199,15 +199,6 @@ impl<'a> Step<'a> {
         decide(&Loaded::alone(row).state(), ask, self.moment.now())
     }
 
-    /// Returns the state that is decided upon, after all changes so far.
-    pub(super) fn state(&self) -> &State {
-        &self.state
-    }
-
-    pub(super) fn state_mut(&mut self) -> &mut State {
-        &mut self.state
-    }
-
     /// Adds a statement to send with the commit. Its rows are not returned.
     pub(super) fn add(&mut self, write: Statement<'a>) {
         self.writes.push(write);
@@ -228,17 +219,12 @@ impl<'a> Step<'a> {
         self.state.holders.iter().any(offered)
     }
 
-    /// Lets the commit return before it is on disk: nobody relies on this step before a later one is on disk.
-    pub(super) fn flush_later(&mut self) {
-        self.flush = Flush::Later;
-    }
-
     /// Returns the token of a grant: a new one if it is exclusive, else the current one.
     pub(super) fn token_for(&mut self, mode: Mode) -> Result<Token> {
         let row = self.row.as_mut();
         let row = row.ok_or_else(|| Error::Internal("a grant in a step on several".into()))?;
         if mode.is_exclusive() {
-            let next = row.token.next(self.moment.micros());
+            let next = row.token.next(self.moment.micros);
             row.token = next.ok_or_else(|| Error::Internal("no token is left".into()))?;
         }
         Ok(row.token)

@@ -323,7 +323,7 @@ impl Drop for QueuedRequest {
 /// Leaves the line, or gives back what was granted. Tries for as long as there may be
 /// something to give back.
 async fn clean_up(store: Arc<Inner>, awaited: Arc<Awaited>, ticket: CleanupTicket) {
-    let ends = Instant::now() + store.ttl().max(PRESENT_FOR);
+    let ends = Instant::now() + store.ttl.max(PRESENT_FOR);
     let mut retry = Retry::without_end(store.retry_policy());
     while store.pending_cleanup.is_pending(&ticket) && Instant::now() < ends {
         let cleaned = clean_up_request(&store, &awaited, &ticket).await;
@@ -347,7 +347,7 @@ async fn take_up(store: Arc<Inner>, awaited: Arc<Awaited>) -> Result<Option<Leas
     let row = sql.row(&Statement::new(TAKE_UP, values)).await?;
     let Some(row) = row else { return Ok(None) };
     let moment = Moment::read(&row, 2)?;
-    let expires = moment.now().saturating_add(millis(store.ttl()));
+    let expires = moment.now().saturating_add(millis(store.ttl));
     let mut lease = new_lease(request, token(&row, 0)?, &moment, expires);
     lease.acquired_at = Moment::read(&row, 1)?.wall();
     Ok(Some(lease))

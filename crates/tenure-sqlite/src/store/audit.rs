@@ -3,7 +3,7 @@
 use rusqlite::params;
 pub(super) use tenure_core::audit::NewEntry;
 use tenure_core::audit::{Action, AuditPage, AuditQuery, Entry, ended};
-use tenure_core::{Error, LeaseId, Resource, Result};
+use tenure_core::{LeaseId, Resource, Result};
 
 use super::inner::Inner;
 use super::moment::Moment;
@@ -108,13 +108,9 @@ fn last(sql: &Sql<'_>) -> Result<i64> {
 }
 
 fn entry(row: &rusqlite::Row<'_>) -> Result<Entry> {
-    let word = text(row, 2)?;
-    let action = Action::parse(&word);
-    let action =
-        action.ok_or_else(|| Error::corrupt("audit", format!("unknown action {word:?}")))?;
     let mut entry = Entry::new(
         parsed(row, 1)?,
-        action,
+        parsed(row, 2)?,
         parsed(row, 3)?,
         parsed(row, 4)?,
         token(row, 5)?,

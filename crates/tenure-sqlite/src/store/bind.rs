@@ -25,7 +25,7 @@ impl Inner {
         keyed: Option<&Keyed>,
     ) -> Result<Vec<Lease>> {
         let bound = self.write(|step| {
-            step.durable();
+            step.after.durable = true;
             let mut bound = Vec::with_capacity(leases.len());
             for lease in leases {
                 bound.push(bind_one(step, lease, ttl)?);

@@ -30,7 +30,7 @@ impl Inner {
         });
         let dead = found.await?;
         let broken = self.write(|step| {
-            step.durable();
+            step.after.durable = true;
             step.actor = Some(actor.clone());
             let ask = Ask::Break(lease.clone());
             let decision = step.carry_out(&resource, LineExtent::Front, &ask, &dead)?;

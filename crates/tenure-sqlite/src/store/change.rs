@@ -119,7 +119,7 @@ impl Step<'_> {
             ends: false,
         };
         audit::append(self.sql, &line, &self.moment)?;
-        self.wake.push(waiter.session.clone());
+        self.after.wake.push(waiter.session.clone());
         Ok(())
     }
 
@@ -139,7 +139,7 @@ impl Step<'_> {
             lease.token = self.token_for(resource, mode)?;
         }
         lease.mode = mode;
-        self.durable |= held.ttl.is_some();
+        self.after.durable |= held.ttl.is_some();
         let waiter = loaded.waiter(&lease.lease);
         let row = params![
             lease.lease.as_str(),
@@ -151,7 +151,7 @@ impl Step<'_> {
         self.sql.execute(UPDATE, row)?;
         // An upgrade that waited is woken; this step deletes its place in line.
         if let Some(waiter) = waiter {
-            self.wake.push(waiter.session.clone());
+            self.after.wake.push(waiter.session.clone());
         }
         self.audit(mode_action(mode), &lease, None, false)
     }
@@ -201,7 +201,7 @@ impl Step<'_> {
             .moment
             .wall
             .after(std::time::Duration::from_millis(ttl));
-        self.durable();
+        self.after.durable = true;
         let row = params![
             lease.as_str(),
             expires_at.to_string(),
@@ -228,7 +228,7 @@ impl Step<'_> {
         if bound {
             claims::forget(self.sql, id)?;
         }
-        self.durable |= bound;
+        self.after.durable |= bound;
         let (action, reason) = held.end(end, self.moment.wall, "is proved dead");
         // The holder of a lease-bound or broken lease may ask later how it ended.
         let ends = bound || end == End::Broken;

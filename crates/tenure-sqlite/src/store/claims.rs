@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use rusqlite::params;
+use tenure_core::leases::check_claimant;
 use tenure_core::{Asker, Error, LeaseId, Result};
 
 use super::inner::Inner;
@@ -17,8 +18,6 @@ use crate::session_file::Proof;
 
 /// The largest number of claims on one lease.
 const CLAIMS_MAX: usize = 100;
-/// The longest name of a claimant, in bytes.
-const CLAIMANT_BYTES_MAX: usize = 200;
 
 /// Returns an active claimant of a lease, if it has one.
 pub(super) fn claimant(
@@ -57,14 +56,10 @@ impl Inner {
         const INSERT: &str = "INSERT INTO lease_claims (lock_id, claimant, session, made_at) \
             VALUES (?1, ?2, ?3, ?4) \
             ON CONFLICT (lock_id, claimant) DO UPDATE SET session = ?3, made_at = ?4";
-        if claimant.is_empty() || claimant.len() > CLAIMANT_BYTES_MAX {
-            return Err(Error::BadInput(format!(
-                "a claimant is 1 to {CLAIMANT_BYTES_MAX} bytes long"
-            )));
-        }
+        check_claimant(claimant)?;
         self.sessions.file(&asker.session)?;
         self.write(|step| {
-            step.durable();
+            step.after.durable = true;
             let row = load_lease(step.sql, lease, &step.moment)?;
             row.ok_or_else(|| Error::not_held(lease))?;
             step.record(asker)?;

@@ -52,7 +52,7 @@ impl Inner {
     /// What is done about a database that cannot be relied on. Its log belongs to it, and to no
     /// other; the anchor stays, or tokens could go back.
     fn start_anew(&self) -> String {
-        let path = self.path().display();
+        let path = self.path.display();
         format!(
             "when nothing is held, move {path} away, and {path}-wal and {path}-shm with it: the \
              next use makes a new database. Leave {path}-anchor, which keeps tokens from going \
@@ -102,10 +102,10 @@ impl Inner {
 
     /// Whether the anchor names the file that is in use.
     fn anchored(&self) -> Result<Found> {
-        let here = platform::status_at(self.path());
-        let here = here.map_err(|source| Error::io("look at", self.path(), source))?;
+        let here = platform::status_at(&self.path);
+        let here = here.map_err(|source| Error::io("look at", &self.path, source))?;
         let db = self.db()?;
-        let anchor = format!("{}-anchor", self.path().display());
+        let anchor = format!("{}-anchor", self.path.display());
         let named = match here {
             Some(here) => !db.has_moved() && db.anchor().names(here.identity)?,
             None => false,
@@ -115,7 +115,7 @@ impl Inner {
             false => Found::bad(
                 format!(
                     "{} was deleted or replaced a moment ago",
-                    self.path().display()
+                    self.path.display()
                 ),
                 "look again in a moment; if it stays so, find out what replaces it",
             ),
@@ -127,7 +127,7 @@ impl Inner {
         let mode = self
             .look(|sql| sql.one("PRAGMA journal_mode", [], |row| text(row, 0)))
             .await?;
-        let path = self.path().display();
+        let path = self.path.display();
         Ok(match mode.as_deref() {
             Some("wal") => Found::good("write-ahead log"),
             other => Found::bad(
@@ -191,7 +191,7 @@ impl Inner {
     }
 
     fn session_files(&self) -> Result<Vec<PathBuf>> {
-        let directory = self.sessions.directory();
+        let directory = &self.sessions.directory;
         let failed = |source| Error::io("list", directory, source);
         let entries = match fs::read_dir(directory) {
             Ok(entries) => entries,
@@ -205,9 +205,9 @@ impl Inner {
 
     /// How big it is. A log that is not there is empty.
     fn size(&self) -> Result<Found> {
-        let mut log = self.path().to_owned().into_os_string();
+        let mut log = self.path.to_owned().into_os_string();
         log.push("-wal");
-        let (database, log) = (bytes(self.path())?, bytes(Path::new(&log))?);
+        let (database, log) = (bytes(&self.path)?, bytes(Path::new(&log))?);
         let told = format!("database {}, log {}", in_units(database), in_units(log));
         Ok(Found::good(told))
     }

@@ -72,9 +72,9 @@ pub(super) struct Inner {
     /// A weak reference to itself, for work that goes on after a drop.
     pub(super) itself: Weak<Inner>,
     url: String,
-    path: PathBuf,
+    pub(super) path: PathBuf,
     trust: bool,
-    wake_directory: PathBuf,
+    pub(super) wake_directory: PathBuf,
     /// `None` while the file at the path may not be used yet.
     db: Mutex<Option<Db>>,
     heartbeat: OnceLock<Duration>,
@@ -119,14 +119,6 @@ impl Inner {
 
     pub(super) fn url(&self) -> &str {
         &self.url
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub(super) fn wake_directory(&self) -> &Path {
-        &self.wake_directory
     }
 
     /// Returns the database, and opens it first if it could not be opened before.
@@ -217,7 +209,7 @@ impl Inner {
                     let mut step = Step::new(self, sql)?;
                     let done = make(&mut step)?;
                     step.delete_dead_sessions()?;
-                    let left = step.after();
+                    let left = step.after;
                     if left.durable && durability == Durability::Crash {
                         // The transaction is rolled back, and made again durably.
                         redo = true;
@@ -242,7 +234,7 @@ impl Inner {
         let pipe = || wake::remove(&self.wake_directory, session);
         // A file that cannot be removed now is removed by a later sweep.
         drop(session_file::remove_if_dead(
-            self.sessions.directory(),
+            &self.sessions.directory,
             session,
             pipe,
         ));

@@ -6,7 +6,7 @@
 
 use rusqlite::params;
 use tenure_core::decide::Millis;
-use tenure_core::leases::{KEY_KEPT, KeyState, Keyed};
+use tenure_core::leases::{KEY_KEPT, KeyState, Keyed, spell_leases};
 use tenure_core::{Error, LeaseId, Result, SessionId, Timestamp};
 
 use super::inner::Inner;
@@ -53,13 +53,11 @@ impl Inner {
 pub(super) fn complete(step: &Step<'_>, keyed: &Keyed, leases: &[LeaseId]) -> Result<()> {
     const UPDATE: &str = "UPDATE keys SET leases = ?4 \
         WHERE owner = ?1 AND key = ?2 AND session = ?3 AND leases IS NULL";
-    let ids: Vec<&str> = leases.iter().map(LeaseId::as_str).collect();
-    let ids = serde_json::to_string(&ids).map_err(|error| Error::Internal(error.to_string()))?;
     let row = params![
         keyed.owner.as_str(),
         keyed.key.as_str(),
         keyed.asker.session.as_str(),
-        ids,
+        spell_leases(leases)?,
     ];
     match step.sql.execute(UPDATE, row)? {
         1 => Ok(()),
@@ -102,23 +100,12 @@ fn state_of(step: &Step<'_>, keyed: &Keyed, row: &Row) -> Result<Option<KeyState
         let proof = step.store.sessions.prove(step.sql, &row.session)?;
         return Ok((proof != Proof::Dead).then(|| KeyState::Taken(row.session.clone())));
     };
-    if row.request != keyed.request {
-        let problem = format!("it was used for another request at {}", row.made_at);
-        return Ok(Some(KeyState::Conflict(problem)));
-    }
-    let mut held = Vec::new();
-    let leases: Vec<LeaseId> =
-        serde_json::from_str(leases).map_err(|error| Error::corrupt("keys", error.to_string()))?;
-    for lease in leases {
-        match load_lease(step.sql, &lease, &step.moment)? {
-            Some(row) => held.push(row.lease),
-            None => {
-                let problem = format!("lease {lease}, which it got at {}, is over", row.made_at);
-                return Ok(Some(KeyState::Conflict(problem)));
-            }
-        }
-    }
-    Ok(Some(KeyState::Done(held)))
+    let find = |lease: &LeaseId| {
+        let row = load_lease(step.sql, lease, &step.moment)?;
+        Ok(row.map(|row| row.lease))
+    };
+    let answered = keyed.answered(&row.request, leases, row.made_at, find);
+    answered.map(Some)
 }
 
 fn find(step: &Step<'_>, keyed: &Keyed) -> Result<Option<Row>> {

@@ -94,7 +94,7 @@ impl Store for SqliteStore {
     tenure_core::forward_store!();
 
     fn location_of(&self, _resource: &Resource) -> String {
-        self.inner.path().display().to_string()
+        self.inner.path.display().to_string()
     }
 
     fn capabilities(&self) -> Capabilities {

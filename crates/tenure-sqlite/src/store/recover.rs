@@ -97,7 +97,7 @@ impl Inner {
         };
         let resource = &row.lease.resource;
         self.write(|step| {
-            step.durable();
+            step.after.durable = true;
             step.actor = Some(actor.clone());
             let decision = step.carry_out(resource, LineExtent::Front, &Ask::Look, &dead)?;
             let ended = |change: &tenure_core::decide::Change| {
@@ -143,7 +143,7 @@ impl Inner {
             self.sweep(&sessions).await?;
         }
         // Files without a row: their session died before it wrote one, or at its end.
-        let unlocked = session_file::dead(self.sessions.directory(), SWEEP)?;
+        let unlocked = session_file::dead(&self.sessions.directory, SWEEP)?;
         for session in unlocked {
             let named = self
                 .read(|sql| sessions::is_recorded(sql, &session))

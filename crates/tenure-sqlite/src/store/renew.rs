@@ -55,7 +55,7 @@ impl Inner {
     /// Gives a lease-bound lease a new expiry.
     pub(super) async fn extend(&self, lease: &LeaseId, ttl: Option<Duration>) -> Result<Lease> {
         let renewed = self.write(|step| {
-            step.durable();
+            step.after.durable = true;
             let Some(row) = load_lease(step.sql, lease, &step.moment)? else {
                 return Ok(None);
             };

@@ -15,7 +15,7 @@
 //! by the session itself, at its end, or by a process that proved it dead.
 
 use std::collections::{HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use rusqlite::params;
@@ -30,7 +30,7 @@ use crate::session_file::{Proof, SessionFile, prove};
 
 /// The sessions of this process.
 pub(super) struct Sessions {
-    directory: PathBuf,
+    pub(super) directory: PathBuf,
     own: Mutex<HashMap<SessionId, OwnSession>>,
 }
 
@@ -46,10 +46,6 @@ impl Sessions {
             directory,
             own: Mutex::default(),
         }
-    }
-
-    pub(super) fn directory(&self) -> &Path {
-        &self.directory
     }
 
     /// Returns the file of a session of this process, created and locked on its first use. A file

@@ -34,19 +34,18 @@ pub(super) struct Step<'a> {
     pub(super) moment: Moment,
     /// The actor for the audit, or `None` for the owner of the lease.
     pub(super) actor: Option<Owner>,
-    pub(super) wake: Vec<SessionId>,
-    /// Grants to sessions of this process.
-    granted: Vec<(SessionId, LeaseId)>,
-    /// Sessions that were proved dead: this step deletes their rows.
-    dead: DeadSessions,
-    pub(super) durable: bool,
+    pub(super) after: After,
 }
 
 /// What is to be done after a step has committed.
+#[derive(Default)]
 pub(super) struct After {
     pub(super) wake: Vec<SessionId>,
+    /// Grants to sessions of this process.
     pub(super) granted: Vec<(SessionId, LeaseId)>,
+    /// Sessions that were proved dead: the step deletes their rows.
     pub(super) dead: DeadSessions,
+    /// True if the step must survive a loss of power.
     pub(super) durable: bool,
 }
 
@@ -57,25 +56,8 @@ impl<'a> Step<'a> {
             sql,
             moment: Moment::now()?,
             actor: None,
-            wake: Vec::new(),
-            granted: Vec::new(),
-            dead: DeadSessions::new(),
-            durable: false,
+            after: After::default(),
         })
-    }
-
-    pub(super) fn after(self) -> After {
-        After {
-            wake: self.wake,
-            granted: self.granted,
-            dead: self.dead,
-            durable: self.durable,
-        }
-    }
-
-    /// Makes the step durable before it is acknowledged.
-    pub(super) fn durable(&mut self) {
-        self.durable = true;
     }
 
     /// Writes the row of the asker's session if it is missing or differs.
@@ -86,18 +68,18 @@ impl<'a> Step<'a> {
     /// Notes a lease that a session of this process holds once the step has committed.
     pub(super) fn granted(&mut self, lease: &Lease) {
         let granted = (lease.session.clone(), lease.lease.clone());
-        self.granted.push(granted);
+        self.after.granted.push(granted);
     }
 
     /// Notes sessions that were proved dead.
     pub(super) fn mark_dead(&mut self, dead: &DeadSessions) {
-        self.dead.extend(dead.iter().cloned());
+        self.after.dead.extend(dead.iter().cloned());
     }
 
     /// Deletes the rows of sessions that were proved dead. Leases they hold of other resources are
     /// over too, as a session without a row counts as dead.
     pub(super) fn delete_dead_sessions(&self) -> Result<()> {
-        for session in &self.dead {
+        for session in &self.after.dead {
             sessions::delete(self.sql, session)?;
         }
         Ok(())
@@ -147,7 +129,7 @@ impl<'a> Step<'a> {
             let mut unproved = granted_from(&loaded, &decision);
             unproved.retain(|session| !alive.contains(session));
             if sessions.dead(self.sql, &unproved)?.is_empty() {
-                self.dead.extend(dead);
+                self.after.dead.extend(dead);
                 return Ok((loaded, decision));
             }
             let unproved = loaded.waiters.iter().map(|row| &row.session);

@@ -94,7 +94,7 @@ impl<'a> QueuedRequest<'a> {
         let session = &awaited.asker().session;
         store.sessions.file(session)?;
         Ok(Self {
-            wake: Wake::listen(store.wake_directory(), session)?,
+            wake: Wake::listen(&store.wake_directory, session)?,
             store,
             awaited,
             until,

@@ -35,7 +35,7 @@ impl Guard {
     pub(super) fn new(thread: Arc<Thread>, guard: crate::Guard) -> Guard {
         Guard {
             thread,
-            hold: Arc::clone(guard.hold()),
+            hold: Arc::clone(&guard.hold),
             guard: Some(Box::new(guard)),
         }
     }

@@ -134,7 +134,7 @@ impl Hold {
                 }
             }
         };
-        timeout(old.ttl(), ask)
+        timeout(old.ttl, ask)
             .await
             .unwrap_or_else(|_| Err(self.silence()))
     }

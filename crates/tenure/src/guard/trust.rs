@@ -33,7 +33,7 @@ pub(crate) enum Phase {
 
 /// The time of one lease, as far as it is known.
 pub(crate) struct Trust {
-    ttl: Duration,
+    pub(super) ttl: Duration,
     last_answer: Mutex<GoodAnswer>,
 }
 
@@ -92,11 +92,6 @@ impl Trust {
     /// Returns true if the wait for its grant used up so much of the lease that it must be renewed.
     pub(super) fn is_old(&self, now: Millis) -> bool {
         self.left(now) < self.ttl * 5 / 6
-    }
-
-    /// Returns how long the lease lasts without a renewal.
-    pub(super) fn ttl(&self) -> Duration {
-        self.ttl
     }
 }
 

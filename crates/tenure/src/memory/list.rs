@@ -8,7 +8,7 @@ use tenure_core::{Cursor, Lease, LeaseId, Listing, Query, Resource};
 use super::tables::{Entry, Tables};
 
 pub(super) fn list(tables: &Tables, query: &Query) -> Listing {
-    let resources = tables.entries.iter().filter(|(r, _)| matches(query, r));
+    let resources = tables.entries.iter().filter(|(r, _)| query.covers(r));
     let mut held = Vec::new();
     let mut waiting = WaitingPage::of(query);
     for (resource, entry) in resources {
@@ -22,20 +22,11 @@ pub(super) fn list(tables: &Tables, query: &Query) -> Listing {
     Listing::new(held, next).with_waiting(waiting, waiting_next)
 }
 
-fn matches(query: &Query, resource: &Resource) -> bool {
-    let begins = |prefix: &String| resource.as_str().starts_with(prefix.as_str());
-    query.resource.as_ref().is_none_or(|only| only == resource)
-        && query.prefix.as_ref().is_none_or(begins)
-}
-
 /// Returns the page that the query asks for, sorted by resource and lease, and where the next page
 /// begins.
 fn page(mut held: Vec<Lease>, query: &Query) -> (Vec<Lease>, Option<String>) {
-    let (at, after) = (
-        |lease: &Lease| Cursor::at(&lease.resource, &lease.lease),
-        Cursor::of(query.after.as_deref()),
-    );
-    held.retain(|lease| query.wants(&lease.owner) && at(lease) > after);
+    let at = |lease: &Lease| Cursor::at(&lease.resource, &lease.lease);
+    held.retain(|lease| query.asks_for(lease));
     held.sort_by_cached_key(at);
     let more = held.len() > query.limit();
     held.truncate(query.limit());

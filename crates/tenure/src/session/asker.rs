@@ -2,18 +2,18 @@
 
 use tenure_core::request::{command_line, kept_command};
 use tenure_core::{Asker, Owner};
+use tenure_files::platform::host_name;
 
 use crate::ids;
 
 /// Returns the asker of a new session of this process.
 pub(super) fn asker(owner: Owner, command: Option<String>) -> Asker {
-    let host = rustix::system::uname();
     let command = command.unwrap_or_else(|| command_line(std::env::args_os()));
     Asker {
         session: ids::session_id(),
         owner,
         pid: std::process::id(),
-        host: host.nodename().to_string_lossy().into_owned(),
+        host: host_name(),
         command: kept_command(&command),
     }
 }

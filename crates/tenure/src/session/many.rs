@@ -130,7 +130,7 @@ async fn acquire_all(
             }
         }
     }
-    if let Some(lost) = taken.0.iter().find_map(|guard| guard.hold().check().err()) {
+    if let Some(lost) = taken.0.iter().find_map(|guard| guard.hold.check().err()) {
         taken.give_back().await;
         return Err(lost);
     }

@@ -26,7 +26,7 @@ async fn found(store: &SqliteStore, name: &str) -> Examined {
 
 /// Folds the log, so that the file alone is the database, and says where something begins in it.
 fn page_of(store: &SqliteStore, name: &str) -> u64 {
-    let other = rusqlite::Connection::open(store.inner.path()).unwrap();
+    let other = rusqlite::Connection::open(&store.inner.path).unwrap();
     let folded = "PRAGMA wal_checkpoint(TRUNCATE)";
     other.query_row(folded, [], |_| Ok(())).unwrap();
     let select = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
@@ -36,7 +36,7 @@ fn page_of(store: &SqliteStore, name: &str) -> u64 {
 
 /// Writes over one page, in place: it stays the file that the anchor names.
 fn damage(store: SqliteStore, page: u64) -> SqliteStore {
-    let path = store.inner.path().to_owned();
+    let path = store.inner.path.to_owned();
     drop(store);
     let file = OpenOptions::new().write(true).open(&path).unwrap();
     let garbage = vec![0xa5; usize::try_from(PAGE_BYTES).unwrap()];
@@ -100,7 +100,7 @@ async fn a_part_that_cannot_be_read_is_a_problem_of_that_part() {
 #[tokio::test]
 async fn a_log_that_another_program_turned_off_is_a_problem() {
     let (_directory, store) = store();
-    let path = store.inner.path().to_owned();
+    let path = store.inner.path.to_owned();
     drop(store);
     let other = rusqlite::Connection::open(&path).unwrap();
     let mode = other.query_row("PRAGMA journal_mode = DELETE", [], |row| {
@@ -121,7 +121,7 @@ async fn sessions_are_counted_by_what_is_proved_of_them() {
         found(&store, "sessions").await.text,
         "0 alive, 0 dead, 0 unknown"
     );
-    let directory = store.inner.sessions.directory().to_owned();
+    let directory = store.inner.sessions.directory.to_owned();
     let session = |name: &str| SessionId::parse(name).unwrap();
     let begin = |name: &str| SessionFile::begin(&directory, &session(name)).unwrap();
     let (alive, dead, gone) = (begin("a"), begin("d"), begin("u"));

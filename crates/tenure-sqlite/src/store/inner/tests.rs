@@ -39,7 +39,7 @@ fn a_durable_step_lets_other_tasks_of_a_multi_thread_runtime_run() {
         let (mut begun, mut made) = (Some(begun), 0);
         inner
             .write(move |step| {
-                step.durable();
+                step.after.durable = true;
                 made += 1;
                 // The first try is not durable, and is rolled back. The second one stands for a slow
                 // disk: it goes on only when the other task has run.
@@ -81,7 +81,7 @@ fn where_nothing_can_go_on_elsewhere_a_durable_step_is_made_in_place() {
     let (_directory, inner) = store();
     let durable = async || {
         let step = inner.write(|step| {
-            step.durable();
+            step.after.durable = true;
             Ok(())
         });
         step.await.unwrap();
