@@ -17,10 +17,13 @@
 //! The empty case reads the clock after the row is locked, like every step: in the expressions of the update, and in
 //! the select that reads from it.
 
+use std::time::Duration;
+
 use tenure_core::decide::{Ask, Outcome, Wait};
 use tenure_core::loaded::LineExtent;
 use tenure_core::request::{Awaited, NewRequest};
 use tenure_core::{Error, Lease, Request, Result};
+use tokio::time::sleep;
 
 use super::change::new_lease;
 use super::inner::Inner;
@@ -41,6 +44,9 @@ pub(super) enum StepOutcome {
     /// What was granted before has passed to the next in line: the caller asks again.
     Again,
 }
+
+/// The pause before a request asks again that this process itself keeps waiting.
+const CLEANUP_PAUSE: Duration = Duration::from_millis(20);
 
 /// What a request does if something that this process is about to take back is in its way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,14 +130,15 @@ impl Inner {
         Ok(Some(new_lease(request, token(&row, 0)?, &moment, expires)))
     }
 
-    /// Asks in a step. A request that would be turned away waits first for what this process itself
-    /// is about to take back.
+    /// Asks in a step. A request that would be turned away waits first for what this process itself is about to take back:
+    /// until its own time is over, or for a moment if it does not wait.
     pub(super) async fn ask_in_step(
         &self,
         awaited: &Awaited,
         asked_before: bool,
     ) -> Result<StepOutcome> {
-        for on_pending in [OnPendingCleanup::Wait, OnPendingCleanup::Report] {
+        let mut on_pending = OnPendingCleanup::Wait;
+        loop {
             let outcome = match awaited {
                 Awaited::Lease(request) => self.acquire_once(request, on_pending).await?,
                 Awaited::Upgrade(request, _) => {
@@ -142,10 +149,12 @@ impl Inner {
                 return Ok(outcome);
             }
             self.background_done().await;
+            match awaited.wait() {
+                Wait::No => on_pending = OnPendingCleanup::Report,
+                Wait::Until(until) if time_left(until) == 0 => return Ok(StepOutcome::Busy),
+                Wait::Until(_) => sleep(CLEANUP_PAUSE).await,
+            }
         }
-        Err(Error::Internal(
-            "asked for the last time, and not told".into(),
-        ))
     }
 
     /// Returns `None` if the request would be turned away for something that this process is about to take back.
