@@ -43,7 +43,7 @@ async fn of_store(context: &Context, checks: &mut Vec<Examined>) {
         Err(error) => return checks.push(failed("open", &error)),
     };
     match keeper.store().examine().await {
-        Ok(examined) => checks.extend(examined.into_iter()),
+        Ok(examined) => checks.extend(examined),
         Err(error) => checks.push(failed("store", &error)),
     }
     let url = context.for_command(Some(&keeper));
