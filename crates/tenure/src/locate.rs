@@ -23,11 +23,12 @@ use crate::config::{self, Config, Found};
 mod git;
 
 /// The variables that count here and in [`Config::with_environment`].
-const VARIABLES: [&str; 10] = [
+const VARIABLES: [&str; 11] = [
     "TENURE_STORE",
     "TENURE_LOCK_TIMEOUT",
     "TENURE_RETRY_MAX_ATTEMPTS",
     "TENURE_RETRY_INITIAL_DELAY_MS",
+    "TENURE_HEARTBEAT",
     "TENURE_TRUST_FLOCK",
     "GIT_DIR",
     "GIT_COMMON_DIR",

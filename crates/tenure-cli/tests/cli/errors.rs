@@ -225,6 +225,7 @@ fn bad_variables_are_named_and_exit_78() {
     for (name, value) in [
         ("TENURE_LOCK_TIMEOUT", "soon"),
         ("TENURE_RETRY_MAX_ATTEMPTS", "none"),
+        ("TENURE_HEARTBEAT", "often"),
         ("TENURE_RETRY_INITIAL_DELAY_MS", "-1"),
         ("TENURE_TRUST_FLOCK", "yes"),
         ("TENURE_OWNER", " x"),
