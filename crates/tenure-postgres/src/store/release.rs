@@ -13,6 +13,7 @@
 //! leaves the lease, which expires.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tenure_core::audit::Action;
 use tenure_core::decide::{Ask, OFFER_MS, Outcome, Wait};
@@ -27,6 +28,10 @@ use super::retry::Retry;
 use super::row::{column, millis};
 use super::sql::{Flush, values};
 use super::step::Step;
+
+/// A lease that expired can be recovered after this at the latest: its last heartbeat is a moment older than this process
+/// knows.
+const RECOVERABLE_WITHIN: Duration = Duration::from_secs(1);
 
 impl Inner {
     pub(super) async fn release(&self, lease: &LeaseId) -> Result<()> {
@@ -45,9 +50,9 @@ impl Inner {
         };
         self.pending_cleanup.abandon(&lease);
         self.run_in_background(async move {
-            let ends = boot_now().saturating_add(millis(store.ttl));
-            let retry = Retry::of(Wait::Until(ends), store.retry_policy());
-            // After that time the lease is over.
+            // The lease is over by then, and the next request recovers it.
+            let ends = boot_now().saturating_add(millis(store.ttl + RECOVERABLE_WITHIN));
+            let retry = Retry::in_background(Some(ends));
             drop(release_until_answered(Arc::clone(&store), lease.clone(), retry).await);
             store.pending_cleanup.forget_abandoned(&lease);
         });

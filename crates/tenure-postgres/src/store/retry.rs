@@ -3,6 +3,8 @@
 //! The store tries again itself: only it knows what a lost connection left behind. A request that waits tries again until
 //! its time is over, however often that is; every other request as often as the policy says.
 
+use std::time::Duration;
+
 use tenure_core::decide::{Millis, Wait};
 use tenure_core::{Error, Result, RetryPolicy};
 use tenure_files::clock::boot_now;
@@ -10,6 +12,9 @@ use tenure_files::random;
 use tokio::time::sleep;
 
 use super::row::millis;
+
+/// The longest pause of work in the background.
+const BACKGROUND_PAUSE_MAX: Duration = Duration::from_millis(200);
 
 /// The tries of one request.
 pub(super) struct Retry {
@@ -33,8 +38,9 @@ impl Retry {
     pub(super) fn of(wait: Wait, policy: &RetryPolicy) -> Self {
         match wait {
             Wait::Until(until) => Self {
+                tries: tenure_core::Retry::new(&policy.without_limit()),
                 until: Some(until),
-                ..Self::without_end(policy)
+                waits: true,
             },
             Wait::No => Self {
                 tries: tenure_core::Retry::new(policy),
@@ -44,11 +50,17 @@ impl Retry {
         }
     }
 
-    /// Tries without end, for a caller that knows when to stop.
-    pub(super) fn without_end(policy: &RetryPolicy) -> Self {
+    /// Tries until a deadline, or until the caller stops, with pauses that stay short: somebody may wait for what the work
+    /// gives back.
+    pub(super) fn in_background(until: Option<Millis>) -> Self {
+        let policy = RetryPolicy {
+            attempts: u32::MAX,
+            longest: BACKGROUND_PAUSE_MAX,
+            ..RetryPolicy::default()
+        };
         Self {
-            tries: tenure_core::Retry::new(&policy.without_limit()),
-            until: None,
+            tries: tenure_core::Retry::new(&policy),
+            until,
             waits: true,
         }
     }

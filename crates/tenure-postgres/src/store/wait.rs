@@ -324,7 +324,7 @@ impl Drop for QueuedRequest {
 /// something to give back.
 async fn clean_up(store: Arc<Inner>, awaited: Arc<Awaited>, ticket: CleanupTicket) {
     let ends = Instant::now() + store.ttl.max(PRESENT_FOR);
-    let mut retry = Retry::without_end(store.retry_policy());
+    let mut retry = Retry::in_background(None);
     while store.pending_cleanup.is_pending(&ticket) && Instant::now() < ends {
         let cleaned = clean_up_request(&store, &awaited, &ticket).await;
         let Err(error) = cleaned else { break };
