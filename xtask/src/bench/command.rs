@@ -86,5 +86,8 @@ pub fn build() -> Result<PathBuf> {
     if !status.success() {
         bail!("the command does not build");
     }
-    Ok(std::env::current_exe()?.with_file_name("tenure"))
+    // This program is an example, which cargo puts into a folder of its own beside the command.
+    let examples = std::env::current_exe()?;
+    let release = examples.parent().and_then(Path::parent);
+    Ok(release.context("the folder of the command")?.join("tenure"))
 }
