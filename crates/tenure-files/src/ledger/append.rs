@@ -2,9 +2,10 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 
+use tenure_core::poison::lock;
 use tenure_core::{Error, Result, RetryPolicy};
 
 use super::claims::{Claim, ClaimToken};
@@ -132,7 +133,7 @@ impl Ledger {
     }
 
     fn prepared(&self) -> MutexGuard<'_, Vec<PathBuf>> {
-        self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.prepared)
     }
 
     /// Steps 5 to 9 for all requests.
@@ -178,7 +179,7 @@ pub(super) struct Prepared {
 
 impl Drop for Prepared {
     fn drop(&mut self) {
-        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut others = lock(&self.others);
         others.retain(|path| *path != self.path);
         if !self.in_place {
             // The error to tell is the one before.

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use tenure_core::poison::lock;
 use tenure_core::{Error, Mode, Result};
 
 use super::append::{Answer, Request};
@@ -136,7 +137,7 @@ impl Ledger {
         // Nobody is answered before the ledger is unlocked.
         drop(held);
         for (place, answer) in written {
-            *place.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
+            *lock(&place.answer) = Some(answer);
         }
         let lost = || Err(Error::Internal("a request was not answered".into()));
         own.take_answer().unwrap_or_else(lost)
@@ -172,7 +173,7 @@ impl Line {
     }
 
     fn places(&self) -> MutexGuard<'_, Places> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.places)
     }
 }
 
@@ -189,17 +190,13 @@ impl Places {
     fn take(&mut self) -> (Vec<Arc<Place>>, Vec<Request>) {
         let (mut places, mut requests, mut events) = (Vec::new(), Vec::new(), 0);
         while let Some(place) = self.waiting.pop_front() {
-            let request = place
-                .request
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take();
+            let request = lock(&place.request).take();
             let Some(request) = request else {
                 continue;
             };
             events += request.events_max();
             if events > TOGETHER_MAX && !requests.is_empty() {
-                *place.request.lock().unwrap_or_else(PoisonError::into_inner) = Some(request);
+                *lock(&place.request) = Some(request);
                 self.waiting.push_front(place);
                 break;
             }
@@ -212,7 +209,7 @@ impl Places {
 
 impl Place {
     fn take_answer(&self) -> Option<Result<Answer>> {
-        let mut answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut answer = lock(&self.answer);
         answer.take()
     }
 }

@@ -4,8 +4,7 @@
 //! it happened in. It is a hint: whatever it says, the files decide. Where it is exact, no power was lost since
 //! and no stranger appended, so nothing needs to be synced or looked for.
 
-use std::sync::PoisonError;
-
+use tenure_core::poison::lock;
 use tenure_core::{Error, Result};
 
 use super::event::{self, corrupt};
@@ -166,13 +165,13 @@ impl Ledger {
 
     /// Returns the newest event that this process made durable.
     pub(super) fn last(&self) -> Option<(u64, Identity)> {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.last)
     }
 
     /// Notes the newest event, which is durable. A note that cannot be written is not missed.
     pub(super) fn write_note(&self, newest: u64, identity: Identity) {
         let path = self.names.newest();
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((newest, identity));
+        *lock(&self.last) = Some((newest, identity));
         let text = format!("{newest} {} {}\n", identity.inode(), self.boot_id);
         if self.disk.overwrite(&path, text.as_bytes()).is_err()
             && let Ok(mut file) = self.disk.create(&path, 0o600)

@@ -6,10 +6,9 @@
 //!
 //! Its digest covers all events up to then, so that [`verify`](super::verify) finds one that was edited.
 
-use std::sync::PoisonError;
-
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use tenure_core::poison::lock;
 use tenure_core::{Result, Timestamp};
 
 use super::Ledger;
@@ -140,11 +139,7 @@ impl Ledger {
 
     /// Returns what this process or the snapshot knows, if it is of this very ledger; else nothing.
     fn known_state(&self, last: u64) -> Result<State> {
-        let memory = self
-            .memory
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let memory = lock(&self.memory).take();
         for state in [memory, self.snapshot()].into_iter().flatten() {
             if state.sequence <= last && self.is_of_this_ledger(&state)? {
                 return Ok(state);
@@ -173,7 +168,7 @@ impl Ledger {
     /// Keeps what was read for the next time.
     pub(super) fn remember(&self, state: Option<State>) {
         if state.is_some() {
-            *self.memory.lock().unwrap_or_else(PoisonError::into_inner) = state;
+            *lock(&self.memory) = state;
         }
     }
 }
