@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use tenure::{AuditPage, AuditQuery};
 
 use crate::cli::{self, Global, Slot};
-use crate::context::{Context, WAIT_DEFAULT};
+use crate::context::Context;
 use crate::output::word;
 use crate::report::Failure;
 use crate::table::{self, Table};
@@ -22,10 +22,7 @@ pub fn audit(global: &Global, options: cli::Audit) -> Result<ExitCode, Failure> 
     query.limit = options.limit;
     query.after = options.after;
     runtime::block_on(async {
-        let keeper = match of_slots {
-            true => context.slots(WAIT_DEFAULT).await?,
-            false => context.keeper(WAIT_DEFAULT).await?,
-        };
+        let keeper = context.keeper_or_slots(of_slots).await?;
         let page = keeper.audit(&query).await?;
         output::answer(global.json, &page, || print_table(&page))
     })
@@ -53,12 +50,16 @@ fn table(page: &AuditPage) -> Table {
             entry.at.to_string(),
             entry.action.as_str().to_owned(),
             entry.resource.to_string(),
-            entry.lease.to_string(),
-            entry.token.to_string(),
+            shown(entry.lease.as_ref()),
+            shown(entry.token),
             entry.owner.to_string(),
             entry.actor.to_string(),
             entry.reason.clone().unwrap_or_default(),
         ]);
     }
     table
+}
+
+fn shown(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| "-".into(), |value| value.to_string())
 }

@@ -4,7 +4,7 @@ use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::iter;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tenure::config::Commands;
@@ -32,16 +32,20 @@ pub struct Context {
 impl Context {
     /// Chooses the store. A `tenure.toml` that does not count gets a word on standard error.
     pub fn new(global: &Global) -> Result<Self> {
-        Self::with(global.store.as_deref())
+        Self::with(global.store.as_deref(), Environment::of_process()?)
     }
 
     /// Reads the settings without choosing a store, so that it does not matter if none can be found here.
     pub fn without_store() -> Result<Self> {
-        Self::with(Some("memory:"))
+        Self::with(Some("memory:"), Environment::of_process()?)
     }
 
-    fn with(store: Option<&str>) -> Result<Self> {
-        let environment = Environment::of_process()?;
+    /// The same for a board, where the variables of `jit` count, too.
+    pub fn for_board() -> Result<Self> {
+        Self::with(Some("memory:"), Environment::of_process()?.for_board())
+    }
+
+    fn with(store: Option<&str>, environment: Environment) -> Result<Self> {
         let located = locate(store, &environment)?;
         for ignored in &located.ignored {
             word(&ignored.to_string());
@@ -139,6 +143,39 @@ impl Context {
         self.shown_command(iter::once("tenure".into()).chain(words))
     }
 
+    /// Returns where the board is, if nobody names a place.
+    pub fn board_directory(&self) -> Result<PathBuf> {
+        locate::board(&self.environment)
+    }
+
+    /// Returns the owner: the one asked for, `TENURE_OWNER`, else `user@host`. An automated one may not trust a file system
+    /// of its own accord: whether locks can be trusted there is for people to say, in `tenure.toml`.
+    pub fn owner(&self, asked: Option<Owner>) -> Result<Owner> {
+        let owner = owner(asked)?;
+        let trusts = env::var_os("TENURE_TRUST_FLOCK").is_some_and(|value| value == "1");
+        if trusts && self.located.config.automated().covers(&owner) {
+            return Err(Error::not_allowed(
+                format!("{owner} may not trust a file system: it is automated"),
+                "unset TENURE_TRUST_FLOCK; a person may set trust_flock = true in tenure.toml",
+            ));
+        }
+        Ok(owner)
+    }
+
+    /// Returns the owner, if it may wait and lease for so long.
+    pub fn owner_within(
+        &self,
+        asked: Option<Owner>,
+        wait: Duration,
+        ttl: Option<Duration>,
+    ) -> Result<Owner> {
+        let owner = self.owner(asked)?;
+        let automated = self.located.config.automated();
+        automated.check_wait(&owner, wait)?;
+        automated.check_ttl(&owner, ttl.unwrap_or_default())?;
+        Ok(owner)
+    }
+
     /// Returns where the slots are.
     pub fn slots_url(&self) -> Result<String> {
         locate::slots(&self.environment)
@@ -151,6 +188,14 @@ impl Context {
         // The trust of one directory must not count for all.
         settings.trust_flock = false;
         Keeper::open_with(&url, settings).await
+    }
+
+    /// Opens the store of the slots, or else that of the locks.
+    pub async fn keeper_or_slots(&self, of_slots: bool) -> Result<Keeper> {
+        match of_slots {
+            true => self.slots(WAIT_DEFAULT).await,
+            false => self.keeper(WAIT_DEFAULT).await,
+        }
     }
 
     /// Opens the store of the slots if anybody has taken one: looking for a lease makes none.

@@ -23,6 +23,8 @@ pub fn lock(global: &Global, options: cli::Lock) -> Result<ExitCode, Failure> {
         let mut signals = Signals::listen()?;
         let setting = context.settings(WAIT_DEFAULT).wait;
         let limit = Limit::chosen(options.no_wait, options.wait, setting);
+        let ttl = Some(options.ttl.unwrap_or(tenure::TTL_DEFAULT));
+        context.owner_within(options.owner.clone(), limit.whole(), ttl)?;
         let opening = context.keeper_within(WAIT_DEFAULT, limit);
         let first = options.resources.first().map(|wanted| &wanted.resource);
         let keeper = open_unless_interrupted(opening, first, &mut signals).await?;

@@ -16,13 +16,17 @@
 //! | `several` | one thing done to several leases |
 //! | `doc/` | JSON documents |
 //! | `ledger/` | events in order, and claims |
+//! | `board/` | issues that many agents work on |
 //! | `log` | the lock log |
+//! | `publish/` | directories put in place whole |
+//! | `op` | the operations, and the locks each needs |
 //! | `advisory/` | PostgreSQL's own locks |
 //! | `ls/`, `audit`, `recover`, `break_lease` | for people who look and mend |
 //! | `doctor/`, `completions` | the other commands, one each |
 
 mod advisory;
 mod audit;
+mod board;
 mod break_lease;
 mod check;
 mod cli;
@@ -39,9 +43,11 @@ mod lock;
 mod log;
 mod ls;
 mod nesting;
+mod op;
 mod opening;
 mod output;
 mod people;
+mod publish;
 mod recover;
 mod release;
 mod renew;
@@ -88,7 +94,10 @@ fn carry_out(global: &Global, command: Command, report: Report) -> Result<ExitCo
         Command::Audit(options) => audit::audit(global, options),
         Command::Advisory { command } => advisory::advisory(global, *command, report),
         Command::Doc { command } => doc::doc(global, *command),
+        Command::Publish(options) => publish::publish(global, &options),
         Command::Ledger { command } => ledger::ledger(global, *command),
+        Command::Board { command } => board::board(global, *command, report),
+        Command::Op { command } => op::op(global, &command),
         Command::Doctor => doctor::doctor(global),
         Command::Completions { shell } => completions::completions(shell),
     }

@@ -3,7 +3,9 @@
 
 use std::process::ExitCode;
 
-use tenure::{Finding, Findings, LeaseState, Recovery};
+use serde::Serialize;
+use tenure::{Finding, LeaseState, Recovery};
+use tenure_work::publish::{self, Outcome, Recovered, Removed};
 
 use crate::cli::{self, Global};
 use crate::context::{Context, WAIT_DEFAULT, owner};
@@ -20,20 +22,66 @@ pub fn recover(global: &Global, options: &cli::Recover) -> Result<ExitCode, Fail
         true => Recovery::DryRun,
         false => Recovery::Real,
     };
-    runtime::block_on(async {
+    runtime::block_on_threads(async {
         let keeper = context.keeper(WAIT_DEFAULT).await?;
         let leases = keeper.recover(&actor, recovery).await?;
-        let findings = Findings::new(leases, None);
-        output::answer(global.json, &findings, || print(&findings.leases))
+        let (manifests, directories) = publish::recover(&keeper, &actor, recovery).await?;
+        let found = Found {
+            leases,
+            next: None,
+            manifests,
+            directories,
+        };
+        output::answer(global.json, &found, || print(&found))
     })
 }
 
-fn print(findings: &[Finding]) -> Result<(), Failure> {
-    if findings.is_empty() {
+/// `{"leases":[…],"next":null,"manifests":[…],"directories":[…]}`.
+#[derive(Serialize)]
+struct Found {
+    leases: Vec<Finding>,
+    next: Option<String>,
+    /// Publishes that were not finished.
+    manifests: Vec<Recovered>,
+    /// Directories that publishes left behind.
+    directories: Vec<Removed>,
+}
+
+fn print(found: &Found) -> Result<(), Failure> {
+    if found.leases.is_empty() && found.manifests.is_empty() && found.directories.is_empty() {
         word("nothing looks stale");
     }
-    let lines = findings.iter().map(in_words);
-    output::text(&lines.collect::<String>())
+    let leases = found.leases.iter().map(in_words);
+    let manifests = found.manifests.iter().map(publish_in_words);
+    let directories = found.directories.iter().map(|left| {
+        let what = if left.removed { "removed" } else { "kept" };
+        format!(
+            "{what}: {}, which manifest {} names\n",
+            visible(&left.tmp),
+            left.manifest
+        )
+    });
+    output::text(
+        &leases
+            .chain(manifests)
+            .chain(directories)
+            .collect::<String>(),
+    )
+}
+
+/// `committed: publish 0190… to /srv/tiles: its resource was free …`.
+fn publish_in_words(found: &Recovered) -> String {
+    let what = match found.outcome {
+        Outcome::Committed => "committed",
+        Outcome::Aborted => "aborted",
+        Outcome::Kept => "kept",
+    };
+    let (manifest, reason) = (&found.manifest, visible(&found.reason));
+    format!(
+        "{what}: publish {} to {}: {reason}\n",
+        manifest.id,
+        visible(&manifest.target)
+    )
 }
 
 /// `recovered: name:x (write) of ana@desk, lease l1: its time is over …`.

@@ -92,21 +92,37 @@ struct Blocked {
 
 impl Blocked {
     fn all() -> Self {
-        // SAFETY: zero is a valid `sigset_t`, and all pointers are valid for the calls.
-        unsafe {
-            let mut all: libc::sigset_t = mem::zeroed();
-            let mut before: libc::sigset_t = mem::zeroed();
-            libc::sigfillset(&mut all);
-            libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-            Self { before }
-        }
+        let before = change_blocked(libc::SIG_SETMASK, &set_of(1..=libc::SIGRTMAX()));
+        Self { before }
     }
 }
 
 impl Drop for Blocked {
     fn drop(&mut self) {
-        // SAFETY: `before` was written by the call that made this value.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, ptr::null_mut()) };
+        change_blocked(libc::SIG_SETMASK, &self.before);
+    }
+}
+
+/// Returns a set of signals.
+pub fn set_of(numbers: impl IntoIterator<Item = libc::c_int>) -> libc::sigset_t {
+    // SAFETY: zero is a valid `sigset_t`, the empty one, and the pointer is valid for the calls.
+    unsafe {
+        let mut set: libc::sigset_t = mem::zeroed();
+        for number in numbers {
+            libc::sigaddset(&mut set, number);
+        }
+        set
+    }
+}
+
+/// Changes which signals are blocked for this thread and those it starts. Returns those that were
+/// before. It is async-signal-safe.
+pub fn change_blocked(how: libc::c_int, signals: &libc::sigset_t) -> libc::sigset_t {
+    // SAFETY: zero is a valid `sigset_t`, and the pointers are valid for the call.
+    unsafe {
+        let mut before: libc::sigset_t = mem::zeroed();
+        libc::pthread_sigmask(how, signals, &mut before);
+        before
     }
 }
 

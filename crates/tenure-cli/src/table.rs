@@ -1,23 +1,46 @@
 //! Tables for people: as wide as their contents, and no wider than the terminal if there is one.
 
+use std::env;
 use std::fmt::Write as _;
-use std::io;
+use std::io::{self, IsTerminal};
 
+use crate::output;
 use crate::people::{columns, cut, visible};
+use crate::report::Failure;
 
 /// The smallest width to which a column is cut to fit a terminal.
 const CUT_MIN: usize = 8;
+
+/// Returns the control sequence that gives a cell its colour.
+type Colour = fn(&str) -> &'static str;
 
 /// A table with headings.
 pub struct Table {
     headings: Vec<&'static str>,
     rows: Vec<Vec<String>>,
+    /// The column that has colours.
+    colour: Option<(usize, Colour)>,
 }
 
 impl Table {
     pub fn new(headings: Vec<&'static str>) -> Self {
-        let rows = Vec::new();
-        Self { headings, rows }
+        Self {
+            headings,
+            rows: Vec::new(),
+            colour: None,
+        }
+    }
+
+    /// Gives the cells of a column colours, where people see them. The text is then printed as it is.
+    pub fn with_colours(mut self, column: usize, colour: Colour) -> Self {
+        self.colour = Some((column, colour)).filter(|_| is_coloured());
+        self
+    }
+
+    /// Prints it, no wider than the terminal if there is one.
+    pub fn print(&self, cuttable: &[&str]) -> Result<(), Failure> {
+        // Every cell was made visible when it was added.
+        output::exact(self.text(width(), cuttable))
     }
 
     /// Adds a row, with a cell for each heading. Control characters are escaped.
@@ -47,10 +70,15 @@ impl Table {
         let mut text = String::new();
         for row in rows() {
             let mut line = String::new();
-            for (cell, width) in row.iter().zip(&widths) {
+            for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
                 let cell = cut(cell, *width);
                 let blanks = width - columns(&cell) + 2;
-                let _ = write!(line, "{cell}{:blanks$}", "");
+                let colour = self.colour.filter(|(coloured, _)| *coloured == column);
+                let (begin, end) = match colour.map(|(_, colour)| colour(&cell)) {
+                    Some(begin) if !begin.is_empty() => (begin, "\u{1b}[0m"),
+                    _ => ("", ""),
+                };
+                let _ = write!(line, "{begin}{cell}{end}{:blanks$}", "");
             }
             text.push_str(line.trim_end());
             text.push('\n');
@@ -69,6 +97,13 @@ impl Table {
             widths[column] = widths[column].saturating_sub(too_much).max(least);
         }
     }
+}
+
+/// Returns true if standard output is a terminal that shows colours, and nobody minds them.
+fn is_coloured() -> bool {
+    let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
+    let is_dumb = env::var_os("TERM").is_none_or(|term| term == "dumb");
+    io::stdout().is_terminal() && !is_set("NO_COLOR") && !is_dumb
 }
 
 /// Returns how wide the terminal on standard output is, if there is one.

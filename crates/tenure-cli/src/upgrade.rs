@@ -41,14 +41,12 @@ pub fn upgrade(global: &Global, options: cli::Upgrade) -> Result<ExitCode, Failu
         let asking = keeper.upgrade(&session, &options.lease, Some(limit.left()), by.as_ref());
         let upgraded = wait(asking, about, &mut signals).await;
         let lease = upgraded.map_err(|error| limit.whole_in(error))?;
-        match global.json {
-            true => output::json(&lease)?,
-            false => output::text(&format!(
+        output::answer(global.json, &lease, || {
+            output::text(&format!(
                 "upgraded {}: {} is held for {}, with the new token {}\n",
                 lease.lease, lease.resource, lease.mode, lease.token
-            ))?,
-        }
-        Ok(ExitCode::SUCCESS)
+            ))
+        })
     })
 }
 
@@ -59,13 +57,11 @@ pub fn downgrade(global: &Global, options: cli::Downgrade) -> Result<ExitCode, F
     runtime::block_on(async {
         let keeper = context.keeper(WAIT_DEFAULT).await?;
         let lease = keeper.downgrade(&options.lease, by.as_ref()).await?;
-        match global.json {
-            true => output::json(&lease)?,
-            false => output::text(&format!(
+        output::answer(global.json, &lease, || {
+            output::text(&format!(
                 "downgraded {}: {} is held for {} again\n",
                 lease.lease, lease.resource, lease.mode
-            ))?,
-        }
-        Ok(ExitCode::SUCCESS)
+            ))
+        })
     })
 }

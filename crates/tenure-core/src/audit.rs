@@ -6,10 +6,17 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Lease, LeaseId, Owner, Resource, Result, Timestamp, Token, duration};
+use crate::{Error, Lease, LeaseId, Owner, Resource, Result, Timestamp, Token, duration, setters};
 
 /// The longest reason, in bytes.
 pub const REASON_BYTES_MAX: usize = 500;
+
+/// Returns a text as a reason: on one line, and cut where it is too long.
+pub fn as_reason(text: &str) -> String {
+    let text = text.replace(char::is_control, " ");
+    let end = text.floor_char_boundary(REASON_BYTES_MAX);
+    text[..end].to_owned()
+}
 
 /// What was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -34,11 +41,17 @@ pub enum Action {
     Lost,
     /// A person started to break a lease.
     Break,
+    /// A directory was put in place.
+    Publish,
+    /// A publish was given up: the directory that was there before stays.
+    Abort,
+    /// A directory that a publish left behind was removed.
+    Remove,
 }
 
 impl Action {
     /// All actions.
-    pub const ALL: [Action; 9] = [
+    pub const ALL: [Action; 12] = [
         Action::Acquire,
         Action::Upgrade,
         Action::Downgrade,
@@ -48,6 +61,9 @@ impl Action {
         Action::SessionEnded,
         Action::Lost,
         Action::Break,
+        Action::Publish,
+        Action::Abort,
+        Action::Remove,
     ];
 
     /// Returns the word used in JSON and in the stores.
@@ -62,6 +78,9 @@ impl Action {
             Action::SessionEnded => "session_ended",
             Action::Lost => "lost",
             Action::Break => "break",
+            Action::Publish => "publish",
+            Action::Abort => "abort",
+            Action::Remove => "remove",
         }
     }
 }
@@ -85,10 +104,10 @@ pub struct Entry {
     pub action: Action,
     /// The resource of the lease.
     pub resource: Resource,
-    /// The lease it was done to.
-    pub lease: LeaseId,
-    /// The token of the lease afterwards.
-    pub token: Token,
+    /// The lease it was done to or under, if there is one.
+    pub lease: Option<LeaseId>,
+    /// The token of that lease afterwards.
+    pub token: Option<Token>,
     /// The owner of the lease.
     pub owner: Owner,
     /// The owner that did it.
@@ -103,8 +122,8 @@ impl Entry {
         at: Timestamp,
         action: Action,
         resource: Resource,
-        lease: LeaseId,
-        token: Token,
+        lease: Option<LeaseId>,
+        token: Option<Token>,
         owner: Owner,
         actor: Owner,
     ) -> Self {
@@ -128,10 +147,10 @@ pub struct NewEntry<'a> {
     pub action: Action,
     /// The resource of the lease.
     pub resource: &'a Resource,
-    /// The lease it was done to.
-    pub lease: &'a LeaseId,
-    /// The token of the lease afterwards.
-    pub token: Token,
+    /// The lease it was done to or under, if there is one.
+    pub lease: Option<&'a LeaseId>,
+    /// The token of that lease afterwards.
+    pub token: Option<Token>,
     /// The owner of the lease.
     pub owner: &'a Owner,
     /// The owner that did it.
@@ -140,6 +159,45 @@ pub struct NewEntry<'a> {
     pub reason: Option<&'a str>,
     /// True if the lease ended, and callers may still ask how.
     pub ends: bool,
+}
+
+impl<'a> NewEntry<'a> {
+    /// Returns the entry of a change of records.
+    pub fn of_note(note: &'a crate::records::Note) -> Self {
+        Self {
+            action: note.action,
+            resource: &note.resource,
+            lease: note.lease.as_ref(),
+            token: note.token,
+            owner: &note.owner,
+            actor: &note.actor,
+            reason: note.reason.as_deref(),
+            ends: false,
+        }
+    }
+
+    /// Returns the lease and the token as columns of the audit: empty and zero where there is none.
+    pub fn lease_columns(&self) -> (&'a str, i64) {
+        let lease = self.lease.map_or("", LeaseId::as_str);
+        let token = self.token.unwrap_or(Token::NONE);
+        (lease, token.get().cast_signed())
+    }
+}
+
+impl Entry {
+    /// Returns the lease and the token of the columns that [`NewEntry::lease_columns`] made.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupt` if the column is not empty and no id.
+    pub fn read_lease(lease: &str, token: Token) -> Result<(Option<LeaseId>, Option<Token>)> {
+        if lease.is_empty() {
+            return Ok((None, None));
+        }
+        let lease =
+            LeaseId::parse(lease).map_err(|error| Error::corrupt("audit", error.to_string()))?;
+        Ok((Some(lease), Some(token)))
+    }
 }
 
 /// The reason in the entry of an offer that was not accepted in time.
@@ -195,28 +253,15 @@ pub struct AuditQuery {
 }
 
 impl AuditQuery {
-    /// Reads entries of this resource only.
-    pub fn with_resource(mut self, resource: Resource) -> Self {
-        self.resource = Some(resource);
-        self
-    }
-
-    /// Reads entries from this time on only.
-    pub fn with_since(mut self, since: Timestamp) -> Self {
-        self.since = Some(since);
-        self
-    }
-
-    /// Reads at most this many.
-    pub fn with_limit(mut self, limit: usize) -> Self {
-        self.limit = Some(limit);
-        self
-    }
-
-    /// Reads only what comes after this cursor, which an earlier page returned.
-    pub fn with_after(mut self, cursor: impl Into<String>) -> Self {
-        self.after = Some(cursor.into());
-        self
+    setters! {
+        /// Reads entries of this resource only.
+        with_resource(resource: Resource) => resource = Some(resource);
+        /// Reads entries from this time on only.
+        with_since(since: Timestamp) => since = Some(since);
+        /// Reads at most this many.
+        with_limit(limit: usize) => limit = Some(limit);
+        /// Reads only what comes after this cursor, which an earlier page returned.
+        with_after(cursor: impl Into<String>) => after = Some(cursor.into());
     }
 
     /// Returns the limit of the page.

@@ -3,65 +3,41 @@
 //! The traits need boxed futures, so that a keeper can hold any store. The steps of a store are plain `async` functions
 //! of the same names, each in its own file. These macros connect the two, once for all stores.
 
+/// Methods that answer with a boxed future of the step of the same name.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! forward {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $answer:ty;)*) => {
+        $(
+            fn $name<'a>(&'a self, $($argument: $type),*) -> $crate::Reply<'a, $answer> {
+                Box::pin(self.inner.$name($($argument),*))
+            }
+        )*
+    };
+}
+
 /// The methods of [`Store`](crate::Store) that every such store forwards.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! forward_store {
     () => {
+        $crate::forward! {
+            acquire(request: &'a $crate::Request) -> Option<$crate::Lease>;
+            upgrade(request: &'a $crate::UpgradeRequest) -> Option<$crate::Token>;
+            downgrade(lease: &'a $crate::LeaseId) -> $crate::Mode;
+            renew(lease: &'a $crate::LeaseId) -> Option<std::time::Duration>;
+            release(lease: &'a $crate::LeaseId) -> ();
+            list(query: &'a $crate::Query) -> $crate::Listing;
+            position(resource: &'a $crate::Resource, lease: &'a $crate::LeaseId) -> Option<usize>;
+            token(resource: &'a $crate::Resource) -> Option<$crate::Token>;
+        }
+
         fn url(&self) -> &str {
             self.inner.url()
         }
 
-        fn acquire<'a>(
-            &'a self,
-            request: &'a $crate::Request,
-        ) -> $crate::Reply<'a, Option<$crate::Lease>> {
-            Box::pin(self.inner.acquire(request))
-        }
-
-        fn upgrade<'a>(
-            &'a self,
-            request: &'a $crate::UpgradeRequest,
-        ) -> $crate::Reply<'a, Option<$crate::Token>> {
-            Box::pin(self.inner.upgrade(request))
-        }
-
-        fn downgrade<'a>(&'a self, lease: &'a $crate::LeaseId) -> $crate::Reply<'a, $crate::Mode> {
-            Box::pin(self.inner.downgrade(lease))
-        }
-
-        fn renew<'a>(
-            &'a self,
-            lease: &'a $crate::LeaseId,
-        ) -> $crate::Reply<'a, Option<std::time::Duration>> {
-            Box::pin(self.inner.renew(lease))
-        }
-
-        fn release<'a>(&'a self, lease: &'a $crate::LeaseId) -> $crate::Reply<'a, ()> {
-            Box::pin(self.inner.release(lease))
-        }
-
         fn abandon(&self, lease: &$crate::LeaseId) {
             self.inner.abandon(lease);
-        }
-
-        fn list<'a>(&'a self, query: &'a $crate::Query) -> $crate::Reply<'a, $crate::Listing> {
-            Box::pin(self.inner.list(query))
-        }
-
-        fn position<'a>(
-            &'a self,
-            resource: &'a $crate::Resource,
-            lease: &'a $crate::LeaseId,
-        ) -> $crate::Reply<'a, Option<usize>> {
-            Box::pin(self.inner.position(resource, lease))
-        }
-
-        fn token<'a>(
-            &'a self,
-            resource: &'a $crate::Resource,
-        ) -> $crate::Reply<'a, Option<$crate::Token>> {
-            Box::pin(self.inner.token(resource))
         }
 
         fn examine(&self) -> $crate::Reply<'_, Vec<$crate::Examined>> {
@@ -75,6 +51,10 @@ macro_rules! forward_store {
         fn leases(&self) -> Option<&dyn $crate::LeaseStore> {
             Some(self)
         }
+
+        fn records(&self) -> Option<&dyn $crate::RecordStore> {
+            Some(self)
+        }
     };
 }
 
@@ -83,96 +63,71 @@ macro_rules! forward_store {
 #[macro_export]
 macro_rules! forward_lease_store {
     () => {
-        fn find<'a>(
+        $crate::forward! {
+            find(lease: &'a $crate::LeaseId) -> Option<$crate::Lease>;
+            has_guard(lease: &'a $crate::LeaseId) -> bool;
+            ended(lease: &'a $crate::LeaseId) -> Option<String>;
+            of_session(session: &'a $crate::SessionId) -> Vec<$crate::Lease>;
+            bind(
+                leases: &'a [$crate::LeaseId],
+                ttl: std::time::Duration,
+                keyed: Option<&'a $crate::leases::Keyed>
+            ) -> Vec<$crate::Lease>;
+            begin_key(keyed: &'a $crate::leases::Keyed) -> $crate::leases::KeyState;
+            forget_key(keyed: &'a $crate::leases::Keyed) -> ();
+            extend(lease: &'a $crate::LeaseId, ttl: Option<std::time::Duration>) -> $crate::Lease;
+            recover(
+                actor: &'a $crate::Owner,
+                recovery: $crate::leases::Recovery,
+                after: Option<&'a str>
+            ) -> $crate::leases::Findings;
+            break_lease(
+                lease: &'a $crate::LeaseId,
+                actor: &'a $crate::Owner,
+                reason: &'a str
+            ) -> $crate::Lease;
+            audit(query: &'a $crate::audit::AuditQuery) -> $crate::audit::AuditPage;
+            claim(
+                lease: &'a $crate::LeaseId,
+                claimant: &'a str,
+                asker: &'a std::sync::Arc<$crate::Asker>
+            ) -> ();
+            unclaim(lease: &'a $crate::LeaseId, claimant: &'a str) -> ();
+        }
+    };
+}
+
+/// All methods of [`RecordStore`](crate::RecordStore).
+#[doc(hidden)]
+#[macro_export]
+macro_rules! forward_record_store {
+    () => {
+        fn read_record<'a>(
             &'a self,
-            lease: &'a $crate::LeaseId,
-        ) -> $crate::Reply<'a, Option<$crate::Lease>> {
-            Box::pin(self.inner.find(lease))
+            key: &'a $crate::records::RecordKey,
+        ) -> $crate::Reply<'a, Option<$crate::records::Record>> {
+            Box::pin(self.inner.read_record(key))
         }
 
-        fn has_guard<'a>(&'a self, lease: &'a $crate::LeaseId) -> $crate::Reply<'a, bool> {
-            Box::pin(self.inner.has_guard(lease))
+        fn list_records<'a>(
+            &'a self,
+            query: &'a $crate::records::RecordQuery,
+        ) -> $crate::Reply<'a, $crate::records::RecordPage> {
+            Box::pin(self.inner.list_records(query))
         }
 
-        fn ended<'a>(&'a self, lease: &'a $crate::LeaseId) -> $crate::Reply<'a, Option<String>> {
-            Box::pin(self.inner.ended(lease))
+        fn change_records<'a>(
+            &'a self,
+            change: &'a $crate::records::Change<'a>,
+        ) -> $crate::Reply<'a, Vec<$crate::records::Record>> {
+            Box::pin(self.inner.change_records(change))
         }
 
-        fn of_session<'a>(
+        fn listen<'a>(
             &'a self,
             session: &'a $crate::SessionId,
-        ) -> $crate::Reply<'a, Vec<$crate::Lease>> {
-            Box::pin(self.inner.of_session(session))
-        }
-
-        fn bind<'a>(
-            &'a self,
-            leases: &'a [$crate::LeaseId],
-            ttl: std::time::Duration,
-            keyed: Option<&'a $crate::leases::Keyed>,
-        ) -> $crate::Reply<'a, Vec<$crate::Lease>> {
-            Box::pin(self.inner.bind(leases, ttl, keyed))
-        }
-
-        fn begin_key<'a>(
-            &'a self,
-            keyed: &'a $crate::leases::Keyed,
-        ) -> $crate::Reply<'a, $crate::leases::KeyState> {
-            Box::pin(self.inner.begin_key(keyed))
-        }
-
-        fn forget_key<'a>(&'a self, keyed: &'a $crate::leases::Keyed) -> $crate::Reply<'a, ()> {
-            Box::pin(self.inner.forget_key(keyed))
-        }
-
-        fn extend<'a>(
-            &'a self,
-            lease: &'a $crate::LeaseId,
-            ttl: Option<std::time::Duration>,
-        ) -> $crate::Reply<'a, $crate::Lease> {
-            Box::pin(self.inner.extend(lease, ttl))
-        }
-
-        fn recover<'a>(
-            &'a self,
-            actor: &'a $crate::Owner,
-            recovery: $crate::leases::Recovery,
-            after: Option<&'a str>,
-        ) -> $crate::Reply<'a, $crate::leases::Findings> {
-            Box::pin(self.inner.recover(actor, recovery, after))
-        }
-
-        fn break_lease<'a>(
-            &'a self,
-            lease: &'a $crate::LeaseId,
-            actor: &'a $crate::Owner,
-            reason: &'a str,
-        ) -> $crate::Reply<'a, $crate::Lease> {
-            Box::pin(self.inner.break_lease(lease, actor, reason))
-        }
-
-        fn audit<'a>(
-            &'a self,
-            query: &'a $crate::audit::AuditQuery,
-        ) -> $crate::Reply<'a, $crate::audit::AuditPage> {
-            Box::pin(self.inner.audit(query))
-        }
-
-        fn claim<'a>(
-            &'a self,
-            lease: &'a $crate::LeaseId,
-            claimant: &'a str,
-            asker: &'a std::sync::Arc<$crate::Asker>,
-        ) -> $crate::Reply<'a, ()> {
-            Box::pin(self.inner.claim(lease, claimant, asker))
-        }
-
-        fn unclaim<'a>(
-            &'a self,
-            lease: &'a $crate::LeaseId,
-            claimant: &'a str,
-        ) -> $crate::Reply<'a, ()> {
-            Box::pin(self.inner.unclaim(lease, claimant))
+        ) -> $crate::Reply<'a, Box<dyn $crate::records::WakeUps>> {
+            Box::pin(self.inner.listen(session))
         }
     };
 }

@@ -3,12 +3,10 @@
 //! Both are 1 to 64 bytes of `a-z`, `0-9` and `-`. The caller that opens the session or asks for
 //! the lease makes them, since this crate draws no random numbers.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
+use crate::text::text_conversions;
 
 /// Why a text is not an id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -71,31 +69,7 @@ macro_rules! id {
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
-
-        impl FromStr for $name {
-            type Err = IdError;
-            fn from_str(text: &str) -> Result<Self, IdError> {
-                Self::parse(text)
-            }
-        }
-
-        impl From<$name> for String {
-            fn from(id: $name) -> Self {
-                id.0
-            }
-        }
-
-        impl TryFrom<String> for $name {
-            type Error = IdError;
-            fn try_from(text: String) -> Result<Self, IdError> {
-                Self::parse(&text)
-            }
-        }
+        text_conversions!($name, IdError);
     };
 }
 
@@ -141,18 +115,7 @@ impl IdempotenceKey {
     }
 }
 
-impl fmt::Display for IdempotenceKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl FromStr for IdempotenceKey {
-    type Err = KeyError;
-    fn from_str(text: &str) -> Result<Self, KeyError> {
-        Self::parse(text)
-    }
-}
+text_conversions!(IdempotenceKey, KeyError);
 
 #[cfg(test)]
 mod tests {

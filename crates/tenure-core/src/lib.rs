@@ -11,6 +11,7 @@
 //! | [`mod@decide`] | the decision on every request: conflicts, queue, upgrades |
 //! | [`lease`], [`request`], [`store`], [`leases`] | what a store is asked and what it answers |
 //! | [`page`] | pages of a listing: cursors and the range of a query |
+//! | [`records`] | rows above the locks: what a change of them is, and what a store must do for it |
 //! | [`audit`] | the record of who did what to a lock |
 //! | [`retry`] | how often, and with which pauses, passing faults are tried again |
 //! | `secret` | removes passwords and other secrets from text that is shown |
@@ -42,11 +43,14 @@ pub mod owner;
 pub mod page;
 #[doc(hidden)]
 pub mod poison;
+pub mod records;
 pub mod request;
 pub mod resource;
 pub mod retry;
 mod secret;
+mod setters;
 pub mod store;
+mod text;
 pub mod time;
 pub mod token;
 
@@ -58,6 +62,7 @@ pub use mode::Mode;
 pub use order::{LockSet, Ranking};
 pub use owner::Owner;
 pub use page::Cursor;
+pub use records::RecordStore;
 pub use request::{Asker, Request, UpgradeRequest};
 pub use resource::Resource;
 pub use retry::{Retry, RetryPolicy};

@@ -249,6 +249,12 @@ pub fn grants(changes: &[Change], lease: &LeaseId) -> bool {
     changes.iter().any(is)
 }
 
+/// Returns true if the changes end this lease.
+pub fn removes(changes: &[Change], id: &LeaseId) -> bool {
+    let is = |change: &Change| matches!(change, Change::Remove { lease, .. } if lease == id);
+    changes.iter().any(is)
+}
+
 /// Returns the error for a change to a lease that is not there.
 pub fn not_there(lease: &LeaseId) -> Error {
     Error::Internal(format!("a change to lease {lease}, which is not there"))

@@ -9,7 +9,7 @@ use crate::{Mode, Resource};
 
 /// The default order of kinds.
 pub const DEFAULT_KINDS: [&str; 13] = [
-    "slot", "project", "map", "sketch", "index", "gates", "item", "agent", "file", "node", "job",
+    "slot", "project", "map", "sketch", "index", "gates", "issue", "agent", "file", "node", "job",
     "name", "events",
 ];
 

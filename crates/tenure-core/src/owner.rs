@@ -3,10 +3,9 @@
 //! An owner is 1 to 200 bytes of printable text that neither begins nor ends
 //! with a blank, such as `ana@desk`, `agent:42` or `job:7`.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
+
+use crate::text::text_conversions;
 
 /// The longest owner, in bytes.
 pub const OWNER_BYTES_MAX: usize = 200;
@@ -50,31 +49,7 @@ impl Owner {
     }
 }
 
-impl fmt::Display for Owner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl FromStr for Owner {
-    type Err = OwnerError;
-    fn from_str(text: &str) -> Result<Self, OwnerError> {
-        Self::parse(text)
-    }
-}
-
-impl From<Owner> for String {
-    fn from(owner: Owner) -> Self {
-        owner.0
-    }
-}
-
-impl TryFrom<String> for Owner {
-    type Error = OwnerError;
-    fn try_from(text: String) -> Result<Self, OwnerError> {
-        Self::parse(&text)
-    }
-}
+text_conversions!(Owner, OwnerError);
 
 #[cfg(test)]
 mod tests {

@@ -17,9 +17,10 @@
 //! so `name:a%2cb` and `name:a%2Cb` are the same lock, and so are `%61` and `a`.
 
 use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+
+use crate::text::text_conversions;
 
 /// The longest kind, in bytes.
 pub const KIND_BYTES_MAX: usize = 32;
@@ -214,35 +215,11 @@ fn encode(raw: &[u8]) -> String {
     text
 }
 
-impl fmt::Display for Resource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
+text_conversions!(Resource, ResourceError);
 
 impl fmt::Debug for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
-    }
-}
-
-impl FromStr for Resource {
-    type Err = ResourceError;
-    fn from_str(text: &str) -> Result<Self, ResourceError> {
-        Self::parse(text)
-    }
-}
-
-impl From<Resource> for String {
-    fn from(resource: Resource) -> Self {
-        resource.text
-    }
-}
-
-impl TryFrom<String> for Resource {
-    type Error = ResourceError;
-    fn try_from(text: String) -> Result<Self, ResourceError> {
-        Self::parse(&text)
     }
 }
 

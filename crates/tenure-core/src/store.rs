@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Lease, LeaseId, LeaseStore, LockContext, Mode, Owner, Request, Resource, Result, SessionId,
-    Timestamp, Token, UpgradeRequest,
+    Lease, LeaseId, LeaseStore, LockContext, Mode, Owner, RecordStore, Request, Resource, Result,
+    SessionId, Timestamp, Token, UpgradeRequest, setters,
 };
 
 /// A future with the answer of a store.
@@ -57,34 +57,17 @@ pub struct Query {
 }
 
 impl Query {
-    /// Lists this resource only.
-    pub fn with_resource(mut self, resource: Resource) -> Self {
-        self.resource = Some(resource);
-        self
-    }
-
-    /// Lists resources only whose canonical spelling starts with this.
-    pub fn with_prefix(mut self, prefix: impl Into<String>) -> Self {
-        self.prefix = Some(prefix.into());
-        self
-    }
-
-    /// Lists leases of this owner only.
-    pub fn with_owner(mut self, owner: Owner) -> Self {
-        self.owner = Some(owner);
-        self
-    }
-
-    /// Lists at most this many.
-    pub fn with_limit(mut self, limit: usize) -> Self {
-        self.limit = Some(limit);
-        self
-    }
-
-    /// Lists only what comes after this cursor, which an earlier page returned.
-    pub fn with_after(mut self, cursor: impl Into<String>) -> Self {
-        self.after = Some(cursor.into());
-        self
+    setters! {
+        /// Lists this resource only.
+        with_resource(resource: Resource) => resource = Some(resource);
+        /// Lists resources only whose canonical spelling starts with this.
+        with_prefix(prefix: impl Into<String>) => prefix = Some(prefix.into());
+        /// Lists leases of this owner only.
+        with_owner(owner: Owner) => owner = Some(owner);
+        /// Lists at most this many.
+        with_limit(limit: usize) => limit = Some(limit);
+        /// Lists only what comes after this cursor, which an earlier page returned.
+        with_after(cursor: impl Into<String>) => after = Some(cursor.into());
     }
 
     /// Lists leases only, without the queues.
@@ -281,6 +264,11 @@ pub trait Store: Send + Sync {
     /// Returns the calls for leases that outlive their session, or `None` if every lease of this
     /// store ends with its session.
     fn leases(&self) -> Option<&dyn LeaseStore> {
+        None
+    }
+
+    /// Returns the door to records, or `None` if this store keeps none.
+    fn records(&self) -> Option<&dyn RecordStore> {
         None
     }
 

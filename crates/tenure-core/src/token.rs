@@ -11,6 +11,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::{Error, Resource};
+
 /// A fencing token of a resource.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
@@ -51,6 +53,23 @@ impl Token {
         let next = self.0.checked_add(1)?.max(floor);
         Self::new(next).ok()
     }
+}
+
+/// Returns the error for a token that is not the newest of its resource.
+pub fn fenced(resource: &Resource, token: Token, newest: Token, store: &str) -> Error {
+    let (problem, remedy) = match token < newest {
+        true => (
+            format!("token {token} of {resource} is fenced: a later grant has token {newest}"),
+            "write nothing more under it; take the lock again, then repeat the work",
+        ),
+        false => (
+            format!(
+                "token {token} of {resource} was never granted in {store}: the newest is {newest}"
+            ),
+            "write nothing under it; use the token of a lock that was taken in this store",
+        ),
+    };
+    Error::not_allowed(problem, remedy)
 }
 
 impl fmt::Display for Token {

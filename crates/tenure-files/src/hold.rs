@@ -88,17 +88,11 @@ pub(crate) fn try_hold_briefly(
     file: Option<LockFile>,
     author: RecordAuthor,
 ) -> Result<Result<BriefHold, RecordAuthor>> {
-    let (file, granted) = match lockfile::try_share_briefly(author.path(), file) {
-        Ok(attempt) => attempt,
-        Err(error) => {
-            queues.forget(author.path());
-            return Err(error);
-        }
-    };
-    if granted.is_none() {
-        queues.keep(file, author.fresh_copy());
+    let attempt = lockfile::try_share_briefly(author.path(), file);
+    let granted = granted(queues, attempt, &author)?;
+    let Some((file, ())) = granted else {
         return Ok(Err(author));
-    }
+    };
     Ok(Ok(BriefHold {
         held: Some((file, author)),
         queues: queues.clone(),
@@ -124,20 +118,27 @@ impl Drop for BriefHold {
     }
 }
 
+/// Returns the file and what it holds. A file that holds nothing is kept open for the next request.
+fn granted<T>(
+    queues: &LocalQueues,
+    attempt: Result<(LockFile, Option<T>)>,
+    author: &RecordAuthor,
+) -> Result<Option<(LockFile, T)>> {
+    match attempt.inspect_err(|_| queues.forget(author.path()))? {
+        (file, Some(locked)) => Ok(Some((file, locked))),
+        (file, None) => {
+            queues.keep(file, author.fresh_copy());
+            Ok(None)
+        }
+    }
+}
+
 fn conclude(
     queues: &Arc<LocalQueues>,
     attempt: Result<Attempt>,
     mut author: RecordAuthor,
 ) -> Result<Result<Hold, RecordAuthor>> {
-    let (file, locked) = match attempt {
-        Ok(attempt) => attempt,
-        Err(error) => {
-            queues.forget(author.path());
-            return Err(error);
-        }
-    };
-    let Some(locked) = locked else {
-        queues.keep(file, author.fresh_copy());
+    let Some((file, locked)) = granted(queues, attempt, &author)? else {
         return Ok(Err(author));
     };
     author.mark_granted();

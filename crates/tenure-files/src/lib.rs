@@ -5,6 +5,8 @@
 //! | [`FileLocker`] | locks on paths of your own, for threads |
 //! | [`Documents`] | JSON files that are never torn: reading, transactions, fencing |
 //! | [`Ledger`] | events that are never lost, and claims with one winner |
+//! | [`Board`] | issues in plain files that many create, change and claim at once |
+//! | [`publish`] | directories put in place whole: the half that is about files |
 //! | `disk`, `replace` | the calls that must survive a crash; the one atomic replace |
 //! | [`node_lock`] | the lock of Node's proper-lockfile |
 //! | [`FileStore`] | the store: resources as lock files in a directory |
@@ -12,7 +14,7 @@
 //! | `local_queue` | the queue inside a process, and idle lock files |
 //! | `interrupt`, `kernel_wait` | waits in the kernel that can be ended |
 //! | `token_counter`, `log` | numbers that never go back; the lock log |
-//! | [`filesystem`], [`clock`] | where locks can be trusted; the one clock |
+//! | [`filesystem`], [`clock`], [`machine`] | where locks can be trusted; the one clock; which machine this is |
 //! | `platform` | the calls to the kernel that make locks, threads and signals |
 //!
 //! # What blocks, and a signal
@@ -32,6 +34,7 @@
 //! Those of the [file store](FileStore) are on the front page of its module: exclusion on
 //! one machine, on local file systems, for as long as nobody removes a lock file. Linux only.
 
+mod board;
 pub mod clock;
 #[cfg(test)]
 mod crashes;
@@ -46,9 +49,13 @@ mod local_queue;
 mod locker;
 mod lockfile;
 mod log;
+mod look;
+pub mod machine;
 pub mod node_lock;
+mod plain_name;
 #[doc(hidden)]
 pub mod platform;
+pub mod publish;
 pub mod random;
 mod record_author;
 mod replace;
@@ -56,6 +63,11 @@ pub mod retry;
 mod store;
 mod token_counter;
 
+pub use board::{
+    BOARD_CLAIM_TTL, BOARD_CLAIM_TTL_MAX, BOARD_CLAIM_TTL_MIN, Blocked, Board, BoardEvent, GateBy,
+    GateState, Issue, IssueClaim, IssueId, IssueList, IssueState, NewIssue, Next, Note,
+    PRIORITY_DEFAULT, Take, Unreadable, Unready,
+};
 pub use document::{
     Content, DOCUMENT_BYTES_MAX, DOCUMENTS_MAX, Documents, Expect, Fence, Follow, Terms, Version,
     check_json, laid_out, on_one_line,
@@ -64,7 +76,7 @@ pub use ledger::{
     AppendTerms, CLAIM_TTL_MAX, CLAIM_TTL_MIN, Claim, ClaimToken, EVENT_BYTES_MAX, Event, Finding,
     FollowLedger, Ledger, Node, RemoveForeignLock, Verified,
 };
-pub use locker::{FileLocker, LockGuard, holders, resource_of};
+pub use locker::{FileLocker, FlockHolder, LockGuard, holders, resource_of, strangers};
 // The record in a lock file, for the tests of this crate: programs use `holders`.
 #[doc(hidden)]
 pub use lockfile::{Look, Record, look};

@@ -7,14 +7,12 @@
 //! [`IDLE_MAX`] in all. A forked child closes idle files without using them: it shares
 //! them with its parent, so a lock taken through one would also be the parent's.
 
-use std::borrow::Borrow;
 use std::collections::{HashMap, VecDeque};
-use std::future::Future;
+use std::future::poll_fn;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Instant;
 
@@ -35,7 +33,7 @@ pub(crate) struct LocalQueues {
 
 #[derive(Default)]
 struct Inner {
-    paths: HashMap<Key, PathState>,
+    paths: HashMap<Vec<u8>, PathState>,
     idle: usize,
     next_ticket: u64,
     generation: u32,
@@ -47,16 +45,7 @@ struct PathState {
     idle: Option<IdleFile>,
 }
 
-/// A path, compared and hashed as bytes, which is all that is needed here and much faster.
-#[derive(PartialEq, Eq, Hash)]
-struct Key(Vec<u8>);
-
-impl Borrow<[u8]> for Key {
-    fn borrow(&self) -> &[u8] {
-        &self.0
-    }
-}
-
+/// A path is compared and hashed as bytes, which is all that is needed here and much faster.
 fn bytes(path: &Path) -> &[u8] {
     path.as_os_str().as_bytes()
 }
@@ -109,15 +98,8 @@ impl LocalQueues {
             Some(at) if at.idle.is_some() => return,
             Some(at) => at.idle = Some(idle),
             None => {
-                let key = Key(bytes(idle.file.path()).to_vec());
-                let queue = VecDeque::new();
-                inner.paths.insert(
-                    key,
-                    PathState {
-                        queue,
-                        idle: Some(idle),
-                    },
-                );
+                let key = bytes(idle.file.path()).to_vec();
+                inner.paths.entry(key).or_default().idle = Some(idle);
             }
         }
         inner.idle += 1;
@@ -133,7 +115,7 @@ impl LocalQueues {
         let mut inner = self.inner();
         inner.next_ticket += 1;
         let ticket = inner.next_ticket;
-        let at = inner.paths.entry(Key(bytes(path).to_vec())).or_default();
+        let at = inner.paths.entry(bytes(path).to_vec()).or_default();
         at.queue.push_back(Waiter {
             ticket,
             waker: None,
@@ -191,15 +173,8 @@ pub(crate) struct Ticket {
 
 impl Ticket {
     /// Resolves when this is the first in the queue.
-    pub(crate) fn first(&self) -> impl Future<Output = ()> + '_ {
-        struct First<'a>(&'a Ticket);
-        impl Future for First<'_> {
-            type Output = ();
-            fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-                self.0.poll_first(context.waker())
-            }
-        }
-        First(self)
+    pub(crate) async fn first(&self) {
+        poll_fn(|context| self.poll_first(context.waker())).await;
     }
 
     /// Blocks the thread until this is the first in the queue; returns false at the deadline.

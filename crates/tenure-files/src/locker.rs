@@ -14,6 +14,8 @@
 //! ```
 
 use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -343,6 +345,32 @@ pub fn holders(path: &Path) -> Result<Vec<Lease>> {
     Ok(look.holders.into_iter().map(lease).collect())
 }
 
+/// A process that holds a lock file by `flock`, as the kernel shows it to people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FlockHolder {
+    /// Its process id.
+    pub pid: u32,
+    /// Its command line, if it can be seen.
+    pub command: String,
+}
+
+/// Returns the processes that hold a lock file by `flock`, for people: those of programs that leave no record, too. Takes nothing.
+pub fn strangers(path: &Path) -> Vec<FlockHolder> {
+    let file = std::fs::File::open(path);
+    let held = file.and_then(|file| platform::flock_holders(&file));
+    let holder = |(pid, _): (u32, _)| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words = line
+            .split(|byte| *byte == 0)
+            .filter(|word| !word.is_empty());
+        let words = words.map(|word| OsStr::from_bytes(word).to_owned());
+        let command = kept_command(&command_line(words));
+        FlockHolder { pid, command }
+    };
+    held.unwrap_or_default().into_iter().map(holder).collect()
+}
+
 fn absolute(path: &Path) -> Result<Cow<'_, Path>> {
     if path.is_absolute() {
         return Ok(path.into());
@@ -353,7 +381,6 @@ fn absolute(path: &Path) -> Result<Cow<'_, Path>> {
 
 /// Returns the name a path goes by in records and errors: `file:` and the path, or its end if it is long.
 pub fn resource_of(path: &Path) -> Resource {
-    use std::os::unix::ffi::OsStrExt;
     let bytes = path.as_os_str().as_bytes();
     let whole = Resource::new("file", bytes);
     // In the longest spelling a byte takes three.

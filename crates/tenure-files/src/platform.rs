@@ -34,6 +34,11 @@ impl Identity {
         self.inode
     }
 
+    /// Returns the device as people know it.
+    pub(crate) fn device_name(self) -> String {
+        format!("{}:{}", self.device.0, self.device.1)
+    }
+
     /// Returns the identity of a file on a simulated disk.
     #[cfg(test)]
     pub(crate) fn simulated(inode: u64) -> Self {
@@ -75,6 +80,15 @@ pub(crate) fn open_to_look(path: &Path) -> io::Result<File> {
 pub fn host_name() -> String {
     let names = rustix::system::uname();
     names.nodename().to_string_lossy().into_owned()
+}
+
+/// Returns true if no process has this id. That is only a reason to look for proof, since an id may
+/// be in use again, or mean another process in another namespace.
+pub fn is_gone(pid: u32) -> bool {
+    let pid = i32::try_from(pid)
+        .ok()
+        .and_then(rustix::process::Pid::from_raw);
+    pid.map(rustix::process::test_kill_process) == Some(Err(Errno::SRCH))
 }
 
 /// Returns another descriptor of the same open file; it closes on exec.

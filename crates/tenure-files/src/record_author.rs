@@ -62,6 +62,7 @@ impl RecordContext {
 }
 
 /// The author of one lease's record.
+#[derive(Clone)]
 pub(crate) struct RecordAuthor {
     record_context: Arc<RecordContext>,
     asker: Arc<Asker>,
@@ -113,13 +114,9 @@ impl RecordAuthor {
     /// Returns another author for the same lease.
     pub(crate) fn fresh_copy(&self) -> Self {
         Self {
-            record_context: self.record_context.clone(),
-            asker: self.asker.clone(),
-            holder: self.holder.clone(),
-            path: self.path.clone(),
-            grant: self.grant.clone(),
             granted: false,
             drawn: None,
+            ..self.clone()
         }
     }
 

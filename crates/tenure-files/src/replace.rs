@@ -44,7 +44,18 @@ pub(crate) fn replace(
 /// Puts `content` in the place of a file that can be made again, without a sync. After a power loss it may be torn, so its
 /// readers check it.
 pub(crate) fn replace_cache(disk: &dyn Disk, target: &Path, content: &[u8]) -> Result<()> {
-    let (replacement, _) = Replacement::write(disk, target, content, None)?;
+    replace_unsynced(disk, target, content, None)
+}
+
+/// Puts `content` in the place of `target` without a sync, for a caller that has the content elsewhere, durably, until it
+/// has synced it.
+pub(crate) fn replace_unsynced(
+    disk: &dyn Disk,
+    target: &Path,
+    content: &[u8],
+    like: Option<&Attributes>,
+) -> Result<()> {
+    let (replacement, _) = Replacement::write(disk, target, content, like)?;
     replacement.put_in_place()
 }
 
@@ -86,7 +97,7 @@ impl<'a> Replacement<'a> {
         like: Option<&Attributes>,
     ) -> Result<(Self, Box<dyn Fresh>)> {
         let (directory, name) = parts(target)?;
-        let temporary = directory.join(temporary_name(name));
+        let temporary = directory.join(unguessable_name(name, ".tmp"));
         let failed = |action| move |source| Error::io(action, target, source);
         // With its mode from the start: who can read it could read the target. An owner or a group
         // of its own, and what the process may not set, is set below.
@@ -156,10 +167,6 @@ pub(crate) fn beside<'a>(name: &'a OsStr, ending: &[u8]) -> Option<&'a OsStr> {
 }
 
 const RANDOM_BYTES: usize = 8;
-
-fn temporary_name(target: &OsStr) -> OsString {
-    unguessable_name(target, ".tmp")
-}
 
 fn parts(target: &Path) -> Result<(&Path, &OsStr)> {
     match (target.parent(), target.file_name()) {

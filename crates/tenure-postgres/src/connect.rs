@@ -32,7 +32,7 @@ use tenure_core::{Error, Result, RetryPolicy};
 use tenure_files::random;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_postgres::{
@@ -104,24 +104,13 @@ pub(crate) struct ServerVersion {
 }
 
 /// The means to cancel a statement.
+#[derive(Clone)]
 struct Cancel {
     token: CancelToken,
     address: Arc<Address>,
 }
 
 impl Connection {
-    /// Opens two. While there is no room for the second, the first is not kept: processes that hold one each and
-    /// wait for another would wait for each other.
-    pub(crate) async fn open_two(
-        address: &Arc<Address>,
-        settings: &str,
-        deadline: Instant,
-    ) -> Result<(Connection, Connection), Refusal> {
-        let first = Self::try_open(address, settings, deadline).await?;
-        let second = Self::try_open(address, settings, deadline).await?;
-        Ok((first, second))
-    }
-
     /// Asks once for a connection. `settings` are statements that set it up further.
     pub(crate) async fn try_open(
         address: &Arc<Address>,
@@ -132,6 +121,24 @@ impl Connection {
             Ok(reached) => reached,
             Err(_) => Err(Refusal::Late(unreachable(address, "no answer in time"))),
         }
+    }
+
+    /// Sets up a fresh connection, and notes which session of which server it is.
+    async fn set_up(&mut self, settings: &str) -> Result<(), Refusal> {
+        let address = Arc::clone(&self.cancel.address);
+        let set_up = format!("{SET_UP};{settings}");
+        let rows = timeout(SET_UP_MAX, self.client().simple_query(&set_up)).await;
+        let rows = rows.map_err(|_| Refusal::Final(unreachable(&address, "no answer in time")))?;
+        let rows = rows.map_err(|error| refusal(&address, &error))?;
+        let first = first_row(&rows);
+        let text = |column| first.and_then(|row| row.get(column)).unwrap_or_default();
+        let number = |column| text(column).parse::<i32>().unwrap_or(0);
+        self.pid = number(0);
+        self.server = ServerVersion {
+            major: number(1) / 10_000,
+            text: text(2).to_owned(),
+        };
+        Ok(())
     }
 
     /// Returns the client for statements.
@@ -181,10 +188,7 @@ impl Drop for Connection {
             return;
         };
         let permit = self.permit.take();
-        let cancel = Cancel {
-            token: self.cancel.token.clone(),
-            address: Arc::clone(&self.cancel.address),
-        };
+        let cancel = self.cancel.clone();
         // In a runtime that is shut down the task is dropped at once, and the socket with the driver.
         self.runtime.spawn(async move {
             end(client, driver, cancel).await;
@@ -313,15 +317,18 @@ impl Pauses {
     }
 }
 
+/// Returns why the server turned a connection away.
+fn refusal(address: &Address, error: &tokio_postgres::Error) -> Refusal {
+    let explained = explain(address, error);
+    match (is_passing(error), is_away(error)) {
+        (true, _) => Refusal::Passing(explained),
+        (false, true) => Refusal::Away(explained),
+        (false, false) => Refusal::Final(explained),
+    }
+}
+
 async fn reach(address: &Arc<Address>, settings: &str) -> Result<Connection, Refusal> {
-    let refused = |error: tokio_postgres::Error| {
-        let explained = explain(address, &error);
-        match (is_passing(&error), is_away(&error)) {
-            (true, _) => Refusal::Passing(explained),
-            (false, true) => Refusal::Away(explained),
-            (false, false) => Refusal::Final(explained),
-        }
-    };
+    let refused = |error| refusal(address, &error);
     let (over, ended) = watch::channel(None);
     let (sender, notifications) = mpsc::unbounded_channel();
     let (client, driver) = match address.is_plain() {
@@ -350,18 +357,7 @@ async fn reach(address: &Arc<Address>, settings: &str) -> Result<Connection, Ref
         runtime: Handle::current(),
         permit: None,
     };
-    let set_up = format!("{SET_UP};{settings}");
-    let rows = timeout(SET_UP_MAX, connection.client().simple_query(&set_up)).await;
-    let rows = rows.map_err(|_| Refusal::Final(unreachable(address, "no answer in time")))?;
-    let rows = rows.map_err(refused)?;
-    let first = first_row(&rows);
-    let text = |column| first.and_then(|row| row.get(column)).unwrap_or_default();
-    let number = |column| text(column).parse::<i32>().unwrap_or(0);
-    connection.pid = number(0);
-    connection.server = ServerVersion {
-        major: number(1) / 10_000,
-        text: text(2).to_owned(),
-    };
+    connection.set_up(settings).await?;
     Ok(connection)
 }
 
@@ -393,6 +389,22 @@ async fn drive<S, T>(
         }
     };
     over.send_replace(Some(reason));
+}
+
+/// Waits for the right to one of `limit` connections.
+pub(crate) async fn permit(
+    permits: &Arc<Semaphore>,
+    (address, limit): (&Address, usize),
+    deadline: Instant,
+) -> Result<OwnedSemaphorePermit> {
+    let asked = Instant::now();
+    let permit = timeout(left(deadline), Arc::clone(permits).acquire_owned()).await;
+    let permit = permit.map_err(|_| Error::Exhausted {
+        store: address.to_string(),
+        limit,
+        waited: asked.elapsed(),
+    })?;
+    permit.map_err(|_| Error::Internal("the pool was closed".into()))
 }
 
 /// Returns how long it is until a deadline.

@@ -39,11 +39,16 @@ pub(crate) async fn sessions(
     settings: &str,
     deadline: Instant,
 ) -> Result<Connection, Refusal> {
-    let (mut listener, speaker) = Connection::open_two(address, settings, deadline).await?;
+    // While there is no room for the second, the first is not kept: processes that hold one each and wait for another
+    // would wait for each other.
+    let mut listener = Connection::try_open(address, settings, deadline).await?;
+    let speaker = Connection::try_open(address, settings, deadline).await?;
     let proof = async {
         let channel = format!("tenure_proof_{}_{}", listener.pid, speaker.pid);
-        let (first, second) = tokio::join!(listen(&listener, &channel), begin(&speaker));
-        let (first, second) = (first?, second?);
+        // One after the other: with a single session behind a pooler, a transaction that began first would keep the
+        // first connection waiting until the deadline.
+        let first = listen(&listener, &channel).await?;
+        let second = begin(&speaker).await?;
         if first == second {
             return Err(shared(&format!("two connections share session {first}")));
         }

@@ -29,10 +29,11 @@ use crate::fault::unreachable;
 use ours::Found;
 
 /// The steps, oldest first. A step that was released is never changed.
-const STEPS: [&str; 3] = [
+const STEPS: [&str; 4] = [
     include_str!("schema/0001.sql"),
     include_str!("schema/0002.sql"),
     include_str!("schema/0003.sql"),
+    include_str!("schema/0004.sql"),
 ];
 
 /// The version this Tenure works with.

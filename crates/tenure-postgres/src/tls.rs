@@ -30,27 +30,26 @@ pub(crate) fn connector(proof: &Proof) -> Result<MakeRustlsConnect> {
     let builder = builder
         .with_safe_default_protocol_versions()
         .map_err(|problem| Error::Internal(format!("no TLS: {problem}")))?;
-    let config = match proof {
-        Proof::None => builder
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(NameIgnored {
-                provider,
-                authority: None,
-            })),
+    let authority = match proof {
+        Proof::Name(from) => {
+            let config = builder.with_root_certificates(roots(from)?);
+            return Ok(MakeRustlsConnect::new(config.with_no_client_auth()));
+        }
+        Proof::None => None,
         Proof::Authority(from) => {
             let roots = Arc::new(roots(from)?);
-            let authority =
+            let verifier =
                 WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider)).build();
-            let authority = authority.map_err(|problem| no_roots(from, &problem.to_string()))?;
-            builder
-                .dangerous()
-                .with_custom_certificate_verifier(Arc::new(NameIgnored {
-                    provider,
-                    authority: Some(authority),
-                }))
+            Some(verifier.map_err(|problem| no_roots(from, &problem.to_string()))?)
         }
-        Proof::Name(from) => builder.with_root_certificates(roots(from)?),
     };
+    let verifier = Arc::new(NameIgnored {
+        provider,
+        authority,
+    });
+    let config = builder
+        .dangerous()
+        .with_custom_certificate_verifier(verifier);
     Ok(MakeRustlsConnect::new(config.with_no_client_auth()))
 }
 

@@ -13,7 +13,7 @@ use std::path::Path;
 use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 pub(crate) use tenure_files::platform::{
-    Share, duplicate, try_flock, try_lock_bytes, unlock_bytes,
+    Share, duplicate, is_gone, try_flock, try_lock_bytes, unlock_bytes,
 };
 
 /// The identity of a file.
@@ -126,18 +126,6 @@ pub(crate) fn unlink(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Syncs the content of a file to disk.
-pub(crate) fn sync_data(file: &File) -> io::Result<()> {
-    Ok(rustix::fs::fdatasync(file)?)
-}
-
-/// Syncs the names in a directory to disk.
-pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let directory = rustix::fs::open(path, flags, Mode::empty())?;
-    Ok(rustix::fs::fsync(directory)?)
-}
-
 /// Why a file cannot be written: what the system says, or that it may not be.
 pub(crate) fn why_not_writable(path: &Path) -> io::Error {
     match rustix::fs::access(path, Access::WRITE_OK) {
@@ -181,14 +169,4 @@ pub(crate) fn open_process(pid: u32) -> io::Result<OwnedFd> {
 pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     let (here, flags) = (rustix::fs::CWD, rustix::fs::RenameFlags::NOREPLACE);
     Ok(rustix::fs::renameat_with(here, from, here, to, flags)?)
-}
-
-/// Returns true if no process has this id. That is only a reason to look for proof, since an id may
-/// be in use again, or mean another process in another namespace.
-pub(crate) fn is_gone(pid: u32) -> bool {
-    let pid = i32::try_from(pid)
-        .ok()
-        .and_then(rustix::process::Pid::from_raw);
-    let answer = pid.map(rustix::process::test_kill_process);
-    answer == Some(Err(rustix::io::Errno::SRCH))
 }

@@ -1,4 +1,4 @@
-//! Refuses a store that others may write: whoever can write it can take any lock in it, and whoever
+//! Refuses a store that others may write: a user who can write it can take any lock in it, and a user who
 //! made it beforehand may have put anything in it.
 //!
 //! The directory is looked at first. In one that nobody else may write, nothing that is found to be

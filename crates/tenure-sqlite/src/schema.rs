@@ -10,9 +10,10 @@ use rusqlite::Connection;
 use tenure_core::{Error, Result};
 
 /// The steps, oldest first. A step that was released is never changed.
-const STEPS: [&str; 2] = [
+const STEPS: [&str; 3] = [
     include_str!("schema/0001.sql"),
     include_str!("schema/0002.sql"),
+    include_str!("schema/0003.sql"),
 ];
 
 /// The version this Tenure writes.

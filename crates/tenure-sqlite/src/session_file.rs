@@ -101,14 +101,9 @@ impl SessionFile {
         Err(Error::io("lock", path, source))
     }
 
-    /// Returns the device of its file.
-    pub(crate) fn device(&self) -> u64 {
-        self.identity.device
-    }
-
-    /// Returns the inode of its file.
-    pub(crate) fn inode(&self) -> u64 {
-        self.identity.inode
+    /// Returns which file it is.
+    pub(crate) fn identity(&self) -> Identity {
+        self.identity
     }
 
     /// Returns true if its path still leads to it. If not, the session cannot be proved alive any
@@ -169,14 +164,12 @@ fn lock(file: &File, path: &Path) -> Result<Option<Identity>> {
 pub(crate) fn prove(
     directory: &Path,
     session: &SessionId,
-    device: u64,
-    inode: u64,
+    recorded: Identity,
     boot_id: &str,
 ) -> Result<Proof> {
     if boot_id != clock::boot_id()? {
         return Ok(Proof::Dead);
     }
-    let recorded = Identity { device, inode };
     let path = directory.join(session.as_str());
     Ok(match look(&path)? {
         FileState::Locked(identity) if identity == recorded => Proof::Alive,

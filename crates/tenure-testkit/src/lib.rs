@@ -75,6 +75,7 @@ macro_rules! conformance {
             keys Keys,
             offers Offers,
             slots Slots,
+            records Records,
         );
 
         #[test]

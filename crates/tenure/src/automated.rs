@@ -1,9 +1,21 @@
-//! Owners that are no people, and may never break a lock.
+//! Owners that are no people, and what they may not do: break a lock, wait for very long, or take a lease for very long.
+//!
+//! A wait that outlasts the shell of an agent is a lock that is taken for nobody, and a long lease of an agent that died is
+//! a morning lost. People set the limits, and only people go beyond them.
 
-use tenure_core::{Error, Owner, Result};
+use std::time::Duration;
+
+use tenure_core::{Error, Owner, Result, duration};
 
 /// The default patterns.
 pub const AUTOMATED_DEFAULT: [&str; 2] = ["agent:*", "job:*"];
+/// The longest lease of an automated owner, unless it is set.
+pub const TTL_MAX_DEFAULT: Duration = Duration::from_secs(60 * 60);
+/// The longest wait of an automated owner, unless it is set.
+pub const WAIT_MAX_DEFAULT: Duration = Duration::from_secs(10 * 60);
+/// How long the command of an automated owner waits for locks, unless it says otherwise: the shells of agents end commands
+/// after two minutes.
+pub const AUTOMATED_WAIT_DEFAULT: Duration = Duration::from_secs(90);
 /// More patterns than this are refused.
 pub const PATTERNS_MAX: usize = 100;
 /// A longer pattern is refused, in bytes: no owner is longer.
@@ -14,12 +26,15 @@ pub const PATTERN_BYTES_MAX: usize = tenure_core::owner::OWNER_BYTES_MAX;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Automated {
     patterns: Vec<String>,
+    /// The longest lease they may take.
+    pub ttl_max: Duration,
+    /// The longest wait they may ask for.
+    pub wait_max: Duration,
 }
 
 impl Default for Automated {
     fn default() -> Self {
-        let patterns = AUTOMATED_DEFAULT.map(str::to_owned).to_vec();
-        Self { patterns }
+        Self::of(AUTOMATED_DEFAULT.map(str::to_owned).to_vec())
     }
 }
 
@@ -43,7 +58,57 @@ impl Automated {
                 return Err(bad(format!("{shown:?} matches no owner")));
             }
         }
-        Ok(Self { patterns })
+        Ok(Self::of(patterns))
+    }
+
+    fn of(patterns: Vec<String>) -> Self {
+        Self {
+            patterns,
+            ttl_max: TTL_MAX_DEFAULT,
+            wait_max: WAIT_MAX_DEFAULT,
+        }
+    }
+
+    /// Refuses a lease that is too long for this owner.
+    ///
+    /// # Errors
+    ///
+    /// `NotAllowed` for an automated owner above the limit.
+    pub fn check_ttl(&self, owner: &Owner, ttl: Duration) -> Result<()> {
+        self.check(
+            owner,
+            "take a lease of",
+            ttl,
+            self.ttl_max,
+            "automated_ttl_max",
+        )
+    }
+
+    /// Refuses a wait that is too long for this owner.
+    ///
+    /// # Errors
+    ///
+    /// `NotAllowed` for an automated owner above the limit.
+    pub fn check_wait(&self, owner: &Owner, wait: Duration) -> Result<()> {
+        self.check(owner, "wait for", wait, self.wait_max, "automated_wait_max")
+    }
+
+    fn check(
+        &self,
+        owner: &Owner,
+        what: &str,
+        asked: Duration,
+        most: Duration,
+        key: &str,
+    ) -> Result<()> {
+        if asked <= most || !self.covers(owner) {
+            return Ok(());
+        }
+        let (asked, most) = (duration::show(asked), duration::show(most));
+        Err(Error::not_allowed(
+            format!("{owner} may not {what} {asked}: it is automated, and {most} is the most"),
+            format!("ask for {most} or less, or let a person set {key} in tenure.toml"),
+        ))
     }
 
     /// Returns true if an owner is one of them.
@@ -121,6 +186,24 @@ mod tests {
             let automated = patterns(&[pattern]).unwrap();
             assert_eq!(automated.covers(&owner(text)), expected, "{pattern} {text}");
         }
+    }
+
+    #[test]
+    fn only_people_wait_and_lease_beyond_the_limits() {
+        let automated = Automated::default();
+        let (agent, person) = (owner("agent:42"), owner("ana@desk"));
+        let (hour, minutes) = (Duration::from_secs(3600), Duration::from_secs(600));
+        let second = Duration::from_secs(1);
+        automated.check_ttl(&agent, hour).unwrap();
+        automated.check_wait(&agent, minutes).unwrap();
+        for refused in [
+            automated.check_ttl(&agent, hour + second),
+            automated.check_wait(&agent, minutes + second),
+        ] {
+            assert_eq!(refused.unwrap_err().class(), tenure_core::Class::NotAllowed);
+        }
+        automated.check_ttl(&person, hour * 24).unwrap();
+        automated.check_wait(&person, hour).unwrap();
     }
 
     #[test]

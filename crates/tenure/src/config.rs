@@ -7,17 +7,27 @@
 //! order = ["project", "map"]          # kinds in the order they are taken
 //! trust_flock = false                 # "I know that flock works on this file system"
 //! automated = ["agent:*", "job:*"]    # owners that may never break a lock
+//! automated_wait_max = "10m"          # they wait no longer than this
+//! automated_ttl_max = "1h"            # and take no longer leases
 //! commands = "name"                   # what others see of a holder's command; else "line"
+//! policy = "maps"                     # operations that are compiled in (docs/operations.md)
 //!
 //! [retry]
 //! attempts = 3
 //! initial_delay = "50ms"
+//!
+//! [operation."shop.price"]            # an operation of your own
+//! about = "Change prices"
+//! locks = ["shop:{shop}=write"]
 //! ```
 //!
 //! Flags beat the environment, the environment beats `tenure.toml`, and that beats
 //! the defaults. A key that is not known is refused, with its line: a misspelled
 //! setting that is silently ignored protects nothing.
 
+mod operation;
+
+use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -30,6 +40,7 @@ use tenure_core::{Error, Ranking, Resource, Result, RetryPolicy, duration};
 
 use crate::Automated;
 use crate::locate::Environment;
+pub use operation::{Above, LockPattern, Operation};
 
 /// The name of the file.
 pub const FILE_NAME: &str = "tenure.toml";
@@ -37,8 +48,20 @@ pub const FILE_NAME: &str = "tenure.toml";
 pub const FILE_BYTES_MAX: u64 = 64 * 1024;
 /// More tries than this are refused.
 pub const ATTEMPTS_MAX: u32 = 1000;
+/// More operations than this are refused.
+pub const OPERATIONS_MAX: usize = 500;
 /// A longer first delay is refused.
 pub const INITIAL_DELAY_MAX: Duration = Duration::from_secs(60);
+
+/// A variable, and the name that the issue tracker `jit` has for it.
+pub(crate) type Names = [&'static str; 2];
+
+const LOCK_TIMEOUT: Names = ["TENURE_LOCK_TIMEOUT", "JIT_LOCK_TIMEOUT"];
+const MAX_ATTEMPTS: Names = ["TENURE_RETRY_MAX_ATTEMPTS", "JIT_RETRY_MAX_ATTEMPTS"];
+const INITIAL_DELAY: Names = [
+    "TENURE_RETRY_INITIAL_DELAY_MS",
+    "JIT_RETRY_INITIAL_DELAY_MS",
+];
 
 /// The content of a `tenure.toml`. Nothing in it names a command to be run.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -61,8 +84,19 @@ pub struct Config {
     /// Owners that are no people.
     #[serde(default, deserialize_with = "optional_automated")]
     pub automated: Option<Automated>,
+    /// The longest wait of owners that are no people.
+    #[serde(default, deserialize_with = "optional_duration")]
+    pub automated_wait_max: Option<Duration>,
+    /// The longest lease of owners that are no people.
+    #[serde(default, deserialize_with = "optional_duration")]
+    pub automated_ttl_max: Option<Duration>,
     /// The part of a holder's command that others see.
     pub commands: Option<Commands>,
+    /// The name of the policy that is compiled in.
+    pub policy: Option<String>,
+    /// Operations besides those of the policy, by name.
+    #[serde(default, deserialize_with = "operations")]
+    pub operation: BTreeMap<String, Operation>,
     /// The retries of passing faults.
     #[serde(default)]
     pub retry: Retry,
@@ -100,7 +134,7 @@ pub(crate) enum Found {
     /// There is one, but it belongs to another user.
     Foreign(PathBuf, u32),
     /// There is one.
-    Ours(PathBuf, Config),
+    Ours(PathBuf, Box<Config>),
 }
 
 impl Config {
@@ -111,18 +145,19 @@ impl Config {
             let line = 1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count();
             Error::configuration(
                 format!("{}, line {line}: {}", path.display(), error.message()),
-                "known keys are store, wait, heartbeat, order, trust_flock, automated, commands, \
-                 and attempts and initial_delay under [retry]",
+                "known keys are store, wait, heartbeat, order, trust_flock, automated, automated_wait_max, \
+                 automated_ttl_max, commands, policy, [operation.NAME] (see docs/operations.md), and attempts \
+                 and initial_delay under [retry]",
             )
         })
     }
 
     /// Lays the variables of the environment over this.
     pub fn with_environment(mut self, environment: &Environment) -> Result<Self> {
-        if let Some(text) = environment.text("TENURE_LOCK_TIMEOUT")? {
+        if let Some((name, text)) = environment.either(LOCK_TIMEOUT)? {
             let allowed = "seconds, or a duration such as 500ms, 30s, 5m or 1h";
             let wait = duration::parse_or_seconds(text);
-            self.wait = Some(wait.map_err(|_| bad("TENURE_LOCK_TIMEOUT", text, allowed))?);
+            self.wait = Some(wait.map_err(|_| bad(name, text, allowed))?);
         }
         if let Some(text) = environment.text("TENURE_HEARTBEAT")? {
             let heartbeat = duration::parse_or_seconds(text).ok();
@@ -131,18 +166,18 @@ impl Config {
             let fail = || bad("TENURE_HEARTBEAT", text, allowed);
             self.heartbeat = Some(heartbeat.ok_or_else(fail)?);
         }
-        if let Some(text) = environment.text("TENURE_RETRY_MAX_ATTEMPTS")? {
+        if let Some((name, text)) = environment.either(MAX_ATTEMPTS)? {
             let attempts = text.parse().ok().filter(|n| (1..=ATTEMPTS_MAX).contains(n));
             let allowed = format!("a whole number from 1 to {ATTEMPTS_MAX}");
-            let fail = || bad("TENURE_RETRY_MAX_ATTEMPTS", text, &allowed);
+            let fail = || bad(name, text, &allowed);
             self.retry.attempts = Some(attempts.ok_or_else(fail)?);
         }
-        if let Some(text) = environment.text("TENURE_RETRY_INITIAL_DELAY_MS")? {
+        if let Some((name, text)) = environment.either(INITIAL_DELAY)? {
             let delay = text.parse().ok().map(Duration::from_millis);
             let delay = delay.filter(|delay| *delay <= INITIAL_DELAY_MAX);
             let most = INITIAL_DELAY_MAX.as_millis();
             let allowed = format!("a whole number of milliseconds, at most {most}");
-            let fail = || bad("TENURE_RETRY_INITIAL_DELAY_MS", text, &allowed);
+            let fail = || bad(name, text, &allowed);
             self.retry.initial_delay = Some(delay.ok_or_else(fail)?);
         }
         if let Some(text) = environment.text("TENURE_TRUST_FLOCK")? {
@@ -164,7 +199,19 @@ impl Config {
 
     /// Returns the owners that are no people: those set here, else the default.
     pub fn automated(&self) -> Automated {
-        self.automated.clone().unwrap_or_default()
+        let mut automated = self.automated.clone().unwrap_or_default();
+        automated.wait_max = self.automated_wait_max.unwrap_or(automated.wait_max);
+        automated.ttl_max = self.automated_ttl_max.unwrap_or(automated.ttl_max);
+        automated
+    }
+
+    /// Reads operations alone, as the policies that are compiled in hold them; `path` is for messages.
+    ///
+    /// # Errors
+    ///
+    /// `Configuration` with the line, for what is no operation.
+    pub fn parse_operations(text: &str, path: &Path) -> Result<BTreeMap<String, Operation>> {
+        Ok(Self::parse(text, path)?.operation)
     }
 
     /// Returns the retries: the values set here, else the defaults.
@@ -213,7 +260,7 @@ pub(crate) fn look(directory: &Path, uid: u32) -> Result<Found> {
     let read = file.take(FILE_BYTES_MAX).read_to_string(&mut text);
     read.map_err(|error| Error::io("read", &path, error))?;
     let config = Config::parse(&text, &path)?;
-    Ok(Found::Ours(path, config))
+    Ok(Found::Ours(path, Box::new(config)))
 }
 
 /// Returns true if there is no file, or its directory may not be looked into: that holds nothing of ours.
@@ -261,6 +308,28 @@ fn optional_automated<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Autom
     let patterns = Vec::<String>::deserialize(from)?;
     let automated = Automated::new(patterns);
     automated.map(Some).map_err(de::Error::custom)
+}
+
+/// An operation is named like `map.calibrate`.
+fn operations<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Operation>, D::Error> {
+    let operations = BTreeMap::<String, Operation>::deserialize(from)?;
+    if operations.len() > OPERATIONS_MAX {
+        let problem = format!("more than {OPERATIONS_MAX} operations");
+        return Err(de::Error::custom(problem));
+    }
+    let allowed = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.');
+    for (name, operation) in &operations {
+        let named = (1..=64).contains(&name.len()) && name.bytes().all(allowed);
+        let flaw = match named {
+            true => operation.flaw(),
+            false => Some("a name is 1 to 64 of a-z, 0-9, - and .".into()),
+        };
+        if let Some(flaw) = flaw {
+            let problem = format!("operation {name:?}: {flaw}");
+            return Err(de::Error::custom(problem));
+        }
+    }
+    Ok(operations)
 }
 
 fn optional_delay<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
@@ -348,6 +417,13 @@ mod tests {
             "automated = ['']\n",
             "automated = [' agent:*']\n",
             "commands = 'none'\n",
+            "automated_wait_max = 7\n",
+            "[operation.a]\nabout = 'x'\nlocks = []\n",
+            "[operation.a]\nabout = 'x'\nlocks = ['map']\n",
+            "[operation.a]\nlocks = ['map:x']\n",
+            "[operation.'A b']\nabout = 'x'\nlocks = ['map:x']\n",
+            "[operation.a]\nabout = 'x'\nlocks = ['map:x']\ncount = 'n'\n",
+            "[operation.a]\nabout = 'x'\nlocks = ['map:x']\ncommand = 'make'\n",
             "run = 'make'\n",
             "= =\n",
         ] {
@@ -380,6 +456,26 @@ mod tests {
         assert_eq!(config.retry.attempts, Some(9));
         assert_eq!(config.retry.initial_delay, Some(Duration::from_millis(12)));
         assert_eq!(config.trust_flock, Some(false));
+    }
+
+    #[test]
+    fn the_names_of_jit_count_for_a_board_where_ours_are_not_set() {
+        let environment = Environment::new("/", 0)
+            .with("JIT_LOCK_TIMEOUT", "7")
+            .with("JIT_RETRY_MAX_ATTEMPTS", "9")
+            .with("TENURE_RETRY_MAX_ATTEMPTS", "4");
+        let read = |environment: &Environment| Config::default().with_environment(environment);
+        assert_eq!(read(&environment).unwrap().wait, None);
+        let config = read(&environment.clone().for_board()).unwrap();
+        assert_eq!(config.wait, Some(Duration::from_secs(7)));
+        assert_eq!(config.retry.attempts, Some(4));
+        let bad = environment.with("JIT_LOCK_TIMEOUT", "soon").for_board();
+        assert!(
+            read(&bad)
+                .unwrap_err()
+                .to_string()
+                .contains("JIT_LOCK_TIMEOUT")
+        );
     }
 
     #[test]

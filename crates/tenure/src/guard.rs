@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tenure_core::decide::Millis;
 use tenure_core::poison::lock;
-use tenure_core::{Error, Lease, Mode, Resource, Result, Token, UpgradeRequest};
+use tenure_core::{Error, Lease, Mode, Resource, Result, Token};
 
 use crate::log::Logged;
 use crate::retry::{Tries, retry};
@@ -172,7 +172,7 @@ impl Guard {
     /// `Conflict` if the lock is read, or write already; `Order` if the session holds or
     /// awaits anything ordered later; `Timeout` if the readers did not leave in time.
     pub async fn upgrade(&mut self, wait: Option<Duration>) -> Result<Token> {
-        let deadline = self.session.deadline(wait);
+        let deadline = self.session.deadline(wait)?;
         match self.upgrade_within(&deadline).await? {
             Ok(token) => Ok(token),
             Err(gave_up) => {
@@ -210,16 +210,9 @@ impl Guard {
         if let Err(gave_up) = place.wait_until_first(deadline).await {
             return Ok(Err(gave_up));
         }
-        let (store, id) = (&self.hold.store, &self.hold.id);
-        let request = UpgradeRequest {
-            lease: id.clone(),
-            asker: Arc::clone(&session.asker),
-            deadline: deadline.deadline_at(),
-            wait: deadline.wait(),
-        };
-        let token = wait(deadline, self.hold.retry.as_ref(), || {
-            store.upgrade(&request)
-        });
+        let request = session.upgrade_request(&self.hold.id, deadline);
+        let ask = || self.hold.store.upgrade(&request);
+        let token = wait(deadline, self.hold.retry.as_ref(), ask);
         let token = tokio::select! {
             biased;
             token = token => token.inspect_err(|error| self.hold.note_loss(error))?,

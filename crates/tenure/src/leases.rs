@@ -25,13 +25,13 @@ mod permit;
 mod recover;
 mod upgrade;
 
-use std::cmp::Ordering;
 use std::time::Duration;
 
 use tenure_core::audit::{AuditPage, AuditQuery};
 use tenure_core::leases::{TTL_DEFAULT, TTL_MAX, TTL_MIN};
+use tenure_core::token::fenced;
 use tenure_core::{
-    Error, IdempotenceKey, Lease, LeaseId, Mode, Owner, Resource, Result, Token, duration,
+    Error, IdempotenceKey, Lease, LeaseId, Mode, Owner, Resource, Result, Token, duration, setters,
 };
 
 use crate::Keeper;
@@ -56,16 +56,11 @@ impl Default for LeaseTerms {
 }
 
 impl LeaseTerms {
-    /// Sets how long it lasts unless renewed.
-    pub fn with_ttl(mut self, ttl: Duration) -> Self {
-        self.ttl = ttl;
-        self
-    }
-
-    /// Sets the name of the request.
-    pub fn with_key(mut self, key: IdempotenceKey) -> Self {
-        self.key = Some(key);
-        self
+    setters! {
+        /// Sets how long it lasts unless renewed.
+        with_ttl(ttl: Duration) => ttl = ttl;
+        /// Sets the name of the request.
+        with_key(key: IdempotenceKey) => key = Some(key);
     }
 }
 
@@ -95,7 +90,10 @@ impl Keeper {
         if let Some(ttl) = ttl {
             check_ttl(ttl)?;
         }
-        permit::permit(self, lease, "renew", by).await?;
+        let held = permit::permit(self, lease, "renew", by).await?;
+        if let Some(ttl) = ttl {
+            self.settings().automated.check_ttl(&held.owner, ttl)?;
+        }
         let leases = permit::leases(self, "renew")?;
         retry(self.retry(), || leases.extend(lease, ttl)).await
     }
@@ -146,21 +144,10 @@ impl Keeper {
             resource: resource.clone(),
             store: store.url().to_owned(),
         })?;
-        let (problem, remedy) = match token.cmp(&newest) {
-            Ordering::Equal => return Ok(()),
-            Ordering::Less => (
-                format!("token {token} of {resource} is fenced: a later grant has token {newest}"),
-                "write nothing more under it; take the lock again, then repeat the work",
-            ),
-            Ordering::Greater => (
-                format!(
-                    "token {token} of {resource} was never granted in {}: the newest is {newest}",
-                    store.url()
-                ),
-                "write nothing under it; use the token of a lock that was taken in this store",
-            ),
-        };
-        Err(Error::not_allowed(problem, remedy))
+        match token == newest {
+            true => Ok(()),
+            false => Err(fenced(resource, token, newest, store.url())),
+        }
     }
 
     /// Reads the record of what was done, oldest first, one page of it.

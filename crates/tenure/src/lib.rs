@@ -29,6 +29,7 @@
 //! | `keeper`, `settings`, `url` | opening a store, and how the rules are set |
 //! | `session` | what a session holds and awaits, the order of locks, the one wait loop |
 //! | `leases`, `automated` | leases that outlive their process; recovery, break, audit |
+//! | [`records`] | rows above the locks, changed in one transaction with them |
 //! | `guard`, `watch` | a lock in hand, and how its loss is noticed |
 //! | [`locate`], [`config`] | which store to use and why; settings of files and environment |
 //! | [`memory`] | the store within one process |
@@ -91,20 +92,21 @@ mod leases;
 pub mod locate;
 mod log;
 pub mod memory;
+pub mod records;
 mod retry;
 mod session;
 mod settings;
 mod url;
 mod watch;
 
-pub use automated::{AUTOMATED_DEFAULT, Automated};
+pub use automated::{AUTOMATED_DEFAULT, AUTOMATED_WAIT_DEFAULT, Automated};
 pub use guard::{Doubt, Guard, GuardState, ReleaseError};
 pub use keeper::Keeper;
 pub use leases::LeaseTerms;
 pub use session::{Options, OuterLease, Session, SessionOptions};
 pub use settings::Settings;
 
-pub use tenure_core::audit::{Action, AuditPage, AuditQuery, Entry};
+pub use tenure_core::audit::{Action, AuditPage, AuditQuery, Entry, as_reason};
 pub use tenure_core::leases::{
     Finding, Findings, KeyState, Keyed, Recovery, TTL_DEFAULT, TTL_MAX, TTL_MIN,
 };

@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -22,34 +22,21 @@ use crate::config::{self, Config, Found};
 
 mod git;
 
-/// The variables that count here and in [`Config::with_environment`].
-const VARIABLES: [&str; 11] = [
-    "TENURE_STORE",
-    "TENURE_LOCK_TIMEOUT",
-    "TENURE_RETRY_MAX_ATTEMPTS",
-    "TENURE_RETRY_INITIAL_DELAY_MS",
-    "TENURE_HEARTBEAT",
-    "TENURE_TRUST_FLOCK",
-    "GIT_DIR",
-    "GIT_COMMON_DIR",
-    "XDG_STATE_HOME",
-    "XDG_RUNTIME_DIR",
-    "HOME",
-];
-
 /// The database of a store nobody named, in its directory.
 const DATABASE: &str = "tenure.db";
 /// The database of the slots.
 const SLOTS_DATABASE: &str = "slots.db";
 
 /// The input of the choice, but for the files themselves.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Environment {
     /// The current directory.
     pub directory: PathBuf,
     /// The effective user.
     pub uid: u32,
-    variables: BTreeMap<&'static str, OsString>,
+    variables: BTreeMap<OsString, OsString>,
+    /// True if variables of the issue tracker `jit` count, too.
+    hears_jit: bool,
 }
 
 impl Environment {
@@ -58,13 +45,12 @@ impl Environment {
         let directory = env::current_dir();
         let directory = directory.map_err(|error| Error::io("find", ".", error))?;
         let uid = rustix::process::geteuid().as_raw();
-        let mut environment = Self::new(directory, uid);
-        for name in VARIABLES {
-            if let Some(value) = env::var_os(name) {
-                environment.variables.insert(name, value);
-            }
-        }
-        Ok(environment)
+        Ok(Self {
+            directory,
+            uid,
+            variables: env::vars_os().collect(),
+            hears_jit: false,
+        })
     }
 
     /// Returns an environment without variables.
@@ -73,18 +59,38 @@ impl Environment {
             directory: directory.into(),
             uid,
             variables: BTreeMap::new(),
+            hears_jit: false,
         }
     }
 
     /// Adds a variable.
     pub fn with(mut self, name: &'static str, value: impl Into<OsString>) -> Self {
-        self.variables.insert(name, value.into());
+        self.variables.insert(name.into(), value.into());
         self
+    }
+
+    /// Lets the variables of the issue tracker `jit` count where ours are not set.
+    pub fn for_board(mut self) -> Self {
+        self.hears_jit = true;
+        self
+    }
+
+    /// Returns our variable, else that of `jit` if it counts, and its name.
+    pub(crate) fn either(
+        &self,
+        [ours, jits]: config::Names,
+    ) -> Result<Option<(&'static str, &str)>> {
+        match (self.text(ours)?, self.hears_jit) {
+            (Some(text), _) => Ok(Some((ours, text))),
+            (None, true) => Ok(self.text(jits)?.map(|text| (jits, text))),
+            (None, false) => Ok(None),
+        }
     }
 
     /// Returns a variable. One that is empty counts as not set.
     fn get(&self, name: &str) -> Option<&OsString> {
-        self.variables.get(name).filter(|value| !value.is_empty())
+        let value = self.variables.get(OsStr::new(name));
+        value.filter(|value| !value.is_empty())
     }
 
     /// Returns a variable that names a directory, which must be the same wherever a process is.
@@ -233,7 +239,7 @@ fn nearest_config(environment: &Environment) -> Result<Nearest> {
         match config::look(directory, environment.uid)? {
             Found::Nothing => {}
             Found::Foreign(path, uid) => ignored.push(Ignored { path, uid }),
-            Found::Ours(path, config) => return Ok((Some((path, config)), ignored)),
+            Found::Ours(path, config) => return Ok((Some((path, *config)), ignored)),
         }
     }
     Ok((None, ignored))
@@ -272,6 +278,15 @@ pub fn slots(environment: &Environment) -> Result<String> {
     // Without a runtime directory the opening of the store says why it refuses this one.
     let directory = runtime.map_or(state, |runtime| runtime.join("tenure"));
     sqlite_url(&directory.join(SLOTS_DATABASE))
+}
+
+/// Returns where the board is: in the git repository around the current directory, so that its worktrees share it, else in the
+/// user's state directory, whatever the store.
+pub fn board(environment: &Environment) -> Result<PathBuf> {
+    match git::common_directory(environment)? {
+        Some(common) => Ok(common.join("tenure/board")),
+        None => Ok(state_directory(environment)?.join("board")),
+    }
 }
 
 /// Returns true if locks hold in a directory that is or will be made, by the nearest one that exists.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure_core::{Ranking, RetryPolicy};
+use tenure_core::{Ranking, RetryPolicy, setters};
 
 use crate::Automated;
 
@@ -43,40 +43,19 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Sets which kinds are taken before which.
-    pub fn with_ranking(mut self, ranking: Ranking) -> Self {
-        self.ranking = ranking;
-        self
-    }
-
-    /// Sets how passing faults are tried again.
-    pub fn with_retry(mut self, retry: RetryPolicy) -> Self {
-        self.retry = retry;
-        self
-    }
-
-    /// Sets how long a request waits that says nothing else.
-    pub fn with_wait(mut self, wait: Duration) -> Self {
-        self.wait = wait;
-        self
-    }
-
-    /// Sets how long a server is waited for when a store is opened.
-    pub fn with_open(mut self, open: Duration) -> Self {
-        self.open = open;
-        self
-    }
-
-    /// Sets how often a holder writes that it is alive.
-    pub fn with_heartbeat(mut self, heartbeat: Duration) -> Self {
-        self.heartbeat = Some(heartbeat);
-        self
-    }
-
-    /// Sets which owners are no people.
-    pub fn with_automated(mut self, automated: Automated) -> Self {
-        self.automated = automated;
-        self
+    setters! {
+        /// Sets which kinds are taken before which.
+        with_ranking(ranking: Ranking) => ranking = ranking;
+        /// Sets how passing faults are tried again.
+        with_retry(retry: RetryPolicy) => retry = retry;
+        /// Sets how long a request waits that says nothing else.
+        with_wait(wait: Duration) => wait = wait;
+        /// Sets how long a server is waited for when a store is opened.
+        with_open(open: Duration) => open = open;
+        /// Sets how often a holder writes that it is alive.
+        with_heartbeat(heartbeat: Duration) => heartbeat = Some(heartbeat);
+        /// Sets which owners are no people.
+        with_automated(automated: Automated) => automated = automated;
     }
 
     /// Trusts kernel locks on file systems where they are known to fail.

@@ -4,6 +4,7 @@
 //! the median of the rounds' ratios counts. The system calls of each side are counted by
 //! `strace` in a run of their own.
 
+mod board;
 mod command;
 mod crowd;
 mod directory;
@@ -13,6 +14,8 @@ mod ledger;
 mod lock_unlock;
 mod postgres;
 mod program;
+mod publish;
+mod records;
 mod sqlite;
 mod syscalls;
 mod waiters;
@@ -37,7 +40,7 @@ pub struct Measured {
 
 type Bench = fn() -> Result<Vec<Measured>>;
 
-const BENCHES: [(&str, Bench); 10] = [
+const BENCHES: [(&str, Bench); 13] = [
     ("lock_unlock", lock_unlock::measure),
     ("hand_over", hand_over::measure),
     ("command", command::measure),
@@ -46,7 +49,10 @@ const BENCHES: [(&str, Bench); 10] = [
     ("sqlite", sqlite::measure),
     ("documents", documents::measure),
     ("ledger", ledger::measure),
+    ("board", board::measure),
     ("postgres", postgres::measure),
+    ("records", records::measure),
+    ("publish", publish::measure),
     ("crowd", crowd::measure),
 ];
 
@@ -105,6 +111,8 @@ pub fn role(role: &str, path: &Path, rest: &[&str]) -> Result<ExitCode> {
         "lock-unlock" => lock_unlock::child(path, rest)?,
         "documents" => documents::child(path, rest)?,
         "ledger" => ledger::child(path, rest)?,
+        "board" => board::child(path, rest)?,
+        "records" => records::child(path, rest)?,
         "sqlite-acquire" => sqlite::child(path, rest)?,
         _ => bail!("no role is called {role:?}"),
     }

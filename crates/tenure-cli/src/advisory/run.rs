@@ -7,13 +7,12 @@ use std::time::Duration;
 
 use tenure::{Class, Error, LockContext, Mode, Result, duration};
 use tenure_postgres::advisory::{AdvisoryLocks, DEFAULT_WAIT, Guard, Key, LockEntry};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
-use super::ending::Ending;
+use super::ending::ending;
 use super::open;
 use crate::cli::AdvisoryRun;
 use crate::context::Context;
-use crate::exit;
 use crate::limit::Limit;
 use crate::opening::open_unless_interrupted;
 use crate::output::word;
@@ -25,8 +24,6 @@ use crate::signals::Signals;
 const TELL_AFTER: Duration = Duration::from_secs(1);
 /// The longest time to look up the holder for a request that does not wait.
 const LOOK: Duration = Duration::from_millis(50);
-/// The longest time the release of a lost lock may take.
-const RELEASE_MAX: Duration = Duration::from_secs(1);
 
 /// Acquires the lock, runs the command, releases the lock.
 pub async fn run(
@@ -36,9 +33,10 @@ pub async fn run(
 ) -> Result<ExitCode, Failure> {
     let mut signals = Signals::listen()?;
     let key = Key::Pair(options.namespace, options.id);
-    let lock_context = lock_context(context, &options)?;
+    let lock_context = key.context(Mode::Write, context.shown())?;
     let setting = context.settings(DEFAULT_WAIT).wait;
     let limit = Limit::chosen(options.no_wait, options.wait, setting);
+    context.owner_within(None, limit.whole(), None)?;
     let opening = open(context, limit.for_opening());
     let resource = Some(&lock_context.resource);
     let locks = open_unless_interrupted(opening, resource, &mut signals).await?;
@@ -54,6 +52,7 @@ pub async fn run(
         environment: &environment,
         guards: &[],
         close: true,
+        input: None,
     });
     match child {
         Ok(child) => Ok(supervise(child, guard, lock_context, &mut signals, report).await),
@@ -73,28 +72,19 @@ async fn supervise(
     signals: &mut Signals,
     report: Report,
 ) -> ExitCode {
-    let on_loss = |error| report.late_failure(&Failure::Error(error));
-    let ending = Ending::of(&guard, lock_context);
-    let ended = child.supervise(signals, ending, on_loss).await;
-    if ended.lost {
-        drop(timeout(RELEASE_MAX, guard.release()).await);
-        return ExitCode::from(exit::LOST);
-    }
-    match guard.release().await {
-        Ok(()) => {}
-        Err(error) if error.class() == Class::Lost => {
-            on_loss(error);
-            return ExitCode::from(exit::LOST);
-        }
-        Err(error) => word(&error.to_string()),
-    }
-    child.follow(ended);
-    ExitCode::from(ended.code)
+    let ending = ending(&guard, lock_context);
+    let ended = child.supervise(signals, ending, report).await;
+    child.conclude(ended, release(guard), report).await
 }
 
-/// Returns the description of the lock for errors.
-fn lock_context(context: &Context, options: &AdvisoryRun) -> Result<Box<LockContext>> {
-    Key::Pair(options.namespace, options.id).context(Mode::Write, context.shown())
+/// Releases the lock, and returns the error if it turns out to be lost.
+async fn release(guard: Guard) -> Option<Error> {
+    let error = guard.release().await.err()?;
+    if error.class() == Class::Lost {
+        return Some(error);
+    }
+    word(&error.to_string());
+    None
 }
 
 async fn acquire_unless_interrupted(

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use tenure::Owner;
 use tenure_files::Expect;
 
-use super::values::{TokenOf, parse_document, parse_expect, parse_token, parse_wait};
+use super::values::{TokenOf, bytes, parse_document, parse_expect, parse_wait};
 use crate::help;
 
 #[derive(Debug, Subcommand)]
@@ -113,7 +113,7 @@ pub struct WriteTerms {
     #[arg(long, value_name = "VERSION|absent", value_parser = parse_expect)]
     pub expect: Option<Expect>,
     /// The lock under which it is written: refuse unless the store says that N is its newest token
-    #[arg(long, value_name = "RESOURCE#N", value_parser = parse_token())]
+    #[arg(long, value_name = "RESOURCE#N", value_parser = bytes(TokenOf::parse))]
     pub token: Option<TokenOf>,
     /// Set aside what the document remembers: another lock, or a token that was never granted
     #[arg(long, requires = "token")]

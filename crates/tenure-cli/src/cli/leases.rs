@@ -6,10 +6,7 @@ use clap::Args;
 use serde_json::Value;
 use tenure::{IdempotenceKey, LeaseId, Mode, Owner, Resource, Token};
 
-use super::values::{
-    Wanted, parse_meta, parse_mode, parse_purpose, parse_resource, parse_ttl, parse_wait,
-    parse_wanted,
-};
+use super::values::{Wanted, bytes, parse_meta, parse_mode, parse_purpose, parse_ttl, parse_wait};
 
 #[derive(Debug, Args)]
 pub struct Lock {
@@ -38,7 +35,7 @@ pub struct Lock {
     #[arg(long, value_name = "KEY")]
     pub key: Option<IdempotenceKey>,
     /// What to lock
-    #[arg(required = true, value_name = "RESOURCE[=MODE]", value_parser = parse_wanted())]
+    #[arg(required = true, value_name = "RESOURCE[=MODE]", value_parser = bytes(Wanted::parse))]
     pub resources: Vec<Wanted>,
 }
 
@@ -88,7 +85,7 @@ pub struct Downgrade {
 #[derive(Debug, Args)]
 pub struct Check {
     /// What the token is of
-    #[arg(value_parser = parse_resource())]
+    #[arg(value_parser = bytes(Resource::parse_bytes))]
     pub resource: Resource,
     /// The token, as the lease has it
     pub token: Token,

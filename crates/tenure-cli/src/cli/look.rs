@@ -4,7 +4,7 @@ use clap::Args;
 use tenure::{LeaseId, Owner, Resource, Timestamp};
 
 use super::values::{
-    parse_audit_cursor, parse_cursor, parse_limit, parse_reason, parse_resource, parse_since,
+    bytes, parse_audit_cursor, parse_cursor, parse_limit, parse_reason, parse_since,
 };
 
 #[derive(Debug, Args)]
@@ -26,7 +26,7 @@ pub struct Ls {
 #[derive(Debug, Args)]
 pub struct Audit {
     /// Only what was done to this resource
-    #[arg(long, value_parser = parse_resource())]
+    #[arg(long, value_parser = bytes(Resource::parse_bytes))]
     pub resource: Option<Resource>,
     /// Only from then on: a time, or how long ago, such as 1h
     #[arg(long, value_name = "TIME", value_parser = parse_since)]

@@ -7,15 +7,21 @@
 //! | `look` | `ls`, `audit`, `recover`, `break` |
 //! | `doc` | the words of `doc` |
 //! | `ledger` | the words of `ledger` |
+//! | `board` | the words of `board` |
 //! | `advisory` | the words of `advisory` |
+//! | `op` | the words of `op` |
+//! | `publish` | the words of `publish` |
 //! | `values` | how single values are read |
 //! | `refusal` | what is said of a command line that cannot be read |
 
 mod advisory;
+mod board;
 mod doc;
 mod leases;
 mod ledger;
 mod look;
+mod op;
+mod publish;
 mod refusal;
 mod run;
 mod values;
@@ -27,6 +33,11 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::help;
 pub use advisory::{Advisory, AdvisoryRun};
+pub use board::{
+    Board, BoardAdd, BoardClaim, BoardDepend, BoardEnd, BoardEvents, BoardGate, BoardGateDefine,
+    BoardGateJudge, BoardLs, BoardNext, BoardNote, BoardOne, BoardRun, BoardSet, BoardTerms, Judge,
+    StateFilter,
+};
 pub use doc::{
     Access, Compat, Doc, DocClean, DocRead, DocUpdate, DocWrite, WaitArguments, WriteTerms,
 };
@@ -36,6 +47,8 @@ pub use ledger::{
     LedgerRelease, LedgerShow, LedgerTerms, LedgerVerify,
 };
 pub use look::{Audit, Break, Ls, Recover};
+pub use op::{Op, OpShow};
+pub use publish::Publish;
 pub use refusal::Refusal;
 pub use run::Run;
 pub use values::{Slot, TokenOf, Wanted};
@@ -116,11 +129,26 @@ pub enum Command {
         #[command(subcommand)]
         command: Box<Doc>,
     },
+    /// Put a directory in place whole, and verify what is there
+    #[command(after_long_help = help::PUBLISH_LONG)]
+    Publish(Box<Publish>),
     /// Append events that are never lost, and claim nodes that one agent works on
     #[command(after_long_help = help::LEDGER_LONG)]
     Ledger {
         #[command(subcommand)]
         command: Box<Ledger>,
+    },
+    /// Issues that many agents create, change and claim at once
+    #[command(after_long_help = help::BOARD_LONG)]
+    Board {
+        #[command(subcommand)]
+        command: Box<Board>,
+    },
+    /// Show which operations there are, and which locks each needs
+    #[command(after_long_help = help::OP_LONG)]
+    Op {
+        #[command(subcommand)]
+        command: Op,
     },
     /// Say which store is used and why, and prove that it locks
     #[command(after_long_help = help::DOCTOR_LONG)]

@@ -8,7 +8,7 @@ use clap::error::ErrorKind;
 
 use super::Cli;
 use crate::output;
-use crate::report::{self, Report};
+use crate::report::{self, Failure, Report};
 
 /// A command line that is not carried out, and the reason.
 pub struct Refusal {
@@ -70,7 +70,8 @@ impl Refusal {
                 (Some(command), _) => format!("look at: tenure {command} --help"),
                 (None, _) => "look at: tenure --help".into(),
             };
-            return Report::new(true).usage(&self.message(), remedy);
+            let message = self.message();
+            return Report::new(true).failure(&Failure::Usage { message, remedy });
         }
         match asked_for {
             // It goes to standard output. A closed pipe there is no failure.

@@ -7,8 +7,8 @@ use clap::Args;
 use serde_json::Value;
 use tenure::{Mode, Owner};
 
-use super::values::{Slot, Wanted};
-use super::values::{parse_meta, parse_mode, parse_purpose, parse_slot, parse_wait, parse_wanted};
+use super::values::{Slot, Wanted, bytes};
+use super::values::{parse_meta, parse_mode, parse_purpose, parse_wait, parse_with};
 
 #[derive(Debug, Args)]
 pub struct Run {
@@ -21,7 +21,7 @@ pub struct Run {
     /// Lock for writing, alone: --mode write, which is the default
     #[arg(short = 'x', long, conflicts_with_all = ["mode", "shared"])]
     pub exclusive: bool,
-    /// How long to wait, such as 500ms, 30s, 5m or 1h (default: 10m)
+    /// How long to wait, such as 500ms, 30s, 5m or 1h (default: 10m; agents and jobs: 90s)
     #[arg(short, long, value_name = "DURATION", value_parser = parse_wait, conflicts_with = "no_wait")]
     pub wait: Option<Duration>,
     /// Do not wait: exit 75 at once if it is held
@@ -37,8 +37,14 @@ pub struct Run {
     #[arg(long, value_name = "JSON", value_parser = parse_meta)]
     pub meta: Option<Value>,
     /// At most N at a time on this machine, counted for this user; taken before the locks
-    #[arg(long, value_name = "NAME:N", value_parser = parse_slot())]
+    #[arg(long, value_name = "NAME:N", value_parser = bytes(Slot::parse))]
     pub slot: Option<Slot>,
+    /// Take the locks that an operation needs, as `tenure op show` says
+    #[arg(long, value_name = "OPERATION")]
+    pub op: Option<String>,
+    /// What the operation is about, such as project=atlas; several times
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_with, requires = "op")]
+    pub with: Vec<(String, String)>,
     /// Where an outer run holds the lock already, run under it instead of failing
     #[arg(long)]
     pub reuse: bool,
@@ -50,7 +56,7 @@ pub struct Run {
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = crate::exit::BUSY)]
     pub busy_exit: u8,
     /// What to lock
-    #[arg(required_unless_present = "slot", value_name = "RESOURCE[=MODE]", value_parser = parse_wanted())]
+    #[arg(required_unless_present_any = ["slot", "op"], value_name = "RESOURCE[=MODE]", value_parser = bytes(Wanted::parse))]
     pub resources: Vec<Wanted>,
     /// The command to run, after `--`
     #[arg(last = true, required = true, value_name = "CMD")]

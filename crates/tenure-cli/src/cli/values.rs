@@ -19,7 +19,7 @@ pub struct Wanted {
 
 impl Wanted {
     /// Cuts at the last `=` only if a mode follows it.
-    fn parse(text: &[u8]) -> Result<Self, String> {
+    pub fn parse(text: &[u8]) -> Result<Self, String> {
         let cut = text.iter().rposition(|byte| *byte == b'=');
         let mode = cut.and_then(|cut| str::from_utf8(&text[cut + 1..]).ok()?.parse().ok());
         let name = match (mode, cut) {
@@ -60,7 +60,7 @@ impl Slot {
     pub const CAPACITY_MAX: u32 = 1000;
 
     /// Cuts at the last `:`, so that a name may hold one.
-    fn parse(text: &[u8]) -> Result<Self, String> {
+    pub fn parse(text: &[u8]) -> Result<Self, String> {
         let wrong = || "a slot is NAME:N, such as build:2".to_owned();
         let cut = text.iter().rposition(|byte| *byte == b':');
         let (name, number) = text.split_at(cut.ok_or_else(wrong)?);
@@ -86,7 +86,7 @@ pub struct TokenOf {
 
 impl TokenOf {
     /// Cuts at the last `#`.
-    fn parse(text: &[u8]) -> Result<Self, String> {
+    pub fn parse(text: &[u8]) -> Result<Self, String> {
         let wrong = || "a token is RESOURCE#N, such as deploy#7".to_owned();
         let cut = text.iter().rposition(|byte| *byte == b'#');
         let (name, number) = text.split_at(cut.ok_or_else(wrong)?);
@@ -97,10 +97,6 @@ impl TokenOf {
             token: token.map_err(|error| format!("{}: {error}", wrong()))?,
         })
     }
-}
-
-pub fn parse_token() -> impl TypedValueParser<Value = TokenOf> {
-    OsStringValueParser::new().try_map(|text| TokenOf::parse(text.as_bytes()))
 }
 
 /// Reads the version that a document must have, or `absent`.
@@ -121,16 +117,13 @@ pub fn parse_document(text: &str) -> Result<String, String> {
     Ok(text.trim().to_owned() + "\n")
 }
 
-pub fn parse_wanted() -> impl TypedValueParser<Value = Wanted> {
-    OsStringValueParser::new().try_map(|text| Wanted::parse(text.as_bytes()))
-}
-
-pub fn parse_slot() -> impl TypedValueParser<Value = Slot> {
-    OsStringValueParser::new().try_map(|text| Slot::parse(text.as_bytes()))
-}
-
-pub fn parse_resource() -> impl TypedValueParser<Value = Resource> {
-    OsStringValueParser::new().try_map(|text| Resource::parse_bytes(text.as_bytes()))
+/// Reads a value that need not be UTF-8.
+pub fn bytes<T, E>(parse: fn(&[u8]) -> Result<T, E>) -> impl TypedValueParser<Value = T>
+where
+    T: Clone + Send + Sync + 'static,
+    E: Into<Box<dyn std::error::Error + Send + Sync>> + 'static,
+{
+    OsStringValueParser::new().try_map(move |text| parse(text.as_bytes()))
 }
 
 pub fn parse_mode() -> impl TypedValueParser<Value = Mode> {
@@ -150,6 +143,13 @@ pub fn parse_ttl(text: &str) -> Result<Duration, String> {
         true => Ok(ttl),
         false => Err("a lease lasts from 1s to 24h".into()),
     }
+}
+
+/// Reads what an operation is about.
+pub fn parse_with(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
+    let (key, value) = pair.ok_or("it is KEY=VALUE, such as project=atlas")?;
+    Ok((key.to_owned(), value.to_owned()))
 }
 
 /// Reads the cursor of `ls`, which has a blank in it. A cursor at the beginning of the second list is `1.`.

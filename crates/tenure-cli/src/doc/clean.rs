@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use serde::Serialize;
+use serde_json::json;
 use tenure::{Error, Mode, Result};
 use tenure_files::Documents;
 
@@ -14,13 +14,6 @@ use crate::context::Context;
 use crate::output::{self, word};
 use crate::people::{can_ask, is_confirmed, visible};
 use crate::report::Failure;
-
-/// `{"removed":[…],"next":null}`.
-#[derive(Serialize)]
-struct Removed {
-    removed: Vec<String>,
-    next: Option<String>,
-}
 
 /// Shows what is left, asks, and removes it.
 pub fn clean(global: &Global, options: &DocClean) -> Result<ExitCode, Failure> {
@@ -40,7 +33,7 @@ pub fn clean(global: &Global, options: &DocClean) -> Result<ExitCode, Failure> {
     }
     let left = under_lock(&opened, path, Documents::leftovers)?;
     if left.is_empty() {
-        return nothing(global, path);
+        return report(global, path, &[]);
     }
     show(&left);
     if !options.yes && !can_ask() {
@@ -54,9 +47,7 @@ pub fn clean(global: &Global, options: &DocClean) -> Result<ExitCode, Failure> {
         return Err(Failure::Declined("no file was removed".into()));
     }
     let removed = under_lock(&opened, path, Documents::clean)?;
-    let paths = removed.iter().map(|path| path.display().to_string());
-    print(global, paths.collect())?;
-    Ok(ExitCode::SUCCESS)
+    report(global, path, &removed)
 }
 
 /// Waits for the document, and does something to what is left of its writers.
@@ -71,23 +62,20 @@ fn under_lock(
     done.map_err(|error| failure::about(error.into(), &[document]))
 }
 
-fn print(global: &Global, removed: Vec<String>) -> Result<(), Failure> {
-    if global.json {
-        let next = None;
-        return output::json(&Removed { removed, next });
-    }
-    let lines = removed
+/// Reports what was removed: `{"removed":[…],"next":null}`.
+fn report(global: &Global, path: &Path, removed: &[PathBuf]) -> Result<ExitCode, Failure> {
+    let removed: Vec<String> = removed
         .iter()
-        .map(|path| format!("removed {}\n", visible(path)));
-    output::text(&lines.collect::<String>())
-}
-
-fn nothing(global: &Global, path: &Path) -> Result<ExitCode, Failure> {
-    match global.json {
-        true => print(global, Vec::new())?,
-        false => word(&format!("nothing is left over at {}", path.display())),
-    }
-    Ok(ExitCode::SUCCESS)
+        .map(|path| path.display().to_string())
+        .collect();
+    let document = json!({ "removed": removed, "next": null });
+    output::answer(global.json, &document, || {
+        if removed.is_empty() {
+            word(&format!("nothing is left over at {}", path.display()));
+        }
+        let lines = removed.iter().map(|path| format!("removed {path}\n"));
+        output::text(&lines.collect::<String>())
+    })
 }
 
 /// Shows the files on standard error, where the question is.

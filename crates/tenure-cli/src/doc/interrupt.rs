@@ -12,10 +12,9 @@
 //! - Otherwise it ends as any program does.
 
 use std::io;
-use std::mem::{self, MaybeUninit};
+use std::mem::MaybeUninit;
 use std::os::unix::process::CommandExt;
 use std::process::{self, Command};
-use std::ptr;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -24,7 +23,7 @@ use tenure::{Error, Resource, Result};
 use tenure_core::poison::lock;
 
 use crate::report::{Failure, Report};
-use crate::signals::{ENDING, is_ignored, set_default, unavailable};
+use crate::signals::{ENDING, change_blocked, is_ignored, set_default, set_of, unavailable};
 
 /// The stage of the command.
 enum Stage {
@@ -49,8 +48,9 @@ impl Interrupt {
     /// Begins to listen, before any other thread is started: those must not get the signals.
     pub fn listen(report: Report) -> Result<Self> {
         let stage = Arc::new(Mutex::new(Stage::Usual));
-        let signals = ending();
-        let before = block(&signals);
+        // Those that are ignored from the start stay so: `nohup tenure doc …` outlives its terminal.
+        let signals = set_of(ENDING.into_iter().filter(|number| !is_ignored(*number)));
+        let before = change_blocked(libc::SIG_BLOCK, &signals);
         let shared = Arc::clone(&stage);
         let listen = move || {
             loop {
@@ -70,8 +70,7 @@ impl Interrupt {
     pub fn open_to_signals(&self, command: &mut Command) {
         let before = self.before;
         let step = move || {
-            // SAFETY: the pointer is valid for the call, which is async-signal-safe.
-            unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, ptr::null_mut()) };
+            change_blocked(libc::SIG_SETMASK, &before);
             Ok(())
         };
         // SAFETY: only async-signal-safe calls are made between fork and exec.
@@ -146,28 +145,6 @@ fn send(command: libc::pid_t, number: libc::c_int) {
     unsafe { libc::kill(command, number) };
 }
 
-/// Returns the signals that are not ignored from the start: `nohup tenure doc …` outlives its terminal.
-fn ending() -> libc::sigset_t {
-    // SAFETY: zero is a valid `sigset_t`, and the pointer is valid for the calls.
-    unsafe {
-        let mut set: libc::sigset_t = mem::zeroed();
-        for number in ENDING.into_iter().filter(|number| !is_ignored(*number)) {
-            libc::sigaddset(&mut set, number);
-        }
-        set
-    }
-}
-
-/// Blocks signals for this thread and those it starts. Returns what was blocked before.
-fn block(signals: &libc::sigset_t) -> libc::sigset_t {
-    // SAFETY: zero is a valid `sigset_t`, and the pointers are valid for the call.
-    unsafe {
-        let mut before: libc::sigset_t = mem::zeroed();
-        libc::pthread_sigmask(libc::SIG_BLOCK, signals, &mut before);
-        before
-    }
-}
-
 fn next(signals: &libc::sigset_t) -> io::Result<Arrived> {
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
     // SAFETY: both pointers are valid for the call.
@@ -186,11 +163,7 @@ fn next(signals: &libc::sigset_t) -> io::Result<Arrived> {
 /// Ends this process as the signal would have without us.
 fn die_of(number: libc::c_int) {
     set_default(number);
-    // SAFETY: zero is a valid `sigset_t`, and the pointers are valid for the calls.
-    unsafe {
-        let mut one: libc::sigset_t = mem::zeroed();
-        libc::sigaddset(&mut one, number);
-        libc::pthread_sigmask(libc::SIG_UNBLOCK, &one, ptr::null_mut());
-        libc::raise(number);
-    }
+    change_blocked(libc::SIG_UNBLOCK, &set_of([number]));
+    // SAFETY: a plain call.
+    unsafe { libc::raise(number) };
 }

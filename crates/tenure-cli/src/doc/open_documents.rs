@@ -11,7 +11,7 @@ use super::failure;
 use super::interrupt::Interrupt;
 use super::token_check::TokenCheck;
 use crate::cli::{Access, Compat, Global, WaitArguments, WriteTerms};
-use crate::context::{Context, WAIT_DEFAULT, owner};
+use crate::context::{Context, WAIT_DEFAULT};
 use crate::limit::Limit;
 use crate::output::word;
 use crate::report::{Failure, Report};
@@ -76,8 +76,8 @@ impl OpenDocuments {
         let WaitArguments { no_wait, wait } = access.wait_arguments;
         let limit = Limit::chosen(no_wait, wait, settings.wait).whole();
         let interrupt = Interrupt::listen(Report::new(global.json))?;
-        let asker =
-            SessionOptions::new(owner(access.owner.clone())?).with_command(context.own_command());
+        let owner = context.owner_within(access.owner.clone(), limit, None)?;
+        let asker = SessionOptions::new(owner).with_command(context.own_command());
         let asker = asker.asker();
         let session = asker.session.clone();
         let mut documents = Documents::for_asker(limit, asker);

@@ -5,37 +5,32 @@
 //! Asking makes no store.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io;
 use std::path::Path;
 
-use tenure::{Error, Keeper, Resource, Result, Token, shown_address};
+use tenure::blocking::Keeper;
+use tenure::{Error, Resource, Result, Token, shown_address};
 use tenure_files::Fence;
-use tokio::runtime::Runtime;
 
 use crate::cli::{Global, Slot, TokenOf, WriteTerms};
 use crate::context::{Context, WAIT_DEFAULT};
 use crate::identity::{identity, is_there};
 use crate::nesting::{self, Outer};
 use crate::output::word;
-use crate::runtime;
 
 /// The tokens a write is made under.
 pub struct TokenCheck<'a> {
     context: &'a Context,
     named: Option<&'a TokenOf>,
     outers: Vec<Outer>,
-    stores: RefCell<Stores>,
+    /// The stores asked so far, by their addresses.
+    stores: RefCell<HashMap<String, Keeper>>,
 }
 
 /// The action that errors of a store name.
 pub const CHECK: &str = "check the token in";
-
-/// The stores asked so far. They are closed before the runtime they need.
-#[derive(Default)]
-struct Stores {
-    open: Vec<(String, Keeper)>,
-    runtime: Option<Runtime>,
-}
 
 /// Returns the settings; the store is chosen only if it is needed for a token that was named.
 pub fn context(global: &Global, terms: &WriteTerms) -> Result<Context> {
@@ -93,26 +88,18 @@ impl<'a> TokenCheck<'a> {
     }
 
     fn ask(&self, url: &str, resource: &Resource, token: Token) -> Result<()> {
-        let mut stores = self.stores.borrow_mut();
-        let Stores { open, runtime } = &mut *stores;
         if !is_there(url) {
             let none = io::Error::new(io::ErrorKind::NotFound, "there is no store");
             return Err(Error::io(CHECK, shown_address(url), none));
         }
-        let runtime = match runtime {
-            Some(runtime) => runtime,
-            None => runtime.insert(runtime::start()?),
-        };
-        let known = open.iter().position(|(known, _)| known == url);
-        let keeper = match known {
-            Some(at) => &open[at].1,
-            None => {
+        let mut stores = self.stores.borrow_mut();
+        let keeper = match stores.entry(url.to_owned()) {
+            Entry::Occupied(open) => open.into_mut(),
+            Entry::Vacant(missing) => {
                 let settings = self.context.settings(WAIT_DEFAULT);
-                let keeper = runtime.block_on(Keeper::open_with(url, settings))?;
-                open.push((url.to_owned(), keeper));
-                &open[open.len() - 1].1
+                missing.insert(Keeper::open_with(url, settings)?)
             }
         };
-        runtime.block_on(keeper.check(resource, token))
+        keeper.check(resource, token)
     }
 }

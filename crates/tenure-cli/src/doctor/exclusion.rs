@@ -23,31 +23,17 @@ const WAIT: Duration = Duration::from_secs(10);
 /// leases last for as long as their session, else its release.
 pub async fn prove(keeper: &Keeper, url: &str) -> Examined {
     let name = "exclusion";
-    let ending = match keeper.store().capabilities().ttl {
-        None => Ending::Death,
-        Some(_) => Ending::Release,
-    };
-    match try_prove(keeper, url, ending).await {
-        Ok(()) => Found::good(format!(
-            "a lock held by another process kept this one out, and was free once that {}",
-            match ending {
-                Ending::Death => "was killed",
-                Ending::Release => "released it",
-            }
+    match try_prove(keeper, url).await {
+        Ok(end) => Found::good(format!(
+            "a lock held by another process kept this one out, and was free once that {end}"
         ))
         .of(name),
         Err(error) => failed(name, &error),
     }
 }
 
-/// The end of the other process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ending {
-    Death,
-    Release,
-}
-
-async fn try_prove(keeper: &Keeper, url: &str, ending: Ending) -> Result<()> {
+/// Returns how the other process ended, in words.
+async fn try_prove(keeper: &Keeper, url: &str) -> Result<&'static str> {
     let resource = Resource::parse(RESOURCE).map_err(|e| Error::Internal(e.to_string()))?;
     let session = keeper.session(SessionOptions::new(owner(None)?)).await?;
     let mut holder = Holder::start(url)?;
@@ -61,13 +47,21 @@ async fn try_prove(keeper: &Keeper, url: &str, ending: Ending) -> Result<()> {
             "do not use this store; choose a local directory with --store",
         ));
     }
-    match ending {
-        Ending::Death => holder.kill()?,
-        Ending::Release => holder.release(),
-    }
+    let end = match keeper.store().capabilities().ttl {
+        None => {
+            holder.kill()?;
+            "was killed"
+        }
+        Some(_) => {
+            // Its command ends with its input.
+            holder.child.stdin = None;
+            "released it"
+        }
+    };
     let options = options.with_wait(WAIT);
     let guard = session.acquire(&resource, Mode::Write, &options).await?;
-    guard.release().await.map_err(|failed| failed.source)
+    guard.release().await.map_err(|failed| failed.source)?;
+    Ok(end)
 }
 
 /// A `run` that holds the lock until its standard input ends. Its command is killed with it.
@@ -105,11 +99,6 @@ impl Holder {
             return Ok(holder);
         }
         Err(not_taken(&said))
-    }
-
-    /// Makes it release the lock and end.
-    fn release(&mut self) {
-        self.child.stdin = None;
     }
 
     fn kill(&mut self) -> Result<()> {

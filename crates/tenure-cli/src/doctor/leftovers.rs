@@ -5,7 +5,7 @@ use tenure_core::store::Found;
 
 use super::failed;
 use crate::context::owner;
-use crate::people::is_run_unseen;
+use crate::people::{counted, is_run_unseen};
 
 const NAME: &str = "leftovers";
 
@@ -79,10 +79,4 @@ impl Counts {
             self.unseen
         )
     }
-}
-
-/// `1 lease`, `2 leases`.
-fn counted(number: usize, what: &str) -> String {
-    let ending = if number == 1 { "" } else { "s" };
-    format!("{number} {what}{ending}")
 }

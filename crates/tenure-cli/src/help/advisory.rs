@@ -7,8 +7,8 @@ Examples:
   tenure advisory run agent 42 -- ./hook session-start
   tenure advisory run --no-wait channel general -- ./post
 
-Advisory locks are PostgreSQL's own: whoever calls pg_advisory_lock in the same
-database takes part, whatever program it is. They need --store postgres://… or
+Advisory locks are PostgreSQL's own: every program that calls pg_advisory_lock
+in the same database takes part. They need --store postgres://… or
 TENURE_STORE. They have no leases, no queue that can be seen and no audit; locks
 among programs that use Tenure are better taken with `tenure run`.";
 

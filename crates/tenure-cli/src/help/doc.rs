@@ -8,10 +8,10 @@ Examples:
   tenure doc read counter.json --json          its version, and the document
   tenure doc read --follow counter.json        each time it changes
 
-A document is a JSON file. Whoever reads it through Tenure sees it whole, before
-a change or after it; changes happen one after the other, and are on disk when
-the command ends. Its lock is the file .NAME.lock beside it, which stays there.
-A new document has mode 0600; one that is there keeps its mode and owner.";
+A document is a JSON file. A reader sees it whole, before a change or after it;
+changes happen one after the other, and are on disk when the command ends. Its
+lock is the file .NAME.lock beside it, which stays there. A new document has
+mode 0600; one that is there keeps its mode and owner.";
 
 /// After the options of `doc read`.
 pub const DOC_READ_LONG: &str = "\
@@ -38,12 +38,13 @@ Examples:
 Standard input is checked, and put in place byte for byte. Prints the version.
 The document that is there may be broken: this repairs it.
 
-Inside `tenure run`, the tokens of its locks are checked; whoever lost a lock
-writes nothing. So is --token: it must be the newest that its store granted, and
-where the store cannot be asked nothing is written. A document remembers the
-token of its last write with --token and refuses older ones. A token of another
-lock is a conflict until --rebind, which also mends a document that remembers a
-token that was never granted, and says what it overrides.
+Inside `tenure run`, the tokens of its locks are checked, and after the loss
+of a lock nothing is written. So is --token: it must be the newest that its
+store granted, and where the store cannot be asked nothing is written. A
+document remembers the token of its last write with --token and refuses older
+ones. A token of another lock is a conflict until --rebind, which also mends a
+document that remembers a token that was never granted, and says what it
+overrides.
 
 Exit codes: 0 written; 65 standard input is not JSON; 66 there is no such
 directory, or the store never heard of the lock; 69 the store cannot be asked;

@@ -86,7 +86,7 @@ Examples:
   tenure ledger claim proof 1.2.3#7            more time; the token stays
 
 Prints NODE#TOKEN. The token is the number of the event that acquired it; it is
-for renewing, and for append --token, which refuses whoever lost the claim.
+for renewing, and for append --token, which refuses a claim that was lost.
 
 Exit codes: 0 claimed; 65 bad node, bad time, or a claim event of another day;
 75 node already locked, or the ledger is; 76 this owner has it already; 77 the

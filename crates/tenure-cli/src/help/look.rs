@@ -15,7 +15,7 @@ PREFIX is the beginning of a resource as `ls` shows it. Without a `:` it means
 names that begin so, and all resources of that kind. Slots are not among the
 locks: they are counted in one place for this user and machine, and shown only
 when asked for. Documents (`tenure doc`) are locked beside their files and are
-not shown here; whoever waits for one is told who has it.
+not shown here; a command that waits for one is told who has it.
 
 STATE is shown where a lease is not simply held: `expired` (it may still be
 renewed, or taken over), `revoking` (a person breaks it), `offered` (its waiter
@@ -41,9 +41,9 @@ Examples:
   tenure recover              end those that are
 
 A lease is stale when its time is over, its heartbeat is old, and no active job
-claims it; or when the session it is bound to is proved dead. Whoever waits for
-it takes over by itself: this is for leases that nobody waits for. It never
-takes a lease away from anyone who may still rely on it, so it does not ask.";
+claims it; or when the session it is bound to is proved dead. A waiter takes
+over by itself: this is for leases that nobody waits for. It never takes a lease
+away from anyone who may still rely on it, so it does not ask.";
 
 /// After the options of `break`.
 pub const BREAK_LONG: &str = "\

@@ -1,14 +1,18 @@
 //! The texts of `--help` that do not belong to a single option.
 
 mod advisory;
+mod board;
 mod doc;
 mod leases;
 mod ledger;
 mod look;
+mod op;
 mod operate;
+mod publish;
 mod run;
 
 pub use advisory::{ADVISORY_LONG, ADVISORY_LS_LONG, ADVISORY_RUN_LONG};
+pub use board::*;
 pub use doc::{DOC_CLEAN_LONG, DOC_LONG, DOC_READ_LONG, DOC_UPDATE_LONG, DOC_WRITE_LONG};
 pub use leases::{CHECK_LONG, DOWNGRADE_LONG, LOCK_LONG, RELEASE_LONG, RENEW_LONG, UPGRADE_LONG};
 pub use ledger::{
@@ -16,7 +20,9 @@ pub use ledger::{
     LEDGER_LONG, LEDGER_REAP_LONG, LEDGER_RELEASE_LONG, LEDGER_SHOW_LONG, LEDGER_VERIFY_LONG,
 };
 pub use look::{AUDIT_LONG, BREAK_LONG, LS_LONG, RECOVER_LONG};
+pub use op::{OP_LONG, OP_LS_LONG, OP_SHOW_LONG};
 pub use operate::{COMPLETIONS_LONG, DOCTOR_LONG};
+pub use publish::PUBLISH_LONG;
 pub use run::RUN_LONG;
 
 /// Commands are grouped as the documentation groups them; clap has no groups of commands.
@@ -40,7 +46,12 @@ Locks:
 
 Files:
   doc          Read, write, change and clean JSON documents that are never torn
-  ledger       Append events that are never lost, and claim nodes; as interop
+  publish      Put a directory in place whole, and verify what is there
+  ledger       Append events that are never lost, and claim nodes
+
+Work:
+  board        Issues that many agents create, change and claim at once
+  op           Show which operations there are, and which locks each needs
 
 Operate:
   doctor       Say which store is used and why, and prove that it locks

@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::process::ExitCode;
 
-use serde::Serialize;
+use serde_json::json;
 use tenure::{Error, Result};
 use tenure_files::{AppendTerms, EVENT_BYTES_MAX};
 
@@ -12,12 +12,6 @@ use crate::cli::{Global, LedgerAppend};
 use crate::output;
 use crate::report::Failure;
 
-/// `{"sequence":N}`.
-#[derive(Serialize)]
-struct Appended {
-    sequence: u64,
-}
-
 /// The event is on disk when its number is printed.
 pub fn append(global: &Global, options: &LedgerAppend) -> Result<ExitCode, Failure> {
     let token = options.token.as_deref().map(str::parse);
@@ -25,17 +19,14 @@ pub fn append(global: &Global, options: &LedgerAppend) -> Result<ExitCode, Failu
         expect: options.expect,
         claim: token.transpose()?,
     };
-    let opened = OpenLedger::open(global, &options.terms, &options.place.directory)?;
+    let opened = OpenLedger::open(global, &options.terms, &options.place.directory, None)?;
     let event = match options.event.as_str() {
         "-" => standard_input()?,
         event => event.to_owned(),
     };
     let sequence = opened.wait(|ledger| ledger.append_on(&event, terms))?;
-    match global.json {
-        true => output::json(&Appended { sequence })?,
-        false => output::text(&format!("{sequence}\n"))?,
-    }
-    Ok(ExitCode::SUCCESS)
+    let in_words = || output::text(&format!("{sequence}\n"));
+    output::answer(global.json, &json!({ "sequence": sequence }), in_words)
 }
 
 /// Of an event that is too large, no more is read than shows it.

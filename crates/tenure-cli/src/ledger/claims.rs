@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use serde::Serialize;
+use serde_json::{Value, json};
 use tenure::Timestamp;
 use tenure_files::{Claim, ClaimToken, Node};
 
@@ -11,20 +12,6 @@ use crate::cli::{Global, LedgerClaim, LedgerDirectory, LedgerReap, LedgerRelease
 use crate::output::{self, word};
 use crate::report::Failure;
 use crate::table::{self, Table};
-
-/// `{"claims":[…],"next":null}`.
-#[derive(Serialize)]
-struct Claims {
-    claims: Vec<Shown>,
-    next: Option<u64>,
-}
-
-/// `{"reaped":[…],"next":null}`.
-#[derive(Serialize)]
-struct Reaped {
-    reaped: Vec<Shown>,
-    next: Option<u64>,
-}
 
 /// A claim, and whether its time is over.
 #[derive(Serialize)]
@@ -48,7 +35,7 @@ impl Shown {
 pub fn claim(global: &Global, options: &LedgerClaim) -> Result<ExitCode, Failure> {
     let ttl = options.ttl;
     let is_renewal = options.node.contains('#');
-    let opened = OpenLedger::open(global, &options.terms, &options.place.directory)?;
+    let opened = OpenLedger::open(global, &options.terms, &options.place.directory, ttl)?;
     let claim = match is_renewal {
         true => {
             let token: ClaimToken = options.node.parse()?;
@@ -60,31 +47,23 @@ pub fn claim(global: &Global, options: &LedgerClaim) -> Result<ExitCode, Failure
         }
     };
     let token = format!("{}#{}\n", claim.node, claim.token);
-    match global.json {
-        true => {
-            let now = claim.acquired_at;
-            let claims = vec![Shown::at(claim, now)];
-            output::json(&Claims { claims, next: None })?;
-        }
-        false => output::text(&token)?,
-    }
-    Ok(ExitCode::SUCCESS)
+    let now = claim.acquired_at;
+    let claims = listed(&[Shown::at(claim, now)]);
+    output::answer(global.json, &claims, || output::text(&token))
 }
 
 /// Ends a claim.
 pub fn release(global: &Global, options: &LedgerRelease) -> Result<ExitCode, Failure> {
     let node: Node = options.node.parse()?;
-    let opened = OpenLedger::open(global, &options.terms, &options.place.directory)?;
+    let opened = OpenLedger::open(global, &options.terms, &options.place.directory, None)?;
     let claim = opened.wait(|ledger| ledger.release(&node))?;
-    match global.json {
-        true => {
-            let state = "released";
-            let claims = vec![Shown { claim, state }];
-            output::json(&Claims { claims, next: None })?;
-        }
-        false => word(&format!("released {}#{}", claim.node, claim.token)),
-    }
-    Ok(ExitCode::SUCCESS)
+    let released = format!("released {}#{}", claim.node, claim.token);
+    let state = "released";
+    let claims = listed(&[Shown { claim, state }]);
+    output::answer(global.json, &claims, || {
+        word(&released);
+        Ok(())
+    })
 }
 
 /// Shows who has which node.
@@ -96,25 +75,26 @@ pub fn claims(global: &Global, options: &LedgerDirectory) -> Result<ExitCode, Fa
         .into_iter()
         .map(|claim| Shown::at(claim, now))
         .collect();
-    match global.json {
-        true => output::json(&Claims { claims, next: None })?,
-        false => print_table(&claims, "nothing is claimed")?,
-    }
-    Ok(ExitCode::SUCCESS)
+    let in_words = || print_table(&claims, "nothing is claimed");
+    output::answer(global.json, &listed(&claims), in_words)
 }
 
 /// Ends all claims whose time is over.
 pub fn reap(global: &Global, options: &LedgerReap) -> Result<ExitCode, Failure> {
-    let opened = OpenLedger::open(global, &options.terms, &options.place.directory)?;
+    let opened = OpenLedger::open(global, &options.terms, &options.place.directory, None)?;
     let reaped = opened.wait(|ledger| ledger.reap())?;
     let state = "expired";
     let reaped = reaped.into_iter().map(|claim| Shown { claim, state });
     let reaped: Vec<Shown> = reaped.collect();
-    match global.json {
-        true => output::json(&Reaped { reaped, next: None })?,
-        false => print_table(&reaped, "no claim is over")?,
-    }
-    Ok(ExitCode::SUCCESS)
+    let document = json!({ "reaped": reaped, "next": null });
+    output::answer(global.json, &document, || {
+        print_table(&reaped, "no claim is over")
+    })
+}
+
+/// `{"claims":[…],"next":null}`.
+fn listed(claims: &[Shown]) -> Value {
+    json!({ "claims": claims, "next": null })
 }
 
 fn print_table(claims: &[Shown], none: &str) -> Result<(), Failure> {

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use tenure::{Error, Keeper, Listing, Query, Resource, Result};
 
 use crate::cli::{self, Global, Slot};
-use crate::context::{Context, WAIT_DEFAULT};
+use crate::context::Context;
 use crate::output::word;
 use crate::report::Failure;
 use crate::{output, runtime};
@@ -26,10 +26,7 @@ pub fn ls(global: &Global, options: &cli::Ls) -> Result<ExitCode, Failure> {
         return nothing_yet(global, path);
     }
     runtime::block_on(async {
-        let keeper = match of_slots {
-            true => context.slots(WAIT_DEFAULT).await?,
-            false => context.keeper(WAIT_DEFAULT).await?,
-        };
+        let keeper = context.keeper_or_slots(of_slots).await?;
         let listing = list(&keeper, options).await?;
         let by_id = keeper.store().leases().is_some();
         output::answer(global.json, &listing, || print(&listing, by_id, options))

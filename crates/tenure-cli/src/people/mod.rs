@@ -12,7 +12,8 @@ use crate::cli::Slot;
 pub use ask::{can_ask, is_confirmed};
 pub use record::{ago, record};
 pub use tenure_files::platform::host_name as this_host;
-pub use text::{columns, cut, visible, visible_lines};
+use tenure_files::platform::is_gone;
+pub use text::{columns, counted, cut, visible, visible_lines};
 
 /// Returns how long a lease has been held.
 pub fn age(lease: &Lease) -> Duration {
@@ -29,14 +30,7 @@ pub const RUN_UNSEEN: &str =
 ///
 /// Only for people: a process id proves nothing, since another process may have it.
 pub fn is_run_unseen(lease: &Lease) -> bool {
-    if lease.binding == Binding::Lease || lease.host != this_host() {
-        return false;
-    }
-    let pid = i32::try_from(lease.pid)
-        .ok()
-        .and_then(rustix::process::Pid::from_raw);
-    let answer = pid.map(rustix::process::test_kill_process);
-    answer == Some(Err(rustix::io::Errno::SRCH))
+    lease.binding == Binding::Session && lease.host == this_host() && is_gone(lease.pid)
 }
 
 /// `held (write) by ana@desk for 3m 05s: pid 4242 on desk, "cargo test", purpose: nightly`.

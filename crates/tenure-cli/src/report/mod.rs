@@ -227,20 +227,6 @@ impl Report {
         let (message, remedy) = (failure.message(), failure.body().remedy);
         output::tell(&format!("tenure: {message}\n  {remedy}\n"));
     }
-
-    /// Shows a usage error as JSON and says how to exit.
-    pub fn usage(self, message: &str, remedy: String) -> ExitCode {
-        let error = Body {
-            kind: "usage",
-            message: message.to_owned(),
-            resource: None,
-            holders: &[],
-            remedy,
-            sequence: None,
-        };
-        let _ = output::json(&Document { error });
-        ExitCode::from(exit::USAGE)
-    }
 }
 
 /// Returns the first paragraph of an error of clap, without tips and usage.

@@ -3,20 +3,26 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 use rustix::io::FdFlags;
 use rustix::process::{self, Pid, Signal, WaitOptions, WaitStatus};
 use tenure::{Error, Guard};
+use tokio::time::timeout;
 
-use super::ending::{EndWatch, Order};
+use super::ending::{Ending, Order};
 use super::job_control::Terminal;
 use crate::exit;
-use crate::report::Failure;
+use crate::report::{Failure, Report};
 use crate::signals::{Event, Signals};
+
+/// The longest time the release of a lost lock may take.
+const RELEASE_MAX: Duration = Duration::from_secs(1);
 
 /// The command to start.
 pub struct Launch<'a> {
@@ -28,6 +34,8 @@ pub struct Launch<'a> {
     pub guards: &'a [Guard],
     /// True if it must not inherit the locks, and dies with us instead.
     pub close: bool,
+    /// What it reads on its standard input, if not what we do.
+    pub input: Option<File>,
 }
 
 impl Launch<'_> {
@@ -67,6 +75,11 @@ impl Child {
         let mut command = Command::new(program);
         command.args(arguments).process_group(0);
         command.envs(launch.environment.iter().map(|(name, value)| (name, value)));
+        if let Some(input) = &launch.input {
+            let input = input.try_clone();
+            let input = input.map_err(|source| Error::io("pass on", "standard input", source))?;
+            command.stdin(input);
+        }
         if launch.is_killed_with_us() {
             die_with_parent(&mut command);
         }
@@ -86,13 +99,14 @@ impl Child {
     }
 
     /// Waits for the end of the command. Meanwhile passes signals on, follows the terminal, and
-    /// ends the command when `ending` says so, which `on_loss` is told at once.
+    /// ends the command when `ending` says so, which is reported at once.
     pub async fn supervise(
         &mut self,
         signals: &mut Signals,
-        mut ending: impl EndWatch,
-        on_loss: impl Fn(Error),
+        mut ending: Ending<'_>,
+        report: Report,
     ) -> Ended {
+        let on_loss = |error| report.late_failure(&Failure::Error(error));
         loop {
             let lost = ending.has_begun();
             tokio::select! {
@@ -126,11 +140,28 @@ impl Child {
         }
     }
 
-    /// Ends this process as the command ended, if that was by the keyboard.
-    pub fn follow(&self, ended: Ended) {
+    /// Releases the locks of the command, which has ended, and returns the exit code. `release` returns
+    /// the error if one of them turns out to be lost. Ends this process as the command ended, if that was
+    /// by the keyboard.
+    pub async fn conclude(
+        self,
+        ended: Ended,
+        release: impl Future<Output = Option<Error>>,
+        report: Report,
+    ) -> ExitCode {
+        if ended.lost {
+            // A store that does not answer is not waited for, as the next holder waits for us to end.
+            drop(timeout(RELEASE_MAX, release).await);
+            return ExitCode::from(exit::LOST);
+        }
+        if let Some(error) = release.await {
+            report.late_failure(&Failure::Error(error));
+            return ExitCode::from(exit::LOST);
+        }
         if let Some((number, had_terminal)) = ended.keyboard {
             self.terminal.die_of(number, had_terminal);
         }
+        ExitCode::from(ended.code)
     }
 
     fn ended(&mut self, status: WaitStatus, lost: bool) -> Ended {

@@ -14,7 +14,7 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use tenure::{Doubt, Error, Guard, GuardState, LockContext, duration};
+use tenure::{Error, Guard, GuardState, LockContext, duration};
 use tokio::time::{Instant, sleep_until};
 
 /// The time the command has to end by itself once its lock is lost.
@@ -29,115 +29,118 @@ pub enum Order {
     Kill(Error),
 }
 
-/// Watches for the moment a command must end because its lock cannot be relied on.
-pub trait EndWatch {
-    /// Returns true if the command was told to end.
-    fn has_begun(&self) -> bool;
-
-    /// Waits until something must happen to the command. Dropping the future loses nothing.
-    fn next(&mut self) -> impl Future<Output = Order>;
+/// A lock that cannot be relied on any more.
+pub struct Distrusted<'a> {
+    /// The lock.
+    pub context: Box<LockContext>,
+    /// What happened to it.
+    pub reason: String,
+    /// The time the command has to end by itself.
+    pub grace: Duration,
+    /// Resolves if the command must be killed before that.
+    pub over: Pin<Box<dyn Future<Output = ()> + 'a>>,
 }
 
-/// Resolves to the index of the first lock with a problem, and the problem.
-type First<'a, T> = Pin<Box<dyn Future<Output = (usize, T)> + 'a>>;
-
-/// Watches the locks of a command.
+/// Watches for the moment a command must end because its lock cannot be relied on.
 pub struct Ending<'a> {
-    guards: &'a [Guard],
     state: State<'a>,
 }
 
 enum State<'a> {
     /// All locks are held.
-    Held(First<'a, Doubt>),
-    /// The command was told to end for this reason, and is killed at `kill_at`.
+    Held(Pin<Box<dyn Future<Output = Distrusted<'a>> + 'a>>),
+    /// The command was told to end, and is killed at `kill_at`.
     Stopping {
         kill_at: Instant,
-        context: Box<LockContext>,
-        reason: String,
-        /// `None` once a loss was seen that leaves the timer as it is.
-        losses: Option<First<'a, Error>>,
+        distrusted: Distrusted<'a>,
     },
     /// Nothing is left to be done.
     Killed,
 }
 
 impl<'a> Ending<'a> {
-    /// Starts to watch.
+    /// Watches until this resolves, and ends the command then.
+    pub fn when(distrusted: impl Future<Output = Distrusted<'a>> + 'a) -> Self {
+        let state = State::Held(Box::pin(distrusted));
+        Self { state }
+    }
+
+    /// Watches the locks of a command.
     pub fn of(guards: &'a [Guard]) -> Self {
-        let doubts = first(guards, |guard| Box::pin(guard.in_doubt()));
-        let state = State::Held(doubts);
-        Self { guards, state }
+        Self::when(in_doubt(guards))
     }
 
-    fn begin(&mut self, at: usize, doubt: Doubt) -> Order {
-        let guard = &self.guards[at];
-        let (reason, left) = match (guard.state(), guard.expires_in()) {
-            (GuardState::Lost, None) => (doubt.problem, GRACE),
-            (GuardState::Lost, Some(_)) => (doubt.problem, doubt.lost_in.min(GRACE)),
-            _ => (doubt.to_string(), doubt.lost_in),
-        };
-        self.state = State::Stopping {
-            kill_at: Instant::now() + left,
-            context: doubt.context.clone(),
-            reason: reason.clone(),
-            losses: Some(first(self.guards, |guard| Box::pin(guard.lost()))),
-        };
-        if left.is_zero() {
-            return self.kill();
-        }
-        let left = duration::show(left);
-        let reason =
-            format!("{reason}; the command was told to end (SIGTERM), and is killed in {left}");
-        Order::Stop(Error::lost(doubt.context, reason))
-    }
-
-    fn kill(&mut self) -> Order {
-        match std::mem::replace(&mut self.state, State::Killed) {
-            State::Stopping {
-                context, reason, ..
-            } => Order::Kill(Error::lost(
-                context,
-                format!("{reason}; the command was killed (SIGKILL)"),
-            )),
-            _ => Order::Kill(Error::Internal("a command was killed for no reason".into())),
-        }
-    }
-}
-
-impl EndWatch for Ending<'_> {
-    fn has_begun(&self) -> bool {
+    /// Returns true if the command was told to end.
+    pub fn has_begun(&self) -> bool {
         !matches!(self.state, State::Held(_))
     }
 
-    async fn next(&mut self) -> Order {
-        match &mut self.state {
-            State::Held(doubts) => {
-                let (at, doubt) = doubts.await;
-                self.begin(at, doubt)
+    /// Waits until something must happen to the command. Dropping the future loses nothing.
+    pub async fn next(&mut self) -> Order {
+        let order = match &mut self.state {
+            State::Held(distrusted) => {
+                let distrusted = distrusted.await;
+                let (grace, kill_at) = (distrusted.grace, Instant::now() + distrusted.grace);
+                let left = duration::show(grace);
+                let told = format!("was told to end (SIGTERM), and is killed in {left}");
+                let stop = Order::Stop(lost(&distrusted, &told));
+                let kill = kill(&distrusted);
+                self.state = State::Stopping {
+                    kill_at,
+                    distrusted,
+                };
+                if !grace.is_zero() {
+                    return stop;
+                }
+                kill
             }
             State::Stopping {
-                kill_at, losses, ..
+                kill_at,
+                distrusted,
             } => {
                 tokio::select! {
                     () = sleep_until(*kill_at) => {}
-                    // The timer does not count sleep; the lease does.
-                    () = over(self.guards, losses) => {}
+                    () = &mut distrusted.over => {}
                 }
-                self.kill()
+                kill(distrusted)
             }
             State::Killed => pending().await,
-        }
+        };
+        self.state = State::Killed;
+        order
+    }
+}
+
+fn kill(distrusted: &Distrusted<'_>) -> Order {
+    Order::Kill(lost(distrusted, "was killed (SIGKILL)"))
+}
+
+fn lost(distrusted: &Distrusted<'_>, done: &str) -> Error {
+    let reason = format!("{}; the command {done}", distrusted.reason);
+    Error::lost(distrusted.context.clone(), reason)
+}
+
+/// Waits until one of the locks is in doubt, or lost.
+async fn in_doubt(guards: &[Guard]) -> Distrusted<'_> {
+    let (at, doubt) = first(guards, |guard| Box::pin(guard.in_doubt())).await;
+    let guard = &guards[at];
+    let (reason, grace) = match (guard.state(), guard.expires_in()) {
+        (GuardState::Lost, None) => (doubt.problem, GRACE),
+        (GuardState::Lost, Some(_)) => (doubt.problem, doubt.lost_in.min(GRACE)),
+        _ => (doubt.to_string(), doubt.lost_in),
+    };
+    Distrusted {
+        context: doubt.context,
+        reason,
+        grace,
+        // The timer does not count sleep; the lease does.
+        over: Box::pin(over(guards)),
     }
 }
 
 /// Waits until a lease that ends by itself is over.
-async fn over(guards: &[Guard], losses: &mut Option<First<'_, Error>>) {
-    let Some(first) = losses else {
-        return pending().await;
-    };
-    let (at, _) = first.await;
-    *losses = None;
+async fn over(guards: &[Guard]) {
+    let (at, _) = first(guards, |guard| Box::pin(guard.lost())).await;
     let guard = &guards[at];
     if guard.expires_in().is_none() || !guard.in_doubt().await.lost_in.is_zero() {
         // Broken, or taken away: the timer runs.
@@ -145,18 +148,18 @@ async fn over(guards: &[Guard], losses: &mut Option<First<'_, Error>>) {
     }
 }
 
-/// Returns a future of the first lock that `listen` resolves for.
+/// Resolves to the index of the first lock that `listen` resolves for, and what it resolves to.
 fn first<'a, T: 'a>(
     guards: &'a [Guard],
     listen: impl Fn(&'a Guard) -> Pin<Box<dyn Future<Output = T> + 'a>>,
-) -> First<'a, T> {
+) -> impl Future<Output = (usize, T)> {
     let mut heard: Vec<_> = guards.iter().map(listen).collect();
-    Box::pin(poll_fn(move |context| {
+    poll_fn(move |context| {
         for (at, heard) in heard.iter_mut().enumerate() {
             if let Poll::Ready(said) = heard.as_mut().poll(context) {
                 return Poll::Ready((at, said));
             }
         }
         Poll::Pending
-    }))
+    })
 }

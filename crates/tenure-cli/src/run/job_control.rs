@@ -14,14 +14,11 @@
 //! 4. The command ends: `run` takes the terminal back.
 
 use std::fs::{File, OpenOptions};
-use std::io;
-use std::mem;
 use std::os::unix::fs::OpenOptionsExt;
-use std::ptr;
 
 use rustix::process::{Pid, Signal};
 
-use crate::signals::{own_group, restore, set_default, stop_self};
+use crate::signals::{change_blocked, own_group, restore, set_default, set_of, stop_self};
 
 /// The terminal of this process and of the command, if there is one.
 #[derive(Debug)]
@@ -135,16 +132,10 @@ impl Terminal {
         let Some(tty) = &self.tty else {
             return;
         };
-        // SAFETY: zero is a valid `sigset_t`, and all pointers are valid for the calls.
-        unsafe {
-            let mut blocked: libc::sigset_t = mem::zeroed();
-            let mut before: libc::sigset_t = mem::zeroed();
-            libc::sigaddset(&mut blocked, libc::SIGTTOU);
-            libc::pthread_sigmask(libc::SIG_BLOCK, &blocked, &mut before);
-            // A terminal that is gone needs nobody in its foreground.
-            let _: io::Result<()> = rustix::termios::tcsetpgrp(tty, group).map_err(Into::into);
-            libc::pthread_sigmask(libc::SIG_SETMASK, &before, ptr::null_mut());
-        }
+        let before = change_blocked(libc::SIG_BLOCK, &set_of([libc::SIGTTOU]));
+        // A terminal that is gone needs nobody in its foreground.
+        let _ = rustix::termios::tcsetpgrp(tty, group);
+        change_blocked(libc::SIG_SETMASK, &before);
     }
 }
 

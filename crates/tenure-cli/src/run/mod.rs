@@ -21,34 +21,71 @@ mod taken;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use tenure::{Class, Error, Guard, Keeper, LockSet, Options, Owner, Session, SessionOptions};
-use tokio::time::timeout;
+use tenure::{
+    AUTOMATED_WAIT_DEFAULT, Class, Error, Guard, Keeper, LockSet, Options, Owner, Session,
+    SessionOptions,
+};
+use tenure_work::policy::{Policy, Scope};
 
 use crate::cli::{self, Global};
-use crate::context::{Context, owner};
+use crate::context::Context;
 use crate::limit::Limit;
 use crate::nesting::{self, Ancestors, Outer, Outers, Plan};
 use crate::opening::open_unless_interrupted;
 use crate::output::word;
 use crate::report::{Failure, Report};
+use crate::runtime;
 use crate::signals::Signals;
-use crate::{exit, runtime};
-pub use child::{Child, Launch, die_with_parent};
-use ending::Ending;
-pub use ending::{EndWatch, Order};
+pub use child::{Child, Ended, Launch, die_with_parent};
+pub use ending::{Distrusted, Ending};
 use environment::Under;
 use taken::{RunRequest, Taken};
 
 /// The default wait of `run`.
 const WAIT_DEFAULT: Duration = Duration::from_secs(600);
 
-/// The longest time the release of a lost lock may take.
-const RELEASE_MAX: Duration = Duration::from_secs(1);
-
 /// Runs a command under locks.
 pub fn run(global: &Global, options: cli::Run, report: Report) -> Result<ExitCode, Failure> {
     let context = Context::new(global)?;
-    runtime::block_on(under_locks(&context, options, report))
+    let owner = context.owner(options.owner.clone())?;
+    let options = with_operation(&context, options, &owner)?;
+    runtime::block_on(under_locks(&context, options, owner, report))
+}
+
+/// Adds the locks of the operation to those that are named.
+fn with_operation(
+    context: &Context,
+    mut options: cli::Run,
+    owner: &Owner,
+) -> Result<cli::Run, Failure> {
+    let Some(name) = &options.op else {
+        return Ok(options);
+    };
+    let policy = Policy::of(&context.located.config)?;
+    let scope = Scope::new(std::mem::take(&mut options.with))?;
+    let locks = policy.locks_of(name, &scope)?;
+    let needs_person = policy.find(name)?.operation.needs_approval;
+    if needs_person && context.located.config.automated().covers(owner) {
+        return Err(Failure::Error(Error::not_allowed(
+            format!("{owner} may not do {name}: it needs the approval of a person"),
+            "ask a person to run it",
+        )));
+    }
+    let wanted = locks.into_iter().map(|lock| cli::Wanted {
+        resource: lock.resource,
+        mode: Some(lock.mode),
+    });
+    options.resources.extend(wanted);
+    options.purpose = options.purpose.or_else(|| Some(name.clone()));
+    Ok(options)
+}
+
+/// Returns how long `run` waits unless it is told otherwise.
+fn default_wait(context: &Context, owner: &Owner) -> Duration {
+    match context.located.config.automated().covers(owner) {
+        true => AUTOMATED_WAIT_DEFAULT,
+        false => WAIT_DEFAULT,
+    }
 }
 
 /// The stores that are needed, open.
@@ -86,12 +123,18 @@ impl Stores {
 async fn under_locks(
     context: &Context,
     options: cli::Run,
+    owner: Owner,
     report: Report,
 ) -> Result<ExitCode, Failure> {
     let mut signals = Signals::listen()?;
     let outers = nesting::outers()?;
-    let setting = context.settings(WAIT_DEFAULT).wait;
+    let setting = context.settings(default_wait(context, &owner)).wait;
     let limit = Limit::chosen(options.no_wait, options.wait, setting);
+    context
+        .located
+        .config
+        .automated()
+        .check_wait(&owner, limit.whole())?;
     let stores = Stores::open(context, &options, &outers, limit, &mut signals).await?;
     let (locks, slots) = (stores.locks.as_ref(), stores.slots.as_ref());
     let ancestors = Ancestors::proved(outers, locks, slots).await?;
@@ -99,7 +142,6 @@ async fn under_locks(
     let wanted = options.resources.iter();
     let wanted = wanted.map(|w| (w.resource.clone(), w.mode.unwrap_or(options.mode())));
     let wanted = LockSet::new(&ranking, wanted);
-    let owner = owner(options.owner.clone())?;
     let (slot, locks) = acquire(
         limit,
         &options,
@@ -130,6 +172,7 @@ async fn under_locks(
         environment: &environment,
         guards: &held.guards,
         close: options.close,
+        input: None,
     };
     let child = Child::spawn(&launch);
     supervise(child, held, &mut signals, report).await
@@ -157,24 +200,14 @@ async fn supervise(
             return Err(failure);
         }
     };
-    let on_loss = |error| report.late_failure(&Failure::Error(error));
-    let ended = child.supervise(signals, Ending::of(&guards), on_loss).await;
-    let lost_late = match ended.lost {
-        // A store that does not answer is not waited for, as the next holder waits for us to end.
-        true => timeout(RELEASE_MAX, release(guards)).await.ok().flatten(),
-        false => release(guards).await,
+    let ended = child.supervise(signals, Ending::of(&guards), report).await;
+    let release = async {
+        let lost = release(guards).await;
+        // Before this process may end itself by the signal that ended the command.
+        drop(sessions);
+        lost
     };
-    // Before this process may end itself by the signal that ended the command.
-    drop(sessions);
-    if let Some(error) = lost_late.filter(|_| !ended.lost) {
-        on_loss(error);
-        return Ok(ExitCode::from(exit::LOST));
-    }
-    if ended.lost {
-        return Ok(ExitCode::from(exit::LOST));
-    }
-    child.follow(ended);
-    Ok(ExitCode::from(ended.code))
+    Ok(child.conclude(ended, release, report).await)
 }
 
 /// Takes the slot and then the locks, within one time limit; all or nothing.

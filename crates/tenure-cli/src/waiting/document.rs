@@ -2,7 +2,8 @@
 //! thread reports the wait.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Mutex;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -33,37 +34,29 @@ pub struct DocumentWait {
 /// Reports a wait until it is stopped or dropped. When [`stop`](Self::stop) returns, the live line
 /// is gone, and nothing more is printed.
 pub struct WaitReporter {
-    ended: Arc<Ended>,
-    thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-#[derive(Default)]
-struct Ended {
-    ended: Mutex<bool>,
-    changed: Condvar,
+    /// The thread, and what ends it when it is dropped. `None` once it was stopped.
+    thread: Mutex<Option<(Sender<()>, JoinHandle<()>)>>,
 }
 
 impl WaitReporter {
     /// Starts a thread that reports. If no thread can be started, nothing is reported.
     pub fn start(wait: DocumentWait) -> Self {
-        let ended = Arc::new(Ended::default());
-        let told = Arc::clone(&ended);
+        let (stop, stopped) = mpsc::channel();
         let thread = (!wait.limit.is_zero()).then(|| {
             let thread = thread::Builder::new().name("telling".into());
-            thread.spawn(move || tell(&wait, &told)).ok()
+            thread.spawn(move || tell(&wait, &stopped)).ok()
         });
+        let thread = thread.flatten().map(|thread| (stop, thread));
         Self {
-            ended,
-            thread: Mutex::new(thread.flatten()),
+            thread: Mutex::new(thread),
         }
     }
 
     /// Stops the thread and waits for its end. Later calls do nothing.
     pub fn stop(&self) {
-        *lock(&self.ended.ended) = true;
-        self.ended.changed.notify_all();
-        let thread = lock(&self.thread).take();
-        if let Some(thread) = thread {
+        let running = lock(&self.thread).take();
+        if let Some((stop, thread)) = running {
+            drop(stop);
             // A thread that panicked prints nothing more, either.
             let _ = thread.join();
         }
@@ -76,23 +69,15 @@ impl Drop for WaitReporter {
     }
 }
 
-impl Ended {
-    /// Sleeps until `when`. Returns false if the thread must end.
-    fn sleep_until(&self, when: Instant) -> bool {
-        let left = when.saturating_duration_since(Instant::now());
-        let waited = self
-            .changed
-            .wait_timeout_while(lock(&self.ended), left, |ended| !*ended);
-        let (ended, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        !*ended
-    }
-}
-
-fn tell(wait: &DocumentWait, ended: &Ended) {
+fn tell(wait: &DocumentWait, stopped: &Receiver<()>) {
     let began = Instant::now();
     let mut screen = Screen::of_process();
     let mut told = 0;
-    while ended.sleep_until(began + screen.when(told)) {
+    loop {
+        let left = screen.when(told).saturating_sub(began.elapsed());
+        if stopped.recv_timeout(left) != Err(RecvTimeoutError::Timeout) {
+            return;
+        }
         told += 1;
         let blocked = what_blocks(wait);
         screen.show(blocked.as_ref(), began.elapsed(), wait.limit);

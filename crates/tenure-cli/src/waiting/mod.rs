@@ -3,6 +3,7 @@
 
 mod blocked;
 mod document;
+mod files;
 mod screen;
 
 use std::convert::Infallible;
@@ -14,6 +15,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::signals::Signals;
 pub use document::{DocumentWait, WaitReporter};
+pub use files::{FileWaits, WaitedFor};
 use screen::Screen;
 
 /// The longest time that an interrupted wait takes to end.

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod audit;
+mod automated;
 mod breaking;
 mod check;
 mod completions;
@@ -21,6 +22,7 @@ mod lock;
 mod log;
 mod ls;
 mod nesting;
+mod op;
 mod recover;
 mod release;
 mod renew;

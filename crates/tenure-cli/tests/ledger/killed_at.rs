@@ -4,67 +4,13 @@
 //! a ledger of its own, and killed instead of making it. A killed process leaves what it wrote whether it was
 //! synced or not, so the ledgers are where syncing costs nothing.
 
-use std::collections::HashMap;
-use std::fs;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use tempfile::TempDir;
 
 use crate::place::{Place, X, claim_event, count, judge, put};
-use crate::site::Process;
-use crate::world::{World, code, text};
-
-const CALLS: &str = "write,pwrite64,writev,flock,open,openat,creat,close,unlink,unlinkat,rename,\
-                     renameat,renameat2,link,linkat,mkdir,mkdirat,rmdir,fsync,fdatasync,ftruncate,\
-                     exit_group";
-
-/// A system call of a command: the how-many-th of its kind, and as strace shows it.
-#[derive(Debug, Clone)]
-pub struct Point {
-    pub call: String,
-    pub number: usize,
-    pub line: String,
-}
-
-/// `tenure ARGUMENTS` under strace.
-pub fn strace(world: &World, options: &[&str], arguments: &[&str]) -> Command {
-    let mut command = Command::new("strace");
-    world.prepare(&mut command);
-    command
-        .args(["-qq", "-s", "300", "-o"])
-        .arg(world.path("trace"));
-    command.args(options).arg(env!("CARGO_BIN_EXE_tenure"));
-    command.args(arguments);
-    command
-}
-
-/// The calls of a command that must succeed, from the first that names a file of the ledger.
-pub fn points(world: &World, arguments: &[&str]) -> Vec<Point> {
-    let output = strace(world, &["-e", &format!("trace={CALLS}")], arguments).output();
-    let output = output.unwrap();
-    assert_eq!(code(&output), 0, "{output:?}");
-    let trace = text(&fs::read(world.path("trace")).unwrap());
-    let mut numbers = HashMap::new();
-    let mut points = Vec::new();
-    for line in trace.lines() {
-        let Some((call, _)) = line.split_once('(') else {
-            continue;
-        };
-        let number = numbers.entry(call.to_owned()).or_insert(0);
-        *number += 1;
-        if !points.is_empty() || line.contains("/ledger/") {
-            points.push(Point {
-                call: call.to_owned(),
-                number: *number,
-                line: line.to_owned(),
-            });
-        }
-    }
-    assert!(points.len() > 15, "the trace shows no work: {trace}");
-    points
-}
+use crate::strace::{Point, kill_at, points};
+use crate::world::code;
 
 /// A command that is killed everywhere.
 struct Victim<'a> {
@@ -94,22 +40,13 @@ impl Victim<'_> {
         let traced = self.fresh("traced");
         let arguments = self.on(&traced);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let points = points(&self.place.world, &arguments);
+        let points = points(&self.place.world, &arguments, "/ledger/");
         let mut left = Vec::new();
         for (number, point) in points.into_iter().enumerate() {
             let directory = self.fresh(&format!("killed-{number}"));
             let arguments = self.on(&directory);
             let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-            let filter = format!("trace={}", point.call);
-            let inject = format!("inject={}:signal=KILL:when={}", point.call, point.number);
-            let options = ["-e", filter.as_str(), "-e", inject.as_str()];
-            let mut command = strace(&self.place.world, &options, &arguments);
-            let output = Process::start(&mut command).end();
-            assert_eq!(
-                output.status.signal(),
-                Some(libc::SIGKILL),
-                "{point:?}: {output:?}"
-            );
+            let output = kill_at(&self.place.world, &point, &arguments);
             left.push((directory, !output.stdout.is_empty(), point));
         }
         left

@@ -35,6 +35,8 @@ mod snapshot;
 #[allow(dead_code, reason = "shared with the tests of kernel locks")]
 mod stage;
 mod stalled;
+#[path = "../cli/strace.rs"]
+mod strace;
 mod strangers;
 #[path = "../cli/world.rs"]
 #[allow(dead_code, reason = "shared with the other tests of the command")]

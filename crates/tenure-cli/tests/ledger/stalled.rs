@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use crate::killed_at::{Point, points, strace};
 use crate::place::{Place, X};
 use crate::site::Process;
+use crate::strace::{Point, points, strace};
 use crate::world::{code, signal, text, until};
 
 const OURS: &str = "{\"type\":\"ours\"}";
@@ -13,7 +13,7 @@ const OURS: &str = "{\"type\":\"ours\"}";
 fn stopped_after(place: &Place, is_meant: impl Fn(&Point) -> bool) -> Process {
     let arguments = ["ledger", "append", "q", OURS];
     assert_eq!(code(&place.call(&["init", "q"])), 0);
-    let points = points(&place.world, &arguments);
+    let points = points(&place.world, &arguments, "/ledger/");
     let point = points
         .into_iter()
         .find(is_meant)

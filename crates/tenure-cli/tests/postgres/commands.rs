@@ -121,7 +121,7 @@ fn a_set_is_taken_whole_or_not_at_all() {
     let scene = Scene::new();
     let world = &scene.world;
     let held = world.lock(["--ttl", "1h", "b"]);
-    let output = world.call(["lock", "--wait", "300ms", "a", "b", "c"]);
+    let output = world.call(["lock", "--wait", "3s", "a", "b", "c"]);
     assert_eq!(code(&output), 75, "{output:?}");
     assert!(text(&output.stderr).contains(&held), "{output:?}");
     let listing = world.json(["ls"]);

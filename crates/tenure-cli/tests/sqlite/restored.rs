@@ -88,6 +88,10 @@ fn a_power_loss_that_takes_what_was_not_synced_does_not_take_tokens_back() {
             assert!(token > last, "{token} after {last}");
             last = token;
         }
+        if fs::metadata(&log).unwrap().len() == 0 {
+            // The last one left a long log, and folded it.
+            last = take_after_reboot(&world, 2 * boot);
+        }
         let length = fs::metadata(&log).unwrap().len();
         assert!(length > 0, "there is no log to cut");
         let file = fs::OpenOptions::new().write(true).open(&log).unwrap();

@@ -75,7 +75,7 @@ fn a_newer_tenure_that_comes_while_others_wait_and_hold_is_told_to_them() {
     assert!(text(&output.stderr).contains("newer tenure"), "{output:?}");
     assert_eq!(database.one("SELECT count(*) FROM audit"), entries);
     // The newer one is gone again: what the dead left is in nobody's way.
-    database.change("PRAGMA user_version = 2");
+    database.change("PRAGMA user_version = 3");
     until("it is free", || world.is_free("x"));
     database.assert_whole();
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::request::quoted;
 use crate::{Mode, Resource};
 
 /// The lock that an error is about: its resource, its mode and where it is kept.
@@ -39,21 +40,12 @@ impl LockContext {
     pub fn without_record(&self) -> Option<String> {
         self.store
             .starts_with("file:")
-            .then(|| format!("fuser {}", for_shell(&self.location)))
+            .then(|| format!("fuser {}", quoted(&self.location)))
     }
 
     /// Returns true if it is a lock of Node programs, which say nothing about their holder.
     pub(super) fn is_nodes(&self) -> bool {
         self.store == "node:"
-    }
-}
-
-/// Quotes a path so that it can be pasted into a shell.
-fn for_shell(path: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "/._-+:@%,".contains(c);
-    match !path.is_empty() && path.chars().all(plain) {
-        true => path.to_owned(),
-        false => format!("'{}'", path.replace('\'', "'\\''")),
     }
 }
 
@@ -69,7 +61,7 @@ mod tests {
 
     #[test]
     fn a_path_can_be_pasted_into_a_shell() {
-        assert_eq!(for_shell("/s/name:x%2F.lock"), "/s/name:x%2F.lock");
-        assert_eq!(for_shell("/my locks/it's"), "'/my locks/it'\\''s'");
+        assert_eq!(quoted("/s/name:x%2F.lock"), "/s/name:x%2F.lock");
+        assert_eq!(quoted("/my locks/it's"), "'/my locks/it'\\''s'");
     }
 }

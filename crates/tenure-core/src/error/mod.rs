@@ -143,6 +143,16 @@ pub enum Error {
         /// What it found.
         actual: String,
     },
+    /// A record is not at the version that the caller expects: someone else changed it.
+    #[error("{record} has {actual}, not {expected}")]
+    RecordChanged {
+        /// The kind and id of the record.
+        record: String,
+        /// The version that the caller expects.
+        expected: String,
+        /// What is there.
+        actual: String,
+    },
     /// A ledger is not at the sequence that the caller expects: someone else appended.
     #[error("{} is at sequence {actual}, not {expected}", path.display())]
     SequenceMismatch {
@@ -153,15 +163,24 @@ pub enum Error {
         /// The newest sequence.
         actual: u64,
     },
-    /// Another owner has claimed a node of a ledger.
-    #[error("node already locked: {resource} is claimed by {owner} until {expires_at}")]
+    /// Another owner has claimed a node of a ledger, or an issue of a board.
+    #[error(
+        "{}{resource} is claimed by {owner} until {expires_at}",
+        if resource.kind() == "node" { "node already locked: " } else { "" }
+    )]
     Claimed {
-        /// The node.
+        /// The node or the issue.
         resource: Resource,
         /// The owner of the claim.
         owner: String,
         /// When the claim ends, unless it is renewed.
         expires_at: Timestamp,
+    },
+    /// There is work, but none of it can be had now.
+    #[error("{problem}")]
+    Unready {
+        /// What there is, and why none of it can be had.
+        problem: String,
     },
     /// A lock that another program made in its own way was there for as long as the caller waited.
     #[error("{} was not free within {}: {holder}", path.display(), duration::show(*limit))]
@@ -393,6 +412,7 @@ impl Error {
             Error::Busy { .. }
             | Error::Timeout { .. }
             | Error::Claimed { .. }
+            | Error::Unready { .. }
             | Error::ForeignLock { .. }
             | Error::TooMany { .. }
             | Error::Exhausted { .. } => Class::Busy,
@@ -401,6 +421,7 @@ impl Error {
             | Error::TooWeak { .. }
             | Error::Contradiction { .. }
             | Error::OtherVersion { .. }
+            | Error::RecordChanged { .. }
             | Error::SequenceMismatch { .. }
             | Error::OtherFence { .. }
             | Error::Conflict { .. } => Class::Conflict,

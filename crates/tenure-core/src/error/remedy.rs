@@ -28,14 +28,18 @@ impl Error {
                 format!("take both in one set, or {asked} first and {held} after it")
             }
             Error::Conflict { .. } => "look at its state with: tenure ls".into(),
-            Error::OtherVersion { .. } => {
+            Error::OtherVersion { .. } | Error::RecordChanged { .. } => {
                 "read it again, and repeat the change on what is there now".into()
             }
             Error::SequenceMismatch { .. } => {
                 "read what was added, decide anew, and append with its sequence".into()
             }
-            Error::Claimed { .. } => {
-                "wait until it is released or over, or work on another node".into()
+            Error::Claimed { resource, .. } => format!(
+                "wait until it is released or over, or work on another {}",
+                resource.kind()
+            ),
+            Error::Unready { .. } => {
+                "wait for it with --wait, or look with: tenure board ls".into()
             }
             Error::ForeignLock { .. } => {
                 "wait longer with --wait; if its maker is gone, it is removed by: tenure ledger \

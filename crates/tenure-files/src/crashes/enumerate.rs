@@ -111,7 +111,8 @@ impl<'a, P: Protocol> Enumeration<'a, P> {
             return Ok(());
         }
         let mut left = vec![(state.clone(), Power::Stays)];
-        state.after_power_loss(&mut |state| left.push((state, Power::Goes)));
+        let states_max = self.scenario.protocol.states_max();
+        state.after_power_loss_up_to(states_max, &mut |state| left.push((state, Power::Goes)));
         self.figures.states += left.len();
         for (state, power) in left {
             let case = (self.case(&state, allowed), power);
@@ -174,6 +175,7 @@ impl<'a, P: Protocol> Enumeration<'a, P> {
         if self.recovery_moments.contains(&moment) {
             return Ok(());
         }
+        let states_max = self.scenario.protocol.states_max();
         let mut violation = None;
         let mut judge = |state: State| {
             self.figures.recovery_states += 1;
@@ -187,7 +189,7 @@ impl<'a, P: Protocol> Enumeration<'a, P> {
             }
         };
         judge(state.clone());
-        state.after_power_loss(&mut judge);
+        state.after_power_loss_up_to(states_max, &mut judge);
         if violation.is_none() {
             self.recovery_moments.insert(moment);
         }

@@ -11,7 +11,7 @@
 //! Each scenario runs with every single sync ignored, too, and each time a violation must be found:
 //! that shows both that the enumeration sees what it should and that no sync is for nothing.
 //!
-//! The protocols: `document::crashes`, `ledger::crashes`.
+//! The protocols: `document::crashes`, `ledger::crashes`, `board::crashes`.
 
 mod allowed;
 mod check;

@@ -7,7 +7,7 @@ use std::path::Path;
 use tenure_core::Result;
 
 use super::Allowed;
-use crate::disk::simulated::{SimulatedDisk, State};
+use crate::disk::simulated::{ALL_MAX, SimulatedDisk, State};
 
 /// What was seen that may not be.
 pub(crate) type Violation = String;
@@ -25,6 +25,11 @@ pub(crate) trait Protocol {
     /// Returns in how many ways a process may begin after a crash. Each of them is tried.
     fn beginnings(&self) -> usize {
         1
+    }
+
+    /// Returns up to how many states after a power loss all are tried; of more, the corners and a sample.
+    fn states_max(&self) -> u128 {
+        ALL_MAX
     }
 
     /// Returns the world that a process sees, which must be an allowed one.

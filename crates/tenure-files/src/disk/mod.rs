@@ -1,4 +1,4 @@
-//! The few calls to the file system that the protocols of documents and ledgers are made of.
+//! The few calls to the file system that the protocols of documents, ledgers and boards are made of.
 //!
 //! Everything that must survive a crash goes through a [`Disk`]: the [real one](RealDisk), or, in
 //! tests, a simulated one that knows what is durable. It loses what was not synced, reorders what
@@ -58,22 +58,51 @@ pub(crate) trait Disk: Send + Sync {
     /// Puts this in the place of the content of a file, which is not atomic.
     fn overwrite(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
 
+    /// Returns how long a file is, or None if there is none.
+    fn length(&self, path: &Path) -> io::Result<Option<u64>> {
+        let found = self.read(path, u64::MAX - 1)?;
+        Ok(found.map(|found| found.bytes.len() as u64))
+    }
+
+    /// Returns a file from an offset to its end; nothing of one that is shorter.
+    fn read_from(&self, path: &Path, offset: u64) -> io::Result<Vec<u8>> {
+        let found = self.read(path, u64::MAX - 1)?;
+        let bytes = found.map_or_else(Vec::new, |found| found.bytes);
+        let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+        Ok(bytes.get(offset..).unwrap_or_default().to_vec())
+    }
+
+    /// Cuts a file to a length that it has at least.
+    fn cut(&self, path: &Path, length: u64) -> io::Result<()>;
+
     /// Adds to the end of a file, which is made if there is none.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for logs of lines"))]
     fn append(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
 
     /// Makes a directory. A name that is taken is an error.
     fn make_directory(&self, path: &Path) -> io::Result<()>;
 
     /// Exchanges two directories in one step.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "for directories put in place whole")
-    )]
     fn exchange(&self, one: &Path, other: &Path) -> io::Result<()>;
 
     /// Returns what tells the file of this name from others, or None if there is none.
     fn identity(&self, path: &Path) -> io::Result<Option<Identity>>;
+
+    /// Returns when the file of this name was made, in nanoseconds, where the file system knows: the number of an inode is used again.
+    fn born(&self, _: &Path) -> io::Result<Option<i128>> {
+        Ok(None)
+    }
+
+    /// Makes a symbolic link. A name that is taken is an error.
+    fn symlink(&self, target: &Path, path: &Path) -> io::Result<()>;
+
+    /// Sets the permission bits of a directory.
+    fn set_mode(&self, directory: &Path, mode: u32) -> io::Result<()>;
+
+    /// Returns true if the name is that of a directory, and not of a link to one.
+    fn is_directory(&self, path: &Path) -> io::Result<bool>;
+
+    /// Removes a directory and everything in it, following no link. A crash may leave a part of it.
+    fn remove_tree(&self, directory: &Path) -> io::Result<()>;
 
     /// Removes a name.
     fn remove(&self, path: &Path) -> io::Result<()>;

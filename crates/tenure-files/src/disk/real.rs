@@ -2,7 +2,8 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use rustix::buffer::spare_capacity;
@@ -96,6 +97,28 @@ impl Disk for RealDisk {
         }
     }
 
+    fn length(&self, path: &Path) -> io::Result<Option<u64>> {
+        match rustix::fs::lstat(path) {
+            Ok(found) => Ok(Some(u64::try_from(found.st_size).unwrap_or(0))),
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn read_from(&self, path: &Path, offset: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        if let Some(mut file) = open(path)? {
+            file.seek(SeekFrom::Start(offset))?;
+            file.read_to_end(&mut bytes)?;
+        }
+        Ok(bytes)
+    }
+
+    fn cut(&self, path: &Path, length: u64) -> io::Result<()> {
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        File::from(rustix::fs::open(path, flags, Mode::empty())?).set_len(length)
+    }
+
     fn append(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let flags =
             OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -105,6 +128,31 @@ impl Disk for RealDisk {
 
     fn make_directory(&self, path: &Path) -> io::Result<()> {
         fs::create_dir(path)
+    }
+
+    fn born(&self, path: &Path) -> io::Result<Option<i128>> {
+        let wanted = StatxFlags::BTIME;
+        let found = rustix::fs::statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, wanted)?;
+        let known = StatxFlags::from_bits_retain(found.stx_mask).contains(wanted);
+        let at = &found.stx_btime;
+        let nanos = i128::from(at.tv_sec) * 1_000_000_000 + i128::from(at.tv_nsec);
+        Ok(known.then_some(nanos))
+    }
+
+    fn symlink(&self, target: &Path, path: &Path) -> io::Result<()> {
+        std::os::unix::fs::symlink(target, path)
+    }
+
+    fn set_mode(&self, directory: &Path, mode: u32) -> io::Result<()> {
+        fs::set_permissions(directory, fs::Permissions::from_mode(mode))
+    }
+
+    fn is_directory(&self, path: &Path) -> io::Result<bool> {
+        Ok(fs::symlink_metadata(path)?.is_dir())
+    }
+
+    fn remove_tree(&self, directory: &Path) -> io::Result<()> {
+        remove_tree(directory)
     }
 
     fn exchange(&self, one: &Path, other: &Path) -> io::Result<()> {
@@ -151,6 +199,28 @@ impl Disk for RealDisk {
         }
         Ok(rustix::fs::access(path, Access::WRITE_OK)?)
     }
+}
+
+/// Removes a tree. A directory that may not be written is made writable first: it was published with that mode.
+fn remove_tree(directory: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            make_writable(directory)?;
+            fs::remove_dir_all(directory)
+        }
+        removed => removed,
+    }
+}
+
+fn make_writable(directory: &Path) -> io::Result<()> {
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o700))?;
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            make_writable(&entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// A file that is at most this long is read without a look at its length.

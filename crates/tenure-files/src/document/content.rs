@@ -91,13 +91,18 @@ fn corrupt(path: &Path, flaw: Flaw) -> Error {
 /// The version of a document: the SHA-256 of its bytes on disk, 64 hexadecimal digits.
 ///
 /// Two documents with the same value and another layout have different versions.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Version([u8; 32]);
 
 impl Version {
     /// Returns the version of a file with these bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
+    }
+
+    /// Returns the SHA-256 of both, one after the other.
+    pub(crate) fn and(self, next: Self) -> Self {
+        Self::of(&[self.0, next.0].concat())
     }
 }
 

@@ -15,7 +15,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use tenure_core::{Error, Result};
+use tenure_core::{Error, Result, setters};
 
 use super::content::{Content, Version};
 use super::fence::Fence;
@@ -50,27 +50,18 @@ pub struct Terms<'a> {
 }
 
 impl<'a> Terms<'a> {
-    /// Sets what the document must be.
-    pub fn with_expect(mut self, expect: Expect) -> Self {
-        self.expect = Some(expect);
-        self
-    }
-
-    /// Sets the lock under which it is written.
-    pub fn with_fence(mut self, fence: Fence) -> Self {
-        self.fence = Some(fence);
-        self
+    setters! {
+        /// Sets what the document must be.
+        with_expect(expect: Expect) => expect = Some(expect);
+        /// Sets the lock under which it is written.
+        with_fence(fence: Fence) => fence = Some(fence);
+        /// Sets what is asked before the work and again before the write.
+        with_guard(guard: &'a dyn Fn() -> Result<()>) => guard = Some(guard);
     }
 
     /// Needs documents that are there.
     pub fn existing(mut self) -> Self {
         self.existing = true;
-        self
-    }
-
-    /// Sets what is asked before the work and again before the write.
-    pub fn with_guard(mut self, guard: &'a dyn Fn() -> Result<()>) -> Self {
-        self.guard = Some(guard);
         self
     }
 }

@@ -12,14 +12,13 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tenure_core::{Error, Result};
 
 use super::Documents;
 use super::content::{Content, Version};
-use crate::clock;
+use crate::look::look_until;
 
 /// The interval of looks at the file.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -57,25 +56,21 @@ impl<'a> Follow<'a> {
     ///
     /// Changes in quick succession may be seen as one. The content need not be JSON.
     pub fn next(&mut self, limit: Option<Duration>) -> Result<Option<Option<Content>>> {
-        let deadline = limit.map(|limit| clock::after(Instant::now(), limit));
-        loop {
+        look_until(LOOK_EVERY, limit, || {
             // Looked at before it is read: what is written in between makes it another file.
             let state = self.state()?;
-            if self.read != Some(state) {
-                let content = self.documents.read_if_there(&self.path)?;
-                self.read = Some(state);
-                let version = content.as_ref().map(Content::version);
-                if self.seen != Some(version) {
-                    self.seen = Some(version);
-                    return Ok(Some(content));
-                }
-            }
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            if left.is_some_and(|left| left.is_zero()) {
+            if self.read == Some(state) {
                 return Ok(None);
             }
-            thread::sleep(left.unwrap_or(LOOK_EVERY).min(LOOK_EVERY));
-        }
+            let content = self.documents.read_if_there(&self.path)?;
+            self.read = Some(state);
+            let version = content.as_ref().map(Content::version);
+            if self.seen == Some(version) {
+                return Ok(None);
+            }
+            self.seen = Some(version);
+            Ok(Some(content))
+        })
     }
 
     fn state(&self) -> Result<FileState> {

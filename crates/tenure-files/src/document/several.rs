@@ -76,7 +76,7 @@ pub(crate) fn commit(
         .and_then(|()| finish(disk, &journal, &locations));
     finished.map_err(|source| Error::HalfWay {
         done: format!(
-            "the transaction is committed, and whoever opens one of its documents next finishes it \
+            "the transaction is committed, and the next to open one of its documents finishes it \
              (its journal is {})",
             journal.display()
         ),

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use tenure_core::{Error, Resource, Result, Timestamp};
 
 use super::event::{ClaimEvent, ClaimEventKind};
+use crate::plain_name::is_plain_name;
 
 /// The longest name of a node, in bytes.
 const NODE_BYTES_MAX: usize = 200;
@@ -30,9 +31,7 @@ impl Node {
 impl FromStr for Node {
     type Err = Error;
     fn from_str(text: &str) -> Result<Self> {
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-        let fits = (1..=NODE_BYTES_MAX).contains(&text.len()) && !text.starts_with('.');
-        if fits && text.chars().all(is_plain) {
+        if is_plain_name(text, NODE_BYTES_MAX) {
             return Ok(Self(text.to_owned()));
         }
         let shown: String = text.chars().take(80).collect();
@@ -135,7 +134,7 @@ impl Claims {
         self.latest.map_or(clock, |(_, latest)| latest.max(clock))
     }
 
-    /// Adds what an event says, whoever wrote it. Returns what is odd about it: other programs may
+    /// Adds what an event of any program says. Returns what is odd about it: other programs may
     /// fail on it.
     ///
     /// A second acquire by the same owner before the first is over is a renewal and keeps the token; any

@@ -131,10 +131,7 @@ pub(super) fn new(text: &str) -> Result<Vec<u8>> {
 
 /// An event file that cannot be used.
 pub(super) fn corrupt(path: &Path, problem: impl Into<String>) -> Error {
-    Error::Corrupt {
-        path: path.to_owned(),
-        problem: problem.into(),
-    }
+    Error::corrupt(path, problem)
 }
 
 /// Returns a time as claims have it: RFC 3339 in whole seconds.

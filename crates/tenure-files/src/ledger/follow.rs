@@ -1,12 +1,11 @@
 //! Events as they come: the next one is looked for twenty times a second.
 
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tenure_core::Result;
 
 use super::{Event, Ledger};
-use crate::clock;
+use crate::look::look_until;
 
 /// The interval of looks for the next event.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -28,17 +27,9 @@ impl Ledger {
 impl FollowLedger<'_> {
     /// Returns the next event, or `None` if `limit` is over before it is there.
     pub fn next(&mut self, limit: Option<Duration>) -> Result<Option<Event>> {
-        let deadline = limit.map(|limit| clock::after(Instant::now(), limit));
-        loop {
-            if let Some(event) = self.ledger.event(self.next)? {
-                self.next += 1;
-                return Ok(Some(event));
-            }
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            if left.is_some_and(|left| left.is_zero()) {
-                return Ok(None);
-            }
-            thread::sleep(left.unwrap_or(LOOK_EVERY).min(LOOK_EVERY));
-        }
+        let event = || self.ledger.event(self.next);
+        let event = look_until(LOOK_EVERY, limit, event)?;
+        self.next += u64::from(event.is_some());
+        Ok(event)
     }
 }

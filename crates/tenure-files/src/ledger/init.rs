@@ -45,15 +45,15 @@ impl Ledger {
         let known = ttl_in(&*disk, &meta)?;
         match claim_ttl.filter(|asked| *asked != known) {
             None => Ok(()),
-            Some(asked) => Err(Error::Contradiction {
-                problem: format!(
+            Some(asked) => Err(Error::contradiction(
+                format!(
                     "{} says that claims last {}, not {}",
                     meta.display(),
                     spelled(known),
                     spelled(asked)
                 ),
-                remedy: format!("change lock_timeout in it to \"{}\"", spelled(asked)),
-            }),
+                format!("change lock_timeout in it to \"{}\"", spelled(asked)),
+            )),
         }
     }
 
@@ -79,10 +79,7 @@ fn make(disk: &dyn Disk, directory: &Path) -> Result<()> {
 fn ttl_in(disk: &dyn Disk, meta: &Path) -> Result<Duration> {
     let bytes = disk.content(meta, META_BYTES_MAX);
     let bytes = bytes.map_err(|source| Error::io("read", meta, source))?;
-    let corrupt = |problem: String| Error::Corrupt {
-        path: meta.to_owned(),
-        problem,
-    };
+    let corrupt = |problem: String| Error::corrupt(meta, problem);
     let text = match bytes {
         None => CLAIM_TTL.to_owned(),
         Some(bytes) => {

@@ -231,15 +231,9 @@ impl Held<'_> {
     /// Returns the error of a lock that is no longer ours.
     pub(super) fn lost(&self, reason: &str) -> Error {
         let lock = self.ledger.names.lock();
-        Error::Lost {
-            context: Box::new(LockContext::new(
-                resource_of(&lock),
-                Mode::Write,
-                "ledger:",
-                lock.display().to_string(),
-            )),
-            reason: reason.into(),
-        }
+        let place = lock.display().to_string();
+        let context = LockContext::new(resource_of(&lock), Mode::Write, "ledger:", place);
+        Error::lost(Box::new(context), reason)
     }
 
     /// Moves a stale lock of strangers aside, and returns where to. Returns `None` if it is another by now.

@@ -1,13 +1,12 @@
 //! The claims without replaying everything.
 //!
 //! `.snapshot.json` holds the claims as of some event, bound to that event by its number and the SHA-256 of its
-//! file. It is written without a sync by whoever replayed more than 256 events. One that is missing, torn,
+//! file. A process that replayed more than 256 events writes it, without a sync. One that is missing, torn,
 //! changed, or of another ledger is not used: then everything is replayed, with the same answer.
 //!
 //! Its digest covers all events up to then, so that [`verify`](super::verify) finds one that was edited.
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use tenure_core::poison::lock;
 use tenure_core::{Result, Timestamp};
 
@@ -15,6 +14,7 @@ use super::Ledger;
 use super::claims::{Claim, Claims};
 use super::event::{ClaimEvent, corrupt};
 use super::newest::GAP;
+use crate::document::Version as Sha256Sum;
 use crate::replace::replace_cache;
 
 /// A snapshot is written once more events than this had to be replayed.
@@ -28,9 +28,9 @@ pub(super) struct State {
     /// The number of the event, 0 before the first.
     pub(super) sequence: u64,
     /// The SHA-256 of its file.
-    event: [u8; 32],
+    event: Sha256Sum,
     /// The SHA-256 of the digest before it and of its own.
-    digest: [u8; 32],
+    digest: Sha256Sum,
     pub(super) claims: Claims,
     /// The events that were replayed since the last snapshot.
     replayed: u64,
@@ -40,15 +40,15 @@ pub(super) struct State {
 #[derive(Serialize, Deserialize)]
 struct Snapshot {
     /// The SHA-256 of `state`, as it is written here.
-    sha256: String,
+    sha256: Sha256Sum,
     state: Kept,
 }
 
 #[derive(Serialize, Deserialize)]
 struct Kept {
     sequence: u64,
-    event_sha256: String,
-    events_sha256: String,
+    event_sha256: Sha256Sum,
+    events_sha256: Sha256Sum,
     latest_claim_event: Option<(u64, Timestamp)>,
     claims: Vec<Claim>,
 }
@@ -57,11 +57,8 @@ impl State {
     /// Goes on by one event. Returns what is odd about it.
     pub(super) fn apply(&mut self, sequence: u64, bytes: &[u8]) -> Result<Option<String>, String> {
         let event = ClaimEvent::parse(bytes)?;
-        self.event = Sha256::digest(bytes).into();
-        self.digest = Sha256::new_with_prefix(self.digest)
-            .chain_update(self.event)
-            .finalize()
-            .into();
+        self.event = Sha256Sum::of(bytes);
+        self.digest = self.digest.and(self.event);
         self.sequence = sequence;
         self.replayed += 1;
         Ok(event.and_then(|event| self.claims.apply(sequence, event)))
@@ -76,8 +73,8 @@ impl State {
     fn to_file(&self) -> Vec<u8> {
         let state = Kept {
             sequence: self.sequence,
-            event_sha256: hex(&self.event),
-            events_sha256: hex(&self.digest),
+            event_sha256: self.event,
+            events_sha256: self.digest,
             latest_claim_event: self.claims.latest(),
             claims: self.claims.iter().cloned().collect(),
         };
@@ -95,8 +92,8 @@ impl State {
         }
         Some(Self {
             sequence: state.sequence,
-            event: from_hex(&state.event_sha256)?,
-            digest: from_hex(&state.events_sha256)?,
+            event: state.event_sha256,
+            digest: state.events_sha256,
             claims: Claims::from(state.claims, state.latest_claim_event),
             replayed: 0,
         })
@@ -130,7 +127,7 @@ impl Ledger {
         }
         if state.replayed > self.replayed_max {
             state.replayed = 0;
-            // Whoever may not write here replays again the next time.
+            // A process that may not write here replays again the next time.
             let path = self.names.snapshot();
             let _ = replace_cache(&*self.disk, &path, &state.to_file());
         }
@@ -161,8 +158,7 @@ impl Ledger {
             return Ok(true);
         }
         let bytes = self.read_bytes(state.sequence)?;
-        let hash = |bytes: Vec<u8>| <[u8; 32]>::from(Sha256::digest(bytes));
-        Ok(bytes.map(hash) == Some(state.event))
+        Ok(bytes.is_some_and(|bytes| Sha256Sum::of(&bytes) == state.event))
     }
 
     /// Keeps what was read for the next time.
@@ -173,22 +169,7 @@ impl Ledger {
     }
 }
 
-fn checksum(state: &Kept) -> String {
+fn checksum(state: &Kept) -> Sha256Sum {
     let bytes = serde_json::to_vec(state).expect("text and numbers are serialisable");
-    hex(&Sha256::digest(bytes).into())
-}
-
-fn hex(bytes: &[u8; 32]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn from_hex(text: &str) -> Option<[u8; 32]> {
-    let mut bytes = [0; 32];
-    if text.len() != 64 || !text.is_ascii() {
-        return None;
-    }
-    for (byte, at) in bytes.iter_mut().zip((0..64).step_by(2)) {
-        *byte = u8::from_str_radix(&text[at..at + 2], 16).ok()?;
-    }
-    Some(bytes)
+    Sha256Sum::of(&bytes)
 }

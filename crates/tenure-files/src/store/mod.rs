@@ -117,11 +117,6 @@ impl FileStore {
         self.locks.join(names::file_name(resource))
     }
 
-    /// Returns the directory with the lock files.
-    pub fn locks_directory(&self) -> &Path {
-        &self.locks
-    }
-
     fn held_lease(&self, lease: &LeaseId) -> Result<Arc<HeldLease>> {
         lock(&self.held)
             .get(lease)

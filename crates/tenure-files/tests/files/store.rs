@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use tenure_core::{Class, LeaseId, Mode, Query, Request, Resource, Store};
 use tenure_files::FileStore;
@@ -15,6 +16,12 @@ fn numbered(number: usize, resource: Resource) -> Request {
         resource,
         ..request("l", "name:x", Mode::Write)
     }
+}
+
+/// Returns the directory with the lock files.
+fn locks_of(store: &FileStore) -> PathBuf {
+    let directory = store.url().strip_prefix("file:").unwrap();
+    Path::new(directory).join("locks")
 }
 
 #[test]
@@ -56,7 +63,7 @@ fn names_with_every_kind_of_odd_byte_are_locked_apart_and_listed_as_they_are() {
             "{resource}"
         );
         let path = one.path_of(resource);
-        assert_eq!(path.parent(), Some(one.locks_directory()), "{resource}");
+        assert_eq!(path.parent(), Some(&*locks_of(&one)), "{resource}");
         assert!(path.symlink_metadata().unwrap().is_file());
     }
     let all = Query::default().with_limit(names.len());
@@ -67,7 +74,7 @@ fn names_with_every_kind_of_odd_byte_are_locked_apart_and_listed_as_they_are() {
         .map(|lease| lease.resource)
         .collect();
     assert_eq!(listed, resources);
-    let files = fs::read_dir(one.locks_directory()).unwrap().count();
+    let files = fs::read_dir(locks_of(&one)).unwrap().count();
     assert_eq!(files, names.len());
 }
 
@@ -126,7 +133,7 @@ fn odd_entries_among_the_lock_files_hide_nobody() {
     let store = open(&stage);
     let request = numbered(1, Resource::parse("held").unwrap());
     run(acquire(&store, &request)).unwrap();
-    let locks = store.locks_directory();
+    let locks = locks_of(&store);
     fs::create_dir(locks.join("name:directory.lock")).unwrap();
     std::os::unix::fs::symlink("nowhere", locks.join("name:link.lock")).unwrap();
     rustix::fs::mkfifoat(

@@ -24,7 +24,7 @@ use tenure_files::clock;
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
 
-use super::guard::{Grant, Guard};
+use super::guard::Guard;
 use super::liveness::PROBE_EVERY;
 use super::pool::{Origin, Pool};
 use super::reentry::Reservation;
@@ -123,15 +123,8 @@ async fn settle(
         same(&prepared, proved.get(0))?;
         sent = asked;
     }
-    let grant = Grant {
-        prepared,
-        reservation: ask.reservation,
-        key: ask.key,
-        mode: ask.mode,
-        token: tokens::token(token)?,
-        sent,
-    };
-    Ok(Guard::new(pool, grant))
+    let token = tokens::token(token)?;
+    Ok(Guard::new(pool, ask, prepared, token, sent))
 }
 
 /// Advances a counter that somebody set back, and draws again.

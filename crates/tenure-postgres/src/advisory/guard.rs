@@ -16,82 +16,79 @@ use tenure_core::{Error, Mode, Result, Token};
 use tokio::time::timeout;
 
 use super::Key;
+use super::acquire::Ask;
 use super::liveness::{GuardState, LOST_AFTER, Liveness};
 use super::pool::Pool;
 use super::reentry::Reservation;
 use super::sql::Prepared;
-use crate::Address;
+use crate::fault::{message, unreachable};
 
 /// Holds an advisory lock until released or dropped.
 ///
 /// A drop gives the lock back in the background; [`release`](Guard::release) does so at once, and returns the outcome.
 #[must_use = "dropping the guard releases the lock"]
 pub struct Guard {
+    /// `None` once it is being given back.
     locked: Option<LockedConnection>,
+    lock: Lock,
+    token: Token,
+}
+
+/// A lock that was granted.
+#[derive(Clone)]
+struct Lock {
+    pool: Arc<Pool>,
     liveness: Arc<Liveness>,
-    address: Arc<Address>,
     key: Key,
     mode: Mode,
-    token: Token,
     pid: i32,
 }
 
 /// The connection that holds the lock, with what a release needs.
 struct LockedConnection {
     prepared: Prepared,
-    pool: Arc<Pool>,
-    liveness: Arc<Liveness>,
-    key: Key,
-    mode: Mode,
-    pid: i32,
+    lock: Lock,
     /// Once it is dropped the session may ask for the key again.
     reservation: Option<Reservation>,
 }
 
-/// A grant, as [`acquire`](super::acquire) got it.
-pub(super) struct Grant {
-    pub(super) prepared: Prepared,
-    pub(super) reservation: Reservation,
-    pub(super) key: Key,
-    pub(super) mode: Mode,
-    pub(super) token: Token,
-    /// When the last statement was sent that proved it, in milliseconds since boot.
-    pub(super) sent: u64,
-}
-
 impl Guard {
-    pub(super) fn new(pool: &Arc<Pool>, grant: Grant) -> Guard {
-        let connection = &grant.prepared.connection;
-        let pid = connection.pid;
-        let liveness = Arc::new(Liveness::new(grant.sent, connection.over()));
-        grant.prepared.prober.watch(Arc::clone(&liveness));
+    /// Makes the guard of a grant. The last statement that proved it was sent at `sent`, in milliseconds since boot.
+    pub(super) fn new(
+        pool: &Arc<Pool>,
+        ask: Ask,
+        prepared: Prepared,
+        token: Token,
+        sent: u64,
+    ) -> Guard {
+        let connection = &prepared.connection;
+        let lock = Lock {
+            pool: Arc::clone(pool),
+            liveness: Arc::new(Liveness::new(sent, connection.over())),
+            key: ask.key,
+            mode: ask.mode,
+            pid: connection.pid,
+        };
+        prepared.prober.watch(Arc::clone(&lock.liveness));
         Guard {
             locked: Some(LockedConnection {
-                prepared: grant.prepared,
-                pool: Arc::clone(pool),
-                liveness: Arc::clone(&liveness),
-                key: grant.key,
-                mode: grant.mode,
-                pid,
-                reservation: Some(grant.reservation),
+                prepared,
+                lock: lock.clone(),
+                reservation: Some(ask.reservation),
             }),
-            liveness,
-            address: Arc::clone(&pool.address),
-            key: grant.key,
-            mode: grant.mode,
-            token: grant.token,
-            pid,
+            lock,
+            token,
         }
     }
 
     /// Returns the key that is held.
     pub fn key(&self) -> Key {
-        self.key
+        self.lock.key
     }
 
     /// Returns the mode: read is shared, write is exclusive.
     pub fn mode(&self) -> Mode {
-        self.mode
+        self.lock.mode
     }
 
     /// Returns its fencing token. A shared grant carries that of the last exclusive one, or none.
@@ -101,18 +98,18 @@ impl Guard {
 
     /// Returns the process at the server that holds it, as in `pg_locks`.
     pub fn backend_pid(&self) -> i32 {
-        self.pid
+        self.lock.pid
     }
 
     /// Returns how far the lock can be trusted now.
     pub fn state(&self) -> GuardState {
-        self.liveness.state()
+        self.lock.liveness.state()
     }
 
     /// Waits until the lock is lost, and returns why. Any number of tasks may wait.
     pub async fn lost(&self) -> Error {
-        let reason = self.liveness.lost().await;
-        self.loss(reason)
+        let reason = self.lock.liveness.lost().await;
+        self.lock.loss(reason)
     }
 
     /// Fails if the lock is lost.
@@ -121,9 +118,9 @@ impl Guard {
     ///
     /// `Lost`, with the reason.
     pub fn check(&self) -> Result<()> {
-        match self.liveness.reason() {
+        match self.lock.liveness.reason() {
             None => Ok(()),
-            Some(reason) => Err(self.loss(reason)),
+            Some(reason) => Err(self.lock.loss(reason)),
         }
     }
 
@@ -138,16 +135,13 @@ impl Guard {
         let Some(locked) = self.locked.take() else {
             return Ok(());
         };
-        let released = locked.give_back().await;
-        match released {
-            Ok(()) => Ok(()),
-            Err(Failed::NotHeld(reason)) => Err(self.loss(reason)),
-            Err(Failed::Unknown(error)) => Err(error),
-        }
+        locked.give_back().await
     }
+}
 
+impl Lock {
     fn loss(&self, reason: String) -> Error {
-        match self.key.context(self.mode, self.address.to_string()) {
+        match self.key.context(self.mode, self.pool.address.to_string()) {
             Ok(context) => Error::lost(context, reason),
             Err(error) => error,
         }
@@ -162,7 +156,7 @@ impl Drop for Guard {
         // The session may ask again, and then waits for the release like everyone.
         locked.reservation = None;
         // A lock that is lost is not given back: its connection ends here.
-        if self.liveness.reason().is_some() {
+        if self.lock.liveness.reason().is_some() {
             return;
         }
         let runtime = locked.prepared.connection.runtime.clone();
@@ -171,55 +165,43 @@ impl Drop for Guard {
     }
 }
 
-enum Failed {
-    NotHeld(String),
-    Unknown(Error),
-}
-
 impl LockedConnection {
     /// Unlocks, and resets the name of the connection. Returns whether the lock was held, and the session that answered.
     async fn unlock(&mut self) -> Result<(bool, i32), tokio_postgres::Error> {
         self.prepared.prober.unwatch();
         let client = Arc::clone(self.prepared.connection.client());
-        let unlocking = self.prepared.unlock(self.mode, self.key);
-        if !self.liveness.is_shown() {
+        let unlocking = self.prepared.unlock(self.lock.mode, self.lock.key);
+        if !self.lock.liveness.is_shown() {
             return unlocking.await;
         }
-        let (unlocked, hidden) = tokio::join!(unlocking, self.pool.name.hide(&client));
+        let (unlocked, hidden) = tokio::join!(unlocking, self.lock.pool.name.hide(&client));
         hidden?;
         unlocked
     }
 
     /// Unlocks, and returns the connection to the pool only if this session held the lock: that proves it clean.
-    async fn give_back(mut self) -> Result<(), Failed> {
+    async fn give_back(mut self) -> Result<()> {
         let unlocked = timeout(LOST_AFTER, self.unlock()).await;
         let connection = &self.prepared.connection;
-        match unlocked {
-            Ok(Ok((true, pid))) if pid == self.pid => {
-                self.pool.give_back(self.prepared);
-                Ok(())
+        let Lock { pool, pid, .. } = &self.lock;
+        let no_answer = || unreachable(&pool.address, "no answer to the release");
+        let lost = match unlocked.map_err(|_| no_answer())? {
+            Ok((true, by)) if by == *pid => {
+                pool.give_back(self.prepared);
+                return Ok(());
             }
-            Ok(Ok((_, pid))) if pid != self.pid => {
-                let reason = format!("session {} became {pid}", self.pid);
-                Err(Failed::NotHeld(reason))
-            }
-            Ok(Ok(_)) => Err(Failed::NotHeld("the server did not hold it".into())),
-            Ok(Err(error)) if connection.is_over() => {
-                Err(Failed::NotHeld(crate::fault::message(&error)))
-            }
-            Ok(Err(error)) => Err(Failed::Unknown(connection.explain(&error))),
-            Err(_) => {
-                let address = &self.pool.address;
-                let error = crate::fault::unreachable(address, "no answer to the release");
-                Err(Failed::Unknown(error))
-            }
-        }
+            Ok((_, by)) if by != *pid => format!("session {pid} became {by}"),
+            Ok(_) => "the server did not hold it".into(),
+            Err(error) if connection.is_over() => message(&error),
+            Err(error) => return Err(connection.explain(&error)),
+        };
+        Err(self.lock.loss(lost))
     }
 }
 
 impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (key, mode, token) = (self.key, self.mode, self.token);
+        let (key, mode, token) = (self.key(), self.mode(), self.token);
         write!(f, "Guard({key} {mode} #{token}, {:?})", self.state())
     }
 }

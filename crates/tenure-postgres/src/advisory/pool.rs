@@ -11,8 +11,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use tenure_core::Result;
 use tenure_core::poison::lock;
-use tenure_core::{Error, Result};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
@@ -20,7 +20,7 @@ use super::Settings;
 use super::since::Name;
 use super::sql::Prepared;
 use super::tokens::Highest;
-use crate::connect::{Connection, Pauses, left};
+use crate::connect::{Connection, Pauses, left, permit};
 use crate::fault::unreachable;
 use crate::{Address, schema};
 
@@ -72,14 +72,7 @@ impl Pool {
 
     /// Returns a clean connection, within the deadline.
     pub(super) async fn take(&self, deadline: Instant) -> Result<(Prepared, Origin)> {
-        let asked = Instant::now();
-        let permit = timeout(left(deadline), Arc::clone(&self.permits).acquire_owned()).await;
-        let permit = permit.map_err(|_| Error::Exhausted {
-            store: self.address.to_string(),
-            limit: self.limit,
-            waited: asked.elapsed(),
-        })?;
-        let permit = permit.map_err(|_| Error::Internal("the pool was closed".into()))?;
+        let permit = permit(&self.permits, (&self.address, self.limit), deadline).await?;
         let mut pauses = Pauses::default();
         loop {
             if let Some(mut prepared) = self.pop() {
@@ -127,7 +120,6 @@ impl Pool {
     }
 
     fn pop(&self) -> Option<Prepared> {
-        let mut kept = lock(&self.kept);
-        kept.pop()
+        lock(&self.kept).pop()
     }
 }

@@ -11,16 +11,13 @@
 //!
 //! | race | what happens |
 //! |---|---|
-//! | woken just before it sleeps | it notes that it sleeps first, and checks again before it does |
 //! | released during a probe | the answer is about a lock that nobody holds any more, and is dropped |
 //! | the runtime ends | the driver of the connection ends with it: lost |
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use tenure_core::poison::lock;
 use tenure_files::clock;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_postgres::{Client, Statement};
 
@@ -30,15 +27,7 @@ use crate::connect::Connection;
 
 /// Tells the task of a connection which lock is held on it. A drop ends the task.
 pub(super) struct Prober {
-    shared: Arc<Shared>,
-}
-
-#[derive(Default)]
-struct Shared {
-    held: Mutex<Option<Arc<Liveness>>>,
-    asleep: AtomicBool,
-    done: AtomicBool,
-    wake: Notify,
+    held: watch::Sender<Option<Arc<Liveness>>>,
 }
 
 /// The state of the task.
@@ -54,7 +43,7 @@ struct Probe {
 impl Prober {
     /// Starts the task of a connection. The statement answers the backend.
     pub(super) fn start(connection: &Connection, statement: Statement, name: Name) -> Self {
-        let shared = Arc::<Shared>::default();
+        let (sender, held) = watch::channel(None);
         let probe = Probe {
             client: Arc::downgrade(connection.client()),
             statement,
@@ -63,65 +52,48 @@ impl Prober {
             over: connection.over(),
             cutter: connection.cutter(),
         };
-        connection
-            .runtime
-            .spawn(watch_over(Arc::clone(&shared), probe));
-        Self { shared }
+        connection.runtime.spawn(watch_over(held, probe));
+        Self { held: sender }
     }
 
     /// Watches a lock from now on.
     pub(super) fn watch(&self, liveness: Arc<Liveness>) {
-        *lock(&self.shared.held) = Some(liveness);
-        if self.shared.asleep.load(Ordering::SeqCst) {
-            self.shared.wake.notify_one();
-        }
+        self.held.send_replace(Some(liveness));
     }
 
     /// Watches no lock from now on.
     pub(super) fn unwatch(&self) {
-        *lock(&self.shared.held) = None;
+        self.held.send_replace(None);
     }
 }
 
 impl Drop for Prober {
     fn drop(&mut self) {
         self.unwatch();
-        self.shared.done.store(true, Ordering::SeqCst);
-        self.shared.wake.notify_one();
     }
 }
 
-impl Shared {
-    /// Waits for a lock to watch. Returns `None` when the connection is to end.
-    async fn next(&self) -> Option<Arc<Liveness>> {
-        let mut waited = false;
-        loop {
-            if self.done.load(Ordering::SeqCst) {
-                return None;
-            }
-            let held = lock(&self.held).clone();
-            if held.is_some() {
-                return held;
-            }
-            if !waited {
-                sleep(PROBE_EVERY).await;
-                waited = true;
-                continue;
-            }
-            self.asleep.store(true, Ordering::SeqCst);
-            if lock(&self.held).is_none() && !self.done.load(Ordering::SeqCst) {
-                self.wake.notified().await;
-            }
-            self.asleep.store(false, Ordering::SeqCst);
-        }
+type Held = watch::Receiver<Option<Arc<Liveness>>>;
+
+/// Waits for a lock to watch. Returns `None` when the connection is to end.
+async fn next(held: &mut Held) -> Option<Arc<Liveness>> {
+    if held.borrow().is_none() {
+        sleep(PROBE_EVERY).await;
     }
+    held.wait_for(Option::is_some).await.ok()?.clone()
 }
 
-async fn watch_over(shared: Arc<Shared>, probe: Probe) {
+fn is_held(held: &Held, liveness: &Arc<Liveness>) -> bool {
+    let held = held.borrow();
+    held.as_ref()
+        .is_some_and(|held| Arc::ptr_eq(held, liveness))
+}
+
+async fn watch_over(mut held: Held, probe: Probe) {
     let mut over = probe.over.clone();
     loop {
         let liveness = tokio::select! {
-            liveness = shared.next() => liveness,
+            liveness = next(&mut held) => liveness,
             _ = ended(&mut over) => None,
         };
         let Some(liveness) = liveness else {
@@ -132,19 +104,13 @@ async fn watch_over(shared: Arc<Shared>, probe: Probe) {
             () = sleep(due) => {}
             reason = ended(&mut over) => return liveness.lose(reason),
         }
-        let still = lock(&shared.held)
-            .as_ref()
-            .is_some_and(|held| Arc::ptr_eq(held, &liveness));
-        if !still || liveness.age() < PROBE_EVERY {
+        if !is_held(&held, &liveness) || liveness.age() < PROBE_EVERY {
             continue;
         }
-        if let Err(reason) = probe.ask(&liveness, &mut over).await {
-            let still = lock(&shared.held)
-                .as_ref()
-                .is_some_and(|held| Arc::ptr_eq(held, &liveness));
-            if !still {
-                continue;
-            }
+        let asked = probe.ask(&liveness, &mut over).await;
+        if let Err(reason) = asked
+            && is_held(&held, &liveness)
+        {
             liveness.lose(reason);
             if let Some(cutter) = &probe.cutter {
                 cutter.abort();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tenure_core::{Error, Mode, Result, duration::DURATION_MAX};
+use tenure_core::{Error, Mode, Result, duration::DURATION_MAX, setters};
 
 use super::acquire::{Ask, acquire};
 use super::monitor::{self, Locks};
@@ -44,28 +44,15 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Sets how many connections are kept open.
-    pub fn with_pool(mut self, pool: usize) -> Self {
-        self.pool = pool;
-        self
-    }
-
-    /// Sets how many connections there may be beyond those.
-    pub fn with_overflow(mut self, overflow: usize) -> Self {
-        self.overflow = overflow;
-        self
-    }
-
-    /// Sets how long everything but a lock is waited for.
-    pub fn with_wait(mut self, wait: Duration) -> Self {
-        self.wait = wait;
-        self
-    }
-
-    /// Sets how long `open` waits for a server that is away or has no room.
-    pub fn with_open(mut self, open: Duration) -> Self {
-        self.open = open;
-        self
+    setters! {
+        /// Sets how many connections are kept open.
+        with_pool(pool: usize) => pool = pool;
+        /// Sets how many connections there may be beyond those.
+        with_overflow(overflow: usize) => overflow = overflow;
+        /// Sets how long everything but a lock is waited for.
+        with_wait(wait: Duration) => wait = wait;
+        /// Sets how long `open` waits for a server that is away or has no room.
+        with_open(open: Duration) => open = open;
     }
 }
 

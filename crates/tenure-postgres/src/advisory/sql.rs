@@ -11,8 +11,8 @@
 use std::collections::HashMap;
 
 use tenure_core::Mode;
-use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Error, Statement};
+use tokio_postgres::types::Type;
+use tokio_postgres::{Client, Error, Row, Statement};
 
 use super::Key;
 use super::probe::Prober;
@@ -92,10 +92,8 @@ impl Prepared {
         limit: LimitMs,
     ) -> Result<Answer, Error> {
         let statement = self.statement(step, mode, key).await?;
-        let numbers = Numbers::of(key);
-        let values = numbers.values();
         let client = self.connection.client();
-        let granting = client.query_one(&statement, values.as_slice());
+        let granting = query_one(client, &statement, key);
         let row = if step == Step::Try || self.limit == Some(limit) {
             granting.await?
         } else {
@@ -116,11 +114,7 @@ impl Prepared {
     /// Gives the lock back. Returns whether it was held, and the backend.
     pub(super) async fn unlock(&mut self, mode: Mode, key: Key) -> Result<(bool, i32), Error> {
         let statement = self.statement(Step::Unlock, mode, key).await?;
-        let numbers = Numbers::of(key);
-        let client = self.connection.client();
-        let row = client
-            .query_one(&statement, numbers.values().as_slice())
-            .await?;
+        let row = query_one(self.connection.client(), &statement, key).await?;
         Ok((row.get(0), row.get(1)))
     }
 
@@ -137,25 +131,11 @@ impl Prepared {
     }
 }
 
-/// Returns the numbers of a key as parameters: two of 32 bits, or one of 64.
-enum Numbers {
-    Pair(i32, i32),
-    One(i64),
-}
-
-impl Numbers {
-    fn of(key: Key) -> Self {
-        match key {
-            Key::Pair(namespace, id) => Numbers::Pair(namespace.get(), id),
-            Key::Name64(number) => Numbers::One(number),
-        }
-    }
-
-    fn values(&self) -> Vec<&(dyn ToSql + Sync)> {
-        match self {
-            Numbers::Pair(namespace, id) => vec![namespace, id],
-            Numbers::One(number) => vec![number],
-        }
+/// Makes a statement with the numbers of a key as its values: two of 32 bits, or one of 64.
+async fn query_one(client: &Client, statement: &Statement, key: Key) -> Result<Row, Error> {
+    match key {
+        Key::Pair(namespace, id) => client.query_one(statement, &[&namespace.get(), &id]).await,
+        Key::Name64(number) => client.query_one(statement, &[&number]).await,
     }
 }
 

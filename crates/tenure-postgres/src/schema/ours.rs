@@ -14,6 +14,7 @@
 //! A change by a role of 1 after the look is not seen. That is why 1 is asked even where 2 finds nothing, and why
 //! SECURITY.md says what the owner of a schema can do.
 //!
+//! The view is for people, and nothing here reads it: its definition runs nothing unless someone asks it.
 //! Plain indexes are not looked at: they run no code that a role could bring along, and REINDEX makes new ones. The same holds for
 //! event triggers, operator classes, casts and base types: only a superuser makes those.
 
@@ -50,10 +51,11 @@ const LOOK: &str = "
           AND d.deptype = 'n'
     ), relations AS (
         SELECT c.tableoid, c.oid, c.relowner, c.relacl, c.relname = 'migrations' AS is_first,
+            c.relkind = 'v' AND c.relname = 'manifests' AS is_view,
             c.relkind::text || ' ' || c.relname IN ('r migrations', 'r store', 'r resources', 'r dal_locks',
                 'r waiters', 'S waiters_place_seq', 'r processes', 'r audit', 'S audit_seq_seq', 'r keys',
                 'r lease_claims', 'S advisory_tokens', 'r advisory_epoch', 'r advisory_holders',
-                'r advisory_last') AS is_known
+                'r advisory_last', 'r records', 'v manifests') AS is_known
         FROM things JOIN pg_catalog.pg_class AS c ON c.oid = things.objid
         WHERE things.classid = 'pg_catalog.pg_class'::pg_catalog.regclass
     ), functions AS (
@@ -80,6 +82,7 @@ const LOOK: &str = "
             AND t.tgfoid IN (SELECT oid FROM functions WHERE proname = 'audit_is_append_only'))
         UNION ALL
         SELECT w.tableoid, w.oid, 0 FROM relations AS r JOIN pg_catalog.pg_rewrite AS w ON w.ev_class = r.oid
+        WHERE NOT r.is_view
         UNION ALL
         SELECT p.tableoid, p.oid, 0 FROM relations AS r JOIN pg_catalog.pg_policy AS p ON p.polrelid = r.oid
         UNION ALL

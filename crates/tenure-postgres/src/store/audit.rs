@@ -32,14 +32,15 @@ pub(super) fn append(line: &NewEntry<'_>, moment: &Moment) -> Statement<'static>
     const INSERT: &str = "INSERT INTO tenure.audit \
         (at, action, resource, lock_id, token, owner, actor, reason, ends) \
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+    let (lease, token) = line.lease_columns();
     Statement::new(
         INSERT,
         values![
             moment.at(),
             line.action.as_str(),
             line.resource.to_string(),
-            line.lease.to_string(),
-            line.token.get().cast_signed(),
+            lease.to_owned(),
+            token,
             line.owner.to_string(),
             line.actor.to_string(),
             line.reason.map(str::to_owned),
@@ -144,12 +145,13 @@ async fn sure_to(sql: &Sql, last: i64) -> Result<Option<i64>> {
 }
 
 fn entry(row: &Row) -> Result<Entry> {
+    let (lease, token) = Entry::read_lease(&text(row, 4)?, token(row, 5)?)?;
     let mut entry = Entry::new(
         time(row, 1)?,
         parsed(row, 2)?,
         parsed(row, 3)?,
-        parsed(row, 4)?,
-        token(row, 5)?,
+        lease,
+        token,
         owner(row, 6)?,
         owner(row, 7)?,
     );

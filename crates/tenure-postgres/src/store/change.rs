@@ -113,8 +113,8 @@ impl Step<'_> {
         let line = audit::NewEntry {
             action: Action::Acquire,
             resource: self.resource()?,
-            lease: &holder.lease,
-            token,
+            lease: Some(&holder.lease),
+            token: Some(token),
             owner: &waiter.owner,
             actor: self.actor.as_ref().unwrap_or(&waiter.owner),
             reason: Some("next in line"),

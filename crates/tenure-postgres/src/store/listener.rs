@@ -21,8 +21,7 @@
 //! Of the waiters for one resource in this process one looks after the line: the first that registered. When it leaves,
 //! the next is woken and takes over. So a thousand waiters look as often as one.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::hash::Hash;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
@@ -79,9 +78,8 @@ struct Shared {
 #[derive(Default)]
 struct State {
     last: u64,
+    /// In the order they registered. A search goes through all of them: they are few beside what a wake-up costs.
     waiters: BTreeMap<u64, Waiter>,
-    lines: HashMap<Resource, BTreeSet<u64>>,
-    leases: HashMap<LeaseId, BTreeSet<u64>>,
     presences: usize,
     task: Option<AbortHandle>,
 }
@@ -157,9 +155,7 @@ impl Registration {
 
     /// Returns true if it looks after the line: it is the first waiter of this process for the resource.
     pub(super) fn is_first(&self) -> bool {
-        let state = lock(&self.shared.state);
-        let first = state.lines.get(&self.resource).and_then(BTreeSet::first);
-        first == Some(&self.number)
+        lock(&self.shared.state).first(&self.resource) == Some(self.number)
     }
 }
 
@@ -180,39 +176,39 @@ impl State {
         let Some(waiter) = self.waiters.remove(&number) else {
             return;
         };
-        remove_number(&mut self.leases, &waiter.lease, number);
-        let was_first = self.lines.get(&waiter.resource).and_then(BTreeSet::first) == Some(&number);
-        remove_number(&mut self.lines, &waiter.resource, number);
-        if was_first {
-            self.wake_first(&waiter.resource);
+        let mut waiters = self.waiters.iter();
+        let next = waiters.find(|(_, other)| other.resource == waiter.resource);
+        if let Some((_, next)) = next.filter(|(other, _)| **other > number) {
+            next.wake.notify_one();
         }
     }
 
-    fn wake_first(&self, resource: &Resource) {
-        let first = self.lines.get(resource).and_then(BTreeSet::first);
-        if let Some(waiter) = first.and_then(|first| self.waiters.get(first)) {
-            waiter.wake.notify_one();
+    /// Returns the first waiter for a resource.
+    fn first(&self, resource: &Resource) -> Option<u64> {
+        let mut waiters = self.waiters.iter();
+        let first = waiters.find(|(_, waiter)| waiter.resource == *resource);
+        first.map(|(number, _)| *number)
+    }
+
+    fn wake_all_firsts(&self) {
+        let mut seen = HashSet::new();
+        for waiter in self.waiters.values() {
+            if seen.insert(&waiter.resource) {
+                waiter.wake.notify_one();
+            }
         }
     }
 
     fn wake(&self, lease: &LeaseId) {
-        let numbers = self.leases.get(lease).into_iter().flatten();
-        for waiter in numbers.filter_map(|number| self.waiters.get(number)) {
-            waiter.wake.notify_one();
+        for waiter in self.waiters.values() {
+            if waiter.lease == *lease {
+                waiter.wake.notify_one();
+            }
         }
     }
 
     fn is_needed(&self) -> bool {
         !self.waiters.is_empty() || self.presences > 0
-    }
-}
-
-fn remove_number<K: Hash + Eq>(map: &mut HashMap<K, BTreeSet<u64>>, key: &K, number: u64) {
-    if let Some(numbers) = map.get_mut(key) {
-        numbers.remove(&number);
-        if numbers.is_empty() {
-            map.remove(key);
-        }
     }
 }
 
@@ -230,16 +226,6 @@ impl Shared {
                 wake: Arc::clone(&wake),
             },
         );
-        state
-            .leases
-            .entry(lease.clone())
-            .or_default()
-            .insert(number);
-        state
-            .lines
-            .entry(resource.clone())
-            .or_default()
-            .insert(number);
         Registration {
             shared: Arc::clone(self),
             number,
@@ -342,18 +328,9 @@ impl Shared {
 
     /// Returns the leases that are waited for.
     fn waiting(&self) -> Vec<String> {
-        lock(&self.state)
-            .leases
-            .keys()
-            .map(LeaseId::to_string)
-            .collect()
-    }
-
-    fn wake_all_firsts(&self) {
         let state = lock(&self.state);
-        for resource in state.lines.keys() {
-            state.wake_first(resource);
-        }
+        let leases = state.waiters.values();
+        leases.map(|waiter| waiter.lease.to_string()).collect()
     }
 }
 
@@ -404,7 +381,7 @@ async fn listen_while_needed(shared: &Weak<Shared>, mut earlier: Earlier) {
                 failed = 0;
                 // Notifications sent while nothing listened are lost, so the waiters look.
                 if earlier == Earlier::Lost {
-                    listener.wake_all_firsts();
+                    lock(&listener.state).wake_all_firsts();
                 }
                 drop(listener);
                 forward_notifications(shared, notifications).await;

@@ -7,6 +7,7 @@
 //! | `renew`, `bind`, `keys` | proof and new time; another time for a set; requests under a key |
 //! | `recover`, `claims`, `breaking` | stale leases, who needs them, and a person's last resort |
 //! | `list`, `audit`, `leases` | who holds and waits; who did what; one lease |
+//! | `records` | rows above the locks, and their changes |
 //! | `examine` | whether the database is sound, for a person |
 //! | `inner` | the database in use, and what all steps share |
 //! | `step`, `change` | one transaction: the decision and who is woken; its changes as statements |
@@ -45,6 +46,7 @@ mod look_timer;
 mod moment;
 mod pool;
 mod presence;
+mod records;
 mod recover;
 mod release;
 mod renew;
@@ -59,7 +61,9 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_core::{Capabilities, LeaseId, LeaseStore, Resource, Result, RetryPolicy, Store};
+use tenure_core::{
+    Capabilities, LeaseId, LeaseStore, RecordStore, Resource, Result, RetryPolicy, Store,
+};
 
 use crate::Address;
 use inner::Inner;
@@ -136,4 +140,8 @@ impl Store for PostgresStore {
 
 impl LeaseStore for PostgresStore {
     tenure_core::forward_lease_store!();
+}
+
+impl RecordStore for PostgresStore {
+    tenure_core::forward_record_store!();
 }

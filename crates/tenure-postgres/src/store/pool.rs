@@ -19,14 +19,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use tenure_core::Result;
 use tenure_core::poison::lock;
-use tenure_core::{Error, Result};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::sql::{Flush, Frame, Sql, Statement};
 use crate::Address;
-use crate::connect::{Connection, Pauses, left};
+use crate::connect::{Connection, Pauses, permit};
 
 /// How many connections a process has at most.
 pub(super) const CONNECTIONS_MAX: usize = 8;
@@ -115,14 +115,7 @@ impl Pool {
         permits: &Arc<Semaphore>,
         deadline: Instant,
     ) -> Result<OwnedSemaphorePermit> {
-        let asked = Instant::now();
-        let permit = timeout(left(deadline), Arc::clone(permits).acquire_owned()).await;
-        let permit = permit.map_err(|_| Error::Exhausted {
-            store: self.address.to_string(),
-            limit: CONNECTIONS_MAX,
-            waited: asked.elapsed(),
-        })?;
-        permit.map_err(|_| Error::Internal("the pool was closed".into()))
+        permit(permits, (&self.address, CONNECTIONS_MAX), deadline).await
     }
 
     async fn lend_with(

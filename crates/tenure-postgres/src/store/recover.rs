@@ -14,9 +14,9 @@ use std::collections::HashMap;
 
 use tenure_core::decide::{Ask, Bound, Change, Life};
 use tenure_core::leases::{Finding, Findings, Recovery};
-use tenure_core::loaded::LineExtent;
+use tenure_core::loaded::{LineExtent, removes};
 use tenure_core::request::NewRequest;
-use tenure_core::{LeaseId, Owner, Resource, Result};
+use tenure_core::{Owner, Resource, Result};
 
 use super::claims::claimants;
 use super::inner::Inner;
@@ -74,14 +74,9 @@ impl Inner {
 
     /// Ends a stale lease and moves the line on. Returns true if it was there, and still stale.
     async fn take_away(&self, actor: &Owner, stale: &tenure_core::Lease) -> Result<bool> {
-        let ended = |lease: &LeaseId, changes: &[Change]| {
-            let is =
-                |change: &Change| matches!(change, Change::Remove { lease: id, .. } if id == lease);
-            changes.iter().any(is)
-        };
         let moved = || self.move_on(&stale.resource, LineExtent::Front, Some(actor));
         let changes = self.retrying(moved).await?;
-        Ok(ended(&stale.lease, &changes))
+        Ok(removes(&changes, &stale.lease))
     }
 
     /// Removes what is over on a resource, and grants to the next in line. Returns the changes.

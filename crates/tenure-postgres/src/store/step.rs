@@ -241,8 +241,8 @@ impl<'a> Step<'a> {
         let line = audit::NewEntry {
             action,
             resource: &lease.resource,
-            lease: &lease.lease,
-            token: lease.token,
+            lease: Some(&lease.lease),
+            token: Some(lease.token),
             owner: &lease.owner,
             actor: self.actor.as_ref().unwrap_or(&lease.owner),
             reason,
@@ -255,9 +255,6 @@ impl<'a> Step<'a> {
     /// Writes all changes and ends the step.
     pub(super) async fn commit(mut self) -> Result<()> {
         const ROW: &str = "UPDATE tenure.resources SET token = $2, alone = $3 WHERE resource = $1";
-        // The name of the channel is that of `listener`.
-        const NOTIFY: &str = "SELECT pg_catalog.pg_notify('tenure_' || t.process, t.lease) \
-            FROM ROWS FROM (pg_catalog.unnest($1::text[]), pg_catalog.unnest($2::text[])) AS t (process, lease)";
         if let (Some(mut row), Some(original)) = (self.row.take(), self.original_row.take()) {
             row.alone = alone(&self.state, self.loaded.front_ends.is_some());
             if row.token != original.token || row.alone != original.alone {
@@ -267,8 +264,7 @@ impl<'a> Step<'a> {
         }
         let (processes, leases) = std::mem::take(&mut self.wake);
         if !processes.is_empty() {
-            self.writes
-                .push(Statement::new(NOTIFY, values![processes, leases]));
+            self.writes.push(notify(processes, leases));
         }
         if self.writes.is_empty() {
             return self.tx.roll_back().await;
@@ -280,4 +276,12 @@ impl<'a> Step<'a> {
     pub(super) async fn roll_back(self) -> Result<()> {
         self.tx.roll_back().await
     }
+}
+
+/// Returns the statement that wakes waiters when the transaction commits: the process of each, and the id it waits under. The
+/// name of the channel is that of `listener`.
+pub(super) fn notify(processes: Vec<String>, waiters: Vec<String>) -> Statement<'static> {
+    const NOTIFY: &str = "SELECT pg_catalog.pg_notify('tenure_' || t.process, t.lease) \
+        FROM ROWS FROM (pg_catalog.unnest($1::text[]), pg_catalog.unnest($2::text[])) AS t (process, lease)";
+    Statement::new(NOTIFY, values![processes, waiters])
 }

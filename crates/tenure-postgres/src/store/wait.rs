@@ -50,7 +50,6 @@ use super::sql::{Statement, values};
 use super::step::Step;
 use crate::fault::unreachable;
 
-/// What a request waits for.
 /// A request that is in line, or about to be. If it is dropped before it is granted, it leaves neither lock nor waiter.
 pub(super) struct QueuedRequest {
     store: Arc<Inner>,
@@ -182,21 +181,15 @@ impl QueuedRequest {
             .store
             .listener
             .register(self.awaited.lease(), self.awaited.resource());
-        match (
-            timeout(left, registering).await,
-            self.doubtful,
-            &self.trouble,
-        ) {
-            (Ok(registered), ..) => self.registration = Some(registered?),
-            (Err(_), true, Some(trouble)) => {
-                return Err(unreachable(self.store.address(), trouble));
+        let Ok(registered) = timeout(left, registering).await else {
+            if !self.doubtful {
+                // Nothing failed so far: the server answers, and the resource was busy a moment ago.
+                return Ok(false);
             }
-            (Err(_), true, None) => {
-                return Err(unreachable(self.store.address(), "it does not answer"));
-            }
-            // Nothing failed so far: the server answers, and the resource was busy a moment ago.
-            (Err(_), false, _) => return Ok(false),
-        }
+            let trouble = self.trouble.as_deref().unwrap_or("it does not answer");
+            return Err(unreachable(self.store.address(), trouble));
+        };
+        self.registration = Some(registered?);
         Ok(true)
     }
 

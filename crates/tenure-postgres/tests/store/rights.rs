@@ -58,7 +58,8 @@ async fn a_user_of_older_tables_is_told_that_their_owner_has_to_come_first() {
     let role = unique("user");
     scene.database.psql(&format!(
         "CREATE ROLE {role} LOGIN; {USE} {role}; {TABLES} {role};
-         DROP FUNCTION tenure.release, tenure.take_up; DELETE FROM tenure.migrations WHERE version = 3"
+         DROP FUNCTION tenure.release, tenure.take_up; DROP TABLE tenure.records CASCADE;
+         DELETE FROM tenure.migrations WHERE version > 2"
     ));
     let url = as_role(&scene.database.url(), &role);
     let error = refused(&url).await;

@@ -174,14 +174,14 @@ impl Anchor {
         if first.is_none() && second.is_none() {
             // Its name was never put on disk either.
             let directory = self.path.parent().unwrap_or(Path::new("/"));
-            let synced = platform::sync_directory(directory);
+            let synced = File::open(directory).and_then(|directory| directory.sync_all());
             synced.map_err(|source| Error::io("sync", directory, source))?;
         }
         Ok(ceiling)
     }
 
     fn sync(&self) -> Result<()> {
-        let synced = platform::sync_data(&self.file);
+        let synced = self.file.sync_data();
         synced.map_err(|source| Error::io("sync", &self.path, source))
     }
 

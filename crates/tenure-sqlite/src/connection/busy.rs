@@ -24,9 +24,21 @@ const QUICK_PAUSE: Duration = Duration::from_micros(20);
 const LONG_PAUSE: Duration = Duration::from_millis(1);
 /// The longest pause.
 const LONG_PAUSE_MAX: Duration = Duration::from_millis(128);
+/// The longest pause of a writer that waits for the disk: others that do the same are in its way, each for about as long, and all of
+/// them would sleep while the database is free.
+const DURABLE_PAUSE_MAX: Duration = Duration::from_millis(4);
 
 /// Tries until the database is not busy.
-pub(crate) async fn retry_busy<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+pub(crate) async fn retry_busy<T>(attempt: impl FnMut() -> Result<T>) -> Result<T> {
+    retry(LONG_PAUSE_MAX, attempt).await
+}
+
+/// The same for a step that is on disk before it is acknowledged.
+pub(crate) async fn retry_busy_durably<T>(attempt: impl FnMut() -> Result<T>) -> Result<T> {
+    retry(DURABLE_PAUSE_MAX, attempt).await
+}
+
+async fn retry<T>(longest: Duration, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
     let mut pauses = Pauses::default();
     loop {
         match attempt() {
@@ -35,7 +47,7 @@ pub(crate) async fn retry_busy<T>(mut attempt: impl FnMut() -> Result<T>) -> Res
         }
         match pauses.next() {
             Pause::Quick(pause) => thread::sleep(pause),
-            Pause::Long(pause) => tokio::time::sleep(pause).await,
+            Pause::Long(pause) => tokio::time::sleep(pause.min(longest)).await,
         }
     }
 }

@@ -36,7 +36,7 @@ use tenure_core::{Error, Result};
 
 #[cfg(test)]
 pub(crate) use busy::is_busy;
-pub(crate) use busy::{busy, retry_busy, retry_busy_blocking};
+pub(crate) use busy::{busy, retry_busy, retry_busy_blocking, retry_busy_durably};
 pub(crate) use sql::{ROWS_MAX, Rows, Sql};
 
 use crate::anchor::Anchor;

@@ -181,7 +181,7 @@ fn a_newer_database_is_refused_at_opening_and_in_the_middle_of_use() {
     for error in [set(&mut db, "name:y", 1).unwrap_err(), stage.refused()] {
         assert_eq!(error.class(), Class::Configuration);
         assert!(
-            error.to_string().contains("schema 9, this one knows 2"),
+            error.to_string().contains("schema 9, this one knows 3"),
             "{error}"
         );
         assert!(error.remedy().contains("upgrade tenure"));
@@ -194,7 +194,8 @@ fn an_older_database_is_brought_up_to_date_with_all_that_is_in_it() {
     let stage = Stage::new();
     let mut db = stage.open();
     set(&mut db, "name:x", 1).unwrap();
-    let older = "DROP TABLE keys; DROP TABLE lease_claims; PRAGMA user_version = 1";
+    let older = "DROP VIEW manifests; DROP TABLE records; DROP TABLE keys; \
+        DROP TABLE lease_claims; PRAGMA user_version = 1";
     db.connection.execute_batch(older).unwrap();
     drop(db);
     let db = stage.open();

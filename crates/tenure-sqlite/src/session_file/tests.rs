@@ -25,21 +25,17 @@ impl Stage {
         SessionFile::begin(&self.directory, &id(name)).unwrap()
     }
 
-    fn prove(&self, name: &str, (device, inode): (u64, u64)) -> Proof {
+    fn prove(&self, name: &str, recorded: Identity) -> Proof {
         let boot_id = clock::boot_id().unwrap();
-        prove(&self.directory, &id(name), device, inode, boot_id).unwrap()
+        prove(&self.directory, &id(name), recorded, boot_id).unwrap()
     }
-}
-
-fn place(file: &SessionFile) -> (u64, u64) {
-    (file.device(), file.inode())
 }
 
 #[test]
 fn a_session_is_alive_until_its_last_descriptor_closes() {
     let stage = Stage::new();
     let session = stage.begin("s");
-    let place = place(&session);
+    let place = session.identity();
     assert_eq!(stage.prove("s", place), Proof::Alive);
     let inherited = session.descriptor().unwrap();
     drop(session);
@@ -61,8 +57,8 @@ fn its_files_are_for_its_owner_only() {
 fn another_boot_is_death_whatever_the_file() {
     let stage = Stage::new();
     let session = stage.begin("s");
-    let (device, inode) = place(&session);
-    let proof = prove(&stage.directory, &id("s"), device, inode, "another-boot");
+    let recorded = session.identity();
+    let proof = prove(&stage.directory, &id("s"), recorded, "another-boot");
     assert_eq!(proof.unwrap(), Proof::Dead);
 }
 
@@ -70,7 +66,7 @@ fn another_boot_is_death_whatever_the_file() {
 fn a_file_that_is_gone_or_another_proves_nothing() {
     let stage = Stage::new();
     let session = stage.begin("s");
-    let place = place(&session);
+    let place = session.identity();
     let path = stage.directory.join("s");
     fs::copy(&path, stage.directory.join("copy")).unwrap();
     fs::rename(stage.directory.join("copy"), &path).unwrap();
@@ -91,14 +87,14 @@ fn a_link_in_place_of_the_file_proves_nothing() {
     let path = stage.directory.join("s");
     fs::rename(&path, stage.directory.join("moved")).unwrap();
     std::os::unix::fs::symlink("moved", &path).unwrap();
-    assert_eq!(stage.prove("s", place(&session)), Proof::Unknown);
+    assert_eq!(stage.prove("s", session.identity()), Proof::Unknown);
 }
 
 #[test]
 fn two_who_look_do_not_take_each_other_for_alive() {
     let stage = Stage::new();
     let session = stage.begin("s");
-    let place = place(&session);
+    let place = session.identity();
     drop(session);
     let first = look(&stage.directory.join("s")).unwrap();
     assert!(matches!(first, FileState::Free(..)));
@@ -123,7 +119,7 @@ fn a_session_begins_although_others_look_and_clear_up_all_the_time() {
             let name = format!("s{round}");
             let session = stage.begin(&name);
             assert!(session.is_in_place());
-            assert_eq!(stage.prove(&name, place(&session)), Proof::Alive);
+            assert_eq!(stage.prove(&name, session.identity()), Proof::Alive);
             session.end();
         }
         done.store(true, std::sync::atomic::Ordering::Relaxed);

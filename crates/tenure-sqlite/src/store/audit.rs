@@ -18,12 +18,13 @@ pub(super) fn append(sql: &Sql<'_>, line: &NewEntry<'_>, moment: &Moment) -> Res
     const INSERT: &str = "INSERT INTO audit \
         (at, action, resource, lock_id, token, owner, actor, reason, ends) \
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+    let (lease, token) = line.lease_columns();
     let row = params![
         moment.wall.to_string(),
         line.action.as_str(),
         line.resource.as_str(),
-        line.lease.as_str(),
-        line.token.get().cast_signed(),
+        lease,
+        token,
         line.owner.as_str(),
         line.actor.as_str(),
         line.reason,
@@ -108,12 +109,13 @@ fn last(sql: &Sql<'_>) -> Result<i64> {
 }
 
 fn entry(row: &rusqlite::Row<'_>) -> Result<Entry> {
+    let (lease, token) = Entry::read_lease(&text(row, 4)?, token(row, 5)?)?;
     let mut entry = Entry::new(
         parsed(row, 1)?,
         parsed(row, 2)?,
         parsed(row, 3)?,
-        parsed(row, 4)?,
-        token(row, 5)?,
+        lease,
+        token,
         owner(row, 6)?,
         owner(row, 7)?,
     );

@@ -41,7 +41,7 @@ impl Step<'_> {
                 }
                 Change::SetBinding { lease, binding } => self.set_binding(lease, binding)?,
                 Change::Remove { lease, end } => self.remove(loaded, lease, *end)?,
-                Change::Enqueue(waiter) => self.enqueue(resource, loaded, waiter, new_request)?,
+                Change::Enqueue(waiter) => self.enqueue(resource, waiter, new_request)?,
                 // A waiter that is granted is still needed: its row becomes the lease.
                 Change::Dequeue(lease) if !grants(changes, lease) => self.dequeue(loaded, lease)?,
                 Change::Dequeue(_) => {}
@@ -111,8 +111,8 @@ impl Step<'_> {
         let line = audit::NewEntry {
             action: Action::Acquire,
             resource,
-            lease: &holder.lease,
-            token,
+            lease: Some(&holder.lease),
+            token: Some(token),
             owner,
             actor,
             reason: Some("next in line"),
@@ -238,7 +238,6 @@ impl Step<'_> {
     fn enqueue(
         &mut self,
         resource: &Resource,
-        loaded: &Loaded,
         waiter: &Waiter,
         new_request: NewRequest<'_>,
     ) -> Result<()> {
@@ -246,36 +245,24 @@ impl Step<'_> {
             session, holder_session, owner, since, deadline, deadline_boot, boot_id, pid, host, \
             command, purpose, metadata) \
             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
-        let (want, mode, request, asker, deadline) = match new_request {
-            NewRequest::Lease(request) => (
-                "lease",
-                request.mode,
-                Some(request),
-                &request.asker,
-                request.deadline,
-            ),
-            NewRequest::Upgrade(upgrade) => (
-                "upgrade",
-                Mode::Write,
-                None,
-                &upgrade.asker,
-                upgrade.deadline,
-            ),
+        let (want, request, asker, deadline) = match new_request {
+            NewRequest::Lease(request) => {
+                ("lease", Some(request), &request.asker, request.deadline)
+            }
+            NewRequest::Upgrade(upgrade) => ("upgrade", None, &upgrade.asker, upgrade.deadline),
             NewRequest::None => return Err(Error::Internal("nobody to queue".into())),
         };
-        // The row of an upgrade also names the session that holds the lease, which may be another
-        // than the one that waits.
-        let holder = loaded.lease(&waiter.lease).map(|held| &held.lease.session);
         let metadata = request.and_then(|request| request.metadata.as_ref());
         self.record(asker)?;
         let row = params![
             waiter.lease.as_str(),
             resource.as_str(),
             want,
-            mode.as_str(),
+            waiter.want.mode().as_str(),
             request.and_then(|request| request.capacity),
             asker.session.as_str(),
-            holder.unwrap_or(&asker.session).as_str(),
+            // An upgrade waits on behalf of the session that holds the lease.
+            waiter.session.as_str(),
             asker.owner.as_str(),
             self.moment.wall.to_string(),
             deadline.map(|at| at.to_string()),

@@ -40,7 +40,7 @@ use super::cleanup::PendingCleanup;
 use super::sessions::{self, Sessions};
 use super::step::{After, Step};
 use crate::anchor::is_replaced;
-use crate::connection::{Db, Durability, Sql, retry_busy, retry_busy_blocking};
+use crate::connection::{Db, Durability, Sql, retry_busy, retry_busy_blocking, retry_busy_durably};
 use crate::in_place::in_place;
 use crate::{session_file, wake};
 
@@ -164,6 +164,14 @@ impl Inner {
         retry_busy(|| self.write_once(&mut make)).await
     }
 
+    /// Makes a step that is known to need durability, as soon as the database is free.
+    pub(super) async fn write_durably<T>(
+        &self,
+        mut make: impl FnMut(&mut Step<'_>) -> Result<T>,
+    ) -> Result<T> {
+        retry_busy_durably(|| self.write_with(Durability::PowerLoss, &mut make)).await
+    }
+
     /// Makes a step where nothing can be awaited.
     pub(super) fn write_briefly<T>(
         &self,
@@ -180,8 +188,16 @@ impl Inner {
         &self,
         make: &mut impl FnMut(&mut Step<'_>) -> Result<T>,
     ) -> Result<T> {
+        self.write_with(Durability::Crash, make)
+    }
+
+    fn write_with<T>(
+        &self,
+        durability: Durability,
+        make: &mut impl FnMut(&mut Step<'_>) -> Result<T>,
+    ) -> Result<T> {
         let mut db = self.db()?;
-        let made = self.make(&mut db, make);
+        let made = self.make(&mut db, durability, make);
         let db = self.same_database(db)?;
         let (done, after) = made?;
         self.sessions.note(after.granted);
@@ -199,9 +215,9 @@ impl Inner {
     fn make<T>(
         &self,
         db: &mut Db,
+        mut durability: Durability,
         make: &mut impl FnMut(&mut Step<'_>) -> Result<T>,
     ) -> Result<(T, After)> {
-        let mut durability = Durability::Crash;
         loop {
             let mut redo = false;
             let mut write = || {

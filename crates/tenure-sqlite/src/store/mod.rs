@@ -7,6 +7,7 @@
 //! | `renew`, `bind`, `keys` | proof that a lease is held and a new expiry; a lease gets its own expiry; repeated requests |
 //! | `recover`, `claims`, `breaking` | stale leases; the jobs that need them; a lease broken by a person |
 //! | `list`, `audit` | holders and waiters; the record of all changes |
+//! | `records` | rows above the locks, and their changes |
 //! | `examine` | the checks of the database for `doctor` |
 //! | `inner` | the open database: reads, steps, and a database that was replaced |
 //! | `cleanup` | what a drop could not end at once |
@@ -38,6 +39,7 @@ mod load;
 mod moment;
 #[cfg(test)]
 mod plans;
+mod records;
 mod recover;
 mod release;
 mod renew;
@@ -52,7 +54,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_core::{Capabilities, LeaseId, LeaseStore, Resource, Result, Store};
+use tenure_core::{Capabilities, LeaseId, LeaseStore, RecordStore, Resource, Result, Store};
 
 use tenure_core::leases::check_heartbeat;
 
@@ -116,4 +118,8 @@ impl Store for SqliteStore {
 
 impl LeaseStore for SqliteStore {
     tenure_core::forward_lease_store!();
+}
+
+impl RecordStore for SqliteStore {
+    tenure_core::forward_record_store!();
 }

@@ -11,9 +11,12 @@ use rusqlite::Connection;
 use tenure_core::audit::AuditQuery;
 use tenure_core::decide::Wait;
 use tenure_core::leases::{Keyed, Recovery};
+use tenure_core::records::{
+    Change, Changes, Column, Columns, Decide, RecordKey, RecordQuery, Seen,
+};
 use tenure_core::{
-    Asker, IdempotenceKey, LeaseId, LeaseStore, Mode, Owner, Query, Request, Resource, SessionId,
-    Store, UpgradeRequest,
+    Asker, IdempotenceKey, LeaseId, LeaseStore, Mode, Owner, Query, RecordStore, Request, Resource,
+    SessionId, Store, UpgradeRequest,
 };
 
 use crate::SqliteStore;
@@ -171,6 +174,45 @@ async fn looks_and_ends(store: &SqliteStore, other: &Connection) {
     store.end_session(&asker("u").session);
 }
 
+/// Every write and every list of records.
+async fn records(store: &SqliteStore) {
+    let key = RecordKey::new("thing", "a").unwrap();
+    let put = |state: Option<&'static str>| {
+        let key = key.clone();
+        move |_: &Seen| {
+            let mut changes = Changes::default();
+            let columns = Columns {
+                state: state.map(str::to_owned),
+                ..Columns::default()
+            };
+            changes.put(key.clone(), columns, 1.into());
+            Ok(changes)
+        }
+    };
+    let delete = |_: &Seen| {
+        let mut changes = Changes::default();
+        changes.delete(key.clone());
+        Ok(changes)
+    };
+    let puts = [put(None), put(None), put(Some("open"))];
+    let decisions: [&Decide<'_>; 4] = [&puts[0], &puts[1], &puts[2], &delete];
+    for decide in decisions {
+        let change = Change::new([key.clone()], decide);
+        store.change_records(&change).await.unwrap();
+        store.read_record(&key).await.unwrap();
+    }
+    for column in [
+        None,
+        Some(Column::State("open".into())),
+        Some(Column::Owner("ana".into())),
+        Some(Column::Subject("x".into())),
+    ] {
+        let mut query = RecordQuery::new("thing");
+        query.column = column;
+        store.list_records(&query).await.unwrap();
+    }
+}
+
 /// The statements in the sources of the store, each as the pieces between what is put into it.
 fn statements_in_sources() -> Vec<Vec<String>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store");
@@ -211,6 +253,7 @@ async fn no_statement_scans_a_table() {
     grants_and_lines(&store).await;
     leases_of_their_own(&store, &other).await;
     looks_and_ends(&store, &other).await;
+    records(&store).await;
 
     let prepared: BTreeSet<String> = store.inner.db().unwrap().prepared.take();
     let sources = statements_in_sources();

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use rusqlite::params;
 use tenure_core::decide::{Ask, Bound};
 use tenure_core::leases::{Finding, Findings, Recovery};
-use tenure_core::loaded::LineExtent;
+use tenure_core::loaded::{LineExtent, removes};
 use tenure_core::{Binding, LeaseState, Owner, Resource, Result, SessionId};
 
 use super::claims::claimant;
@@ -100,11 +100,7 @@ impl Inner {
             step.after.durable = true;
             step.actor = Some(actor.clone());
             let decision = step.carry_out(resource, LineExtent::Front, &Ask::Look, &dead)?;
-            let ended = |change: &tenure_core::decide::Change| {
-                matches!(change, tenure_core::decide::Change::Remove { lease, .. }
-                    if *lease == row.lease.lease)
-            };
-            Ok(decision.changes.iter().any(ended))
+            Ok(removes(&decision.changes, &row.lease.lease))
         })
         .await
     }
@@ -115,14 +111,14 @@ impl Inner {
         let mut after = 0;
         loop {
             let waiters = self.read(|sql| waiters_after(sql, after)).await?;
-            let Some(last) = waiters.last() else {
+            let Some((last, ..)) = waiters.last() else {
                 return Ok(());
             };
-            after = last.place;
-            let sessions = || waiters.iter().map(|waiter| &waiter.session);
+            after = *last;
+            let sessions = || waiters.iter().map(|(_, _, session)| session);
             let dead = self.read(|sql| self.sessions.dead(sql, sessions())).await?;
-            let died = waiters.iter().filter(|row| dead.contains(&row.session));
-            let lines: BTreeSet<&Resource> = died.map(|row| &row.resource).collect();
+            let died = waiters.iter().filter(|(.., by)| dead.contains(by));
+            let lines: BTreeSet<&Resource> = died.map(|(_, resource, _)| resource).collect();
             for resource in lines {
                 self.write(|step| step.carry_out(resource, LineExtent::All, &Ask::Look, &dead))
                     .await?;
@@ -168,8 +164,8 @@ impl Inner {
         .await
     }
 
-    /// Ends the leases of dead sessions that are met by chance: a few a call, so that whoever
-    /// looks sees no lease of a session that is over. A store that cannot be written
+    /// Ends the leases of dead sessions that are met by chance: a few a call, so that a listing
+    /// shows no lease of a session that is over. A store that cannot be written
     /// is shown as it is.
     pub(super) async fn sweep_some(&self) {
         let swept = async {
@@ -193,24 +189,13 @@ impl Inner {
     }
 }
 
-/// A waiter of any line.
-struct InSomeLine {
-    place: i64,
-    resource: Resource,
-    session: SessionId,
-}
-
-/// Returns a page of all waiters of all lines.
-fn waiters_after(sql: &Sql<'_>, place: i64) -> Result<Vec<InSomeLine>> {
+/// Returns a page of all waiters of all lines: the place, the resource and the session of each.
+fn waiters_after(sql: &Sql<'_>, place: i64) -> Result<Vec<(i64, Resource, SessionId)>> {
     const SELECT: &str = "SELECT place, resource, session FROM waiters \
         WHERE place > ?1 ORDER BY place LIMIT ?2";
     let limit = i64::try_from(PAGE).unwrap_or(i64::MAX);
     sql.query(SELECT, params![place, limit], Rows::AtMost(PAGE), |row| {
-        Ok(InSomeLine {
-            place: number(row, 0)?,
-            resource: parsed(row, 1)?,
-            session: parsed(row, 2)?,
-        })
+        Ok((number(row, 0)?, parsed(row, 1)?, parsed(row, 2)?))
     })
 }
 

@@ -26,6 +26,7 @@ use super::load::DeadSessions;
 use super::moment::Moment;
 use super::row::{number, text};
 use crate::connection::{Rows, Sql};
+use crate::platform::Identity;
 use crate::session_file::{Proof, SessionFile, prove};
 
 /// The sessions of this process.
@@ -67,12 +68,6 @@ impl Sessions {
         Ok(file)
     }
 
-    fn own_file(&self, session: &SessionId) -> Option<Arc<SessionFile>> {
-        lock(&self.own)
-            .get(session)
-            .map(|own| Arc::clone(&own.file))
-    }
-
     /// Writes the row of a session of this process, unless it exists unchanged. Every step that
     /// grants or queues calls it: the database may have been replaced, and a lease whose session has
     /// no row counts as over.
@@ -83,14 +78,17 @@ impl Sessions {
             SET device = excluded.device, inode = excluded.inode, boot_id = excluded.boot_id \
             WHERE (device, inode, boot_id) \
             IS NOT (excluded.device, excluded.inode, excluded.boot_id)";
-        let file = match self.own_file(&asker.session) {
-            Some(file) => file,
-            None => self.file(&asker.session)?,
+        let own = lock(&self.own)
+            .get(&asker.session)
+            .map(|own| own.file.identity());
+        let Identity { device, inode } = match own {
+            Some(identity) => identity,
+            None => self.file(&asker.session)?.identity(),
         };
         let row = params![
             asker.session.as_str(),
-            file.device().cast_signed(),
-            file.inode().cast_signed(),
+            device.cast_signed(),
+            inode.cast_signed(),
             moment.boot_id,
             asker.pid,
             asker.host,
@@ -149,15 +147,15 @@ impl Sessions {
             return Ok(Proof::Alive);
         }
         let row = sql.one(SELECT, params![session.as_str()], |row| {
-            let device: i64 = number(row, 0)?;
-            let inode: i64 = number(row, 1)?;
-            Ok((device.cast_unsigned(), inode.cast_unsigned(), text(row, 2)?))
+            let recorded = Identity {
+                device: number::<i64>(row, 0)?.cast_unsigned(),
+                inode: number::<i64>(row, 1)?.cast_unsigned(),
+            };
+            Ok((recorded, text(row, 2)?))
         })?;
         match row {
             None => Ok(Proof::Dead),
-            Some((device, inode, boot_id)) => {
-                prove(&self.directory, session, device, inode, &boot_id)
-            }
+            Some((recorded, boot_id)) => prove(&self.directory, session, recorded, &boot_id),
         }
     }
 

@@ -201,8 +201,8 @@ impl<'a> Step<'a> {
         let line = audit::NewEntry {
             action,
             resource: &lease.resource,
-            lease: &lease.lease,
-            token: lease.token,
+            lease: Some(&lease.lease),
+            token: Some(lease.token),
             owner: &lease.owner,
             actor: self.actor.as_ref().unwrap_or(&lease.owner),
             reason,

@@ -85,6 +85,13 @@ pub enum LeaseCommand {
         /// The claimant.
         claimant: String,
     },
+    /// Add one to a record, so often, and tell the longest time of one change in milliseconds.
+    Increment {
+        /// The id of the record.
+        id: String,
+        /// How often.
+        times: u32,
+    },
     /// End a claim.
     Unclaim {
         /// The lease.

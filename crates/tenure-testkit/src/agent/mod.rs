@@ -10,7 +10,7 @@ pub mod lease_words;
 mod leases;
 mod obey;
 pub mod process;
-mod tend;
+pub(crate) mod tend;
 mod thread;
 pub mod words;
 

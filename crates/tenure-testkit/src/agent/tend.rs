@@ -8,6 +8,7 @@ use tenure::{Asker, Error, IdempotenceKey, Keeper, Lease, LeaseTerms, LockSet, O
 use tenure_core::LeaseStore;
 use tenure_core::audit::AuditQuery;
 use tenure_core::leases::Recovery;
+use tenure_core::records::{Change, Changes, Columns, RecordKey, Seen};
 
 use super::lease_words::LeaseCommand;
 use super::obey::options;
@@ -73,11 +74,36 @@ pub(super) async fn tend(session: &Session, command: LeaseCommand) -> tenure::Re
             leases(keeper)?.claim(&lease, &claimant, &asker).await?;
             Ok(Answer::Done)
         }
+        LeaseCommand::Increment { id, times } => {
+            let mut longest = 0;
+            for _ in 0..times {
+                let begun = std::time::Instant::now();
+                increment(keeper, &id).await?;
+                longest = longest.max(begun.elapsed().as_millis());
+            }
+            Ok(told(longest as u64))
+        }
         LeaseCommand::Unclaim { lease, claimant } => {
             leases(keeper)?.unclaim(&lease, &claimant).await?;
             Ok(Answer::Done)
         }
     }
+}
+
+/// Adds one to a record, and makes it if it is not there. Returns what it says now.
+pub(crate) async fn increment(keeper: &Keeper, id: &str) -> tenure::Result<u64> {
+    let key = RecordKey::new("counter", id)?;
+    let add = |seen: &Seen| {
+        let before = seen
+            .get(&key)
+            .map_or(0, |record| record.body.as_u64().unwrap());
+        let mut changes = Changes::default();
+        changes.put(key.clone(), Columns::default(), Value::from(before + 1));
+        Ok(changes)
+    };
+    let change = Change::new([key.clone()], &add);
+    let written = keeper.records("a test")?.change(&change).await?;
+    Ok(written[0].body.as_u64().unwrap())
 }
 
 fn changed(lease: Lease) -> Answer {

@@ -25,14 +25,17 @@ pub(super) enum Need {
     Leases,
     /// A request may say how many can hold a resource at once.
     Slots,
+    /// It keeps rows above the locks.
+    Records,
 }
 
 impl Need {
-    pub(super) const ALL: [Need; 4] = [
+    pub(super) const ALL: [Need; 5] = [
         Need::StrictOrder,
         Need::CrossProcess,
         Need::Leases,
         Need::Slots,
+        Need::Records,
     ];
 
     pub(super) fn is_met(self, stage: &Stage<'_>) -> bool {
@@ -41,6 +44,7 @@ impl Need {
             Need::CrossProcess => stage.capabilities().cross_process,
             Need::Leases => stage.keeper().store().leases().is_some(),
             Need::Slots => stage.capabilities().slots,
+            Need::Records => stage.keeper().store().records().is_some(),
         }
     }
 
@@ -50,6 +54,7 @@ impl Need {
             Need::CrossProcess => "ends with its process",
             Need::Leases => "has no leases of their own",
             Need::Slots => "counts no slots",
+            Need::Records => "keeps no records",
         }
     }
 }

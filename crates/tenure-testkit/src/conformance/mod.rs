@@ -12,6 +12,7 @@ mod leases;
 mod listing;
 mod offers;
 mod order;
+mod records;
 mod recovery;
 mod reentry;
 mod sharing;
@@ -68,11 +69,13 @@ pub enum Area {
     Offers,
     /// How many at once.
     Slots,
+    /// Rows above the locks.
+    Records,
 }
 
 impl Area {
     /// All areas.
-    pub const ALL: [Area; 18] = [
+    pub const ALL: [Area; 19] = [
         Area::Exclusion,
         Area::Sharing,
         Area::Fairness,
@@ -91,6 +94,7 @@ impl Area {
         Area::Keys,
         Area::Offers,
         Area::Slots,
+        Area::Records,
     ];
 
     fn name(self) -> &'static str {
@@ -113,6 +117,7 @@ impl Area {
             Area::Keys => "keys",
             Area::Offers => "offers",
             Area::Slots => "slots",
+            Area::Records => "records",
         }
     }
 
@@ -136,6 +141,7 @@ impl Area {
             Area::Keys => keys::CASES,
             Area::Offers => offers::CASES,
             Area::Slots => slots::CASES,
+            Area::Records => records::CASES,
         }
     }
 
@@ -156,7 +162,8 @@ impl Area {
             | Area::Audit
             | Area::Keys
             | Area::Offers
-            | Area::Slots => true,
+            | Area::Slots
+            | Area::Records => true,
         }
     }
 }

@@ -58,7 +58,7 @@ fn an_offer_that_is_not_taken_up_passes_on_after_five_seconds(stage: &Stage<'_>)
     let entries = stage.audit_of("a");
     let lapsed = entries.iter().find(|entry| entry.action == Action::Expire);
     let lapsed = lapsed.unwrap_or_else(|| panic!("no offer expired in {entries:?}"));
-    assert_eq!(lapsed.lease, offered[0].lease);
+    assert_eq!(lapsed.lease.as_ref(), Some(&offered[0].lease));
     // It asked for longer than that, so it waits on, behind who has it.
     bo.resume();
     stage.until_waiting("a", 1);

@@ -212,13 +212,16 @@ fn a_recovery_is_in_the_audit(stage: &Stage<'_>) {
             .position(|entry| entry.action == Action::Recover);
         let at = at.unwrap_or_else(|| panic!("{name}: no recovery in {entries:?}"));
         let entry = &entries[at];
-        assert_eq!((&entry.lease, entry.token), (&lease.lease, lease.token));
+        assert_eq!(
+            (entry.lease.as_ref(), entry.token),
+            (Some(&lease.lease), Some(lease.token))
+        );
         assert_eq!(entry.owner.as_str(), "ana");
         assert!(entry.reason.as_ref().is_some_and(|why| !why.is_empty()));
         // It is written before anybody has what was recovered.
         let granted = entries[at + 1..]
             .iter()
-            .map(|entry| (entry.action, &entry.lease));
+            .filter_map(|entry| Some((entry.action, entry.lease.as_ref()?)));
         let granted: Vec<_> = granted
             .filter(|(action, _)| *action == Action::Acquire)
             .collect();
@@ -277,6 +280,7 @@ fn the_lock_of_a_dead_session_is_ended_and_audited(stage: &Stage<'_>) {
         let expected = ["acquire ana", ended, next];
         assert_eq!(stage.recorded(name), expected);
         let ended = &stage.audit_of(name)[1];
-        assert_eq!((&ended.lease, ended.token), (&lease.lease, lease.token));
+        let ended_as = (ended.lease.as_ref(), ended.token);
+        assert_eq!(ended_as, (Some(&lease.lease), Some(lease.token)));
     }
 }

@@ -27,9 +27,7 @@ impl Keeper {
     /// Opens a store by its address; see [`crate::Keeper::open_with`].
     pub fn open_with(url: &str, settings: Settings) -> Result<Keeper> {
         let thread = Arc::new(Thread::start()?);
-        let url = url.to_owned();
-        let opened = thread.run(async move { crate::Keeper::open_with(&url, settings).await });
-        let keeper = opened??;
+        let keeper = thread.run(crate::Keeper::open_with(url, settings))?;
         Ok(Keeper { thread, keeper })
     }
 
@@ -42,27 +40,20 @@ impl Keeper {
 
     /// Begins a session, which can hold locks.
     pub fn session(&self, options: SessionOptions) -> Result<Session> {
-        let keeper = self.keeper.clone();
-        let begun = self
-            .thread
-            .run(async move { keeper.session(options).await });
         Ok(Session {
             thread: Arc::clone(&self.thread),
-            session: begun??,
+            session: self.thread.run(self.keeper.session(options))?,
         })
     }
 
     /// Returns one page of the holders and waiters.
     pub fn list(&self, query: &Query) -> Result<Listing> {
-        let (keeper, query) = (self.keeper.clone(), query.clone());
-        self.thread.run(async move { keeper.list(&query).await })?
+        self.thread.run(self.keeper.list(query))
     }
 
     /// Returns all holders of a resource.
     pub fn holders(&self, resource: &Resource) -> Result<Vec<Lease>> {
-        let (keeper, resource) = (self.keeper.clone(), resource.clone());
-        let holders = async move { keeper.holders(&resource).await };
-        self.thread.run(holders)?
+        self.thread.run(self.keeper.holders(resource))
     }
 
     /// Returns the store.
@@ -97,10 +88,8 @@ impl Session {
     /// Takes a lock, waiting for it as long as the options say;
     /// see [`crate::Session::acquire`].
     pub fn acquire(&self, resource: &Resource, mode: Mode, options: &Options) -> Result<Guard> {
-        let session = self.session.clone();
-        let (resource, options) = (resource.clone(), options.clone());
-        let acquire = async move { session.acquire(&resource, mode, &options).await };
-        Ok(self.guard(self.thread.run(acquire)??))
+        let guard = self.session.acquire(resource, mode, options);
+        Ok(self.guard(self.thread.run(guard)?))
     }
 
     /// Takes a lock if that needs no waiting; see [`crate::Session::try_acquire`].
@@ -110,30 +99,26 @@ impl Session {
         mode: Mode,
         options: &Options,
     ) -> Result<Option<Guard>> {
-        let session = self.session.clone();
-        let (resource, options) = (resource.clone(), options.clone());
-        let acquire = async move { session.try_acquire(&resource, mode, &options).await };
-        let guard = self.thread.run(acquire)??;
-        Ok(guard.map(|guard| self.guard(guard)))
+        let guard = self.session.try_acquire(resource, mode, options);
+        Ok(self.thread.run(guard)?.map(|guard| self.guard(guard)))
     }
 
     /// Takes a set of locks, all or none; see [`crate::Session::acquire_many`].
     pub fn acquire_many(&self, set: &LockSet, options: &Options) -> Result<Vec<Guard>> {
-        let session = self.session.clone();
-        let (set, options) = (set.clone(), options.clone());
-        let acquire = async move { session.acquire_many(&set, &options).await };
-        let guards = self.thread.run(acquire)??;
-        Ok(guards.into_iter().map(|guard| self.guard(guard)).collect())
+        let guards = self.thread.run(self.session.acquire_many(set, options))?;
+        Ok(self.guards(guards))
     }
 
     /// Takes a set of locks if none needs waiting; see [`crate::Session::try_acquire_many`].
     pub fn try_acquire_many(&self, set: &LockSet, options: &Options) -> Result<Option<Vec<Guard>>> {
-        let session = self.session.clone();
-        let (set, options) = (set.clone(), options.clone());
-        let acquire = async move { session.try_acquire_many(&set, &options).await };
-        let guards = self.thread.run(acquire)??;
-        let wrap = |guards: Vec<_>| guards.into_iter().map(|guard| self.guard(guard)).collect();
-        Ok(guards.map(wrap))
+        let guards = self
+            .thread
+            .run(self.session.try_acquire_many(set, options))?;
+        Ok(guards.map(|guards| self.guards(guards)))
+    }
+
+    fn guards(&self, guards: Vec<crate::Guard>) -> Vec<Guard> {
+        guards.into_iter().map(|guard| self.guard(guard)).collect()
     }
 
     fn guard(&self, guard: crate::Guard) -> Guard {

@@ -18,16 +18,13 @@ impl Keeper {
         terms: &LeaseTerms,
         options: &Options,
     ) -> Result<Vec<Lease>> {
-        let (keeper, session) = (self.keeper.clone(), session.session.clone());
-        let (set, terms, options) = (set.clone(), terms.clone(), options.clone());
-        let lock = async move { keeper.lock(&session, &set, &terms, &options).await };
-        self.thread.run(lock)?
+        let lock = self.keeper.lock(&session.session, set, terms, options);
+        self.thread.run(lock)
     }
 
     /// Looks a lease up; see [`crate::Keeper::find`].
     pub fn find(&self, lease: &LeaseId) -> Result<Lease> {
-        let (keeper, lease) = (self.keeper.clone(), lease.clone());
-        self.thread.run(async move { keeper.find(&lease).await })?
+        self.thread.run(self.keeper.find(lease))
     }
 
     /// Gives a lease new time; see [`crate::Keeper::renew`].
@@ -37,16 +34,12 @@ impl Keeper {
         ttl: Option<Duration>,
         by: Option<&Owner>,
     ) -> Result<Lease> {
-        let (keeper, lease, by) = (self.keeper.clone(), lease.clone(), by.cloned());
-        let renew = async move { keeper.renew(&lease, ttl, by.as_ref()).await };
-        self.thread.run(renew)?
+        self.thread.run(self.keeper.renew(lease, ttl, by))
     }
 
     /// Ends a lease; see [`crate::Keeper::release`].
     pub fn release(&self, lease: &LeaseId, by: Option<&Owner>) -> Result<Lease> {
-        let (keeper, lease, by) = (self.keeper.clone(), lease.clone(), by.cloned());
-        let release = async move { keeper.release(&lease, by.as_ref()).await };
-        self.thread.run(release)?
+        self.thread.run(self.keeper.release(lease, by))
     }
 
     /// Makes an upgradeable lease exclusive; see [`crate::Keeper::upgrade`].
@@ -57,44 +50,33 @@ impl Keeper {
         wait: Option<Duration>,
         by: Option<&Owner>,
     ) -> Result<Lease> {
-        let (keeper, session) = (self.keeper.clone(), session.session.clone());
-        let (lease, by) = (lease.clone(), by.cloned());
-        let upgrade = async move { keeper.upgrade(&session, &lease, wait, by.as_ref()).await };
-        self.thread.run(upgrade)?
+        let upgrade = self.keeper.upgrade(&session.session, lease, wait, by);
+        self.thread.run(upgrade)
     }
 
     /// Makes an upgraded lease upgradeable again; see [`crate::Keeper::downgrade`].
     pub fn downgrade(&self, lease: &LeaseId, by: Option<&Owner>) -> Result<Lease> {
-        let (keeper, lease, by) = (self.keeper.clone(), lease.clone(), by.cloned());
-        let downgrade = async move { keeper.downgrade(&lease, by.as_ref()).await };
-        self.thread.run(downgrade)?
+        self.thread.run(self.keeper.downgrade(lease, by))
     }
 
     /// Fails if a token is not good; see [`crate::Keeper::check`].
     pub fn check(&self, resource: &Resource, token: Token) -> Result<()> {
-        let (keeper, resource) = (self.keeper.clone(), resource.clone());
-        let check = async move { keeper.check(&resource, token).await };
-        self.thread.run(check)?
+        self.thread.run(self.keeper.check(resource, token))
     }
 
     /// Takes away what is stale; see [`crate::Keeper::recover`].
     pub fn recover(&self, actor: &Owner, recovery: Recovery) -> Result<Vec<Finding>> {
-        let (keeper, actor) = (self.keeper.clone(), actor.clone());
-        let recover = async move { keeper.recover(&actor, recovery).await };
-        self.thread.run(recover)?
+        self.thread.run(self.keeper.recover(actor, recovery))
     }
 
     /// Begins to take a lease away from its holder; see [`crate::Keeper::break_lease`].
     pub fn break_lease(&self, lease: &LeaseId, actor: &Owner, reason: &str) -> Result<Lease> {
-        let keeper = self.keeper.clone();
-        let (lease, actor, reason) = (lease.clone(), actor.clone(), reason.to_owned());
-        let broken = async move { keeper.break_lease(&lease, &actor, &reason).await };
-        self.thread.run(broken)?
+        self.thread
+            .run(self.keeper.break_lease(lease, actor, reason))
     }
 
     /// Reads the record of what was done; see [`crate::Keeper::audit`].
     pub fn audit(&self, query: &AuditQuery) -> Result<AuditPage> {
-        let (keeper, query) = (self.keeper.clone(), query.clone());
-        self.thread.run(async move { keeper.audit(&query).await })?
+        self.thread.run(self.keeper.audit(query))
     }
 }

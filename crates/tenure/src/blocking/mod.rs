@@ -1,9 +1,9 @@
 //! The same without `async`: for programs without a runtime, and for code that must
 //! block inside one.
 //!
-//! A [`Keeper`] owns a thread with a small runtime of its own. Calls are carried out there
-//! while the caller waits on a plain channel, so nothing here minds whether the calling thread
-//! belongs to a runtime. A caller inside a runtime blocks that thread of it, as any
+//! A [`Keeper`] owns a small runtime, which a thread of its own drives. A call runs on the thread
+//! of its caller, and parks it while there is nothing to do, so nothing here minds whether that thread
+//! belongs to another runtime. A caller inside a runtime blocks that thread of it, as any
 //! blocking call does.
 //!
 //! ```

@@ -41,6 +41,9 @@ impl Keeper {
     ) -> Result<Vec<Lease>> {
         permit::leases(self, "lock")?;
         check_ttl(terms.ttl)?;
+        self.settings()
+            .automated
+            .check_ttl(session.owner(), terms.ttl)?;
         if set.is_empty() {
             return Err(empty());
         }
@@ -49,7 +52,7 @@ impl Keeper {
             return Err(Error::BadInput(problem.into()));
         }
         let shared = &session.shared;
-        let (set, deadline) = (shared.sorted(set), shared.deadline(options.wait));
+        let (set, deadline) = (shared.sorted(set), shared.deadline(options.wait)?);
         let Some(key) = &terms.key else {
             return acquire_and_bind(self, session, &set, terms, options, &deadline, None).await;
         };

@@ -1,10 +1,9 @@
 //! Upgrades a lease by its id.
 
 use std::cmp::Ordering;
-use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_core::{Error, Lease, LeaseId, Mode, Owner, Result, UpgradeRequest};
+use tenure_core::{Error, Lease, LeaseId, Mode, Owner, Result};
 
 use super::permit;
 use crate::retry::retry;
@@ -27,7 +26,7 @@ impl Keeper {
         by: Option<&Owner>,
     ) -> Result<Lease> {
         let shared = &session.shared;
-        let deadline = shared.deadline(wait);
+        let deadline = shared.deadline(wait)?;
         let mut before = permit::permit(self, lease, "upgrade", by).await?;
         if before.mode != Mode::Upgradeable {
             return Err(Error::conflict(
@@ -43,18 +42,10 @@ impl Keeper {
         });
         // The locks of the waiting session can lead to a deadlock, too.
         let place = shared.locks.enter_upgrade(resource).map_err(refused)?;
-        let store = self.store();
-        let request = UpgradeRequest {
-            lease: lease.clone(),
-            asker: Arc::clone(&shared.asker),
-            deadline: deadline.deadline_at(),
-            wait: deadline.wait(),
-        };
+        let request = shared.upgrade_request(lease, &deadline);
+        let ask = || self.store().upgrade(&request);
         let upgraded = match place.wait_until_first(&deadline).await {
-            Ok(()) => {
-                let policy = self.retry();
-                wait_for(&deadline, policy, || store.upgrade(&request)).await?
-            }
+            Ok(()) => wait_for(&deadline, self.retry(), ask).await?,
             Err(gave_up) => Err(gave_up),
         };
         let token = match upgraded {

@@ -32,13 +32,13 @@ pub(super) fn common_directory(environment: &Environment) -> Result<Option<PathB
     }
     if let Some(git_dir) = environment.get("GIT_DIR") {
         let git_dir = tidy(&here.join(git_dir));
-        return match common_of(&git_dir) {
-            Some((common, _)) => Ok(Some(common)),
-            None => Err(Error::configuration(
+        let common = common_of(&git_dir).ok_or_else(|| {
+            Error::configuration(
                 format!("GIT_DIR is no git directory: {}", git_dir.display()),
                 "unset GIT_DIR, or name a store with --store or TENURE_STORE",
-            )),
-        };
+            )
+        });
+        return common.map(Some);
     }
     Ok(around(here)?.map(|repository| repository.common))
 }
@@ -56,19 +56,23 @@ pub(super) fn around(directory: &Path) -> Result<Option<Repository>> {
 
 fn at(directory: &Path) -> Result<Option<Repository>> {
     let dot_git = directory.join(".git");
-    let found = match fs::metadata(&dot_git) {
-        Ok(metadata) if metadata.is_dir() => common_of(&dot_git),
+    let git_dir = match fs::metadata(&dot_git) {
+        Ok(metadata) if metadata.is_dir() => Some(dot_git),
         Ok(metadata) if metadata.is_file() => {
             let git_dir = pointer(&dot_git, "gitdir:", directory);
-            let found = git_dir.as_deref().and_then(common_of);
-            Some(found.ok_or_else(|| leads_nowhere(&dot_git, git_dir.as_deref()))?)
+            if git_dir.as_deref().and_then(common_of).is_none() {
+                return Err(leads_nowhere(&dot_git, git_dir.as_deref()));
+            }
+            git_dir
         }
         _ => None,
     };
-    if let Some((common, linked)) = found {
-        let main_worktree = match linked {
-            Linked::No => Some(directory.to_owned()),
-            Linked::Yes => worktree_of(&common),
+    let git_dir = git_dir.as_deref();
+    if let Some(common) = git_dir.and_then(common_of) {
+        // That of a linked worktree is elsewhere.
+        let main_worktree = match git_dir == Some(&common) {
+            true => Some(directory.to_owned()),
+            false => worktree_of(&common),
         };
         return Ok(Some(Repository {
             common,
@@ -76,8 +80,7 @@ fn at(directory: &Path) -> Result<Option<Repository>> {
         }));
     }
     // A bare repository, or the inside of a git directory, where hooks run.
-    let bare = common_of(directory);
-    Ok(bare.map(|(common, _)| Repository {
+    Ok(common_of(directory).map(|common| Repository {
         main_worktree: worktree_of(&common),
         common,
     }))
@@ -94,20 +97,12 @@ fn leads_nowhere(dot_git: &Path, git_dir: Option<&Path>) -> Error {
     )
 }
 
-/// Tells whether a git directory belongs to a linked worktree.
-enum Linked {
-    Yes,
-    No,
-}
-
 /// Returns the common directory of a git directory, if it is one.
-fn common_of(git_dir: &Path) -> Option<(PathBuf, Linked)> {
+fn common_of(git_dir: &Path) -> Option<PathBuf> {
     // HEAD may be a dangling symbolic link in old repositories.
     fs::symlink_metadata(git_dir.join("HEAD")).ok()?;
-    if let Some(common) = pointer(&git_dir.join("commondir"), "", git_dir) {
-        return is_common(&common).then_some((common, Linked::Yes));
-    }
-    is_common(git_dir).then(|| (git_dir.to_owned(), Linked::No))
+    let common = pointer(&git_dir.join("commondir"), "", git_dir);
+    Some(common.unwrap_or_else(|| git_dir.to_owned())).filter(|common| is_common(common))
 }
 
 fn is_common(directory: &Path) -> bool {

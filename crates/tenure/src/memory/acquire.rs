@@ -1,5 +1,7 @@
 //! A new lease.
 
+use std::sync::Arc;
+
 use tenure_core::decide::{Ask, Outcome, Refusal, Wait};
 use tenure_core::{Error, Lease, LeaseId, Request, Resource, Result, Store};
 use tenure_files::clock;
@@ -7,7 +9,7 @@ use tokio::sync::oneshot;
 
 use super::MemoryStore;
 use super::change::NEVER;
-use super::tables::{Waiter, WaitingFor};
+use super::tables::Waiter;
 
 /// Receives the grant.
 type Granted = oneshot::Receiver<Lease>;
@@ -48,7 +50,9 @@ impl MemoryStore {
         let (wake, granted) = oneshot::channel();
         let new_request = Waiter {
             since: clock::now(),
-            waiting_for: WaitingFor::Lease(request.clone()),
+            asker: Arc::clone(&request.asker),
+            deadline: request.deadline,
+            request: Some(request.clone()),
             wake,
         };
         let outcome = self.decide(&request.resource, &ask, Some(new_request));

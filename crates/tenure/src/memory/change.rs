@@ -11,7 +11,7 @@ use tenure_files::clock;
 use tokio::sync::oneshot;
 
 use super::MemoryStore;
-use super::tables::{Entry, Tables, Waiter, WaitingFor};
+use super::tables::{Entry, Tables, Waiter};
 
 /// The deadline of every request here. A caller that gives up drops its wait, which leaves the line.
 pub(super) const NEVER: Millis = Millis::MAX;
@@ -127,9 +127,8 @@ impl Step<'_> {
     fn grant(&mut self, holder: &Holder) {
         let waiter = self.dequeued_or_new(&holder.lease);
         let waiter = waiter.expect("who is granted asked now or waited");
-        let WaitingFor::Lease(request) = waiter.waiting_for else {
-            unreachable!("a new lease is only granted to who asked for one");
-        };
+        let request = waiter.request;
+        let request = request.expect("a new lease is only granted to who asked for one");
         if holder.mode.is_exclusive() {
             self.draw();
         }

@@ -47,8 +47,7 @@ fn waiters(resource: &Resource, entry: &Entry) -> Vec<Waiting> {
     let line = explain(&entry.state, owner_of).into_iter();
     let listed = line.filter_map(|waits| {
         let known = entry.waiters.get(&waits.waiter.lease)?;
-        let (asker, deadline) = known.waiting_for.by();
-        Some(waits.listed(resource, &asker.owner, known.since, deadline))
+        Some(waits.listed(resource, &known.asker.owner, known.since, known.deadline))
     });
     listed.collect()
 }

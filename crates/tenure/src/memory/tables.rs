@@ -1,9 +1,10 @@
 //! The tables: every resource that is held or awaited.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use tenure_core::decide::State;
-use tenure_core::{Asker, Lease, LeaseId, Request, Resource, Timestamp, Token, UpgradeRequest};
+use tenure_core::{Asker, Lease, LeaseId, Request, Resource, Timestamp, Token};
 use tokio::sync::oneshot;
 
 /// All resources that are held or awaited.
@@ -34,27 +35,12 @@ pub(super) struct Entry {
 /// A request in line.
 pub(super) struct Waiter {
     pub(super) since: Timestamp,
-    pub(super) waiting_for: WaitingFor,
+    pub(super) asker: Arc<Asker>,
+    pub(super) deadline: Option<Timestamp>,
+    /// The request for a new lease, or `None` for an upgrade.
+    pub(super) request: Option<Request>,
     /// Sends the waiter its lease.
     pub(super) wake: oneshot::Sender<Lease>,
-}
-
-/// The object of a wait.
-pub(super) enum WaitingFor {
-    /// A new lease.
-    Lease(Request),
-    /// An upgrade.
-    Upgrade(UpgradeRequest),
-}
-
-impl WaitingFor {
-    /// Returns the asker, and when it gives up.
-    pub(super) fn by(&self) -> (&Asker, Option<Timestamp>) {
-        match self {
-            WaitingFor::Lease(request) => (&request.asker, request.deadline),
-            WaitingFor::Upgrade(request) => (&request.asker, request.deadline),
-        }
-    }
 }
 
 impl Tables {

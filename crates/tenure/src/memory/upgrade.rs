@@ -1,5 +1,7 @@
 //! Upgradeable to write, and back.
 
+use std::sync::Arc;
+
 use tenure_core::decide::{Ask, Outcome};
 use tenure_core::{Error, Lease, LeaseId, Mode, Resource, Result, Store, Token, UpgradeRequest};
 use tenure_files::clock;
@@ -7,7 +9,7 @@ use tokio::sync::oneshot;
 
 use super::MemoryStore;
 use super::acquire::{QueuedRequest, for_ever, received};
-use super::tables::{Waiter, WaitingFor};
+use super::tables::Waiter;
 
 impl MemoryStore {
     pub(super) async fn upgrade_or_queue(&self, request: &UpgradeRequest) -> Result<Option<Token>> {
@@ -67,7 +69,9 @@ impl MemoryStore {
         let (wake, granted) = oneshot::channel();
         let new_request = Waiter {
             since: clock::now(),
-            waiting_for: WaitingFor::Upgrade(request.clone()),
+            asker: Arc::clone(&request.asker),
+            deadline: request.deadline,
+            request: None,
             wake,
         };
         let outcome = self.decide(&resource, &upgrade, Some(new_request));

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tenure_core::request::check_notes;
-use tenure_core::{Error, Lease, LeaseId, Mode, Request, Resource, Result};
+use tenure_core::{Error, Lease, LeaseId, Mode, Request, Resource, Result, UpgradeRequest};
 use tenure_files::clock;
 use tokio::time::timeout;
 
@@ -27,8 +27,15 @@ pub(super) fn check(options: &Options) -> Result<()> {
 
 impl Shared {
     /// Returns the deadline of a request made now.
-    pub(crate) fn deadline(&self, wait: Option<Duration>) -> Deadline {
-        Deadline::new(wait.unwrap_or(self.keeper.settings().wait))
+    ///
+    /// # Errors
+    ///
+    /// `NotAllowed` if the owner is automated and the wait too long for it.
+    pub(crate) fn deadline(&self, wait: Option<Duration>) -> Result<Deadline> {
+        let settings = self.keeper.settings();
+        let wait = wait.unwrap_or(settings.wait);
+        settings.automated.check_wait(&self.asker.owner, wait)?;
+        Ok(Deadline::new(wait))
     }
 
     /// Returns the error for a refused request.
@@ -91,6 +98,16 @@ impl Shared {
             deadline: deadline.deadline_at(),
             wait: deadline.wait(),
             capacity: options.capacity,
+        }
+    }
+
+    /// Returns the request for the upgrade of a lease.
+    pub(crate) fn upgrade_request(&self, lease: &LeaseId, deadline: &Deadline) -> UpgradeRequest {
+        UpgradeRequest {
+            lease: lease.clone(),
+            asker: Arc::clone(&self.asker),
+            deadline: deadline.deadline_at(),
+            wait: deadline.wait(),
         }
     }
 

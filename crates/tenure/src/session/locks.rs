@@ -34,16 +34,8 @@ pub(crate) struct SessionLocks {
 struct Entry {
     lease: LeaseId,
     resource: Resource,
-    keeps: Keeps,
-}
-
-/// The keeper of an entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Keeps {
-    /// Its reservation.
-    Reservation,
-    /// The store: the lease was left there, and may end at any time.
-    Store,
+    /// True if the lease was left in the store, and may end at any time.
+    left: bool,
 }
 
 /// The entry of one resource held or awaited, until dropped.
@@ -81,7 +73,7 @@ impl SessionLocks {
             entries.push(Entry {
                 lease: lease.clone(),
                 resource,
-                keeps: Keeps::Reservation,
+                left: false,
             });
             Reservation {
                 locks: Arc::clone(self),
@@ -110,7 +102,7 @@ impl SessionLocks {
     /// Returns the leases that were left in the store.
     pub(super) fn left_in_store(&self) -> Vec<LeaseId> {
         let entries = lock(&self.entries);
-        let left = entries.iter().filter(|entry| entry.keeps == Keeps::Store);
+        let left = entries.iter().filter(|entry| entry.left);
         left.map(|entry| entry.lease.clone()).collect()
     }
 
@@ -153,7 +145,7 @@ impl Reservation {
     pub(crate) fn leave(self) {
         let mut entries = lock(&self.locks.entries);
         for entry in entries.iter_mut().filter(|entry| entry.lease == self.lease) {
-            entry.keeps = Keeps::Store;
+            entry.left = true;
         }
     }
 }
@@ -161,6 +153,6 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         let mut entries = lock(&self.locks.entries);
-        entries.retain(|entry| entry.lease != self.lease || entry.keeps == Keeps::Store);
+        entries.retain(|entry| entry.lease != self.lease || entry.left);
     }
 }

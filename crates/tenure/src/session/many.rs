@@ -24,7 +24,7 @@ pub(super) async fn acquire(
     set: &LockSet,
     options: &Options,
 ) -> Result<Vec<Guard>> {
-    let deadline = session.deadline(options.wait);
+    let deadline = session.deadline(options.wait)?;
     acquire_within(session, &session.sorted(set), options, &deadline).await
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use tenure_core::{Asker, LeaseId, Mode, Owner, Resource};
+use tenure_core::{Asker, LeaseId, Mode, Owner, Resource, setters};
 
 use super::asker;
 
@@ -30,16 +30,11 @@ impl SessionOptions {
         }
     }
 
-    /// Sets the command that people see.
-    pub fn with_command(mut self, command: impl Into<String>) -> Self {
-        self.command = Some(command.into());
-        self
-    }
-
-    /// Sets the leases that count as held although the session did not take them.
-    pub fn with_ancestors(mut self, ancestors: Vec<OuterLease>) -> Self {
-        self.ancestors = ancestors;
-        self
+    setters! {
+        /// Sets the command that people see.
+        with_command(command: impl Into<String>) => command = Some(command.into());
+        /// Sets the leases that count as held although the session did not take them.
+        with_ancestors(ancestors: Vec<OuterLease>) => ancestors = ancestors;
     }
 
     /// Returns the asker, for locks that are in no store, such as those of documents.
@@ -100,27 +95,14 @@ pub struct Options {
 }
 
 impl Options {
-    /// Sets how long to wait. Zero does not wait.
-    pub fn with_wait(mut self, wait: Duration) -> Self {
-        self.wait = Some(wait);
-        self
-    }
-
-    /// Sets the reason, for people.
-    pub fn with_purpose(mut self, purpose: impl Into<String>) -> Self {
-        self.purpose = Some(purpose.into());
-        self
-    }
-
-    /// Sets JSON that is kept with the lease.
-    pub fn with_metadata(mut self, metadata: Value) -> Self {
-        self.metadata = Some(metadata);
-        self
-    }
-
-    /// Sets how many may hold the resource at once, for this request.
-    pub fn with_capacity(mut self, capacity: u32) -> Self {
-        self.capacity = Some(capacity);
-        self
+    setters! {
+        /// Sets how long to wait. Zero does not wait.
+        with_wait(wait: Duration) => wait = Some(wait);
+        /// Sets the reason, for people.
+        with_purpose(purpose: impl Into<String>) => purpose = Some(purpose.into());
+        /// Sets JSON that is kept with the lease.
+        with_metadata(metadata: Value) => metadata = Some(metadata);
+        /// Sets how many may hold the resource at once, for this request.
+        with_capacity(capacity: u32) => capacity = Some(capacity);
     }
 }

@@ -304,7 +304,7 @@ fn a_guard_of_the_blocking_front_is_renewed_without_any_call() {
     assert_eq!(guard.state(), GuardState::Held);
     assert!(guard.expires_in().unwrap() > TTL / 3);
     store.renewals_become(RenewBehaviour::Failing);
-    let doubt = guard.in_doubt().unwrap();
+    let doubt = guard.in_doubt();
     assert!(doubt.to_string().contains(&broken().to_string()), "{doubt}");
     assert_eq!(guard.lost().class(), Class::Lost);
 }

@@ -11,11 +11,11 @@
 //! Where a rate must be at least a part of the other side's, the ratio is theirs divided by ours.
 
 mod advisory;
-mod bare;
+pub mod bare;
 mod crowd;
 pub mod hand_over;
 mod lease;
-mod server;
+pub mod server;
 mod size;
 
 use anyhow::Result;

@@ -54,8 +54,23 @@ fn documents_do_what_the_guide_says() {
 }
 
 #[test]
+fn operations_do_what_the_guide_says() {
+    runs("docs/operations.md");
+}
+
+#[test]
+fn publish_does_what_the_guide_says() {
+    runs("docs/publish.md");
+}
+
+#[test]
 fn the_ledger_does_what_the_guide_says() {
     runs("docs/ledger.md");
+}
+
+#[test]
+fn the_board_does_what_the_guide_says() {
+    runs("docs/board.md");
 }
 
 #[test]
@@ -88,10 +103,13 @@ fn several_machines_do_what_the_guide_says() {
 #[test]
 fn every_page_with_commands_is_run() {
     let run = [
+        "board.md",
         "documents.md",
         "doctor.md",
         "leases.md",
         "ledger.md",
+        "operations.md",
+        "publish.md",
         "several-machines.md",
         "slots.md",
     ];

@@ -2,7 +2,7 @@
 //!
 //! | in a line | becomes |
 //! |---|---|
-//! | an id of 16 letters and digits, or of 32 hexadecimal digits | `ID` |
+//! | an id of 16 letters and digits, or of 32 hexadecimal digits, or a UUID | `ID` |
 //! | a time, such as `2026-11-16T00:50:55.529Z` | `TIME` |
 //! | a duration, such as `1.9s`, `508ms`, `10m 00s` | `DURATION` |
 //! | a number of three digits or more, such as a pid or a token; sizes, and the number of a user | `N` |
@@ -96,6 +96,9 @@ fn piece_length(text: &str) -> usize {
     if let Some(time) = lengths.find(|length| text.get(..*length).is_some_and(is_time)) {
         return time;
     }
+    if text.get(..36).is_some_and(is_id) {
+        return 36;
+    }
     let mut length = text.find(|c| !inside(c)).unwrap_or(text.len());
     // The point of `1.9s`.
     let digits = text[..length].bytes().all(|byte| byte.is_ascii_digit());
@@ -115,6 +118,10 @@ fn is_id(piece: &str) -> bool {
     match piece.len() {
         16 => mixed && made_of(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()),
         32 => made_of(|byte| byte.is_ascii_hexdigit()),
+        36 => {
+            piece.matches('-').count() == 4
+                && made_of(|byte| byte == b'-' || byte.is_ascii_hexdigit())
+        }
         _ => false,
     }
 }

@@ -16,7 +16,7 @@ use super::state::{Directory, File, Inode, InodeId, State};
 use crate::replace::target_of_temporary;
 
 /// Up to so many states all are tried; of more, the corners and a sample.
-const ALL_MAX: u128 = 4096;
+pub(crate) const ALL_MAX: u128 = 4096;
 
 /// How many states are drawn where not all are tried.
 const SAMPLES: usize = 1024;
@@ -42,13 +42,18 @@ impl State {
     /// Tells every state that a power loss may leave, some of them twice; the last one is that where
     /// everything reached the disk. Everything in them is durable.
     pub(crate) fn after_power_loss(&self, tell: &mut dyn FnMut(State)) {
+        self.after_power_loss_up_to(ALL_MAX, tell);
+    }
+
+    /// The same, where of more than `all_max` states some are tried.
+    pub(crate) fn after_power_loss_up_to(&self, all_max: u128, tell: &mut dyn FnMut(State)) {
         let choices = self.choices();
         let sizes: Vec<usize> = choices.iter().map(Choice::len).collect();
         let possible = sizes.iter().map(|size| *size as u128).product::<u128>();
         let mut visit = |picks: &[usize]| tell(self.settled(&choices, picks));
-        match possible <= ALL_MAX {
+        match possible <= all_max {
             true => all(&sizes, &mut visit),
-            false => some(&sizes, &mut visit),
+            false => some(&sizes, SAMPLES.min(all_max as usize / 4), &mut visit),
         }
     }
 
@@ -124,10 +129,19 @@ impl State {
                 Choice::Moves(_) => moves_kept = *pick,
             }
         }
-        let mut state = State::default();
+        let mut state = State {
+            boot: self.boot + 1,
+            ..State::default()
+        };
         let mut moved: Vec<Option<InodeId>> = vec![None; files.len()];
         for (path, entries) in self.directories.keys().zip(entries) {
             state.add_directory(path);
+            let number = self.directories[path].number;
+            state
+                .directories
+                .get_mut(path)
+                .expect("it was just added")
+                .number = number;
             for (name, inode) in entries {
                 let place = moved[inode.0]
                     .unwrap_or_else(|| state.add_inode(Inode::durable(files[inode.0].clone())));
@@ -136,6 +150,7 @@ impl State {
                 directory.durable.insert(name, place);
             }
         }
+        state.made = self.made;
         state.moves = self.moves.clone();
         state.undo_moves(moves_kept);
         state.moves.clear();
@@ -165,6 +180,10 @@ impl Inode {
     /// What it may say after a power loss: nothing new, a part, parts of zeros, everything; of what was
     /// overwritten also nothing at all, and the beginning of it before the end of the old.
     fn contents(&self) -> Vec<File> {
+        if self.durable.bytes.starts_with(&self.cached.bytes) {
+            // A file that was cut has its old length or its new one.
+            return vec![self.durable.clone(), self.cached.clone()];
+        }
         if !self.cached.bytes.starts_with(&self.durable.bytes) {
             return self.contents_overwritten();
         }
@@ -230,16 +249,21 @@ fn all(sizes: &[usize], visit: &mut dyn FnMut(&[usize])) {
     }
 }
 
-/// Both corners, everything that differs from one of them in one or two places, and a sample that is
-/// the same in every run.
-fn some(sizes: &[usize], visit: &mut dyn FnMut(&[usize])) {
+/// Both corners, everything that differs from one of them in one place, or in two if many are wanted, and a
+/// sample that is the same in every run.
+fn some(sizes: &[usize], samples: usize, visit: &mut dyn FnMut(&[usize])) {
     let newest: Vec<usize> = sizes.iter().map(|size| size - 1).collect();
     let oldest = vec![0; sizes.len()];
     visit(&oldest);
     let mut picks = oldest.clone();
     for corner in [&oldest, &newest] {
         for first in 0..sizes.len() {
-            for second in first..sizes.len() {
+            let lasts = if samples < SAMPLES {
+                first + 1
+            } else {
+                sizes.len()
+            };
+            for second in first..lasts {
                 for (one, other) in pairs(sizes[first], sizes[second]) {
                     picks.copy_from_slice(corner);
                     picks[first] = one;
@@ -250,7 +274,7 @@ fn some(sizes: &[usize], visit: &mut dyn FnMut(&[usize])) {
         }
     }
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
-    for _ in 0..SAMPLES {
+    for _ in 0..samples {
         for (pick, size) in picks.iter_mut().zip(sizes) {
             random ^= random << 13;
             random ^= random >> 7;

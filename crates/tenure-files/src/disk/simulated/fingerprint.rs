@@ -22,8 +22,17 @@ impl State {
         let mut hasher = DefaultHasher::new();
         let mut journals = Journals::default();
         self.moves.hash(&mut hasher);
+        // Changes that are pending say in which boot they were made.
+        if self
+            .directories
+            .keys()
+            .any(|path| path.ends_with(".pending"))
+        {
+            self.boot.hash(&mut hasher);
+        }
         for (path, directory) in &self.directories {
             path.hash(&mut hasher);
+            directory.number.hash(&mut hasher);
             let seen = |name: &OsStr| target_of_temporary(name).is_none();
             let mut durable = Vec::with_capacity(directory.durable.len());
             for (name, inode) in directory.durable.iter().filter(|(name, _)| seen(name)) {

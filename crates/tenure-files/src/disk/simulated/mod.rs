@@ -32,6 +32,7 @@ use rustix::io::Errno;
 
 use super::{Attributes, Disk, Found, Fresh};
 use crate::platform::Identity;
+pub(crate) use crash::ALL_MAX;
 use state::InodeId;
 pub(crate) use state::State;
 
@@ -63,8 +64,12 @@ pub(crate) enum Call {
     Link,
     Overwrite,
     Append,
+    Cut,
     MakeDirectory,
     Exchange,
+    Symlink,
+    SetMode,
+    RemoveTree,
     Identity,
     Remove,
     SyncDirectory,
@@ -267,6 +272,15 @@ impl Disk for SimulatedDisk {
         })
     }
 
+    fn cut(&self, path: &Path, length: u64) -> io::Result<()> {
+        self.operate(Call::Cut, path, |state, outcome| {
+            outcome.or_fail()?;
+            let inode = state.inode_at(path)?;
+            state.cut(inode, length as usize);
+            Ok(())
+        })
+    }
+
     fn append(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         self.operate(Call::Append, path, |state, outcome| {
             let inode = match state.inode_at(path) {
@@ -299,8 +313,34 @@ impl Disk for SimulatedDisk {
     fn identity(&self, path: &Path) -> io::Result<Option<Identity>> {
         self.operate(Call::Identity, path, |state, outcome| {
             outcome.or_fail()?;
-            let inode = state.inode_at(path).ok();
-            Ok(inode.map(|inode| Identity::simulated(inode.0 as u64)))
+            Ok(state.identity_at(path).map(Identity::simulated))
+        })
+    }
+
+    fn symlink(&self, target: &Path, path: &Path) -> io::Result<()> {
+        self.operate(Call::Symlink, path, |state, outcome| {
+            outcome.or_fail()?;
+            let inode = state.create(path)?;
+            state.write(inode, target.as_os_str().as_encoded_bytes());
+            // Where it points is part of its name.
+            state.sync(inode);
+            Ok(())
+        })
+    }
+
+    fn set_mode(&self, directory: &Path, _: u32) -> io::Result<()> {
+        self.operate(Call::SetMode, directory, |_, outcome| outcome.or_fail())
+    }
+
+    fn is_directory(&self, path: &Path) -> io::Result<bool> {
+        Ok(self.machine().state.is_directory(path))
+    }
+
+    fn remove_tree(&self, directory: &Path) -> io::Result<()> {
+        self.operate(Call::RemoveTree, directory, |state, outcome| {
+            outcome.or_fail()?;
+            state.remove_tree(directory);
+            Ok(())
         })
     }
 

@@ -18,6 +18,10 @@ pub(crate) struct State {
     pub(super) inodes: Vec<Arc<Inode>>,
     /// What happened to directories since the one above was synced, in order.
     pub(super) moves: Vec<Move>,
+    /// How often the power was gone.
+    pub(crate) boot: u32,
+    /// How many directories were made.
+    pub(super) made: u64,
 }
 
 /// One thing that happened to directories.
@@ -26,15 +30,19 @@ pub(super) enum Move {
     Made(PathBuf),
     Renamed(PathBuf, PathBuf),
     Exchanged(PathBuf, PathBuf),
+    /// With what was in it, which comes back if the removal is lost.
+    Removed(PathBuf, Vec<(PathBuf, Directory)>),
 }
 
 /// A place in [`State::inodes`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct InodeId(pub(super) usize);
 
 /// Names and what they mean.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(super) struct Directory {
+    /// What tells it from others, whatever its name.
+    pub(super) number: u64,
     pub(super) durable: BTreeMap<OsString, InodeId>,
     /// The changes since, in order; None removes the name.
     pub(super) cached: Vec<(OsString, Option<InodeId>)>,
@@ -60,7 +68,34 @@ pub(crate) struct File {
 impl State {
     /// Adds a directory, durably.
     pub(crate) fn add_directory(&mut self, path: impl Into<PathBuf>) {
-        self.directories.insert(path.into(), Directory::default());
+        self.made += 1;
+        let number = self.made;
+        let directory = Directory {
+            number,
+            ..Directory::default()
+        };
+        self.directories.insert(path.into(), directory);
+    }
+
+    /// What tells the file or directory of a name from others.
+    pub(super) fn identity_at(&self, path: &Path) -> Option<u64> {
+        let directory = self.directories.get(path);
+        let directory = directory.map(|directory| directory.number | 1 << 32);
+        directory.or_else(|| Some(self.inode_at(path).ok()?.0 as u64))
+    }
+
+    /// Whether the name is that of a directory.
+    pub(crate) fn is_directory(&self, path: &Path) -> bool {
+        self.directories.contains_key(path)
+    }
+
+    /// Removes a directory and all in it, in one.
+    pub(super) fn remove_tree(&mut self, path: &Path) {
+        let directories = std::mem::take(&mut self.directories).into_iter();
+        let (removed, left): (Vec<_>, Vec<_>) =
+            directories.partition(|(inner, _)| inner.starts_with(path));
+        self.directories = left.into_iter().collect();
+        self.moves.push(Move::Removed(path.into(), removed));
     }
 
     /// Adds a file, durably. Its mode is not the one that new files have.
@@ -81,6 +116,22 @@ impl State {
         self.add_file(&path, b"");
         let inode = self.inode_at(path.as_ref()).expect("it was just added");
         self.write(inode, bytes);
+    }
+
+    /// Makes everything durable, but of a file only zeros in the place of its second half.
+    pub(crate) fn tear(&mut self, name: &str) {
+        let is_it = |path: &PathBuf| path.file_name() == Some(OsStr::new(name));
+        let path = self.paths().into_iter().find(is_it).expect("it is there");
+        let torn = self.inode_at(&path).expect("it is there");
+        let directories: Vec<PathBuf> = self.directories.keys().cloned().collect();
+        for directory in directories {
+            self.sync_directory(&directory).expect("it is there");
+        }
+        let bytes = &mut self.inode(torn).cached.bytes;
+        let half = bytes.len() / 2;
+        bytes[half..].fill(0);
+        (0..self.inodes.len()).for_each(|inode| self.sync(InodeId(inode)));
+        self.boot += 1;
     }
 
     /// The inode of a name, as everyone sees it now.
@@ -190,6 +241,7 @@ impl State {
                     .retain(|inner, _| !inner.starts_with(&path)),
                 Move::Renamed(from, to) => self.move_directory(&to, &from),
                 Move::Exchanged(one, other) => self.exchange_directories(&one, &other),
+                Move::Removed(_, directories) => self.directories.extend(directories),
             }
         }
     }
@@ -235,6 +287,10 @@ impl State {
         self.inode(inode).cached.bytes = bytes.to_vec();
     }
 
+    pub(super) fn cut(&mut self, inode: InodeId, length: usize) {
+        self.inode(inode).cached.bytes.truncate(length);
+    }
+
     pub(super) fn write(&mut self, inode: InodeId, bytes: &[u8]) {
         self.inode(inode).cached.bytes.extend_from_slice(bytes);
     }
@@ -276,7 +332,7 @@ impl Move {
     fn is_in(&self, directory: &Path) -> bool {
         let is_in = |path: &PathBuf| path.parent() == Some(directory);
         match self {
-            Move::Made(path) => is_in(path),
+            Move::Made(path) | Move::Removed(path, _) => is_in(path),
             Move::Renamed(one, other) | Move::Exchanged(one, other) => is_in(one) || is_in(other),
         }
     }

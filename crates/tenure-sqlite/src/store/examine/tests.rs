@@ -129,8 +129,8 @@ async fn sessions_are_counted_by_what_is_proved_of_them() {
     for (name, file) in [("a", &alive), ("d", &dead), ("u", &gone)] {
         let row = format!(
             "INSERT INTO sessions VALUES ('{name}', {}, {}, '{boot}', 1, 'h', 'o', 't')",
-            file.device(),
-            file.inode()
+            file.identity().device,
+            file.identity().inode
         );
         let done = store
             .inner

@@ -37,7 +37,10 @@ async fn a_dry_run_only_tells_and_recovery_takes_what_is_stale() {
     let query = AuditQuery::default().with_resource(resource("a"));
     let entries = keeper.audit(&query).await.unwrap().entries;
     let last = entries.last().unwrap();
-    assert_eq!((last.action, &last.lease), (Action::Recover, &stale.lease));
+    assert_eq!(
+        (last.action, last.lease.as_ref()),
+        (Action::Recover, Some(&stale.lease))
+    );
     assert_eq!((&last.owner, &last.actor), (ana.owner(), &bo));
 }
 

@@ -30,6 +30,7 @@ async fn a_store_without_leases_names_itself_whatever_is_asked() {
                 .await
                 .unwrap_err(),
             keeper.audit(&AuditQuery::default()).await.unwrap_err(),
+            keeper.records("publish").map(drop).unwrap_err(),
         ];
         for error in refused {
             assert_eq!(error.class(), Class::Configuration, "{error}");

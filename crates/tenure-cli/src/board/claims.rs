@@ -1,0 +1,153 @@
+//! `tenure board next`, `claim`, `renew`, `release` and `done`.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use tenure::{Error, Result};
+use tenure_files::{Board, Issue, Next, Take, Unready};
+
+use super::open_board::OpenBoard;
+use super::{Issues, answer};
+use crate::cli::{BoardClaim, BoardEnd, BoardNext, Global};
+use crate::output::{self, word};
+use crate::report::Failure;
+
+/// The longest time between two looks at a board on which nothing happens.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Prints the next issue.
+pub fn next(global: &Global, options: &BoardNext) -> Result<ExitCode, Failure> {
+    let opened = OpenBoard::open_to_claim(global, &options.terms, options.ttl)?;
+    let take = match options.claim {
+        true => Take::Claim(options.ttl),
+        false => Take::Look,
+    };
+    let mut waiting = NextWait::new(options.wait);
+    let issue = loop {
+        let length = opened.board().events_length()?;
+        let label = options.label.as_deref();
+        match opened.wait(None, |board| board.next(label, take))? {
+            Next::Issue(issue) => break issue,
+            Next::Nothing(unready) => {
+                let limit = waiting.left(unready).map_err(|error| opened.about(error))?;
+                opened.wait_for_events(length, limit)?;
+            }
+        }
+    };
+    if let Some(claim) = issue
+        .claim
+        .as_ref()
+        .filter(|_| options.claim && !global.json)
+    {
+        let (token, until) = (claim.token, claim.expires_at);
+        word(&format!(
+            "claimed {} with token {token}, until {until}",
+            issue.id
+        ));
+    }
+    output::answer(global.json, &Issues::one(&issue), || {
+        output::text(&format!("{}\n", issue.id))
+    })
+}
+
+/// A wait for an issue that is ready.
+pub struct NextWait {
+    deadline: Option<Instant>,
+    is_told: bool,
+}
+
+impl NextWait {
+    pub fn new(wait: Option<Duration>) -> Self {
+        let begun = Instant::now();
+        Self {
+            deadline: wait.and_then(|wait| begun.checked_add(wait)),
+            is_told: false,
+        }
+    }
+
+    /// Returns how long to wait before the next look. Fails if nothing is left to do, or the wait is over.
+    pub fn left(&mut self, unready: Unready) -> Result<Duration> {
+        let left = self
+            .deadline
+            .map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let counts = counts(unready);
+        if unready.open == 0 {
+            return Err(Error::NotFound(format!("nothing is left to do: {counts}")));
+        }
+        let Some(left) = left.filter(|left| !left.is_zero()) else {
+            let problem = format!("nothing is ready: {counts}");
+            return Err(Error::Unready { problem });
+        };
+        if !self.is_told {
+            self.is_told = true;
+            let limit = tenure::duration::show(left);
+            word(&format!(
+                "waiting for an issue to become ready, up to {limit}: {counts}"
+            ));
+        }
+        // A claim may end without a word.
+        let end = unready.first_end.unwrap_or(LOOK_EVERY) + Duration::from_millis(1);
+        Ok(left.min(LOOK_EVERY).min(end))
+    }
+}
+
+/// `5 open, 2 claimed, 3 blocked`.
+fn counts(unready: Unready) -> String {
+    let Unready {
+        open,
+        claimed,
+        blocked,
+        unreadable,
+        ..
+    } = unready;
+    let broken = match unreadable {
+        0 => String::new(),
+        broken => format!(", and {broken} that cannot be read"),
+    };
+    format!("{open} open, {claimed} claimed, {blocked} blocked{broken}")
+}
+
+/// Claims an issue, and prints the token.
+pub fn claim(global: &Global, options: &BoardClaim) -> Result<ExitCode, Failure> {
+    match options.token {
+        Some(_) => renew(global, options),
+        None => claimed(global, options, |board| {
+            board.claim(&options.id, options.ttl)
+        }),
+    }
+}
+
+/// Gives a claim more time.
+pub fn renew(global: &Global, options: &BoardClaim) -> Result<ExitCode, Failure> {
+    let BoardClaim { id, token, ttl, .. } = options;
+    claimed(global, options, |board| board.renew(id, *token, *ttl))
+}
+
+fn claimed(
+    global: &Global,
+    options: &BoardClaim,
+    work: impl FnOnce(&Board) -> Result<Issue>,
+) -> Result<ExitCode, Failure> {
+    let opened = OpenBoard::open_to_claim(global, &options.terms, options.ttl)?;
+    let issue = opened.wait(Some(&options.id), work)?;
+    output::answer(global.json, &Issues::one(&issue), || {
+        let token = issue.claim.as_ref().map_or(0, |claim| claim.token);
+        output::text(&format!("{token}\n"))
+    })
+}
+
+/// Ends a claim.
+pub fn release(global: &Global, options: &BoardEnd) -> Result<ExitCode, Failure> {
+    let opened = OpenBoard::open(global, &options.terms)?;
+    let (id, token) = (&options.id, options.token);
+    let issue = opened.wait(Some(id), |board| board.release(id, token))?;
+    answer(global, &issue, &format!("released {id}"))
+}
+
+/// Says that an issue is done.
+pub fn done(global: &Global, options: &BoardEnd) -> Result<ExitCode, Failure> {
+    let opened = OpenBoard::open(global, &options.terms)?;
+    let (id, token) = (&options.id, options.token);
+    let issue = opened.wait(Some(id), |board| board.done(id, token))?;
+    answer(global, &issue, &format!("{id} is done"))
+}

@@ -1,0 +1,138 @@
+//! Opens the board of a command, with its place, its settings, its owner and its waits.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure::{Resource, Result, SessionOptions};
+use tenure_files::{Board, IssueId, resource_of};
+
+use super::failure::about;
+use crate::cli::{BoardTerms, Global};
+use crate::context::{Context, WAIT_DEFAULT};
+use crate::output::word;
+use crate::report::Failure;
+use crate::waiting::{FileWaits, WaitedFor};
+
+/// A board that is open for one command.
+pub struct OpenBoard {
+    board: Board,
+    waits: FileWaits,
+}
+
+/// Returns where the board is.
+pub fn directory(asked: Option<&Path>) -> Result<PathBuf> {
+    match asked {
+        Some(asked) => Ok(asked.to_owned()),
+        None => Context::for_board()?.board_directory(),
+    }
+}
+
+/// Opens a board that is only looked at.
+pub fn to_read(asked: Option<&Path>) -> Result<Board, Failure> {
+    let context = Context::for_board()?;
+    let wait = context.settings(WAIT_DEFAULT).wait;
+    let directory = directory(asked)?;
+    let board = Board::open(&directory, wait).map_err(|error| about(error, wait))?;
+    Ok(finished(board, &context))
+}
+
+/// Opens a board in the name of an owner, who may claim for `ttl`, and returns how long it waits for locks.
+pub fn for_owner(
+    terms: &BoardTerms,
+    ttl: Option<Duration>,
+) -> Result<(Board, tenure::Asker, Duration), Failure> {
+    let context = Context::for_board()?;
+    let settings = context.settings(WAIT_DEFAULT);
+    let owner = context.owner_within(terms.owner.clone(), Duration::ZERO, ttl)?;
+    let is_automated = settings.automated.covers(&owner);
+    let asker = SessionOptions::new(owner).with_command(context.own_command());
+    let asker = asker.asker();
+    let directory = directory(terms.dir.as_deref())?;
+    let board = Board::for_asker(&directory, settings.wait, asker.clone());
+    let board = board.map_err(|error| about(error, settings.wait))?;
+    let mut board = finished(board, &context);
+    if is_automated {
+        board = board.in_the_name_of_a_program();
+    }
+    Ok((board, asker, settings.wait))
+}
+
+fn finished(board: Board, context: &Context) -> Board {
+    let settings = context.settings(WAIT_DEFAULT);
+    let board = board.telling(word).with_retry(settings.retry);
+    match settings.trust_flock {
+        true => board.trusting_the_file_system(),
+        false => board,
+    }
+}
+
+impl OpenBoard {
+    pub fn open(global: &Global, terms: &BoardTerms) -> Result<Self, Failure> {
+        Self::open_to_claim(global, terms, None)
+    }
+
+    /// The same for a claim that lasts for `ttl`, if its owner may have it for so long.
+    pub fn open_to_claim(
+        global: &Global,
+        terms: &BoardTerms,
+        ttl: Option<Duration>,
+    ) -> Result<Self, Failure> {
+        let (board, asker, limit) = for_owner(terms, ttl)?;
+        let waits = FileWaits::new(global, &asker, limit)?;
+        let board = board.on_locked(waits.on_locked());
+        Ok(Self { board, waits })
+    }
+
+    /// The same; a board in its usual place is made if there is none.
+    pub fn open_or_make(global: &Global, terms: &BoardTerms) -> Result<Self, Failure> {
+        if terms.dir.is_none() {
+            let directory = directory(None)?;
+            if !directory.join("index.json").exists() {
+                Board::init(&directory)?;
+            }
+        }
+        Self::open(global, terms)
+    }
+
+    /// Does something that waits for locks. The wait is reported to people, and signals end it.
+    pub fn wait<T>(
+        &self,
+        id: Option<&IssueId>,
+        work: impl FnOnce(&Board) -> Result<T>,
+    ) -> Result<T, Failure> {
+        let waited_for = WaitedFor {
+            resource: id.map_or_else(|| self.resource(), IssueId::resource),
+            files: self.board.lock_files(id),
+            inner_lock: None,
+        };
+        let done = self.waits.wait(waited_for, || (), || work(&self.board));
+        done.map_err(|error| self.about(error))
+    }
+
+    /// Returns the failure of a command on this board.
+    pub fn about(&self, error: tenure::Error) -> Failure {
+        about(error, self.limit())
+    }
+
+    /// Waits until something happens on the board, or `limit` is over.
+    pub fn wait_for_events(&self, length: u64, limit: Duration) -> Result<bool> {
+        let wait = || self.board.wait_for_events(length, limit);
+        self.waits.idle(self.resource(), wait)
+    }
+
+    pub fn board(&self) -> &Board {
+        &self.board
+    }
+
+    fn limit(&self) -> Duration {
+        self.waits.limit()
+    }
+
+    fn resource(&self) -> Resource {
+        resource_of(self.board.directory())
+    }
+}
+
+/// A board that a thread uses while another waits.
+pub type SharedBoard = Arc<Board>;

@@ -1,0 +1,46 @@
+//! The hard cases of the board, through the command and the library, with real processes.
+//!
+//! | module | what it tries to break |
+//! |---|---|
+//! | `crowd` | many threads and processes that create, change, read and list |
+//! | `agents` | many agents that race for the next issue |
+//! | `properties` | dependencies, index and saves under random work of several processes |
+//! | `killed_at` | SIGKILL at every system call of each operation |
+//! | `power` | what a loss of power leaves |
+//! | `claims` | claims that are over, late writers, clocks that are wrong |
+//! | `locked` | locks held by `flock` and Python for longer than the wait |
+//! | `by_hand` | files edited, deleted and merged by hand; boards of another program |
+//! | `running` | `board run`: done, failed, killed, lost |
+//! | `commands` | what each command prints |
+//! | `place` | a board that is checked when the test ends |
+
+// All of it is test code, helpers included.
+#![allow(clippy::unwrap_used)]
+
+mod agents;
+mod by_hand;
+mod claims;
+mod commands;
+mod crowd;
+mod killed_at;
+mod locked;
+mod place;
+mod power;
+#[path = "../../../tenure-files/tests/files/process.rs"]
+#[allow(dead_code, reason = "shared with the tests of kernel locks")]
+mod process;
+mod properties;
+mod roles;
+mod running;
+#[path = "../documents/site.rs"]
+#[allow(dead_code, reason = "shared with the tests of documents")]
+mod site;
+#[path = "../../../tenure-files/tests/files/stage.rs"]
+#[allow(dead_code, reason = "shared with the tests of kernel locks")]
+mod stage;
+#[path = "../cli/strace.rs"]
+#[allow(dead_code, reason = "shared with the tests of the ledger")]
+mod strace;
+#[path = "../cli/world.rs"]
+#[allow(dead_code, reason = "shared with the other tests of the command")]
+mod world;

@@ -1,0 +1,186 @@
+//! `board run`: done, failed, killed, lost.
+
+use std::fs;
+
+use crate::place::Place;
+use crate::site::Process;
+use crate::world::{code, is_alive, json, signal, text, until, until_exists};
+
+#[test]
+fn a_command_that_ends_well_is_given_the_issue_and_makes_it_done() {
+    let place = Place::new();
+    place.add(&["a", "b"]);
+    let script = "cat > issue; echo $TENURE_ISSUE $TENURE_TOKEN $TENURE_OWNER > environment";
+    place.done(&["run", "--owner", "agent:1", "--", "sh", "-c", script]);
+    let issue = json(&fs::read(place.world.path("issue")).unwrap());
+    assert_eq!(
+        (&issue["id"], &issue["claim"]["owner"]),
+        (&"a".into(), &"agent:1".into())
+    );
+    let environment = fs::read_to_string(place.world.path("environment")).unwrap();
+    assert_eq!(
+        environment.trim(),
+        format!("a {} agent:1", issue["claim"]["token"])
+    );
+    assert_eq!(place.issue("a")["state"], "done");
+    assert_eq!(place.issue("b")["claim"], serde_json::Value::Null);
+}
+
+#[test]
+fn a_command_that_fails_or_cannot_start_leaves_the_issue_to_others() {
+    let place = Place::new();
+    place.add(&["a"]);
+    assert_eq!(code(&place.call(&["run", "--", "sh", "-c", "exit 3"])), 3);
+    assert_eq!(code(&place.call(&["run", "--", "/nowhere/agent"])), 127);
+    let issue = place.issue("a");
+    assert_eq!(
+        (&issue["state"], &issue["claim"]),
+        (&"open".into(), &serde_json::Value::Null)
+    );
+    let notes: Vec<&str> = issue["notes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|note| note["text"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        notes,
+        [
+            "the command ended with 3",
+            "the command could not be started"
+        ]
+    );
+}
+
+/// `board run` with a command that writes its process id and sleeps.
+fn asleep(place: &Place, arguments: &[&str]) -> (Process, u32) {
+    let script = "echo $$ > pid.new && mv pid.new pid && exec sleep 600";
+    let arguments = [&["run"], arguments, &["--", "sh", "-c", script]].concat();
+    let run = Process::start(&mut place.command(&arguments));
+    until_exists(&place.world.path("pid"));
+    let pid = fs::read_to_string(place.world.path("pid")).unwrap();
+    (run, pid.trim().parse().unwrap())
+}
+
+#[test]
+fn when_run_is_killed_so_is_its_command_and_the_claim_ends_by_itself() {
+    let place = Place::new();
+    place.add(&["a"]);
+    let (mut run, command) = asleep(&place, &["--ttl", "2s", "--owner", "agent:1"]);
+    run.kill();
+    until("the command is gone", || !is_alive(command));
+    until("another gets the issue", || {
+        code(&place.call(&["next", "--claim", "--owner", "agent:2"])) == 0
+    });
+    assert_eq!(place.issue("a")["claim"]["owner"], "agent:2");
+}
+
+#[test]
+fn when_its_command_is_killed_the_issue_is_released_with_a_note() {
+    let place = Place::new();
+    place.add(&["a"]);
+    let (run, command) = asleep(&place, &[]);
+    signal(command, libc::SIGKILL);
+    assert_eq!(code(&run.end()), 137);
+    let issue = place.issue("a");
+    assert_eq!(
+        issue["notes"][0]["text"],
+        "the command was ended by signal 9"
+    );
+    assert_eq!(issue["claim"], serde_json::Value::Null);
+}
+
+#[test]
+fn a_signal_to_run_reaches_the_command_and_the_issue_is_released() {
+    let place = Place::new();
+    place.add(&["a"]);
+    let (run, command) = asleep(&place, &[]);
+    signal(run.id(), libc::SIGTERM);
+    assert_eq!(code(&run.end()), 143);
+    assert!(!is_alive(command));
+    assert_eq!(place.issue("a")["claim"], serde_json::Value::Null);
+}
+
+#[test]
+fn the_claim_is_renewed_while_the_command_runs() {
+    let place = Place::new();
+    place.add(&["a"]);
+    let (run, command) = asleep(&place, &["--ttl", "3s", "--owner", "agent:1"]);
+    let until_when = || {
+        place.issue("a")["claim"]["expires_at"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    let first = until_when();
+    until("it is renewed", || until_when() > first);
+    let second = until_when();
+    until("it is renewed again", || until_when() > second);
+    place.refused(75, &["next", "--claim", "--owner", "agent:2"]);
+    signal(command, libc::SIGTERM);
+    assert_eq!(code(&run.end()), 143);
+}
+
+#[test]
+fn a_run_that_stood_still_too_long_ends_its_command_and_leaves_the_issue_to_the_next_owner() {
+    let place = Place::new();
+    place.add(&["a"]);
+    let (run, command) = asleep(&place, &["--ttl", "1s", "--owner", "agent:1"]);
+    signal(run.id(), libc::SIGSTOP);
+    until("another gets the issue", || {
+        code(&place.call(&["claim", "a", "--owner", "agent:2"])) == 0
+    });
+    signal(run.id(), libc::SIGCONT);
+    let output = run.end();
+    assert_eq!(code(&output), 79, "{output:?}");
+    assert!(!is_alive(command));
+    let issue = place.issue("a");
+    assert_eq!(
+        (&issue["claim"]["owner"], &issue["state"]),
+        (&"agent:2".into(), &"open".into())
+    );
+}
+
+#[test]
+fn nothing_left_is_66_and_nothing_ready_is_75_with_counts() {
+    let place = Place::new();
+    let said = place.refused(66, &["run", "--", "true"]);
+    assert!(said.contains("0 open, 0 claimed, 0 blocked"), "{said}");
+    place.add(&["a"]);
+    place.done(&["add", "x", "--id", "b", "--depends", "a"]);
+    place.done(&["claim", "a", "--owner", "agent:1"]);
+    for arguments in [
+        &["run", "--", "true"][..],
+        &["next", "--claim"],
+        &["next", "--wait", "100ms"],
+    ] {
+        let said = place.refused(75, arguments);
+        assert!(said.contains("2 open, 1 claimed, 1 blocked"), "{said}");
+    }
+    place.refused(66, &["next", "--label", "web"]);
+    let error = place.call(&["next", "--json"]);
+    assert_eq!(json(&error.stdout)["error"]["kind"], "busy");
+}
+
+#[test]
+fn one_who_waits_gets_the_issue_when_it_becomes_ready_and_a_signal_ends_the_wait() {
+    let place = Place::new();
+    place.add(&["a"]);
+    place.done(&["claim", "a", "--owner", "agent:1"]);
+    let next = Process::start(
+        &mut place.command(&["next", "--claim", "--wait", "60s", "--owner", "agent:2"]),
+    );
+    next.until_said("waiting for an issue");
+    place.done(&["release", "a", "--owner", "agent:1"]);
+    let output = next.end();
+    assert_eq!((code(&output), text(&output.stdout).trim()), (0, "a"));
+    for arguments in [
+        &["next", "--wait", "60s"][..],
+        &["run", "--wait", "60s", "--", "true"],
+    ] {
+        let waiting = Process::start(&mut place.command(arguments));
+        waiting.until_said("waiting for an issue");
+        signal(waiting.id(), libc::SIGINT);
+        assert_eq!(code(&waiting.end()), 130);
+    }
+}

@@ -1,0 +1,283 @@
+//! What is published, verified, shown and refused.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::{Command, Stdio};
+
+use crate::site::Site;
+use crate::world::{World, code, json, text};
+
+#[test]
+fn a_directory_is_put_in_place_and_its_manifest_says_what_is_in_it() {
+    for site in Site::each() {
+        let target = site.target();
+        let first = site.published("one", &target);
+        assert_eq!(site.content(&target).as_deref(), Some("one"));
+        let second = site.published("two", &target);
+        assert_eq!(site.content(&target).as_deref(), Some("two"));
+        site.verified(&target);
+        assert_eq!(site.states(&target), ["committed", "committed"]);
+        for manifest in [&first, &second] {
+            for field in [
+                "id",
+                "op_type",
+                "target",
+                "tmp",
+                "state",
+                "files",
+                "created_at",
+                "committed_at",
+                "author",
+                "token",
+            ] {
+                assert!(!manifest[field].is_null(), "{field} of {manifest}");
+            }
+        }
+        let files = second["files"].as_array().unwrap();
+        let paths: Vec<&str> = files
+            .iter()
+            .map(|file| file["relative_path"].as_str().unwrap())
+            .collect();
+        assert_eq!(paths, ["a.txt", "in/b.txt"]);
+        let expected = Command::new("sha256sum")
+            .arg(site.path("srv/tiles/a.txt"))
+            .output()
+            .unwrap();
+        assert_eq!(
+            files[0]["sha256"].as_str().unwrap(),
+            text(&expected.stdout).split(' ').next().unwrap()
+        );
+        assert!(second["token"].as_u64() > first["token"].as_u64());
+        assert_eq!(site.left_in_tmp(), [""; 0]);
+        assert_eq!(site.world.json(["ls"])["held"], serde_json::json!([]));
+        let audit = site
+            .world
+            .json(["audit", "--resource", &format!("file:{target}")]);
+        let actions: Vec<&str> = audit["entries"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|entry| entry["action"].as_str().unwrap())
+            .collect();
+        assert_eq!(
+            actions,
+            [
+                "acquire", "publish", "release", "acquire", "publish", "release", "remove"
+            ]
+        );
+    }
+}
+
+#[test]
+fn people_see_manifests_with_sqlite3_and_psql() {
+    const COLUMNS: &str = "op_type || ' ' || state || ' ' || author || ' ' || target_path";
+    for site in Site::each() {
+        let target = site.target();
+        site.published("one", &target);
+        let shown = match &site.database {
+            Some(database) => database.psql(&format!(
+                "SELECT {COLUMNS}, json_array_length(expected_files) FROM tenure.manifests"
+            )),
+            None => {
+                let query =
+                    format!("SELECT {COLUMNS}, json_array_length(expected_files) FROM manifests");
+                let script = "import sqlite3, sys\nrow = sqlite3.connect(sys.argv[1]).execute(sys.argv[2]).fetchone()\nprint('|'.join(map(str, row)))";
+                let mut python = Command::new("python3");
+                let python = python
+                    .args(["-c", script])
+                    .arg(site.path("store/tenure.db"))
+                    .arg(query);
+                text(&python.output().unwrap().stdout).trim().to_owned()
+            }
+        };
+        let host = shown.split('@').nth(1).unwrap().split(' ').next().unwrap();
+        assert_eq!(shown, format!("publish committed ana@{host} {target}|2"));
+    }
+}
+
+#[test]
+fn what_differs_is_named() {
+    let site = Site::sqlite();
+    let target = site.target();
+    let missing = site.world.call(["publish", "--verify", &target]);
+    assert_eq!(code(&missing), 66, "{missing:?}");
+    site.published("one", &target);
+    fs::write(site.path("srv/tiles/a.txt"), "a of one ").unwrap();
+    fs::remove_file(site.path("srv/tiles/in/b.txt")).unwrap();
+    fs::write(site.path("srv/tiles/in/new"), "").unwrap();
+    let output = site.world.call(["publish", "--verify", &target]);
+    assert_eq!(code(&output), 65);
+    assert_eq!(
+        text(&output.stdout),
+        "a.txt: its content is another\nin/b.txt: it is missing\nin/new: it is not in the manifest\n"
+    );
+    let output = site.world.call(["publish", "--verify", &target, "--json"]);
+    assert_eq!(
+        json(&output.stdout)["differences"]
+            .as_array()
+            .unwrap()
+            .len(),
+        3
+    );
+}
+
+#[test]
+fn links_are_copied_as_links_and_modes_are_kept() {
+    let site = Site::sqlite();
+    let source = site.source("one");
+    fs::write(site.path("secret"), "secret").unwrap();
+    symlink("/etc", site.path("src-one/etc")).unwrap();
+    symlink("../secret", site.path("src-one/out")).unwrap();
+    fs::set_permissions(site.path("src-one/a.txt"), PermissionsExt::from_mode(0o750)).unwrap();
+    fs::set_permissions(site.path("src-one/in"), PermissionsExt::from_mode(0o555)).unwrap();
+    for _ in 0..2 {
+        let output = site.world.call(["publish", &source, &site.target()]);
+        assert_eq!(code(&output), 0, "{output:?}");
+        assert_eq!(
+            site.left_in_tmp(),
+            [""; 0],
+            "a directory that may not be written is removed, too"
+        );
+    }
+    let link = |name: &str| fs::read_link(site.path("srv/tiles").join(name)).unwrap();
+    assert_eq!(
+        (link("etc").to_str(), link("out").to_str()),
+        (Some("/etc"), Some("../secret"))
+    );
+    let mode = |name: &str| {
+        fs::metadata(site.path("srv/tiles").join(name))
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o7777
+    };
+    assert_eq!((mode("a.txt"), mode("in")), (0o750, 0o555));
+    site.verified(&site.target());
+}
+
+#[test]
+fn what_cannot_be_published_is_refused_and_nothing_is_in_place() {
+    let site = Site::sqlite();
+    let target = site.target();
+    site.published("one", &target);
+    let refused = |source: &str, target: &str, part: &str| {
+        let output = site.world.call(["publish", source, target]);
+        assert_eq!(code(&output), 65, "{output:?}");
+        assert!(text(&output.stderr).contains(part), "{output:?}");
+    };
+    let source = site.source("two");
+    let pipe = site.path("src-two/in/pipe");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&pipe)
+            .status()
+            .unwrap()
+            .success()
+    );
+    refused(&source, &target, "neither file, directory nor link");
+    fs::remove_file(pipe).unwrap();
+    fs::write(site.path("file"), "").unwrap();
+    refused(
+        site.path("file").to_str().unwrap(),
+        &target,
+        "is no directory",
+    );
+    refused(
+        &source,
+        site.path("file").to_str().unwrap(),
+        "is there and is no directory",
+    );
+    let inside = format!("{source}/in/new");
+    refused(&source, &inside, "one inside the other");
+    refused(&format!("{target}/in"), &target, "one inside the other");
+    for missing in [["src-none", &target], [&source, "none/new"]] {
+        let output = site.world.call(["publish", missing[0], missing[1]]);
+        assert_eq!(code(&output), 66, "{output:?}");
+        assert!(text(&output.stderr).contains("there is no directory"));
+    }
+    let many = site.path("many");
+    fs::create_dir(&many).unwrap();
+    let script =
+        "import os, sys\nfor number in range(100_001): os.symlink('x', f'{sys.argv[1]}/{number}')";
+    assert!(
+        Command::new("python3")
+            .args(["-c", script])
+            .arg(&many)
+            .status()
+            .unwrap()
+            .success()
+    );
+    refused(many.to_str().unwrap(), &target, "more than 100000 files");
+    assert_eq!(site.content(&target).as_deref(), Some("one"));
+    assert_eq!(site.left_in_tmp(), [""; 0]);
+    assert_eq!(site.states(&target), ["committed", "aborted", "aborted"]);
+    let file = World::file();
+    let output = file.call(["publish", &source, file.path("x").to_str().unwrap()]);
+    assert_eq!(code(&output), 78, "{output:?}");
+}
+
+#[test]
+fn a_large_file_takes_little_memory() {
+    let site = Site::sqlite();
+    let source = site.source("one");
+    let large = fs::File::create(site.path("src-one/large")).unwrap();
+    large.set_len(200 << 20).unwrap();
+    let mut command = Command::new("prlimit");
+    site.world.prepare(&mut command);
+    command
+        .arg("--data=60000000")
+        .arg(env!("CARGO_BIN_EXE_tenure"));
+    let output = command
+        .args(["publish", &source, &site.target()])
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), 0, "{output:?}");
+    assert_eq!(
+        fs::metadata(site.path("srv/tiles/large")).unwrap().len(),
+        200 << 20
+    );
+}
+
+#[test]
+fn inside_a_run_that_holds_the_resource_its_lease_is_used() {
+    for site in Site::each() {
+        let source = site.source("one");
+        let target = site.target();
+        let inner = format!("\"$TENURE\" publish {source} {target} --resource map:atlas/m3 --json");
+        let output = site.world.run(["map:atlas/m3", "--", "sh", "-c", &inner]);
+        assert_eq!(code(&output), 0, "{output:?}");
+        let audit = site.world.json(["audit", "--resource", "map:atlas/m3"]);
+        let entries = audit["entries"].as_array().unwrap();
+        let publish = entries
+            .iter()
+            .find(|entry| entry["action"] == "publish")
+            .unwrap();
+        assert_eq!(publish["lease"], entries[0]["lease"]);
+        let weak = site
+            .world
+            .run(["map:atlas/m3=read", "--", "sh", "-c", &inner]);
+        assert_eq!(code(&weak), 76, "read is too weak: {weak:?}");
+    }
+}
+
+#[test]
+fn publishers_of_one_target_come_one_after_the_other() {
+    for site in Site::each() {
+        let target = site.target();
+        let names: Vec<String> = (0..6).map(|number| format!("p{number}")).collect();
+        let start = |name: &String| {
+            let source = site.source(name);
+            let mut command = site.world.tenure();
+            command.args(["publish", &source, &target, "--wait", "60s"]);
+            command.stdout(Stdio::null()).spawn().unwrap()
+        };
+        let children: Vec<_> = names.iter().map(start).collect();
+        for mut child in children {
+            assert!(child.wait().unwrap().success());
+        }
+        assert!(names.contains(&site.content(&target).unwrap()));
+        site.verified(&target);
+        assert_eq!(site.states(&target), ["committed"; 6]);
+        assert_eq!(site.left_in_tmp(), [""; 0]);
+    }
+}

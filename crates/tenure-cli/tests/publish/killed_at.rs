@@ -1,0 +1,81 @@
+//! SIGKILL at every system call that changes something, and recovery after each.
+//!
+//! A publish is traced once. Then it is made anew for each of its calls, to a target of its own, and killed instead of making it. The target
+//! must be the old directory or the new one; recovery must say which; and the next publish must find nothing in its way. Every seventh call is
+//! tried; with `TENURE_TEST_EVERY_CALL` set, none is left out.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+
+use crate::site::Site;
+use crate::stopped::{points, strace};
+use crate::world::code;
+
+#[test]
+fn a_publish_killed_at_any_system_call_leaves_the_old_directory_or_the_new_one() {
+    let site = Site::sqlite();
+    let target = |name: &str| {
+        fs::create_dir(site.path(name)).unwrap();
+        let target = site.path(name).join("tiles").display().to_string();
+        site.published("old", &target);
+        target
+    };
+    let source = site.source("new");
+    let traced = target("traced");
+    let points = points(&site, &["publish", &source, &traced]);
+    // Before the store is opened there is nothing to be left.
+    let begun = points
+        .iter()
+        .position(|point| point.line.contains("tenure.db"))
+        .unwrap();
+    let points = &points[begun..];
+    assert!(points.len() > 60, "the trace shows no work");
+    let every = match std::env::var_os("TENURE_TEST_EVERY_CALL") {
+        Some(_) => 1,
+        None => 7,
+    };
+    let (mut old, mut new, mut unkilled) = (0, 0, 0);
+    for (number, point) in points
+        .iter()
+        .enumerate()
+        .filter(|(number, _)| number % every == 0)
+    {
+        let target = target(&format!("killed-{number}"));
+        let filter = format!("trace={}", point.call);
+        let inject = format!("inject={}:signal=KILL:when={}", point.call, point.number);
+        let options = ["-e", filter.as_str(), "-e", inject.as_str()];
+        let output = strace(&site, &options, &["publish", &source, &target])
+            .output()
+            .unwrap();
+        // How often a thread of the runtime is woken differs from run to run, so a call near the end may not come at all.
+        if output.status.signal() != Some(libc::SIGKILL) {
+            assert_eq!(code(&output), 0, "{point:?}: {output:?}");
+            unkilled += 1;
+        }
+        let content = site.content(&target).unwrap();
+        let acknowledged = !output.stdout.is_empty();
+        assert!(!acknowledged || content == "new", "{point:?}");
+        let recovered = site.world.call(["recover"]);
+        assert_eq!(code(&recovered), 0, "{point:?}: {recovered:?}");
+        assert_eq!(site.content(&target).as_ref(), Some(&content), "{point:?}");
+        let states = site.states(&target);
+        let expected: &[&str] = match (content.as_str(), states.len()) {
+            ("old", 1) => &["committed"],
+            ("old", _) => &["committed", "aborted"],
+            _ => &["committed", "committed"],
+        };
+        assert_eq!(states, expected, "{point:?}");
+        site.verified(&target);
+        site.published("next", &target);
+        assert_eq!(site.content(&target).as_deref(), Some("next"), "{point:?}");
+        match content.as_str() {
+            "old" => old += 1,
+            _ => new += 1,
+        }
+    }
+    assert!(unkilled < 5, "{unkilled} were not killed");
+    assert!(
+        old > 3 && new > 3,
+        "{old} killed before, {new} after the new one was in place"
+    );
+}

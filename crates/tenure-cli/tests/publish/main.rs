@@ -1,0 +1,22 @@
+//! `tenure publish`, on SQLite and PostgreSQL: its promises, and its hard cases.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `commands` | what is published, verified, shown and refused |
+//! | `killed_at` | SIGKILL at every system call, and recovery after each |
+//! | `overtaken` | publishers that are stopped at a step while another takes over, or waits |
+//! | `trouble` | other devices, changed sources, full disks, databases that are gone |
+//! | `site` | a directory to publish, and what is in place |
+
+// All of it is test code, helpers included.
+#![allow(clippy::unwrap_used)]
+
+mod commands;
+mod killed_at;
+mod overtaken;
+mod site;
+mod stopped;
+mod trouble;
+#[path = "../cli/world.rs"]
+#[allow(dead_code, reason = "shared with the other tests of the command")]
+mod world;

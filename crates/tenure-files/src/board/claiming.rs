@@ -1,0 +1,91 @@
+//! Claim, renew, release and done: each is one change of its issue.
+
+use std::time::Duration;
+
+use tenure_core::{Error, Result, duration};
+
+use super::Board;
+use super::decide::{ClaimRequest, Waits, decide, refused};
+use super::issue::{Issue, IssueId};
+use super::log::NewEvent;
+
+/// How long a claim lasts where nothing else is said.
+pub const BOARD_CLAIM_TTL: Duration = Duration::from_secs(15 * 60);
+/// The shortest claim.
+pub const BOARD_CLAIM_TTL_MIN: Duration = Duration::from_secs(1);
+/// The longest claim.
+pub const BOARD_CLAIM_TTL_MAX: Duration = Duration::from_secs(24 * 3600);
+
+impl Board {
+    /// Claims an issue, for 15 minutes or as long as `ttl` says. Exactly one of those who ask wins.
+    ///
+    /// # Errors
+    ///
+    /// [`Claimed`](Error::Claimed) if another owner has it; a conflict if this owner has it, or if it is blocked or done.
+    pub fn claim(&self, id: &IssueId, ttl: Option<Duration>) -> Result<Issue> {
+        let ttl = checked(ttl)?;
+        self.request(id, ClaimRequest::Claim(ttl), None)
+    }
+
+    /// Gives a claim more time, from now on. It keeps its token.
+    pub fn renew(&self, id: &IssueId, token: Option<u64>, ttl: Option<Duration>) -> Result<Issue> {
+        let ttl = checked(ttl)?;
+        self.request(id, ClaimRequest::Renew(token, ttl), None)
+    }
+
+    /// Ends a claim of this owner.
+    pub fn release(&self, id: &IssueId, token: Option<u64>) -> Result<Issue> {
+        self.request(id, ClaimRequest::Release(token), None)
+    }
+
+    /// Ends a claim of this owner, and leaves a note for the next one.
+    pub fn release_with_note(&self, id: &IssueId, token: u64, note: &str) -> Result<Issue> {
+        self.request(id, ClaimRequest::Release(Some(token)), Some(note))
+    }
+
+    /// Says that an issue is done, which ends its claim.
+    pub fn done(&self, id: &IssueId, token: Option<u64>) -> Result<Issue> {
+        self.request(id, ClaimRequest::Done(token), None)
+    }
+
+    fn request(&self, id: &IssueId, request: ClaimRequest, note: Option<&str>) -> Result<Issue> {
+        self.edit(id, &[], |issue| {
+            let waits = || Waits::of(issue, |on| self.is_done(on));
+            let decided = decide(issue, waits, &self.owner, request, self.moment());
+            let mut after = decided.map_err(|refusal| refused(id, &self.owner, refusal))?;
+            if let Some(note) = note {
+                self.add_note(&mut after, note);
+            }
+            *issue = after;
+            Ok(Some(event(id, request, issue)))
+        })
+    }
+}
+
+fn event(id: &IssueId, request: ClaimRequest, after: &Issue) -> NewEvent {
+    let kind = match request {
+        ClaimRequest::Claim(_) => "issue_claimed",
+        ClaimRequest::Renew(..) => "claim_renewed",
+        ClaimRequest::Release(_) => "claim_released",
+        ClaimRequest::Done(_) => "issue_done",
+    };
+    let event = NewEvent::new(kind, id);
+    match &after.claim {
+        Some(claim) => event
+            .with("token", claim.token)
+            .with("expires_at", claim.expires_at.to_string()),
+        None => event,
+    }
+}
+
+/// Returns how long a claim lasts.
+pub(super) fn checked(ttl: Option<Duration>) -> Result<Duration> {
+    let ttl = ttl.unwrap_or(BOARD_CLAIM_TTL);
+    match (BOARD_CLAIM_TTL_MIN..=BOARD_CLAIM_TTL_MAX).contains(&ttl) {
+        true => Ok(ttl),
+        false => Err(Error::BadInput(format!(
+            "a claim lasts from 1s to 24h, not {}",
+            duration::show(ttl)
+        ))),
+    }
+}

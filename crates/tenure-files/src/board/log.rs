@@ -1,0 +1,223 @@
+//! `events.jsonl`: what happened, an object a line.
+//!
+//! A line is added in one write under the lock of the log. What is torn at the end, by a process that was killed in the middle of that or
+//! by a full disk, is cut off before the next line is added; what a power loss tore is cut off by the recovery. A
+//! reader takes no lock and stops at the last newline.
+
+use std::time::{Duration, Instant};
+
+use memchr::{memchr, memmem, memrchr};
+use serde::de::IgnoredAny;
+use serde_json::{Map, Value};
+use tenure_core::{Error, Result};
+
+use super::Board;
+use super::issue::IssueId;
+use super::names::Part;
+use super::pending::Pending;
+use crate::look::look_until;
+use crate::replace::sync_directory_of;
+
+/// The interval of looks for what was added.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// One line of the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BoardEvent {
+    /// The number of the line, from 1.
+    pub line: u64,
+    /// The line as it was written, a JSON object.
+    pub text: String,
+}
+
+impl BoardEvent {
+    /// Returns a field that is text.
+    pub fn field(&self, name: &str) -> Option<String> {
+        field(&self.text, name)
+    }
+}
+
+fn field(line: &str, name: &str) -> Option<String> {
+    let event: Map<String, Value> = serde_json::from_str(line).ok()?;
+    Some(event.get(name)?.as_str()?.to_owned())
+}
+
+/// What a change says in the log.
+pub(super) struct NewEvent {
+    pub(super) kind: &'static str,
+    pub(super) issue: Option<IssueId>,
+    /// What else there is to say.
+    pub(super) more: Vec<(&'static str, Value)>,
+}
+
+impl NewEvent {
+    pub(super) fn new(kind: &'static str, issue: &IssueId) -> Self {
+        Self {
+            kind,
+            issue: Some(issue.clone()),
+            more: Vec::new(),
+        }
+    }
+
+    pub(super) fn with(mut self, name: &'static str, value: impl Into<Value>) -> Self {
+        self.more.push((name, value.into()));
+        self
+    }
+}
+
+/// Lines after an offset of the log.
+pub(super) struct Tail {
+    /// Where they begin: the offset asked for, or 0 if the log is shorter than that.
+    pub(super) offset: u64,
+    /// Whole lines, each with its newline.
+    pub(super) lines: Vec<u8>,
+}
+
+impl Tail {
+    pub(super) fn has(&self, uuid: &str) -> bool {
+        memmem::find(&self.lines, format!("\"{uuid}\"").as_bytes()).is_some()
+    }
+
+    /// Returns the lines that are text.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &str> {
+        let lines = self.lines.split(|byte| *byte == b'\n');
+        lines.filter_map(|line| str::from_utf8(line).ok().filter(|line| !line.is_empty()))
+    }
+}
+
+impl Board {
+    /// Returns the line of an event, without its newline.
+    pub(super) fn line(&self, uuid: &str, event: NewEvent) -> String {
+        let mut line = Map::new();
+        line.insert("type".into(), event.kind.into());
+        line.insert("id".into(), uuid.into());
+        if let Some(issue) = event.issue {
+            line.insert("issue_id".into(), issue.as_str().into());
+        }
+        line.insert("timestamp".into(), (self.now)().to_string().into());
+        line.insert("owner".into(), self.owner.as_str().into());
+        for (name, value) in event.more {
+            line.insert(name.into(), value);
+        }
+        Value::Object(line).to_string()
+    }
+
+    pub(super) fn log_length(&self) -> Result<u64> {
+        let path = self.names.log();
+        let length = self.disk.length(&path);
+        let length = length.map_err(|source| Error::io("look at", path, source))?;
+        Ok(length.unwrap_or(0))
+    }
+
+    /// Returns the whole lines after an offset.
+    pub(super) fn tail(&self, offset: u64) -> Result<Tail> {
+        let path = self.names.log();
+        let failed = |source| Error::io("read", &path, source);
+        let offset = if self.log_length()? < offset {
+            0
+        } else {
+            offset
+        };
+        let mut lines = self.disk.read_from(&path, offset).map_err(failed)?;
+        lines.truncate(memrchr(b'\n', &lines).map_or(0, |last| last + 1));
+        Ok(Tail { offset, lines })
+    }
+
+    /// Adds the lines of changes that are not there yet, under the lock of the log.
+    pub(super) fn add_lines(&self, changes: &[&Pending], deadline: Instant) -> Result<()> {
+        let _held = self.lock_all(&[(Part::Events, tenure_core::Mode::Write)], deadline)?;
+        self.mend_end()?;
+        self.append_missing(changes)
+    }
+
+    /// Adds lines that are not there yet. The log is locked.
+    fn append_missing(&self, changes: &[&Pending]) -> Result<()> {
+        let path = self.names.log();
+        let first = changes.iter().map(|change| change.log_length).min();
+        let known = self.tail(first.unwrap_or(0))?;
+        let missing = changes.iter().filter(|change| !known.has(&change.uuid));
+        let lines: String = missing.map(|change| format!("{}\n", change.line)).collect();
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let failed = |source| Error::io("add to", &path, source);
+        let is_new = !self.disk.exists(&path).map_err(failed)?;
+        self.disk.append(&path, lines.as_bytes()).map_err(failed)?;
+        match is_new {
+            true => sync_directory_of(&*self.disk, &path),
+            false => Ok(()),
+        }
+    }
+
+    /// Cuts off what is torn at the end, or ends a line that is whole but for its newline. The log is locked.
+    fn mend_end(&self) -> Result<()> {
+        let path = self.names.log();
+        let failed = |source| Error::io("mend", &path, source);
+        let length = self.log_length()?;
+        let end = self.disk.read_from(&path, length.saturating_sub(1));
+        if matches!(end.map_err(failed)?.last(), None | Some(b'\n')) {
+            return Ok(());
+        }
+        let bytes = self.disk.read_from(&path, 0).map_err(failed)?;
+        let from = memrchr(b'\n', &bytes).map_or(0, |last| last + 1);
+        match is_event(&bytes[from..]) {
+            true => self.disk.append(&path, b"\n").map_err(failed),
+            false => self.cut(from as u64),
+        }
+    }
+
+    /// Cuts the log at its first torn line after an offset, and adds the lines of changes that are missing then.
+    pub(super) fn mend_log(&self, changes: &[&Pending], deadline: Instant) -> Result<()> {
+        let _held = self.lock_all(&[(Part::Events, tenure_core::Mode::Write)], deadline)?;
+        let path = self.names.log();
+        let oldest = changes.iter().map(|change| change.log_length).min();
+        let oldest = oldest.unwrap_or(0).min(self.log_length()?);
+        let bytes = self.disk.read_from(&path, oldest);
+        let bytes = bytes.map_err(|source| Error::io("read", &path, source))?;
+        let torn = memchr(0, &bytes);
+        if let Some(zero) = torn {
+            let line = memrchr(b'\n', &bytes[..zero]).map_or(0, |last| last + 1);
+            self.cut(oldest + line as u64)?;
+        }
+        self.mend_end()?;
+        self.append_missing(changes)
+    }
+
+    fn cut(&self, length: u64) -> Result<()> {
+        let path = self.names.log();
+        let cut = self.disk.cut(&path, length);
+        // What is added next must not meet what was cut off.
+        let cut = cut.and_then(|()| self.disk.sync_file(&path));
+        cut.map_err(|source| Error::io("cut", path, source))
+    }
+
+    /// Returns the events after a line. What is no event is left out.
+    pub fn events_after(&self, line: u64) -> Result<Vec<BoardEvent>> {
+        let tail = self.tail(0)?;
+        let lines = (1..).zip(tail.lines.split(|byte| *byte == b'\n'));
+        let lines = lines.skip(usize::try_from(line).unwrap_or(usize::MAX));
+        let events = lines.filter_map(|(line, bytes)| {
+            let text = str::from_utf8(bytes).ok().filter(|_| is_event(bytes))?;
+            let text = text.to_owned();
+            Some(BoardEvent { line, text })
+        });
+        Ok(events.collect())
+    }
+
+    /// Waits until something was added after the log had a length. Returns false if `limit` is over before.
+    pub fn wait_for_events(&self, length: u64, limit: Duration) -> Result<bool> {
+        let grown = || Ok((self.log_length()? != length).then_some(()));
+        Ok(look_until(LOOK_EVERY, Some(limit), grown)?.is_some())
+    }
+
+    /// Returns how long the log is, for [`wait_for_events`](Self::wait_for_events).
+    pub fn events_length(&self) -> Result<u64> {
+        self.log_length()
+    }
+}
+
+/// Returns true for a whole JSON object.
+fn is_event(bytes: &[u8]) -> bool {
+    bytes.first() == Some(&b'{') && serde_json::from_slice::<IgnoredAny>(bytes).is_ok()
+}

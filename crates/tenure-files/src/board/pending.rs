@@ -1,0 +1,157 @@
+//! The record of one change: all that is needed to finish it, or to make it again.
+
+use std::fmt::Write as _;
+use std::io;
+
+use serde::{Deserialize, Serialize};
+use tenure_core::{Error, Result};
+
+use super::Board;
+use super::issue::IssueId;
+use super::names::{Part, uuid_of};
+use super::registry::GateBy;
+use crate::document::Version;
+use crate::random;
+
+/// A larger record is refused: an issue, an index of a million ids.
+const PENDING_BYTES_MAX: u64 = 256 << 20;
+
+/// `.pending/UUID.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Pending {
+    /// Its name, and the id of its event.
+    #[serde(skip)]
+    pub(super) uuid: String,
+    /// The boot in which it was made.
+    pub(super) boot_id: String,
+    /// How long the log was: its line is not before that.
+    pub(super) log_length: u64,
+    /// Its line in the log, without the newline.
+    pub(super) line: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) issue: Option<IssueImage>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) index: Option<Image>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) gates: Option<GatesImage>,
+}
+
+/// A file before and after.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Image {
+    /// The hash of its content before; None if there was none.
+    pub(super) before: Option<String>,
+    /// Its content after; None if there is none then.
+    pub(super) after: Option<String>,
+}
+
+/// An issue before and after.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct IssueImage {
+    pub(super) id: IssueId,
+    /// Its version after.
+    pub(super) version: u64,
+    #[serde(flatten)]
+    pub(super) image: Image,
+}
+
+/// The gates before and after, and the one that was defined.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct GatesImage {
+    pub(super) name: String,
+    pub(super) by: GateBy,
+    #[serde(flatten)]
+    pub(super) image: Image,
+}
+
+impl Image {
+    /// Returns the change of a file from its bytes to a text.
+    pub(super) fn new(before: Option<&[u8]>, after: Option<String>) -> Self {
+        let before = before.map(hash);
+        Self { before, after }
+    }
+}
+
+/// Returns the hash that tells one content from another.
+pub(super) fn hash(bytes: &[u8]) -> String {
+    Version::of(bytes).to_string()
+}
+
+impl Pending {
+    /// Returns the parts that it changes, in the order of locks.
+    pub(super) fn parts(&self) -> Vec<Part> {
+        let index = self.index.as_ref().map(|_| Part::Index);
+        let gates = self.gates.as_ref().map(|_| Part::Gates);
+        let issue = self
+            .issue
+            .as_ref()
+            .map(|issue| Part::Issue(issue.id.clone()));
+        [index, gates, issue].into_iter().flatten().collect()
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("text and numbers are serialisable")
+    }
+}
+
+/// Returns a new id for a change and its event, a UUID of random bits.
+pub(super) fn new_uuid() -> String {
+    let mut bytes = random::bytes::<16>();
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let mut text = String::with_capacity(36);
+    for (index, byte) in bytes.iter().enumerate() {
+        if matches!(index, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+impl Board {
+    /// Returns the ids of all changes that are pending.
+    pub(super) fn pending_uuids(&self) -> Result<Vec<String>> {
+        let directory = self.names.all_pending();
+        let names = match self.disk.names(&directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            names => names.map_err(|source| Error::io("list", directory, source))?,
+        };
+        let uuids = names.iter().filter_map(|name| uuid_of(name));
+        Ok(uuids.map(str::to_owned).collect())
+    }
+
+    /// Reads a pending change. Returns `None` if it is gone by now.
+    pub(super) fn read_pending(&self, uuid: &str) -> Result<Option<Pending>> {
+        let path = self.names.pending(uuid);
+        let bytes = self.disk.content(&path, PENDING_BYTES_MAX);
+        let Some(bytes) = bytes.map_err(|source| Error::io("read", &path, source))? else {
+            return Ok(None);
+        };
+        match serde_json::from_slice::<Pending>(&bytes) {
+            Ok(pending) => Ok(Some(Pending {
+                uuid: uuid.to_owned(),
+                ..pending
+            })),
+            Err(error) => Err(Error::corrupt(
+                path,
+                format!("it is no pending change: {error}; if it is removed, that change is lost"),
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_change_has_an_id_of_its_own_that_names_its_file() {
+        let uuids: std::collections::HashSet<_> = (0..1000).map(|_| new_uuid()).collect();
+        assert_eq!(uuids.len(), 1000);
+        for uuid in uuids {
+            let name = format!("{uuid}.json");
+            assert_eq!(uuid_of(std::ffi::OsStr::new(&name)), Some(uuid.as_str()));
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! Steps 2 to 5: a copy of a directory, hashed in the same pass and synced.
+
+use std::ffi::OsString;
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use rustix::fs::OFlags;
+use sha2::{Digest, Sha256};
+use tenure_core::{Error, Result};
+
+use super::verify::{PublishedFile, hex};
+use super::{Inode, Place};
+use crate::disk::Attributes;
+use crate::locker::resource_of;
+
+/// More files and directories than this are refused.
+pub const FILES_MAX: usize = 100_000;
+/// How much is read at once.
+const CHUNK_BYTES: usize = 256 * 1024;
+
+/// How far a copy is, for who watches.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// The files that are copied.
+    pub files: AtomicU64,
+    /// The bytes that are copied.
+    pub bytes: AtomicU64,
+    /// Set to end the copy.
+    pub stopped: AtomicBool,
+}
+
+/// A copy that is whole and synced.
+#[derive(Debug)]
+pub struct Copied {
+    /// Its files and links, sorted by path.
+    pub files: Vec<PublishedFile>,
+    /// The inode of the directory that was made.
+    pub new: Inode,
+    /// How many bytes its files have.
+    pub bytes: u64,
+}
+
+/// What would differ if a file or directory had changed.
+#[derive(PartialEq, Eq)]
+struct Stamp {
+    inode: (u64, u64),
+    length: u64,
+    changed: (i64, i64, i64, i64),
+}
+
+impl Stamp {
+    fn of(found: &Metadata) -> Self {
+        Self {
+            inode: (found.dev(), found.ino()),
+            length: found.len(),
+            changed: (
+                found.mtime(),
+                found.mtime_nsec(),
+                found.ctime(),
+                found.ctime_nsec(),
+            ),
+        }
+    }
+}
+
+struct Copy<'a> {
+    place: &'a Place,
+    progress: &'a Progress,
+    files: Vec<PublishedFile>,
+    /// Everything that was read, as it was before.
+    stamps: Vec<(PathBuf, Stamp)>,
+    /// The directories that were made, each with the mode it is to have; the outer ones first.
+    directories: Vec<(PathBuf, u32)>,
+    bytes: u64,
+}
+
+impl Place {
+    /// Checks that a directory can be published here, before anything is written.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` if it is not there; `BadInput` if it is no directory, if the copy would be made inside of it, or if it
+    /// would be removed with the old target.
+    pub fn check_source(&self, source: &Path) -> Result<()> {
+        let shown = source.display();
+        let found = match fs::symlink_metadata(source) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(Error::NotFound(format!("there is no directory {shown}")));
+            }
+            found => found.map_err(|error| Error::io("read", source, error))?,
+        };
+        if !found.is_dir() {
+            return Err(Error::BadInput(format!("{shown} is no directory")));
+        }
+        let real = fs::canonicalize(source).map_err(|error| Error::io("find", source, error))?;
+        let target = self.target();
+        if self.tmp().starts_with(&real) || real.starts_with(target) {
+            return Err(Error::BadInput(format!(
+                "{shown} and {} are one inside the other: publish to a place outside of {shown}",
+                target.display()
+            )));
+        }
+        Ok(())
+    }
+
+    /// Copies a directory to tmp, hashes it in the same pass and syncs every file and directory.
+    ///
+    /// # Errors
+    ///
+    /// `BadInput` if tmp is on another device than the target, if the source changed meanwhile, and for what is not published:
+    /// devices, sockets, pipes, names that are not UTF-8, more than 100,000 files.
+    pub fn copy(&self, source: &Path, progress: &Progress) -> Result<Copied> {
+        self.check_source(source)?;
+        let above = self.tmp().parent().unwrap_or(Path::new("/"));
+        match self.disk.make_directory(above) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(Error::io("make", above, error));
+            }
+            _ => self.check_device(above)?,
+        }
+        let made = self.disk.make_directory(self.tmp());
+        let made = made.and_then(|()| self.disk.set_mode(self.tmp(), 0o700));
+        made.map_err(|error| Error::io("make", self.tmp(), error))?;
+        // The directory above may be a link to another place.
+        self.check_device(self.tmp())?;
+        let mut copy = Copy {
+            place: self,
+            progress,
+            files: Vec::new(),
+            stamps: Vec::new(),
+            directories: Vec::new(),
+            bytes: 0,
+        };
+        copy.directory(source, self.tmp(), "")?;
+        copy.sync_directories()?;
+        copy.compare_with_source()?;
+        self.check_device(self.tmp())?;
+        let new = self.inode_of_tmp()?;
+        copy.files
+            .sort_by(|a, b| a.relative_path.cmp(&b.relative_path));
+        Ok(Copied {
+            files: copy.files,
+            new: new.ok_or_else(|| Error::Internal("what was made is gone".into()))?,
+            bytes: copy.bytes,
+        })
+    }
+
+    /// Fails unless a rename from there to the target is possible.
+    fn check_device(&self, tmp: &Path) -> Result<()> {
+        let device = |path: &Path| {
+            let found = self.disk.identity(path);
+            let found = found.map_err(|error| Error::io("look at", path, error))?;
+            Ok::<_, Error>(found.map(|found| found.device_name()))
+        };
+        if device(self.parent())? == device(tmp)? {
+            return Ok(());
+        }
+        Err(Error::BadInput(format!(
+            "{} and {} are on different devices, and nothing can be renamed from one to the other: make {} a \
+             directory on the same one",
+            tmp.display(),
+            self.parent().display(),
+            self.parent().join("tmp").display()
+        )))
+    }
+}
+
+impl Copy<'_> {
+    fn directory(&mut self, source: &Path, to: &Path, relative: &str) -> Result<()> {
+        let read = |error| Error::io("read", source, error);
+        let found = fs::symlink_metadata(source).map_err(read)?;
+        self.stamps.push((source.to_owned(), Stamp::of(&found)));
+        self.directories
+            .push((to.to_owned(), found.mode() & 0o7777));
+        let mut names: Vec<OsString> = Vec::new();
+        for entry in fs::read_dir(source).map_err(read)? {
+            names.push(entry.map_err(read)?.file_name());
+            self.check_count(names.len())?;
+        }
+        names.sort();
+        for name in names {
+            let (from, to) = (source.join(&name), to.join(&name));
+            let name = name
+                .to_str()
+                .ok_or_else(|| self.refused(&from, "its name is not UTF-8"))?;
+            let relative = match relative {
+                "" => name.to_owned(),
+                above => format!("{above}/{name}"),
+            };
+            let found =
+                fs::symlink_metadata(&from).map_err(|error| Error::io("read", &from, error))?;
+            let kind = found.file_type();
+            if kind.is_dir() {
+                let made = self.place.disk.make_directory(&to);
+                made.map_err(|error| Error::io("make", &to, error))?;
+                self.directory(&from, &to, &relative)?;
+            } else if kind.is_symlink() {
+                self.link(&from, &to, relative, &found)?;
+            } else if kind.is_file() {
+                self.file(&from, &to, relative)?;
+            } else {
+                return Err(self.refused(&from, "it is neither file, directory nor link"));
+            }
+            self.check_count(0)?;
+            self.check_stopped()?;
+        }
+        Ok(())
+    }
+
+    /// Fails once the caller wants the copy to end.
+    fn check_stopped(&self) -> Result<()> {
+        match self.progress.stopped.load(Ordering::Relaxed) {
+            true => Err(Error::Interrupted {
+                resource: resource_of(self.place.target()),
+            }),
+            false => Ok(()),
+        }
+    }
+
+    fn check_count(&self, more: usize) -> Result<()> {
+        if self.stamps.len() + more <= FILES_MAX {
+            return Ok(());
+        }
+        Err(Error::BadInput(format!(
+            "more than {FILES_MAX} files and directories are not published at once"
+        )))
+    }
+
+    fn refused(&self, path: &Path, problem: &str) -> Error {
+        Error::BadInput(format!("{} cannot be published: {problem}", path.display()))
+    }
+
+    fn link(
+        &mut self,
+        from: &Path,
+        to: &Path,
+        relative_path: String,
+        found: &Metadata,
+    ) -> Result<()> {
+        let target = fs::read_link(from).map_err(|error| Error::io("read", from, error))?;
+        let text = target
+            .to_str()
+            .ok_or_else(|| self.refused(from, "it points to a name that is not UTF-8"))?;
+        let made = self.place.disk.symlink(&target, to);
+        made.map_err(|error| Error::io("make", to, error))?;
+        self.stamps.push((from.to_owned(), Stamp::of(found)));
+        self.files.push(PublishedFile::link(relative_path, text));
+        self.progress.files.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Copies and hashes one file in one pass, and syncs it.
+    fn file(&mut self, from: &Path, to: &Path, relative_path: String) -> Result<()> {
+        let read = |error| Error::io("read", from, error);
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+        let mut source = File::options()
+            .read(true)
+            .custom_flags(flags)
+            .open(from)
+            .map_err(read)?;
+        let before = source.metadata().map_err(read)?;
+        let write = |error| Error::io("write", to, error);
+        let mut copy = self.place.disk.create(to, 0o600).map_err(write)?;
+        let mut hash = Sha256::new();
+        let room = usize::try_from(before.len()).unwrap_or(CHUNK_BYTES);
+        let mut chunk = vec![0; (room + 1).min(CHUNK_BYTES)];
+        let mut length = 0;
+        loop {
+            let count = match source.read(&mut chunk) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                count => count.map_err(read)?,
+            };
+            if count == 0 {
+                break;
+            }
+            self.check_stopped()?;
+            hash.update(&chunk[..count]);
+            copy.write(&chunk[..count]).map_err(write)?;
+            length += count as u64;
+            self.progress
+                .bytes
+                .fetch_add(count as u64, Ordering::Relaxed);
+        }
+        let own = copy.attributes().map_err(write)?;
+        let mode = before.mode() & 0o7777;
+        copy.dress(&own, &Attributes { mode, ..own })
+            .map_err(write)?;
+        copy.sync().map_err(write)?;
+        let after = source.metadata().map_err(read)?;
+        if Stamp::of(&before) != Stamp::of(&after) || length != after.len() {
+            return Err(changed(from));
+        }
+        self.stamps.push((from.to_owned(), Stamp::of(&before)));
+        self.files
+            .push(PublishedFile::file(relative_path, hex(hash), mode));
+        self.bytes += length;
+        self.progress.files.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Gives every directory its mode and syncs it, the inner ones first: one without write permission can still be filled.
+    fn sync_directories(&self) -> Result<()> {
+        let disk = &self.place.disk;
+        for (path, mode) in self.directories.iter().rev() {
+            let done = disk
+                .set_mode(path, *mode)
+                .and_then(|()| disk.sync_directory(path));
+            done.map_err(|error| Error::io("sync", path, error))?;
+        }
+        Ok(())
+    }
+
+    /// Fails if anything was changed, added or removed while it was read.
+    fn compare_with_source(&self) -> Result<()> {
+        for (path, before) in &self.stamps {
+            let now = fs::symlink_metadata(path).map(|found| Stamp::of(&found));
+            if !now.is_ok_and(|now| now == *before) {
+                return Err(changed(path));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn changed(path: &Path) -> Error {
+    Error::BadInput(format!(
+        "{} was changed while it was read; nothing was published",
+        path.display()
+    ))
+}

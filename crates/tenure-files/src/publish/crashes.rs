@@ -1,0 +1,284 @@
+//! Every crash of a publish on the simulated disk, all ten steps.
+//!
+//! The manifest is a file here that is replaced durably and atomically, as a database does it with a row; everything else is what
+//! `tenure_work::publish` calls in this order.
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use serde::{Deserialize, Serialize};
+use tenure_core::Result;
+
+use super::{Inode, Place, Progress, Verdict};
+use crate::crashes::{self, Allowed, Scenario, Violation, check};
+use crate::disk::Disk as _;
+use crate::disk::simulated::{Operation, SimulatedDisk, State};
+
+const TARGET: &str = "/data/tiles";
+const OLD: [(&str, &str); 1] = [("old.txt", "old")];
+
+/// What a directory is made of: the first version, and those that are published one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Content {
+    Nothing,
+    Old,
+    New(usize),
+}
+
+/// What is in place, and what the manifest says.
+type World = (Content, String);
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Row {
+    id: usize,
+    state: String,
+    old: Option<Inode>,
+    new: Option<Inode>,
+}
+
+/// A target, and the real directories that are published to it.
+struct Publishing {
+    sources: Rc<Vec<tempfile::TempDir>>,
+}
+
+struct Process {
+    disk: SimulatedDisk,
+    sources: Rc<Vec<tempfile::TempDir>>,
+}
+
+impl Publishing {
+    fn new() -> Self {
+        let source = |number: usize| {
+            let source = tempfile::tempdir().unwrap();
+            std::fs::create_dir(source.path().join("inner")).unwrap();
+            std::fs::write(source.path().join("a.txt"), format!("a of {number}")).unwrap();
+            std::fs::write(source.path().join("inner/b.txt"), format!("b of {number}")).unwrap();
+            source
+        };
+        Self {
+            sources: Rc::new((0..4).map(source).collect()),
+        }
+    }
+}
+
+impl Process {
+    fn place(&self, id: usize) -> Place {
+        Place::on(
+            TARGET.into(),
+            &format!("id-{id}"),
+            Box::new(self.disk.clone()),
+        )
+    }
+
+    fn row(&self) -> Option<Row> {
+        let found = self
+            .disk
+            .content(Path::new("/store/row"), 1 << 20)
+            .ok()
+            .flatten()?;
+        Some(serde_json::from_slice(&found).unwrap())
+    }
+
+    /// Writes the row as a database does: durably, and wholly or not at all.
+    fn write_row(&self, row: &Row) -> Result<()> {
+        let (path, directory) = (Path::new("/store/row"), Path::new("/store"));
+        let new = directory.join(".row.0123456789abcdef.tmp");
+        let failed = |error| tenure_core::Error::io("write", path, error);
+        let _ = self.disk.remove(&new);
+        let mut file = self.disk.create(&new, 0o600).map_err(failed)?;
+        file.write(&serde_json::to_vec(row).unwrap())
+            .map_err(failed)?;
+        file.sync().map_err(failed)?;
+        self.disk.rename(&new, path).map_err(failed)?;
+        self.disk.sync_directory(directory).map_err(failed)
+    }
+
+    /// The ten steps, but for the lease.
+    fn publish(&self, id: usize) -> Result<()> {
+        self.recover()?;
+        let place = self.place(id);
+        let mut row = Row {
+            id,
+            state: "pending".into(),
+            old: None,
+            new: None,
+        };
+        self.write_row(&row)?;
+        let done = self.publish_to(&place, &mut row);
+        if done.is_err() {
+            // What failed is given up as recovery would.
+            let _ = self.recover();
+        }
+        done
+    }
+
+    fn publish_to(&self, place: &Place, row: &mut Row) -> Result<()> {
+        let copied = place.copy(self.sources[row.id].path(), &Progress::default())?;
+        (row.old, row.new) = (place.inode_of_target()?, Some(copied.new.clone()));
+        self.write_row(row)?;
+        place.put_in_place(row.old.as_ref(), &copied.new)?;
+        row.state = "committed".into();
+        self.write_row(row)?;
+        let old: Vec<&Inode> = row.old.iter().collect();
+        place.remove_tmp(&old, true).map(drop)
+    }
+
+    fn recover(&self) -> Result<()> {
+        // A row that is read is durable from here on, as it is once a database has committed anything after it.
+        let store = Path::new("/store");
+        let synced = self.disk.sync_directory(store);
+        synced.map_err(|error| tenure_core::Error::io("sync", store, error))?;
+        let Some(mut row) = self.row().filter(|row| row.state == "pending") else {
+            return Ok(());
+        };
+        let place = self.place(row.id);
+        let verdict = place.judge(row.old.as_ref(), row.new.as_ref(), true)?;
+        match verdict {
+            Verdict::Aborted => {}
+            Verdict::Finished => place.finish()?,
+            Verdict::ExchangeBack => place.exchange_back()?,
+        }
+        row.state = if verdict == Verdict::Finished {
+            "committed"
+        } else {
+            "aborted"
+        }
+        .into();
+        self.write_row(&row)
+    }
+
+    fn content(&self) -> Result<Content, Violation> {
+        let state = self.disk.state();
+        if !state.is_directory(Path::new(TARGET)) {
+            return Ok(Content::Nothing);
+        }
+        let mut found: Vec<(PathBuf, String)> = Vec::new();
+        for path in state
+            .paths()
+            .into_iter()
+            .filter(|path| path.starts_with(TARGET))
+        {
+            let file = state.file(&path).unwrap().unwrap();
+            let text = String::from_utf8_lossy(&file.bytes).into_owned();
+            found.push((path.strip_prefix(TARGET).unwrap().to_owned(), text));
+        }
+        found.sort();
+        let files = |files: &[(&str, String)]| -> Vec<(PathBuf, String)> {
+            files
+                .iter()
+                .map(|(path, text)| (path.into(), text.clone()))
+                .collect()
+        };
+        if found == files(&OLD.map(|(path, text)| (path, text.to_owned()))) {
+            return Ok(Content::Old);
+        }
+        let new = |number: &usize| {
+            let both = [
+                ("a.txt", format!("a of {number}")),
+                ("inner/b.txt", format!("b of {number}")),
+            ];
+            found == files(&both)
+        };
+        (0..4)
+            .find(new)
+            .map(Content::New)
+            .ok_or_else(|| format!("torn: {found:?}"))
+    }
+}
+
+impl crashes::Protocol for Publishing {
+    type World = World;
+    type Process = Process;
+
+    fn process(&self, disk: &SimulatedDisk) -> Process {
+        Process {
+            disk: disk.clone(),
+            sources: Rc::clone(&self.sources),
+        }
+    }
+
+    fn look(
+        &self,
+        process: &Process,
+        allowed: &Allowed<World>,
+        _: usize,
+    ) -> Result<World, Violation> {
+        let state = process.row().map_or("none".to_owned(), |row| row.state);
+        let seen = (process.content()?, state);
+        match allowed.worlds().contains(&seen) {
+            true => Ok(seen),
+            false => Err(format!("{seen:?} is seen, not {allowed}")),
+        }
+    }
+
+    fn recover(&self, process: &Process, _: usize) -> Result<()> {
+        process.recover()
+    }
+
+    /// Recovery makes of a pending manifest what is in place.
+    fn recovered(&self, world: &World, _: usize) -> World {
+        let (content, state) = world;
+        let state = match (state.as_str(), content) {
+            ("pending", Content::New(1)) => "committed",
+            ("pending", _) => "aborted",
+            (state, _) => state,
+        };
+        (*content, state.to_owned())
+    }
+
+    /// The next publish finds everything in order, and is in place.
+    fn live_on(&self, process: &Process, _: &SimulatedDisk, _: &World) -> Result<(), Violation> {
+        process.publish(3).map_err(|error| error.to_string())?;
+        let (content, row) = (process.content()?, process.row());
+        let committed = row.is_some_and(|row| row.id == 3 && row.state == "committed");
+        match content == Content::New(3) && committed {
+            true => Ok(()),
+            false => Err(format!("{content:?} after another publish")),
+        }
+    }
+
+    fn is_temporary(&self, _: &Path) -> bool {
+        false
+    }
+}
+
+/// A publish over what is there, or where nothing is. The target is old or new at every moment, and the manifest never says
+/// `committed` before it is new.
+fn scenario(name: &'static str, before: Content) -> Scenario<Publishing> {
+    let mut start = State::default();
+    for directory in ["/", "/data", "/store"] {
+        start.add_directory(directory);
+    }
+    if before == Content::Old {
+        start.add_directory(TARGET);
+        for (name, text) in OLD {
+            start.add_file(Path::new(TARGET).join(name), text.as_bytes());
+        }
+    }
+    let world = |content, state: &str| Allowed::only((content, state.to_owned()));
+    let at_first = world(before, "none");
+    let between = world(before, "pending")
+        .or(&world(Content::New(1), "pending"))
+        .or(&world(before, "aborted"))
+        .or(&world(Content::New(1), "committed"));
+    let mut scenario = Scenario::start(name, Publishing::new(), start, at_first)
+        .step(world(Content::New(1), "committed"), |process| {
+            process.publish(1)
+        })
+        .by_way_of(between)
+        .and_then();
+    // The syncs of the row are those of a database, which are its own matter.
+    scenario.sync_matters = |sync: &Operation| !sync.path.starts_with("/store");
+    scenario.failure_matters = |failed: &Operation| !failed.path.starts_with("/store");
+    scenario
+}
+
+#[test]
+fn a_directory_is_published_over_another_whole_or_not_at_all() {
+    check(&scenario("publish over a directory", Content::Old));
+}
+
+#[test]
+fn a_directory_is_published_where_nothing_was_whole_or_not_at_all() {
+    check(&scenario("publish where nothing was", Content::Nothing));
+}

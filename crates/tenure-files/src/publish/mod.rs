@@ -1,0 +1,47 @@
+//! A directory put in place whole: the half of a publish that is about files.
+//!
+//! The other half, the manifest in a store with the lease and its token, is `tenure_work::publish`. It calls what is here step by step, and writes the
+//! manifest between the steps.
+//!
+//! # The protocol
+//!
+//! TARGET is the directory to be; tmp is `<parent of TARGET>/tmp/<id>`, and the id is that of the manifest.
+//!
+//! | step | here | what a crash after it leaves |
+//! |---|---|---|
+//! | 1 | the lease on the resource is taken; the manifest is `pending`, durably | TARGET as it was, nothing beside it |
+//! | 2 | [`Place::copy`]: device compared, tmp made, files copied and hashed | TARGET as it was; a part of tmp, which the manifest names |
+//! | 3, 4 | every file and every directory of tmp is synced | the same, and tmp is whole |
+//! | 5 | device compared again; [`Place::lock`]; hashes and the inodes of old and new are in the manifest, durably, if lease and token are good | the same |
+//! | 6 | [`Place::put_in_place`]: tmp is renamed to TARGET, or exchanged with the directory that is there | TARGET is old or new; its inode says which |
+//! | 7 | the parent of TARGET is synced; then the lock is released | TARGET is new |
+//! | 8, 9 | the manifest is `committed`, durably, if lease and token are good | TARGET is new, and the manifest says so |
+//! | 10 | the lease is released; what was exchanged into tmp is removed | the old directory may be left in tmp |
+//!
+//! [`Place::judge`] tells by the inodes in the manifest what a crash between 5 and 9 left, and [`Place::exchange_back`] undoes an exchange with
+//! something that was never published over.
+//!
+//! # Races
+//!
+//! - Two publishers of one TARGET are kept apart by the lease. One that was overtaken, as it was stopped for longer than its lease lasts, is
+//!   refused at 5: the manifest compares lease and token while `.NAME.lock` is held, and nobody renames without that lock. One that is stopped
+//!   between 5 and 7 keeps the lock, and makes others wait.
+//! - A program that takes no lock and puts something else at TARGET between the look at its inode and the exchange finds it in
+//!   tmp for an instant: the inodes are compared again after the exchange, and it is exchanged back.
+//! - Recovery holds the same lease and the same lock.
+//!
+//! # Limitations
+//!
+//! - Names that are not UTF-8 are refused, as a manifest is JSON. Devices, sockets and pipes are refused. Owners, access lists, extended
+//!   attributes, hard links and holes are not kept; modes are.
+//! - A directory that is published over must be on a file system that can exchange two names (Linux: all common local ones).
+
+mod copy;
+#[cfg(test)]
+mod crashes;
+mod place;
+mod verify;
+
+pub use copy::{Copied, FILES_MAX, Progress};
+pub use place::{Inode, Place, Verdict};
+pub use verify::{Difference, PublishedFile};

@@ -1,0 +1,259 @@
+//! Where a directory is published: its lock, putting it in place, and what a crash left.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tenure_core::{Asker, Error, Result};
+
+use crate::disk::{Disk, RealDisk};
+use crate::locker::{FileLocker, LockGuard};
+use crate::platform::Identity;
+
+/// The inode of a directory, as a manifest keeps it. Device numbers count only within one boot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Inode {
+    /// The number of the inode.
+    pub inode: u64,
+    /// The device it is on.
+    pub device: String,
+    /// When it was made, where the file system knows: a number is used again once its directory is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub born: Option<String>,
+}
+
+impl From<Identity> for Inode {
+    fn from(identity: Identity) -> Self {
+        Self {
+            inode: identity.inode(),
+            device: identity.device_name(),
+            born: None,
+        }
+    }
+}
+
+impl Inode {
+    /// Returns true if this is the inode that a manifest names. `same_boot` says whether it was written on this boot.
+    fn is(&self, named: &Inode, same_boot: bool) -> bool {
+        let born = self.born == named.born || self.born.is_none() || named.born.is_none();
+        self.inode == named.inode && born && (!same_boot || self.device == named.device)
+    }
+}
+
+/// What a crash left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// TARGET is what it was, or what somebody else made of it.
+    Aborted,
+    /// TARGET is the new directory.
+    Finished,
+    /// TARGET is the new directory, and what it was exchanged with is not what was published over.
+    ExchangeBack,
+}
+
+/// Where a directory is published, and where it is made.
+pub struct Place {
+    target: PathBuf,
+    tmp: PathBuf,
+    pub(super) disk: Box<dyn Disk>,
+}
+
+impl Place {
+    /// Returns the place for a target. Links in the directory above it are followed, and its own name is not.
+    ///
+    /// # Errors
+    ///
+    /// `BadInput` for a target that cannot be, `Io` if the directory above it is not there.
+    pub fn new(target: &Path, id: &str) -> Result<Self> {
+        let absolute =
+            std::path::absolute(target).map_err(|error| Error::io("find", target, error))?;
+        let bad = |problem: &str| Error::BadInput(format!("{}: {problem}", target.display()));
+        let name = absolute.file_name().filter(|name| !name.is_empty());
+        let name = name.ok_or_else(|| bad("it has no name of its own"))?;
+        let parent = absolute
+            .parent()
+            .ok_or_else(|| bad("it has no directory above it"))?;
+        let parent = fs::canonicalize(parent).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => {
+                Error::NotFound(format!("there is no directory {}", parent.display()))
+            }
+            _ => Error::io("find", parent, error),
+        })?;
+        Ok(Self::at(parent.join(name), id))
+    }
+
+    /// Returns the place for a target that was resolved before.
+    pub fn at(target: PathBuf, id: &str) -> Self {
+        Self::on(target, id, Box::new(RealDisk))
+    }
+
+    pub(super) fn on(target: PathBuf, id: &str, disk: Box<dyn Disk>) -> Self {
+        let parent = target.parent().unwrap_or(Path::new("/"));
+        let tmp = parent.join("tmp").join(id);
+        Self { target, tmp, disk }
+    }
+
+    /// Returns the target.
+    pub fn target(&self) -> &Path {
+        &self.target
+    }
+
+    /// Returns where the directory is made.
+    pub fn tmp(&self) -> &Path {
+        &self.tmp
+    }
+
+    pub(super) fn parent(&self) -> &Path {
+        self.target.parent().unwrap_or(Path::new("/"))
+    }
+
+    /// Takes the kernel's lock beside the target, `.NAME.lock`.
+    ///
+    /// # Errors
+    ///
+    /// `Timeout` if another publisher is between steps 5 and 7 for as long as `wait`.
+    pub fn lock(&self, wait: Duration, asker: Asker) -> Result<LockGuard> {
+        let mut name = std::ffi::OsString::from(".");
+        name.push(self.target.file_name().unwrap_or_default());
+        name.push(".lock");
+        let locker = FileLocker::for_asker(wait, asker);
+        locker.lock_exclusive(&self.parent().join(name))
+    }
+
+    /// Returns the inode of the target, or `None` if there is nothing.
+    ///
+    /// # Errors
+    ///
+    /// `BadInput` if something is there that is no directory.
+    pub fn inode_of_target(&self) -> Result<Option<Inode>> {
+        let found = self.inode(&self.target)?;
+        if found.is_some()
+            && !self
+                .disk
+                .is_directory(&self.target)
+                .map_err(self.failed("look at"))?
+        {
+            return Err(Error::BadInput(format!(
+                "{} is there and is no directory",
+                self.target.display()
+            )));
+        }
+        Ok(found)
+    }
+
+    /// Returns the inode of the directory that was made.
+    pub fn inode_of_tmp(&self) -> Result<Option<Inode>> {
+        self.inode(&self.tmp)
+    }
+
+    fn inode(&self, path: &Path) -> Result<Option<Inode>> {
+        let found = self.disk.identity(path);
+        let found = found.map_err(|error| Error::io("look at", path, error))?;
+        let Some(found) = found else {
+            return Ok(None);
+        };
+        let mut inode = Inode::from(found);
+        let born = self
+            .disk
+            .born(path)
+            .map_err(|error| Error::io("look at", path, error))?;
+        inode.born = born.map(|born| born.to_string());
+        Ok(Some(inode))
+    }
+
+    /// Steps 6 and 7. To be called under the lock, after the store said that lease and token are good.
+    ///
+    /// # Errors
+    ///
+    /// `Contradiction` if the target is not what it was when it was looked at; then it is left, or put back, as it was.
+    pub fn put_in_place(&self, old: Option<&Inode>, new: &Inode) -> Result<()> {
+        if self.inode_of_target()?.as_ref() != old || self.inode_of_tmp()?.as_ref() != Some(new) {
+            return Err(self.meddled());
+        }
+        let moved = match old {
+            None => self.disk.rename_without_replacing(&self.tmp, &self.target),
+            Some(_) => self.disk.exchange(&self.tmp, &self.target),
+        };
+        moved.map_err(self.failed("put in place"))?;
+        // A program that takes no lock may have put something else there just before.
+        if self.inode_of_tmp()?.as_ref() != old {
+            self.exchange_back()?;
+            return Err(self.meddled());
+        }
+        self.sync_parent()
+    }
+
+    fn meddled(&self) -> Error {
+        Error::contradiction(
+            format!(
+                "{} was changed meanwhile by a program that takes no lock",
+                self.target.display()
+            ),
+            "find out which; what it made is there, and nothing was published",
+        )
+    }
+
+    fn sync_parent(&self) -> Result<()> {
+        let synced = self.disk.sync_directory(self.parent());
+        synced.map_err(self.failed("sync the directory of"))
+    }
+
+    /// Tells what a crash left, by the inodes in the manifest. To be called under the lock.
+    pub fn judge(
+        &self,
+        old: Option<&Inode>,
+        new: Option<&Inode>,
+        same_boot: bool,
+    ) -> Result<Verdict> {
+        let is = |found: &Inode, named: Option<&Inode>| {
+            named.is_some_and(|named| found.is(named, same_boot))
+        };
+        let target = self.inode(&self.target)?;
+        if !target.is_some_and(|target| is(&target, new)) {
+            return Ok(Verdict::Aborted);
+        }
+        Ok(match self.inode_of_tmp()? {
+            None => Verdict::Finished,
+            Some(tmp) if is(&tmp, old) => Verdict::Finished,
+            Some(_) => Verdict::ExchangeBack,
+        })
+    }
+
+    /// Makes what [`Verdict::Finished`] says durable: the crash may have come before step 7.
+    pub fn finish(&self) -> Result<()> {
+        self.sync_parent()
+    }
+
+    /// Undoes an exchange. To be called under the lock.
+    pub fn exchange_back(&self) -> Result<()> {
+        let back = self.disk.exchange(&self.tmp, &self.target);
+        back.map_err(self.failed("exchange back"))?;
+        self.sync_parent()
+    }
+
+    /// Removes what is in tmp, if it is a directory that the manifest names: the one that was made, or the one that was there before.
+    /// Where no inode was written yet, the name suffices: it is that of the manifest alone. Returns true if nothing is left.
+    pub fn remove_tmp(&self, named: &[&Inode], same_boot: bool) -> Result<bool> {
+        let Some(found) = self.inode_of_tmp()? else {
+            return Ok(true);
+        };
+        let is_named = named.is_empty() || named.iter().any(|named| found.is(named, same_boot));
+        let is_directory = self
+            .disk
+            .is_directory(&self.tmp)
+            .map_err(self.failed("look at"))?;
+        if !is_named || !is_directory {
+            return Ok(false);
+        }
+        let removed = self.disk.remove_tree(&self.tmp);
+        removed.map_err(|error| Error::io("remove", &self.tmp, error))?;
+        Ok(true)
+    }
+
+    pub(super) fn failed(&self, action: &'static str) -> impl Fn(io::Error) -> Error {
+        let path = self.target.clone();
+        move |error| Error::io(action, path.clone(), error)
+    }
+}

@@ -1,0 +1,14 @@
+//! What is written once above the keeper and its records.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`policy`] | named kinds of work, and the locks each needs |
+//! | [`mod@publish`] | directories put in place whole, with manifests |
+//!
+//! # Limitations
+//!
+//! Locks are a rule between honest programs: a policy says which locks a kind of work needs, and nothing keeps a program that
+//! takes none from doing that work.
+
+pub mod policy;
+pub mod publish;

@@ -1,0 +1,292 @@
+//! The locks that an operation needs in one case, and why.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use tenure::config::{LockPattern, Operation};
+use tenure::{Error, Mode, Resource, Result};
+
+/// The values that a caller brings: of keys, and of numbers.
+#[derive(Debug, Clone, Default)]
+pub struct Scope {
+    values: BTreeMap<String, String>,
+}
+
+impl Scope {
+    /// Collects `KEY=VALUE` pairs.
+    ///
+    /// # Errors
+    ///
+    /// `BadInput` for a key that is given twice.
+    pub fn new(pairs: impl IntoIterator<Item = (String, String)>) -> Result<Self> {
+        let mut values = BTreeMap::new();
+        for (key, value) in pairs {
+            if values.insert(key.clone(), value).is_some() {
+                return Err(Error::BadInput(format!("{key} is given twice")));
+            }
+        }
+        Ok(Self { values })
+    }
+
+    /// Returns true if the caller brings nothing.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    fn get(&self, key: &str) -> Option<&str> {
+        self.values.get(key).map(String::as_str)
+    }
+}
+
+/// A lock that an operation needs, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NeededLock {
+    /// The resource.
+    pub resource: Resource,
+    /// The mode.
+    pub mode: Mode,
+    /// Why, for people.
+    pub why: String,
+}
+
+/// What an operation asks of its caller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Needs<'a> {
+    /// The keys of its locks, whatever the number is.
+    pub keys: Vec<&'a str>,
+    /// The key of its number.
+    pub count: Option<&'a str>,
+}
+
+impl<'a> Needs<'a> {
+    /// Returns what an operation asks for.
+    pub fn of(operation: &'a Operation) -> Self {
+        let above = operation.above.iter().flat_map(|above| &above.locks);
+        let locks = operation.locks.iter().chain(above);
+        let mut keys: Vec<&str> = Vec::new();
+        for key in locks.flat_map(LockPattern::keys) {
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        let count = operation.count.as_deref();
+        Self { keys, count }
+    }
+}
+
+/// The reason for the lock on a level above.
+const ABOVE: &str = "read on the levels above";
+
+pub(super) fn locks_of(
+    name: &str,
+    operation: &Operation,
+    scope: &Scope,
+) -> Result<Vec<NeededLock>> {
+    let needs = Needs::of(operation);
+    let known = |key: &str| needs.keys.contains(&key) || needs.count == Some(key);
+    let unknown = scope.values.keys().find(|key| !known(key));
+    if let Some(unknown) = unknown {
+        let known: Vec<&str> = needs.keys.iter().copied().chain(needs.count).collect();
+        return Err(Error::BadInput(format!(
+            "{name} knows no {unknown}; it takes {}",
+            known.join(", ")
+        )));
+    }
+    let (locks, why) = chosen(name, operation, scope)?;
+    let keys = locks.iter().flat_map(LockPattern::keys);
+    let mut missing: Vec<&str> = keys.filter(|key| scope.get(key).is_none()).collect();
+    missing.dedup();
+    missing.sort_unstable();
+    missing.dedup();
+    if !missing.is_empty() {
+        return Err(lacking(name, &missing));
+    }
+    locks
+        .iter()
+        .map(|lock| {
+            let resource = lock.filled(|key| scope.get(key).unwrap_or_default());
+            let resource =
+                resource.map_err(|problem| Error::BadInput(format!("{name}: {problem}")))?;
+            let above =
+                lock.mode == Mode::Read && locks.iter().any(|other| other.mode != Mode::Read);
+            let why = if above { ABOVE } else { why };
+            Ok(NeededLock {
+                resource,
+                mode: lock.mode,
+                why: why.to_owned(),
+            })
+        })
+        .collect()
+}
+
+/// Returns the locks for the number that is given, and why.
+fn chosen<'a>(
+    name: &str,
+    operation: &'a Operation,
+    scope: &Scope,
+) -> Result<(&'a [LockPattern], &'a str)> {
+    let Some(count) = &operation.count else {
+        return Ok((&operation.locks, &operation.why));
+    };
+    let given = scope
+        .get(count)
+        .ok_or_else(|| lacking(name, &[count.as_str()]))?;
+    let number: u64 = given.parse().map_err(|_| {
+        let shown: String = given.chars().take(80).collect();
+        Error::BadInput(format!("{name}: {count}={shown} is no whole number"))
+    })?;
+    let above = operation
+        .above
+        .iter()
+        .rfind(|above| number > above.more_than);
+    Ok(match above {
+        Some(above) => (&above.locks, &above.why),
+        None => (&operation.locks, &operation.why),
+    })
+}
+
+fn lacking(name: &str, missing: &[&str]) -> Error {
+    let with: Vec<String> = missing
+        .iter()
+        .map(|key| format!("--with {key}=…"))
+        .collect();
+    Error::BadInput(format!(
+        "{name} needs {}: add {}",
+        missing.join(" and "),
+        with.join(" ")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::maps;
+    use super::*;
+
+    fn scope(pairs: &[(&str, &str)]) -> Scope {
+        Scope::new(
+            pairs
+                .iter()
+                .map(|(key, value)| ((*key).into(), (*value).into())),
+        )
+        .unwrap()
+    }
+
+    /// The locks of an operation, as `resource=mode resource=mode`.
+    fn locks(name: &str, pairs: &[(&str, &str)]) -> Result<String> {
+        let locks = maps().locks_of(name, &scope(pairs))?;
+        let shown = locks
+            .iter()
+            .map(|lock| format!("{}={}", lock.resource, lock.mode));
+        Ok(shown.collect::<Vec<_>>().join(" "))
+    }
+
+    const PROJECT: (&str, &str) = ("project", "atlas");
+    const MAP: (&str, &str) = ("map", "m3");
+    const SKETCH: (&str, &str) = ("sketch", "s1");
+
+    /// Section 4 of the specification, one line for each of its bullets.
+    #[test]
+    fn every_rule_of_projects_maps_and_sketches_is_an_operation() {
+        let project_write = "project:atlas=write";
+        let project_read = "project:atlas=read";
+        let map_write = "project:atlas=read map:atlas/m3=write";
+        let map_read = "project:atlas=read map:atlas/m3=read";
+        let sketch_write = "project:atlas=read map:atlas/m3=read sketch:atlas/m3/s1=write";
+        let sketch_read = "project:atlas=read map:atlas/m3=read sketch:atlas/m3/s1=read";
+        let rules: [(&str, &str); 25] = [
+            ("project.edit", project_write),
+            ("project.recalculate", project_write),
+            ("project.permissions", project_write),
+            ("project.apply-template", project_write),
+            ("project.import", project_write),
+            ("project.destroy", project_write),
+            ("project.view", project_read),
+            ("project.list", project_read),
+            ("project.query", project_read),
+            ("map.calibrate", map_write),
+            ("map.tiles", map_write),
+            ("map.import", map_write),
+            ("map.delete", map_write),
+            ("map.view", map_read),
+            ("map.export", map_read),
+            ("map.render", map_read),
+            ("map.query", map_read),
+            ("sketch.create", sketch_write),
+            ("sketch.delete", sketch_write),
+            ("sketch.edit", sketch_write),
+            ("sketch.reassign", sketch_write),
+            ("sketch.view", sketch_read),
+            ("sketch.measure", sketch_read),
+            ("sketch.inspect", sketch_read),
+            ("map.bulk", map_write),
+        ];
+        for (name, expected) in rules {
+            let needs = maps();
+            let needs = Needs::of(&needs.find(name).unwrap().operation);
+            let pairs = [PROJECT, MAP, SKETCH]
+                .into_iter()
+                .filter(|(key, _)| needs.keys.contains(key));
+            let mut pairs: Vec<_> = pairs.collect();
+            pairs.extend(needs.count.map(|count| (count, "1001")));
+            assert_eq!(locks(name, &pairs).unwrap(), expected, "{name}");
+        }
+        // Besides these there is only sketch.bulk, which has a test of its own.
+        assert_eq!(maps().operations().len(), rules.len() + 1);
+    }
+
+    #[test]
+    fn the_number_of_objects_decides_which_level_is_written() {
+        let all = [PROJECT, MAP, SKETCH];
+        let map_write = "project:atlas=read map:atlas/m3=write";
+        let sketch_write = "project:atlas=read map:atlas/m3=read sketch:atlas/m3/s1=write";
+        for (name, objects, expected) in [
+            ("map.bulk", "1000", sketch_write),
+            ("map.bulk", "1001", map_write),
+            ("sketch.bulk", "1", sketch_write),
+            ("sketch.bulk", "100", sketch_write),
+            ("sketch.bulk", "101", sketch_write),
+            ("sketch.bulk", "1000", sketch_write),
+            ("sketch.bulk", "1001", map_write),
+        ] {
+            let pairs: Vec<_> = all.into_iter().chain([("objects", objects)]).collect();
+            assert_eq!(locks(name, &pairs).unwrap(), expected, "{name} {objects}");
+        }
+        let why = |objects| {
+            let pairs: Vec<_> = all.into_iter().chain([("objects", objects)]).collect();
+            let locks = maps().locks_of("sketch.bulk", &scope(&pairs)).unwrap();
+            locks.last().unwrap().why.clone()
+        };
+        assert_ne!(why("100"), why("101"), "more than 100 is a bulk operation");
+    }
+
+    #[test]
+    fn nothing_is_guessed() {
+        let problem = |name, pairs: &[_]| {
+            let error = locks(name, pairs).unwrap_err();
+            assert_eq!(error.class(), tenure::Class::BadInput);
+            error.to_string()
+        };
+        assert!(problem("map.calibrate", &[PROJECT]).contains("needs map"));
+        assert!(problem("map.calibrate", &[]).contains("map and project"));
+        let said = problem("map.calibrate", &[PROJECT, MAP, SKETCH]);
+        assert!(
+            said.contains("knows no sketch; it takes project, map"),
+            "{said}"
+        );
+        let said = problem("map.bulk", &[PROJECT, MAP, SKETCH]);
+        assert!(said.contains("needs objects"), "{said}");
+        let few = [PROJECT, MAP, ("objects", "5")];
+        assert!(problem("map.bulk", &few).contains("needs sketch"));
+        let odd = [PROJECT, MAP, ("objects", "many")];
+        assert!(problem("map.bulk", &odd).contains("objects=many is no whole number"));
+        let slash = [PROJECT, ("map", "m3/m4")];
+        assert!(problem("map.calibrate", &slash).contains("map=m3/m4"));
+        let twice = Scope::new([("map".into(), "a".into()), ("map".into(), "a".into())]);
+        assert!(
+            twice
+                .unwrap_err()
+                .to_string()
+                .contains("map is given twice")
+        );
+    }
+}

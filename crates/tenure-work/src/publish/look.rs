@@ -1,0 +1,114 @@
+//! Looking at what was published: `--verify` and `--history`. Takes no lock.
+
+use serde::Serialize;
+use tenure::records::{Column, RecordQuery, Records};
+use tenure::{Error, Keeper, Result};
+use tenure_files::machine;
+use tenure_files::publish::{Difference, Place, PublishedFile};
+
+use super::manifest::{Target, key, target_key};
+use super::{Manifest, in_place};
+
+/// How often a directory is compared again that was published over meanwhile.
+const TRIES: usize = 3;
+
+/// A directory compared with its manifest.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct Verified {
+    /// The manifest of what should be in place.
+    pub manifest: String,
+    /// How many files it has.
+    pub files: usize,
+    /// How the directory differs, by path.
+    pub differences: Vec<Difference>,
+}
+
+/// Compares every file of a target with the manifest that is committed there.
+///
+/// # Errors
+///
+/// `NotFound` if nothing was ever published there from this machine.
+pub async fn verify(keeper: &Keeper, place: &Place) -> Result<Verified> {
+    let records = keeper.records("publish --verify")?;
+    let target = place.target().to_string_lossy().into_owned();
+    for _ in 0..TRIES {
+        let manifest = committed(&records, &target).await?;
+        let files = files_of(&records, &manifest).await?;
+        let before = place.inode_of_target()?;
+        let differences = match before {
+            Some(_) => in_place(|| place.compare(&files))?,
+            None => place_is_gone(&files),
+        };
+        // What was published over meanwhile is another directory.
+        if place.inode_of_target()? == before
+            && committed(&records, &target).await?.id == manifest.id
+        {
+            return Ok(Verified {
+                manifest: manifest.id,
+                files: files.len(),
+                differences,
+            });
+        }
+    }
+    Err(Error::BadInput(format!(
+        "{target} is published again and again; verify it when that is over"
+    )))
+}
+
+fn place_is_gone(files: &[PublishedFile]) -> Vec<Difference> {
+    let missing = |file: &PublishedFile| Difference {
+        relative_path: file.relative_path.clone(),
+        problem: "it is missing".into(),
+    };
+    files.iter().map(missing).collect()
+}
+
+async fn committed(records: &Records<'_>, target: &str) -> Result<Manifest> {
+    let record = records.read(&target_key(machine::id(), target)?).await?;
+    let missing = || {
+        Error::NotFound(format!(
+            "nothing was published to {target} from this machine"
+        ))
+    };
+    let id = Target::seen(record.as_ref())?
+        .committed
+        .ok_or_else(missing)?;
+    let record = records.read(&key("manifest", &id)?).await?;
+    Manifest::of(&record.ok_or_else(missing)?)
+}
+
+async fn files_of(records: &Records<'_>, manifest: &Manifest) -> Result<Vec<PublishedFile>> {
+    let mut files = Vec::new();
+    for number in 0..manifest.parts {
+        let part = key("manifest_files", &format!("{}/{number:04}", manifest.id))?;
+        let corrupt = |problem: String| Error::corrupt("records", format!("{part}: {problem}"));
+        let record = records.read(&part).await?;
+        let record = record.ok_or_else(|| corrupt("it is missing".into()))?;
+        let mut body = record.body;
+        let part_files: Vec<PublishedFile> = serde_json::from_value(body["files"].take())
+            .map_err(|error| corrupt(error.to_string()))?;
+        files.extend(part_files);
+    }
+    Ok(files)
+}
+
+/// Returns the manifests of a target, oldest first, with their files.
+pub async fn history(keeper: &Keeper, place: &Place) -> Result<Vec<Manifest>> {
+    let records = keeper.records("publish --history")?;
+    let target = place.target().to_string_lossy().into_owned();
+    let mut query = RecordQuery::new("manifest").with_column(Column::Subject(target));
+    let mut manifests = Vec::new();
+    loop {
+        let page = records.list(&query).await?;
+        for record in &page.records {
+            let mut manifest = Manifest::of(record)?;
+            manifest.files = files_of(&records, &manifest).await?;
+            manifests.push(manifest);
+        }
+        query.after = page.next;
+        if query.after.is_none() {
+            return Ok(manifests);
+        }
+    }
+}

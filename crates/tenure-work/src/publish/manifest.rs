@@ -1,0 +1,350 @@
+//! The manifest: as JSON shows it, and as records.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tenure::records::{Changes, Columns, Fence, Record, RecordKey, Seen};
+use tenure::{Action, Error, LeaseId, Owner, Resource, Result, Timestamp, Token, clock};
+use tenure_files::publish::{Inode, Place, PublishedFile};
+use tenure_files::{machine, random};
+
+use super::{Request, note};
+
+/// A part of the files is at most about so long, in bytes of JSON.
+const PART_BYTES_MAX: usize = 700 * 1024;
+
+/// What became of a publish.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ManifestState {
+    /// It is under way, or was when its process died.
+    Pending,
+    /// Its directory was put in place.
+    Committed,
+    /// It was given up: what was there before stayed.
+    Aborted,
+}
+
+impl ManifestState {
+    /// Returns the word for it, as in JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            ManifestState::Pending => "pending",
+            ManifestState::Committed => "committed",
+            ManifestState::Aborted => "aborted",
+        }
+    }
+}
+
+/// One publish, and what was in its directory.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Manifest {
+    /// Its id, which begins with the time.
+    pub id: String,
+    /// What made the directory.
+    pub op_type: String,
+    /// Where it was published to.
+    pub target: String,
+    /// Where it was made.
+    pub tmp: String,
+    /// What became of it.
+    pub state: ManifestState,
+    /// The files. Empty until they are read from their own records.
+    #[serde(default)]
+    pub files: Vec<PublishedFile>,
+    /// When it began.
+    pub created_at: Timestamp,
+    /// When it was committed.
+    pub committed_at: Option<Timestamp>,
+    /// Who published it.
+    pub author: Owner,
+    /// The token of the lease it was made under.
+    pub token: Token,
+    /// That lease.
+    pub lease: Option<LeaseId>,
+    /// The resource of the lease.
+    pub resource: Resource,
+    /// The host it was made on.
+    pub host: String,
+    /// The id of that machine.
+    pub machine: String,
+    /// The boot on which the inodes were read.
+    pub boot: String,
+    /// The directory that was there before.
+    pub old: Option<Inode>,
+    /// The directory that was made.
+    pub new: Option<Inode>,
+    /// In how many records the files are.
+    pub parts: usize,
+    /// How many bytes the files have.
+    pub bytes: u64,
+}
+
+/// Returns a new id: a UUID of version 7, so that ids are in the order of time.
+pub fn new_id() -> String {
+    let millis = clock::now().as_millis().cast_unsigned();
+    let random: [u8; 10] = random::bytes();
+    let tail = random
+        .iter()
+        .fold(0u128, |bits, byte| bits << 8 | u128::from(*byte));
+    let bits = u128::from(millis & 0xffff_ffff_ffff) << 80 | tail;
+    let bits = bits & !(0xf << 76) & !(0x3 << 62) | 7 << 76 | 2 << 62;
+    let hex = format!("{bits:032x}");
+    format!(
+        "{}-{}-{}-{}-{}",
+        &hex[..8],
+        &hex[8..12],
+        &hex[12..16],
+        &hex[16..20],
+        &hex[20..]
+    )
+}
+
+impl Manifest {
+    pub(super) fn pending(request: &Request<'_>) -> Result<Self> {
+        let text = |path: &Path| {
+            let text = path.to_str().map(str::to_owned);
+            text.ok_or_else(|| Error::BadInput(format!("{} is not UTF-8", path.display())))
+        };
+        Ok(Self {
+            id: request.id.clone(),
+            op_type: request.op_type.clone(),
+            target: text(request.place.target())?,
+            tmp: text(request.place.tmp())?,
+            state: ManifestState::Pending,
+            files: Vec::new(),
+            created_at: clock::now(),
+            committed_at: None,
+            author: request.asker.owner.clone(),
+            token: request.fence.token,
+            lease: request.fence.lease.clone(),
+            resource: request.fence.resource.clone(),
+            host: request.asker.host.clone(),
+            machine: machine::id().to_owned(),
+            boot: clock::boot_id()?.to_owned(),
+            old: None,
+            new: None,
+            parts: 0,
+            bytes: 0,
+        })
+    }
+
+    pub(super) fn of(record: &Record) -> Result<Self> {
+        Self::deserialize(&record.body).map_err(|error| {
+            Error::corrupt("records", format!("{} is no manifest: {error}", record.key))
+        })
+    }
+
+    /// Returns the place it was published to.
+    pub(super) fn place(&self) -> Place {
+        Place::at(PathBuf::from(&self.target), &self.id)
+    }
+
+    /// Returns true if it was made on this machine: only then can its directories be judged.
+    pub(super) fn is_of_this_machine(&self) -> bool {
+        self.machine == machine::id()
+    }
+
+    /// Returns true if device numbers in it still count.
+    pub(super) fn is_of_this_boot(&self) -> bool {
+        clock::boot_id().is_ok_and(|boot| boot == self.boot)
+    }
+
+    /// Returns the records that every change of it names.
+    pub(super) fn keys(&self) -> Result<[RecordKey; 3]> {
+        Ok([
+            key("manifest", &self.id)?,
+            target_key(&self.machine, &self.target)?,
+            key("leftover", &self.id)?,
+        ])
+    }
+
+    pub(super) fn put(&self, changes: &mut Changes) -> Result<()> {
+        let columns = Columns {
+            state: Some(self.state.as_str().to_owned()),
+            owner: Some(self.author.to_string()),
+            subject: Some(self.target.clone()),
+        };
+        let mut body =
+            serde_json::to_value(self).map_err(|error| Error::Internal(error.to_string()))?;
+        if let Some(body) = body.as_object_mut() {
+            body.remove("files");
+        }
+        changes.put(key("manifest", &self.id)?, columns, body);
+        Ok(())
+    }
+
+    /// Says that tmp may be there from now on.
+    pub(super) fn put_leftover(&self, changes: &mut Changes) -> Result<()> {
+        let columns = Columns {
+            subject: Some(self.machine.clone()),
+            ..Columns::default()
+        };
+        changes.put(
+            key("leftover", &self.id)?,
+            columns,
+            json!({ "tmp": self.tmp }),
+        );
+        Ok(())
+    }
+
+    /// Fails unless the manifest is still the pending one: recovery may have ended it.
+    pub(super) fn require_pending(&self, seen: &Seen) -> Result<()> {
+        let now = seen
+            .get(&key("manifest", &self.id)?)
+            .map(Manifest::of)
+            .transpose()?;
+        match now.map(|now| now.state) {
+            Some(ManifestState::Pending) => Ok(()),
+            state => Err(Error::not_allowed(
+                format!(
+                    "manifest {} is {} by now: another publisher took over",
+                    self.id,
+                    state.map_or("gone", ManifestState::as_str)
+                ),
+                "look at what is there with: tenure publish --history TARGET",
+            )),
+        }
+    }
+
+    /// Returns what the target's record says now.
+    pub(super) fn target_after(&self, seen: &Seen) -> Result<Target> {
+        Target::seen(seen.get(&target_key(&self.machine, &self.target)?))
+    }
+
+    /// Returns the change that ends it.
+    pub(super) fn end(
+        &self,
+        seen: &Seen,
+        state: ManifestState,
+        actor: &Owner,
+        fence: &Fence,
+        reason: &str,
+    ) -> Result<Changes> {
+        let mut changes = Changes::default();
+        let mut ended = self.clone();
+        let mut target = self.target_after(seen)?;
+        target.pending.retain(|pending| *pending != self.id);
+        ended.state = state;
+        let action = match state {
+            ManifestState::Committed => {
+                ended.committed_at = Some(seen.now);
+                target.committed = Some(self.id.clone());
+                Action::Publish
+            }
+            ManifestState::Pending | ManifestState::Aborted => Action::Abort,
+        };
+        target.put(&mut changes, self)?;
+        ended.put(&mut changes)?;
+        let reason = format!("{reason}; manifest {}", self.id);
+        changes.note(note(action, self, actor, Some(fence), reason));
+        Ok(changes)
+    }
+}
+
+/// What is known of a target on one machine.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Target {
+    /// The manifest of what is in place.
+    pub(super) committed: Option<String>,
+    /// The manifests whose outcome is not known yet.
+    pub(super) pending: Vec<String>,
+}
+
+impl Target {
+    pub(super) fn seen(record: Option<&Record>) -> Result<Self> {
+        let Some(record) = record else {
+            return Ok(Self::default());
+        };
+        Self::deserialize(&record.body).map_err(|error| {
+            Error::corrupt("records", format!("{} is no target: {error}", record.key))
+        })
+    }
+
+    pub(super) fn with_pending(mut self, id: &str) -> Self {
+        self.pending.push(id.to_owned());
+        self
+    }
+
+    pub(super) fn put(&self, changes: &mut Changes, manifest: &Manifest) -> Result<()> {
+        let body =
+            serde_json::to_value(self).map_err(|error| Error::Internal(error.to_string()))?;
+        let key = target_key(&manifest.machine, &manifest.target)?;
+        changes.put(key, Columns::default(), body);
+        Ok(())
+    }
+}
+
+pub(super) fn key(kind: &str, id: &str) -> Result<RecordKey> {
+    RecordKey::new(kind, id)
+}
+
+pub(super) fn target_key(machine: &str, target: &str) -> Result<RecordKey> {
+    key("target", &format!("{machine}:{target}"))
+}
+
+/// Returns the records that the files are kept in.
+pub(super) fn parts(id: &str, files: &[PublishedFile]) -> Result<Vec<(RecordKey, Columns, Value)>> {
+    let mut parts: Vec<Vec<Value>> = vec![Vec::new()];
+    let mut length = 0;
+    for file in files {
+        let file =
+            serde_json::to_value(file).map_err(|error| Error::Internal(error.to_string()))?;
+        let more = file.to_string().len() + 1;
+        if length + more > PART_BYTES_MAX {
+            parts.push(Vec::new());
+            length = 0;
+        }
+        length += more;
+        parts.last_mut().expect("there is one").push(file);
+    }
+    let part = |(number, files): (usize, Vec<Value>)| {
+        let columns = Columns {
+            subject: Some(id.to_owned()),
+            ..Columns::default()
+        };
+        let key = key("manifest_files", &format!("{id}/{number:04}"))?;
+        Ok((key, columns, json!({ "files": files })))
+    };
+    parts.into_iter().enumerate().map(part).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_uuids_in_the_order_of_time() {
+        let (one, other) = (new_id(), new_id());
+        assert_eq!((one.len(), one.as_bytes()[14]), (36, b'7'));
+        assert!(
+            matches!(one.as_bytes()[19], b'8' | b'9' | b'a' | b'b'),
+            "{one}"
+        );
+        assert!(one[..8] <= other[..8] && one != other);
+    }
+
+    #[test]
+    fn a_hundred_thousand_files_fit_into_records() {
+        let file = |number: usize| {
+            let relative_path = format!("{}/{number}", "d".repeat(60));
+            serde_json::from_value(
+                json!({ "relative_path": relative_path, "sha256": "0".repeat(64), "mode": "644" }),
+            )
+        };
+        let files: Vec<PublishedFile> = (0..100_000).map(|number| file(number).unwrap()).collect();
+        let parts = parts("id", &files).unwrap();
+        assert!(
+            parts
+                .iter()
+                .all(|(_, _, body)| body.to_string().len() < tenure::records::BODY_BYTES_MAX)
+        );
+        let count: usize = parts
+            .iter()
+            .map(|(_, _, body)| body["files"].as_array().unwrap().len())
+            .sum();
+        assert_eq!(count, 100_000);
+    }
+}

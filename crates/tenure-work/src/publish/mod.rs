@@ -1,0 +1,240 @@
+//! Publish: a directory put in place whole, with a manifest that says what is in it.
+//!
+//! The ten steps, what a crash after each leaves and which races there are, is told in [`tenure_files::publish`], which has the half about files. Here is
+//! the half about the store: the manifest, and the lease and token that are compared whenever it is written.
+//!
+//! | file | step |
+//! |---|---|
+//! | `manifest` | the manifest as records, and as JSON shows it |
+//! | here | steps 1 to 9 |
+//! | `recover` | what a crash left is finished or given up; what is left over is removed |
+//! | `look` | `--verify` and `--history`, which take no lock |
+//!
+//! # Records
+//!
+//! | kind | id | what it holds |
+//! |---|---|---|
+//! | `manifest` | that of the manifest, which begins with the time | everything but the files; by state, author and target |
+//! | `manifest_files` | `ID/NUMBER` | a part of the files: 100,000 do not fit into one record |
+//! | `target` | `MACHINE:PATH` | the manifest that is committed, and those that are pending. Every change of a manifest of this target names it |
+//! | `leftover` | that of the manifest | tmp may still be there; gone when tmp is |
+//!
+//! # Who may write
+//!
+//! Every change of a manifest compares the lease of the publisher and its token. A publisher that was overtaken is refused (77), in the store, before a
+//! name is touched. A manifest of another machine is never judged here: the target may be another directory with the same name.
+
+mod in_place;
+mod look;
+mod manifest;
+mod recover;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tenure::records::{Change, Changes, Fence, Note, Records, Seen};
+use tenure::{Action, Asker, Error, Keeper, Owner, Result, clock};
+use tenure_files::publish::{Copied, Inode, Place};
+
+use in_place::in_place;
+pub use look::{Verified, history, verify};
+pub use manifest::{Manifest, ManifestState, new_id};
+pub use recover::{Outcome, Recovered, Removed, recover, remove_leftover};
+pub use tenure_files::publish::{Difference, Progress, PublishedFile};
+
+/// A publish that is asked for. The caller holds the lease.
+pub struct Request<'a> {
+    /// The directory to publish.
+    pub source: PathBuf,
+    /// Where to.
+    pub place: &'a Place,
+    /// The id of the manifest, which is that of the place.
+    pub id: String,
+    /// What made the directory, for people.
+    pub op_type: String,
+    /// The lease that the caller holds.
+    pub fence: Fence,
+    /// The owner, process and host.
+    pub asker: Asker,
+    /// How long another publisher is waited for that is between steps 5 and 7.
+    pub wait: Duration,
+}
+
+/// Publishes: steps 1 to 9. Releasing the lease, and [`remove_leftover`] after that, is left to the caller.
+///
+/// # Errors
+///
+/// `BadInput` for a source that changed, that cannot be published, or that is on another device than the target; `NotAllowed` and
+/// `LeaseOver` if the lease was lost; `Timeout` if another publisher is stopped in the middle of its work. The target is then what
+/// it was. `HalfWay` if the target is new and the manifest could not be written: recovery writes it.
+pub async fn publish(
+    keeper: &Keeper,
+    request: &Request<'_>,
+    progress: &Progress,
+) -> Result<Manifest> {
+    request.place.check_source(&request.source)?;
+    let records = keeper.records("publish")?;
+    let publisher = Publisher { records, request };
+    recover::pending_of(&publisher).await?;
+    let mut manifest = publisher.begin().await?;
+    let copied = in_place(|| request.place.copy(&request.source, progress));
+    let copied = match copied {
+        Ok(copied) => copied,
+        Err(error) => return Err(publisher.give_up(manifest, error).await),
+    };
+    match publisher.prepare(&mut manifest, &copied).await {
+        Ok(()) => {}
+        Err(error) => return Err(publisher.give_up(manifest, error).await),
+    }
+    publisher.commit(manifest, copied.files).await
+}
+
+/// What writes the manifest of one publish.
+struct Publisher<'a> {
+    records: Records<'a>,
+    request: &'a Request<'a>,
+}
+
+impl Publisher<'_> {
+    /// Step 1: the manifest is pending, durably, before anything is written.
+    async fn begin(&self) -> Result<Manifest> {
+        let manifest = Manifest::pending(self.request)?;
+        let decide = |seen: &Seen| {
+            let mut changes = Changes::default();
+            let target = manifest.target_after(seen)?.with_pending(&manifest.id);
+            target.put(&mut changes, &manifest)?;
+            manifest.put(&mut changes)?;
+            manifest.put_leftover(&mut changes)?;
+            Ok(changes)
+        };
+        self.change(&manifest, &decide).await?;
+        Ok(manifest)
+    }
+
+    /// The end of step 5: hashes and inodes are in the manifest, durably, if lease and token are good, and the lock beside the target is held from that
+    /// comparison to the end of step 7.
+    async fn prepare(&self, manifest: &mut Manifest, copied: &Copied) -> Result<()> {
+        let parts = manifest::parts(&manifest.id, &copied.files)?;
+        for (key, columns, body) in &parts {
+            let decide = |_: &Seen| {
+                let mut changes = Changes::default();
+                changes.put(key.clone(), columns.clone(), body.clone());
+                Ok(changes)
+            };
+            let change = Change::new([key.clone()], &decide).under(self.request.fence.clone());
+            self.records.change(&change).await?;
+        }
+        let place = self.request.place;
+        let lock = in_place(|| place.lock(self.request.wait, self.request.asker.clone()))?;
+        manifest.old = in_place(|| place.inode_of_target())?;
+        manifest.new = Some(copied.new.clone());
+        (manifest.parts, manifest.bytes) = (parts.len(), copied.bytes);
+        let prepared = &*manifest;
+        let decide = |seen: &Seen| {
+            prepared.require_pending(seen)?;
+            let mut changes = Changes::default();
+            prepared.put(&mut changes)?;
+            Ok(changes)
+        };
+        self.change(prepared, &decide).await?;
+        in_place(|| {
+            lock.check()?;
+            place.put_in_place(prepared.old.as_ref(), &copied.new)
+        })
+    }
+
+    /// Steps 8 and 9.
+    async fn commit(&self, mut manifest: Manifest, files: Vec<PublishedFile>) -> Result<Manifest> {
+        let committed = self
+            .end(&manifest, ManifestState::Committed, "published")
+            .await;
+        manifest.files = files;
+        match committed {
+            Ok(at) => {
+                manifest.state = ManifestState::Committed;
+                manifest.committed_at = Some(at);
+                Ok(manifest)
+            }
+            Err(error) => Err(Error::HalfWay {
+                done: format!(
+                    "{} is in place, and its manifest {} is still pending: the next publish or tenure recover commits it",
+                    manifest.target, manifest.id
+                ),
+                source: Box::new(error),
+            }),
+        }
+    }
+
+    /// Gives a publish up that failed before its target was new: removes what it made, and says so in the manifest. What cannot be done
+    /// now is done by recovery.
+    async fn give_up(&self, manifest: Manifest, error: Error) -> Error {
+        let place = self.request.place;
+        let is_new = |new: &Inode| {
+            let verdict = place.judge(manifest.old.as_ref(), Some(new), true);
+            !matches!(verdict, Ok(tenure_files::publish::Verdict::Aborted))
+        };
+        // A step after the rename failed: what is in place is for recovery to judge.
+        if manifest.new.as_ref().is_some_and(is_new) {
+            return Error::HalfWay {
+                done: format!(
+                    "{} was put in place, and the disk may not keep it",
+                    manifest.target
+                ),
+                source: Box::new(error),
+            };
+        }
+        let named: Vec<&Inode> = manifest.new.iter().collect();
+        let removed = in_place(|| place.remove_tmp(&named, true)).unwrap_or(false);
+        let reason = error.to_string();
+        let ended = self.end(&manifest, ManifestState::Aborted, &reason).await;
+        if removed && ended.is_ok() {
+            drop(recover::forget_leftover(&self.records, &manifest.id).await);
+        }
+        error
+    }
+
+    /// Writes the end of a manifest, with an entry in the audit.
+    async fn end(
+        &self,
+        manifest: &Manifest,
+        state: ManifestState,
+        reason: &str,
+    ) -> Result<tenure::Timestamp> {
+        let request = self.request;
+        let change = |seen: &Seen| {
+            manifest.require_pending(seen)?;
+            manifest.end(seen, state, &request.asker.owner, &request.fence, reason)
+        };
+        self.change(manifest, &change).await?;
+        Ok(clock::now())
+    }
+
+    /// Makes a change that names everything about a manifest, and compares the lease.
+    async fn change(
+        &self,
+        manifest: &Manifest,
+        decide: &(dyn Fn(&Seen) -> Result<Changes> + Send + Sync),
+    ) -> Result<()> {
+        let change = Change::new(manifest.keys()?, decide).under(self.request.fence.clone());
+        self.records.change(&change).await.map(drop)
+    }
+}
+
+/// Returns an entry for the audit about a manifest.
+fn note(
+    action: Action,
+    manifest: &Manifest,
+    actor: &Owner,
+    fence: Option<&Fence>,
+    reason: String,
+) -> Note {
+    Note {
+        action,
+        resource: manifest.resource.clone(),
+        lease: fence.and_then(|fence| fence.lease.clone()),
+        token: fence.map(|fence| fence.token),
+        owner: manifest.author.clone(),
+        actor: actor.clone(),
+        reason: Some(tenure::as_reason(&reason)),
+    }
+}

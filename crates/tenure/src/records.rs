@@ -1,0 +1,67 @@
+//! The door to records, as features use it: the store's, with the retries of the keeper.
+//!
+//! What a change compares and writes is decided in `tenure_core::records`.
+
+pub use tenure_core::records::{
+    BODY_BYTES_MAX, Change, Changes, Column, Columns, Expected, Fence, KEYS_MAX, Note, Record,
+    RecordKey, RecordPage, RecordQuery, RecordStore, Seen, WakeAddress, WakeUps,
+};
+use tenure_core::{Error, Result, SessionId};
+
+use crate::Keeper;
+use crate::retry::retry;
+
+/// The records of a keeper.
+#[derive(Clone, Copy)]
+pub struct Records<'a> {
+    keeper: &'a Keeper,
+    store: &'a dyn RecordStore,
+}
+
+impl Keeper {
+    /// Returns the records. `act` is what needs them, for the message of a store that keeps none.
+    ///
+    /// # Errors
+    ///
+    /// `Configuration` for a store without records, naming the store.
+    pub fn records(&self, act: &str) -> Result<Records<'_>> {
+        let missing = || {
+            Error::configuration(
+                format!("{} keeps no records, which {act} needs", self.store().url()),
+                "use a store that has them, such as --store sqlite:PATH",
+            )
+        };
+        let store = self.store().records().ok_or_else(missing)?;
+        Ok(Records {
+            keeper: self,
+            store,
+        })
+    }
+}
+
+impl<'a> Records<'a> {
+    /// Returns a record, or `None` if there is none.
+    pub async fn read(&self, key: &RecordKey) -> Result<Option<Record>> {
+        retry(self.keeper.retry(), || self.store.read_record(key)).await
+    }
+
+    /// Returns one page of the records of a kind.
+    pub async fn list(&self, query: &RecordQuery) -> Result<RecordPage> {
+        retry(self.keeper.retry(), || self.store.list_records(query)).await
+    }
+
+    /// Makes a change, durably: all of it or nothing. Returns the records that it wrote.
+    ///
+    /// # Errors
+    ///
+    /// `RecordChanged` for a version that is another, `NotAllowed` and `LeaseOver` for a lease or token that is
+    /// not good any more, and whatever the function of the change refuses.
+    pub async fn change(&self, change: &Change<'_>) -> Result<Vec<Record>> {
+        retry(self.keeper.retry(), || self.store.change_records(change)).await
+    }
+
+    /// Begins to listen for wake-ups on behalf of a session.
+    pub async fn listen(&self, session: &SessionId) -> Result<Box<dyn WakeUps>> {
+        retry(self.keeper.retry(), || self.store.listen(session)).await
+    }
+}
