@@ -23,17 +23,13 @@ pub fn next(global: &Global, options: &BoardNext) -> Result<ExitCode, Failure> {
         false => Take::Look,
     };
     let mut waiting = NextWait::new(options.wait);
-    let issue = loop {
-        let length = opened.board().events_length()?;
-        let label = options.label.as_deref();
-        match opened.wait(None, |board| board.next(label, take))? {
-            Next::Issue(issue) => break issue,
-            Next::Nothing(unready) => {
-                let limit = waiting.left(unready).map_err(|error| opened.about(error))?;
-                opened.wait_for_events(length, limit)?;
-            }
-        }
+    let next = |board: &Board| {
+        Ok(match board.next(options.label.as_deref(), take)? {
+            Next::Issue(issue) => Ok(issue),
+            Next::Nothing(unready) => Err(unready),
+        })
     };
+    let issue = opened.wait_until(next, |unready| waiting.left(unready))?;
     if let Some(claim) = issue
         .claim
         .as_ref()

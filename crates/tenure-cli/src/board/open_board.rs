@@ -101,13 +101,32 @@ impl OpenBoard {
         id: Option<&IssueId>,
         work: impl FnOnce(&Board) -> Result<T>,
     ) -> Result<T, Failure> {
-        let waited_for = WaitedFor {
-            resource: id.map_or_else(|| self.resource(), IssueId::resource),
-            files: self.board.lock_files(id),
-            inner_lock: None,
-        };
-        let done = self.waits.wait(waited_for, || (), || work(&self.board));
+        let work = || work(&self.board);
+        let done = self.waits.wait(self.waited_for(id), || (), work);
         done.map_err(|error| self.about(error))
+    }
+
+    /// Tries until `work` finds something: after each time that it does not, `left` says how long to wait for an
+    /// event. Signals end it.
+    pub fn wait_until<T, E>(
+        &self,
+        work: impl Fn(&Board) -> Result<Result<T, E>>,
+        mut left: impl FnMut(E) -> Result<Duration>,
+    ) -> Result<T, Failure> {
+        let mut found = || loop {
+            let length = self.board.events_length()?;
+            let work = || work(&self.board);
+            let tried = self.waits.wait_in_turn(self.waited_for(None), || (), work);
+            let nothing = match tried? {
+                Ok(found) => return Ok(found),
+                Err(nothing) => nothing,
+            };
+            let wait = || self.board.wait_for_events(length, left(nothing)?);
+            self.waits.idle_in_turn(self.resource(), wait)?;
+        };
+        let found = found();
+        self.waits.end();
+        found.map_err(|error| self.about(error))
     }
 
     /// Returns the failure of a command on this board.
@@ -115,14 +134,16 @@ impl OpenBoard {
         about(error, self.limit())
     }
 
-    /// Waits until something happens on the board, or `limit` is over.
-    pub fn wait_for_events(&self, length: u64, limit: Duration) -> Result<bool> {
-        let wait = || self.board.wait_for_events(length, limit);
-        self.waits.idle(self.resource(), wait)
-    }
-
     pub fn board(&self) -> &Board {
         &self.board
+    }
+
+    fn waited_for(&self, id: Option<&IssueId>) -> WaitedFor {
+        WaitedFor {
+            resource: id.map_or_else(|| self.resource(), IssueId::resource),
+            files: self.board.lock_files(id),
+            inner_lock: None,
+        }
     }
 
     fn limit(&self) -> Duration {

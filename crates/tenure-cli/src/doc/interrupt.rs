@@ -40,6 +40,7 @@ enum Stage {
 /// The thread that waits for signals.
 pub struct Interrupt {
     stage: Arc<Mutex<Stage>>,
+    report: Report,
     /// The signals that were blocked before.
     before: libc::sigset_t,
 }
@@ -63,7 +64,11 @@ impl Interrupt {
         };
         let thread = thread::Builder::new().name("signals".into()).spawn(listen);
         thread.map_err(unavailable)?;
-        Ok(Self { stage, before })
+        Ok(Self {
+            stage,
+            report,
+            before,
+        })
     }
 
     /// Lets a command have the signals: it would inherit that they are blocked.
@@ -77,14 +82,23 @@ impl Interrupt {
         unsafe { command.pre_exec(step) };
     }
 
-    /// Makes a signal end the wait for this resource. `give_up` is called before the process ends.
+    /// Makes a signal end the wait for this resource, one that was held off until now, too. `give_up` is
+    /// called before the process ends.
     pub fn wait(&self, resource: Resource, give_up: impl Fn() + Send + 'static) {
-        *lock(&self.stage) = Stage::Waiting(resource, Box::new(give_up));
+        let mut stage = lock(&self.stage);
+        let is_interrupted = matches!(*stage, Stage::HeldOff(Some(_)));
+        *stage = Stage::Waiting(resource, Box::new(give_up));
+        if is_interrupted {
+            interrupt(&stage, self.report);
+        }
     }
 
     /// Makes a signal wait until the work is done.
     pub fn hold_off(&self) {
-        *lock(&self.stage) = Stage::HeldOff(None);
+        let mut stage = lock(&self.stage);
+        if !matches!(*stage, Stage::HeldOff(_)) {
+            *stage = Stage::HeldOff(None);
+        }
     }
 
     /// Passes signals on to this command, which must not be reaped before the next call.
@@ -114,19 +128,24 @@ fn answer(stage: &Mutex<Stage>, signal: Arrived, report: Report) {
     // Locked to the end, so that no work begins and no command is reaped meanwhile.
     let mut stage = lock(stage);
     match &mut *stage {
-        Stage::Waiting(resource, give_up) => {
-            give_up();
-            let resource = resource.clone();
-            let failure = Failure::Error(Error::Interrupted { resource });
-            report.failure(&failure);
-            process::exit(failure.code().into());
-        }
+        Stage::Waiting(..) => interrupt(&stage, report),
         // The command has ended, and a process it started keeps its output open.
         Stage::Command(command) if has_ended(*command) => die_of(signal.number),
         Stage::Command(_) if signal.from_keyboard => {}
         Stage::Command(command) => send(*command, signal.number),
         Stage::HeldOff(meanwhile) => *meanwhile = Some(signal.number),
         Stage::Usual => die_of(signal.number),
+    }
+}
+
+/// Ends the process if it waits.
+fn interrupt(stage: &Stage, report: Report) {
+    if let Stage::Waiting(resource, give_up) = stage {
+        give_up();
+        let resource = resource.clone();
+        let failure = Failure::Error(Error::Interrupted { resource });
+        report.failure(&failure);
+        process::exit(failure.code().into());
     }
 }
 

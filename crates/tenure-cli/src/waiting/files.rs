@@ -67,6 +67,18 @@ impl FileWaits {
         give_up: impl Fn() + Send + 'static,
         work: impl FnOnce() -> T,
     ) -> T {
+        let done = self.wait_in_turn(waited_for, give_up, work);
+        self.end();
+        done
+    }
+
+    /// The same, for one of several waits: a signal that comes before the next wait ends that one.
+    pub fn wait_in_turn<T>(
+        &self,
+        waited_for: WaitedFor,
+        give_up: impl Fn() + Send + 'static,
+        work: impl FnOnce() -> T,
+    ) -> T {
         let reporter = Arc::new(WaitReporter::start(DocumentWait {
             files: waited_for.files,
             mode: Mode::Write,
@@ -82,17 +94,22 @@ impl FileWaits {
             give_up();
         });
         let done = work();
+        self.interrupt.hold_off();
         reporter.stop();
         *lock(&self.reporter) = None;
-        self.interrupt.end();
         done
     }
 
-    /// Does something that waits for other than locks, and that a signal ends.
-    pub fn idle<T>(&self, resource: Resource, work: impl FnOnce() -> T) -> T {
+    /// Does something that waits for other than locks, and that a signal ends; one of several waits.
+    pub fn idle_in_turn<T>(&self, resource: Resource, work: impl FnOnce() -> T) -> T {
         self.interrupt.wait(resource, || ());
         let done = work();
-        self.interrupt.end();
+        self.interrupt.hold_off();
         done
+    }
+
+    /// Ends the last wait: a signal ends the process as usual.
+    pub fn end(&self) {
+        self.interrupt.end();
     }
 }
