@@ -2,6 +2,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`agents`] | coding agents, as their hooks show them |
 //! | [`policy`] | named kinds of work, and the locks each needs |
 //! | [`mod@publish`] | directories put in place whole, with manifests |
 //!
@@ -10,5 +11,6 @@
 //! Locks are a rule between honest programs: a policy says which locks a kind of work needs, and nothing keeps a program that
 //! takes none from doing that work.
 
+pub mod agents;
 pub mod policy;
 pub mod publish;
