@@ -41,6 +41,7 @@ pub mod mode;
 pub mod order;
 pub mod owner;
 pub mod page;
+pub mod patterns;
 #[doc(hidden)]
 pub mod poison;
 pub mod records;

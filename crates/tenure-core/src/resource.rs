@@ -109,6 +109,11 @@ impl Resource {
         &self.text[self.kind_len + 1..]
     }
 
+    /// Returns the id as it was before it was encoded.
+    pub fn raw_id(&self) -> Vec<u8> {
+        decode(self.id().as_bytes()).unwrap_or_else(|_| self.id().into())
+    }
+
     /// Returns the whole canonical spelling.
     pub fn as_str(&self) -> &str {
         &self.text
@@ -229,6 +234,19 @@ mod tests {
 
     fn at(text: &str) -> usize {
         Resource::parse(text).unwrap_err().at
+    }
+
+    #[test]
+    fn an_id_is_read_back_as_it_was() {
+        for raw in [
+            &b"/a b,c=d#e%41"[..],
+            b"plain",
+            b"/\xff\x00\n%",
+            "/é".as_bytes(),
+        ] {
+            let resource = Resource::new("file", raw).unwrap();
+            assert_eq!(resource.raw_id(), raw, "{resource}");
+        }
     }
 
     #[test]

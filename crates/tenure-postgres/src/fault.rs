@@ -5,7 +5,7 @@
 //! | none, with a password missing or TLS that does not come about | how to talk to it | `Configuration` |
 //! | none else, 08, 25, 57 | the connection is gone, or the statement was cancelled from outside | `Unreachable` |
 //! | 40, 55P03 | a deadlock, or rows that others had: the same statement may do a moment later | `Unreachable` |
-//! | 53300, 57P03 | full, or starting up | `Unreachable`; connecting waits it out until the deadline |
+//! | 53300, 57P03, 57P05 | full, starting up, or the time for idle sessions was over before it could be lifted | `Unreachable`; connecting waits it out until the deadline |
 //! | 57P01, 57P02, and connections refused or reset | the server is away | `Unreachable`; opening waits it out, too |
 //! | 28, 3D, 3F | who, or which database; or without TLS where the server requires it | `Configuration` |
 //! | 42501 | rights | `Configuration`, with what to grant |
@@ -122,8 +122,9 @@ pub(crate) fn is_passing(error: &tokio_postgres::Error) -> bool {
     let passing = [
         &SqlState::TOO_MANY_CONNECTIONS,
         &SqlState::CANNOT_CONNECT_NOW,
-        // An administrator's limit that was over before it could be lifted.
+        // Limits of an administrator that were over before they could be lifted.
         &SqlState::QUERY_CANCELED,
+        &SqlState::IDLE_SESSION_TIMEOUT,
     ];
     error.code().is_some_and(|state| passing.contains(&state))
 }

@@ -12,6 +12,20 @@
 //! commands = "name"                   # what others see of a holder's command; else "line"
 //! policy = "maps"                     # operations that are compiled in (docs/operations.md)
 //!
+//! [slot]
+//! build = 2                           # how many may run at once, so that callers need not choose it
+//!
+//! [guard]                             # what the hooks of coding agents enforce (docs/agents.md)
+//! edits = true                        # one agent edits a file at a time
+//! edits_until = "session"             # or "turn"
+//!
+//! [guard.commands]
+//! "cargo test" = "slot build"         # run through this slot
+//!
+//! [agents]
+//! gone_after = "1h"                   # an agent that was not seen for so long is called gone
+//! summary = ["summarise", "--short"]  # summarises turns; only after `tenure doctor --trust`
+//!
 //! [retry]
 //! attempts = 3
 //! initial_delay = "50ms"
@@ -25,6 +39,7 @@
 //! the defaults. A key that is not known is refused, with its line: a misspelled
 //! setting that is silently ignored protects nothing.
 
+mod agents;
 mod operation;
 
 use std::collections::BTreeMap;
@@ -40,6 +55,7 @@ use tenure_core::{Error, Ranking, Resource, Result, RetryPolicy, duration};
 
 use crate::Automated;
 use crate::locate::Environment;
+pub use agents::{AgentsConfig, EditsUntil, GuardConfig};
 pub use operation::{Above, LockPattern, Operation};
 
 /// The name of the file.
@@ -63,7 +79,7 @@ const INITIAL_DELAY: Names = [
     "JIT_RETRY_INITIAL_DELAY_MS",
 ];
 
-/// The content of a `tenure.toml`. Nothing in it names a command to be run.
+/// The content of a `tenure.toml`. One key names a command to be run, and counts only in a file that a person trusts.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -97,6 +113,15 @@ pub struct Config {
     /// Operations besides those of the policy, by name.
     #[serde(default, deserialize_with = "operations")]
     pub operation: BTreeMap<String, Operation>,
+    /// The number of places of slots, by name.
+    #[serde(default, deserialize_with = "agents::slots")]
+    pub slot: BTreeMap<String, u32>,
+    /// What the hooks of coding agents enforce.
+    #[serde(default)]
+    pub guard: GuardConfig,
+    /// What is done about coding agents in the background.
+    #[serde(default)]
+    pub agents: AgentsConfig,
     /// The retries of passing faults.
     #[serde(default)]
     pub retry: Retry,
@@ -146,8 +171,8 @@ impl Config {
             Error::configuration(
                 format!("{}, line {line}: {}", path.display(), error.message()),
                 "known keys are store, wait, heartbeat, order, trust_flock, automated, automated_wait_max, \
-                 automated_ttl_max, commands, policy, [operation.NAME] (see docs/operations.md), and attempts \
-                 and initial_delay under [retry]",
+                 automated_ttl_max, commands, policy, [operation.NAME] (see docs/operations.md), [slot], [guard] and \
+                 [agents] (see docs/agents.md), and attempts and initial_delay under [retry]",
             )
         })
     }

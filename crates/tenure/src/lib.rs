@@ -85,6 +85,7 @@
 mod automated;
 pub mod blocking;
 pub mod config;
+mod entity_locks;
 mod guard;
 mod ids;
 mod keeper;
@@ -100,6 +101,7 @@ mod url;
 mod watch;
 
 pub use automated::{AUTOMATED_DEFAULT, AUTOMATED_WAIT_DEFAULT, Automated};
+pub use entity_locks::KeeperLocks;
 pub use guard::{Doubt, Guard, GuardState, ReleaseError};
 pub use keeper::Keeper;
 pub use leases::LeaseTerms;
@@ -116,5 +118,5 @@ pub use tenure_core::{
     LeaseState, LeaseStore, Listing, LockContext, LockSet, Mode, Owner, Query, Ranking, Reply,
     Request, Resource, Result, RetryPolicy, SessionId, Store, Timestamp, Token, UpgradeRequest,
 };
-pub use tenure_core::{duration, request, shown_address, without_passwords};
+pub use tenure_core::{duration, patterns, request, shown_address, without_passwords};
 pub use tenure_files::clock;

@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn a_slot_needs_no_resource_and_there_is_one_at_most() {
         let run = run("tenure run --slot build:2 -- make");
-        assert_eq!(run.slot.unwrap().capacity, 2);
+        assert_eq!(run.slot.unwrap().capacity, Some(2));
         assert!(run.resources.is_empty());
         assert_eq!(
             kind("tenure run --slot build:2 --slot test:1 -- make"),
@@ -257,7 +257,7 @@ mod tests {
             "tenure run --wait 5 x -- true",
             "tenure run -E 256 x -- true",
             "tenure run --meta { x -- true",
-            "tenure run --slot build -- true",
+            "tenure run --slot build:x -- true",
             "tenure lock --ttl 0s x",
             "tenure renew L1",
             "tenure check x seven",

@@ -37,7 +37,7 @@ pub struct Run {
     #[arg(long, value_name = "JSON", value_parser = parse_meta)]
     pub meta: Option<Value>,
     /// At most N at a time on this machine, counted for this user; taken before the locks
-    #[arg(long, value_name = "NAME:N", value_parser = bytes(Slot::parse))]
+    #[arg(long, value_name = "NAME[:N]", value_parser = bytes(Slot::parse))]
     pub slot: Option<Slot>,
     /// Take the locks that an operation needs, as `tenure op show` says
     #[arg(long, value_name = "OPERATION")]

@@ -135,6 +135,9 @@ async fn under_locks(
         .config
         .automated()
         .check_wait(&owner, limit.whole())?;
+    let place = options.slot.as_ref();
+    let place = place.map(|slot| slot::place(slot, context, &owner));
+    let place = place.transpose()?;
     let stores = Stores::open(context, &options, &outers, limit, &mut signals).await?;
     let (locks, slots) = (stores.locks.as_ref(), stores.slots.as_ref());
     let ancestors = Ancestors::proved(outers, locks, slots).await?;
@@ -147,7 +150,7 @@ async fn under_locks(
         &options,
         (&owner, context.shown_command(&options.command)),
         &stores,
-        &wanted,
+        (place.as_ref(), &wanted),
         &ancestors,
         &mut signals,
     )
@@ -216,7 +219,7 @@ async fn acquire(
     options: &cli::Run,
     (owner, command): (&Owner, String),
     stores: &Stores,
-    wanted: &LockSet,
+    (place, wanted): (Option<&slot::Place>, &LockSet),
     ancestors: &Ancestors,
     signals: &mut Signals,
 ) -> Result<(Taken, Taken), Failure> {
@@ -231,7 +234,7 @@ async fn acquire(
         options: asked,
     };
     let mut slot = Taken::default();
-    if let (Some(wanted), Some(keeper)) = (&options.slot, &stores.slots) {
+    if let (Some(wanted), Some(keeper)) = (place, &stores.slots) {
         let taken = slot::acquire(wanted, keeper, ancestors, &request, signals);
         slot = taken
             .await

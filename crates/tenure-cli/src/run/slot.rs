@@ -3,18 +3,54 @@
 //! A lock held while a slot is awaited would be held for as long as all places are taken, perhaps
 //! by those that wait for the lock. So a slot asked for inside a lock is refused at once.
 
-use tenure::{Error, Keeper, LockSet, Mode, Result, SessionOptions};
+use tenure::{Error, Keeper, LockSet, Mode, Owner, Resource, Result, SessionOptions};
 
 use super::not_started;
 use super::taken::{self, RunRequest, Taken};
 use crate::cli::Slot;
+use crate::context::Context;
 use crate::nesting::Ancestors;
 use crate::report::Failure;
 use crate::signals::Signals;
 
+/// A slot with its number of places.
+pub struct Place {
+    pub resource: Resource,
+    pub capacity: u32,
+}
+
+/// Returns the slot with its number of places: the one asked for, else that of `tenure.toml`. An automated owner may not
+/// ask for another number than people have set.
+pub fn place(slot: &Slot, context: &Context, owner: &Owner) -> Result<Place> {
+    let config = &context.located.config;
+    let name = slot.resource.id();
+    let set = config.slot.get(name).copied();
+    let capacity = match (slot.capacity, set) {
+        (Some(asked), Some(set)) if asked != set && config.automated().covers(owner) => {
+            return Err(Error::not_allowed(
+                format!(
+                    "{owner} may not choose {asked} places of slot {name}: tenure.toml sets {set}"
+                ),
+                format!("use: tenure run --slot {name} -- CMD"),
+            ));
+        }
+        (Some(asked), _) => asked,
+        (None, Some(set)) => set,
+        (None, None) => {
+            return Err(Error::BadInput(format!(
+                "slot {name} has no number of places: write {name}:N, or set it in tenure.toml under [slot]"
+            )));
+        }
+    };
+    Ok(Place {
+        resource: slot.resource.clone(),
+        capacity,
+    })
+}
+
 /// Takes the slot; inside a `run` that has it already, works under that one's.
 pub async fn acquire(
-    slot: &Slot,
+    slot: &Place,
     keeper: &Keeper,
     ancestors: &Ancestors,
     request: &RunRequest,
@@ -43,7 +79,7 @@ pub async fn acquire(
 
 /// Returns the failure to acquire a slot, with a remedy of its own: a slot is not in the store that
 /// `tenure ls` shows by itself, and never acquired in a set.
-pub fn failure(error: Error, slot: &Slot, busy_exit: u8) -> Failure {
+pub fn failure(error: Error, slot: &Place, busy_exit: u8) -> Failure {
     let (resource, capacity) = (&slot.resource, slot.capacity);
     let name = resource.id();
     let (code, remedy) = match &error {

@@ -32,4 +32,4 @@ pub use key::{Key, name_to_i32};
 pub use liveness::GuardState;
 pub use monitor::{LockEntry, Locks};
 pub use namespace::Namespace;
-pub use service::{AdvisoryLocks, DEFAULT_WAIT, PoolState, Session, Settings};
+pub use service::{AdvisoryLocks, DEFAULT_WAIT, NamespaceLocks, PoolState, Session, Settings};

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tenure_core::{Error, Mode, Result, duration::DURATION_MAX, setters};
+use tenure_core::patterns::{EntityGuard, EntityLocks};
+use tenure_core::{Error, Mode, Result, Token, duration::DURATION_MAX, setters};
 
 use super::acquire::{Ask, acquire};
 use super::monitor::{self, Locks};
@@ -63,6 +64,39 @@ pub struct AdvisoryLocks {
     wait: Duration,
 }
 
+/// The exclusive locks of one namespace, for the patterns.
+#[derive(Clone)]
+pub struct NamespaceLocks {
+    locks: AdvisoryLocks,
+    namespace: Namespace,
+}
+
+impl EntityLocks for NamespaceLocks {
+    type Guard = Guard;
+
+    async fn lock(&self, id: i32, wait: Duration) -> Result<Guard> {
+        self.locks.lock(self.namespace, id, wait).await
+    }
+
+    async fn lock_or_skip(&self, id: i32) -> Result<Option<Guard>> {
+        self.locks.lock_or_skip(self.namespace, id).await
+    }
+}
+
+impl EntityGuard for Guard {
+    fn token(&self) -> Token {
+        Guard::token(self)
+    }
+
+    async fn lost(&self) -> Error {
+        Guard::lost(self).await
+    }
+
+    async fn release(self) -> Result<()> {
+        Guard::release(self).await
+    }
+}
+
 /// One logical unit of work: it never waits for what it holds itself.
 #[derive(Clone)]
 pub struct Session {
@@ -105,6 +139,14 @@ impl AdvisoryLocks {
         Session {
             locks: self.clone(),
             held_keys: Arc::default(),
+        }
+    }
+
+    /// Returns the locks of one namespace, each taken in a session of its own.
+    pub fn of(&self, namespace: Namespace) -> NamespaceLocks {
+        NamespaceLocks {
+            locks: self.clone(),
+            namespace,
         }
     }
 

@@ -38,7 +38,8 @@ async fn deferred_stop(scene: &Scene, wait: impl Future<Output = ()>) -> bool {
 /// The end of the session completes the command, unless it is complete; whether it did.
 async fn session_end(scene: &Scene) -> bool {
     let application = scene.application().await;
-    let completed = serialise(&scene.locks, AGENT, 1, |_| async move {
+    let locks = scene.locks.of(AGENT);
+    let completed = serialise(&locks, 1, |_| async move {
         let completed = application
             .execute(
                 &format!("{COMPLETE} AND state <> 'COMPLETE'"),

@@ -13,7 +13,7 @@ const AGENTS: &str = "CREATE TABLE agents (id int PRIMARY KEY, events int NOT NU
 /// A hook: reads the agent, waits until it may go on, and writes back what it read and one more, in two commits.
 async fn hook(scene: &Scene, agent: i32, go_on: Option<Arc<Notify>>) -> Result<i32, Trouble> {
     let application = scene.application().await;
-    serialise(&scene.locks, AGENT, agent, |_token| async move {
+    serialise(&scene.locks.of(AGENT), agent, |_token| async move {
         let row = application
             .query_one("SELECT events FROM agents WHERE id = $1", &[&agent])
             .await?;
@@ -63,7 +63,7 @@ async fn hooks_of_different_agents_run_in_parallel() {
     let both = Barrier::new(2);
     let work = async |agent| {
         let both = &both;
-        serialise(&scene.locks, AGENT, agent, |_| async move {
+        serialise(&scene.locks.of(AGENT), agent, |_| async move {
             both.wait().await;
             Ok::<_, Trouble>(())
         })
@@ -79,7 +79,7 @@ async fn hooks_of_different_agents_run_in_parallel() {
 async fn a_read_takes_no_lock_and_is_answered_at_once() {
     let scene = Scene::new(AGENTS).await;
     let application = scene.application().await;
-    let (told, locks) = serialise(&scene.locks, AGENT, 1, |_| async {
+    let (told, locks) = serialise(&scene.locks.of(AGENT), 1, |_| async {
         let row = application
             .query_one("SELECT events FROM agents WHERE id = 1", &[])
             .await?;
@@ -94,7 +94,7 @@ async fn a_read_takes_no_lock_and_is_answered_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_error_of_the_work_is_passed_on_and_the_lock_is_free() {
     let scene = Scene::new(AGENTS).await;
-    let failed: Result<(), Trouble> = serialise(&scene.locks, AGENT, 1, |_| async {
+    let failed: Result<(), Trouble> = serialise(&scene.locks.of(AGENT), 1, |_| async {
         Err(Trouble::Work("no"))
     })
     .await;
@@ -107,7 +107,7 @@ async fn an_error_of_the_work_is_passed_on_and_the_lock_is_free() {
 async fn work_under_a_lock_that_is_lost_is_dropped_and_the_caller_told() {
     let scene = Scene::new(AGENTS).await;
     let application = scene.application().await;
-    let lost: Result<(), Trouble> = serialise(&scene.locks, AGENT, 1, |_| async {
+    let lost: Result<(), Trouble> = serialise(&scene.locks.of(AGENT), 1, |_| async {
         let kill = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted AND database =
                     (SELECT oid FROM pg_database WHERE datname = current_database())";
         application.execute(kill, &[]).await?;

@@ -30,7 +30,7 @@ async fn an_injector_with_a_stale_record_refreshes_it_and_skips() {
                 },
             )
         };
-        serialise(&scene.locks, AGENT, 1, work).await.unwrap()
+        serialise(&scene.locks.of(AGENT), 1, work).await.unwrap()
     };
     // Both began with a record that says that nothing was injected.
     let both = tokio::join!(inject(), inject());

@@ -17,7 +17,8 @@ async fn a_locked_agent_is_skipped_and_taken_in_the_next_cycle() {
     let hook = scene.locks.lock(AGENT, 3, WAIT_MAX).await.unwrap();
     let reaped = RefCell::new(Vec::new());
     let cycle = async || {
-        let go = for_each_unlocked(&scene.locks, AGENT, 1..=5, |agent, _| {
+        let locks = scene.locks.of(AGENT);
+        let go = for_each_unlocked(&locks, 1..=5, |agent, _| {
             reaped.borrow_mut().push(agent);
             async { Ok::<(), Trouble>(()) }
         });
@@ -35,7 +36,7 @@ async fn the_reaper_commits_inside_the_lock_and_gives_the_connection_back_before
     let scene = Scene::new(AGENTS).await;
     let application = scene.application().await;
     let all = Settings::default().pool + Settings::default().overflow;
-    let tally = for_each_unlocked(&scene.locks, AGENT, 1..=5, |agent, _| {
+    let tally = for_each_unlocked(&scene.locks.of(AGENT), 1..=5, |agent, _| {
         let (scene, application) = (&scene, &application);
         async move {
             // One is in use, by this agent: those of the agents before are back.
@@ -65,7 +66,8 @@ async fn the_reaper_commits_inside_the_lock_and_gives_the_connection_back_before
 #[tokio::test(flavor = "multi_thread")]
 async fn an_error_ends_the_cycle_and_leaves_no_lock() {
     let scene = Scene::new(AGENTS).await;
-    let go = for_each_unlocked(&scene.locks, AGENT, 1..=5, |agent, _| async move {
+    let locks = scene.locks.of(AGENT);
+    let go = for_each_unlocked(&locks, 1..=5, |agent, _| async move {
         match agent {
             3 => Err(Trouble::Work("no")),
             _ => Ok(()),

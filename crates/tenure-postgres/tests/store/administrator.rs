@@ -17,8 +17,8 @@ async fn a_statement_timeout_of_the_role_does_not_end_a_wait() {
         "CREATE ROLE {role} LOGIN; GRANT CREATE ON DATABASE {} TO {role};
          ALTER ROLE {role} SET statement_timeout = '50ms';
          ALTER ROLE {role} SET lock_timeout = '20ms';
-         ALTER ROLE {role} SET idle_session_timeout = '100ms';
-         ALTER ROLE {role} SET idle_in_transaction_session_timeout = '100ms'",
+         ALTER ROLE {role} SET idle_session_timeout = '1s';
+         ALTER ROLE {role} SET idle_in_transaction_session_timeout = '1s'",
         database.name()
     ));
     let url = as_role(&database.url(), &role);
@@ -31,8 +31,8 @@ async fn a_statement_timeout_of_the_role_does_not_end_a_wait() {
     });
     let waiters = || database.psql("SELECT count(*) FROM tenure.waiters") == "1";
     until("it waits", waiters).await;
-    // Longer than all of them together.
-    tokio::time::sleep(Duration::from_millis(400)).await;
+    // Longer than each of them.
+    tokio::time::sleep(Duration::from_millis(1400)).await;
     assert!(!waiting.is_finished(), "it waits on");
     assert!(waiters(), "in its place");
     // A statement that has to wait for a row does so for longer than it may by the role.

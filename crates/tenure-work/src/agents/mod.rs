@@ -3,5 +3,35 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`identity`] | the owner that an agent asks as |
+//! | [`event`] | what a hook says |
+//! | [`state`] | agents, commands and turns, as records |
+//! | [`decide`] | what an event makes of an agent, in a table |
+//! | [`process`] | an event processed under the agent's lock, step by step |
+//! | [`spool`] | events that could not be processed at once |
+//! | [`claim_notes`] | which issues and nodes an agent has claimed |
+//! | [`guard`] | what is asked before a tool is used |
+//! | [`answer`] | what a hook answers, in the form of its program |
 
+pub mod answer;
+pub mod claim_notes;
+pub mod decide;
+pub mod event;
+pub mod guard;
 pub mod identity;
+pub mod process;
+pub mod spool;
+pub mod state;
+
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+
+use tenure::{Error, Result};
+
+/// Makes a directory for the user alone, and those above it.
+fn make_directory(path: &Path) -> Result<()> {
+    let mut directory = DirBuilder::new();
+    directory.recursive(true).mode(0o700);
+    let made = directory.create(path);
+    made.map_err(|source| Error::io("make", path, source))
+}

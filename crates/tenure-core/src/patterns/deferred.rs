@@ -9,26 +9,25 @@
 
 use std::future::Future;
 
-use tenure_core::{Error, Result};
-
-use super::{refreshed, under};
-use crate::advisory::Guard;
+use super::{EntityGuard, refreshed, under};
+use crate::{Error, Result};
 
 /// Acts after a wait. Returns `None` if nothing is to be done by then.
 ///
-/// `lock` is a lock that is not yet asked for, such as `locks.lock(Namespace::AGENT, id, DEFAULT_WAIT)`: a future does nothing
+/// `lock` is a lock that is not yet asked for, such as `locks.lock(id, SERIALISE_WAIT)`: a future does nothing
 /// until it is awaited, which is after the wait. `reread` returns what is still to be done.
 ///
 /// # Errors
 ///
 /// Those of the lock, of [`under`], and of the two.
-pub async fn deferred<S, T, E, R, A>(
+pub async fn deferred<G, S, T, E, R, A>(
     wait: impl Future<Output = ()>,
-    lock: impl Future<Output = Result<Guard>>,
+    lock: impl Future<Output = Result<G>>,
     reread: impl FnOnce() -> R,
     act: impl FnOnce(S) -> A,
 ) -> Result<Option<T>, E>
 where
+    G: EntityGuard,
     E: From<Error>,
     R: Future<Output = Result<Option<S>, E>>,
     A: Future<Output = Result<T, E>>,

@@ -1,10 +1,11 @@
 //! One after the other, by entity.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
 
-use tenure_core::{Error, Result, Token};
-
-use crate::advisory::{AdvisoryLocks, DEFAULT_WAIT, Guard, Namespace};
+use super::{EntityGuard, EntityLocks, SERIALISE_WAIT};
+use crate::{Error, Result, Token};
 
 /// Runs work while the exclusive lock of an entity is held: another call for the same entity waits meanwhile, for
 /// 15 s at most, and then finds what the work left. Others are not held up.
@@ -13,10 +14,9 @@ use crate::advisory::{AdvisoryLocks, DEFAULT_WAIT, Guard, Namespace};
 ///
 /// # Errors
 ///
-/// As [`Session::lock`](crate::advisory::Session::lock), and as [`under`].
+/// Those of [`EntityLocks::lock`], and of [`under`].
 pub async fn serialise<T, E, W>(
-    locks: &AdvisoryLocks,
-    namespace: Namespace,
+    locks: &impl EntityLocks,
     id: i32,
     work: impl FnOnce(Token) -> W,
 ) -> Result<T, E>
@@ -24,7 +24,7 @@ where
     E: From<Error>,
     W: Future<Output = Result<T, E>>,
 {
-    let guard = locks.lock(namespace, id, DEFAULT_WAIT).await?;
+    let guard = locks.lock(id, SERIALISE_WAIT).await?;
     let token = guard.token();
     under(guard, work(token)).await
 }
@@ -35,15 +35,23 @@ where
 ///
 /// The work's own; `Lost` if the lock was lost meanwhile: the work is dropped then; `HalfWay` if the work was done, but
 /// whether the lock was held to the end is not known.
-pub async fn under<T, E>(guard: Guard, work: impl Future<Output = Result<T, E>>) -> Result<T, E>
+pub async fn under<T, E>(
+    guard: impl EntityGuard,
+    work: impl Future<Output = Result<T, E>>,
+) -> Result<T, E>
 where
     E: From<Error>,
 {
-    let worked = tokio::select! {
-        // A loss counts before a result of the same moment.
-        biased;
-        lost = guard.lost() => return Err(lost.into()),
-        worked = work => worked,
+    let worked = {
+        let (mut lost, mut work) = (pin!(guard.lost()), pin!(work));
+        let worked = poll_fn(|context| {
+            // A loss counts before a result of the same moment.
+            if let Poll::Ready(lost) = lost.as_mut().poll(context) {
+                return Poll::Ready(Err(lost));
+            }
+            work.as_mut().poll(context).map(Ok)
+        });
+        worked.await?
     };
     let released = guard.release().await;
     match (worked, released) {

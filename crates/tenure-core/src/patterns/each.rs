@@ -2,10 +2,8 @@
 
 use std::future::Future;
 
-use tenure_core::{Error, Result, Token};
-
-use super::under;
-use crate::advisory::{AdvisoryLocks, Namespace};
+use super::{EntityGuard, EntityLocks, under};
+use crate::{Error, Result, Token};
 
 /// The outcome of one go through all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -19,15 +17,14 @@ pub struct Tally {
 
 /// Goes through entities one by one: takes the lock, works and commits, gives the lock back; what is locked is skipped.
 ///
-/// The connection is back in the pool before the next entity, so one go takes one connection, however many there are. The work
+/// The lock, and with it its connection, is given back before the next entity, so one go takes one connection, however many there are. The work
 /// commits what it did before it returns, as the lock is given back then.
 ///
 /// # Errors
 ///
 /// The first error ends it: the work's own, or one of the lock other than that it is held.
 pub async fn for_each_unlocked<E, W>(
-    locks: &AdvisoryLocks,
-    namespace: Namespace,
+    locks: &impl EntityLocks,
     ids: impl IntoIterator<Item = i32>,
     mut work: impl FnMut(i32, Token) -> W,
 ) -> Result<Tally, E>
@@ -37,7 +34,7 @@ where
 {
     let mut tally = Tally::default();
     for id in ids {
-        let Some(guard) = locks.lock_or_skip(namespace, id).await? else {
+        let Some(guard) = locks.lock_or_skip(id).await? else {
             tally.skipped += 1;
             continue;
         };

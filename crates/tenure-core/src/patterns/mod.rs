@@ -1,0 +1,73 @@
+//! Patterns for locks on numbered things, as calls that programs need again and again. Each is written once, for every kind of lock
+//! that implements [`EntityLocks`].
+//!
+//! | call | when |
+//! |---|---|
+//! | [`serialise()`] | requests about one thing run one after the other, about others beside it |
+//! | [`for_each_unlocked`] | a background worker goes through many things, and skips what somebody is at |
+//! | [`deferred()`] | something is done later, if it is still to be done by then |
+//! | [`refreshed()`] | nothing is decided on what was read before |
+//!
+//! # Guarantees
+//!
+//! - Work under a lock that is lost is dropped at its next await, and the caller told.
+//! - A lock is given back on every way out: a result, an error, a panic, a dropped future.
+//! - What is re-read is read after the lock was granted, so it is what the holder before left.
+//!
+//! # Limitations
+//!
+//! - What work did before the loss of its lock stays done: fence what it writes with the token.
+
+mod deferred;
+mod each;
+mod refreshed;
+mod serialise;
+
+use std::future::Future;
+use std::time::Duration;
+
+pub use deferred::deferred;
+pub use each::{Tally, for_each_unlocked};
+pub use refreshed::refreshed;
+pub use serialise::{serialise, under};
+
+use crate::{Error, Result, Token};
+
+/// How long [`serialise()`] waits for a lock.
+pub const SERIALISE_WAIT: Duration = Duration::from_secs(15);
+
+/// Exclusive locks on things that have numbers, such as agents.
+pub trait EntityLocks: Sync {
+    /// The guard of one lock.
+    type Guard: EntityGuard;
+
+    /// Waits for a lock.
+    ///
+    /// # Errors
+    ///
+    /// `Timeout` if it was not free in time, and those of the store.
+    fn lock(&self, id: i32, wait: Duration) -> impl Future<Output = Result<Self::Guard>> + Send;
+
+    /// Takes a lock if it is free, and returns `None` if it is not.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    fn lock_or_skip(&self, id: i32) -> impl Future<Output = Result<Option<Self::Guard>>> + Send;
+}
+
+/// Holds one lock until it is released or dropped.
+pub trait EntityGuard: Send + Sync {
+    /// Returns the fencing token.
+    fn token(&self) -> Token;
+
+    /// Resolves when the lock is lost.
+    fn lost(&self) -> impl Future<Output = Error> + Send;
+
+    /// Gives the lock back.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store, if it is not known whether the lock was held to the end.
+    fn release(self) -> impl Future<Output = Result<()>> + Send;
+}

@@ -1,0 +1,63 @@
+//! What a hook answers, in the form that each program understands.
+
+use serde_json::{Value, json};
+
+use super::event::{EventKind, HookEvent, Program};
+
+/// What is to be answered to an event.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// The tool must not be used, for this reason.
+    pub denied: Option<String>,
+    /// What the agent is told.
+    pub context: Option<String>,
+}
+
+impl Answer {
+    /// Returns the JSON to print, or `None` for an event that needs no answer.
+    pub fn json(&self, event: &HookEvent) -> Option<Value> {
+        match (&self.denied, &self.context) {
+            (Some(reason), _) => Some(denial(event, reason)),
+            (None, Some(context)) => told(event, context),
+            (None, None) => None,
+        }
+    }
+}
+
+fn denial(event: &HookEvent, reason: &str) -> Value {
+    match event.program {
+        Program::Claude | Program::Codex => json!({"hookSpecificOutput": {
+            "hookEventName": "PreToolUse",
+            "permissionDecision": "deny",
+            "permissionDecisionReason": reason,
+        }}),
+        Program::Gemini => json!({"decision": "deny", "reason": reason}),
+        Program::Copilot => {
+            json!({"permissionDecision": "deny", "permissionDecisionReason": reason})
+        }
+        Program::Cursor => {
+            json!({"permission": "deny", "agent_message": reason, "user_message": reason})
+        }
+    }
+}
+
+fn told(event: &HookEvent, context: &str) -> Option<Value> {
+    let name = match event.kind {
+        EventKind::SessionStart => "SessionStart",
+        EventKind::AfterTool => "PostToolUse",
+        EventKind::Prompt => "UserPromptSubmit",
+        _ => return None,
+    };
+    Some(match event.program {
+        Program::Claude | Program::Codex => json!({"hookSpecificOutput": {
+            "hookEventName": name,
+            "additionalContext": context,
+        }}),
+        Program::Gemini => json!({"hookSpecificOutput": {
+            "hookEventName": event.name,
+            "additionalContext": context,
+        }}),
+        Program::Copilot => json!({"additionalContext": context}),
+        Program::Cursor => json!({"additional_context": context}),
+    })
+}

@@ -1,0 +1,182 @@
+//! Which issues of boards and nodes of ledgers an agent has claimed: a file for each owner, in the user's state directory.
+//!
+//! Boards and ledgers are in files of their own, anywhere, and know nothing of agents. The command that claims for an agent leaves a note
+//! here, and every event of the agent's hooks gives the claims it finds more time, or ends them with the session.
+//!
+//! A note is a hint. One that is lost lets its claim run out by its own time. One that is too many, since the claim is over or another's by
+//! now, is found by its token when it is to be renewed, and dropped.
+//!
+//! A renewal is an event in a log that is never cut. So a claim is renewed when a tenth of its time is over, not before.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tenure::{Class, Error, Owner, Result, SessionOptions, Timestamp, clock};
+use tenure_files::{Board, ClaimToken, Documents, IssueId, Ledger, Node, Version};
+
+use super::decide::Claims;
+
+/// How long a lock of a board or a ledger is waited for.
+const WAIT: Duration = Duration::from_secs(1);
+/// More claims of one agent than this are not remembered.
+const CLAIMS_MAX: usize = 1000;
+
+/// Where a claim is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClaimedIn {
+    /// An issue of a board.
+    Board,
+    /// A node of a ledger.
+    Ledger,
+}
+
+/// A claim of an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClaimNote {
+    /// Where it is.
+    pub kind: ClaimedIn,
+    /// The directory of the board or ledger.
+    pub directory: PathBuf,
+    /// The issue or node.
+    pub id: String,
+    /// Its token.
+    pub token: u64,
+    /// How long it lasts, in milliseconds.
+    pub ttl_ms: u64,
+    /// When it was last renewed.
+    pub renewed_at: Timestamp,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Notes {
+    claims: Vec<ClaimNote>,
+}
+
+/// The notes of all owners.
+#[derive(Debug, Clone)]
+pub struct ClaimNotes {
+    directory: PathBuf,
+}
+
+impl ClaimNotes {
+    /// Returns the notes in the user's state directory. Nothing is made before it is needed.
+    pub fn new(state_directory: &Path) -> Self {
+        Self {
+            directory: state_directory.join("claims"),
+        }
+    }
+
+    fn path(&self, owner: &Owner) -> PathBuf {
+        let name = &Version::of(owner.as_str().as_bytes()).to_string()[..32];
+        self.directory.join(format!("{name}.json"))
+    }
+
+    /// Remembers a claim.
+    ///
+    /// # Errors
+    ///
+    /// `Io` and `Timeout` where the file cannot be written.
+    pub fn add(&self, owner: &Owner, claim: ClaimNote) -> Result<()> {
+        super::make_directory(&self.directory)?;
+        let add = |notes: &mut Notes| {
+            let is_same = |known: &ClaimNote| {
+                (known.kind, &known.directory, &known.id)
+                    == (claim.kind, &claim.directory, &claim.id)
+            };
+            notes.claims.retain(|known| !is_same(known));
+            if notes.claims.len() < CLAIMS_MAX {
+                notes.claims.push(claim.clone());
+            }
+            Ok::<_, Error>(())
+        };
+        let documents = Documents::new(WAIT);
+        documents.transaction_or_create(&self.path(owner), Notes::default(), add)
+    }
+
+    /// Returns the claims of an owner.
+    pub fn of(&self, owner: &Owner) -> Vec<ClaimNote> {
+        let text = fs::read(self.path(owner)).unwrap_or_default();
+        let notes: Notes = serde_json::from_slice(&text).unwrap_or_default();
+        notes.claims
+    }
+
+    /// Gives the claims of an owner more time, or ends them. Returns what could not be done, for people.
+    pub fn tend(&self, owner: &Owner, claims: Claims) -> Vec<String> {
+        let known = self.of(owner);
+        let now = clock::now();
+        let mut warnings = Vec::new();
+        let mut over = Vec::new();
+        let mut renewed = Vec::new();
+        for claim in &known {
+            if claims == Claims::Renew
+                && now.since(claim.renewed_at).as_millis() * 10 < u128::from(claim.ttl_ms)
+            {
+                continue;
+            }
+            match claim.tend(owner, claims) {
+                Ok(()) if claims == Claims::Renew => renewed.push(claim.clone()),
+                Ok(()) => over.push(claim.clone()),
+                // It was released, is done, or is another's by now.
+                Err(error) if is_over(&error) => over.push(claim.clone()),
+                Err(error) => warnings.push(error.to_string()),
+            }
+        }
+        if over.is_empty() && renewed.is_empty() {
+            return warnings;
+        }
+        let change = |notes: &mut Notes| {
+            notes.claims.retain(|claim| !over.contains(claim));
+            for claim in notes
+                .claims
+                .iter_mut()
+                .filter(|claim| renewed.contains(claim))
+            {
+                claim.renewed_at = now;
+            }
+            Ok::<_, Error>(())
+        };
+        let documents = Documents::new(WAIT);
+        let changed = documents.transaction_or_create(&self.path(owner), Notes::default(), change);
+        warnings.extend(changed.err().map(|error| error.to_string()));
+        warnings
+    }
+}
+
+fn is_over(error: &Error) -> bool {
+    matches!(
+        error.class(),
+        Class::NotAllowed | Class::NotFound | Class::Conflict | Class::BadInput
+    )
+}
+
+impl ClaimNote {
+    fn tend(&self, owner: &Owner, claims: Claims) -> Result<()> {
+        let asker = SessionOptions::new(owner.clone()).asker();
+        let ttl = Some(Duration::from_millis(self.ttl_ms));
+        match self.kind {
+            ClaimedIn::Board => {
+                let board = Board::for_asker(&self.directory, WAIT, asker)?;
+                let board = board.in_the_name_of_a_program();
+                let id: IssueId = self.id.parse()?;
+                match claims {
+                    Claims::Renew => board.renew(&id, Some(self.token), ttl).map(drop),
+                    Claims::Release => board.release(&id, Some(self.token)).map(drop),
+                }
+            }
+            ClaimedIn::Ledger => {
+                let ledger = Ledger::for_asker(&self.directory, WAIT, asker)?;
+                let node: Node = self.id.parse()?;
+                match claims {
+                    Claims::Renew => {
+                        let token: ClaimToken = format!("{node}#{}", self.token).parse()?;
+                        ledger.renew(&token, ttl).map(drop)
+                    }
+                    Claims::Release => ledger.release(&node).map(drop),
+                }
+            }
+        }
+    }
+}

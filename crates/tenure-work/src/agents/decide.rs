@@ -1,0 +1,419 @@
+//! What an event makes of an agent: one pure function, state × event → changes.
+//!
+//! A stop that is due is carried out first, whatever the event. Then:
+//!
+//! | event | idle, running, waiting, gone | done | its command | besides |
+//! |---|---|---|---|---|
+//! | session start | idle, or as it was if the session goes on | idle | | told about Tenure, once |
+//! | prompt | running | running | the open one is complete, a new one runs | a turn of the person |
+//! | before a tool | running | done | runs | a stop that is not due yet is off |
+//! | after a tool | running | done | runs | |
+//! | notification, permission request | waiting | done | waits | |
+//! | stop | as it was, until the stop is due | done | | the stop is due in 2 s |
+//! | session end | done | done | complete | the claims and leases of the agent end |
+//! | other | as it was; gone: idle | done | | kept |
+//! | (stop due) | idle | done | complete | a turn of the agent |
+//!
+//! A stop is put off, since the session may end in the same moment: the one that comes second finds the command complete, and skips
+//! it. Every event says that the agent is alive, so `gone` is lifted by all of them. A late event does not open a session that is
+//! over: only a start and a prompt do.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tenure::Timestamp;
+
+use super::event::{EventKind, HookEvent, shortened};
+use super::state::{Agent, AgentState, Command, CommandState, Speaker, Turn};
+
+/// How long a stop is put off.
+pub const STOP_DELAY: Duration = Duration::from_secs(2);
+/// How much of a turn is kept, in bytes.
+const TURN_BYTES_MAX: usize = 64 * 1024;
+/// How much of a command is kept, in characters.
+const COMMAND_CHARS_MAX: usize = 200;
+/// How many events that are not known are kept, and how long each, in bytes.
+const OTHER_EVENTS_MAX: usize = 50;
+const OTHER_EVENT_BYTES_MAX: usize = 8 * 1024;
+
+/// What becomes of the claims and leases of an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Claims {
+    /// They get more time.
+    Renew,
+    /// They end.
+    Release,
+}
+
+/// An agent with its open command, and what is new.
+#[derive(Debug, Clone)]
+pub struct Decision {
+    /// The agent.
+    pub agent: Agent,
+    /// Its commands that changed.
+    pub commands: Vec<Command>,
+    /// Its new turns.
+    pub turns: Vec<Turn>,
+    /// What becomes of its claims and leases.
+    pub claims: Claims,
+    /// True if it is to be told about Tenure now.
+    pub is_told: bool,
+    open: Option<Command>,
+}
+
+impl Decision {
+    /// Begins with an agent and its open command as they are.
+    pub fn new(agent: Agent, open: Option<Command>) -> Self {
+        let open = open.filter(|command| command.state != CommandState::Complete);
+        Self {
+            agent,
+            commands: Vec::new(),
+            turns: Vec::new(),
+            claims: Claims::Renew,
+            is_told: false,
+            open,
+        }
+    }
+
+    /// Applies one event.
+    #[must_use]
+    pub fn after(mut self, event: &HookEvent, now: Timestamp) -> Self {
+        self.stop_if_due(now);
+        self.remember(event, now);
+        match event.kind {
+            EventKind::SessionStart => self.start(event, now),
+            EventKind::SessionEnd => {
+                self.complete(now);
+                self.become_state(AgentState::Done, event.text(&["reason"]));
+                self.claims = Claims::Release;
+            }
+            EventKind::Prompt => self.prompt(event, now),
+            EventKind::BeforeTool => {
+                self.agent.stop_due = None;
+                self.work_on(event.doing());
+            }
+            EventKind::AfterTool => self.work_on(None),
+            EventKind::Notification | EventKind::PermissionRequest => {
+                let asked = event.text(&["message", "title"]).map(str::to_owned);
+                let asked = asked.or_else(|| event.doing());
+                if self.agent.state != AgentState::Done {
+                    self.become_state(AgentState::Waiting, asked.as_deref());
+                    self.put_command(CommandState::Waiting);
+                }
+            }
+            EventKind::Stop if self.agent.state != AgentState::Done => {
+                self.agent.stop_due = Some(now.after(STOP_DELAY));
+                let words = ["last_assistant_message", "prompt_response", "response"];
+                self.agent.last_words = event.text(&words).map(kept_turn);
+            }
+            EventKind::Stop => {}
+            EventKind::Other => self.keep(event),
+        }
+        if self.agent.state == AgentState::Gone {
+            self.become_state(AgentState::Idle, None);
+        }
+        self
+    }
+
+    /// Carries out a stop that is due. Returns true if there was one.
+    pub fn stop_if_due(&mut self, now: Timestamp) -> bool {
+        let is_due = self.agent.stop_due.is_some_and(|due| due <= now);
+        if is_due {
+            self.complete(now);
+            if self.agent.state != AgentState::Done {
+                self.become_state(AgentState::Idle, None);
+            }
+        }
+        is_due
+    }
+
+    /// Remembers what every event says.
+    fn remember(&mut self, event: &HookEvent, now: Timestamp) {
+        let agent = &mut self.agent;
+        agent.last_seen = now;
+        agent.program = event.program;
+        agent.cwd = event.cwd().or(agent.cwd.take());
+        let transcript = event.text(&["transcript_path"]).map(str::to_owned);
+        agent.transcript_path = transcript.or(agent.transcript_path.take());
+        let model = event.text(&["model"]).map(str::to_owned);
+        agent.model = model.or(agent.model.take());
+    }
+
+    fn start(&mut self, event: &HookEvent, now: Timestamp) {
+        // After a summary of the conversation the agent goes on with what it was at.
+        let goes_on = event.text(&["source"]) == Some("compact");
+        if !goes_on || matches!(self.agent.state, AgentState::Done | AgentState::Gone) {
+            self.become_state(AgentState::Idle, None);
+        }
+        self.agent.stop_due = None;
+        if self.agent.prompt_injected_at.is_none() {
+            self.agent.prompt_injected_at = Some(now);
+            self.is_told = true;
+        }
+    }
+
+    fn prompt(&mut self, event: &HookEvent, now: Timestamp) {
+        self.complete(now);
+        self.become_state(AgentState::Running, None);
+        let text = event.text(&["prompt", "user_prompt"]).unwrap_or_default();
+        self.agent.commands += 1;
+        self.agent.is_command_open = true;
+        let command = Command {
+            number: self.agent.commands,
+            session: self.agent.session.clone(),
+            state: CommandState::Running,
+            text: shortened(text, COMMAND_CHARS_MAX),
+            started_at: now,
+            completed_at: None,
+        };
+        self.commands.push(command.clone());
+        self.open = Some(command);
+        self.add_turn(Speaker::User, kept_turn(text), now);
+    }
+
+    fn work_on(&mut self, doing: Option<String>) {
+        if self.agent.state == AgentState::Done {
+            return;
+        }
+        self.become_state(AgentState::Running, None);
+        self.agent.doing = doing;
+        self.put_command(CommandState::Running);
+    }
+
+    /// Completes the open command, if there is one; a second time there is none.
+    fn complete(&mut self, now: Timestamp) {
+        self.agent.stop_due = None;
+        self.agent.doing = None;
+        self.agent.watched.clear();
+        if let Some(words) = self.agent.last_words.take() {
+            self.add_turn(Speaker::Agent, words, now);
+        }
+        if let Some(open) = &mut self.open {
+            open.completed_at = Some(now);
+        }
+        self.put_command(CommandState::Complete);
+        self.open = None;
+        self.agent.is_command_open = false;
+    }
+
+    /// Brings the open command into a state, if it is in another.
+    fn put_command(&mut self, state: CommandState) {
+        let Some(open) = &mut self.open else { return };
+        if open.state == state {
+            return;
+        }
+        open.state = state;
+        let changed = open.clone();
+        self.commands
+            .retain(|command| command.number != changed.number);
+        self.commands.push(changed);
+    }
+
+    fn become_state(&mut self, state: AgentState, reason: Option<&str>) {
+        self.agent.state = state;
+        self.agent.reason = reason.map(|reason| shortened(reason, COMMAND_CHARS_MAX));
+        if state != AgentState::Running {
+            self.agent.doing = None;
+        }
+    }
+
+    fn add_turn(&mut self, by: Speaker, text: String, at: Timestamp) {
+        let turn = self.agent.next_turn(by, text, at);
+        self.turns.push(turn);
+    }
+
+    /// Keeps an event that is not known: the last of its name.
+    fn keep(&mut self, event: &HookEvent) {
+        let kept = &mut self.agent.other_events;
+        if kept.len() >= OTHER_EVENTS_MAX && !kept.contains_key(&event.name) {
+            return;
+        }
+        let whole = Value::Object(event.fields.clone());
+        let is_short = whole.to_string().len() <= OTHER_EVENT_BYTES_MAX;
+        let value = match is_short {
+            true => whole,
+            false => Value::String("too long to be kept".into()),
+        };
+        kept.insert(event.name.clone(), value);
+    }
+}
+
+impl Agent {
+    /// Returns its next turn, and counts it.
+    pub(super) fn next_turn(&mut self, by: Speaker, text: String, at: Timestamp) -> Turn {
+        self.turns += 1;
+        Turn {
+            agent: self.id,
+            number: self.turns,
+            session: self.session.clone(),
+            command: self.commands,
+            by,
+            text,
+            at,
+            summary: None,
+            from_transcript: false,
+        }
+    }
+}
+
+/// Returns as much of a text as is kept of a turn.
+pub(super) fn kept_turn(text: &str) -> String {
+    match text.len() > TURN_BYTES_MAX {
+        true => format!("{}…", &text[..text.floor_char_boundary(TURN_BYTES_MAX)]),
+        false => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agents::event::Program;
+    use crate::agents::process::new_agent;
+    use serde_json::json;
+
+    use AgentState::{Done, Gone, Idle, Running, Waiting};
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_millis(seconds * 1000)
+    }
+
+    fn event(name: &str, more: Value) -> HookEvent {
+        let mut body = json!({"hook_event_name": name, "session_id": "s"});
+        for (key, value) in more.as_object().unwrap() {
+            body[key] = value.clone();
+        }
+        HookEvent::parse(body.to_string().as_bytes(), Some(Program::Claude), None).unwrap()
+    }
+
+    /// An agent in a state, with an open command.
+    fn agent(state: AgentState) -> Decision {
+        let mut agent = new_agent(&event("Stop", json!({})), 7, at(0), "host");
+        agent.state = state;
+        agent.commands = 1;
+        agent.is_command_open = true;
+        let command = Command {
+            number: 1,
+            session: "s".into(),
+            state: CommandState::Running,
+            text: "do it".into(),
+            started_at: at(0),
+            completed_at: None,
+        };
+        Decision::new(agent, Some(command))
+    }
+
+    #[test]
+    fn every_event_in_every_state_does_what_the_table_says() {
+        let states = [Idle, Running, Waiting, Done, Gone];
+        let table = [
+            ("SessionStart", [Idle, Idle, Idle, Idle, Idle]),
+            ("UserPromptSubmit", [Running; 5]),
+            ("PreToolUse", [Running, Running, Running, Done, Running]),
+            ("PostToolUse", [Running, Running, Running, Done, Running]),
+            ("Notification", [Waiting, Waiting, Waiting, Done, Waiting]),
+            (
+                "PermissionRequest",
+                [Waiting, Waiting, Waiting, Done, Waiting],
+            ),
+            ("Stop", [Idle, Running, Waiting, Done, Idle]),
+            ("SessionEnd", [Done; 5]),
+            ("Elicitation", [Idle, Running, Waiting, Done, Idle]),
+        ];
+        for (name, after) in table {
+            for (before, after) in states.into_iter().zip(after) {
+                let decided = agent(before).after(&event(name, json!({})), at(5));
+                assert_eq!(decided.agent.state, after, "{name} in {before:?}");
+                assert_eq!(decided.agent.last_seen, at(5));
+                let releases = decided.claims == Claims::Release;
+                assert_eq!(releases, name == "SessionEnd");
+                let waits = decided.agent.stop_due.is_some();
+                assert_eq!(
+                    waits,
+                    name == "Stop" && before != Done,
+                    "{name} in {before:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_prompt_completes_the_command_before_it_and_begins_the_next() {
+        let decided = agent(Running).after(
+            &event("UserPromptSubmit", json!({"prompt": "next\nline"})),
+            at(1),
+        );
+        let states: Vec<_> = decided
+            .commands
+            .iter()
+            .map(|c| (c.number, c.state))
+            .collect();
+        assert_eq!(
+            states,
+            [(1, CommandState::Complete), (2, CommandState::Running)]
+        );
+        assert_eq!(decided.commands[1].text, "next");
+        assert_eq!(decided.turns.len(), 1);
+        assert_eq!(
+            (decided.turns[0].text.as_str(), decided.turns[0].by),
+            ("next\nline", Speaker::User)
+        );
+    }
+
+    #[test]
+    fn a_stop_takes_effect_when_it_is_due_and_once() {
+        let stopped = agent(Running).after(
+            &event("Stop", json!({"last_assistant_message": "done"})),
+            at(1),
+        );
+        assert_eq!(stopped.agent.stop_due, Some(at(3)));
+        let mut early = Decision::new(stopped.agent.clone(), stopped.open.clone());
+        assert!(!early.stop_if_due(at(2)));
+        let mut due = Decision::new(stopped.agent, stopped.open);
+        assert!(due.stop_if_due(at(3)));
+        assert_eq!(due.agent.state, Idle);
+        assert_eq!(due.commands[0].state, CommandState::Complete);
+        assert_eq!(
+            (due.turns[0].text.as_str(), due.turns[0].by),
+            ("done", Speaker::Agent)
+        );
+        assert!(!due.stop_if_due(at(4)));
+        assert_eq!((due.commands.len(), due.turns.len()), (1, 1));
+    }
+
+    #[test]
+    fn of_a_stop_and_the_end_of_a_session_the_second_finds_the_command_complete() {
+        let stop = event("Stop", json!({}));
+        let end = event("SessionEnd", json!({"reason": "exit"}));
+        // The end comes before the stop is due.
+        let ended = agent(Running).after(&stop, at(1)).after(&end, at(2));
+        assert_eq!((ended.agent.state, ended.agent.stop_due), (Done, None));
+        let mut late = Decision::new(ended.agent, Some(ended.commands[0].clone()));
+        assert!(!late.stop_if_due(at(9)));
+        assert!(late.commands.is_empty());
+        // The stop is due before the end.
+        let mut due = agent(Running).after(&stop, at(1));
+        assert!(due.stop_if_due(at(3)));
+        let ended = Decision::new(due.agent, Some(due.commands[0].clone())).after(&end, at(4));
+        assert_eq!(ended.agent.state, Done);
+        assert!(ended.commands.is_empty(), "it was complete already");
+    }
+
+    #[test]
+    fn an_agent_is_told_once() {
+        let start = event("SessionStart", json!({"source": "startup"}));
+        let first = agent(Idle).after(&start, at(1));
+        assert!(first.is_told);
+        let second = Decision::new(first.agent, None).after(&start, at(2));
+        assert!(!second.is_told);
+        assert_eq!(second.agent.prompt_injected_at, Some(at(1)));
+    }
+
+    #[test]
+    fn an_unknown_event_is_kept_and_a_huge_one_is_not() {
+        let decided = agent(Idle).after(&event("Elicitation", json!({"x": 1})), at(1));
+        assert_eq!(decided.agent.other_events["Elicitation"]["x"], 1);
+        let huge = json!({"x": "y".repeat(OTHER_EVENT_BYTES_MAX)});
+        let decided = agent(Idle).after(&event("Elicitation", huge), at(1));
+        assert!(decided.agent.other_events["Elicitation"].is_string());
+    }
+}

@@ -1,0 +1,387 @@
+//! What the hook of a coding agent says: an event of one session.
+//!
+//! Programs name the same events differently. An event is told by its name, read without case and punctuation, so the routes of older
+//! programs (`session-start`) and the hooks of newer ones (`SessionStart`, `sessionStart`) are one. An event that is not known is kept,
+//! and changes no state.
+//!
+//! | event | Claude Code, Codex | Gemini | Cursor, Copilot |
+//! |---|---|---|---|
+//! | session start | `SessionStart` | `SessionStart` | `sessionStart` |
+//! | session end | `SessionEnd` | `SessionEnd` | `sessionEnd` |
+//! | prompt | `UserPromptSubmit` | `BeforeAgent` | `beforeSubmitPrompt`, `userPromptSubmitted` |
+//! | stop | `Stop` | `AfterAgent` | `stop`, `agentStop` |
+//! | notification | `Notification` | `Notification` | |
+//! | permission request | `PermissionRequest` | | |
+//! | before a tool | `PreToolUse` | `BeforeTool` | `preToolUse`, `beforeShellExecution` |
+//! | after a tool | `PostToolUse` | `AfterTool` | `postToolUse`, `afterShellExecution`, `afterFileEdit` |
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use tenure::{Error, Owner, Result};
+
+use super::identity::owner_of;
+
+/// A longer body is refused, in bytes.
+pub const EVENT_BYTES_MAX: usize = 8 << 20;
+/// A longer session id is refused, in bytes.
+const SESSION_BYTES_MAX: usize = 200;
+/// How much of a text that is shown to people is kept, in characters.
+const SHOWN_CHARS_MAX: usize = 200;
+
+/// The program that an agent is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Program {
+    /// Claude Code.
+    Claude,
+    /// Codex CLI.
+    Codex,
+    /// Gemini CLI.
+    Gemini,
+    /// Copilot CLI.
+    Copilot,
+    /// Cursor.
+    Cursor,
+}
+
+impl Program {
+    /// All of them.
+    pub const ALL: [Program; 5] = [
+        Program::Claude,
+        Program::Codex,
+        Program::Gemini,
+        Program::Copilot,
+        Program::Cursor,
+    ];
+
+    /// Returns the word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Program::Claude => "claude",
+            Program::Codex => "codex",
+            Program::Gemini => "gemini",
+            Program::Copilot => "copilot",
+            Program::Cursor => "cursor",
+        }
+    }
+
+    /// Returns the program that sends such a body, if nobody says which it is.
+    fn guessed(fields: &Map<String, Value>, name: &str) -> Self {
+        let has = |field| fields.contains_key(field);
+        match plain(name).as_str() {
+            _ if has("conversation_id") => Program::Cursor,
+            _ if has("sessionId") || has("toolArgs") => Program::Copilot,
+            "beforetool" | "aftertool" | "beforeagent" | "afteragent" => Program::Gemini,
+            _ if has("turn_id") => Program::Codex,
+            _ if has("timestamp") && !has("permission_mode") => Program::Gemini,
+            _ => Program::Claude,
+        }
+    }
+}
+
+/// What happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventKind {
+    /// A session begins, or goes on.
+    SessionStart,
+    /// A session is over.
+    SessionEnd,
+    /// A person asks for something.
+    Prompt,
+    /// The agent has answered.
+    Stop,
+    /// The agent tells a person something, mostly that it waits.
+    Notification,
+    /// The agent asks a person for permission.
+    PermissionRequest,
+    /// A tool is about to be used.
+    BeforeTool,
+    /// A tool was used.
+    AfterTool,
+    /// Anything else.
+    Other,
+}
+
+impl EventKind {
+    fn of(name: &str) -> Self {
+        match plain(name).as_str() {
+            "sessionstart" => EventKind::SessionStart,
+            "sessionend" => EventKind::SessionEnd,
+            "userpromptsubmit" | "beforesubmitprompt" | "userpromptsubmitted" | "beforeagent" => {
+                EventKind::Prompt
+            }
+            "stop" | "agentstop" | "afteragent" => EventKind::Stop,
+            "notification" => EventKind::Notification,
+            "permissionrequest" => EventKind::PermissionRequest,
+            "pretooluse" | "beforetool" | "beforeshellexecution" => EventKind::BeforeTool,
+            "posttooluse" | "aftertool" | "aftershellexecution" | "afterfileedit" => {
+                EventKind::AfterTool
+            }
+            _ => EventKind::Other,
+        }
+    }
+}
+
+/// Returns a name without case and punctuation.
+fn plain(name: &str) -> String {
+    let letters = name.chars().filter(char::is_ascii_alphanumeric);
+    letters.map(|letter| letter.to_ascii_lowercase()).collect()
+}
+
+/// One event of one session.
+#[derive(Debug, Clone)]
+pub struct HookEvent {
+    /// The program that sent it.
+    pub program: Program,
+    /// What happened.
+    pub kind: EventKind,
+    /// The name of the event, as it was sent.
+    pub name: String,
+    /// The session.
+    pub session: String,
+    /// Everything that was sent.
+    pub fields: Map<String, Value>,
+}
+
+impl HookEvent {
+    /// Reads the body that a hook was given. `program` is what the caller knows of the sender, and `name` the event if the body does not
+    /// say it.
+    ///
+    /// # Errors
+    ///
+    /// `BadInput` for what is no JSON object, is too long, or names no session or no event.
+    pub fn parse(body: &[u8], program: Option<Program>, name: Option<&str>) -> Result<Self> {
+        let bad = |problem: String| Error::BadInput(format!("bad hook event: {problem}"));
+        if body.len() > EVENT_BYTES_MAX {
+            return Err(bad(format!("it has more than {EVENT_BYTES_MAX} bytes")));
+        }
+        let fields: Map<String, Value> =
+            serde_json::from_slice(body).map_err(|error| bad(error.to_string()))?;
+        Self::of(fields, program, name)
+    }
+
+    /// The same for a body that was read before.
+    ///
+    /// # Errors
+    ///
+    /// `BadInput` if it names no session or no event.
+    pub fn of(
+        fields: Map<String, Value>,
+        program: Option<Program>,
+        name: Option<&str>,
+    ) -> Result<Self> {
+        let bad = |problem: &str| Error::BadInput(format!("bad hook event: {problem}"));
+        let text = |names: &[&str]| first_text(&fields, names);
+        let name = text(&["hook_event_name", "hookEventName", "event"]).or(name);
+        let name = name.ok_or_else(|| bad("it has no hook_event_name"))?;
+        let session = text(&["session_id", "conversation_id", "sessionId"]);
+        let session = session.ok_or_else(|| bad("it has no session_id"))?;
+        let is_good = !session.is_empty()
+            && session.len() <= SESSION_BYTES_MAX
+            && !session.chars().any(char::is_control);
+        if !is_good {
+            return Err(bad(&format!(
+                "its session_id is not 1 to {SESSION_BYTES_MAX} printable bytes"
+            )));
+        }
+        Ok(Self {
+            program: program.unwrap_or_else(|| Program::guessed(&fields, name)),
+            kind: EventKind::of(name),
+            name: shortened(name, 100),
+            session: session.to_owned(),
+            fields,
+        })
+    }
+
+    /// Returns the owner that the agent asks as.
+    pub fn owner(&self) -> Owner {
+        owner_of(self.program.as_str(), &self.session)
+    }
+
+    /// Returns a field that is a text.
+    pub fn text(&self, names: &[&str]) -> Option<&str> {
+        first_text(&self.fields, names)
+    }
+
+    /// Returns the directory that the agent works in.
+    pub fn cwd(&self) -> Option<PathBuf> {
+        let roots = || self.fields.get("workspace_roots")?.get(0)?.as_str();
+        self.text(&["cwd"]).or_else(roots).map(PathBuf::from)
+    }
+
+    /// Returns the name of the tool.
+    pub fn tool(&self) -> Option<&str> {
+        let shell = || (plain(&self.name) == "beforeshellexecution").then_some("Shell");
+        self.text(&["tool_name", "toolName"]).or_else(shell)
+    }
+
+    /// Returns what the tool is given. Some programs send it as text.
+    pub fn tool_input(&self) -> Value {
+        let given = ["tool_input", "toolArgs", "toolInput"];
+        let given = given.iter().find_map(|name| self.fields.get(*name));
+        match given {
+            Some(Value::String(text)) => {
+                serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.clone()))
+            }
+            Some(given) => given.clone(),
+            None => Value::Object(self.fields.clone()),
+        }
+    }
+
+    /// Returns the command line that a shell tool is given, or `None` for other tools.
+    pub fn shell_command(&self) -> Option<String> {
+        const SHELLS: [&str; 8] = [
+            "bash",
+            "shell",
+            "localshell",
+            "execcommand",
+            "runshellcommand",
+            "runterminalcmd",
+            "runinterminal",
+            "powershell",
+        ];
+        let tool = plain(self.tool()?);
+        if !SHELLS.contains(&tool.as_str()) {
+            return None;
+        }
+        let input = self.tool_input();
+        let command = input.get("command").or_else(|| input.get("cmd"))?;
+        match command {
+            Value::String(line) => Some(line.clone()),
+            // A shell and its script, or words.
+            Value::Array(words) => {
+                let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
+                match words.as_slice() {
+                    [_, flag, script] if flag.starts_with('-') && flag.ends_with('c') => {
+                        Some((*script).to_owned())
+                    }
+                    words => Some(words.join(" ")),
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns what the agent is about to do, for people.
+    pub fn doing(&self) -> Option<String> {
+        let tool = self.tool()?;
+        let input = self.tool_input();
+        let about = ["file_path", "notebook_path", "path", "description"];
+        let about = || about.iter().find_map(|name| input.get(*name)?.as_str());
+        let about = self.shell_command().or_else(|| about().map(str::to_owned));
+        Some(match about {
+            Some(about) => shortened(&format!("{tool}: {about}"), SHOWN_CHARS_MAX),
+            None => tool.to_owned(),
+        })
+    }
+}
+
+fn first_text<'a>(fields: &'a Map<String, Value>, names: &[&str]) -> Option<&'a str> {
+    names.iter().find_map(|name| fields.get(*name)?.as_str())
+}
+
+/// Returns the beginning of a text, on one line.
+pub(super) fn shortened(text: &str, chars_max: usize) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    match line.char_indices().nth(chars_max) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn event(body: Value) -> HookEvent {
+        HookEvent::parse(body.to_string().as_bytes(), None, None).unwrap()
+    }
+
+    #[test]
+    fn the_same_event_is_told_by_every_spelling_of_its_name() {
+        for (name, kind) in [
+            ("SessionStart", EventKind::SessionStart),
+            ("session-start", EventKind::SessionStart),
+            ("sessionStart", EventKind::SessionStart),
+            ("BeforeTool", EventKind::BeforeTool),
+            ("pre-tool-use", EventKind::BeforeTool),
+            ("beforeShellExecution", EventKind::BeforeTool),
+            ("AfterAgent", EventKind::Stop),
+            ("SubagentStop", EventKind::Other),
+            ("Next2030", EventKind::Other),
+        ] {
+            let event = event(json!({"hook_event_name": name, "session_id": "s"}));
+            assert_eq!((event.kind, event.name.as_str()), (kind, name));
+        }
+    }
+
+    #[test]
+    fn a_program_is_told_by_what_only_it_sends() {
+        for (body, program) in [
+            (
+                json!({"hook_event_name": "Stop", "session_id": "s", "transcript_path": "/t"}),
+                Program::Claude,
+            ),
+            (
+                json!({"hook_event_name": "Stop", "session_id": "s", "turn_id": "t"}),
+                Program::Codex,
+            ),
+            (
+                json!({"hook_event_name": "BeforeTool", "session_id": "s", "timestamp": "x"}),
+                Program::Gemini,
+            ),
+            (
+                json!({"hook_event_name": "stop", "conversation_id": "c"}),
+                Program::Cursor,
+            ),
+            (
+                json!({"hookEventName": "preToolUse", "sessionId": "c", "toolName": "bash"}),
+                Program::Copilot,
+            ),
+        ] {
+            assert_eq!(event(body.clone()).program, program, "{body}");
+        }
+    }
+
+    #[test]
+    fn a_body_without_session_or_name_or_that_is_no_object_is_refused() {
+        for body in [
+            "",
+            "[]",
+            "{",
+            r#"{"session_id":"s"}"#,
+            r#"{"hook_event_name":"Stop"}"#,
+            r#"{"hook_event_name":"Stop","session_id":""}"#,
+            r#"{"hook_event_name":"Stop","session_id":"a\nb"}"#,
+        ] {
+            let refused = HookEvent::parse(body.as_bytes(), None, None);
+            assert!(matches!(refused, Err(Error::BadInput(_))), "{body}");
+        }
+        let long = vec![b' '; EVENT_BYTES_MAX + 1];
+        assert!(HookEvent::parse(&long, None, None).is_err());
+    }
+
+    #[test]
+    fn the_command_of_a_shell_is_found_in_each_form() {
+        let of = |tool: &str, input: Value| {
+            let body = json!({"hook_event_name": "PreToolUse", "session_id": "s", "tool_name": tool, "tool_input": input});
+            event(body).shell_command()
+        };
+        let line = Some("cargo test".to_owned());
+        assert_eq!(of("Bash", json!({"command": "cargo test"})), line);
+        let words = json!({"command": ["bash", "-lc", "cargo test"]});
+        assert_eq!(of("shell", words), line);
+        let words = json!({"command": ["cargo", "test"]});
+        assert_eq!(of("shell", words), line);
+        assert_eq!(
+            of("run_shell_command", json!({"command": "cargo test"})),
+            line
+        );
+        assert_eq!(of("Edit", json!({"command": "cargo test"})), None);
+        let cursor = json!({"hook_event_name": "beforeShellExecution", "conversation_id": "c", "command": "cargo test"});
+        assert_eq!(event(cursor).shell_command(), line);
+    }
+}

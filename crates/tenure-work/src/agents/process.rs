@@ -1,0 +1,309 @@
+//! Processing of an event, and every other change of an agent.
+//!
+//! # Steps
+//!
+//! 1. The agent's number is looked up by its session. An agent that is new gets one from the counter, in one change: of two first events one
+//!    makes the record, and the other finds it.
+//! 2. The agent's lock is taken: on PostgreSQL the advisory lock (AGENT, number) on a connection of its own, which other programs meet, elsewhere
+//!    `agent:NUMBER` in the keeper. Events of one agent are processed one at a time, in the order of the grants.
+//! 3. Events that wait in the spool come first, each in a change of its own.
+//! 4. The record is read anew, under the lock. What the event makes of it is decided by [`Decision::after`], and committed, inside the
+//!    lock. The version that was read is compared: a program that changed it without the lock makes this step again.
+//! 5. Claims and leases of the agent get more time, or end. This comes after the commit: if the process dies before it, the next event
+//!    does it, or they run out by their own rules.
+//! 6. The lock is given back.
+//!
+//! A crash before the commit of 4 leaves the agent as it was, and the event unreported. If the lock was not to be had in time, the caller adds the
+//! event to the spool.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use tenure::patterns::{EntityLocks, under};
+use tenure::records::{Change, Changes, Columns, Expected, RecordKey, Records, Seen};
+use tenure::{Binding, Error, Keeper, Lease, Query, Result, Timestamp};
+
+use super::claim_notes::ClaimNotes;
+use super::decide::{Claims, Decision};
+use super::event::HookEvent;
+use super::spool::Spool;
+use super::state::{
+    Agent, AgentState, Command, agent_key, command_key, counter_key, read, turn_key,
+};
+
+/// How long a hook waits for the agent's lock.
+pub const HOOK_WAIT: Duration = Duration::from_secs(1);
+/// How often a change is made again whose record somebody changed without the lock.
+const TRIES: usize = 5;
+/// How many turns one change may add.
+pub(super) const TURNS_MAX: u32 = 3;
+
+/// What is needed to process events.
+pub struct Processor<'a, L> {
+    /// The store.
+    pub keeper: &'a Keeper,
+    /// The locks of agents.
+    pub locks: &'a L,
+    /// The events that wait.
+    pub spool: Spool,
+    /// The claims of agents.
+    pub claim_notes: ClaimNotes,
+    /// The host this runs on.
+    pub host: String,
+}
+
+/// What came of an event.
+#[derive(Debug)]
+pub struct Processed {
+    /// The agent as it is now.
+    pub agent: Agent,
+    /// True if the agent is to be told about Tenure in the answer to this event.
+    pub is_told: bool,
+    /// What could not be done, for people.
+    pub warnings: Vec<String>,
+}
+
+/// Returns a new agent.
+pub(super) fn new_agent(event: &HookEvent, id: i32, now: Timestamp, host: &str) -> Agent {
+    Agent {
+        id,
+        session: event.session.clone(),
+        program: event.program,
+        owner: event.owner(),
+        state: AgentState::Idle,
+        reason: None,
+        doing: None,
+        cwd: event.cwd(),
+        model: None,
+        transcript_path: None,
+        tmux: None,
+        host: host.to_owned(),
+        started_at: now,
+        last_seen: now,
+        prompt_injected_at: None,
+        stop_due: None,
+        last_words: None,
+        commands: 0,
+        is_command_open: false,
+        turns: 0,
+        context: None,
+        transcript_turns: 0,
+        watched: Vec::new(),
+        spooled: None,
+        other_events: serde_json::Map::new(),
+        more: serde_json::Map::new(),
+    }
+}
+
+impl<L: EntityLocks> Processor<'_, L> {
+    /// Returns the records.
+    pub(super) fn records(&self) -> Result<Records<'_>> {
+        self.keeper.records("agents")
+    }
+
+    /// Processes an event of a hook. `also` changes the agent in the same change.
+    ///
+    /// # Errors
+    ///
+    /// `Timeout` if the agent's lock was not free in time; nothing was changed then. Those of the store.
+    pub async fn process(
+        &self,
+        event: &HookEvent,
+        also: &(dyn Fn(&mut Agent) + Send + Sync),
+    ) -> Result<Processed> {
+        let id = self.number(event).await?;
+        let guard = self.locks.lock(id, HOOK_WAIT).await?;
+        under(guard, async {
+            let mut warnings = self.process_spooled(&event.session).await?;
+            let apply = |decision: Decision, now| {
+                let mut decision = decision.after(event, now);
+                also(&mut decision.agent);
+                Some(decision)
+            };
+            let decided = self.change(&event.session, &apply).await?;
+            let decision = decided.ok_or_else(|| gone(&event.session))?;
+            warnings.extend(self.tend_claims(&decision).await);
+            Ok(Processed {
+                is_told: decision.is_told,
+                agent: decision.agent,
+                warnings,
+            })
+        })
+        .await
+    }
+
+    /// Processes the events of an agent that wait in the spool. The caller holds the agent's lock.
+    pub(super) async fn process_spooled(&self, session: &str) -> Result<Vec<String>> {
+        let mut warnings = Vec::new();
+        if !self.spool.has(session) {
+            return Ok(warnings);
+        }
+        let record = self.records()?.read(&agent_key(session)?).await?;
+        let agent: Option<Agent> = record.as_ref().map(read).transpose()?;
+        let last = agent.and_then(|agent| agent.spooled);
+        let Some(mut waiting) = self.spool.waiting(session, last.as_deref())? else {
+            return Ok(warnings);
+        };
+        for spooled in std::mem::take(&mut waiting.events) {
+            let Ok(event) = spooled.event() else { continue };
+            let apply = |decision: Decision, now| {
+                let mut decision = decision.after(&event, now);
+                decision.agent.spooled = Some(spooled.id.clone());
+                Some(decision)
+            };
+            if let Some(decision) = self.change(session, &apply).await? {
+                warnings.extend(self.tend_claims(&decision).await);
+            }
+        }
+        waiting.clear()?;
+        Ok(warnings)
+    }
+
+    /// Returns the number of an agent, which is made if it is new.
+    pub(super) async fn number(&self, event: &HookEvent) -> Result<i32> {
+        let records = self.records()?;
+        let (key, counter) = (agent_key(&event.session)?, counter_key()?);
+        for _ in 0..2 {
+            if let Some(record) = records.read(&key).await? {
+                return Ok(read::<Agent>(&record)?.id);
+            }
+            let make = |seen: &Seen| {
+                let mut changes = Changes::default();
+                if seen.get(&key).is_some() {
+                    return Ok(changes);
+                }
+                let newest = seen.get(&counter).and_then(|record| record.body.as_i64());
+                let id = newest.unwrap_or(0) + 1;
+                let number = i32::try_from(id)
+                    .map_err(|_| Error::Internal("there are no numbers left for agents".into()))?;
+                changes.put(counter.clone(), Columns::default(), id.into());
+                new_agent(event, number, seen.now, &self.host).put(&mut changes)?;
+                Ok(changes)
+            };
+            let change = Change::new([key.clone(), counter.clone()], &make);
+            records.change(&change).await?;
+        }
+        Err(gone(&event.session))
+    }
+
+    /// Changes an agent, read anew. The caller holds its lock. `apply` is pure; `None` leaves everything as it is.
+    pub(super) async fn change(
+        &self,
+        session: &str,
+        apply: &(dyn Fn(Decision, Timestamp) -> Option<Decision> + Send + Sync),
+    ) -> Result<Option<Decision>> {
+        let records = self.records()?;
+        let key = agent_key(session)?;
+        for tries in 1.. {
+            let Some(record) = records.read(&key).await? else {
+                return Ok(None);
+            };
+            let agent: Agent = read(&record)?;
+            let decided = Mutex::new(None);
+            let decide = |seen: &Seen| {
+                let command = seen.get(&command_key(agent.id, agent.commands)?);
+                let command = command.filter(|_| agent.is_command_open);
+                let command: Option<Command> = command.map(read).transpose()?;
+                let applied = apply(Decision::new(agent.clone(), command), seen.now);
+                let mut changes = Changes::default();
+                if let Some(decision) = &applied {
+                    decision.put(&mut changes)?;
+                }
+                *tenure_core::poison::lock(&decided) = applied;
+                Ok(changes)
+            };
+            let keys = keys_of(&agent)?;
+            let expected = Expected::Version(record.version);
+            let change = Change::new(keys, &decide).expecting(key.clone(), expected);
+            match records.change(&change).await {
+                Err(Error::RecordChanged { .. }) if tries < TRIES => {}
+                changed => {
+                    changed?;
+                    let decided = tenure_core::poison::lock(&decided).take();
+                    return Ok(decided);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Gives the claims and leases of an agent more time, or ends them. Returns what could not be done.
+    pub(super) async fn tend_claims(&self, decision: &Decision) -> Vec<String> {
+        let (owner, claims) = (&decision.agent.owner, decision.claims);
+        let mut warnings = self.claim_notes.tend(owner, claims);
+        if let Err(error) = self.tend_leases(decision).await {
+            warnings.push(error.to_string());
+        }
+        warnings
+    }
+
+    async fn tend_leases(&self, decision: &Decision) -> Result<()> {
+        for lease in self.leases_of(&decision.agent).await? {
+            let by = Some(&lease.owner);
+            let done = match decision.claims {
+                Claims::Release => self.keeper.release(&lease.lease, by).await,
+                // A file is held until some time after its last edit.
+                Claims::Renew if is_edit(&lease) => continue,
+                Claims::Renew => self.keeper.renew(&lease.lease, None, by).await,
+            };
+            match done {
+                Ok(_) => {}
+                // A run has it in hand, or it is over.
+                Err(Error::NotAllowed { .. } | Error::LeaseOver { .. } | Error::NotFound(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the leases that an agent took by `tenure lock`, and those of its edits.
+    async fn leases_of(&self, agent: &Agent) -> Result<Vec<Lease>> {
+        let mut query = Query::default().with_owner(agent.owner.clone()).held_only();
+        let mut leases = Vec::new();
+        loop {
+            let page = self.keeper.list(&query).await?;
+            let own = page.held.into_iter();
+            leases.extend(own.filter(|lease| lease.binding == Binding::Lease));
+            query.after = page.next;
+            if query.after.is_none() {
+                return Ok(leases);
+            }
+        }
+    }
+}
+
+/// Returns true if a lease is that of an edit.
+pub fn is_edit(lease: &Lease) -> bool {
+    let guard = lease.metadata.as_ref().and_then(|meta| meta.get("guard"));
+    guard.is_some_and(|guard| guard == "edit")
+}
+
+/// Returns the records that a change of an agent may write.
+fn keys_of(agent: &Agent) -> Result<Vec<RecordKey>> {
+    let mut keys = vec![
+        agent_key(&agent.session)?,
+        command_key(agent.id, agent.commands)?,
+        command_key(agent.id, agent.commands + 1)?,
+    ];
+    for number in 1..=TURNS_MAX {
+        keys.push(turn_key(agent.id, agent.turns + number)?);
+    }
+    Ok(keys)
+}
+
+impl Decision {
+    fn put(&self, changes: &mut Changes) -> Result<()> {
+        self.agent.put(changes)?;
+        for command in &self.commands {
+            command.put(self.agent.id, changes)?;
+        }
+        for turn in &self.turns {
+            turn.put(changes)?;
+        }
+        Ok(())
+    }
+}
+
+fn gone(session: &str) -> Error {
+    Error::NotFound(format!("the record of agent {session} is gone"))
+}

@@ -1,0 +1,258 @@
+//! Events that could not be processed at once: a 0600 file for each agent and store.
+//!
+//! # Steps
+//!
+//! 1. A hook that does not get the agent's lock in time, or does not reach the store, appends its event as one line, under the
+//!    kernel's lock of the file. It is synced before the hook ends.
+//! 2. The next hook of that agent, or the watcher, takes the agent's lock and processes the lines in their order, before its own event. The
+//!    agent's record remembers the id of the last line, in the same change.
+//! 3. The file is cut to nothing under its lock, if it has not grown meanwhile; else the next one goes on after the line that the record
+//!    remembers.
+//!
+//! A crash between 2 and 3 leaves lines that the record names: they are passed over. A torn last line of a hook that was killed is
+//! passed over, too: its event was never acknowledged. The file is never removed, as others may be waiting for its lock.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use tenure::{Error, Result};
+use tenure_files::Version;
+
+use super::event::{HookEvent, Program};
+use crate::publish::new_id;
+
+/// A spool that is longer takes no more events, in bytes.
+const SPOOL_BYTES_MAX: u64 = 32 << 20;
+
+/// One event that waits.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Spooled {
+    /// Its id, which begins with the time.
+    pub id: String,
+    program: Program,
+    event: String,
+    fields: Map<String, Value>,
+}
+
+impl Spooled {
+    /// Returns the event.
+    ///
+    /// # Errors
+    ///
+    /// `BadInput` for what was no event when it was written.
+    pub fn event(&self) -> Result<HookEvent> {
+        HookEvent::of(self.fields.clone(), Some(self.program), Some(&self.event))
+    }
+}
+
+/// The spools of one store.
+#[derive(Debug, Clone)]
+pub struct Spool {
+    directory: PathBuf,
+}
+
+impl Spool {
+    /// Returns the spools of a store, in the user's state directory. Nothing is made before it is needed.
+    pub fn new(state_directory: &Path, store: &str) -> Self {
+        let name = &Version::of(store.as_bytes()).to_string()[..16];
+        Self {
+            directory: state_directory.join("spool").join(name),
+        }
+    }
+
+    fn path(&self, session: &str) -> PathBuf {
+        let name = &Version::of(session.as_bytes()).to_string()[..32];
+        self.directory.join(format!("{name}.jsonl"))
+    }
+
+    /// Returns true if events of a session may wait.
+    pub fn has(&self, session: &str) -> bool {
+        let length = fs::metadata(self.path(session)).map(|found| found.len());
+        length.is_ok_and(|length| length > 0)
+    }
+
+    /// Adds an event, durably.
+    ///
+    /// # Errors
+    ///
+    /// `Io` where it cannot be written, `BadInput` if the spool is full.
+    pub fn add(&self, event: &HookEvent) -> Result<()> {
+        super::make_directory(&self.directory)?;
+        let path = self.path(&event.session);
+        let failed = |source| Error::io("write", &path, source);
+        let mut file = open(&path, true).map_err(failed)?;
+        file.lock().map_err(failed)?;
+        if file.metadata().map_err(failed)?.len() > SPOOL_BYTES_MAX {
+            return Err(Error::BadInput(format!(
+                "{} is full: events are waiting for tenure agent watch",
+                path.display()
+            )));
+        }
+        let spooled = Spooled {
+            id: new_id(),
+            program: event.program,
+            event: event.name.clone(),
+            fields: event.fields.clone(),
+        };
+        let line = serde_json::to_string(&spooled);
+        let line = line.map_err(|error| Error::Internal(error.to_string()))?;
+        // A torn line of a writer that was killed must not swallow this one.
+        let written = file.write_all(format!("\n{line}\n").as_bytes());
+        written.and_then(|()| file.sync_all()).map_err(failed)
+    }
+
+    /// Returns the sessions for which events wait.
+    ///
+    /// # Errors
+    ///
+    /// `Io` where the directory cannot be read.
+    pub fn sessions(&self) -> Result<Vec<String>> {
+        let entries = match fs::read_dir(&self.directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(|source| Error::io("read", &self.directory, source))?,
+        };
+        let mut sessions = Vec::new();
+        for entry in entries.flatten() {
+            let waiting = Waiting::open(&entry.path())?;
+            let first = waiting.and_then(|waiting| waiting.events.into_iter().next());
+            sessions.extend(first.and_then(|first| Some(first.event().ok()?.session)));
+        }
+        Ok(sessions)
+    }
+
+    /// Returns the events of a session that wait after `last`, or `None` if none does. The caller holds the agent's lock.
+    ///
+    /// # Errors
+    ///
+    /// `Io` where the file cannot be read.
+    pub fn waiting(&self, session: &str, last: Option<&str>) -> Result<Option<Waiting>> {
+        let Some(mut waiting) = Waiting::open(&self.path(session))? else {
+            return Ok(None);
+        };
+        let known = |spooled: &Spooled| Some(spooled.id.as_str()) == last;
+        if let Some(index) = waiting.events.iter().position(known) {
+            waiting.events.drain(..=index);
+        }
+        Ok(Some(waiting))
+    }
+}
+
+/// The events that wait for one agent, as they were read.
+pub struct Waiting {
+    /// The events, oldest first.
+    pub events: Vec<Spooled>,
+    file: File,
+    path: PathBuf,
+    length: u64,
+}
+
+impl Waiting {
+    fn open(path: &Path) -> Result<Option<Self>> {
+        let failed = |source| Error::io("read", path, source);
+        let mut file = match open(path, false) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file.map_err(failed)?,
+        };
+        file.lock_shared().map_err(failed)?;
+        let mut text = Vec::new();
+        file.read_to_end(&mut text).map_err(failed)?;
+        file.unlock().map_err(failed)?;
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let lines = text.split(|byte| *byte == b'\n');
+        let events = lines.filter_map(|line| serde_json::from_slice(line).ok());
+        Ok(Some(Self {
+            events: events.collect(),
+            file,
+            path: path.to_owned(),
+            length: text.len() as u64,
+        }))
+    }
+
+    /// Cuts the spool to nothing, if no event came since it was read. The events are in the store, durably.
+    ///
+    /// # Errors
+    ///
+    /// `Io` where it cannot be written.
+    pub fn clear(self) -> Result<()> {
+        let failed = |source| Error::io("write", &self.path, source);
+        self.file.lock().map_err(failed)?;
+        if self.file.metadata().map_err(failed)?.len() == self.length {
+            self.file.set_len(0).map_err(failed)?;
+        }
+        Ok(())
+    }
+}
+
+fn open(path: &Path, make: bool) -> io::Result<File> {
+    let no_follow = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+    let mut options = OpenOptions::new();
+    options.read(true).append(true).create(make).mode(0o600);
+    options.custom_flags(no_follow).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn event(number: u32) -> HookEvent {
+        let body = json!({"hook_event_name": "Stop", "session_id": "s", "number": number});
+        HookEvent::parse(body.to_string().as_bytes(), None, None).unwrap()
+    }
+
+    fn numbers(waiting: &Waiting) -> Vec<u64> {
+        let number = |spooled: &Spooled| spooled.fields["number"].as_u64().unwrap();
+        waiting.events.iter().map(number).collect()
+    }
+
+    #[test]
+    fn events_wait_in_their_order_for_the_owner_alone_and_are_not_given_twice() {
+        let state = tempfile::tempdir().unwrap();
+        let spool = Spool::new(state.path(), "sqlite:/x");
+        assert!(spool.waiting("s", None).unwrap().is_none());
+        spool.add(&event(1)).unwrap();
+        spool.add(&event(2)).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(
+            (mode(&spool.directory), mode(&spool.path("s"))),
+            (0o700, 0o600)
+        );
+        assert_eq!(spool.sessions().unwrap(), ["s"]);
+        let waiting = spool.waiting("s", None).unwrap().unwrap();
+        assert_eq!(numbers(&waiting), [1, 2]);
+        let first = waiting.events[0].id.clone();
+        let again = spool.waiting("s", Some(&first)).unwrap().unwrap();
+        assert_eq!(numbers(&again), [2]);
+        // One that comes after the look stays.
+        spool.add(&event(3)).unwrap();
+        waiting.clear().unwrap();
+        let all = spool.waiting("s", Some(&first)).unwrap().unwrap();
+        assert_eq!(numbers(&all), [2, 3]);
+        all.clear().unwrap();
+        assert!(spool.waiting("s", None).unwrap().is_none());
+        assert!(
+            Spool::new(state.path(), "sqlite:/y")
+                .sessions()
+                .unwrap()
+                .is_empty()
+        );
+    }
+
+    #[test]
+    fn a_torn_line_does_not_swallow_the_next() {
+        let state = tempfile::tempdir().unwrap();
+        let spool = Spool::new(state.path(), "sqlite:/x");
+        spool.add(&event(1)).unwrap();
+        let mut file = open(&spool.path("s"), false).unwrap();
+        file.write_all(b"{\"id\":\"torn").unwrap();
+        spool.add(&event(2)).unwrap();
+        assert_eq!(numbers(&spool.waiting("s", None).unwrap().unwrap()), [1, 2]);
+    }
+}

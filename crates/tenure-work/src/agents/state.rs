@@ -1,0 +1,288 @@
+//! Agents, commands and turns, as records.
+//!
+//! | kind | id | what it holds |
+//! |---|---|---|
+//! | `agent` | the session id | who it is, what it does, when it was last seen; by state, owner and directory |
+//! | `agent_command` | `NUMBER/COMMAND` | what a person asked for, from the prompt to `COMPLETE`; by state and session |
+//! | `agent_turn` | `NUMBER/TURN` | one text of a person or of the agent, and its summary; by session |
+//! | `agent_counter` | `agent` | the newest number that was given to an agent |
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use tenure::records::{Changes, Columns, Record, RecordKey};
+use tenure::{Error, Owner, Result, Timestamp};
+
+use super::event::Program;
+
+/// The kind of an agent's record.
+pub const AGENT: &str = "agent";
+/// The kind of a command's record.
+pub const COMMAND: &str = "agent_command";
+/// The kind of a turn's record.
+pub const TURN: &str = "agent_turn";
+
+/// What an agent does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AgentState {
+    /// It waits for a prompt.
+    Idle,
+    /// It works.
+    Running,
+    /// It waits for a person: a permission, or an answer.
+    Waiting,
+    /// Its session is over.
+    Done,
+    /// It was not seen for long. The next event lifts this.
+    Gone,
+}
+
+impl AgentState {
+    /// Returns the word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            AgentState::Idle => "idle",
+            AgentState::Running => "running",
+            AgentState::Waiting => "waiting",
+            AgentState::Done => "done",
+            AgentState::Gone => "gone",
+        }
+    }
+}
+
+/// How far a command is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum CommandState {
+    /// The agent works on it.
+    Running,
+    /// It waits for a person.
+    Waiting,
+    /// It is over.
+    Complete,
+}
+
+impl CommandState {
+    const fn as_str(self) -> &'static str {
+        match self {
+            CommandState::Running => "RUNNING",
+            CommandState::Waiting => "WAITING",
+            CommandState::Complete => "COMPLETE",
+        }
+    }
+}
+
+/// The tokens that an agent has used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Context {
+    /// How many tokens its last request had in all.
+    pub tokens: u64,
+    /// How many it has written in this session.
+    pub written: u64,
+}
+
+/// A file that another agent edits, as it was before a command of the shell.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Watched {
+    /// The file.
+    pub path: PathBuf,
+    /// The agent that edits it.
+    pub owner: Owner,
+    /// The inode, length and time of its last change.
+    pub stamp: Option<(u64, u64, i128)>,
+}
+
+/// A coding agent, as its hooks show it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Agent {
+    /// Its number: that of its lock.
+    pub id: i32,
+    /// Its session.
+    pub session: String,
+    /// The program it is.
+    pub program: Program,
+    /// The owner it asks as.
+    pub owner: Owner,
+    /// What it does.
+    pub state: AgentState,
+    /// Why it is in this state, for people.
+    pub reason: Option<String>,
+    /// What it does now, for people.
+    pub doing: Option<String>,
+    /// The directory it works in.
+    pub cwd: Option<PathBuf>,
+    /// The model it uses.
+    pub model: Option<String>,
+    /// The file its program writes what was said to.
+    pub transcript_path: Option<String>,
+    /// The pane of tmux it runs in, and the socket of that tmux.
+    pub tmux: Option<(String, String)>,
+    /// The host it runs on.
+    pub host: String,
+    /// When it was first seen.
+    pub started_at: Timestamp,
+    /// When it was last seen.
+    pub last_seen: Timestamp,
+    /// When it was told about Tenure. It is told once.
+    pub prompt_injected_at: Option<Timestamp>,
+    /// When a stop takes effect.
+    pub stop_due: Option<Timestamp>,
+    /// The last words of the agent, until the stop takes effect.
+    pub last_words: Option<String>,
+    /// The number of the newest command.
+    pub commands: u32,
+    /// True while that command is not complete.
+    pub is_command_open: bool,
+    /// The number of the newest turn.
+    pub turns: u32,
+    /// How many tokens it has used.
+    pub context: Option<Context>,
+    /// How many turns of each side are in the transcript as far as it was compared.
+    #[serde(default)]
+    pub transcript_turns: u32,
+    /// Files that others edit, while a command of the shell runs.
+    #[serde(default)]
+    pub watched: Vec<Watched>,
+    /// The last event of the spool that was processed.
+    #[serde(default)]
+    pub spooled: Option<String>,
+    /// The last of each event that is not known.
+    #[serde(default)]
+    pub other_events: Map<String, Value>,
+    /// Fields of a later version.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
+}
+
+/// What a person asked an agent for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Command {
+    /// Its number within the agent.
+    pub number: u32,
+    /// The session of the agent.
+    pub session: String,
+    /// How far it is.
+    pub state: CommandState,
+    /// The beginning of what was asked.
+    pub text: String,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// When it was complete.
+    pub completed_at: Option<Timestamp>,
+}
+
+/// Who said something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Speaker {
+    /// A person.
+    User,
+    /// The agent.
+    Agent,
+}
+
+/// One text of a person or of the agent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Turn {
+    /// The number of the agent.
+    pub agent: i32,
+    /// Its number within the agent.
+    pub number: u32,
+    /// The session of the agent.
+    pub session: String,
+    /// The command it belongs to.
+    pub command: u32,
+    /// Who said it.
+    pub by: Speaker,
+    /// What was said.
+    pub text: String,
+    /// When.
+    pub at: Timestamp,
+    /// The summary, if there is one.
+    pub summary: Option<String>,
+    /// True if the hooks missed it, and it comes from the transcript.
+    pub from_transcript: bool,
+}
+
+/// Returns the key of an agent.
+pub fn agent_key(session: &str) -> Result<RecordKey> {
+    RecordKey::new(AGENT, session)
+}
+
+/// Returns the key of the counter that numbers agents.
+pub fn counter_key() -> Result<RecordKey> {
+    RecordKey::new("agent_counter", AGENT)
+}
+
+/// Returns the key of a command.
+pub fn command_key(agent: i32, number: u32) -> Result<RecordKey> {
+    RecordKey::new(COMMAND, format!("{agent}/{number:08}"))
+}
+
+/// Returns the key of a turn.
+pub fn turn_key(agent: i32, number: u32) -> Result<RecordKey> {
+    RecordKey::new(TURN, format!("{agent}/{number:08}"))
+}
+
+/// Reads the body of a record.
+pub fn read<'a, T: Deserialize<'a>>(record: &'a Record) -> Result<T> {
+    T::deserialize(&record.body)
+        .map_err(|error| Error::corrupt("records", format!("{}: {error}", record.key)))
+}
+
+fn body(of: &impl Serialize) -> Result<Value> {
+    serde_json::to_value(of).map_err(|error| Error::Internal(error.to_string()))
+}
+
+impl Agent {
+    /// Writes the record.
+    pub(super) fn put(&self, changes: &mut Changes) -> Result<()> {
+        let columns = Columns {
+            state: Some(self.state.as_str().to_owned()),
+            owner: Some(self.owner.to_string()),
+            subject: None,
+        };
+        changes.put(agent_key(&self.session)?, columns, body(self)?);
+        Ok(())
+    }
+}
+
+impl Command {
+    /// Writes the record.
+    pub(super) fn put(&self, agent: i32, changes: &mut Changes) -> Result<()> {
+        let columns = Columns {
+            state: Some(self.state.as_str().to_owned()),
+            subject: Some(self.session.clone()),
+            ..Columns::default()
+        };
+        changes.put(command_key(agent, self.number)?, columns, body(self)?);
+        Ok(())
+    }
+}
+
+impl Turn {
+    /// Returns the indexed columns. Those without a summary are listed by their state.
+    pub(super) fn columns(&self) -> Columns {
+        let state = match (self.by, &self.summary) {
+            (Speaker::Agent, None) => "open",
+            _ => "closed",
+        };
+        Columns {
+            state: Some(state.to_owned()),
+            subject: Some(self.session.clone()),
+            ..Columns::default()
+        }
+    }
+
+    /// Writes the record.
+    pub(super) fn put(&self, changes: &mut Changes) -> Result<()> {
+        let key = turn_key(self.agent, self.number)?;
+        changes.put(key, self.columns(), body(self)?);
+        Ok(())
+    }
+}

@@ -1,0 +1,92 @@
+//! `[slot]`, `[guard]` and `[agents]`: what coding agents must do, and what is done about them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, de};
+use tenure_core::Resource;
+
+use super::optional_duration;
+
+/// More places are no limit at all.
+const CAPACITY_MAX: u32 = 1000;
+/// More rules are refused.
+const RULES_MAX: usize = 100;
+
+/// `[guard]`: what the hooks of coding agents enforce. All of it is off by default.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct GuardConfig {
+    /// True if one agent edits a file at a time.
+    #[serde(default)]
+    pub edits: bool,
+    /// When files are given back.
+    #[serde(default)]
+    pub edits_until: EditsUntil,
+    /// Heavy commands, and the slot that each goes through: `slot NAME` or `slot NAME:N`.
+    #[serde(default, deserialize_with = "commands")]
+    pub commands: BTreeMap<String, String>,
+}
+
+/// When the files of an agent are given back, at the latest.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EditsUntil {
+    /// At the end of its session.
+    #[default]
+    Session,
+    /// When it has answered.
+    Turn,
+}
+
+/// `[agents]`: what is done about coding agents in the background.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct AgentsConfig {
+    /// An agent that was not seen for so long is called gone.
+    #[serde(default, deserialize_with = "optional_duration")]
+    pub gone_after: Option<Duration>,
+    /// The command that summarises a turn: the text on its standard input, the summary on its standard output.
+    #[serde(default)]
+    pub summary: Option<Vec<String>>,
+}
+
+/// Reads the numbers of places, each from 1 to the most.
+pub(super) fn slots<'de, D>(deserializer: D) -> Result<BTreeMap<String, u32>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    let slots = BTreeMap::<String, u32>::deserialize(deserializer)?;
+    for (name, places) in &slots {
+        if !(1..=CAPACITY_MAX).contains(places) || Resource::new("slot", name).is_err() {
+            return Err(de::Error::custom(format!(
+                "slot {name:?} has {places} places; a slot has a name, and 1 to {CAPACITY_MAX} places"
+            )));
+        }
+    }
+    Ok(slots)
+}
+
+/// Reads the rules for heavy commands, and keeps the slot of each.
+fn commands<'de, D>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    let rules = BTreeMap::<String, String>::deserialize(deserializer)?;
+    if rules.len() > RULES_MAX {
+        let problem = format!("more than {RULES_MAX} commands are guarded");
+        return Err(de::Error::custom(problem));
+    }
+    let rule = |(command, rule): (String, String)| {
+        let slot = rule.strip_prefix("slot ").map(str::trim);
+        match slot.filter(|slot| !slot.is_empty() && !command.trim().is_empty()) {
+            Some(slot) => Ok((command, slot.to_owned())),
+            None => Err(de::Error::custom(format!(
+                "{command:?} = {rule:?}: a rule is \"slot NAME\" or \"slot NAME:N\""
+            ))),
+        }
+    };
+    rules.into_iter().map(rule).collect()
+}
