@@ -35,6 +35,13 @@ impl Context {
         Self::with(global.store.as_deref(), Environment::of_process()?)
     }
 
+    /// The same, as if the command were called in another directory.
+    pub fn at(global: &Global, directory: Option<PathBuf>) -> Result<Self> {
+        let mut environment = Environment::of_process()?;
+        environment.directory = directory.unwrap_or(environment.directory);
+        Self::with(global.store.as_deref(), environment)
+    }
+
     /// Reads the settings without choosing a store, so that it does not matter if none can be found here.
     pub fn without_store() -> Result<Self> {
         Self::with(Some("memory:"), Environment::of_process()?)
@@ -80,7 +87,8 @@ impl Context {
         self.open(settings).await
     }
 
-    async fn open(&self, settings: Settings) -> Result<Keeper> {
+    /// Opens the store with settings.
+    pub async fn open(&self, settings: Settings) -> Result<Keeper> {
         self.check_directory()?;
         let opening = Keeper::open_with(&self.located.url, settings);
         let keeper = open_and_tell(opening, &self.shown()).await?;
@@ -141,6 +149,11 @@ impl Context {
     pub fn own_command(&self) -> String {
         let words = env::args_os().skip(1);
         self.shown_command(iter::once("tenure".into()).chain(words))
+    }
+
+    /// Returns the user's state directory.
+    pub fn state_directory(&self) -> Result<PathBuf> {
+        locate::state_directory(&self.environment)
     }
 
     /// Returns where the board is, if nobody names a place.

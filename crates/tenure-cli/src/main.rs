@@ -20,11 +20,13 @@
 //! | `log` | the lock log |
 //! | `publish/` | directories put in place whole |
 //! | `op` | the operations, and the locks each needs |
+//! | `agent/`, `status` | coding agents; everything on one page |
 //! | `advisory/` | PostgreSQL's own locks |
 //! | `ls/`, `audit`, `recover`, `break_lease` | for people who look and mend |
 //! | `doctor/`, `completions` | the other commands, one each |
 
 mod advisory;
+mod agent;
 mod audit;
 mod board;
 mod break_lease;
@@ -56,6 +58,7 @@ mod run;
 mod runtime;
 mod several;
 mod signals;
+mod status;
 mod table;
 mod upgrade;
 mod waiting;
@@ -98,6 +101,8 @@ fn carry_out(global: &Global, command: Command, report: Report) -> Result<ExitCo
         Command::Ledger { command } => ledger::ledger(global, *command),
         Command::Board { command } => board::board(global, *command, report),
         Command::Op { command } => op::op(global, &command),
+        Command::Agent { command } => agent::agent(global, &command),
+        Command::Status(options) => status::status(global, &options),
         Command::Doctor => doctor::doctor(global),
         Command::Completions { shell } => completions::completions(shell),
     }

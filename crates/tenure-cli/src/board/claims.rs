@@ -5,9 +5,11 @@ use std::time::{Duration, Instant};
 
 use tenure::{Error, Result};
 use tenure_files::{Board, Issue, Next, Take, Unready};
+use tenure_work::agents::claim_notes::ClaimedIn;
 
 use super::open_board::OpenBoard;
 use super::{Issues, answer};
+use crate::agent::remember;
 use crate::cli::{BoardClaim, BoardEnd, BoardNext, Global};
 use crate::output::{self, word};
 use crate::report::Failure;
@@ -30,6 +32,9 @@ pub fn next(global: &Global, options: &BoardNext) -> Result<ExitCode, Failure> {
         })
     };
     let issue = opened.wait_until(next, |unready| waiting.left(unready))?;
+    if options.claim {
+        remember_claim(opened.board(), &issue);
+    }
     if let Some(claim) = issue
         .claim
         .as_ref()
@@ -126,10 +131,20 @@ fn claimed(
 ) -> Result<ExitCode, Failure> {
     let opened = OpenBoard::open_to_claim(global, &options.terms, options.ttl)?;
     let issue = opened.wait(Some(&options.id), work)?;
+    remember_claim(opened.board(), &issue);
     output::answer(global.json, &Issues::one(&issue), || {
         let token = issue.claim.as_ref().map_or(0, |claim| claim.token);
         output::text(&format!("{token}\n"))
     })
+}
+
+/// Lets the hooks of an agent renew its claim.
+fn remember_claim(board: &Board, issue: &Issue) {
+    if let Some(claim) = &issue.claim {
+        let place = (ClaimedIn::Board, board.directory());
+        let id = issue.id.as_str();
+        remember(place, id, &claim.owner, claim.token, claim.expires_at);
+    }
 }
 
 /// Ends a claim.

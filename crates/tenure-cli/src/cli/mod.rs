@@ -10,11 +10,13 @@
 //! | `board` | the words of `board` |
 //! | `advisory` | the words of `advisory` |
 //! | `op` | the words of `op` |
+//! | `agent` | the words of `agent` and `status` |
 //! | `publish` | the words of `publish` |
 //! | `values` | how single values are read |
 //! | `refusal` | what is said of a command line that cannot be read |
 
 mod advisory;
+mod agent;
 mod board;
 mod doc;
 mod leases;
@@ -33,6 +35,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::help;
 pub use advisory::{Advisory, AdvisoryRun};
+pub use agent::{Agent, AgentHook, AgentLs, AgentWatch, Status};
 pub use board::{
     Board, BoardAdd, BoardClaim, BoardDepend, BoardEnd, BoardEvents, BoardGate, BoardGateDefine,
     BoardGateJudge, BoardLs, BoardNext, BoardNote, BoardOne, BoardRun, BoardSet, BoardTerms, Judge,
@@ -150,6 +153,15 @@ pub enum Command {
         #[command(subcommand)]
         command: Op,
     },
+    /// Coding agents: their hooks, what they do, and what tends them
+    #[command(after_long_help = help::AGENT_LONG)]
+    Agent {
+        #[command(subcommand)]
+        command: Agent,
+    },
+    /// Show agents, locks, slots and the board on one page
+    #[command(after_long_help = help::STATUS_LONG)]
+    Status(Status),
     /// Say which store is used and why, and prove that it locks
     #[command(after_long_help = help::DOCTOR_LONG)]
     Doctor,

@@ -1,6 +1,7 @@
 //! The texts of `--help` that do not belong to a single option.
 
 mod advisory;
+mod agent;
 mod board;
 mod doc;
 mod leases;
@@ -12,6 +13,7 @@ mod publish;
 mod run;
 
 pub use advisory::{ADVISORY_LONG, ADVISORY_LS_LONG, ADVISORY_RUN_LONG};
+pub use agent::{AGENT_HOOK_LONG, AGENT_LONG, AGENT_LS_LONG, AGENT_WATCH_LONG, STATUS_LONG};
 pub use board::*;
 pub use doc::{DOC_CLEAN_LONG, DOC_LONG, DOC_READ_LONG, DOC_UPDATE_LONG, DOC_WRITE_LONG};
 pub use leases::{CHECK_LONG, DOWNGRADE_LONG, LOCK_LONG, RELEASE_LONG, RENEW_LONG, UPGRADE_LONG};
@@ -52,6 +54,10 @@ Files:
 Work:
   board        Issues that many agents create, change and claim at once
   op           Show which operations there are, and which locks each needs
+
+Agents:
+  agent        Coding agents: their hooks, what they do, and what tends them
+  status       Show agents, locks, slots and the board on one page
 
 Operate:
   doctor       Say which store is used and why, and prove that it locks

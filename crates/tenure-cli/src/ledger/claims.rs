@@ -6,8 +6,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tenure::Timestamp;
 use tenure_files::{Claim, ClaimToken, Node};
+use tenure_work::agents::claim_notes::ClaimedIn;
 
 use super::open_ledger::{OpenLedger, about, to_read};
+use crate::agent::remember;
 use crate::cli::{Global, LedgerClaim, LedgerDirectory, LedgerReap, LedgerRelease};
 use crate::output::{self, word};
 use crate::report::Failure;
@@ -46,6 +48,13 @@ pub fn claim(global: &Global, options: &LedgerClaim) -> Result<ExitCode, Failure
             opened.wait(|ledger| ledger.claim(&node, ttl))?
         }
     };
+    remember(
+        (ClaimedIn::Ledger, &options.place.directory),
+        &claim.node,
+        &claim.owner,
+        claim.token,
+        claim.expires_at,
+    );
     let token = format!("{}#{}\n", claim.node, claim.token);
     let now = claim.acquired_at;
     let claims = listed(&[Shown::at(claim, now)]);

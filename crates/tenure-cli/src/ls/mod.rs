@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::output::word;
 use crate::report::Failure;
 use crate::{output, runtime};
-use table::View;
+pub use table::View;
 
 /// Shows one page of what is held and who waits.
 pub fn ls(global: &Global, options: &cli::Ls) -> Result<ExitCode, Failure> {

@@ -127,6 +127,18 @@ impl Decision {
         is_due
     }
 
+    /// Calls an agent gone. It ends no lease: those run out by their rules.
+    pub fn call_gone(&mut self, reason: &str) {
+        self.become_state(AgentState::Gone, Some(reason));
+    }
+
+    /// Adds a turn that the hooks missed.
+    pub fn add_missed(&mut self, by: Speaker, text: &str, now: Timestamp) {
+        let mut turn = self.agent.next_turn(by, kept_turn(text), now);
+        turn.from_transcript = true;
+        self.turns.push(turn);
+    }
+
     /// Remembers what every event says.
     fn remember(&mut self, event: &HookEvent, now: Timestamp) {
         let agent = &mut self.agent;
@@ -166,6 +178,7 @@ impl Decision {
             started_at: now,
             completed_at: None,
         };
+        self.agent.task = Some(command.text.clone()).filter(|text| !text.is_empty());
         self.commands.push(command.clone());
         self.open = Some(command);
         self.add_turn(Speaker::User, kept_turn(text), now);

@@ -11,6 +11,8 @@
 //! | [`claim_notes`] | which issues and nodes an agent has claimed |
 //! | [`guard`] | what is asked before a tool is used |
 //! | [`answer`] | what a hook answers, in the form of its program |
+//! | [`transcript`] | what was said, from the file of the agent's program |
+//! | [`workers`] | what is done about agents in the background |
 
 pub mod answer;
 pub mod claim_notes;
@@ -21,6 +23,8 @@ pub mod identity;
 pub mod process;
 pub mod spool;
 pub mod state;
+pub mod transcript;
+pub mod workers;
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;

@@ -112,6 +112,9 @@ pub struct Agent {
     pub reason: Option<String>,
     /// What it does now, for people.
     pub doing: Option<String>,
+    /// What it was asked for last, for people.
+    #[serde(default)]
+    pub task: Option<String>,
     /// The directory it works in.
     pub cwd: Option<PathBuf>,
     /// The model it uses.
@@ -140,9 +143,6 @@ pub struct Agent {
     pub turns: u32,
     /// How many tokens it has used.
     pub context: Option<Context>,
-    /// How many turns of each side are in the transcript as far as it was compared.
-    #[serde(default)]
-    pub transcript_turns: u32,
     /// Files that others edit, while a command of the shell runs.
     #[serde(default)]
     pub watched: Vec<Watched>,
@@ -176,7 +176,7 @@ pub struct Command {
 }
 
 /// Who said something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Speaker {
     /// A person.

@@ -184,15 +184,21 @@ pub async fn take(
     Ok(Verdict::Granted)
 }
 
-/// Returns who came in between, or the error if that one is gone again.
+/// Returns who came in between. Fails if that one is gone again.
 async fn denied_by(keeper: &Keeper, set: &LockSet, owner: &Owner, error: Error) -> Result<Verdict> {
+    let mut own = 0;
     for (resource, _) in set.iter() {
         let holders = keeper.holders(resource).await?;
+        own += usize::from(holders.iter().any(|lease| lease.owner == *owner));
         if let Some(lease) = holders.into_iter().find(|lease| lease.owner != *owner) {
             return Ok(Verdict::Denied(Box::new(lease)));
         }
     }
-    Err(error)
+    // Another hook of the same agent was faster.
+    match own == set.iter().count() {
+        true => Ok(Verdict::Granted),
+        false => Err(error),
+    }
 }
 
 /// Gives the files of an owner back: at the end of a turn, where that is set.

@@ -1,0 +1,41 @@
+//! Remembers the claims of a coding agent, so that its hooks renew them.
+
+use std::path::Path;
+
+use tenure::{Owner, Result, Timestamp, clock};
+use tenure_work::agents::claim_notes::{ClaimNote, ClaimNotes, ClaimedIn};
+
+use crate::context::Context;
+use crate::output::word;
+
+/// Remembers a claim that was just made or renewed, if an agent has it. One that cannot be remembered lasts for its time.
+pub fn remember(
+    (kind, directory): (ClaimedIn, &Path),
+    id: &str,
+    owner: &str,
+    token: u64,
+    expires_at: Timestamp,
+) {
+    if !owner.starts_with("agent:") {
+        return;
+    }
+    let now = clock::now();
+    let remembered = || -> Result<()> {
+        let claim = ClaimNote {
+            kind,
+            directory: std::path::absolute(directory)
+                .map_err(|source| tenure::Error::io("find", directory, source))?,
+            id: id.to_owned(),
+            token,
+            ttl_ms: u64::try_from(expires_at.since(now).as_millis()).unwrap_or(u64::MAX),
+            renewed_at: now,
+        };
+        let owner =
+            Owner::parse(owner).map_err(|error| tenure::Error::BadInput(error.to_string()))?;
+        let notes = ClaimNotes::new(&Context::without_store()?.state_directory()?);
+        notes.add(&owner, claim)
+    };
+    if let Err(error) = remembered() {
+        word(&format!("hooks will not renew this claim: {error}"));
+    }
+}

@@ -1,0 +1,33 @@
+//! `tenure agent`: coding agents, by their hooks.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `hook` | one event of a hook, and what is answered |
+//! | `claimed` | the claims of an agent, remembered for its hooks |
+//! | `locks` | the lock of an agent: PostgreSQL's own, or the keeper's |
+//! | `listed` | agents with what each holds, waits for and has claimed |
+//! | `ls` | `agent ls` |
+//! | `watch` | `agent watch` |
+
+mod claimed;
+mod hook;
+mod listed;
+mod locks;
+mod ls;
+mod watch;
+
+use std::process::ExitCode;
+
+use crate::cli::{Agent, Global};
+use crate::report::Failure;
+pub use claimed::remember;
+pub use listed::{Listed, agents, table};
+
+/// Carries out one of its commands.
+pub fn agent(global: &Global, command: &Agent) -> Result<ExitCode, Failure> {
+    match command {
+        Agent::Hook(options) => Ok(hook::hook(global, options)),
+        Agent::Ls(options) => ls::ls(global, options),
+        Agent::Watch(options) => watch::watch(global, options),
+    }
+}

@@ -1,0 +1,95 @@
+//! `tenure agent watch`: the background workers.
+
+use std::process::{Command, ExitCode, Stdio};
+
+use tenure::{Owner, SessionOptions};
+use tenure_work::agents::claim_notes::ClaimNotes;
+use tenure_work::agents::process::Processor;
+use tenure_work::agents::spool::Spool;
+use tenure_work::agents::workers::{Cycle, GONE_AFTER, Workers};
+
+use super::locks::AgentLocks;
+use crate::cli::{AgentWatch, Global};
+use crate::context::{Context, WAIT_DEFAULT, owner};
+use crate::output::{self, word};
+use crate::people::this_host;
+use crate::report::Failure;
+use crate::runtime;
+use crate::signals::Signals;
+
+/// Tends the agents, until it is interrupted.
+pub fn watch(global: &Global, options: &AgentWatch) -> Result<ExitCode, Failure> {
+    let context = Context::new(global)?;
+    runtime::block_on(async {
+        let mut signals = Signals::listen()?;
+        let keeper = context.keeper(WAIT_DEFAULT).await?;
+        let state = context.state_directory()?;
+        let session = SessionOptions::new(watcher()?).with_command("tenure agent watch");
+        let session = keeper.session(session).await?;
+        let locks = AgentLocks::open(&context, &session, WAIT_DEFAULT).await?;
+        let config = &context.located.config.agents;
+        let workers = Workers {
+            processor: Processor {
+                keeper: &keeper,
+                locks: &locks,
+                spool: Spool::new(&state, &crate::identity::identity(&context.located.url)),
+                claim_notes: ClaimNotes::new(&state),
+                host: this_host(),
+            },
+            gone_after: config.gone_after.unwrap_or(GONE_AFTER),
+            panes: &panes,
+        };
+        loop {
+            let cycle = workers.cycle().await?;
+            tell(global, &cycle, options.once)?;
+            if options.once {
+                return Ok(ExitCode::SUCCESS);
+            }
+            tokio::select! {
+                _ = signals.interruption() => return Ok(ExitCode::SUCCESS),
+                () = tokio::time::sleep(options.every) => {}
+            }
+        }
+    })
+}
+
+/// The watcher asks in the name of the caller.
+fn watcher() -> tenure::Result<Owner> {
+    owner(None)
+}
+
+fn tell(global: &Global, cycle: &Cycle, once: bool) -> Result<(), Failure> {
+    for warning in &cycle.warnings {
+        word(warning);
+    }
+    if global.json {
+        return output::json(cycle);
+    }
+    let did = [
+        (cycle.spooled, "agents with events from the spool"),
+        (cycle.stopped, "stopped"),
+        (cycle.gone, "called gone"),
+        (cycle.turns, "turns from transcripts"),
+        (cycle.contexts, "counts of tokens"),
+        (cycle.skipped, "skipped"),
+    ];
+    let did = did.into_iter().filter(|(count, _)| *count > 0);
+    let did: Vec<String> = did.map(|(count, what)| format!("{count} {what}")).collect();
+    match (did.is_empty(), once) {
+        (true, true) => output::text("nothing to do\n"),
+        (true, false) => Ok(()),
+        (false, _) => output::text(&format!("{}\n", did.join(", "))),
+    }
+}
+
+/// Returns the panes of the tmux at a socket: none if that tmux is gone, `None` if there is no tmux to ask.
+fn panes(socket: &str) -> Option<Vec<String>> {
+    let listed = Command::new("tmux")
+        .args(["-S", socket, "list-panes", "-a", "-F", "#{pane_id}"])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    let text = String::from_utf8_lossy(&listed.stdout).into_owned();
+    Some(text.lines().map(str::to_owned).collect())
+}

@@ -1,0 +1,78 @@
+//! The words of `agent` and `status`.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+use tenure_work::agents::event::Program;
+
+use super::values::parse_wait;
+use crate::help;
+
+#[derive(Debug, Subcommand)]
+pub enum Agent {
+    /// Process what the hook of a coding agent says on standard input
+    #[command(after_long_help = help::AGENT_HOOK_LONG)]
+    Hook(AgentHook),
+    /// Show the agents, and what each does, holds and waits for
+    #[command(after_long_help = help::AGENT_LS_LONG, visible_alias = "list")]
+    Ls(AgentLs),
+    /// Tend the agents in the background
+    #[command(after_long_help = help::AGENT_WATCH_LONG)]
+    Watch(AgentWatch),
+}
+
+#[derive(Debug, Args)]
+pub struct AgentHook {
+    /// The program that calls (default: told by what it sends)
+    #[arg(long, value_enum)]
+    pub program: Option<ProgramName>,
+    /// The event, if the body does not name it
+    #[arg(long, value_name = "NAME")]
+    pub event: Option<String>,
+}
+
+/// A coding agent's program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ProgramName {
+    Claude,
+    Codex,
+    Gemini,
+    Copilot,
+    Cursor,
+}
+
+impl From<ProgramName> for Program {
+    fn from(name: ProgramName) -> Self {
+        match name {
+            ProgramName::Claude => Program::Claude,
+            ProgramName::Codex => Program::Codex,
+            ProgramName::Gemini => Program::Gemini,
+            ProgramName::Copilot => Program::Copilot,
+            ProgramName::Cursor => Program::Cursor,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct AgentLs {
+    /// Show those that are done or gone, too
+    #[arg(long)]
+    pub all: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct AgentWatch {
+    /// One go through all agents, then end
+    #[arg(long)]
+    pub once: bool,
+    /// How long to wait between two goes
+    #[arg(long, value_name = "DURATION", value_parser = parse_wait, default_value = "5s")]
+    pub every: Duration,
+}
+
+#[derive(Debug, Args)]
+pub struct Status {
+    /// Draw it anew every second until interrupted
+    #[arg(long)]
+    pub watch: bool,
+}

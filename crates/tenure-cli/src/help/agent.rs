@@ -1,0 +1,69 @@
+//! Help of `agent` and `status`.
+
+/// After the commands of `agent`.
+pub const AGENT_LONG: &str = "\
+Examples:
+  tenure agent install             show what the programs found here need
+  tenure agent install --write     add it to their settings
+  tenure agent ls                  who is at work, on what
+  tenure agent watch               tend them until interrupted
+
+Coding agents report by their hooks; no server runs. From then on their claims
+and leases live while they live, heavy commands go through slots, and a file is
+edited by one agent at a time. See docs/agents.md.";
+
+/// After the options of `agent hook`.
+pub const AGENT_HOOK_LONG: &str = "\
+Examples:
+  echo '{\"hook_event_name\":\"Stop\",\"session_id\":\"s1\"}' | tenure agent hook
+  tenure agent hook --program gemini < event.json
+
+For the settings of a coding agent, where `tenure agent install` puts it. Reads
+one event from standard input and processes it in the store, one at a time for
+each agent. Prints what the agent must know, in the form of its program: a
+denial of a guard, or context. An event that cannot be processed within a
+second waits in a file for the next hook, or for `tenure agent watch`.
+
+Exit codes: 0, always: a hook must not stop its agent. What went wrong is told
+on standard error.";
+
+/// After the options of `agent ls`.
+pub const AGENT_LS_LONG: &str = "\
+Examples:
+  tenure agent ls
+  tenure agent ls --all --json | jq '.agents[].owner'
+
+States: idle, running, waiting (for a person), done (its session is over), gone
+(not seen for long; its next event lifts this).
+With --json prints {\"agents\":[{\"id\",\"session\",\"program\",\"owner\",\"state\",
+\"reason\",\"doing\",\"cwd\",\"started_at\",\"last_seen\",\"context\",\"holds\",
+\"waits_for\",\"claims\",…}],\"next\"}.
+
+Exit codes: 0 shown; 69 store unreachable; 78 the store keeps no records.";
+
+/// After the options of `agent watch`.
+pub const AGENT_WATCH_LONG: &str = "\
+Examples:
+  tenure agent watch
+  tenure agent watch --once --json
+
+Processes events that hooks could not, carries out stops that are due, calls
+agents gone that were not seen for long ([agents] gone_after in tenure.toml, 1h)
+or whose tmux pane is gone, and adds turns and token counts from transcripts.
+An agent that a hook is at is skipped, and comes in the next go. Ends no lease.
+With --json prints one object for each go: {\"spooled\",\"stopped\",\"gone\",\"turns\",
+\"contexts\",\"skipped\",\"warnings\"}.
+
+Exit codes: 0 after --once; 69 store unreachable; 78 bad configuration.";
+
+/// After the options of `status`.
+pub const STATUS_LONG: &str = "\
+Examples:
+  tenure status
+  tenure status --watch
+  tenure status --json | jq '.slots'
+
+With --json prints {\"agents\":[…],\"held\":[…],\"waiting\":[…],\"slots\":[{\"slot\",
+\"held\",\"waiting\"}],\"board\":null|{\"open\",\"ready\",\"claimed\",\"blocked\",\"done\"}}.
+
+Exit codes: 0 shown; 69 store unreachable; 78 bad configuration.";

@@ -1,0 +1,88 @@
+//! Leases and claims that live while their agent lives.
+
+use serde_json::{Value, json};
+
+use crate::place::{ONE, ONE_OWNER, Place};
+use crate::world::code;
+
+/// What ends when: the first `expires_at` of a listing.
+fn ends(listing: &Value, list: &str) -> String {
+    listing[list][0]["expires_at"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
+}
+
+#[test]
+fn every_event_renews_the_leases_of_its_agent_and_the_end_of_the_session_ends_them() {
+    let place = Place::new();
+    place.hook(ONE, "SessionStart", json!({}));
+    let lease = place
+        .world
+        .lock(["deploy", "--ttl", "60s", "--owner", ONE_OWNER]);
+    place
+        .world
+        .lock(["other", "--ttl", "60s", "--owner", "ana@desk"]);
+    let of = |name: &str| ends(&place.world.json(["ls", name]), "held");
+    let (own, others) = (of("name:deploy"), of("name:other"));
+    place.hook(ONE, "Notification", json!({}));
+    assert!(of("name:deploy") > own, "it has its full time again");
+    assert_eq!(of("name:other"), others);
+    place.hook(ONE, "SessionEnd", json!({}));
+    assert_eq!(of("name:deploy"), "");
+    assert_eq!(of("name:other"), others);
+    assert_eq!(code(&place.world.call(["renew", &lease])), 77);
+}
+
+#[test]
+fn claims_on_the_board_and_in_ledgers_live_while_their_agent_lives() {
+    let place = Place::new();
+    place.hook(ONE, "SessionStart", json!({}));
+    place.world.json(["board", "add", "x", "--id", "i1"]);
+    place
+        .world
+        .json(["board", "claim", "i1", "--ttl", "3s", "--owner", ONE_OWNER]);
+    let ledger = place.path("ledger").display().to_string();
+    assert_eq!(code(&place.world.call(["ledger", "init", &ledger])), 0);
+    place.world.json([
+        "ledger", "claim", &ledger, "1.2", "--ttl", "3s", "--owner", ONE_OWNER,
+    ]);
+    assert_eq!(place.agent(ONE)["claims"], json!(["issue i1", "node 1.2"]));
+    let issue = || place.world.json(["board", "show", "i1"])["issues"][0]["claim"].clone();
+    let node = || place.world.json(["ledger", "claims", &ledger]);
+    let (first_issue, first_node) = (issue()["expires_at"].clone(), ends(&node(), "claims"));
+    // Longer than both would last by themselves.
+    let began = std::time::Instant::now();
+    while began.elapsed() < std::time::Duration::from_millis(4500) {
+        place.hook(ONE, "Notification", json!({}));
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    assert_eq!(issue()["owner"], ONE_OWNER);
+    assert!(issue()["expires_at"].as_str() > first_issue.as_str());
+    assert_eq!(node()["claims"][0]["state"], "held");
+    assert!(ends(&node(), "claims") > first_node);
+    place.hook(ONE, "SessionEnd", json!({}));
+    assert_eq!(issue(), Value::Null);
+    assert_eq!(node()["claims"], json!([]));
+    assert_eq!(place.agent(ONE)["claims"], json!([]));
+}
+
+#[test]
+fn a_claim_that_is_over_is_forgotten_and_another_agents_is_left_alone() {
+    let place = Place::new();
+    place.hook(ONE, "SessionStart", json!({}));
+    place.world.json(["board", "add", "x", "--id", "i1"]);
+    place
+        .world
+        .json(["board", "claim", "i1", "--ttl", "1s", "--owner", ONE_OWNER]);
+    crate::world::until("it is over", || {
+        let output = place
+            .world
+            .call(["board", "claim", "i1", "--owner", "agent:new"]);
+        code(&output) == 0
+    });
+    place.hook(ONE, "SessionEnd", json!({}));
+    let issue = place.world.json(["board", "show", "i1"])["issues"][0].clone();
+    assert_eq!(issue["claim"]["owner"], "agent:new");
+    assert_eq!(place.agent(ONE)["claims"], json!([]));
+}

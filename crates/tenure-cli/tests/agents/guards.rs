@@ -1,0 +1,170 @@
+//! Heavy commands, and files that two agents edit.
+
+use serde_json::{Value, json};
+
+use crate::place::{GUARDS, ONE, ONE_OWNER, OTHER, Place, reason};
+use crate::world::{code, text};
+
+fn bash(command: &str) -> Value {
+    json!({"tool_name": "Bash", "tool_input": {"command": command}})
+}
+
+#[test]
+fn guards_are_off_until_they_are_turned_on() {
+    let place = Place::new();
+    assert_eq!(
+        reason(&place.hook(ONE, "PreToolUse", bash("cargo test"))),
+        ""
+    );
+    assert_eq!(place.edit(ONE, "a.rs"), "");
+    assert_eq!(place.edit(OTHER, "a.rs"), "");
+}
+
+#[test]
+fn a_heavy_command_is_denied_with_the_exact_command_to_run_instead() {
+    let place = Place::with(GUARDS);
+    let denied = reason(&place.hook(ONE, "PreToolUse", bash("cd x && cargo test --all")));
+    assert!(
+        denied.ends_with("\ncd x && tenure run --slot build:2 -- cargo test --all"),
+        "{denied}"
+    );
+    for line in [
+        "tenure run --slot build:2 -- cargo test --all",
+        "cargo build",
+        "echo cargo test",
+    ] {
+        assert_eq!(
+            reason(&place.hook(ONE, "PreToolUse", bash(line))),
+            "",
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn the_places_of_a_slot_are_set_once_and_agents_do_not_choose_them() {
+    let place = Place::with(GUARDS);
+    let run = |slot: &str, owner: &str| {
+        let output = place
+            .world
+            .run(["--slot", slot, "--owner", owner, "--", "true"]);
+        (code(&output), text(&output.stderr))
+    };
+    assert_eq!(run("build", ONE_OWNER).0, 0);
+    assert_eq!(run("build:2", ONE_OWNER).0, 0);
+    let (denied, told) = run("build:9", ONE_OWNER);
+    assert_eq!(denied, 77);
+    assert!(
+        told.contains("tenure.toml sets 2") && told.contains("--slot build --"),
+        "{told}"
+    );
+    assert_eq!(run("build:9", "ana@desk").0, 0);
+    let (unknown, told) = run("other", ONE_OWNER);
+    assert_eq!(unknown, 65);
+    assert!(
+        told.contains("other:N") && told.contains("[slot]"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_file_that_another_agent_edits_is_denied_with_who_since_when_and_what_to_do() {
+    let place = Place::with(GUARDS);
+    place.hook(
+        ONE,
+        "UserPromptSubmit",
+        json!({"prompt": "rename the parser"}),
+    );
+    assert_eq!(place.edit(ONE, "a.rs"), "");
+    assert_eq!(place.edit(ONE, "a.rs"), "", "it is its own");
+    let denied = place.edit(OTHER, "a.rs");
+    for part in [
+        "a.rs",
+        ONE_OWNER,
+        "rename the parser",
+        "since 20",
+        "tenure ls file:",
+        "tenure break ",
+    ] {
+        assert!(denied.contains(part), "{part}: {denied}");
+    }
+    assert_eq!(place.edit(OTHER, "b.rs"), "", "another file");
+    let held = place.world.json(["ls", "file:"]);
+    let held = held["held"].as_array().unwrap();
+    assert_eq!(held.len(), 2);
+    // Through a link it is the same file.
+    std::os::unix::fs::symlink("a.rs", place.path("link.rs")).unwrap();
+    std::fs::write(place.path("a.rs"), "").unwrap();
+    assert!(place.edit(OTHER, "link.rs").contains("a.rs"));
+    // The session ends, and the file is free.
+    place.hook(ONE, "SessionEnd", json!({}));
+    assert_eq!(place.edit(OTHER, "a.rs"), "");
+}
+
+#[test]
+fn a_file_is_given_back_at_the_end_of_the_turn_where_that_is_set() {
+    let place = Place::with("[guard]\nedits = true\nedits_until = \"turn\"\n");
+    assert_eq!(place.edit(ONE, "a.rs"), "");
+    assert_ne!(place.edit(OTHER, "a.rs"), "");
+    place.hook(ONE, "Stop", json!({}));
+    assert_eq!(place.edit(OTHER, "a.rs"), "");
+}
+
+#[test]
+fn the_file_of_an_agent_that_was_killed_is_free_when_its_time_is_over_or_a_person_breaks_it() {
+    let place = Place::with(GUARDS);
+    // The agent is never heard of again; its lease has its ten minutes.
+    assert_eq!(place.edit(ONE, "a.rs"), "");
+    let held = place.world.json(["ls", "file:"]);
+    let lease = held["held"][0].clone();
+    assert_eq!(lease["binding"], "lease");
+    assert!(lease["expires_at"].is_string());
+    assert_ne!(place.edit(OTHER, "a.rs"), "");
+    let id = lease["lease"].as_str().unwrap();
+    let broken = place
+        .world
+        .call(["break", id, "--reason", "it was killed", "--yes"]);
+    assert_eq!(code(&broken), 0, "{broken:?}");
+    crate::world::until("it is free", || place.edit(OTHER, "a.rs").is_empty());
+}
+
+#[test]
+fn of_a_patch_over_three_files_all_are_taken_or_none() {
+    let place = Place::with(GUARDS);
+    let patch = |names: [&str; 3]| {
+        let files = names.map(|name| format!("*** Update File: {name}\n@@\n-x\n+y\n"));
+        let patch = format!("*** Begin Patch\n{}*** End Patch\n", files.concat());
+        json!({"turn_id": "t", "tool_name": "apply_patch", "tool_input": {"command": patch}})
+    };
+    assert_eq!(place.edit(ONE, "b.rs"), "");
+    let denied = reason(&place.hook(OTHER, "PreToolUse", patch(["a.rs", "b.rs", "c.rs"])));
+    assert!(denied.contains("b.rs"), "{denied}");
+    let held = || {
+        place.world.json(["ls", "file:"])["held"]
+            .as_array()
+            .unwrap()
+            .len()
+    };
+    assert_eq!(held(), 1, "neither a.rs nor c.rs was taken");
+    assert_eq!(
+        reason(&place.hook(OTHER, "PreToolUse", patch(["a.rs", "c.rs", "d.rs"]))),
+        ""
+    );
+    assert_eq!(held(), 4);
+}
+
+#[test]
+fn a_command_that_changed_the_file_of_another_is_told_so() {
+    let place = Place::with(GUARDS);
+    std::fs::write(place.path("a.rs"), "one").unwrap();
+    assert_eq!(place.edit(ONE, "a.rs"), "");
+    place.hook(OTHER, "PreToolUse", bash("sed -i s/one/two/ a.rs"));
+    std::fs::write(place.path("a.rs"), "two!").unwrap();
+    let told = place.hook(OTHER, "PostToolUse", bash("sed -i s/one/two/ a.rs"));
+    let told = told["hookSpecificOutput"]["additionalContext"]
+        .as_str()
+        .unwrap();
+    assert!(told.contains("a.rs") && told.contains(ONE_OWNER), "{told}");
+    place.hook(OTHER, "PreToolUse", bash("ls"));
+    assert_eq!(place.hook(OTHER, "PostToolUse", bash("ls")), Value::Null);
+}

@@ -1,0 +1,249 @@
+//! Events at once, in crowds, malformed, and while the store is away.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::{Value, json};
+
+use crate::place::{ONE, ONE_OWNER, OTHER, Place};
+use crate::world::{code, text, until};
+
+#[test]
+fn the_hooks_of_a_session_tell_what_its_agent_does() {
+    let place = Place::new();
+    place.hook(
+        ONE,
+        "SessionStart",
+        json!({"source": "startup", "model": "opus"}),
+    );
+    let agent = place.agent(ONE);
+    assert_eq!(
+        (&agent["state"], &agent["owner"]),
+        (&json!("idle"), &json!(ONE_OWNER))
+    );
+    assert_eq!(
+        (&agent["program"], &agent["model"], &agent["id"]),
+        (&json!("claude"), &json!("opus"), &json!(1))
+    );
+    place.hook(ONE, "UserPromptSubmit", json!({"prompt": "fix the build"}));
+    assert_eq!(place.agent(ONE)["task"], "fix the build");
+    let bash = json!({"tool_name": "Bash", "tool_input": {"command": "ls"}});
+    place.hook(ONE, "PreToolUse", bash.clone());
+    let agent = place.agent(ONE);
+    assert_eq!(
+        (&agent["state"], &agent["doing"]),
+        (&json!("running"), &json!("Bash: ls"))
+    );
+    place.hook(ONE, "PermissionRequest", bash.clone());
+    assert_eq!(place.agent(ONE)["state"], "waiting");
+    place.hook(ONE, "PostToolUse", bash);
+    assert_eq!(place.agent(ONE)["state"], "running");
+    place.hook(ONE, "SubagentStop", json!({"new_field": 7}));
+    let agent = place.agent(ONE);
+    assert_eq!(agent["state"], "running");
+    assert_eq!(agent["other_events"]["SubagentStop"]["new_field"], 7);
+    place.hook(ONE, "SessionEnd", json!({"reason": "exit"}));
+    let agent = place.agent(ONE);
+    assert_eq!(
+        (&agent["state"], &agent["reason"]),
+        (&json!("done"), &json!("exit"))
+    );
+    // Only those at work are listed by default.
+    assert_eq!(place.world.json(["agent", "ls"])["agents"], json!([]));
+}
+
+#[test]
+fn an_agent_is_told_about_tenure_once() {
+    let place = Place::new();
+    let told = place.hook(ONE, "SessionStart", json!({"source": "startup"}));
+    let context = told["hookSpecificOutput"]["additionalContext"]
+        .as_str()
+        .unwrap();
+    assert!(context.contains(ONE_OWNER), "{context}");
+    for source in ["resume", "clear", "compact"] {
+        assert_eq!(
+            place.hook(ONE, "SessionStart", json!({"source": source})),
+            Value::Null
+        );
+    }
+}
+
+#[test]
+fn of_first_events_at_once_one_makes_the_agent_and_all_are_counted() {
+    let place = Place::new();
+    let hooks: Vec<_> = (0..8)
+        .map(|number| {
+            let more = json!({"prompt": format!("prompt {number}")});
+            let body = place.body(ONE, "UserPromptSubmit", more);
+            place.begin(&body.to_string(), &mut place.world.tenure())
+        })
+        .collect();
+    for hook in hooks {
+        let output = hook.wait_with_output().unwrap();
+        assert_eq!(code(&output), 0, "{output:?}");
+    }
+    // What was too late for its second waits in the spool.
+    place.watch();
+    let agents = place.agents();
+    assert_eq!(agents.len(), 1, "{agents:?}");
+    assert_eq!(
+        (&agents[0]["commands"], &agents[0]["turns"]),
+        (&json!(8), &json!(8))
+    );
+}
+
+#[test]
+fn fifty_agents_at_once_have_fifty_numbers() {
+    let place = Place::new();
+    let sessions: Vec<String> = (0..50)
+        .map(|n| format!("00000000-0000-4000-8000-{n:012}"))
+        .collect();
+    for crowd in sessions.chunks(10) {
+        let hooks: Vec<_> = crowd
+            .iter()
+            .map(|session| {
+                let body = place.body(session, "SessionStart", json!({}));
+                place.begin(&body.to_string(), &mut place.world.tenure())
+            })
+            .collect();
+        for hook in hooks {
+            let output = hook.wait_with_output().unwrap();
+            assert_eq!(code(&output), 0, "{output:?}");
+        }
+    }
+    place.watch();
+    let agents = place.agents();
+    let ids: BTreeSet<i64> = agents
+        .iter()
+        .map(|agent| agent["id"].as_i64().unwrap())
+        .collect();
+    assert_eq!(ids, (1..=50).collect());
+    let owners: BTreeSet<&str> = agents
+        .iter()
+        .map(|agent| agent["owner"].as_str().unwrap())
+        .collect();
+    assert_eq!(owners.len(), 50);
+}
+
+#[test]
+fn what_is_no_event_is_told_and_changes_nothing() {
+    let place = Place::new();
+    place.hook(ONE, "SessionStart", json!({}));
+    let before = place.agents();
+    let huge = format!(
+        "{{\"session_id\":\"{ONE}\",\"x\":\"{}\"}}",
+        "y".repeat(9 << 20)
+    );
+    for body in [
+        "",
+        "[]",
+        "{\"session_id\":",
+        "{\"hook_event_name\":\"Stop\"}",
+        "\u{1b}[31m",
+        &huge,
+    ] {
+        let output = place.send(body);
+        assert_eq!((code(&output), text(&output.stdout).as_str()), (0, ""));
+        let told = text(&output.stderr);
+        assert!(
+            told.contains("bad hook event") && told.contains("nothing was changed"),
+            "{told}"
+        );
+        assert!(!told.contains('\u{1b}'));
+    }
+    assert_eq!(place.agents(), before);
+}
+
+#[test]
+fn an_event_waits_while_the_agents_lock_is_held_and_comes_first_afterwards() {
+    let place = Place::new();
+    place.hook(ONE, "SessionStart", json!({}));
+    let mut held = place.world.tenure();
+    let mut held = held
+        .args(["run", "agent:1", "--", "sleep", "60"])
+        .spawn()
+        .unwrap();
+    until("it is held", || !place.world.is_free("agent:1"));
+    let body = place.body(ONE, "UserPromptSubmit", json!({"prompt": "first"}));
+    let output = place.send(&body.to_string());
+    assert_eq!(code(&output), 0);
+    let told = text(&output.stderr);
+    assert!(told.contains("the event waits"), "{told}");
+    // For this user alone.
+    let spool = std::fs::read_dir(place.path("home/.local/state/tenure/spool")).unwrap();
+    let store = spool.flatten().next().unwrap().path();
+    let file = std::fs::read_dir(store).unwrap().flatten().next().unwrap();
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(place.agent(ONE)["commands"], 0);
+    // SAFETY: a plain call on a child that was not reaped.
+    unsafe { libc::kill(held.id().cast_signed(), libc::SIGTERM) };
+    held.wait().unwrap();
+    place.hook(ONE, "UserPromptSubmit", json!({"prompt": "second"}));
+    let agent = place.agent(ONE);
+    assert_eq!(
+        (&agent["commands"], &agent["task"]),
+        (&json!(2), &json!("second"))
+    );
+    // Each is processed once.
+    place.hook(ONE, "Notification", json!({}));
+    assert_eq!(place.watch()["spooled"], 0);
+    assert_eq!(place.agent(ONE)["turns"], 2);
+}
+
+#[test]
+fn a_store_that_is_away_or_can_never_do_it_is_told() {
+    let place = Place::new();
+    let body = place
+        .body(ONE, "UserPromptSubmit", json!({"prompt": "x"}))
+        .to_string();
+    let mut away = place.world.tenure();
+    away.env("TENURE_STORE", "postgres://nobody@127.0.0.1:1/x");
+    let output = place.begin(&body, &mut away).wait_with_output().unwrap();
+    assert_eq!((code(&output), text(&output.stdout).as_str()), (0, ""));
+    assert!(
+        text(&output.stderr).contains("the event waits"),
+        "{output:?}"
+    );
+    let mut never = place.world.tenure();
+    never.env(
+        "TENURE_STORE",
+        format!("file:{}", place.path("locks").display()),
+    );
+    let output = place.begin(&body, &mut never).wait_with_output().unwrap();
+    assert_eq!(code(&output), 0);
+    let told = text(&output.stderr);
+    assert!(
+        told.contains("keeps no records") && !told.contains("waits"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_stop_takes_effect_two_seconds_later_unless_the_session_ends_first() {
+    let place = Place::new();
+    for session in [ONE, OTHER] {
+        place.hook(session, "UserPromptSubmit", json!({"prompt": "go"}));
+        place.hook(session, "Stop", json!({"last_assistant_message": "done"}));
+    }
+    // The end of the session completes the command; the stop finds that and does nothing.
+    place.hook(OTHER, "SessionEnd", json!({}));
+    let ended = place.agent(OTHER);
+    assert_eq!(
+        (&ended["state"], &ended["turns"], &ended["stop_due"]),
+        (&json!("done"), &json!(2), &Value::Null)
+    );
+    let mut stopped = 0;
+    until("the stop is due", || {
+        stopped += place.watch()["stopped"].as_u64().unwrap();
+        stopped == 1
+    });
+    let agent = place.agent(ONE);
+    assert_eq!(
+        (&agent["state"], &agent["turns"], &agent["is_command_open"]),
+        (&json!("idle"), &json!(2), &json!(false))
+    );
+    // In the other order: the stop came first, and the end finds the command complete.
+    place.hook(ONE, "SessionEnd", json!({}));
+    assert_eq!(place.agent(ONE)["turns"], 2);
+    assert_eq!(place.agent(OTHER), ended);
+}

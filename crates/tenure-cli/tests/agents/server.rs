@@ -1,0 +1,102 @@
+//! PostgreSQL, with psql as the other program.
+
+use serde_json::json;
+use tenure_testkit::postgres::{Cluster, Database};
+
+use crate::place::{GUARDS, ONE, ONE_OWNER, OTHER, Place};
+use crate::world::{World, code, text, until};
+
+fn place() -> (Place, Database) {
+    let database = Cluster::shared().database();
+    let place = Place::of(World::at(&database.url()));
+    (place, database)
+}
+
+#[test]
+fn a_hook_takes_the_advisory_lock_of_its_agent_and_psql_meets_it() {
+    let (place, database) = place();
+    place.hook(ONE, "SessionStart", json!({}));
+    let mut psql = database.session();
+    psql.run("SELECT pg_advisory_lock(1, 1)");
+    let body = place
+        .body(ONE, "UserPromptSubmit", json!({"prompt": "first"}))
+        .to_string();
+    let output = place.send(&body);
+    assert_eq!(code(&output), 0);
+    assert!(
+        text(&output.stderr).contains("the event waits"),
+        "{output:?}"
+    );
+    assert_eq!(place.agent(ONE)["commands"], 0);
+    // Another agent is not held up.
+    place.hook(OTHER, "UserPromptSubmit", json!({"prompt": "go"}));
+    assert_eq!(place.agent(OTHER)["commands"], 1);
+    let cycle = place.watch();
+    assert!(cycle["skipped"].as_u64().unwrap() >= 1, "{cycle}");
+    psql.run("SELECT pg_advisory_unlock(1, 1)");
+    place.hook(ONE, "UserPromptSubmit", json!({"prompt": "second"}));
+    let agent = place.agent(ONE);
+    assert_eq!(
+        (&agent["commands"], &agent["task"]),
+        (&json!(2), &json!("second"))
+    );
+    // The lock is given back.
+    assert_eq!(psql.run("SELECT pg_try_advisory_lock(1, 1)"), "t");
+}
+
+#[test]
+fn two_hooks_of_one_agent_at_once_are_processed_one_after_the_other() {
+    let (place, database) = place();
+    place.hook(ONE, "SessionStart", json!({}));
+    let mut psql = database.session();
+    psql.run("SELECT pg_advisory_lock(1, 1)");
+    let begin = |prompt: &str| {
+        let body = place.body(ONE, "UserPromptSubmit", json!({"prompt": prompt}));
+        place.begin(&body.to_string(), &mut place.world.tenure())
+    };
+    let hooks = [begin("a"), begin("b")];
+    psql.run("SELECT pg_advisory_unlock(1, 1)");
+    for hook in hooks {
+        assert_eq!(code(&hook.wait_with_output().unwrap()), 0);
+    }
+    place.watch();
+    let agent = place.agent(ONE);
+    assert_eq!(
+        (&agent["commands"], &agent["turns"]),
+        (&json!(2), &json!(2))
+    );
+    let open =
+        "SELECT count(*) FROM tenure.records WHERE kind = 'agent_command' AND state = 'RUNNING'";
+    assert_eq!(
+        database.psql(open),
+        "1",
+        "the later one completed the earlier one's command"
+    );
+}
+
+#[test]
+fn agents_guards_claims_and_stops_work_on_a_server() {
+    let (place, _database) = place();
+    place.settings(GUARDS);
+    place.hook(ONE, "UserPromptSubmit", json!({"prompt": "go"}));
+    assert_eq!(place.edit(ONE, "a.rs"), "");
+    assert!(place.edit(OTHER, "a.rs").contains(ONE_OWNER));
+    place
+        .world
+        .lock(["deploy", "--ttl", "60s", "--owner", ONE_OWNER]);
+    assert_eq!(place.agent(ONE)["holds"].as_array().unwrap().len(), 2);
+    place.hook(ONE, "Stop", json!({"last_assistant_message": "done"}));
+    let mut stopped = 0;
+    until("the stop is due", || {
+        stopped += place.watch()["stopped"].as_u64().unwrap();
+        stopped == 1
+    });
+    assert_eq!(place.agent(ONE)["state"], "idle");
+    place.hook(ONE, "SessionEnd", json!({}));
+    let agent = place.agent(ONE);
+    assert_eq!(
+        (&agent["state"], &agent["holds"]),
+        (&json!("done"), &json!([]))
+    );
+    assert_eq!(place.edit(OTHER, "a.rs"), "");
+}

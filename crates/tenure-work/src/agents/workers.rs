@@ -1,0 +1,338 @@
+//! What is done about agents in the background.
+//!
+//! Every worker has the same loop, [`for_each_unlocked`]: an agent whose lock is held is skipped, and tried again in the next cycle; else the lock is
+//! taken, the agent is read anew, worked on and committed inside the lock, and the lock and its connection are given back before the next
+//! agent.
+//!
+//! | worker | what it does |
+//! |---|---|
+//! | spool | processes events that hooks could not |
+//! | stops | carries out stops that are due |
+//! | reaper | calls agents gone that were not seen for long. A label: the next event lifts it, and no lease ends by it |
+//! | reconciler | adds turns that the hooks missed, from the transcript |
+//! | poller | reads how many tokens were used, from the same file |
+//! | watchdog | calls agents gone whose pane of tmux is gone |
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use serde::Serialize;
+use tenure::patterns::{EntityLocks, for_each_unlocked};
+use tenure::records::{Column, RecordQuery};
+use tenure::{Error, Result, Timestamp};
+
+use super::decide::{Decision, kept_turn};
+use super::process::{Processor, TURNS_MAX};
+use super::state::{AGENT, Agent, AgentState, Speaker, TURN, Turn, agent_key, read};
+use super::transcript::{Transcript, transcript};
+
+/// An agent that was not seen for so long is called gone, unless it is set.
+pub const GONE_AFTER: Duration = Duration::from_secs(60 * 60);
+/// How many times a worker adds turns to one agent in one cycle.
+const ADDITIONS_MAX: usize = 20;
+
+/// Returns the panes of the tmux at a socket, or `None` if tmux cannot be asked.
+pub type Panes<'a> = dyn Fn(&str) -> Option<Vec<String>> + Sync + 'a;
+
+/// The workers.
+pub struct Workers<'a, L> {
+    /// What processes events.
+    pub processor: Processor<'a, L>,
+    /// An agent that was not seen for so long is called gone.
+    pub gone_after: Duration,
+    /// Asks tmux.
+    pub panes: &'a Panes<'a>,
+}
+
+/// What one cycle did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Cycle {
+    /// Agents with events that hooks could not process.
+    pub spooled: usize,
+    /// Stops that were due.
+    pub stopped: usize,
+    /// Agents that were called gone.
+    pub gone: usize,
+    /// Turns that hooks missed.
+    pub turns: usize,
+    /// Agents whose tokens changed.
+    pub contexts: usize,
+    /// Agents that were skipped, as somebody was at them.
+    pub skipped: usize,
+    /// What could not be done.
+    pub warnings: Vec<String>,
+}
+
+impl<L: EntityLocks> Workers<'_, L> {
+    /// Goes through all agents, once for each worker.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store when agents are listed. What fails for one agent is among the warnings.
+    pub async fn cycle(&self) -> Result<Cycle> {
+        let cycle = Mutex::new(Cycle::default());
+        self.spooled(&cycle).await?;
+        let agents = self.agents().await?;
+        let is_due = |agent: &Agent| agent.stop_due.is_some();
+        self.each(&agents, is_due, &cycle, |session| {
+            self.stop(session, &cycle)
+        })
+        .await?;
+        self.each(
+            &agents,
+            |_| true,
+            &cycle,
+            |session| self.reap(session, &cycle),
+        )
+        .await?;
+        let has_transcript = |agent: &Agent| agent.transcript_path.is_some();
+        self.each(&agents, has_transcript, &cycle, |session| {
+            self.reconcile(session, &cycle)
+        })
+        .await?;
+        self.each(&agents, has_transcript, &cycle, |session| {
+            self.poll(session, &cycle)
+        })
+        .await?;
+        let has_pane = |agent: &Agent| agent.tmux.is_some() && agent.host == self.processor.host;
+        self.each(&agents, has_pane, &cycle, |session| {
+            self.watch_pane(session, &cycle)
+        })
+        .await?;
+        let cycle = tenure_core::poison::lock(&cycle).clone();
+        Ok(cycle)
+    }
+
+    /// Returns the agents that are at work.
+    async fn agents(&self) -> Result<Vec<Agent>> {
+        let records = self.processor.records()?;
+        let mut agents = Vec::new();
+        for state in [AgentState::Idle, AgentState::Running, AgentState::Waiting] {
+            let column = Column::State(state.as_str().to_owned());
+            let mut query = RecordQuery::new(AGENT).with_column(column);
+            loop {
+                let page = records.list(&query).await?;
+                for record in &page.records {
+                    agents.push(read(record)?);
+                }
+                query.after = page.next;
+                if query.after.is_none() {
+                    break;
+                }
+            }
+        }
+        Ok(agents)
+    }
+
+    /// The loop of every worker: those agents that are `wanted`, each under its lock.
+    async fn each<'s, W>(
+        &self,
+        agents: &'s [Agent],
+        wanted: impl Fn(&Agent) -> bool,
+        cycle: &Mutex<Cycle>,
+        work: impl Fn(&'s str) -> W,
+    ) -> Result<()>
+    where
+        W: Future<Output = Result<()>>,
+    {
+        let wanted = agents.iter().filter(|agent| wanted(agent));
+        let sessions: HashMap<i32, &str> = wanted
+            .map(|agent| (agent.id, agent.session.as_str()))
+            .collect();
+        let mut ids: Vec<i32> = sessions.keys().copied().collect();
+        ids.sort_unstable();
+        let tally = for_each_unlocked(self.processor.locks, ids, |id, _| {
+            let worked = work(sessions[&id]);
+            async move {
+                if let Err(error) = worked.await {
+                    note(cycle, |cycle| cycle.warnings.push(error.to_string()));
+                }
+                Ok::<_, Error>(())
+            }
+        });
+        let tally = tally.await?;
+        note(cycle, |cycle| cycle.skipped += tally.skipped);
+        Ok(())
+    }
+
+    /// Processes the events in the spool. Their agents may be new.
+    async fn spooled(&self, cycle: &Mutex<Cycle>) -> Result<()> {
+        let processor = &self.processor;
+        let mut agents = Vec::new();
+        for session in processor.spool.sessions()? {
+            let Some(waiting) = processor.spool.waiting(&session, None)? else {
+                continue;
+            };
+            let first = waiting.events.first().and_then(|first| first.event().ok());
+            let Some(first) = first else { continue };
+            processor.number(&first).await?;
+            let record = processor.records()?.read(&agent_key(&session)?).await?;
+            agents.extend(record.as_ref().map(read::<Agent>).transpose()?);
+        }
+        self.each(
+            &agents,
+            |_| true,
+            cycle,
+            |session| async move {
+                let warnings = processor.process_spooled(session).await?;
+                note(cycle, |cycle| {
+                    cycle.spooled += 1;
+                    cycle.warnings.extend(warnings);
+                });
+                Ok(())
+            },
+        )
+        .await
+    }
+
+    /// Carries out a stop that is due.
+    async fn stop(&self, session: &str, cycle: &Mutex<Cycle>) -> Result<()> {
+        let apply =
+            |mut decision: Decision, now: Timestamp| decision.stop_if_due(now).then_some(decision);
+        let stopped = self.processor.change(session, &apply).await?;
+        note(cycle, |cycle| {
+            cycle.stopped += usize::from(stopped.is_some())
+        });
+        Ok(())
+    }
+
+    /// Calls an agent gone that was not seen for long.
+    async fn reap(&self, session: &str, cycle: &Mutex<Cycle>) -> Result<()> {
+        let long = self.gone_after;
+        let apply = |mut decision: Decision, now: Timestamp| {
+            let unseen = now.since(decision.agent.last_seen);
+            if !is_at_work(&decision.agent) || unseen < long {
+                return None;
+            }
+            let since = tenure::duration::show(unseen);
+            decision.call_gone(&format!("not seen for {since}"));
+            Some(decision)
+        };
+        let gone = self.processor.change(session, &apply).await?;
+        note(cycle, |cycle| cycle.gone += usize::from(gone.is_some()));
+        Ok(())
+    }
+
+    /// Calls an agent gone whose pane is gone.
+    async fn watch_pane(&self, session: &str, cycle: &Mutex<Cycle>) -> Result<()> {
+        let Some(agent) = self.reread(session).await? else {
+            return Ok(());
+        };
+        let Some((pane, socket)) = agent.tmux.clone() else {
+            return Ok(());
+        };
+        let Some(panes) = (self.panes)(&socket) else {
+            return Ok(());
+        };
+        if panes.contains(&pane) {
+            return Ok(());
+        }
+        let apply = |mut decision: Decision, _: Timestamp| {
+            // It moved to another pane since.
+            if decision.agent.tmux != agent.tmux || !is_at_work(&decision.agent) {
+                return None;
+            }
+            decision.call_gone(&format!("its tmux pane {pane} is gone"));
+            Some(decision)
+        };
+        let gone = self.processor.change(session, &apply).await?;
+        note(cycle, |cycle| cycle.gone += usize::from(gone.is_some()));
+        Ok(())
+    }
+
+    /// Adds turns that the hooks missed.
+    async fn reconcile(&self, session: &str, cycle: &Mutex<Cycle>) -> Result<()> {
+        let Some(agent) = self.reread(session).await? else {
+            return Ok(());
+        };
+        let mut missed = self.missed(&agent).await?;
+        for _ in 0..ADDITIONS_MAX {
+            if missed.is_empty() {
+                break;
+            }
+            let most = missed.len().min(TURNS_MAX as usize);
+            let some: Vec<(Speaker, String)> = missed.drain(..most).collect();
+            let apply = |mut decision: Decision, now: Timestamp| {
+                for (by, text) in &some {
+                    decision.add_missed(*by, text, now);
+                }
+                Some(decision)
+            };
+            self.processor.change(session, &apply).await?;
+            note(cycle, |cycle| cycle.turns += some.len());
+        }
+        Ok(())
+    }
+
+    /// Returns what the transcript has more than the turns, text by text.
+    async fn missed(&self, agent: &Agent) -> Result<Vec<(Speaker, String)>> {
+        let mut said = transcript_of(agent).said;
+        // What may go on is left to the hooks.
+        let may_go_on = agent.state != AgentState::Idle || agent.stop_due.is_some();
+        if may_go_on && said.last().is_some_and(|(by, _)| *by == Speaker::Agent) {
+            said.pop();
+        }
+        let mut known: HashMap<(Speaker, String), usize> = HashMap::new();
+        let records = self.processor.records()?;
+        let subject = Column::Subject(agent.session.clone());
+        let mut query = RecordQuery::new(TURN).with_column(subject);
+        loop {
+            let page = records.list(&query).await?;
+            for record in &page.records {
+                let turn: Turn = read(record)?;
+                *known.entry((turn.by, turn.text)).or_default() += 1;
+            }
+            query.after = page.next;
+            if query.after.is_none() {
+                break;
+            }
+        }
+        let said = said.into_iter().map(|(by, text)| (by, kept_turn(&text)));
+        let is_missed = |said: &(Speaker, String)| match known.get_mut(said) {
+            Some(count) if *count > 0 => {
+                *count -= 1;
+                false
+            }
+            _ => true,
+        };
+        Ok(said.filter(is_missed).collect())
+    }
+
+    /// Reads how many tokens were used.
+    async fn poll(&self, session: &str, cycle: &Mutex<Cycle>) -> Result<()> {
+        let Some(agent) = self.reread(session).await? else {
+            return Ok(());
+        };
+        let context = transcript_of(&agent).context;
+        if context.is_none() || context == agent.context {
+            return Ok(());
+        }
+        let apply = |mut decision: Decision, _: Timestamp| {
+            decision.agent.context = context;
+            Some(decision)
+        };
+        self.processor.change(session, &apply).await?;
+        note(cycle, |cycle| cycle.contexts += 1);
+        Ok(())
+    }
+
+    async fn reread(&self, session: &str) -> Result<Option<Agent>> {
+        let record = self.processor.records()?.read(&agent_key(session)?).await?;
+        record.as_ref().map(read).transpose()
+    }
+}
+
+fn is_at_work(agent: &Agent) -> bool {
+    !matches!(agent.state, AgentState::Done | AgentState::Gone)
+}
+
+fn transcript_of(agent: &Agent) -> Transcript {
+    let path = agent.transcript_path.as_ref().map(PathBuf::from);
+    path.map_or_else(Transcript::default, |path| transcript(&path))
+}
+
+fn note(cycle: &Mutex<Cycle>, add: impl FnOnce(&mut Cycle)) {
+    add(&mut tenure_core::poison::lock(cycle));
+}
