@@ -9,6 +9,7 @@
 //! | `exit`, `report/` | the one table of exit codes; failures as people and programs see them |
 //! | `limit` | how long a command waits in all |
 //! | `waiting/` | waits, and tells people who is in the way |
+//! | `trust` | whether a person trusts the commands in `tenure.toml` |
 //! | `identity` | when two addresses name the same store |
 //! | `nesting` | what the `run`s around this command hold |
 //! | `run/` | takes locks, runs a command under them, releases them |
@@ -60,6 +61,7 @@ mod several;
 mod signals;
 mod status;
 mod table;
+mod trust;
 mod upgrade;
 mod waiting;
 
@@ -103,7 +105,7 @@ fn carry_out(global: &Global, command: Command, report: Report) -> Result<ExitCo
         Command::Op { command } => op::op(global, &command),
         Command::Agent { command } => agent::agent(global, &command),
         Command::Status(options) => status::status(global, &options),
-        Command::Doctor => doctor::doctor(global),
+        Command::Doctor(options) => doctor::doctor(global, &options),
         Command::Completions { shell } => completions::completions(shell),
     }
 }

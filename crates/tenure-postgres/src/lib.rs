@@ -58,9 +58,11 @@ mod connect;
 mod fault;
 pub mod patterns;
 mod prove;
+mod record_row;
 mod schema;
 mod store;
 mod tls;
 
 pub use address::Address;
+pub use record_row::RecordRow;
 pub use store::{OpenOptions, PostgresStore};

@@ -24,6 +24,7 @@
 //!
 //! [agents]
 //! gone_after = "1h"                   # an agent that was not seen for so long is called gone
+//! hook_wait = "1s"                    # how long a hook waits before its event is put off
 //! summary = ["summarise", "--short"]  # summarises turns; only after `tenure doctor --trust`
 //!
 //! [retry]

@@ -76,10 +76,8 @@ async fn answer(context: &Context, event: &HookEvent) -> Result<Answer> {
             Err(error) => word(&format!("agent hook: {error}; {}", error.remedy())),
         }
     };
-    let settings = context
-        .settings(HOOK_WAIT)
-        .with_open(HOOK_WAIT)
-        .with_wait(HOOK_WAIT);
+    let wait = context.located.config.agents.hook_wait.unwrap_or(HOOK_WAIT);
+    let settings = context.settings(wait).with_open(wait).with_wait(wait);
     let keeper = match context.open(settings).await {
         Ok(keeper) => keeper,
         Err(error) => {
@@ -95,13 +93,14 @@ async fn answer(context: &Context, event: &HookEvent) -> Result<Answer> {
         false => None,
     };
     let processed = async {
-        let locks = AgentLocks::open(context, &session, HOOK_WAIT).await?;
+        let locks = AgentLocks::open(context, &session, wait).await?;
         let processor = Processor {
             keeper: &keeper,
             locks: &locks,
             spool: spool.clone(),
             claim_notes: ClaimNotes::new(&state),
             host: this_host(),
+            wait,
         };
         let tmux = tmux();
         let also = move |agent: &mut Agent| {

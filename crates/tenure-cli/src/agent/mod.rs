@@ -8,12 +8,14 @@
 //! | `listed` | agents with what each holds, waits for and has claimed |
 //! | `ls` | `agent ls` |
 //! | `watch` | `agent watch` |
+//! | `summary` | turns summarised by a command from the settings |
 
 mod claimed;
 mod hook;
 mod listed;
 mod locks;
 mod ls;
+mod summary;
 mod watch;
 
 use std::process::ExitCode;

@@ -4,11 +4,12 @@ use std::process::{Command, ExitCode, Stdio};
 
 use tenure::{Owner, SessionOptions};
 use tenure_work::agents::claim_notes::ClaimNotes;
-use tenure_work::agents::process::Processor;
+use tenure_work::agents::process::{HOOK_WAIT, Processor};
 use tenure_work::agents::spool::Spool;
 use tenure_work::agents::workers::{Cycle, GONE_AFTER, Workers};
 
 use super::locks::AgentLocks;
+use super::summary::summarise;
 use crate::cli::{AgentWatch, Global};
 use crate::context::{Context, WAIT_DEFAULT, owner};
 use crate::output::{self, word};
@@ -16,6 +17,7 @@ use crate::people::this_host;
 use crate::report::Failure;
 use crate::runtime;
 use crate::signals::Signals;
+use crate::trust;
 
 /// Tends the agents, until it is interrupted.
 pub fn watch(global: &Global, options: &AgentWatch) -> Result<ExitCode, Failure> {
@@ -35,12 +37,19 @@ pub fn watch(global: &Global, options: &AgentWatch) -> Result<ExitCode, Failure>
                 spool: Spool::new(&state, &crate::identity::identity(&context.located.url)),
                 claim_notes: ClaimNotes::new(&state),
                 host: this_host(),
+                wait: HOOK_WAIT,
             },
             gone_after: config.gone_after.unwrap_or(GONE_AFTER),
             panes: &panes,
         };
+        let summary = summary_command(&context)?;
         loop {
-            let cycle = workers.cycle().await?;
+            let mut cycle = workers.cycle().await?;
+            if let Some(command) = &summary {
+                let (made, warnings) = summarise(&context, &keeper, &session, command).await?;
+                cycle.summaries = made;
+                cycle.warnings.extend(warnings);
+            }
             tell(global, &cycle, options.once)?;
             if options.once {
                 return Ok(ExitCode::SUCCESS);
@@ -51,6 +60,20 @@ pub fn watch(global: &Global, options: &AgentWatch) -> Result<ExitCode, Failure>
             }
         }
     })
+}
+
+/// Returns the command that summarises turns, if a person trusts the file that names it.
+fn summary_command(context: &Context) -> tenure::Result<Option<Vec<String>>> {
+    if context.located.config.agents.summary.is_none() {
+        return Ok(None);
+    }
+    let trusted = trust::trusted(context)?;
+    if trusted.is_none() {
+        word(
+            "turns are not summarised: a person has to trust the command in tenure.toml with: tenure doctor --trust",
+        );
+    }
+    Ok(trusted.and_then(|config| config.agents.summary))
 }
 
 /// The watcher asks in the name of the caller.
@@ -71,6 +94,7 @@ fn tell(global: &Global, cycle: &Cycle, once: bool) -> Result<(), Failure> {
         (cycle.gone, "called gone"),
         (cycle.turns, "turns from transcripts"),
         (cycle.contexts, "counts of tokens"),
+        (cycle.summaries, "summaries"),
         (cycle.skipped, "skipped"),
     ];
     let did = did.into_iter().filter(|(count, _)| *count > 0);

@@ -164,13 +164,20 @@ pub enum Command {
     Status(Status),
     /// Say which store is used and why, and prove that it locks
     #[command(after_long_help = help::DOCTOR_LONG)]
-    Doctor,
+    Doctor(Doctor),
     /// Print completions for a shell
     #[command(after_long_help = help::COMPLETIONS_LONG)]
     Completions {
         /// Which shell
         shell: clap_complete::Shell,
     },
+}
+
+#[derive(Debug, Args)]
+pub struct Doctor {
+    /// Let the commands count that the nearest tenure.toml names, as it is now
+    #[arg(long)]
+    pub trust: bool,
 }
 
 /// Reads the command line.

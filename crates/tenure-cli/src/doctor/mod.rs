@@ -9,15 +9,17 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use serde::Serialize;
+use serde_json::json;
 use tenure::{Error, Examined};
 use tenure_core::store::Found;
 
-use crate::cli::Global;
+use crate::cli::{Doctor, Global};
 use crate::context::Context;
 use crate::exit;
 use crate::output;
 use crate::people::visible;
 use crate::report::Failure;
+use crate::trust;
 
 /// Reports a check that failed before it could find anything.
 fn failed(name: &'static str, error: &Error) -> Examined {
@@ -55,7 +57,10 @@ struct Diagnosis {
 }
 
 /// Looks at everything, and exits with 1 if something is wrong.
-pub fn doctor(global: &Global) -> Result<ExitCode, Failure> {
+pub fn doctor(global: &Global, options: &Doctor) -> Result<ExitCode, Failure> {
+    if options.trust {
+        return trusted(global);
+    }
     let diagnosis = diagnose(global);
     match global.json {
         true => output::json(&diagnosis)?,
@@ -65,6 +70,19 @@ pub fn doctor(global: &Global) -> Result<ExitCode, Failure> {
         0 => exit::DONE,
         _ => exit::OTHER,
     }))
+}
+
+/// Trusts the commands of the nearest `tenure.toml`, and shows them.
+fn trusted(global: &Global) -> Result<ExitCode, Failure> {
+    let (path, commands) = trust::trust(&Context::without_store()?)?;
+    let document = json!({ "trusted": path, "commands": commands });
+    output::answer(global.json, &document, || {
+        let mut text = format!("{} is trusted as it is now\n", path.display());
+        for command in &commands {
+            let _ = writeln!(text, "it runs: {}", visible(&command.join(" ")));
+        }
+        output::text(&text)
+    })
 }
 
 fn diagnose(global: &Global) -> Diagnosis {

@@ -49,10 +49,11 @@ Examples:
 
 Processes events that hooks could not, carries out stops that are due, calls
 agents gone that were not seen for long ([agents] gone_after in tenure.toml, 1h)
-or whose tmux pane is gone, and adds turns and token counts from transcripts.
+or whose tmux pane is gone, adds turns and token counts from transcripts, and
+summarises turns with [agents] summary, once a person ran `tenure doctor --trust`.
 An agent that a hook is at is skipped, and comes in the next go. Ends no lease.
 With --json prints one object for each go: {\"spooled\",\"stopped\",\"gone\",\"turns\",
-\"contexts\",\"skipped\",\"warnings\"}.
+\"contexts\",\"summaries\",\"skipped\",\"warnings\"}.
 
 Exit codes: 0 after --once; 69 store unreachable; 78 bad configuration.";
 

@@ -164,6 +164,7 @@ fn an_event_waits_while_the_agents_lock_is_held_and_comes_first_afterwards() {
         .spawn()
         .unwrap();
     until("it is held", || !place.world.is_free("agent:1"));
+    place.with_default_wait();
     let body = place.body(ONE, "UserPromptSubmit", json!({"prompt": "first"}));
     let output = place.send(&body.to_string());
     assert_eq!(code(&output), 0);
@@ -178,6 +179,7 @@ fn an_event_waits_while_the_agents_lock_is_held_and_comes_first_afterwards() {
     // SAFETY: a plain call on a child that was not reaped.
     unsafe { libc::kill(held.id().cast_signed(), libc::SIGTERM) };
     held.wait().unwrap();
+    place.settings("");
     place.hook(ONE, "UserPromptSubmit", json!({"prompt": "second"}));
     let agent = place.agent(ONE);
     assert_eq!(
@@ -193,6 +195,7 @@ fn an_event_waits_while_the_agents_lock_is_held_and_comes_first_afterwards() {
 #[test]
 fn a_store_that_is_away_or_can_never_do_it_is_told() {
     let place = Place::new();
+    place.with_default_wait();
     let body = place
         .body(ONE, "UserPromptSubmit", json!({"prompt": "x"}))
         .to_string();

@@ -17,7 +17,6 @@ pub struct Place {
 pub const ONE: &str = "0b2f6c1e-0000-4000-8000-aaaaaaaaaaaa";
 pub const OTHER: &str = "0b2f6c1e-0000-4000-8000-bbbbbbbbbbbb";
 pub const ONE_OWNER: &str = "agent:claude-aaaaaaaaaaaa";
-pub const OTHER_OWNER: &str = "agent:claude-bbbbbbbbbbbb";
 
 /// Guards that are on.
 pub const GUARDS: &str =
@@ -33,7 +32,9 @@ impl Place {
         world.prepare(&mut git);
         assert!(git.args(["init", "--quiet"]).status().unwrap().success());
         std::fs::create_dir_all(world.path("home")).unwrap();
-        Self { world }
+        let place = Self { world };
+        place.settings("");
+        place
     }
 
     pub fn with(settings: &str) -> Self {
@@ -42,8 +43,19 @@ impl Place {
         place
     }
 
+    /// Sets `tenure.toml`. A hook waits for longer than it does by default, so that a slow machine changes nothing.
     pub fn settings(&self, settings: &str) {
+        let wait = "hook_wait = \"30s\"\n";
+        let settings = match settings.contains("[agents]") {
+            true => settings.replace("[agents]\n", &format!("[agents]\n{wait}")),
+            false => format!("{settings}\n[agents]\n{wait}"),
+        };
         std::fs::write(self.world.path("tenure.toml"), settings).unwrap();
+    }
+
+    /// Lets hooks wait as long as they do by default.
+    pub fn with_default_wait(&self) {
+        std::fs::remove_file(self.world.path("tenure.toml")).unwrap();
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

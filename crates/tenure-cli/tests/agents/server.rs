@@ -21,6 +21,7 @@ fn a_hook_takes_the_advisory_lock_of_its_agent_and_psql_meets_it() {
     let body = place
         .body(ONE, "UserPromptSubmit", json!({"prompt": "first"}))
         .to_string();
+    place.with_default_wait();
     let output = place.send(&body);
     assert_eq!(code(&output), 0);
     assert!(
@@ -28,6 +29,7 @@ fn a_hook_takes_the_advisory_lock_of_its_agent_and_psql_meets_it() {
         "{output:?}"
     );
     assert_eq!(place.agent(ONE)["commands"], 0);
+    place.settings("");
     // Another agent is not held up.
     place.hook(OTHER, "UserPromptSubmit", json!({"prompt": "go"}));
     assert_eq!(place.agent(OTHER)["commands"], 1);

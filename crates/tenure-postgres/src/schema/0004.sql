@@ -17,7 +17,7 @@ CREATE INDEX records_by_state ON tenure.records (kind, state, id);
 CREATE INDEX records_by_owner ON tenure.records (kind, owner, id);
 CREATE INDEX records_by_subject ON tenure.records (kind, subject, id);
 
--- For people with psql: nothing of Tenure reads it.
+-- For people with psql: nothing of Tenure reads these views.
 CREATE VIEW tenure.manifests AS
 SELECT m.id,
     m.body::json ->> 'op_type' AS op_type,
@@ -34,3 +34,29 @@ SELECT m.id,
     m.body::json ->> 'host' AS host,
     m.version
 FROM tenure.records AS m WHERE m.kind = 'manifest';
+
+CREATE VIEW tenure.agents AS
+SELECT (a.body::json ->> 'id')::int AS id,
+    a.id AS session,
+    a.body::json ->> 'program' AS program,
+    a.owner,
+    a.state,
+    a.body::json ->> 'doing' AS doing,
+    a.body::json ->> 'cwd' AS cwd,
+    a.body::json ->> 'host' AS host,
+    a.body::json ->> 'started_at' AS started_at,
+    a.body::json ->> 'last_seen' AS last_seen,
+    a.body::json ->> 'prompt_injected_at' AS prompt_injected_at,
+    a.version
+FROM tenure.records AS a WHERE a.kind = 'agent';
+
+CREATE VIEW tenure.turns AS
+SELECT (t.body::json ->> 'agent')::int AS agent,
+    (t.body::json ->> 'number')::int AS number,
+    t.subject AS session,
+    t.body::json ->> 'by' AS by,
+    t.body::json ->> 'text' AS text,
+    t.body::json ->> 'at' AS at,
+    t.body::json ->> 'summary' AS summary,
+    t.version
+FROM tenure.records AS t WHERE t.kind = 'agent_turn';

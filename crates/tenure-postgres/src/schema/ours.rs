@@ -51,11 +51,11 @@ const LOOK: &str = "
           AND d.deptype = 'n'
     ), relations AS (
         SELECT c.tableoid, c.oid, c.relowner, c.relacl, c.relname = 'migrations' AS is_first,
-            c.relkind = 'v' AND c.relname = 'manifests' AS is_view,
+            c.relkind = 'v' AND c.relname IN ('manifests', 'agents', 'turns') AS is_view,
             c.relkind::text || ' ' || c.relname IN ('r migrations', 'r store', 'r resources', 'r dal_locks',
                 'r waiters', 'S waiters_place_seq', 'r processes', 'r audit', 'S audit_seq_seq', 'r keys',
                 'r lease_claims', 'S advisory_tokens', 'r advisory_epoch', 'r advisory_holders',
-                'r advisory_last', 'r records', 'v manifests') AS is_known
+                'r advisory_last', 'r records', 'v manifests', 'v agents', 'v turns') AS is_known
         FROM things JOIN pg_catalog.pg_class AS c ON c.oid = things.objid
         WHERE things.classid = 'pg_catalog.pg_class'::pg_catalog.regclass
     ), functions AS (

@@ -264,6 +264,7 @@ impl Agent {
             text,
             at,
             summary: None,
+            summary_failures: 0,
             from_transcript: false,
         }
     }

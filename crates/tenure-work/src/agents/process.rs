@@ -31,7 +31,7 @@ use super::state::{
     Agent, AgentState, Command, agent_key, command_key, counter_key, read, turn_key,
 };
 
-/// How long a hook waits for the agent's lock.
+/// How long a hook waits for the agent's lock, unless it is set.
 pub const HOOK_WAIT: Duration = Duration::from_secs(1);
 /// How often a change is made again whose record somebody changed without the lock.
 const TRIES: usize = 5;
@@ -50,6 +50,8 @@ pub struct Processor<'a, L> {
     pub claim_notes: ClaimNotes,
     /// The host this runs on.
     pub host: String,
+    /// How long the lock of an agent is waited for.
+    pub wait: Duration,
 }
 
 /// What came of an event.
@@ -112,7 +114,7 @@ impl<L: EntityLocks> Processor<'_, L> {
         also: &(dyn Fn(&mut Agent) + Send + Sync),
     ) -> Result<Processed> {
         let id = self.number(event).await?;
-        let guard = self.locks.lock(id, HOOK_WAIT).await?;
+        let guard = self.locks.lock(id, self.wait).await?;
         under(guard, async {
             let mut warnings = self.process_spooled(&event.session).await?;
             let apply = |decision: Decision, now| {

@@ -205,6 +205,9 @@ pub struct Turn {
     pub at: Timestamp,
     /// The summary, if there is one.
     pub summary: Option<String>,
+    /// How often the command that summarises failed.
+    #[serde(default)]
+    pub summary_failures: u32,
     /// True if the hooks missed it, and it comes from the transcript.
     pub from_transcript: bool,
 }
@@ -266,10 +269,10 @@ impl Command {
 }
 
 impl Turn {
-    /// Returns the indexed columns. Those without a summary are listed by their state.
-    pub(super) fn columns(&self) -> Columns {
+    /// Returns the indexed columns. Those that may get a summary are listed by their state.
+    pub fn columns(&self, is_given_up: bool) -> Columns {
         let state = match (self.by, &self.summary) {
-            (Speaker::Agent, None) => "open",
+            (Speaker::Agent, None) if !is_given_up => "open",
             _ => "closed",
         };
         Columns {
@@ -282,7 +285,7 @@ impl Turn {
     /// Writes the record.
     pub(super) fn put(&self, changes: &mut Changes) -> Result<()> {
         let key = turn_key(self.agent, self.number)?;
-        changes.put(key, self.columns(), body(self)?);
+        changes.put(key, self.columns(false), body(self)?);
         Ok(())
     }
 }

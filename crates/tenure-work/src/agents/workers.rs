@@ -59,6 +59,8 @@ pub struct Cycle {
     pub turns: usize,
     /// Agents whose tokens changed.
     pub contexts: usize,
+    /// Turns that got a summary.
+    pub summaries: usize,
     /// Agents that were skipped, as somebody was at them.
     pub skipped: usize,
     /// What could not be done.

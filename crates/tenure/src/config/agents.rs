@@ -10,6 +10,8 @@ use super::optional_duration;
 
 /// More places are no limit at all.
 const CAPACITY_MAX: u32 = 1000;
+/// A longer wait of a hook is refused.
+const HOOK_WAIT_MAX: Duration = Duration::from_secs(60);
 /// More rules are refused.
 const RULES_MAX: usize = 100;
 
@@ -48,9 +50,22 @@ pub struct AgentsConfig {
     /// An agent that was not seen for so long is called gone.
     #[serde(default, deserialize_with = "optional_duration")]
     pub gone_after: Option<Duration>,
+    /// How long a hook waits for its store and for the lock of its agent.
+    #[serde(default, deserialize_with = "hook_wait")]
+    pub hook_wait: Option<Duration>,
     /// The command that summarises a turn: the text on its standard input, the summary on its standard output.
     #[serde(default)]
     pub summary: Option<Vec<String>>,
+}
+
+/// Reads a wait that the programs of agents allow.
+fn hook_wait<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    match optional_duration(from)? {
+        Some(wait) if wait > HOOK_WAIT_MAX => Err(de::Error::custom(
+            "a hook waits for at most 60s: its agent waits for it",
+        )),
+        wait => Ok(wait),
+    }
 }
 
 /// Reads the numbers of places, each from 1 to the most.
