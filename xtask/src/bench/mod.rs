@@ -4,6 +4,7 @@
 //! the median of the rounds' ratios counts. The system calls of each side are counted by
 //! `strace` in a run of their own.
 
+mod agents;
 mod board;
 mod command;
 mod crowd;
@@ -40,7 +41,7 @@ pub struct Measured {
 
 type Bench = fn() -> Result<Vec<Measured>>;
 
-const BENCHES: [(&str, Bench); 13] = [
+const BENCHES: [(&str, Bench); 14] = [
     ("lock_unlock", lock_unlock::measure),
     ("hand_over", hand_over::measure),
     ("command", command::measure),
@@ -50,6 +51,7 @@ const BENCHES: [(&str, Bench); 13] = [
     ("documents", documents::measure),
     ("ledger", ledger::measure),
     ("board", board::measure),
+    ("agents", agents::measure),
     ("postgres", postgres::measure),
     ("records", records::measure),
     ("publish", publish::measure),
