@@ -74,6 +74,11 @@ fn the_board_does_what_the_guide_says() {
 }
 
 #[test]
+fn agents_do_what_the_guide_says() {
+    runs("docs/agents.md");
+}
+
+#[test]
 fn slots_do_what_the_guide_says() {
     runs("docs/slots.md");
 }
