@@ -26,6 +26,7 @@
 //! gone_after = "1h"                   # an agent that was not seen for so long is called gone
 //! hook_wait = "1s"                    # how long a hook waits before its event is put off
 //! summary = ["summarise", "--short"]  # summarises turns; only after `tenure doctor --trust`
+//! summary_max = "60s"                 # how long that may take
 //!
 //! [retry]
 //! attempts = 3

@@ -5,7 +5,7 @@
 //! 1. The lock `turn:AGENT/NUMBER` of the keeper is taken, or the turn is skipped. On PostgreSQL its row is locked besides, by `FOR UPDATE
 //!    NOWAIT`, so that other programs that summarise meet here.
 //! 2. The turn is read anew. One that has a summary is left alone.
-//! 3. The command is called, with the text on its standard input. It has a minute.
+//! 3. The command is called, with the text on its standard input. It has a minute, or what is set.
 //! 4. The summary is committed inside the locks: on PostgreSQL in the transaction that holds the row.
 //!
 //! A crash in 3 leaves no summary, and frees the locks. So there are never two calls for one turn at the same time, and none for
@@ -23,7 +23,7 @@ use tenure_work::agents::state::{TURN, Turn, read, turn_key};
 use crate::context::Context;
 use crate::identity::is_server;
 
-/// How long a command may take.
+/// How long a command may take, unless it is set.
 const COMMAND_MAX: Duration = Duration::from_secs(60);
 /// How often it is looked whether the command has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -89,7 +89,9 @@ async fn one(
     }
     let (command, text) = (command.to_vec(), turn.text.clone());
     // The lock is renewed meanwhile.
-    let called = tokio::task::spawn_blocking(move || call(&command, &text));
+    let most = context.located.config.agents.summary_max;
+    let most = most.unwrap_or(COMMAND_MAX);
+    let called = tokio::task::spawn_blocking(move || call(&command, &text, most));
     let died = |_| Error::Internal("the thread that summarises died".into());
     let called = called.await.map_err(died)?;
     match &called {
@@ -119,7 +121,7 @@ async fn one(
 }
 
 /// Calls the command, with a text on its standard input. Returns what it printed.
-fn call(command: &[String], text: &str) -> Result<String> {
+fn call(command: &[String], text: &str, most: Duration) -> Result<String> {
     let failed = |problem: String| Error::BadInput(format!("the summary command {problem}"));
     let Some((program, arguments)) = command.split_first() else {
         return Err(failed("is empty".into()));
@@ -143,7 +145,7 @@ fn call(command: &[String], text: &str) -> Result<String> {
         }
         summary
     });
-    let deadline = Instant::now() + COMMAND_MAX;
+    let deadline = Instant::now() + most;
     let status = loop {
         let ended = child
             .try_wait()
@@ -153,7 +155,8 @@ fn call(command: &[String], text: &str) -> Result<String> {
             None if Instant::now() >= deadline => {
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(failed("took longer than a minute, and was ended".into()));
+                let most = tenure::duration::show(most);
+                return Err(failed(format!("took longer than {most}, and was ended")));
             }
             None => std::thread::sleep(LOOK_EVERY),
         }

@@ -7,6 +7,7 @@
 //! | `guards` | heavy commands, and files that two agents edit |
 //! | `claims` | leases and claims that live while their agent lives |
 //! | `workers` | the watcher: stops, agents that are gone, transcripts, tmux |
+//! | `trouble` | stores that cannot be written |
 //! | `summaries` | turns that two would summarise |
 //! | `server` | PostgreSQL, with psql as the other program |
 //! | `place` | a repository with agents |
@@ -21,6 +22,7 @@ mod place;
 mod programs;
 mod server;
 mod summaries;
+mod trouble;
 mod workers;
 #[path = "../cli/world.rs"]
 #[allow(dead_code, reason = "shared with the other tests of the command")]

@@ -120,6 +120,21 @@ fn a_command_that_fails_is_given_up_after_three_times() {
 }
 
 #[test]
+fn a_command_that_hangs_is_ended() {
+    let place = Place::new();
+    let hangs = settings(&place, "exec sleep 600");
+    place.settings(&format!("{hangs}summary_max = \"200ms\"\n"));
+    trust(&place);
+    answered(&place);
+    let mut told = String::new();
+    until("it was ended", || {
+        told = place.watch()["warnings"].to_string();
+        told.contains("took longer than 200ms")
+    });
+    assert_eq!(calls(&place), 1, "{told}");
+}
+
+#[test]
 fn psql_that_has_the_row_keeps_the_command_from_being_called() {
     let database = Cluster::shared().database();
     let place = Place::of(World::at(&database.url()));

@@ -56,6 +56,9 @@ pub struct AgentsConfig {
     /// The command that summarises a turn: the text on its standard input, the summary on its standard output.
     #[serde(default)]
     pub summary: Option<Vec<String>>,
+    /// How long that command may take.
+    #[serde(default, deserialize_with = "optional_duration")]
+    pub summary_max: Option<Duration>,
 }
 
 /// Reads a wait that the programs of agents allow.
