@@ -3,5 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`identity`] | the owner that an agent asks as |
+//! | `process` | the process of the agent around this one |
 
 pub mod identity;
+mod process;
