@@ -21,10 +21,12 @@
 //! | `publish/` | directories put in place whole |
 //! | `op` | the operations, and the locks each needs |
 //! | `advisory/` | PostgreSQL's own locks |
+//! | `agent/` | hooks of coding agents |
 //! | `ls/`, `audit`, `recover`, `break_lease` | for people who look and mend |
 //! | `doctor/`, `completions` | the other commands, one each |
 
 mod advisory;
+mod agent;
 mod audit;
 mod board;
 mod break_lease;
@@ -98,6 +100,7 @@ fn carry_out(global: &Global, command: Command, report: Report) -> Result<ExitCo
         Command::Ledger { command } => ledger::ledger(global, *command),
         Command::Board { command } => board::board(global, *command, report),
         Command::Op { command } => op::op(global, &command),
+        Command::Agent { command } => agent::agent(global, &command),
         Command::Doctor => doctor::doctor(global),
         Command::Completions { shell } => completions::completions(shell),
     }

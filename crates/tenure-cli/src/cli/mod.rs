@@ -9,12 +9,14 @@
 //! | `ledger` | the words of `ledger` |
 //! | `board` | the words of `board` |
 //! | `advisory` | the words of `advisory` |
+//! | `agent` | the words of `agent` |
 //! | `op` | the words of `op` |
 //! | `publish` | the words of `publish` |
 //! | `values` | how single values are read |
 //! | `refusal` | what is said of a command line that cannot be read |
 
 mod advisory;
+mod agent;
 mod board;
 mod doc;
 mod leases;
@@ -33,6 +35,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::help;
 pub use advisory::{Advisory, AdvisoryRun};
+pub use agent::{Agent, AgentInstall, AgentUninstall};
 pub use board::{
     Board, BoardAdd, BoardClaim, BoardDepend, BoardEnd, BoardEvents, BoardGate, BoardGateDefine,
     BoardGateJudge, BoardLs, BoardNext, BoardNote, BoardOne, BoardRun, BoardSet, BoardTerms, Judge,
@@ -74,7 +77,7 @@ pub struct Cli {
 /// Options of every command.
 #[derive(Debug, Args)]
 pub struct Global {
-    /// The store: sqlite:PATH, postgres://… or file:DIR (default: as `tenure doctor` says)
+    /// The store: sqlite:PATH, postgres://…, file:DIR or user: (default: as `tenure doctor` says)
     #[arg(long, global = true, value_name = "URL", display_order = LAST)]
     pub store: Option<String>,
     /// Print one JSON document on standard output, errors included
@@ -149,6 +152,12 @@ pub enum Command {
     Op {
         #[command(subcommand)]
         command: Op,
+    },
+    /// Let coding agents use Tenure by their hooks
+    #[command(after_long_help = help::AGENT_LONG)]
+    Agent {
+        #[command(subcommand)]
+        command: Agent,
     },
     /// Say which store is used and why, and prove that it locks
     #[command(after_long_help = help::DOCTOR_LONG)]

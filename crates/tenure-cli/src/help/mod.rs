@@ -1,6 +1,7 @@
 //! The texts of `--help` that do not belong to a single option.
 
 mod advisory;
+mod agent;
 mod board;
 mod doc;
 mod leases;
@@ -12,6 +13,7 @@ mod publish;
 mod run;
 
 pub use advisory::{ADVISORY_LONG, ADVISORY_LS_LONG, ADVISORY_RUN_LONG};
+pub use agent::{AGENT_INSTALL_LONG, AGENT_LONG, AGENT_UNINSTALL_LONG};
 pub use board::*;
 pub use doc::{DOC_CLEAN_LONG, DOC_LONG, DOC_READ_LONG, DOC_UPDATE_LONG, DOC_WRITE_LONG};
 pub use leases::{CHECK_LONG, DOWNGRADE_LONG, LOCK_LONG, RELEASE_LONG, RENEW_LONG, UPGRADE_LONG};
@@ -53,6 +55,9 @@ Work:
   board        Issues that many agents create, change and claim at once
   op           Show which operations there are, and which locks each needs
 
+Agents:
+  agent        Let coding agents use Tenure by their hooks
+
 Operate:
   doctor       Say which store is used and why, and prove that it locks
   completions  Print completions for a shell
@@ -73,7 +78,8 @@ Examples:
   tenure doc update a.json -- jq '.n += 1'     change a file, safe from others
 
 Store: --store, else TENURE_STORE (sqlite:PATH, postgres://user@host/database
-  for many machines, file:DIR), else the nearest tenure.toml upwards, else
+  for many machines, file:DIR, user: for the repository's store in the user's
+  state directory), else the nearest tenure.toml upwards, else
   <git common dir>/tenure/tenure.db inside a git repository, so that worktrees
   share it, else the user's state directory. `tenure doctor` says which and why.
 
