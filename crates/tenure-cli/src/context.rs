@@ -11,6 +11,7 @@ use tenure::config::Commands;
 use tenure::locate::{self, Environment, Located, Why, locate};
 use tenure::request::command_line;
 use tenure::{Error, Keeper, Owner, Result, Settings, shown_address};
+use tenure_work::agents::identity;
 
 use crate::cli::Global;
 use crate::identity::{is_same_store, is_server, is_there};
@@ -161,7 +162,7 @@ impl Context {
         locate::board(&self.environment)
     }
 
-    /// Returns the owner: the one asked for, `TENURE_OWNER`, else `user@host`. An automated one may not trust a file system
+    /// Returns the owner, see [`owner`]. An automated one may not trust a file system
     /// of its own accord: whether locks can be trusted there is for people to say, in `tenure.toml`.
     pub fn owner(&self, asked: Option<Owner>) -> Result<Owner> {
         let owner = owner(asked)?;
@@ -225,6 +226,9 @@ impl Context {
         let Some(path) = self.located.url.strip_prefix("sqlite:") else {
             return Ok(());
         };
+        if self.located.is_user {
+            return Ok(());
+        }
         let directory = Path::new(path).parent();
         let above = directory.and_then(Path::parent);
         let (Why::Asked | Why::Variable, Some(directory), Some(above)) =
@@ -247,12 +251,17 @@ impl Context {
     }
 }
 
-/// Returns the owner: the one asked for, `TENURE_OWNER`, else `user@host`.
+/// Returns the owner: the one asked for, `TENURE_OWNER`, the coding agent that this process runs under, else `user@host`.
 pub fn owner(asked: Option<Owner>) -> Result<Owner> {
-    Ok(owner_given(asked)?.unwrap_or_else(user_at_host))
+    if let Some(given) = owner_given(asked)? {
+        return Ok(given);
+    }
+    let agent = identity::running_under(|name| env::var(name).ok());
+    Ok(agent.unwrap_or_else(user_at_host))
 }
 
-/// Returns the owner that the caller names: the one asked for, else `TENURE_OWNER`.
+/// Returns the owner that the caller names: the one asked for, else `TENURE_OWNER`. The agent around this process is none that
+/// is named: whoever has the id of a lease may end it, an agent also one that a person took for it.
 pub fn owner_given(asked: Option<Owner>) -> Result<Option<Owner>> {
     if asked.is_some() {
         return Ok(asked);

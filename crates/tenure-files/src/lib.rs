@@ -77,6 +77,7 @@ pub use ledger::{
     FollowLedger, Ledger, Node, RemoveForeignLock, Verified,
 };
 pub use locker::{FileLocker, FlockHolder, LockGuard, holders, resource_of, strangers};
+pub use replace::replace_file;
 // The record in a lock file, for the tests of this crate: programs use `holders`.
 #[doc(hidden)]
 pub use lockfile::{Look, Record, look};

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 
 use tenure_core::{Error, Result};
 
-use crate::disk::{Attributes, Disk, Fresh};
+use crate::disk::{Attributes, Disk, Fresh, RealDisk};
 use crate::random;
 
 /// The mode of a new file: only its owner may read it until its creator decides otherwise.
@@ -39,6 +39,14 @@ pub(crate) fn replace(
 ) -> Result<()> {
     Replacement::prepare(disk, target, content, like)?.put_in_place()?;
     sync_directory_of(disk, target)
+}
+
+/// Puts `content` in the place of a file that is no document, durably; one that is not there is made. A link is not followed.
+pub fn replace_file(target: &Path, content: &[u8]) -> Result<()> {
+    let found = RealDisk.read(target, u64::MAX);
+    let found = found.map_err(|source| Error::io("read", target, source))?;
+    let like = found.map(|found| found.attributes);
+    replace(&RealDisk, target, content, like.as_ref())
 }
 
 /// Puts `content` in the place of a file that can be made again, without a sync. After a power loss it may be torn, so its

@@ -4,10 +4,22 @@
 //! names one, the git repository around the current directory (its common directory, so
 //! that all worktrees meet in one store), the user's state directory.
 //!
+//! `user:` names a database in the user's state directory that belongs to the repository around the current
+//! directory ([`user`]). A `.git` that cannot be written is refused, and never a reason to choose it: two
+//! processes, one of them in a sandbox, would then hold one lock in two stores.
+//!
+//! In a linked worktree without a `tenure.toml` of its own, that of the main worktree counts before those
+//! further up: it need not be committed to be the same for all worktrees.
+//!
 //! Slots are counted per user and machine, so they have a store of their own that none of this
 //! changes ([`slots`]).
 //!
 //! Everything the choice depends on comes in an [`Environment`], but for the files themselves.
+//!
+//! # Limitations
+//!
+//! Worktrees whose own `tenure.toml` files name different stores, and processes of one user with different
+//! `HOME` or `XDG_STATE_HOME`, do not meet. `tenure doctor` tells of the former.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -21,6 +33,7 @@ use tenure_files::filesystem;
 use crate::config::{self, Config, Found};
 
 mod git;
+mod user;
 
 /// The database of a store nobody named, in its directory.
 const DATABASE: &str = "tenure.db";
@@ -176,6 +189,8 @@ pub struct Located {
     pub url: String,
     /// The reason for the choice.
     pub why: Why,
+    /// True if it was named as `user:`.
+    pub is_user: bool,
     /// The nearest `tenure.toml` with the environment laid over it.
     pub config: Config,
     /// The path of that `tenure.toml`.
@@ -190,9 +205,15 @@ pub fn locate(asked: Option<&str>, environment: &Environment) -> Result<Located>
     let (config_path, config) = file.unzip();
     let config = config.unwrap_or_default();
     let (url, why) = choose(asked, environment, config_path.as_deref(), &config)?;
+    let is_user = user::is(&url);
+    let url = match is_user {
+        true => sqlite_url(&user::directory(&url, environment)?.join(DATABASE))?,
+        false => url,
+    };
     Ok(Located {
         url,
         why,
+        is_user,
         config: config.with_environment(environment)?,
         config_path,
         ignored,
@@ -235,7 +256,16 @@ type Nearest = (Option<(PathBuf, Config)>, Vec<Ignored>);
 
 fn nearest_config(environment: &Environment) -> Result<Nearest> {
     let mut ignored = Vec::new();
-    for directory in environment.directory.ancestors() {
+    let here = &environment.directory;
+    // A broken repository is told of by the choice of the store, if it matters.
+    let repository = git::around(here).ok().flatten();
+    let places = here.ancestors().flat_map(|directory| {
+        let found_here = repository.as_ref().filter(|it| it.found_in == directory);
+        let main = found_here.and_then(|repository| repository.main_worktree.as_deref());
+        let main = main.filter(|main| *main != directory);
+        [Some(directory), main].into_iter().flatten()
+    });
+    for directory in places {
         match config::look(directory, environment.uid)? {
             Found::Nothing => {}
             Found::Foreign(path, uid) => ignored.push(Ignored { path, uid }),
@@ -281,12 +311,33 @@ pub fn slots(environment: &Environment) -> Result<String> {
 }
 
 /// Returns where the board is: in the git repository around the current directory, so that its worktrees share it, else in the
-/// user's state directory, whatever the store.
+/// user's state directory, whatever `--store` and `TENURE_STORE` say.
+///
+/// Where `tenure.toml` says `store = "user:"`, it is beside that store: who cannot write one of them in a sandbox cannot write
+/// the other. Only the file counts, since the command under `run` gets another `TENURE_STORE` than `run` itself, and
+/// must find the same board.
 pub fn board(environment: &Environment) -> Result<PathBuf> {
+    let (file, _) = nearest_config(environment)?;
+    let store = file.and_then(|(_, config)| config.store);
+    if let Some(store) = store.filter(|store| user::is(store)) {
+        return Ok(user::directory(&store, environment)?.join("board"));
+    }
     match git::common_directory(environment)? {
         Some(common) => Ok(common.join("tenure/board")),
         None => Ok(state_directory(environment)?.join("board")),
     }
+}
+
+/// Returns the worktree whose settings count for the repository around the current directory: the main one,
+/// or the one around it if there is no main one. `None` outside of a repository.
+pub fn main_worktree(environment: &Environment) -> Result<Option<PathBuf>> {
+    let repository = git::around(&environment.directory)?;
+    Ok(repository.map(|repository| repository.main_worktree.unwrap_or(repository.found_in)))
+}
+
+/// Returns the directory that all worktrees of the repository around the current directory share.
+pub fn common_directory(environment: &Environment) -> Result<Option<PathBuf>> {
+    git::common_directory(environment)
 }
 
 /// Returns true if locks hold in a directory that is or will be made, by the nearest one that exists.

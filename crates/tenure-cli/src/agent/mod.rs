@@ -2,6 +2,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
+//! | `install/` | the hooks in the settings of each program |
 //! | `hook` | one event of a hook, and what is answered |
 //! | `claimed` | the claims of an agent, remembered for its hooks |
 //! | `locks` | the lock of an agent: PostgreSQL's own, or the keeper's |
@@ -12,6 +13,7 @@
 
 mod claimed;
 mod hook;
+pub mod install;
 mod listed;
 mod locks;
 mod ls;
@@ -28,6 +30,8 @@ pub use listed::{Listed, agents, table};
 /// Carries out one of its commands.
 pub fn agent(global: &Global, command: &Agent) -> Result<ExitCode, Failure> {
     match command {
+        Agent::Install(options) => install::install(global, options),
+        Agent::Uninstall(options) => install::uninstall(global, options),
         Agent::Hook(options) => Ok(hook::hook(global, options)),
         Agent::Ls(options) => ls::ls(global, options),
         Agent::Watch(options) => watch::watch(global, options),

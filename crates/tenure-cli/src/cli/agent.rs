@@ -2,14 +2,20 @@
 
 use std::time::Duration;
 
-use clap::{Args, Subcommand, ValueEnum};
-use tenure_work::agents::event::Program;
+use clap::{Args, Subcommand};
 
 use super::values::parse_wait;
+use crate::agent::install::Program;
 use crate::help;
 
 #[derive(Debug, Subcommand)]
 pub enum Agent {
+    /// Show or add the hooks and settings by which coding agents use Tenure
+    #[command(after_long_help = help::AGENT_INSTALL_LONG)]
+    Install(AgentInstall),
+    /// Take out what install added
+    #[command(after_long_help = help::AGENT_UNINSTALL_LONG)]
+    Uninstall(AgentUninstall),
     /// Process what the hook of a coding agent says on standard input
     #[command(after_long_help = help::AGENT_HOOK_LONG)]
     Hook(AgentHook),
@@ -25,32 +31,27 @@ pub enum Agent {
 pub struct AgentHook {
     /// The program that calls (default: told by what it sends)
     #[arg(long, value_enum)]
-    pub program: Option<ProgramName>,
+    pub program: Option<Program>,
     /// The event, if the body does not name it
     #[arg(long, value_name = "NAME")]
     pub event: Option<String>,
 }
 
-/// A coding agent's program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ProgramName {
-    Claude,
-    Codex,
-    Gemini,
-    Copilot,
-    Cursor,
+#[derive(Debug, Args)]
+pub struct AgentInstall {
+    /// Make the change, and do not only show it
+    #[arg(long)]
+    pub write: bool,
+    /// Which program (default: those that are used here)
+    #[arg(value_enum)]
+    pub program: Option<Program>,
 }
 
-impl From<ProgramName> for Program {
-    fn from(name: ProgramName) -> Self {
-        match name {
-            ProgramName::Claude => Program::Claude,
-            ProgramName::Codex => Program::Codex,
-            ProgramName::Gemini => Program::Gemini,
-            ProgramName::Copilot => Program::Copilot,
-            ProgramName::Cursor => Program::Cursor,
-        }
-    }
+#[derive(Debug, Args)]
+pub struct AgentUninstall {
+    /// Which program (default: all)
+    #[arg(value_enum)]
+    pub program: Option<Program>,
 }
 
 #[derive(Debug, Args)]

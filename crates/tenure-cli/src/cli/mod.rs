@@ -35,7 +35,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::help;
 pub use advisory::{Advisory, AdvisoryRun};
-pub use agent::{Agent, AgentHook, AgentLs, AgentWatch, Status};
+pub use agent::{Agent, AgentHook, AgentInstall, AgentLs, AgentUninstall, AgentWatch, Status};
 pub use board::{
     Board, BoardAdd, BoardClaim, BoardDepend, BoardEnd, BoardEvents, BoardGate, BoardGateDefine,
     BoardGateJudge, BoardLs, BoardNext, BoardNote, BoardOne, BoardRun, BoardSet, BoardTerms, Judge,

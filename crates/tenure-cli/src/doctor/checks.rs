@@ -5,7 +5,7 @@ use std::path::Path;
 use tenure::{Error, Examined, duration};
 use tenure_core::store::Found;
 
-use super::{exclusion, failed, leftovers, storage};
+use super::{exclusion, failed, leftovers, sandbox, storage};
 use crate::context::{Context, WAIT_DEFAULT};
 use crate::limit::Limit;
 use crate::runtime;
@@ -48,6 +48,8 @@ async fn of_store(context: &Context, checks: &mut Vec<Examined>) {
     }
     let url = context.for_command(Some(&keeper));
     checks.push(exclusion::prove(&keeper, url).await);
+    checks.extend(sandbox::reach(context, url));
+    checks.extend(sandbox::worktrees(context));
     checks.push(leftovers::all(&keeper).await);
     checks.push(slots(context));
 }

@@ -3,6 +3,7 @@
 mod checks;
 mod exclusion;
 mod leftovers;
+mod sandbox;
 mod storage;
 
 use std::fmt::Write as _;
@@ -90,7 +91,10 @@ fn diagnose(global: &Global) -> Diagnosis {
         Err(error) => (None, None, vec![failed("configuration", &error)]),
         Ok(context) => {
             let located = &context.located;
-            let (store, why) = (context.shown(), located.why.to_string());
+            let (store, mut why) = (context.shown(), located.why.to_string());
+            if located.is_user {
+                why.push_str(", as user:");
+            }
             (Some(store), Some(why), checks::all(&context))
         }
     };

@@ -13,7 +13,8 @@ place of the store and, for sqlite, at the database: every page, its anchor, its
 log and its sessions. For postgres: the server, its clock, poolers, rights, the
 schema, and how many connections are left. Then takes a real lock in a child
 process, shows that this process cannot take it, kills the child (on postgres,
-lets it release), and shows that it can then.
+lets it release), and shows that it can then. In a git repository it tries the
+store with .git mounted read-only, as sandboxes of coding agents do.
 
 A tenure.toml can name commands ([agents] summary). They count after --trust,
 which is for people, and until the file changes.

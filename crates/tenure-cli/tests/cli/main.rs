@@ -3,6 +3,7 @@
 // All of it is test code, helpers included.
 #![allow(clippy::unwrap_used)]
 
+mod agents;
 mod audit;
 mod automated;
 mod breaking;

@@ -107,6 +107,10 @@ impl World {
                 command.env_remove(name);
             }
         }
+        // Whoever runs the tests may be a coding agent.
+        for name in tenure_work::agents::identity::VARIABLES {
+            command.env_remove(name);
+        }
         // Whoever started the tests in the background had them ignore some signals.
         let listen = || {
             for number in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT] {

@@ -125,7 +125,52 @@ fn who_takes_a_lock_in_a_read_only_store_is_told_what_to_do() {
         let said = text(&output.stderr);
         assert!(said.contains("Read-only file system"), "{said}");
         assert!(said.contains("TENURE_STORE=sqlite:"), "{said}");
+        assert!(said.contains("store = \"user:\""), "{said}");
+        assert!(said.contains("tenure agent install --write"), "{said}");
         assert!(said.contains(".git/tenure"), "{said}");
     }
     assert_eq!(files(&world), before, "nothing is half done");
+}
+
+#[test]
+fn the_store_of_the_user_is_one_inside_and_outside_of_a_sandbox() {
+    let world = repository();
+    let toml = world.path("repository/tenure.toml");
+    fs::write(toml, "store = \"user:\"\n").unwrap();
+    let locked = tenure(&world).args(["lock", "y", "--ttl", "1h"]).output();
+    assert_eq!(code(&locked.unwrap()), 0);
+    let busy = call(&world, &["run", "--no-wait", "y", "--", "true"]);
+    assert_eq!(code(&busy), 75, "{busy:?}");
+    let lease = call(&world, &["lock", "z", "--ttl", "1h"]);
+    assert_eq!(code(&lease), 0, "{lease:?}");
+    let busy = tenure(&world)
+        .args(["run", "--no-wait", "z", "--", "true"])
+        .output();
+    assert_eq!(code(&busy.unwrap()), 75);
+    let added = call(&world, &["board", "add", "title", "--id", "one"]);
+    assert_eq!(code(&added), 0, "{added:?}");
+    let shown = tenure(&world).args(["board", "show", "one"]).output();
+    assert_eq!(code(&shown.unwrap()), 0);
+    assert!(!world.path("repository/.git/tenure").exists());
+}
+
+#[test]
+fn doctor_tries_the_store_where_git_is_read_only() {
+    let world = repository();
+    let said = |world: &World| {
+        let output = tenure(world).arg("doctor").output().unwrap();
+        assert_eq!(code(&output), 0, "{output:?}");
+        text(&output.stdout)
+    };
+    let git = said(&world);
+    assert!(git.contains("sandbox: out of reach for agents"), "{git}");
+    assert!(git.contains("tenure agent install --write"), "{git}");
+    let toml = world.path("repository/tenure.toml");
+    fs::write(toml, "store = \"user:\"\n").unwrap();
+    let user = said(&world);
+    assert!(user.contains("names it, as user:"), "{user}");
+    assert!(user.contains("sandbox: usable where"), "{user}");
+    let state = world.path("home/.local/state/tenure");
+    let allow = format!("allow agents to write {}", state.display());
+    assert!(user.contains(&allow), "{user}");
 }

@@ -1,6 +1,7 @@
 //! What to do about each error.
 
 use std::io;
+use std::path::Path;
 
 use super::{Error, LockContext};
 use crate::Lease;
@@ -69,7 +70,7 @@ impl Error {
             | Error::NotAllowed { remedy, .. }
             | Error::Contradiction { remedy, .. } => remedy.clone(),
             Error::TooMany { .. } => "wait until some of them end; tenure ls shows them".into(),
-            Error::Io { source, .. } => remedy_for_io(source).into(),
+            Error::Io { path, source, .. } => remedy_for_io(path, source),
             Error::Unreachable { .. } => {
                 "see that the server runs and can be reached from here, then: tenure doctor".into()
             }
@@ -82,7 +83,24 @@ impl Error {
     }
 }
 
-fn remedy_for_io(source: &io::Error) -> &'static str {
+/// What to do about a `.git` that cannot be written, besides the usual.
+const SANDBOXED: &str = "if this is the sandbox of a coding agent, set store = \"user:\" in tenure.toml for all \
+                         who share these locks (tenure agent install --write does); else ";
+
+fn remedy_for_io(path: &Path, source: &io::Error) -> String {
+    let usual = usual_remedy_for_io(source);
+    let refused = matches!(
+        source.kind(),
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+    );
+    let in_git = path.components().any(|part| part.as_os_str() == ".git");
+    match refused && in_git {
+        true => format!("{SANDBOXED}{usual}"),
+        false => usual.into(),
+    }
+}
+
+fn usual_remedy_for_io(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             "give this user write access to it, or choose another place, the same one for all who \

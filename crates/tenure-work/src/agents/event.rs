@@ -47,15 +47,6 @@ pub enum Program {
 }
 
 impl Program {
-    /// All of them.
-    pub const ALL: [Program; 5] = [
-        Program::Claude,
-        Program::Codex,
-        Program::Gemini,
-        Program::Copilot,
-        Program::Cursor,
-    ];
-
     /// Returns the word for it.
     pub const fn as_str(self) -> &'static str {
         match self {

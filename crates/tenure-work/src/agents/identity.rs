@@ -2,32 +2,144 @@
 //!
 //! It is `agent:PROGRAM-TAIL`: the program, and the last twelve letters and digits of the session id. The tail is random in every
 //! kind of UUID, also in those that begin with the time. So two agents of one user are two owners.
+//!
+//! A command that an agent starts finds the session in its environment ([`running_under`]):
+//!
+//! | program | session | only says that it is one |
+//! |---|---|---|
+//! | Claude Code | `CLAUDE_CODE_SESSION_ID` | `CLAUDECODE` |
+//! | Codex CLI | `CODEX_THREAD_ID` | `CODEX_SANDBOX` |
+//! | Copilot CLI | `COPILOT_AGENT_SESSION_ID` | `COPILOT_CLI` |
+//! | Cursor | `CURSOR_CONVERSATION_ID` | `CURSOR_AGENT` |
+//! | Gemini CLI | `GEMINI_SESSION_ID` (its hooks only) | `GEMINI_CLI` |
+//!
+//! Where no session is named, the agent is known by its process ([`super::ancestors`]): `agent:PROGRAM-PID-START-BOOT`. One
+//! agent inside another inherits the variables of the outer one, so with those of several programs set the nearest ancestor
+//! of one of the names decides; where none is seen, the owner names all of them, and is neither's.
+//!
+//! # Limitations
+//!
+//! In Gemini CLI the owner of a hook (by session) is another than that of a shell command (by process), unless `TENURE_OWNER` is
+//! set. A sandbox with process ids of its own for every command makes every command an owner of its own if no session is named.
 
 use tenure::Owner;
+
+use super::ancestors;
 
 /// How much of a session id is in the owner.
 const TAIL_CHARS: usize = 12;
 
+/// A coding agent that can be told by its environment.
+struct Program {
+    /// The name in the owner.
+    name: &'static str,
+    /// The names of its process.
+    processes: &'static [&'static str],
+    /// The variable that names the session.
+    session: &'static str,
+    /// The variable that only says that the program is there.
+    marker: &'static str,
+}
+
+const PROGRAMS: [Program; 5] = [
+    Program {
+        name: "claude",
+        processes: &["claude"],
+        session: "CLAUDE_CODE_SESSION_ID",
+        marker: "CLAUDECODE",
+    },
+    Program {
+        name: "codex",
+        processes: &["codex"],
+        session: "CODEX_THREAD_ID",
+        marker: "CODEX_SANDBOX",
+    },
+    Program {
+        name: "copilot",
+        processes: &["copilot"],
+        session: "COPILOT_AGENT_SESSION_ID",
+        marker: "COPILOT_CLI",
+    },
+    Program {
+        name: "cursor",
+        processes: &["cursor-agent", "cursor"],
+        session: "CURSOR_CONVERSATION_ID",
+        marker: "CURSOR_AGENT",
+    },
+    Program {
+        name: "gemini",
+        processes: &["gemini"],
+        session: "GEMINI_SESSION_ID",
+        marker: "GEMINI_CLI",
+    },
+];
+
+/// The variables by which agents are told.
+pub const VARIABLES: [&str; 10] = {
+    let mut names = [""; 10];
+    let mut i = 0;
+    while i < PROGRAMS.len() {
+        names[2 * i] = PROGRAMS[i].session;
+        names[2 * i + 1] = PROGRAMS[i].marker;
+        i += 1;
+    }
+    names
+};
+
 /// Returns the owner of a session of a program, such as `agent:claude-1f2e3d4c5b6a`.
 pub fn owner_of(program: &str, session: &str) -> Owner {
-    let plain: Vec<char> = session
-        .chars()
-        .filter(char::is_ascii_alphanumeric)
-        .collect();
-    let tail: String = plain[plain.len().saturating_sub(TAIL_CHARS)..]
-        .iter()
-        .collect();
-    let named = match tail.is_empty() {
-        true => format!("agent:{program}"),
-        false => format!("agent:{program}-{tail}"),
+    let named = match tail_of(session) {
+        tail if tail.is_empty() => format!("agent:{program}"),
+        tail => format!("agent:{program}-{tail}"),
     };
-    let owner = Owner::parse(&named).or_else(|_| Owner::parse("agent:unknown"));
+    owner(&named)
+}
+
+/// Returns the owner of the coding agent that this process runs under, by its variables, or `None` if there is none.
+pub fn running_under(variable: impl Fn(&str) -> Option<String>) -> Option<Owner> {
+    let set = |name: &str| variable(name).filter(|value| !value.is_empty() && value != "0");
+    let known = |program: &&Program| set(program.session).or(set(program.marker)).is_some();
+    let found: Vec<&Program> = PROGRAMS.iter().filter(known).collect();
+    let name = |program: &Program| match set(program.session).map(|session| tail_of(&session)) {
+        Some(tail) if !tail.is_empty() => format!("{}-{tail}", program.name),
+        _ => {
+            let agent = ancestors::agent(program.processes, program.marker);
+            format!("{}-{agent}", program.name)
+        }
+    };
+    let names: Vec<String> = match *found {
+        [] => return None,
+        [only] => vec![name(only)],
+        _ => match ancestors::nearest(found.iter().map(|program| program.processes)) {
+            Some(nearest) => vec![name(found[nearest])],
+            None => found.iter().map(|program| name(program)).collect(),
+        },
+    };
+    Some(owner(&format!("agent:{}", names.join("+"))))
+}
+
+/// Returns the last letters and digits of a session id.
+fn tail_of(session: &str) -> String {
+    let plain = session.chars().filter(char::is_ascii_alphanumeric);
+    let plain: Vec<char> = plain.collect();
+    let tail = &plain[plain.len().saturating_sub(TAIL_CHARS)..];
+    tail.iter().collect()
+}
+
+fn owner(named: &str) -> Owner {
+    let owner = Owner::parse(named).or_else(|_| Owner::parse("agent:unknown"));
     owner.expect("letters, digits and a colon are an owner")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn under(set: &[(&str, &str)]) -> Option<String> {
+        let value = |name: &str| set.iter().find(|(it, _)| *it == name);
+        let owner = running_under(|name| value(name).map(|(_, value)| (*value).to_owned()));
+        owner.map(|owner| owner.as_str().to_owned())
+    }
 
     #[test]
     fn two_sessions_that_begin_in_one_second_are_two_owners() {
@@ -36,5 +148,35 @@ mod tests {
         assert_eq!(one.as_str(), "agent:codex-1f2e3d4c5b6a");
         assert_ne!(one, other);
         assert_eq!(owner_of("claude", "").as_str(), "agent:claude");
+    }
+
+    #[test]
+    fn every_program_is_told_by_the_session_it_names() {
+        let session = "0b5e2f0e-93a1-4c5d-8e7f-1f2e3d4c5b6a";
+        for program in &PROGRAMS {
+            let found = under(&[(program.session, session), (program.marker, "1")]).unwrap();
+            assert_eq!(found, format!("agent:{}-1f2e3d4c5b6a", program.name));
+            assert_eq!(found, owner_of(program.name, session).as_str());
+        }
+        assert_eq!(under(&[]), None);
+        assert_eq!(under(&[("CLAUDECODE", ""), ("GEMINI_CLI", "0")]), None);
+    }
+
+    #[test]
+    fn a_program_that_names_no_session_is_told_by_its_process() {
+        for program in &PROGRAMS {
+            let found = under(&[(program.marker, "1")]).unwrap();
+            let rest = found.strip_prefix(&format!("agent:{}-", program.name));
+            let parts: Vec<&str> = rest.unwrap().split('-').collect();
+            assert_eq!(parts.len(), 3, "{found}");
+            assert_eq!(Some(found), under(&[(program.marker, "1")]), "it stays");
+        }
+    }
+
+    #[test]
+    fn an_agent_inside_another_is_not_the_outer_one() {
+        let outer = [("CODEX_THREAD_ID", "019a1b2c-aaaaaaaaaaaa")];
+        let inner = [outer[0], ("CLAUDE_CODE_SESSION_ID", "1f2e-bbbbbbbbbbbb")];
+        assert_ne!(under(&outer), under(&inner));
     }
 }

@@ -3,6 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`identity`] | the owner that an agent asks as |
+//! | `ancestors` | the process of the agent around this one |
 //! | [`event`] | what a hook says |
 //! | [`state`] | agents, commands and turns, as records |
 //! | [`decide`] | what an event makes of an agent, in a table |
@@ -14,6 +15,7 @@
 //! | [`transcript`] | what was said, from the file of the agent's program |
 //! | [`workers`] | what is done about agents in the background |
 
+mod ancestors;
 pub mod answer;
 pub mod claim_notes;
 pub mod decide;

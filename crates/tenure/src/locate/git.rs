@@ -18,6 +18,8 @@ const POINTER_BYTES_MAX: u64 = 8192;
 /// A git repository.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Repository {
+    /// The directory in which it was found: that of the worktree, or of a bare repository.
+    pub found_in: PathBuf,
     /// The directory that all its worktrees share.
     pub common: PathBuf,
     /// The main worktree, or `None` in a bare repository and where the way to it is not written down.
@@ -75,12 +77,14 @@ fn at(directory: &Path) -> Result<Option<Repository>> {
             false => worktree_of(&common),
         };
         return Ok(Some(Repository {
+            found_in: directory.to_owned(),
             common,
             main_worktree,
         }));
     }
     // A bare repository, or the inside of a git directory, where hooks run.
     Ok(common_of(directory).map(|common| Repository {
+        found_in: directory.to_owned(),
         main_worktree: worktree_of(&common),
         common,
     }))

@@ -341,3 +341,63 @@ fn slots_are_in_the_runtime_directory_where_locks_do_not_hold_in_the_state_direc
     assert_eq!(with("/run/user/7"), "sqlite:/run/user/7/tenure/slots.db");
     assert_eq!(with(""), "sqlite:/proc/state/tenure/slots.db");
 }
+
+/// The store of a repository in the state directory.
+fn user_url(place: &Place, name: &str) -> String {
+    use std::os::unix::ffi::OsStrExt;
+    let common = place.path(&format!("{name}/.git"));
+    let hash = tenure_files::Version::of(common.as_os_str().as_bytes()).to_string();
+    let directory = format!("{name}-{}", &hash[..16]);
+    format!("sqlite:/home/ana/.local/state/tenure/repositories/{directory}/tenure.db")
+}
+
+#[test]
+fn the_store_of_the_user_is_the_same_for_all_worktrees_however_it_is_named() {
+    let place = Place::new("user");
+    place.git_directory("repo/.git");
+    place.linked_worktree("linked", "repo/.git");
+    let expected = user_url(&place, "repo");
+    place.file("repo/tenure.toml", "store = 'user:'");
+    for directory in ["repo", "repo/src", "linked/src"] {
+        let environment = place.environment(directory);
+        let located = locate(None, &environment).unwrap();
+        assert_eq!((located.url, located.is_user), (expected.clone(), true));
+        let variable = environment.clone().with("TENURE_STORE", "user:");
+        assert_eq!(url(&variable), expected);
+        let board = board(&environment.with("TENURE_STORE", "file:/elsewhere")).unwrap();
+        let beside = expected.strip_prefix("sqlite:").unwrap();
+        let beside = Path::new(beside).with_file_name("board");
+        assert_eq!(board, beside, "whatever the variable");
+    }
+    place.git_directory("other/.git");
+    let other = locate(Some("user:"), &place.environment("other")).unwrap();
+    assert_eq!(other.url, user_url(&place, "other"));
+    // The variable alone does not move the board.
+    let environment = place.environment("other").with("TENURE_STORE", "user:");
+    let expected = place.path("other/.git/tenure/board");
+    assert_eq!(board(&environment).unwrap(), expected);
+}
+
+#[test]
+fn outside_of_a_repository_the_store_of_the_user_is_the_ordinary_one() {
+    let place = Place::new("user-outside");
+    let located = locate(Some("user:"), &place.environment("a")).unwrap();
+    assert_eq!(
+        located.url,
+        "sqlite:/home/ana/.local/state/tenure/tenure.db"
+    );
+    let error = locate(Some("user:x"), &place.environment("a")).unwrap_err();
+    assert_eq!(error.class(), tenure_core::Class::Configuration);
+}
+
+#[test]
+fn the_file_of_the_main_worktree_counts_in_linked_ones_unless_they_have_their_own() {
+    let place = Place::new("main-file");
+    place.git_directory("repo/.git");
+    place.linked_worktree("linked", "repo/.git");
+    place.file("tenure.toml", "store = 'file:/above'");
+    place.file("repo/tenure.toml", "store = 'file:/main'");
+    assert_eq!(url(&place.environment("linked/src")), "file:/main");
+    place.file("linked/tenure.toml", "store = 'file:/own'");
+    assert_eq!(url(&place.environment("linked/src")), "file:/own");
+}

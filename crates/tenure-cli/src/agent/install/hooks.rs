@@ -1,0 +1,247 @@
+//! Adds hooks to the text of a settings file, and takes out exactly those.
+
+use serde_json::{Value, json};
+use tenure::{Error, Result};
+
+use super::json_text::{Node, insert, on_lines_of, remove};
+use super::program::Program;
+
+/// The text of a file, and the events that were changed in it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// `None` if there is to be no file.
+    pub text: Option<String>,
+    pub events: Vec<&'static str>,
+}
+
+/// Adds the hooks that are missing; `old` is the text of the file, if it is there.
+pub fn add(program: Program, old: Option<&str>, path: &str) -> Result<Changed> {
+    let Some(old) = old else {
+        let text = on_lines_of(&whole(program), "  ", "") + "\n";
+        let events = program.events().to_vec();
+        return Ok(Changed {
+            text: Some(text),
+            events,
+        });
+    };
+    let root = Node::parse(old);
+    let missing = |event: &&&str| ours(program, old, event).is_none();
+    let events: Vec<&str> = program.events().iter().filter(missing).copied().collect();
+    let text = match root.is_object() && root.items().is_empty() {
+        true => {
+            let whole = whole(program);
+            let mut text = old.to_owned();
+            for (key, value) in whole.as_object().into_iter().flatten() {
+                text = insert(&text, &Node::parse(&text), Some(key), value);
+            }
+            text
+        }
+        false => add_each(program, old.to_owned(), &events, path)?,
+    };
+    Ok(Changed {
+        text: Some(text),
+        events,
+    })
+}
+
+fn add_each(program: Program, mut text: String, events: &[&str], path: &str) -> Result<String> {
+    for event in events {
+        let root = Node::parse(&text);
+        require(root.is_object(), path, "it", "an object")?;
+        let entry = program.entry();
+        text = match (
+            root.get("hooks"),
+            root.get("hooks").and_then(|it| it.get(event)),
+        ) {
+            (None, _) => insert(&text, &root, Some("hooks"), &json!({ *event: [entry] })),
+            (Some(hooks), None) => {
+                require(hooks.is_object(), path, "hooks", "an object")?;
+                insert(&text, hooks, Some(event), &json!([entry]))
+            }
+            (_, Some(list)) => {
+                require(list.is_array(), path, &format!("hooks.{event}"), "a list")?;
+                insert(&text, list, None, &entry)
+            }
+        };
+    }
+    Ok(text)
+}
+
+/// Takes out all hooks of ours, and the containers that were made for them.
+pub fn take_out(program: Program, old: &str) -> Changed {
+    let mut text = old.to_owned();
+    let mut events = Vec::new();
+    for event in program.events() {
+        let before = events.len();
+        while let Some(place) = ours(program, &text, event) {
+            let Some(next) = without(&text, event, &place) else {
+                events.push(*event);
+                return Changed { text: None, events };
+            };
+            text = next;
+            if events.len() == before {
+                events.push(*event);
+            }
+        }
+    }
+    Changed {
+        text: Some(text),
+        events,
+    }
+}
+
+/// The place of a hook: its index in the list of the event, and in its group if it is in one.
+struct Place {
+    entry: usize,
+    in_group: Option<usize>,
+}
+
+/// Finds a hook of ours for an event.
+fn ours(program: Program, text: &str, event: &str) -> Option<Place> {
+    let root = Node::parse(text);
+    let is_ours = |hook: &Node| {
+        let command = hook.get("command").or_else(|| hook.get("bash"));
+        let command = command.and_then(|command| command.string(text));
+        let named = format!("{} {}", Program::COMMAND, program.name());
+        command.is_some_and(|command| command.starts_with(&named))
+    };
+    let list = root.get("hooks")?.get(event)?;
+    let mut entries = list.items().iter().enumerate();
+    entries.find_map(|(entry, item)| {
+        if is_ours(&item.value) {
+            let in_group = None;
+            return Some(Place { entry, in_group });
+        }
+        let group = item.value.get("hooks")?.items();
+        let in_group = Some(group.iter().position(|hook| is_ours(&hook.value))?);
+        Some(Place { entry, in_group })
+    })
+}
+
+/// Returns the text without a hook, or `None` if nothing is left that was not made with it.
+fn without(text: &str, event: &str, place: &Place) -> Option<String> {
+    let root = Node::parse(text);
+    let hooks = root.get("hooks")?;
+    let list = hooks.get(event)?;
+    let group = list.items().get(place.entry)?.value.get("hooks");
+    if let (Some(group), Some(index)) = (group, place.in_group)
+        && group.items().len() > 1
+    {
+        return Some(remove(text, group, index));
+    }
+    if list.items().len() > 1 || !list.is_made_here(text) {
+        return Some(remove(text, list, place.entry));
+    }
+    let index = |of: &Node, key: &str| of.items().iter().position(|item| item.key == key);
+    if hooks.items().len() > 1 || !hooks.is_made_here(text) {
+        return Some(remove(text, hooks, index(hooks, event)?));
+    }
+    // A version after the hooks was made with them: whoever writes one by hand writes it first.
+    let alone = match root.items() {
+        [_] => true,
+        [first, second] => first.key == "hooks" && second.key == "version",
+        _ => false,
+    };
+    if alone && root.is_made_here(text) {
+        return None;
+    }
+    if alone && root.items().len() == 2 {
+        let text = remove(text, &root, 1);
+        return Some(remove(&text, &Node::parse(&text), 0));
+    }
+    Some(remove(text, &root, index(&root, "hooks")?))
+}
+
+/// Returns the content of a file that is made for the hooks.
+fn whole(program: Program) -> Value {
+    let events = program.events().iter();
+    let hooks = events.map(|event| ((*event).to_owned(), json!([program.entry()])));
+    let hooks = Value::Object(hooks.collect());
+    match program.has_version() {
+        true => json!({"hooks": hooks, "version": 1}),
+        false => json!({ "hooks": hooks }),
+    }
+}
+
+fn require(holds: bool, path: &str, what: &str, expected: &str) -> Result<()> {
+    match holds {
+        true => Ok(()),
+        false => Err(Error::BadInput(format!(
+            "{path}: {what} is not {expected}; nothing is changed"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Adds, adds again, and takes out.
+    fn there_and_back(program: Program, old: Option<&str>) -> Option<String> {
+        let added = add(program, old, "it").unwrap();
+        assert_eq!(added.events, program.events());
+        let text = added.text.unwrap();
+        let read: Value = serde_json::from_str(&text).unwrap();
+        for event in program.events() {
+            let list = read["hooks"][event].as_array().unwrap();
+            assert_eq!(list.last(), Some(&program.entry()), "{text}");
+        }
+        assert_eq!(add(program, Some(&text), "it").unwrap().events, [""; 0]);
+        assert_eq!(
+            add(program, Some(&text), "it").unwrap().text,
+            Some(text.clone())
+        );
+        let out = take_out(program, &text);
+        assert_eq!(out.events, program.events());
+        out.text
+    }
+
+    #[test]
+    fn every_file_is_as_it_was_after_hooks_came_and_went() {
+        for program in Program::ALL {
+            assert_eq!(there_and_back(program, None), None);
+            let event = program.events()[0];
+            for old in [
+                "{}".to_owned(),
+                "{\n}\n".to_owned(),
+                "{\"version\": 1}".to_owned(),
+                "{\n  \"version\": 1\n}\n".to_owned(),
+                "{\"model\":\"x\",\"hooks\":{}}".to_owned(),
+                format!("{{\n\t\"hooks\": {{\n\t\t\"{event}\": []\n\t}},\n\t\"x\": 1\n}}"),
+                format!(
+                    "{{\n    \"hooks\": {{\"{event}\": [ {{\"command\": \"a\"}} ], \"Other\": [1]}}\n}}\n"
+                ),
+            ] {
+                assert_eq!(
+                    there_and_back(program, Some(&old)),
+                    Some(old.clone()),
+                    "{old}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_person_put_beside_ours_stays() {
+        let text = add(Program::Claude, None, "it").unwrap().text.unwrap();
+        let own = "\"hooks\": [\n          {\n            \"type\": \"own\"\n          },";
+        let mixed = text.replacen("\"hooks\": [", own, 1);
+        let left = take_out(Program::Claude, &mixed).text.unwrap();
+        let left: Value = serde_json::from_str(&left).unwrap();
+        let expected = json!({"hooks": {"SessionStart": [{"hooks": [{"type": "own"}]}]}});
+        assert_eq!(left, expected);
+    }
+
+    #[test]
+    fn a_file_of_another_shape_is_refused() {
+        for old in [
+            "[]",
+            "[1]",
+            "{\"hooks\": []}",
+            "{\"hooks\": {\"Stop\": {}}}",
+        ] {
+            let error = add(Program::Claude, Some(old), "it").unwrap_err();
+            assert_eq!(error.class(), tenure::Class::BadInput, "{old}");
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! `tenure agent install` and `uninstall`: hooks in the settings of coding agents, and the store that all of them reach.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `program` | the programs: files, events, shapes, sandboxes |
+//! | `hooks` | hooks added to a text, and taken out of it |
+//! | `json_text` | JSON as text, changed in one place |
+//! | `tenure_toml` | what `tenure.toml` gets |
+//! | `settings_file` | whose files these are; reading and writing them |
+//!
+//! Files are changed by a text that is put into theirs, so that every other byte stays. Everything is read and checked before
+//! anything is written.
+//!
+//! # Limitations
+//!
+//! A settings file with comments is no JSON, and refused. `tenure.toml` is replaced without a lock: two installs write the same.
+
+mod hooks;
+mod json_text;
+mod program;
+mod settings_file;
+mod tenure_toml;
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use serde::Serialize;
+use tenure::config::FILE_NAME;
+use tenure::locate::{self, Environment};
+use tenure::{Error, Result};
+use tenure_files::replace_file;
+
+use crate::cli::{AgentInstall, AgentUninstall, Global};
+use crate::output::{self, word};
+use crate::report::Failure;
+pub use program::Program;
+
+/// The answer of `install`.
+#[derive(Serialize)]
+struct Installed {
+    changes: Vec<Change>,
+    allow: Vec<String>,
+}
+
+/// A file, and what is added to it or taken out of it.
+#[derive(Serialize)]
+struct Change {
+    file: String,
+    program: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    added: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    removed: Option<Vec<String>>,
+    state: &'static str,
+}
+
+/// The answer of `uninstall`.
+#[derive(Serialize)]
+struct Uninstalled {
+    changes: Vec<Change>,
+}
+
+/// The directory whose settings are changed.
+struct Place {
+    environment: Environment,
+    worktree: PathBuf,
+}
+
+impl Place {
+    fn find() -> Result<Self> {
+        let environment = Environment::of_process()?;
+        let worktree = locate::main_worktree(&environment)?;
+        let worktree = worktree.unwrap_or_else(|| environment.directory.clone());
+        Ok(Self {
+            environment,
+            worktree,
+        })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.worktree.join(name)
+    }
+
+    /// Reads the settings of a program, which must be JSON.
+    fn settings(&self, program: Program) -> Result<Option<String>> {
+        let text = settings_file::read(&self.worktree, program.file())?;
+        settings_file::check(text.as_deref(), &self.path(program.file()))?;
+        Ok(text)
+    }
+}
+
+/// Shows what would be added, and adds it if that is wanted.
+pub fn install(global: &Global, options: &AgentInstall) -> Result<ExitCode, Failure> {
+    let place = Place::find()?;
+    let programs = chosen(&place.worktree, options.program)?;
+    let state = locate::state_directory(&place.environment)?;
+    let planned = plan(&place, &programs)?;
+    let allow = state.display().to_string();
+    if !global.json {
+        output::text(&in_words(&planned, &programs, &allow))?;
+    }
+    let changes = match options.write {
+        true => carry_out(&place, &programs, planned, &state)?,
+        false => planned,
+    };
+    if global.json {
+        let allow = vec![allow];
+        output::json(&Installed { changes, allow })?;
+    } else if !options.write {
+        word("nothing is changed; to do it: tenure agent install --write");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the programs to install for: the one named, else those that are used here.
+fn chosen(worktree: &Path, named: Option<Program>) -> Result<Vec<Program>> {
+    if let Some(program) = named {
+        return Ok(vec![program]);
+    }
+    let used = Program::ALL.into_iter();
+    let used: Vec<Program> = used.filter(|it| it.is_used_in(worktree)).collect();
+    match used.is_empty() {
+        false => Ok(used),
+        true => Err(Error::NotFound(format!(
+            "no coding agent is used in {}; name one: tenure agent install {}",
+            worktree.display(),
+            Program::ALL.map(Program::name).join("|")
+        ))),
+    }
+}
+
+/// Returns what would be added to each file.
+fn plan(place: &Place, programs: &[Program]) -> Result<Vec<Change>> {
+    let mut changes = Vec::new();
+    for program in programs {
+        let path = place.path(program.file());
+        let old = place.settings(*program)?;
+        let changed = hooks::add(*program, old.as_deref(), &path.display().to_string())?;
+        changes.push(addition(&path, Some(*program), hooks_of(&changed.events)));
+    }
+    let path = place.path(FILE_NAME);
+    let old = settings_file::read(&place.worktree, FILE_NAME)?;
+    let planned = tenure_toml::add(old.as_deref(), &path)?;
+    if let Some(store) = &planned.other_store {
+        let store = tenure::shown_address(store);
+        word(&format!(
+            "{} names the store {store}, which is kept: see with tenure doctor that agents reach it",
+            path.display()
+        ));
+    }
+    if !planned.added.is_empty() {
+        tell_of_old_store(place)?;
+    }
+    changes.push(addition(&path, None, planned.added));
+    Ok(changes)
+}
+
+fn hooks_of(events: &[&str]) -> Vec<String> {
+    events
+        .iter()
+        .map(|event| format!("hooks.{event}"))
+        .collect()
+}
+
+fn addition(path: &Path, program: Option<Program>, added: Vec<String>) -> Change {
+    let state = match added.is_empty() {
+        true => "present",
+        false => "would add",
+    };
+    Change {
+        file: path.display().to_string(),
+        program: program.map(Program::name),
+        added: Some(added),
+        removed: None,
+        state,
+    }
+}
+
+/// Tells of locks and issues in the repository that the new store does not have.
+fn tell_of_old_store(place: &Place) -> Result<()> {
+    let Some(common) = locate::common_directory(&place.environment)? else {
+        return Ok(());
+    };
+    let old = common.join("tenure");
+    if old.join("tenure.db").exists() {
+        let old = old.display();
+        word(&format!(
+            "locks held in {old}/tenure.db do not count in the new store: see tenure ls --store sqlite:{old}/tenure.db"
+        ));
+    }
+    if old.join("board").exists() {
+        let old = old.display();
+        word(&format!(
+            "the board in {old}/board is not moved: when nobody uses it, move it beside the new store, which tenure doctor names"
+        ));
+    }
+    Ok(())
+}
+
+/// Makes the change, each file under its own lock.
+fn carry_out(
+    place: &Place,
+    programs: &[Program],
+    planned: Vec<Change>,
+    state: &Path,
+) -> Result<Vec<Change>> {
+    settings_file::make_state_directory(state)?;
+    let mut changes = Vec::new();
+    for (index, mut change) in planned.into_iter().enumerate() {
+        if change.state == "would add" {
+            let added = match programs.get(index) {
+                Some(program) => {
+                    let path = place.path(program.file());
+                    hooks_of(&settings_file::add_hooks(*program, &path)?.events)
+                }
+                None => add_to_toml(place)?,
+            };
+            change.state = match added.is_empty() {
+                true => "present",
+                false => "added",
+            };
+            change.added = Some(added);
+        }
+        changes.push(change);
+    }
+    Ok(changes)
+}
+
+fn add_to_toml(place: &Place) -> Result<Vec<String>> {
+    let path = place.path(FILE_NAME);
+    let old = settings_file::read(&place.worktree, FILE_NAME)?;
+    let addition = tenure_toml::add(old.as_deref(), &path)?;
+    if let Some(text) = &addition.text {
+        replace_file(&path, text.as_bytes())?;
+    }
+    Ok(addition.added)
+}
+
+fn in_words(changes: &[Change], programs: &[Program], allow: &str) -> String {
+    let mut text = String::new();
+    for change in changes {
+        let Change { file, state, .. } = change;
+        let _ = writeln!(text, "{file}: {state}");
+        let program = programs.iter().find(|it| Some(it.name()) == change.program);
+        for part in change.added.iter().flatten() {
+            let _ = match program {
+                Some(program) => writeln!(text, "  + {part}: {}", program.command()),
+                None => writeln!(text, "  + {part}"),
+            };
+        }
+    }
+    let _ = writeln!(text, "allow agents to write {allow} in their sandbox:");
+    for program in programs {
+        let _ = writeln!(text, "  {}: {}", program.name(), program.allowing(allow));
+    }
+    text
+}
+
+/// Takes out what was added, for one program or for all. What `tenure.toml` got goes with the hooks of the last one.
+pub fn uninstall(global: &Global, options: &AgentUninstall) -> Result<ExitCode, Failure> {
+    let place = Place::find()?;
+    let mut changes = Vec::new();
+    let mut is_used = false;
+    for program in Program::ALL {
+        let is_meant = options.program.is_none_or(|named| named == program);
+        let old = match place.settings(program) {
+            // A file that this command is not about is not its business.
+            Err(_) if !is_meant => None,
+            old => old?,
+        };
+        let found = old.map(|old| hooks::take_out(program, &old).events);
+        let is_there = found.is_some_and(|events| !events.is_empty());
+        let path = place.path(program.file());
+        match (is_meant, is_there) {
+            (true, true) => {
+                let removed = settings_file::take_out_hooks(program, &path)?.events;
+                changes.push(removal(&path, Some(program), hooks_of(&removed)));
+            }
+            (true, false) if options.program.is_some() => {
+                changes.push(removal(&path, Some(program), Vec::new()));
+            }
+            (true, false) => {}
+            (false, is_there) => is_used |= is_there,
+        }
+    }
+    if !is_used {
+        changes.extend(take_out_of_toml(&place)?);
+    }
+    let answer = Uninstalled { changes };
+    output::answer(global.json, &answer, || {
+        let mut text = String::new();
+        for change in &answer.changes {
+            let _ = writeln!(text, "{}: {}", change.file, change.state);
+            for part in change.removed.iter().flatten() {
+                let _ = writeln!(text, "  - {part}");
+            }
+        }
+        if answer.changes.is_empty() {
+            word("nothing of tenure agent install is here");
+        }
+        output::text(&text)
+    })
+}
+
+fn removal(path: &Path, program: Option<Program>, removed: Vec<String>) -> Change {
+    let state = match removed.is_empty() {
+        true => "absent",
+        false => "removed",
+    };
+    Change {
+        file: path.display().to_string(),
+        program: program.map(Program::name),
+        added: None,
+        removed: Some(removed),
+        state,
+    }
+}
+
+fn take_out_of_toml(place: &Place) -> Result<Option<Change>> {
+    let path = place.path(FILE_NAME);
+    let Some(old) = settings_file::read(&place.worktree, FILE_NAME)? else {
+        return Ok(None);
+    };
+    let (text, removed) = tenure_toml::take_out(&old);
+    if removed.is_empty() {
+        return Ok(None);
+    }
+    match text.is_empty() {
+        true => settings_file::remove(&path)?,
+        false => replace_file(&path, text.as_bytes())?,
+    }
+    Ok(Some(removal(&path, None, removed)))
+}

@@ -1,0 +1,182 @@
+//! The coding agents that hooks can be installed for: where each keeps them, in which shape, and how its sandbox is told.
+//!
+//! | program | file | a hook | timeout in |
+//! |---|---|---|---|
+//! | Claude Code | `.claude/settings.json` | in a group | seconds |
+//! | Codex CLI | `.codex/hooks.json` | in a group | seconds |
+//! | Gemini CLI | `.gemini/settings.json` | in a group | milliseconds |
+//! | Copilot CLI | `.github/hooks/tenure.json` | by itself, `bash` and `timeoutSec` | seconds |
+//! | Cursor | `.cursor/hooks.json` | by itself | seconds |
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+/// The time that a hook gets, in seconds. It answers within one or two; this is for a machine that is busy.
+const TIMEOUT_S: u32 = 10;
+
+/// A coding agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Program {
+    /// Claude Code
+    Claude,
+    /// Codex CLI
+    Codex,
+    /// Copilot CLI
+    Copilot,
+    /// Cursor
+    Cursor,
+    /// Gemini CLI
+    Gemini,
+}
+
+impl From<Program> for tenure_work::agents::event::Program {
+    fn from(program: Program) -> Self {
+        match program {
+            Program::Claude => Self::Claude,
+            Program::Codex => Self::Codex,
+            Program::Copilot => Self::Copilot,
+            Program::Cursor => Self::Cursor,
+            Program::Gemini => Self::Gemini,
+        }
+    }
+}
+
+impl Program {
+    pub const ALL: [Self; 5] = [
+        Self::Claude,
+        Self::Codex,
+        Self::Copilot,
+        Self::Cursor,
+        Self::Gemini,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Claude => "claude",
+            Self::Codex => "codex",
+            Self::Copilot => "copilot",
+            Self::Cursor => "cursor",
+            Self::Gemini => "gemini",
+        }
+    }
+
+    /// Returns the file with its hooks, below the main worktree.
+    pub fn file(self) -> &'static str {
+        match self {
+            Self::Claude => ".claude/settings.json",
+            Self::Codex => ".codex/hooks.json",
+            Self::Copilot => ".github/hooks/tenure.json",
+            Self::Cursor => ".cursor/hooks.json",
+            Self::Gemini => ".gemini/settings.json",
+        }
+    }
+
+    /// Returns true if something below the main worktree shows that it is used there.
+    pub fn is_used_in(self, worktree: &Path) -> bool {
+        let signs: &[&str] = match self {
+            Self::Claude => &[".claude", "CLAUDE.md"],
+            Self::Codex => &[".codex"],
+            Self::Copilot => &[".github/hooks", ".github/copilot-instructions.md"],
+            Self::Cursor => &[".cursor"],
+            Self::Gemini => &[".gemini", "GEMINI.md"],
+        };
+        signs.iter().any(|sign| worktree.join(sign).exists())
+    }
+
+    /// Returns the events that get a hook, by the names that the program has for them.
+    pub fn events(self) -> &'static [&'static str] {
+        match self {
+            Self::Claude | Self::Copilot => &[
+                "SessionStart",
+                "SessionEnd",
+                "UserPromptSubmit",
+                "Stop",
+                "Notification",
+                "PreToolUse",
+                "PostToolUse",
+                "PermissionRequest",
+            ],
+            Self::Codex => &[
+                "SessionStart",
+                "SessionEnd",
+                "UserPromptSubmit",
+                "Stop",
+                "PreToolUse",
+                "PostToolUse",
+                "PermissionRequest",
+            ],
+            Self::Cursor => &[
+                "sessionStart",
+                "sessionEnd",
+                "beforeSubmitPrompt",
+                "stop",
+                "preToolUse",
+                "postToolUse",
+            ],
+            Self::Gemini => &[
+                "SessionStart",
+                "SessionEnd",
+                "BeforeAgent",
+                "AfterAgent",
+                "Notification",
+                "BeforeTool",
+                "AfterTool",
+            ],
+        }
+    }
+
+    /// Returns the command of a hook.
+    pub fn command(self) -> String {
+        let command = format!("{} {}", Self::COMMAND, self.name());
+        match self {
+            // There, every exit code but 0 refuses the tool call, also that of a `tenure` that is not installed.
+            Self::Copilot => format!("{command} || true"),
+            _ => command,
+        }
+    }
+
+    /// The beginning of every command: hooks are known by it.
+    pub const COMMAND: &str = "tenure agent hook --program";
+
+    /// Returns what is added for an event.
+    pub fn entry(self) -> Value {
+        let command = self.command();
+        match self {
+            Self::Claude | Self::Codex => {
+                json!({"hooks": [{"type": "command", "command": command, "timeout": TIMEOUT_S}]})
+            }
+            Self::Gemini => {
+                let timeout_ms = TIMEOUT_S * 1000;
+                json!({"hooks": [{"name": "tenure", "type": "command", "command": command, "timeout": timeout_ms}]})
+            }
+            Self::Copilot => json!({"type": "command", "bash": command, "timeoutSec": TIMEOUT_S}),
+            Self::Cursor => json!({"command": command, "timeout": TIMEOUT_S}),
+        }
+    }
+
+    /// Returns true if its file needs a version to count.
+    pub fn has_version(self) -> bool {
+        matches!(self, Self::Copilot | Self::Cursor)
+    }
+
+    /// Returns how its sandbox is told that a directory may be written.
+    pub fn allowing(self, directory: &str) -> String {
+        let quoted = Value::from(directory);
+        match self {
+            Self::Claude => format!(
+                "in .claude/settings.json: {{\"sandbox\": {{\"filesystem\": {{\"allowWrite\": [{quoted}]}}}}}}"
+            ),
+            Self::Codex => format!(
+                "in ~/.codex/config.toml: [sandbox_workspace_write] writable_roots = [{quoted}]; then trust the hooks with /hooks"
+            ),
+            Self::Copilot => format!("start it with: copilot --add-dir {directory}"),
+            Self::Cursor => {
+                format!("in .cursor/sandbox.json: {{\"additionalReadwritePaths\": [{quoted}]}}")
+            }
+            Self::Gemini => {
+                format!("for its container: export SANDBOX_MOUNTS={directory}:{directory}:rw")
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The files that are changed: whose they are, how they are read, and how they are written.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use tenure::{Error, Result};
+use tenure_files::{Content, Documents, FileLocker, Terms, check_json};
+
+use super::hooks::{self, Changed};
+use super::program::Program;
+use crate::context::WAIT_DEFAULT;
+
+/// Reads a file, if it is there.
+///
+/// # Errors
+///
+/// `NotAllowed` for a link on the way from the worktree and for a file of another user: either could make this command change
+/// something that nobody meant.
+pub fn read(worktree: &Path, name: &str) -> Result<Option<String>> {
+    let mut path = worktree.to_owned();
+    for part in Path::new(name) {
+        path.push(part);
+        let metadata = match fs::symlink_metadata(&path) {
+            Ok(metadata) => metadata,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Error::io("look at", path, error)),
+        };
+        let problem = if metadata.is_symlink() {
+            "is a link"
+        } else if metadata.uid() != rustix::process::geteuid().as_raw() {
+            "belongs to another user"
+        } else {
+            continue;
+        };
+        return Err(Error::not_allowed(
+            format!("{} {problem}, and is not changed", path.display()),
+            "replace it by a file of your own, or add by hand what install shows for another directory",
+        ));
+    }
+    let bytes = fs::read(&path).map_err(|error| Error::io("read", &path, error))?;
+    let text = String::from_utf8(bytes);
+    let text = text.map_err(|_| Error::BadInput(format!("{} is not UTF-8", path.display())));
+    text.map(Some)
+}
+
+/// Checks that the text of a settings file is JSON.
+pub fn check(text: Option<&str>, path: &Path) -> Result<()> {
+    let shown = path.display();
+    let checked = text.map_or(Ok(()), |text| check_json(text, || shown.to_string()));
+    checked.map_err(|problem| Error::BadInput(format!("{problem}; it is untouched")))
+}
+
+/// Adds hooks under the lock of the file, which is read anew.
+pub fn add_hooks(program: Program, path: &Path) -> Result<Changed> {
+    if let Some(directory) = path.parent() {
+        let made = fs::create_dir_all(directory);
+        made.map_err(|error| Error::io("make", directory, error))?;
+    }
+    let work = |old: &[Option<Content>]| {
+        let old = old[0].as_ref().map(Content::text).transpose()?;
+        check(old, path)?;
+        let changed = hooks::add(program, old, &path.display().to_string())?;
+        let text = changed.text.clone().unwrap_or_default();
+        Ok::<_, Error>((vec![text], changed))
+    };
+    let documents = Documents::new(WAIT_DEFAULT);
+    let (_, changed) = documents.edit(&[path], &Terms::default(), work)?;
+    Ok(changed)
+}
+
+/// Takes hooks out under the lock of the file, which is read anew.
+pub fn take_out_hooks(program: Program, path: &Path) -> Result<Changed> {
+    // A file that goes with its hooks is no document any more, so the lock is taken by hand.
+    let locker = FileLocker::new(WAIT_DEFAULT);
+    let lock = locker.lock_exclusive(&Documents::lock_file(path)?)?;
+    let old = fs::read_to_string(path).map_err(|error| Error::io("read", path, error))?;
+    check(Some(&old), path)?;
+    let changed = hooks::take_out(program, &old);
+    match &changed.text {
+        Some(text) if *text == old => {}
+        Some(text) => tenure_files::replace_file(path, text.as_bytes())?,
+        None => remove(path)?,
+    }
+    lock.release()?;
+    Ok(changed)
+}
+
+/// Removes a file that was made here.
+pub fn remove(path: &Path) -> Result<()> {
+    fs::remove_file(path).map_err(|error| Error::io("remove", path, error))
+}
+
+/// Makes the state directory: a sandbox may refuse to allow one that is not there.
+pub fn make_state_directory(directory: &Path) -> Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    let made = DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(directory);
+    made.map_err(|error| Error::io("make", PathBuf::from(directory), error))
+}

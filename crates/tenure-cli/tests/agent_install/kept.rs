@@ -1,0 +1,140 @@
+//! Files that are there, broken, linked, or of others.
+
+use std::fs;
+use std::os::unix::fs::{chown, symlink};
+
+use serde_json::Value;
+
+use crate::project::{PROGRAMS, Project};
+use crate::world::{code, text};
+
+#[test]
+fn every_byte_of_other_hooks_is_kept_and_uninstall_restores_the_file() {
+    for (program, file, event) in PROGRAMS {
+        for old in [
+            format!(
+                "{{\n\t\"z\": [1,2 ,3],\n\t\"hooks\": {{\n\t\t\"{event}\": [\n\t\t\t{{\"command\": \"./mine \\\"x\\\"\"}}\n\t\t],\n\t\t\"Own\":[ ]\n\t}},\n\t\"a\": {{ }}\n}}"
+            ),
+            format!("{{\"hooks\":{{\"{event}\":[{{\"command\":\"é\"}}]}},\"version\":1}}\n"),
+            "{}\n".to_owned(),
+        ] {
+            let project = Project::new();
+            project.write(file, &old);
+            project.write(
+                "tenure.toml",
+                "# mine\nwait = \"5s\"\n\n[retry]\nattempts = 2",
+            );
+            let toml = project.read("tenure.toml");
+            project.answer(&["install", "--write", program]);
+            let new = project.read(file);
+            // What was there is there in its order, with more between.
+            let mut rest = new.chars();
+            assert!(old.chars().all(|c| rest.any(|other| other == c)), "{new}");
+            let value: Value = serde_json::from_str(&new).unwrap();
+            let hooks = value["hooks"][event].as_array().unwrap();
+            assert_eq!(hooks.len(), if old.len() < 5 { 1 } else { 2 }, "{new}");
+            let was: Value = serde_json::from_str(&old).unwrap();
+            assert!(old.len() < 5 || was["hooks"][event][0] == hooks[0]);
+            assert!(project.read("tenure.toml").ends_with(&toml));
+
+            project.answer(&["uninstall", program]);
+            assert_eq!(project.read(file), old);
+            assert_eq!(project.read("tenure.toml"), toml);
+        }
+    }
+}
+
+#[test]
+fn broken_json_is_refused_and_nothing_at_all_is_changed() {
+    for (program, file, _) in PROGRAMS {
+        for broken in ["{\"hooks\": ", "", "{\"a\":1,\"a\":2}", "{\"hooks\": 7}"] {
+            let project = Project::new();
+            project.write(file, broken);
+            for arguments in [&["install", "--write", program][..], &["install", program]] {
+                let output = project.agent(arguments);
+                assert_eq!(code(&output), 65, "{broken}: {output:?}");
+                assert!(text(&output.stderr).contains(file), "{output:?}");
+            }
+            assert_eq!(project.read(file), broken);
+            assert!(!project.path("tenure.toml").exists());
+        }
+    }
+}
+
+#[test]
+fn with_one_broken_file_no_other_is_changed() {
+    let project = Project::new();
+    project.write(".claude/settings.json", "{}");
+    project.write(".gemini/settings.json", "{ // a comment\n}");
+    assert_eq!(code(&project.agent(&["install", "--write"])), 65);
+    assert_eq!(project.read(".claude/settings.json"), "{}");
+    project.write(".gemini/settings.json", "{}");
+    project.write("tenure.toml", "nonsense = 1\n");
+    assert_eq!(code(&project.agent(&["install", "--write"])), 78);
+    assert_eq!(project.read(".claude/settings.json"), "{}");
+}
+
+#[test]
+fn a_link_is_refused_and_what_it_leads_to_is_untouched() {
+    let project = Project::new();
+    project.write("elsewhere/settings.json", "{}");
+    symlink("elsewhere", project.path(".claude")).unwrap();
+    fs::create_dir(project.path(".codex")).unwrap();
+    symlink(
+        "../elsewhere/settings.json",
+        project.path(".codex/hooks.json"),
+    )
+    .unwrap();
+    for program in ["claude", "codex"] {
+        let output = project.agent(&["install", "--write", program]);
+        assert_eq!(code(&output), 77, "{output:?}");
+        assert!(text(&output.stderr).contains("is a link"), "{output:?}");
+    }
+    assert_eq!(project.read("elsewhere/settings.json"), "{}");
+}
+
+#[test]
+fn a_file_of_another_user_is_refused() {
+    let project = Project::new();
+    project.write(".cursor/hooks.json", "{}");
+    chown(project.path(".cursor/hooks.json"), Some(65534), None).unwrap();
+    let output = project.agent(&["install", "--write", "cursor"]);
+    assert_eq!(code(&output), 77, "{output:?}");
+    assert_eq!(project.read(".cursor/hooks.json"), "{}");
+}
+
+#[test]
+fn another_store_is_kept_and_told() {
+    let project = Project::new();
+    let toml = "store = \"sqlite:.locks/t.db\"\n";
+    project.write("tenure.toml", toml);
+    let output = project.agent(&["install", "--write", "codex"]);
+    assert_eq!(code(&output), 0, "{output:?}");
+    assert!(
+        text(&output.stderr).contains("sqlite:.locks/t.db"),
+        "{output:?}"
+    );
+    assert_eq!(project.read("tenure.toml"), toml);
+    project.answer(&["uninstall"]);
+    assert_eq!(project.read("tenure.toml"), toml);
+}
+
+#[test]
+fn many_installs_at_once_add_each_hook_once() {
+    let project = Project::new();
+    let start = |_| {
+        let mut command = project.tenure("repo");
+        command.args(["agent", "install", "--write", "claude", "--json"]);
+        command.stdout(std::process::Stdio::null()).spawn().unwrap()
+    };
+    let mut all: Vec<_> = (0..6).map(start).collect();
+    assert!(all.iter_mut().all(|child| child.wait().unwrap().success()));
+    let read: Value = serde_json::from_str(&project.read(".claude/settings.json")).unwrap();
+    let hooks = read["hooks"].as_object().unwrap();
+    assert!(
+        hooks
+            .values()
+            .all(|list| list.as_array().unwrap().len() == 1)
+    );
+    assert_eq!(project.read("tenure.toml").matches("store =").count(), 1);
+}
