@@ -35,7 +35,7 @@ fn every_byte_of_other_hooks_is_kept_and_uninstall_restores_the_file() {
             assert_eq!(hooks.len(), if old.len() < 5 { 1 } else { 2 }, "{new}");
             let was: Value = serde_json::from_str(&old).unwrap();
             assert!(old.len() < 5 || was["hooks"][event][0] == hooks[0]);
-            assert!(project.read("tenure.toml").ends_with(&toml));
+            assert!(project.read("tenure.toml").contains(&toml));
 
             project.answer(&["uninstall", program]);
             assert_eq!(project.read(file), old);
@@ -114,7 +114,8 @@ fn another_store_is_kept_and_told() {
         text(&output.stderr).contains("sqlite:.locks/t.db"),
         "{output:?}"
     );
-    assert_eq!(project.read("tenure.toml"), toml);
+    assert!(project.read("tenure.toml").starts_with(toml));
+    assert!(!project.read("tenure.toml").contains("user:"));
     project.answer(&["uninstall"]);
     assert_eq!(project.read("tenure.toml"), toml);
 }

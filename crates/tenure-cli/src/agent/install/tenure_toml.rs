@@ -63,6 +63,7 @@ pub fn add(old: Option<&str>, path: &Path) -> Result<Addition> {
         text.push_str(guard_block());
         addition.added.push("[guard] edits = true".into());
     }
+    Config::parse(&text, path)?;
     addition.text = (!addition.added.is_empty()).then_some(text);
     Ok(addition)
 }
@@ -99,7 +100,7 @@ mod tests {
             );
             assert!(add(Some(&text), path).unwrap().text.is_none(), "once");
             assert_eq!(take_out(&text).0, old);
-            let guarded = text + guard_block();
+            let guarded = take_out(&text).0 + guard_block();
             assert_eq!(take_out(&guarded).0, old);
         }
     }
@@ -109,7 +110,7 @@ mod tests {
         let old = "store = 'sqlite:x.db'\n";
         let addition = add(Some(old), Path::new("tenure.toml")).unwrap();
         assert_eq!(addition.other_store.as_deref(), Some("sqlite:x.db"));
-        assert!(addition.text.is_none());
+        assert!(!addition.added.contains(&STORE_KEY.to_owned()));
         assert_eq!(take_out(old), (old.to_owned(), vec![]));
     }
 }
