@@ -12,8 +12,9 @@ Examples:
 
 Issues are plain JSON files that any number of processes change at once: no
 update is lost, no issue is taken twice, and what was acknowledged is on disk.
-The board is in the git repository, so that its worktrees share it, else in the
-user's state directory; --dir puts it anywhere.";
+The board is in the git repository, so that its worktrees share it, or beside
+the store where tenure.toml says store = \"user:\", else in the user's state
+directory; --dir puts it anywhere.";
 
 /// After the options of `board init`.
 pub const BOARD_INIT_LONG: &str = "\

@@ -85,14 +85,21 @@ fn an_agent_releases_its_own_lease_by_name_and_may_not_break_one() {
 
 #[test]
 fn two_agents_that_name_no_session_are_two_owners_and_each_stays_one() {
+    // One is told by the name of its process, the other by the variable alone.
+    for name in ["claude", "launcher"] {
+        two_agents(name);
+    }
+}
+
+fn two_agents(name: &str) {
     let world = World::new();
     // An agent is a process that gives its commands a variable it does not have itself.
     let script = "#!/bin/sh\nfor name in one two; do CLAUDECODE=1 sh -c \
                   '\"$TENURE\" lock \"$0\" --ttl 1h' \"$1-$name\"; done\n";
-    fs::write(world.path("claude"), script).unwrap();
-    fs::set_permissions(world.path("claude"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(world.path(name), script).unwrap();
+    fs::set_permissions(world.path(name), fs::Permissions::from_mode(0o755)).unwrap();
     for agent in ["a", "b"] {
-        let mut command = Command::new(world.path("claude"));
+        let mut command = Command::new(world.path(name));
         world.prepare(&mut command);
         let output = command.arg(agent).output().unwrap();
         assert!(output.status.success(), "{output:?}");

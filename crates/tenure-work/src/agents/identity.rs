@@ -97,6 +97,15 @@ pub fn owner_of(program: &str, session: &str) -> Owner {
 
 /// Returns the owner of the coding agent that this process runs under, by its variables, or `None` if there is none.
 pub fn running_under(variable: impl Fn(&str) -> Option<String>) -> Option<Owner> {
+    let nearest = |found: &[&Program]| ancestors::nearest(found.iter().map(|it| it.processes));
+    told_by(variable, nearest)
+}
+
+/// Returns the owner by variables; `nearest` says which of several programs is the nearest around this process.
+fn told_by(
+    variable: impl Fn(&str) -> Option<String>,
+    nearest: impl FnOnce(&[&Program]) -> Option<usize>,
+) -> Option<Owner> {
     let set = |name: &str| variable(name).filter(|value| !value.is_empty() && value != "0");
     let known = |program: &&Program| set(program.session).or(set(program.marker)).is_some();
     let found: Vec<&Program> = PROGRAMS.iter().filter(known).collect();
@@ -110,7 +119,7 @@ pub fn running_under(variable: impl Fn(&str) -> Option<String>) -> Option<Owner>
     let names: Vec<String> = match *found {
         [] => return None,
         [only] => vec![name(only)],
-        _ => match ancestors::nearest(found.iter().map(|program| program.processes)) {
+        _ => match nearest(&found) {
             Some(nearest) => vec![name(found[nearest])],
             None => found.iter().map(|program| name(program)).collect(),
         },
@@ -175,8 +184,14 @@ mod tests {
 
     #[test]
     fn an_agent_inside_another_is_not_the_outer_one() {
-        let outer = [("CODEX_THREAD_ID", "019a1b2c-aaaaaaaaaaaa")];
-        let inner = [outer[0], ("CLAUDE_CODE_SESSION_ID", "1f2e-bbbbbbbbbbbb")];
-        assert_ne!(under(&outer), under(&inner));
+        let set = [("CODEX_THREAD_ID", "a"), ("CLAUDE_CODE_SESSION_ID", "b")];
+        let value = |name: &str| set.iter().find(|(it, _)| *it == name);
+        let told = |nearest| {
+            let variable = |name: &str| value(name).map(|(_, value)| (*value).to_owned());
+            told_by(variable, |_| nearest).unwrap().as_str().to_owned()
+        };
+        assert_eq!(told(Some(0)), "agent:claude-b");
+        assert_eq!(told(Some(1)), "agent:codex-a");
+        assert_eq!(told(None), "agent:claude-b+codex-a", "it is neither");
     }
 }

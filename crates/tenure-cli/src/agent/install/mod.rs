@@ -107,7 +107,9 @@ pub fn install(global: &Global, options: &AgentInstall) -> Result<ExitCode, Fail
     if global.json {
         let allow = vec![allow];
         output::json(&Installed { changes, allow })?;
-    } else if !options.write {
+    } else if options.write {
+        word("done; commit these files so that other worktrees and people have the hooks");
+    } else {
         word("nothing is changed; to do it: tenure agent install --write");
     }
     Ok(ExitCode::SUCCESS)

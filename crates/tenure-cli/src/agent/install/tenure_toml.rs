@@ -60,6 +60,7 @@ pub fn add(old: Option<&str>, path: &Path) -> Result<Addition> {
         text.push_str(guard_block());
         addition.added.push("[guard] edits = true".into());
     }
+    Config::parse(&text, path)?;
     addition.text = (!addition.added.is_empty()).then_some(text);
     Ok(addition)
 }
