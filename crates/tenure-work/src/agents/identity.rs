@@ -8,7 +8,7 @@
 //! | program | session | only says that it is one |
 //! |---|---|---|
 //! | Claude Code | `CLAUDE_CODE_SESSION_ID` | `CLAUDECODE` |
-//! | Codex CLI | `CODEX_THREAD_ID` | `CODEX_SANDBOX` |
+//! | Codex CLI | `CODEX_THREAD_ID` | `CODEX_SANDBOX_NETWORK_DISABLED` |
 //! | Copilot CLI | `COPILOT_AGENT_SESSION_ID` | `COPILOT_CLI` |
 //! | Cursor | `CURSOR_CONVERSATION_ID` | `CURSOR_AGENT` |
 //! | Gemini CLI | `GEMINI_SESSION_ID` (its hooks only) | `GEMINI_CLI` |
@@ -20,7 +20,8 @@
 //! # Limitations
 //!
 //! In Gemini CLI the owner of a hook (by session) is another than that of a shell command (by process), unless `TENURE_OWNER` is
-//! set. A sandbox with process ids of its own for every command makes every command an owner of its own if no session is named.
+//! set. Claude Code 2.1.220 gives a session that was forked (`--fork-session`) the id of the one it came from in this variable, so
+//! those two are one owner in their commands. A sandbox with process ids of its own for every command makes every command an owner of its own if no session is named.
 
 use tenure::Owner;
 
@@ -52,7 +53,7 @@ const PROGRAMS: [Program; 5] = [
         name: "codex",
         processes: &["codex"],
         session: "CODEX_THREAD_ID",
-        marker: "CODEX_SANDBOX",
+        marker: "CODEX_SANDBOX_NETWORK_DISABLED",
     },
     Program {
         name: "copilot",
