@@ -43,8 +43,8 @@ use super::step::notify;
 macro_rules! select {
     ($condition:literal) => {
         concat!(
-            "SELECT kind, id, version, state, owner, subject, changed_at, body, changed_by \
-             FROM tenure.records WHERE ",
+            "SELECT kind, id, version, state, owner, subject, changed_at, body, changed_by, \
+             pg_catalog.clock_timestamp() FROM tenure.records WHERE ",
             $condition
         )
     };
@@ -182,8 +182,8 @@ impl WakeUps for Listening {
     }
 }
 
-/// Returns the first statements of a change.
-fn load<'a>(change: &'a Change<'_>) -> [Statement<'a>; 4] {
+/// Returns the first statements of a change. One that compares no lease needs only the last two.
+fn load<'a>(change: &'a Change<'_>) -> Vec<Statement<'a>> {
     const RESOURCES: &str = "SELECT resource, token FROM tenure.resources \
         WHERE resource = ANY ($1) ORDER BY resource FOR SHARE";
     const LEASES: &str = leases!("l.lock_id = ANY ($1)");
@@ -195,8 +195,7 @@ fn load<'a>(change: &'a Change<'_>) -> [Statement<'a>; 4] {
         ON CONFLICT (kind, id) DO UPDATE SET version = r.version WHERE false";
     const RECORDS: &str = select!(
         "(kind, id) IN (SELECT k.kind, k.id FROM \
-        ROWS FROM (pg_catalog.unnest($1::text[]), pg_catalog.unnest($2::text[])) AS k (kind, id)) \
-        AND version > 0"
+        ROWS FROM (pg_catalog.unnest($1::text[]), pg_catalog.unnest($2::text[])) AS k (kind, id))"
     );
     let fences = change.fences().iter();
     let resources: Vec<&str> = fences
@@ -207,12 +206,14 @@ fn load<'a>(change: &'a Change<'_>) -> [Statement<'a>; 4] {
         .filter_map(|fence| Some(fence.lease.as_ref()?.as_str()))
         .collect();
     let (kinds, ids) = names(change.keys());
-    [
-        Statement::new(RESOURCES, values![resources]),
-        Statement::new(LEASES, values![leases]),
-        Statement::new(LOCK, values![kinds.clone(), ids.clone()]),
-        Statement::new(RECORDS, values![kinds, ids]),
-    ]
+    let mut statements = Vec::with_capacity(4);
+    if !resources.is_empty() {
+        statements.push(Statement::new(RESOURCES, values![resources]));
+        statements.push(Statement::new(LEASES, values![leases]));
+    }
+    statements.push(Statement::new(LOCK, values![kinds.clone(), ids.clone()]));
+    statements.push(Statement::new(RECORDS, values![kinds, ids]));
+    statements
 }
 
 fn names<'a>(keys: impl Iterator<Item = &'a RecordKey>) -> (Vec<&'a str>, Vec<&'a str>) {
@@ -220,10 +221,16 @@ fn names<'a>(keys: impl Iterator<Item = &'a RecordKey>) -> (Vec<&'a str>, Vec<&'
 }
 
 fn read_loaded(change: &Change<'_>, answers: &[Vec<Row>]) -> Result<Loaded> {
-    let [resources, leases, _, records] = answers else {
-        return Err(Error::Internal("a change was not loaded".into()));
+    let (resources, leases, records) = match answers {
+        [_, records] => (&[][..], &[][..], records),
+        [resources, leases, _, records] => (&resources[..], &leases[..], records),
+        _ => return Err(Error::Internal("a change was not loaded".into())),
     };
-    let clock = leases.first().map(|row| Moment::read(row, 0)).transpose()?;
+    // Each named record has a row by now, so there is one to read the clock from.
+    let clock = records
+        .first()
+        .map(|row| Moment::read(row, 9))
+        .transpose()?;
     let held = read_leases(leases)?;
     let mut tokens = Vec::with_capacity(resources.len());
     for row in resources {
@@ -237,13 +244,19 @@ fn read_loaded(change: &Change<'_>, answers: &[Vec<Row>]) -> Result<Loaded> {
             .find(|(name, _)| name == fence.resource.as_str());
         (lease, token.map(|(_, token)| *token))
     };
+    let mut there = Vec::with_capacity(records.len());
+    let mut changed_by = Vec::with_capacity(records.len());
+    for row in records {
+        // One that was made to be locked is not there.
+        if column::<i64>(row, 2)? > 0 {
+            there.push(read(row)?);
+            changed_by.push(text(row, 8)?);
+        }
+    }
     Ok(Loaded {
         leases: change.fences().iter().map(fence).collect(),
-        changed_by: records
-            .iter()
-            .map(|row| text(row, 8))
-            .collect::<Result<_>>()?,
-        records: records.iter().map(read).collect::<Result<_>>()?,
+        changed_by,
+        records: there,
         moment: clock.ok_or_else(|| Error::Internal("the clock was not read".into()))?,
     })
 }
