@@ -35,6 +35,7 @@ use super::audit;
 use super::inner::Inner;
 use super::listener::Registration;
 use super::moment::Moment;
+use super::pool::Transaction;
 use super::row::{column, leases, read_leases, text, time, token};
 use super::sql::{Flush, Statement, values};
 use super::step::notify;
@@ -117,8 +118,7 @@ impl Inner {
         call: &SessionId,
         sent: &Mutex<Option<Sent>>,
     ) -> Result<Vec<Record>> {
-        let connection = self.lend().await?;
-        let (tx, answers) = connection.begin(&load(change)).await?;
+        let (tx, answers) = self.lock_records(change).await?;
         let decided = read_loaded(change, &answers).and_then(|loaded| {
             let before = lock(sent).take();
             match before
@@ -146,6 +146,25 @@ impl Inner {
         tx.commit(&writes, Flush::Now).await?;
         lock(sent).take();
         Ok(written)
+    }
+
+    /// Begins a transaction, and locks and reads what a change names.
+    async fn lock_records(&self, change: &Change<'_>) -> Result<(Transaction, Vec<Vec<Row>>)> {
+        let connection = self.lend().await?;
+        let Some(alone) = load_alone(change) else {
+            return connection.begin(&load(change)).await;
+        };
+        let (tx, answers) = connection.begin(&[alone]).await?;
+        if !answers.iter().all(Vec::is_empty) {
+            return Ok((tx, answers));
+        }
+        match tx.in_order(&load(change)).await {
+            Ok(answers) => Ok((tx, answers)),
+            Err(error) => {
+                tx.give_up().await;
+                Err(error)
+            }
+        }
     }
 
     /// Listens on the channel of this process, under an id of its own.
@@ -179,6 +198,17 @@ impl WakeUps for Listening {
             self.registration.notified().await;
             Ok(())
         })
+    }
+}
+
+/// Returns the one statement that a change of one record begins with if it compares no lease. It locks and reads the record, if that is
+/// there: a row that it had to wait for is read as it is then.
+fn load_alone<'a>(change: &'a Change<'_>) -> Option<Statement<'a>> {
+    const ALONE: &str = select!("kind = $1 AND id = $2 FOR UPDATE");
+    let mut keys = change.keys();
+    match (keys.next(), keys.next(), change.fences()) {
+        (Some(key), None, []) => Some(Statement::new(ALONE, values![key.kind(), key.id()])),
+        _ => None,
     }
 }
 
@@ -222,7 +252,7 @@ fn names<'a>(keys: impl Iterator<Item = &'a RecordKey>) -> (Vec<&'a str>, Vec<&'
 
 fn read_loaded(change: &Change<'_>, answers: &[Vec<Row>]) -> Result<Loaded> {
     let (resources, leases, records) = match answers {
-        [_, records] => (&[][..], &[][..], records),
+        [records] | [_, records] => (&[][..], &[][..], records),
         [resources, leases, _, records] => (&resources[..], &leases[..], records),
         _ => return Err(Error::Internal("a change was not loaded".into())),
     };
