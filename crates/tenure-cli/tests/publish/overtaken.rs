@@ -38,18 +38,28 @@ fn stopped_at(site: &Site, step: &Point) -> Stopped {
     Stopped::at(site, step, &["publish", &source, &site.target()])
 }
 
+/// Lets a publisher go on, and returns its exit code. All three are committed then, and this is in place.
+#[track_caller]
+fn ends(site: &Site, stopped: Stopped, content: &str) -> i32 {
+    let target = site.target();
+    let output = stopped.go_on();
+    assert_eq!(
+        site.content(&target).as_deref(),
+        Some(content),
+        "{output:?}"
+    );
+    assert_eq!(site.states(&target), ["committed"; 3], "{output:?}");
+    site.verified(&target);
+    code(&output)
+}
+
 #[test]
 fn one_that_is_stopped_before_it_has_the_lease_comes_after_the_other() {
     let site = Site::postgres();
     let step = Trace::of(&site).first("openat", ".pgpass");
     let stopped = stopped_at(&site, &step);
-    let target = site.target();
-    site.published("newer", &target);
-    let output = stopped.go_on();
-    assert_eq!(code(&output), 0, "{output:?}");
-    assert_eq!(site.content(&target).as_deref(), Some("slow"));
-    assert_eq!(site.states(&target), ["committed"; 3]);
-    site.verified(&target);
+    site.published("newer", &site.target());
+    assert_eq!(ends(&site, stopped, "slow"), 0);
 }
 
 #[test]
@@ -136,11 +146,7 @@ fn one_that_is_stopped_before_its_commit_finds_it_made_by_the_other() {
     site.published("newer", &target);
     // The newer one found "slow" in place, and said so.
     assert_eq!(site.states(&target), ["committed"; 3]);
-    let output = stopped.go_on();
-    assert_eq!(code(&output), 77, "{output:?}");
-    assert_eq!(site.content(&target).as_deref(), Some("newer"));
-    assert_eq!(site.states(&target), ["committed"; 3]);
-    site.verified(&target);
+    assert_eq!(ends(&site, stopped, "newer"), 77);
 }
 
 #[test]
@@ -148,7 +154,6 @@ fn one_that_is_stopped_before_its_release_leaves_what_the_other_made() {
     let site = Site::postgres();
     let step = Trace::of(&site).first("flock", "LOCK_UN");
     let stopped = stopped_at(&site, &step);
-    let target = site.target();
     // The commit only reads the table of leases; the release writes it, and is held up.
     let database = site.database.as_ref().unwrap();
     let mut barrier = database.session();
@@ -162,12 +167,8 @@ fn one_that_is_stopped_before_its_release_leaves_what_the_other_made() {
     });
     stopped.send(libc::SIGSTOP);
     barrier.run("COMMIT");
-    site.published("newer", &target);
-    let output = stopped.go_on();
-    assert_eq!(code(&output), 0, "{output:?}");
-    assert_eq!(site.content(&target).as_deref(), Some("newer"));
-    assert_eq!(site.states(&target), ["committed"; 3]);
-    site.verified(&target);
+    site.published("newer", &site.target());
+    assert_eq!(ends(&site, stopped, "newer"), 0);
 }
 
 #[test]
@@ -175,13 +176,8 @@ fn one_that_is_stopped_after_its_release_leaves_what_the_other_made() {
     let site = Site::postgres();
     let trace = Trace::of(&site);
     let stopped = stopped_at(&site, &trace.first("unlinkat", ""));
-    let target = site.target();
-    site.published("newer", &target);
-    let output = stopped.go_on();
-    assert_eq!(code(&output), 0, "{output:?}");
-    assert_eq!(site.content(&target).as_deref(), Some("newer"));
-    assert_eq!(site.states(&target), ["committed"; 3]);
-    site.verified(&target);
+    site.published("newer", &site.target());
+    assert_eq!(ends(&site, stopped, "newer"), 0);
     assert_eq!(site.left_in_tmp(), [""; 0]);
 }
 

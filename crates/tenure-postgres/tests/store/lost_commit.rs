@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tenure_core::audit::Action;
 use tenure_core::records::{Change, Changes, Columns, Note, RecordKey, Seen};
 use tenure_core::{Class, Error, Owner, RecordStore, Result, Store};
+use tenure_testkit::postgres::Psql;
 
 use crate::scene::{Scene, resource, until};
 use crate::unknown::{behind, without_second_answer};
@@ -51,6 +52,14 @@ fn is_changed(times: u64) -> String {
     format!("SELECT count(*) = 1 FROM tenure.records WHERE version = {times}")
 }
 
+/// Holds up the second round trip of every change until it commits.
+fn barrier(scene: &Scene) -> Psql {
+    let mut session = scene.database.session();
+    session.run("BEGIN");
+    session.run("LOCK TABLE tenure.audit IN SHARE MODE");
+    session
+}
+
 /// How many statements of Tenure wait at the server for something.
 fn waiting_for(scene: &Scene, event: &str) -> String {
     scene.count(&format!(
@@ -83,9 +92,7 @@ async fn a_change_that_is_cut_off_before_its_commit_waits_for_it_and_is_made_onc
     let (store, proxy) = behind(&scene).await;
     let records = store.records().unwrap();
     records.change_records(&change()).await.unwrap();
-    let mut barrier = scene.database.session();
-    barrier.run("BEGIN");
-    barrier.run("LOCK TABLE tenure.audit IN SHARE MODE");
+    let mut barrier = barrier(&scene);
     let cut = async {
         until("it is held up", || waiting_for(&scene, "relation") == "1").await;
         proxy.cut();
@@ -104,9 +111,7 @@ async fn a_change_whose_commit_was_never_made_is_made_by_the_next_try() {
     let scene = Scene::new().await;
     let records = scene.store.records().unwrap();
     records.change_records(&change()).await.unwrap();
-    let mut barrier = scene.database.session();
-    barrier.run("BEGIN");
-    barrier.run("LOCK TABLE tenure.audit IN SHARE MODE");
+    let mut barrier = barrier(&scene);
     let end = async {
         until("it is held up", || waiting_for(&scene, "relation") == "1").await;
         scene.database.psql(
@@ -128,9 +133,7 @@ async fn a_change_without_an_answer_that_others_came_after_is_told_and_not_made_
     let (store, proxy) = behind(&scene).await;
     let records = store.records().unwrap();
     records.change_records(&change()).await.unwrap();
-    let mut barrier = scene.database.session();
-    barrier.run("BEGIN");
-    barrier.run("LOCK TABLE tenure.audit IN SHARE MODE");
+    let mut barrier = barrier(&scene);
     let lose = async {
         until("it is held up", || waiting_for(&scene, "relation") == "1").await;
         proxy.pause_answers();
