@@ -9,7 +9,8 @@
 //!    statement sees may be older than the locks it takes.
 //! 3. The decision. Then the writes, the removal of rows that are still of version 0, the notifications, and `COMMIT`.
 //!
-//! 1 and 2 are one round trip, 3 is the other. Steps of locks never lock a record, so a change and a step cannot wait for each other
+//! 1 and 2 are one round trip, 3 is the other. 1 is left out where no lease is compared. A change of one record alone locks and reads
+//! it by one statement, and makes a row for it only if there is none; where several are named, the order of 2 would be lost by that. Steps of locks never lock a record, so a change and a step cannot wait for each other
 //! in a circle.
 //!
 //! # A commit without an answer
