@@ -154,6 +154,15 @@ pub(crate) fn unflock(file: &File) -> io::Result<()> {
     Ok(rustix::fs::flock(file, FlockOperation::Unlock)?)
 }
 
+/// Begins to write the dirty pages of a file to the disk, and does not wait for that. If it fails, the sync of the file has more to
+/// do.
+pub(crate) fn write_back(file: &File) {
+    // SAFETY: a plain call with a descriptor that is open; a length of zero means the whole file.
+    unsafe {
+        libc::sync_file_range(file.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE);
+    }
+}
+
 fn byte_lock(kind: libc::c_int, bytes: &Range<u64>) -> libc::flock {
     // SAFETY: `flock` is a plain C struct of integers, for which zero is a valid value.
     let mut lock: libc::flock = unsafe { mem::zeroed() };

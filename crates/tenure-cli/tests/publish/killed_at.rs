@@ -6,10 +6,11 @@
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
+use std::thread;
 
 use crate::site::Site;
-use crate::stopped::{points, strace};
-use crate::world::code;
+use crate::stopped::{Point, Trace, points, strace};
+use crate::world::{code, until};
 
 #[test]
 fn a_publish_killed_at_any_system_call_leaves_the_old_directory_or_the_new_one() {
@@ -78,4 +79,52 @@ fn a_publish_killed_at_any_system_call_leaves_the_old_directory_or_the_new_one()
         old > 3 && new > 3,
         "{old} killed before, {new} after the new one was in place"
     );
+}
+
+#[test]
+fn a_publish_killed_at_a_step_leaves_the_old_directory_or_the_new_one_on_postgres() {
+    let trace = Trace::of(&Site::postgres());
+    let steps = [
+        (trace.first("mkdir", "/srv/tmp/0"), "old"),
+        (trace.first("fsync", ""), "old"),
+        (trace.first("flock", "LOCK_EX"), "old"),
+        (trace.first("renameat2", "RENAME_EXCHANGE"), "old"),
+        (trace.first_after_rename("fsync"), "new"),
+        (trace.first("flock", "LOCK_UN"), "new"),
+        (trace.first("unlinkat", ""), "new"),
+    ];
+    // Each waits for a lease to run out, all at once.
+    thread::scope(|scope| {
+        for (step, content) in &steps {
+            scope.spawn(|| killed_on_postgres(step, content));
+        }
+    });
+}
+
+fn killed_on_postgres(step: &Point, content: &str) {
+    let site = Site::postgres();
+    let target = site.target();
+    site.published("old", &target);
+    let source = site.source("new");
+    let filter = format!("trace={}", step.call);
+    let inject = format!("inject={}:signal=KILL:when={}", step.call, step.number);
+    let options = ["-e", filter.as_str(), "-e", inject.as_str()];
+    let mut killed = strace(&site, &options, &["publish", &source, &target]);
+    let output = killed.output().unwrap();
+    assert_eq!(output.status.signal(), Some(libc::SIGKILL), "{output:?}");
+    assert_eq!(site.content(&target).as_deref(), Some(content), "{step:?}");
+    let expected = match content {
+        "old" => ["committed", "aborted"],
+        _ => ["committed", "committed"],
+    };
+    // A manifest is kept for as long as the lease of the dead publisher lasts.
+    until("it is recovered", || {
+        let recovered = site.world.call(["recover"]);
+        assert_eq!(code(&recovered), 0, "{step:?}: {recovered:?}");
+        site.states(&target) == expected
+    });
+    assert_eq!(site.content(&target).as_deref(), Some(content), "{step:?}");
+    site.verified(&target);
+    site.published("next", &target);
+    assert_eq!(site.content(&target).as_deref(), Some("next"), "{step:?}");
 }

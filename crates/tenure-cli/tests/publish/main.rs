@@ -4,7 +4,9 @@
 //! |---|---|
 //! | `commands` | what is published, verified, shown and refused |
 //! | `killed_at` | SIGKILL at every system call, and recovery after each |
+//! | `machines` | manifests of other machines, which are left to them |
 //! | `overtaken` | publishers that are stopped at a step while another takes over, or waits |
+//! | `strangers` | programs that take no lock, and change what is published meanwhile |
 //! | `trouble` | other devices, changed sources, full disks, databases that are gone |
 //! | `site` | a directory to publish, and what is in place |
 
@@ -13,9 +15,11 @@
 
 mod commands;
 mod killed_at;
+mod machines;
 mod overtaken;
 mod site;
 mod stopped;
+mod strangers;
 mod trouble;
 #[path = "../cli/world.rs"]
 #[allow(dead_code, reason = "shared with the other tests of the command")]

@@ -35,7 +35,11 @@ pub fn strace(site: &Site, options: &[&str], arguments: &[&str]) -> Command {
 
 /// All calls of a command that must succeed. Its files and transactions are the work of one thread, which is traced.
 pub fn points(site: &Site, arguments: &[&str]) -> Vec<Point> {
-    let output = strace(site, &["-e", &format!("trace={CALLS}")], arguments)
+    points_of(CALLS, site, arguments)
+}
+
+fn points_of(calls: &str, site: &Site, arguments: &[&str]) -> Vec<Point> {
+    let output = strace(site, &["-e", &format!("trace={calls}")], arguments)
         .output()
         .unwrap();
     assert_eq!(code(&output), 0, "{output:?}");
@@ -56,10 +60,67 @@ pub fn points(site: &Site, arguments: &[&str]) -> Vec<Point> {
     points
 }
 
-/// A command that stands still.
+/// The calls of a publish over another directory, the looks at names among them. How many there are of a kind is the same for every target,
+/// but for `write`, which also wakes threads.
+pub struct Trace(Vec<Point>);
+
+impl Trace {
+    pub fn of(site: &Site) -> Self {
+        let target = site.path("srv/traced").display().to_string();
+        site.published("old", &target);
+        let source = site.source("traced");
+        let calls = format!("{CALLS},statx");
+        Self(points_of(&calls, site, &["publish", &source, &target]))
+    }
+
+    /// The first call of this kind with this part.
+    #[track_caller]
+    pub fn first(&self, call: &str, part: &str) -> Point {
+        let is_it = |point: &&Point| point.call == call && point.line.contains(part);
+        self.found(call, self.0.iter().find(is_it))
+    }
+
+    /// The last call of this kind before the rename: the steps 1 to 5.
+    #[track_caller]
+    pub fn last_before_rename(&self, call: &str) -> Point {
+        let (before, _) = self.0.split_at(self.rename());
+        let is_it = |point: &&Point| point.call == call;
+        self.found(call, before.iter().rev().find(is_it))
+    }
+
+    /// The first call of this kind after the rename.
+    #[track_caller]
+    pub fn first_after_rename(&self, call: &str) -> Point {
+        let (_, after) = self.0.split_at(self.rename());
+        let is_it = |point: &&Point| point.call == call;
+        self.found(call, after.iter().find(is_it))
+    }
+
+    fn rename(&self) -> usize {
+        let is_it = |point: &Point| point.line.contains("RENAME_EXCHANGE");
+        self.0.iter().position(is_it).unwrap()
+    }
+
+    #[track_caller]
+    fn found(&self, call: &str, found: Option<&Point>) -> Point {
+        let found = found.unwrap_or_else(|| panic!("no such {call}: {:#?}", self.0));
+        found.clone()
+    }
+}
+
+/// A command that stands still. It is killed if nobody lets it go on.
 pub struct Stopped {
-    tracer: Child,
+    tracer: Option<Child>,
     pid: u32,
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        if let Some(tracer) = self.tracer.take() {
+            self.send(libc::SIGKILL);
+            tracer.wait_with_output().unwrap();
+        }
+    }
 }
 
 impl Stopped {
@@ -81,12 +142,18 @@ impl Stopped {
         let children = format!("/proc/{0}/task/{0}/children", tracer.id());
         let children = fs::read_to_string(children).unwrap();
         let pid = children.split_whitespace().next().unwrap().parse().unwrap();
+        let tracer = Some(tracer);
         Self { tracer, pid }
     }
 
     /// Lets it go on, to its end.
-    pub fn go_on(self) -> Output {
-        signal(self.pid, libc::SIGCONT);
-        self.tracer.wait_with_output().unwrap()
+    pub fn go_on(mut self) -> Output {
+        self.send(libc::SIGCONT);
+        let tracer = self.tracer.take().unwrap();
+        tracer.wait_with_output().unwrap()
+    }
+
+    pub fn send(&self, number: i32) {
+        signal(self.pid, number);
     }
 }

@@ -125,6 +125,10 @@ pub(crate) trait Fresh {
     /// Adds to its content.
     fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
 
+    /// Has the kernel begin to write what it was given to the disk, so that less is left for the sync of a large file. Nothing
+    /// is durable by it.
+    fn write_back(&self) {}
+
     /// Returns what it has besides content.
     fn attributes(&self) -> io::Result<Attributes>;
 

@@ -261,6 +261,10 @@ impl Fresh for File {
         self.write_all(bytes)
     }
 
+    fn write_back(&self) {
+        platform::write_back(self);
+    }
+
     fn attributes(&self) -> io::Result<Attributes> {
         Ok(look(self)?.0)
     }

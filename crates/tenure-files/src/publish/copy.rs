@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rustix::fs::OFlags;
-use sha2::{Digest, Sha256};
 use tenure_core::{Error, Result};
 
+use super::hashing::Hashing;
 use super::verify::{PublishedFile, hex};
 use super::{Inode, Place};
 use crate::disk::Attributes;
@@ -18,8 +18,8 @@ use crate::locker::resource_of;
 
 /// More files and directories than this are refused.
 pub const FILES_MAX: usize = 100_000;
-/// How much is read at once.
-const CHUNK_BYTES: usize = 256 * 1024;
+/// After so many bytes of a file the kernel begins to write them to the disk.
+const WRITE_BACK_BYTES: u64 = 16 << 20;
 
 /// How far a copy is, for who watches.
 #[derive(Debug, Default)]
@@ -264,9 +264,7 @@ impl Copy<'_> {
         let before = source.metadata().map_err(read)?;
         let write = |error| Error::io("write", to, error);
         let mut copy = self.place.disk.create(to, 0o600).map_err(write)?;
-        let mut hash = Sha256::new();
-        let room = usize::try_from(before.len()).unwrap_or(CHUNK_BYTES);
-        let mut chunk = vec![0; (room + 1).min(CHUNK_BYTES)];
+        let (mut hashing, mut chunk) = Hashing::start(before.len());
         let mut length = 0;
         loop {
             let count = match source.read(&mut chunk) {
@@ -277,8 +275,11 @@ impl Copy<'_> {
                 break;
             }
             self.check_stopped()?;
-            hash.update(&chunk[..count]);
             copy.write(&chunk[..count]).map_err(write)?;
+            chunk = hashing.update(chunk, count);
+            if (length + count as u64) / WRITE_BACK_BYTES > length / WRITE_BACK_BYTES {
+                copy.write_back();
+            }
             length += count as u64;
             self.progress
                 .bytes
@@ -294,8 +295,11 @@ impl Copy<'_> {
             return Err(changed(from));
         }
         self.stamps.push((from.to_owned(), Stamp::of(&before)));
-        self.files
-            .push(PublishedFile::file(relative_path, hex(hash), mode));
+        self.files.push(PublishedFile::file(
+            relative_path,
+            hex(hashing.finish()),
+            mode,
+        ));
         self.bytes += length;
         self.progress.files.fetch_add(1, Ordering::Relaxed);
         Ok(())

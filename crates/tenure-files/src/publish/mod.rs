@@ -39,6 +39,7 @@
 mod copy;
 #[cfg(test)]
 mod crashes;
+mod hashing;
 mod place;
 mod verify;
 

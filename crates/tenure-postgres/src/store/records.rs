@@ -9,7 +9,8 @@
 //!    statement sees may be older than the locks it takes.
 //! 3. The decision. Then the writes, the removal of rows that are still of version 0, the notifications, and `COMMIT`.
 //!
-//! 1 and 2 are one round trip, 3 is the other. Steps of locks never lock a record, so a change and a step cannot wait for each other
+//! 1 and 2 are one round trip, 3 is the other. 1 is left out where no lease is compared. A change of one record alone locks and reads
+//! it by one statement, and makes a row for it only if there is none; where several are named, the order of 2 would be lost by that. Steps of locks never lock a record, so a change and a step cannot wait for each other
 //! in a circle.
 //!
 //! # A commit without an answer
@@ -35,6 +36,7 @@ use super::audit;
 use super::inner::Inner;
 use super::listener::Registration;
 use super::moment::Moment;
+use super::pool::Transaction;
 use super::row::{column, leases, read_leases, text, time, token};
 use super::sql::{Flush, Statement, values};
 use super::step::notify;
@@ -43,8 +45,8 @@ use super::step::notify;
 macro_rules! select {
     ($condition:literal) => {
         concat!(
-            "SELECT kind, id, version, state, owner, subject, changed_at, body, changed_by \
-             FROM tenure.records WHERE ",
+            "SELECT kind, id, version, state, owner, subject, changed_at, body, changed_by, \
+             pg_catalog.clock_timestamp() FROM tenure.records WHERE ",
             $condition
         )
     };
@@ -117,8 +119,7 @@ impl Inner {
         call: &SessionId,
         sent: &Mutex<Option<Sent>>,
     ) -> Result<Vec<Record>> {
-        let connection = self.lend().await?;
-        let (tx, answers) = connection.begin(&load(change)).await?;
+        let (tx, answers) = self.lock_records(change).await?;
         let decided = read_loaded(change, &answers).and_then(|loaded| {
             let before = lock(sent).take();
             match before
@@ -146,6 +147,25 @@ impl Inner {
         tx.commit(&writes, Flush::Now).await?;
         lock(sent).take();
         Ok(written)
+    }
+
+    /// Begins a transaction, and locks and reads what a change names.
+    async fn lock_records(&self, change: &Change<'_>) -> Result<(Transaction, Vec<Vec<Row>>)> {
+        let connection = self.lend().await?;
+        let Some(alone) = load_alone(change) else {
+            return connection.begin(&load(change)).await;
+        };
+        let (tx, answers) = connection.begin(&[alone]).await?;
+        if !answers.iter().all(Vec::is_empty) {
+            return Ok((tx, answers));
+        }
+        match tx.in_order(&load(change)).await {
+            Ok(answers) => Ok((tx, answers)),
+            Err(error) => {
+                tx.give_up().await;
+                Err(error)
+            }
+        }
     }
 
     /// Listens on the channel of this process, under an id of its own.
@@ -182,8 +202,19 @@ impl WakeUps for Listening {
     }
 }
 
-/// Returns the first statements of a change.
-fn load<'a>(change: &'a Change<'_>) -> [Statement<'a>; 4] {
+/// Returns the one statement that a change of one record begins with if it compares no lease. It locks and reads the record, if that is
+/// there: a row that it had to wait for is read as it is then.
+fn load_alone<'a>(change: &'a Change<'_>) -> Option<Statement<'a>> {
+    const ALONE: &str = select!("kind = $1 AND id = $2 FOR UPDATE");
+    let mut keys = change.keys();
+    match (keys.next(), keys.next(), change.fences()) {
+        (Some(key), None, []) => Some(Statement::new(ALONE, values![key.kind(), key.id()])),
+        _ => None,
+    }
+}
+
+/// Returns the first statements of a change. One that compares no lease needs only the last two.
+fn load<'a>(change: &'a Change<'_>) -> Vec<Statement<'a>> {
     const RESOURCES: &str = "SELECT resource, token FROM tenure.resources \
         WHERE resource = ANY ($1) ORDER BY resource FOR SHARE";
     const LEASES: &str = leases!("l.lock_id = ANY ($1)");
@@ -195,8 +226,7 @@ fn load<'a>(change: &'a Change<'_>) -> [Statement<'a>; 4] {
         ON CONFLICT (kind, id) DO UPDATE SET version = r.version WHERE false";
     const RECORDS: &str = select!(
         "(kind, id) IN (SELECT k.kind, k.id FROM \
-        ROWS FROM (pg_catalog.unnest($1::text[]), pg_catalog.unnest($2::text[])) AS k (kind, id)) \
-        AND version > 0"
+        ROWS FROM (pg_catalog.unnest($1::text[]), pg_catalog.unnest($2::text[])) AS k (kind, id))"
     );
     let fences = change.fences().iter();
     let resources: Vec<&str> = fences
@@ -207,12 +237,14 @@ fn load<'a>(change: &'a Change<'_>) -> [Statement<'a>; 4] {
         .filter_map(|fence| Some(fence.lease.as_ref()?.as_str()))
         .collect();
     let (kinds, ids) = names(change.keys());
-    [
-        Statement::new(RESOURCES, values![resources]),
-        Statement::new(LEASES, values![leases]),
-        Statement::new(LOCK, values![kinds.clone(), ids.clone()]),
-        Statement::new(RECORDS, values![kinds, ids]),
-    ]
+    let mut statements = Vec::with_capacity(4);
+    if !resources.is_empty() {
+        statements.push(Statement::new(RESOURCES, values![resources]));
+        statements.push(Statement::new(LEASES, values![leases]));
+    }
+    statements.push(Statement::new(LOCK, values![kinds.clone(), ids.clone()]));
+    statements.push(Statement::new(RECORDS, values![kinds, ids]));
+    statements
 }
 
 fn names<'a>(keys: impl Iterator<Item = &'a RecordKey>) -> (Vec<&'a str>, Vec<&'a str>) {
@@ -220,10 +252,16 @@ fn names<'a>(keys: impl Iterator<Item = &'a RecordKey>) -> (Vec<&'a str>, Vec<&'
 }
 
 fn read_loaded(change: &Change<'_>, answers: &[Vec<Row>]) -> Result<Loaded> {
-    let [resources, leases, _, records] = answers else {
-        return Err(Error::Internal("a change was not loaded".into()));
+    let (resources, leases, records) = match answers {
+        [records] | [_, records] => (&[][..], &[][..], records),
+        [resources, leases, _, records] => (&resources[..], &leases[..], records),
+        _ => return Err(Error::Internal("a change was not loaded".into())),
     };
-    let clock = leases.first().map(|row| Moment::read(row, 0)).transpose()?;
+    // Each named record has a row by now, so there is one to read the clock from.
+    let clock = records
+        .first()
+        .map(|row| Moment::read(row, 9))
+        .transpose()?;
     let held = read_leases(leases)?;
     let mut tokens = Vec::with_capacity(resources.len());
     for row in resources {
@@ -237,13 +275,19 @@ fn read_loaded(change: &Change<'_>, answers: &[Vec<Row>]) -> Result<Loaded> {
             .find(|(name, _)| name == fence.resource.as_str());
         (lease, token.map(|(_, token)| *token))
     };
+    let mut there = Vec::with_capacity(records.len());
+    let mut changed_by = Vec::with_capacity(records.len());
+    for row in records {
+        // One that was made to be locked is not there.
+        if column::<i64>(row, 2)? > 0 {
+            there.push(read(row)?);
+            changed_by.push(text(row, 8)?);
+        }
+    }
     Ok(Loaded {
         leases: change.fences().iter().map(fence).collect(),
-        changed_by: records
-            .iter()
-            .map(|row| text(row, 8))
-            .collect::<Result<_>>()?,
-        records: records.iter().map(read).collect::<Result<_>>()?,
+        changed_by,
+        records: there,
         moment: clock.ok_or_else(|| Error::Internal("the clock was not read".into()))?,
     })
 }

@@ -12,6 +12,7 @@ mod full;
 mod in_hand;
 mod keys;
 mod line;
+mod lost_commit;
 mod migrations;
 mod offers;
 mod ownership;

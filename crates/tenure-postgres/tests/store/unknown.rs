@@ -12,7 +12,7 @@ use tenure_testkit::postgres::Proxy;
 use crate::scene::{Asks, Scene, WAIT_MAX, asker, open, request, take, until};
 
 /// A store behind a proxy, which has prepared its statements.
-async fn behind(scene: &Scene) -> (PostgresStore, Proxy) {
+pub async fn behind(scene: &Scene) -> (PostgresStore, Proxy) {
     let proxy = Proxy::before(&scene.database);
     let store = open(&proxy.url_through(&scene.database)).await.unwrap();
     warm(&store).await;
@@ -26,7 +26,7 @@ async fn warm(store: &PostgresStore) {
 }
 
 /// Loses the answer to the second round trip of a step: what that writes is held up until the first has its answer.
-async fn without_second_answer<T>(
+pub async fn without_second_answer<T>(
     scene: &Scene,
     proxy: &Proxy,
     (table, done): (&str, &str),
