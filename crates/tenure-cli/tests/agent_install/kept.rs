@@ -115,7 +115,10 @@ fn another_store_is_kept_and_told() {
         "{output:?}"
     );
     let new = project.read("tenure.toml");
-    assert!(new.starts_with(toml) && new.contains("[guard]\nedits = true"), "{new}");
+    assert!(
+        new.starts_with(toml) && new.contains("[guard]\nedits = true"),
+        "{new}"
+    );
     project.answer(&["uninstall"]);
     assert_eq!(project.read("tenure.toml"), toml);
 }
