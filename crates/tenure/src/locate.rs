@@ -5,7 +5,7 @@
 //! that all worktrees meet in one store), the user's state directory.
 //!
 //! `user:` names a database in the user's state directory that belongs to the repository around the current
-//! directory ([`user`]). A `.git` that cannot be written is refused, and never a reason to choose it: two
+//! directory (`user`). A `.git` that cannot be written is refused, and never a reason to choose it: two
 //! processes, one of them in a sandbox, would then hold one lock in two stores.
 //!
 //! In a linked worktree without a `tenure.toml` of its own, that of the main worktree counts before those
