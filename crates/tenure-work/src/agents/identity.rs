@@ -13,7 +13,7 @@
 //! | Cursor | `CURSOR_CONVERSATION_ID` | `CURSOR_AGENT` |
 //! | Gemini CLI | `GEMINI_SESSION_ID` (its hooks only) | `GEMINI_CLI` |
 //!
-//! Where no session is named, the agent is known by its process ([`super::ancestors`]): `agent:PROGRAM-PID-START-BOOT`. One
+//! Where no session is named, the agent is known by its process (`ancestors`): `agent:PROGRAM-PID-START-BOOT`. One
 //! agent inside another inherits the variables of the outer one, so with those of several programs set the nearest ancestor
 //! of one of the names decides; where none is seen, the owner names all of them, and is neither's.
 //!
