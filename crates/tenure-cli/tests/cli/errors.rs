@@ -178,7 +178,7 @@ fn what_makes_no_sense_is_a_usage_error() {
         &["--owner", "", "x", "--", "true"],
         &["--purpose", "a\u{1b}b", "x", "--", "true"],
         &["--meta", "{", "x", "--", "true"],
-        &["--slot", "heavy", "--", "true"],
+        &["--slot", "heavy:", "--", "true"],
     ];
     for arguments in bad {
         let output = world.run(arguments.iter().copied());

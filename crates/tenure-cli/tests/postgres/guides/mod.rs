@@ -108,6 +108,7 @@ fn several_machines_do_what_the_guide_says() {
 #[test]
 fn every_page_with_commands_is_run() {
     let run = [
+        "agents.md",
         "board.md",
         "documents.md",
         "doctor.md",
