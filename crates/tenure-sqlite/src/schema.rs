@@ -110,8 +110,29 @@ pub(crate) fn needs_work(path: &Path, found: Found) -> Result<bool> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// Drops everything that the first step does not make, so that the database is as old as that.
+    pub(crate) fn take_back_to_the_first_step(connection: &Connection) {
+        let objects = |connection: &Connection| -> Vec<(String, String)> {
+            let sql = "SELECT type, name FROM sqlite_schema WHERE type IN ('view', 'table') \
+                       ORDER BY type DESC";
+            let mut statement = connection.prepare(sql).unwrap();
+            let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)));
+            rows.unwrap().map(|row| row.unwrap()).collect()
+        };
+        let first = Connection::open_in_memory().unwrap();
+        first.execute_batch(STEPS[0]).unwrap();
+        let first = objects(&first);
+        for (kind, name) in objects(connection) {
+            if !first.contains(&(kind.clone(), name.clone())) {
+                let drop = format!("DROP {kind} {name}");
+                connection.execute_batch(&drop).unwrap();
+            }
+        }
+        connection.execute_batch("PRAGMA user_version = 1").unwrap();
+    }
 
     fn fresh() -> Connection {
         let connection = Connection::open_in_memory().unwrap();

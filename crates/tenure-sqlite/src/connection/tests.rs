@@ -11,6 +11,7 @@ use std::path::Path;
 
 use super::*;
 use crate::anchor::is_replaced;
+use crate::schema::tests::take_back_to_the_first_step;
 use crate::session_file::SessionFile;
 
 thread_local! {
@@ -194,9 +195,7 @@ fn an_older_database_is_brought_up_to_date_with_all_that_is_in_it() {
     let stage = Stage::new();
     let mut db = stage.open();
     set(&mut db, "name:x", 1).unwrap();
-    let older = "DROP VIEW manifests; DROP TABLE records; DROP TABLE keys; \
-        DROP TABLE lease_claims; PRAGMA user_version = 1";
-    db.connection.execute_batch(older).unwrap();
+    take_back_to_the_first_step(&db.connection);
     drop(db);
     let db = stage.open();
     assert_eq!(count(&db), 1);
