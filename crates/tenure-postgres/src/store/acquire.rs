@@ -29,7 +29,7 @@ use super::change::new_lease;
 use super::inner::Inner;
 use super::look_timer::LookTimer;
 use super::moment::Moment;
-use super::retry::{AfterFailure, Retry, end_of, time_left};
+use super::retry::{Retry, end_of, time_left};
 use super::row::{column, millis, token};
 use super::sql::{Statement, values};
 use super::step::Step;
@@ -75,11 +75,7 @@ impl Inner {
                     return Ok(Some(lease));
                 }
                 Ok(None) => break,
-                Err(error) => {
-                    if retry.pause(error).await? == AfterFailure::IsLate {
-                        return Ok(None);
-                    }
-                }
+                Err(error) => retry.pause(error).await?,
             }
         }
         queued.until_answered(&mut retry).await

@@ -24,15 +24,6 @@ pub(super) struct Retry {
     waits: bool,
 }
 
-/// What a request does after a failure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum AfterFailure {
-    /// It tries again.
-    TriesAgain,
-    /// It ends. Nothing had failed before its time was over, so it was not the server that kept it waiting.
-    IsLate,
-}
-
 impl Retry {
     /// Tries as often as the policy says if the request does not wait, else until its time is over.
     pub(super) fn of(wait: Wait, policy: &RetryPolicy) -> Self {
@@ -66,22 +57,29 @@ impl Retry {
     }
 
     /// Waits before the next try. Returns the error if it is not a passing one, or no time or try is left.
-    pub(super) async fn pause(&mut self, error: Error) -> Result<AfterFailure> {
-        let pool_is_used_up = matches!(error, Error::Exhausted { .. });
-        let passes = error.is_passing() || self.waits && pool_is_used_up;
+    pub(super) async fn pause(&mut self, error: Error) -> Result<()> {
         let pause = self.tries.next_pause(random::fraction());
-        let Some(pause) = pause.filter(|_| passes) else {
+        let Some(pause) = pause.filter(|_| self.passes(&error)) else {
             return Err(error);
         };
         let left = self.until.map_or(Millis::MAX, time_left);
-        if left == 0 && self.tries.failed() == 1 {
-            return Ok(AfterFailure::IsLate);
-        }
         if left <= millis(pause) {
             return Err(error);
         }
         sleep(pause).await;
-        Ok(AfterFailure::TriesAgain)
+        Ok(())
+    }
+
+    /// Returns true if the time of the request was over before this first passing fault: then it was not the server that kept
+    /// it waiting.
+    pub(super) fn is_late(&self, error: &Error) -> bool {
+        let is_over = self.until.is_some_and(|until| time_left(until) == 0);
+        is_over && self.tries.failed() == 0 && self.passes(error)
+    }
+
+    /// Returns true if a later try may do better.
+    fn passes(&self, error: &Error) -> bool {
+        error.is_passing() || self.waits && matches!(error, Error::Exhausted { .. })
     }
 }
 
@@ -116,9 +114,12 @@ mod tests {
     #[tokio::test]
     async fn a_request_that_meets_its_first_fault_after_its_time_is_late() {
         let mut late = retry(Wait::Until(boot_now()));
-        assert_eq!(late.pause(fault()).await.unwrap(), AfterFailure::IsLate);
-        // It was told, and asked all the same: now the server is in its way.
+        assert!(late.is_late(&fault()));
+        // It asked all the same: now the server is in its way.
         assert!(late.pause(fault()).await.is_err());
+        assert!(!late.is_late(&fault()));
+        assert!(!retry(Wait::Until(boot_now() + 60_000)).is_late(&fault()));
+        assert!(!retry(Wait::No).is_late(&fault()));
     }
 
     #[tokio::test]
@@ -135,8 +136,7 @@ mod tests {
     async fn a_request_that_does_not_wait_tries_as_often_as_the_policy_says() {
         let mut trying = retry(Wait::No);
         for _ in 0..2 {
-            let after = trying.pause(fault()).await.unwrap();
-            assert_eq!(after, AfterFailure::TriesAgain);
+            trying.pause(fault()).await.unwrap();
         }
         assert!(trying.pause(fault()).await.is_err());
     }

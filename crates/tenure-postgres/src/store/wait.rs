@@ -44,7 +44,7 @@ use super::listener::{PRESENT_FOR, Registration};
 use super::look_timer::LookTimer;
 use super::moment::Moment;
 use super::release::clean_up_request;
-use super::retry::{AfterFailure, Retry, end_of, time_left};
+use super::retry::{Retry, end_of, time_left};
 use super::row::{LeaseRow, millis, token};
 use super::sql::{Statement, values};
 use super::step::Step;
@@ -208,11 +208,9 @@ impl QueuedRequest {
                 }
                 Ok(Waited::Late) => return Ok(None),
                 Ok(Waited::PlaceLost) => {}
-                Err(error) => {
-                    if retry.pause(error).await? == AfterFailure::IsLate {
-                        return Ok(None);
-                    }
-                }
+                // It was in line: a process that was stopped until its time was over is late, not cut off.
+                Err(error) if retry.is_late(&error) => return Ok(None),
+                Err(error) => retry.pause(error).await?,
             }
         }
     }
