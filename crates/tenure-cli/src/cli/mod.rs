@@ -12,6 +12,7 @@
 //! | `op` | the words of `op` |
 //! | `agent` | the words of `agent` and `status` |
 //! | `publish` | the words of `publish` |
+//! | `on_demand` | words that are put together only for the command that is asked for |
 //! | `values` | how single values are read |
 //! | `refusal` | what is said of a command line that cannot be read |
 
@@ -22,6 +23,7 @@ mod doc;
 mod leases;
 mod ledger;
 mod look;
+mod on_demand;
 mod op;
 mod publish;
 mod refusal;
@@ -29,6 +31,7 @@ mod run;
 mod values;
 
 use std::ffi::OsString;
+use std::mem::ManuallyDrop;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -50,6 +53,7 @@ pub use ledger::{
     LedgerRelease, LedgerShow, LedgerTerms, LedgerVerify,
 };
 pub use look::{Audit, Break, Ls, Recover};
+use on_demand::OnDemand;
 pub use op::{Op, OpShow};
 pub use publish::Publish;
 pub use refusal::Refusal;
@@ -89,82 +93,82 @@ pub struct Global {
 pub enum Command {
     /// Take locks, run a command under them, release them
     #[command(after_long_help = help::RUN_LONG)]
-    Run(Box<Run>),
+    Run(OnDemand<Run>),
     /// Take locks that outlive this command, and print their leases
     #[command(after_long_help = help::LOCK_LONG)]
-    Lock(Box<Lock>),
+    Lock(OnDemand<Lock>),
     /// Give leases more time
     #[command(after_long_help = help::RENEW_LONG)]
-    Renew(Renew),
+    Renew(OnDemand<Renew>),
     /// End leases
     #[command(after_long_help = help::RELEASE_LONG, visible_alias = "unlock")]
-    Release(Release),
+    Release(OnDemand<Release>),
     /// Make an upgradeable lease exclusive
     #[command(after_long_help = help::UPGRADE_LONG)]
-    Upgrade(Upgrade),
+    Upgrade(OnDemand<Upgrade>),
     /// Make an upgraded lease upgradeable again
     #[command(after_long_help = help::DOWNGRADE_LONG)]
-    Downgrade(Downgrade),
+    Downgrade(OnDemand<Downgrade>),
     /// Say whether a token is still good
     #[command(after_long_help = help::CHECK_LONG)]
-    Check(Check),
+    Check(OnDemand<Check>),
     /// Show what is held and who waits, and why
     #[command(after_long_help = help::LS_LONG, visible_alias = "list")]
-    Ls(Ls),
+    Ls(OnDemand<Ls>),
     /// End stale leases; always safe
     #[command(after_long_help = help::RECOVER_LONG)]
-    Recover(Recover),
+    Recover(OnDemand<Recover>),
     /// Take a lease away from its holder
     #[command(after_long_help = help::BREAK_LONG)]
-    Break(Break),
+    Break(OnDemand<Break>),
     /// Show who did what to a lock, when and why
     #[command(after_long_help = help::AUDIT_LONG)]
-    Audit(Audit),
+    Audit(OnDemand<Audit>),
     /// PostgreSQL's own locks, which other programs take, too
     #[command(after_long_help = help::ADVISORY_LONG)]
     Advisory {
         #[command(subcommand)]
-        command: Box<Advisory>,
+        command: OnDemand<Advisory>,
     },
     /// Read, write, change and clean JSON documents that are never torn
     #[command(after_long_help = help::DOC_LONG)]
     Doc {
         #[command(subcommand)]
-        command: Box<Doc>,
+        command: OnDemand<Doc>,
     },
     /// Put a directory in place whole, and verify what is there
     #[command(after_long_help = help::PUBLISH_LONG)]
-    Publish(Box<Publish>),
+    Publish(OnDemand<Publish>),
     /// Append events that are never lost, and claim nodes that one agent works on
     #[command(after_long_help = help::LEDGER_LONG)]
     Ledger {
         #[command(subcommand)]
-        command: Box<Ledger>,
+        command: OnDemand<Ledger>,
     },
     /// Issues that many agents create, change and claim at once
     #[command(after_long_help = help::BOARD_LONG)]
     Board {
         #[command(subcommand)]
-        command: Box<Board>,
+        command: OnDemand<Board>,
     },
     /// Show which operations there are, and which locks each needs
     #[command(after_long_help = help::OP_LONG)]
     Op {
         #[command(subcommand)]
-        command: Op,
+        command: OnDemand<Op>,
     },
     /// Coding agents: their hooks, what they do, and what tends them
     #[command(after_long_help = help::AGENT_LONG)]
     Agent {
         #[command(subcommand)]
-        command: Agent,
+        command: OnDemand<Agent>,
     },
     /// Show agents, locks, slots and the board on one page
     #[command(after_long_help = help::STATUS_LONG)]
-    Status(Status),
+    Status(OnDemand<Status>),
     /// Say which store is used and why, and prove that it locks
     #[command(after_long_help = help::DOCTOR_LONG)]
-    Doctor(Doctor),
+    Doctor(OnDemand<Doctor>),
     /// Print completions for a shell
     #[command(after_long_help = help::COMPLETIONS_LONG)]
     Completions {
@@ -186,12 +190,13 @@ pub fn parse(arguments: Vec<OsString>) -> Result<Cli, Refusal> {
 }
 
 fn parse_known(arguments: &[OsString]) -> Result<Cli, clap::Error> {
-    let mut definition = Cli::command();
+    // The process ends soon: taking the words apart again would only cost time.
+    let mut definition = ManuallyDrop::new(Cli::command());
     let matches = definition.try_get_matches_from_mut(arguments)?;
     let cli = Cli::from_arg_matches(&matches)?;
     let resources: &[Wanted] = match &cli.command {
-        Command::Run(run) => &run.resources,
-        Command::Lock(lock) => &lock.resources,
+        Command::Run(run) => &run.0.resources,
+        Command::Lock(lock) => &lock.0.resources,
         _ => &[],
     };
     let names = resources.iter().map(|wanted| wanted.resource.as_str());
@@ -221,7 +226,7 @@ mod tests {
             .map_err(|refusal| refusal.error)
             .unwrap();
         match cli.command {
-            Command::Run(run) => *run,
+            Command::Run(run) => *run.0,
             other => panic!("{other:?}"),
         }
     }

@@ -24,11 +24,13 @@ pub struct Refusal {
 
 impl Refusal {
     pub(super) fn new(error: clap::Error, arguments: &[OsString]) -> Self {
+        let mut definition = Cli::command();
+        definition.build();
         Self {
             error,
             json: wants_json(arguments),
-            command: command_in(&Cli::command(), arguments),
-            of_doc: Cli::command()
+            command: command_in(&definition, arguments),
+            of_doc: definition
                 .find_subcommand("doc")
                 .and_then(|doc| command_in(doc, arguments)),
             undivided: !arguments.iter().any(|word| word == "--"),

@@ -1,0 +1,43 @@
+//! The words of a command, put together only if that command is the one asked for.
+//!
+//! A program that starts for every lock would otherwise spend a quarter of its own time on the words of the other commands.
+
+use clap::{ArgMatches, Args, Command, Error, FromArgMatches, Subcommand};
+
+/// The words of one command.
+#[derive(Debug)]
+pub struct OnDemand<T>(pub Box<T>);
+
+impl<T: FromArgMatches> FromArgMatches for OnDemand<T> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        T::from_arg_matches(matches).map(|words| Self(Box::new(words)))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        self.0.update_from_arg_matches(matches)
+    }
+}
+
+impl<T: Args> Args for OnDemand<T> {
+    fn augment_args(command: Command) -> Command {
+        command.defer(T::augment_args)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        command.defer(T::augment_args_for_update)
+    }
+}
+
+impl<T: Subcommand> Subcommand for OnDemand<T> {
+    fn augment_subcommands(command: Command) -> Command {
+        command.defer(T::augment_subcommands)
+    }
+
+    fn augment_subcommands_for_update(command: Command) -> Command {
+        command.defer(T::augment_subcommands_for_update)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        T::has_subcommand(name)
+    }
+}
