@@ -50,11 +50,11 @@ fn a_set_is_kept_whole_while_one_of_it_is_busy_for_long_and_then_has_its_full_ti
 #[test]
 fn a_holder_that_slept_through_its_time_is_refused_whatever_it_does_then() {
     let world = World::new();
-    let lease = world.lock(["x", "--ttl", "1s"]);
+    let lease = world.lock(["x", "--ttl", "3s"]);
     let token = the_lease(&world)["token"].to_string();
     assert_eq!(code(&world.call(["check", "x", &token])), 0);
     let (next, took) = timed(|| world.lock(["x", "--wait", "30s", "--ttl", "1h"]));
-    assert!(took < Duration::from_secs(3), "{took:?}");
+    assert!(took < Duration::from_secs(5), "{took:?}");
     for late in [
         &["release", &lease][..],
         &["renew", &lease],

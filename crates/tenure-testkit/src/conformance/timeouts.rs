@@ -156,7 +156,8 @@ fn spin_until(instant: Instant) {
 }
 
 fn a_set_has_one_deadline(stage: &Stage<'_>) {
-    let allowed = stage.wait_of(Duration::from_millis(400), Duration::from_secs(2));
+    // Half of it is what a busy machine may be late.
+    let allowed = Duration::from_secs(2);
     let [mut ana, mut cy] = stage.agents(stage.apart(), ["ana", "cy"]);
     let bo = stage.session("bo");
     ana.take("b", Mode::Write);
