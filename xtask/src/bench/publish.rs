@@ -10,7 +10,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use tempfile::TempDir;
 use tenure::records::Fence;
 use tenure::{Keeper, Mode, Options, Owner, Resource, SessionOptions};
-use tenure_files::publish::Place;
+use tenure_files::publish::PublishTarget;
 use tenure_work::publish::{self, Progress, Request, new_id};
 use tokio::runtime::{Builder, Runtime};
 
@@ -103,7 +103,7 @@ impl Site {
             let asker = session.asker();
             let session = self.keeper.session(session).await?;
             let id = new_id();
-            let place = Place::new(target, &id)?;
+            let place = PublishTarget::new(target, &id)?;
             let name = place.target().to_string_lossy().into_owned();
             let resource = Resource::new("file", name).map_err(|error| anyhow!("{error}"))?;
             let guard = session

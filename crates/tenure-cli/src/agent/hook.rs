@@ -14,7 +14,7 @@ use tenure::{Class, Error, Keeper, Lease, Owner, Result, Session, SessionOptions
 use tenure_work::agents::answer::Answer;
 use tenure_work::agents::claim_notes::ClaimNotes;
 use tenure_work::agents::event::{EVENT_BYTES_MAX, EventKind, HookEvent, Program};
-use tenure_work::agents::guard::{self, CommandRule, Verdict, edited_files, instead};
+use tenure_work::agents::guard::{self, CommandRule, EditDecision, edited_files, instead};
 use tenure_work::agents::process::{HOOK_WAIT, Processed, Processor};
 use tenure_work::agents::spool::Spool;
 use tenure_work::agents::state::{Agent, Watched};
@@ -203,8 +203,8 @@ async fn guard_edits(
     }
     let purpose = task.or_else(|| event.tool()).unwrap_or("edit");
     Ok(match guard::take(keeper, session, &files, purpose).await? {
-        Verdict::Granted => None,
-        Verdict::Denied(lease) => Some(held_by_another(&lease)),
+        EditDecision::Granted => None,
+        EditDecision::Denied(lease) => Some(held_by_another(&lease)),
     })
 }
 

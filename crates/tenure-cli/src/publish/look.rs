@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use tenure::Error;
-use tenure_files::publish::Place;
+use tenure_files::publish::PublishTarget;
 use tenure_work::publish::{self, Manifest};
 
 use super::Manifests;
@@ -20,7 +20,7 @@ use crate::{exit, output, runtime};
 pub fn verify(global: &Global, context: &Context, target: &Path) -> Result<ExitCode, Failure> {
     runtime::block_on_threads(async {
         let keeper = context.keeper(WAIT_DEFAULT).await?;
-        let place = Place::new(target, "verify")?;
+        let place = PublishTarget::new(target, "verify")?;
         let verified = publish::verify(&keeper, &place).await.map_err(not_found)?;
         output::answer(global.json, &verified, || {
             let line = |found: &publish::Difference| {
@@ -59,7 +59,7 @@ pub fn verify(global: &Global, context: &Context, target: &Path) -> Result<ExitC
 pub fn history(global: &Global, context: &Context, target: &Path) -> Result<ExitCode, Failure> {
     runtime::block_on_threads(async {
         let keeper = context.keeper(WAIT_DEFAULT).await?;
-        let place = Place::new(target, "history")?;
+        let place = PublishTarget::new(target, "history")?;
         let manifests = publish::history(&keeper, &place).await.map_err(not_found)?;
         let answer = Manifests::new(manifests);
         output::answer(global.json, &answer, || {

@@ -9,7 +9,7 @@ use tenure_core::{Error, Mode, Result};
 
 use super::Board;
 use super::issue::{Issue, IssueId};
-use super::lock::Held;
+use super::lock::BoardLocks;
 use super::log::NewEvent;
 use super::names::Part;
 use super::pending::{GatesImage, Image, IssueImage, Pending};
@@ -67,7 +67,7 @@ impl Board {
     }
 
     /// Steps 5 to 7.
-    fn commit(&self, held: &Held, change: Change, deadline: Instant) -> Result<()> {
+    fn commit(&self, held: &BoardLocks, change: Change, deadline: Instant) -> Result<()> {
         let likes = change.likes();
         let pending = self.pending(change)?;
         self.make_pending_directory()?;

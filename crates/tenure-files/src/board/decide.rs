@@ -46,7 +46,7 @@ pub(super) struct Waits {
 
 /// Whose an issue is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum ClaimStatus {
     Unclaimed,
     Own,
     /// Its time is over; true if it was this owner's.
@@ -94,12 +94,12 @@ pub(super) fn is_over(claim: &IssueClaim, moment: Moment<'_>) -> bool {
 }
 
 /// Returns whose an issue is.
-pub(super) fn standing(issue: &Issue, owner: &str, moment: Moment<'_>) -> Standing {
+pub(super) fn claim_status(issue: &Issue, owner: &str, moment: Moment<'_>) -> ClaimStatus {
     match &issue.claim {
-        None => Standing::Unclaimed,
-        Some(claim) if is_over(claim, moment) => Standing::Over(claim.owner == owner),
-        Some(claim) if claim.owner == owner => Standing::Own,
-        Some(_) => Standing::Others,
+        None => ClaimStatus::Unclaimed,
+        Some(claim) if is_over(claim, moment) => ClaimStatus::Over(claim.owner == owner),
+        Some(claim) if claim.owner == owner => ClaimStatus::Own,
+        Some(_) => ClaimStatus::Others,
     }
 }
 
@@ -114,17 +114,17 @@ pub(super) fn decide(
     if issue.state == IssueState::Done {
         return Err(Refusal::Done);
     }
-    let standing = standing(issue, owner.as_str(), moment);
+    let claim_status = claim_status(issue, owner.as_str(), moment);
     let claim = || issue.claim.clone().ok_or(Refusal::NotClaimed);
-    match (request, standing) {
-        (ClaimRequest::Claim(_), Standing::Others) => return Err(Refusal::Claimed(claim()?)),
-        (ClaimRequest::Claim(_), Standing::Own) => return Err(Refusal::OwnClaim(claim()?)),
+    match (request, claim_status) {
+        (ClaimRequest::Claim(_), ClaimStatus::Others) => return Err(Refusal::Claimed(claim()?)),
+        (ClaimRequest::Claim(_), ClaimStatus::Own) => return Err(Refusal::OwnClaim(claim()?)),
         (ClaimRequest::Claim(_), _) => {}
-        (_, Standing::Others) => return Err(Refusal::NotOwner(claim()?)),
+        (_, ClaimStatus::Others) => return Err(Refusal::NotOwner(claim()?)),
         (ClaimRequest::Done(_), _) => {}
-        (_, Standing::Unclaimed) => return Err(Refusal::NotClaimed),
-        (_, Standing::Over(false)) => return Err(Refusal::NotOwner(claim()?)),
-        (_, Standing::Own | Standing::Over(true)) => {}
+        (_, ClaimStatus::Unclaimed) => return Err(Refusal::NotClaimed),
+        (_, ClaimStatus::Over(false)) => return Err(Refusal::NotOwner(claim()?)),
+        (_, ClaimStatus::Own | ClaimStatus::Over(true)) => {}
     }
     if let ClaimRequest::Renew(Some(token), _)
     | ClaimRequest::Release(Some(token))

@@ -5,7 +5,7 @@ use tenure_core::{Error, Mode, Result};
 
 use super::Board;
 use super::change::{Change, IssueChange};
-use super::decide::{Refusal, Standing, cycle, refused, standing};
+use super::decide::{ClaimStatus, Refusal, claim_status, cycle, refused};
 use super::issue::{GateState, Issue, IssueId, IssueState, Note};
 use super::log::NewEvent;
 use super::names::Part;
@@ -243,9 +243,9 @@ impl Board {
     }
 
     fn refuse_others_claim(&self, issue: &Issue) -> Result<()> {
-        let standing = standing(issue, self.owner.as_str(), self.moment());
-        match (&issue.claim, standing) {
-            (Some(claim), Standing::Others) => {
+        let claim_status = claim_status(issue, self.owner.as_str(), self.moment());
+        match (&issue.claim, claim_status) {
+            (Some(claim), ClaimStatus::Others) => {
                 let refusal = Refusal::NotOwner(claim.clone());
                 Err(refused(&issue.id, &self.owner, refusal))
             }

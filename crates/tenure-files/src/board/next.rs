@@ -6,9 +6,9 @@ use tenure_core::{Class, Error, Result};
 
 use super::Board;
 use super::claiming::checked;
-use super::decide::{Standing, Waits, standing};
+use super::decide::{ClaimStatus, Waits, claim_status};
 use super::issue::{Issue, IssueId, IssueState};
-use super::lock::Held;
+use super::lock::BoardLocks;
 use super::names::Part;
 use super::read::Blocked;
 
@@ -54,7 +54,7 @@ impl Board {
             checked(ttl)?;
         }
         self.recover(self.deadline())?;
-        self.settle(&Held::default())?;
+        self.settle(&BoardLocks::default())?;
         let likely = self.candidates(label)?;
         if let Some(issue) = self.take_first(likely.unwrap_or_default(), take)? {
             return Ok(Next::Issue(issue));
@@ -118,9 +118,9 @@ impl Board {
     }
 
     fn is_ready(&self, issue: &Issue) -> bool {
-        let standing = standing(issue, "", self.moment());
+        let claim_status = claim_status(issue, "", self.moment());
         issue.state == IssueState::Open
-            && matches!(standing, Standing::Unclaimed | Standing::Over(_))
+            && matches!(claim_status, ClaimStatus::Unclaimed | ClaimStatus::Over(_))
             && Waits::of(issue, |on| self.is_done(on)).is_nothing()
     }
 

@@ -8,9 +8,9 @@ use serde_json::Value;
 use tenure_core::{Error, Result};
 
 use super::Board;
-use super::decide::{Moment, Standing, Waits, is_over, standing};
+use super::decide::{ClaimStatus, Moment, Waits, claim_status, is_over};
 use super::issue::{GateState, ISSUE_BYTES_MAX, Issue, IssueId, IssueState};
-use super::lock::Held;
+use super::lock::BoardLocks;
 use super::names::Part;
 use super::registry::{self, Gates, Index};
 use crate::disk::Found;
@@ -81,7 +81,7 @@ impl Board {
     /// `NotFound` if there is none; `Corrupt` if its file is missing, broken, or of another program.
     pub fn issue(&self, id: &IssueId) -> Result<Issue> {
         self.recover(self.deadline())?;
-        self.settle(&Held::default())?;
+        self.settle(&BoardLocks::default())?;
         // A lock file is not made for an issue that never was.
         if !self.disk.exists(&self.names.issue(id)).unwrap_or(true) {
             return self.load_issue(id).map(|loaded| loaded.0);
@@ -94,7 +94,7 @@ impl Board {
     /// Returns all issues.
     pub fn list(&self) -> Result<IssueList> {
         self.recover(self.deadline())?;
-        self.settle(&Held::default())?;
+        self.settle(&BoardLocks::default())?;
         let _held = self.share(Part::Index)?;
         (self.on_locked)();
         self.read_all()
@@ -114,8 +114,8 @@ impl Board {
             .filter(|issue| issue.state == IssueState::Open);
         let blocked = open.filter_map(|issue| {
             let waits = Waits::of(issue, |id| done.contains(id));
-            let blocked = match standing(issue, "", moment) {
-                Standing::Own | Standing::Others => Blocked::Claimed,
+            let blocked = match claim_status(issue, "", moment) {
+                ClaimStatus::Own | ClaimStatus::Others => Blocked::Claimed,
                 _ if waits.is_nothing() => return None,
                 _ => Blocked::Waiting(waits.issues, waits.gates),
             };

@@ -9,7 +9,7 @@ use tenure_core::{Error, Mode, Result};
 
 use super::Board;
 use super::images::Torn;
-use super::lock::{Held, is_forbidden};
+use super::lock::{BoardLocks, is_forbidden};
 use super::names::Part;
 use super::pending::Pending;
 
@@ -53,7 +53,7 @@ impl Board {
     }
 
     /// Finishes the changes of dead processes: those whose locks are held here, or free. Those of live ones are left to them.
-    pub(super) fn settle(&self, held: &Held) -> Result<()> {
+    pub(super) fn settle(&self, held: &BoardLocks) -> Result<()> {
         let mut changes = self.unfinished()?;
         let mut taken = Vec::new();
         for part in parts(&changes)

@@ -16,9 +16,9 @@ use std::time::Duration;
 use tenure_core::{Error, Owner, Timestamp};
 
 use super::Ledger;
+use super::append_queue::TOGETHER_MAX;
 use super::claims::{Claim, ClaimToken, Claims, Node};
 use super::event::{ClaimEvent, ClaimEventKind, seconds};
-use super::line::TOGETHER_MAX;
 
 /// A claim event that is further ahead of the clock than this is not believed.
 const AHEAD_MAX: Duration = Duration::from_secs(24 * 3600);

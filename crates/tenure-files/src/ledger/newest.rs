@@ -7,9 +7,9 @@
 use tenure_core::poison::lock;
 use tenure_core::{Error, Result};
 
+use super::append_queue::TOGETHER_MAX;
 use super::event::{self, corrupt};
-use super::line::TOGETHER_MAX;
-use super::lock::Held;
+use super::lock::LedgerLock;
 use super::names::aside;
 use super::{Ledger, event::EVENT_BYTES_MAX};
 use crate::platform::Identity;
@@ -78,7 +78,7 @@ impl Ledger {
     }
 
     /// Step 5: returns the newest event, which is durable then, with nothing behind it.
-    pub(super) fn settle(&self, held: &Held<'_>) -> Result<u64> {
+    pub(super) fn settle(&self, held: &LedgerLock<'_>) -> Result<u64> {
         if let Some((last, identity)) = self.last()
             && matches!(self.disk.identity(&self.names.event(last)), Ok(Some(found)) if found == identity)
             && !self.has(last + 1)?

@@ -8,7 +8,7 @@ use serde::Serialize;
 use tenure_core::{Error, Result, Timestamp};
 
 use super::Ledger;
-use super::line::TOGETHER_MAX;
+use super::append_queue::TOGETHER_MAX;
 use super::lock::STALE;
 use super::names::{Form, Meaning};
 use super::newest::GAP;

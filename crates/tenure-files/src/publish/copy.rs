@@ -12,7 +12,7 @@ use tenure_core::{Error, Result};
 
 use super::hashing::Hashing;
 use super::verify::{PublishedFile, hex};
-use super::{Inode, Place};
+use super::{Inode, PublishTarget};
 use crate::disk::Attributes;
 use crate::locker::resource_of;
 
@@ -67,7 +67,7 @@ impl Stamp {
 }
 
 struct Copy<'a> {
-    place: &'a Place,
+    place: &'a PublishTarget,
     progress: &'a Progress,
     files: Vec<PublishedFile>,
     /// Everything that was read, as it was before.
@@ -77,7 +77,7 @@ struct Copy<'a> {
     bytes: u64,
 }
 
-impl Place {
+impl PublishTarget {
     /// Checks that a directory can be published here, before anything is written.
     ///
     /// # Errors

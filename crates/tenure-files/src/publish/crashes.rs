@@ -9,7 +9,7 @@ use std::rc::Rc;
 use serde::{Deserialize, Serialize};
 use tenure_core::Result;
 
-use super::{Inode, Place, Progress, Verdict};
+use super::{CrashOutcome, Inode, Progress, PublishTarget};
 use crate::crashes::{self, Allowed, Scenario, Violation, check};
 use crate::disk::Disk as _;
 use crate::disk::simulated::{Operation, SimulatedDisk, State};
@@ -62,8 +62,8 @@ impl Publishing {
 }
 
 impl Process {
-    fn place(&self, id: usize) -> Place {
-        Place::on(
+    fn place(&self, id: usize) -> PublishTarget {
+        PublishTarget::on(
             TARGET.into(),
             &format!("id-{id}"),
             Box::new(self.disk.clone()),
@@ -112,7 +112,7 @@ impl Process {
         done
     }
 
-    fn publish_to(&self, place: &Place, row: &mut Row) -> Result<()> {
+    fn publish_to(&self, place: &PublishTarget, row: &mut Row) -> Result<()> {
         let copied = place.copy(self.sources[row.id].path(), &Progress::default())?;
         (row.old, row.new) = (place.inode_of_target()?, Some(copied.new.clone()));
         self.write_row(row)?;
@@ -132,13 +132,13 @@ impl Process {
             return Ok(());
         };
         let place = self.place(row.id);
-        let verdict = place.judge(row.old.as_ref(), row.new.as_ref(), true)?;
-        match verdict {
-            Verdict::Aborted => {}
-            Verdict::Finished => place.finish()?,
-            Verdict::ExchangeBack => place.exchange_back()?,
+        let outcome = place.judge(row.old.as_ref(), row.new.as_ref(), true)?;
+        match outcome {
+            CrashOutcome::Aborted => {}
+            CrashOutcome::Finished => place.finish()?,
+            CrashOutcome::ExchangeBack => place.exchange_back()?,
         }
-        row.state = if verdict == Verdict::Finished {
+        row.state = if outcome == CrashOutcome::Finished {
             "committed"
         } else {
             "aborted"

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tenure_core::{Error, Result};
 
-use super::Place;
+use super::PublishTarget;
 
 /// A file or link of a published directory, as a manifest has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,7 +66,7 @@ pub struct Difference {
     pub problem: String,
 }
 
-impl Place {
+impl PublishTarget {
     /// Compares every file of the target with a manifest. Takes no lock.
     pub fn compare(&self, files: &[PublishedFile]) -> Result<Vec<Difference>> {
         let mut expected: BTreeMap<&str, &PublishedFile> = files

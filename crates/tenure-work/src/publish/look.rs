@@ -4,7 +4,7 @@ use serde::Serialize;
 use tenure::records::{Column, RecordQuery, Records};
 use tenure::{Error, Keeper, Result};
 use tenure_files::machine;
-use tenure_files::publish::{Difference, Place, PublishedFile};
+use tenure_files::publish::{Difference, PublishTarget, PublishedFile};
 
 use super::manifest::{Target, key, target_key};
 use super::{Manifest, in_place};
@@ -29,7 +29,7 @@ pub struct Verified {
 /// # Errors
 ///
 /// `NotFound` if nothing was ever published there from this machine.
-pub async fn verify(keeper: &Keeper, place: &Place) -> Result<Verified> {
+pub async fn verify(keeper: &Keeper, place: &PublishTarget) -> Result<Verified> {
     let records = keeper.records("publish --verify")?;
     let target = place.target().to_string_lossy().into_owned();
     for _ in 0..TRIES {
@@ -94,7 +94,7 @@ async fn files_of(records: &Records<'_>, manifest: &Manifest) -> Result<Vec<Publ
 }
 
 /// Returns the manifests of a target, oldest first, with their files.
-pub async fn history(keeper: &Keeper, place: &Place) -> Result<Vec<Manifest>> {
+pub async fn history(keeper: &Keeper, place: &PublishTarget) -> Result<Vec<Manifest>> {
     let records = keeper.records("publish --history")?;
     let target = place.target().to_string_lossy().into_owned();
     let mut query = RecordQuery::new("manifest").with_column(Column::Subject(target));

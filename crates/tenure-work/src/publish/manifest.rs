@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tenure::records::{Changes, Columns, Fence, Record, RecordKey, Seen};
 use tenure::{Action, Error, LeaseId, Owner, Resource, Result, Timestamp, Token, clock};
-use tenure_files::publish::{Inode, Place, PublishedFile};
+use tenure_files::publish::{Inode, PublishTarget, PublishedFile};
 use tenure_files::{machine, random};
 
 use super::{Request, note};
@@ -138,8 +138,8 @@ impl Manifest {
     }
 
     /// Returns the place it was published to.
-    pub(super) fn place(&self) -> Place {
-        Place::at(PathBuf::from(&self.target), &self.id)
+    pub(super) fn place(&self) -> PublishTarget {
+        PublishTarget::at(PathBuf::from(&self.target), &self.id)
     }
 
     /// Returns true if it was made on this machine: only then can its directories be judged.

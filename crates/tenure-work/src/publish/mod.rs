@@ -34,7 +34,7 @@ use std::time::Duration;
 
 use tenure::records::{Change, Changes, Fence, Note, Records, Seen};
 use tenure::{Action, Asker, Error, Keeper, Owner, Result, clock};
-use tenure_files::publish::{Copied, Inode, Place};
+use tenure_files::publish::{Copied, Inode, PublishTarget};
 
 use in_place::in_place;
 pub use look::{Verified, history, verify};
@@ -47,7 +47,7 @@ pub struct Request<'a> {
     /// The directory to publish.
     pub source: PathBuf,
     /// Where to.
-    pub place: &'a Place,
+    pub place: &'a PublishTarget,
     /// The id of the manifest, which is that of the place.
     pub id: String,
     /// What made the directory, for people.
@@ -170,8 +170,8 @@ impl Publisher<'_> {
     async fn give_up(&self, manifest: Manifest, error: Error) -> Error {
         let place = self.request.place;
         let is_new = |new: &Inode| {
-            let verdict = place.judge(manifest.old.as_ref(), Some(new), true);
-            !matches!(verdict, Ok(tenure_files::publish::Verdict::Aborted))
+            let outcome = place.judge(manifest.old.as_ref(), Some(new), true);
+            !matches!(outcome, Ok(tenure_files::publish::CrashOutcome::Aborted))
         };
         // A step after the rename failed: what is in place is for recovery to judge.
         if manifest.new.as_ref().is_some_and(is_new) {

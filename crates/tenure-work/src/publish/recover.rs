@@ -4,7 +4,7 @@
 //!
 //! 1. The lease on the resource of the manifest is held: the publisher is dead, or was overtaken.
 //! 2. The lock beside the target is taken: no publisher that was overtaken is between steps 5 and 7.
-//! 3. The inodes tell what is in place ([`Place::judge`](tenure_files::publish::Place::judge)). An exchange with something that was never published over is
+//! 3. The inodes tell what is in place ([`PublishTarget::judge`](tenure_files::publish::PublishTarget::judge)). An exchange with something that was never published over is
 //!    undone.
 //! 4. The manifest is committed or aborted, under the lease of 1, with an entry in the audit.
 //!
@@ -19,7 +19,7 @@ use tenure::{
     Action, Asker, Error, Keeper, Mode, Options, Owner, Recovery, Result, SessionOptions, clock,
 };
 use tenure_files::machine;
-use tenure_files::publish::{Inode, Verdict};
+use tenure_files::publish::{CrashOutcome, Inode};
 
 use super::manifest::{Target, key, target_key};
 use super::{Manifest, ManifestState, Publisher, in_place, note};
@@ -96,28 +96,28 @@ async fn settle(
 ) -> Result<Outcome> {
     let (place, same_boot) = (manifest.place(), manifest.is_of_this_boot());
     let lock = in_place(|| place.lock(wait, asker.clone()))?;
-    let verdict = in_place(|| {
-        let verdict = place.judge(manifest.old.as_ref(), manifest.new.as_ref(), same_boot)?;
-        match verdict {
-            Verdict::Aborted => {}
-            Verdict::Finished => place.finish()?,
-            Verdict::ExchangeBack => {
+    let outcome = in_place(|| {
+        let outcome = place.judge(manifest.old.as_ref(), manifest.new.as_ref(), same_boot)?;
+        match outcome {
+            CrashOutcome::Aborted => {}
+            CrashOutcome::Finished => place.finish()?,
+            CrashOutcome::ExchangeBack => {
                 lock.check()?;
                 place.exchange_back()?;
             }
         }
-        Ok::<_, Error>(verdict)
+        Ok::<_, Error>(outcome)
     })?;
-    let (state, reason) = match verdict {
-        Verdict::Finished => (
+    let (state, reason) = match outcome {
+        CrashOutcome::Finished => (
             ManifestState::Committed,
             "recovered: the new directory is in place",
         ),
-        Verdict::Aborted => (
+        CrashOutcome::Aborted => (
             ManifestState::Aborted,
             "recovered: the new directory is not in place",
         ),
-        Verdict::ExchangeBack => (
+        CrashOutcome::ExchangeBack => (
             ManifestState::Aborted,
             "recovered: exchanged back what somebody else had put there",
         ),

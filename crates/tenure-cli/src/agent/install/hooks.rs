@@ -73,8 +73,8 @@ pub fn take_out(program: Program, old: &str) -> Changed {
     let mut events = Vec::new();
     for event in program.events() {
         let before = events.len();
-        while let Some(place) = ours(program, &text, event) {
-            let Some(next) = without(&text, event, &place) else {
+        while let Some(position) = ours(program, &text, event) {
+            let Some(next) = without(&text, event, &position) else {
                 events.push(*event);
                 return Changed { text: None, events };
             };
@@ -90,14 +90,14 @@ pub fn take_out(program: Program, old: &str) -> Changed {
     }
 }
 
-/// The place of a hook: its index in the list of the event, and in its group if it is in one.
-struct Place {
+/// The position of a hook: its index in the list of the event, and in its group if it is in one.
+struct HookPosition {
     entry: usize,
     in_group: Option<usize>,
 }
 
 /// Finds a hook of ours for an event.
-fn ours(program: Program, text: &str, event: &str) -> Option<Place> {
+fn ours(program: Program, text: &str, event: &str) -> Option<HookPosition> {
     let root = Node::parse(text);
     let is_ours = |hook: &Node| {
         let command = hook.get("command").or_else(|| hook.get("bash"));
@@ -110,27 +110,27 @@ fn ours(program: Program, text: &str, event: &str) -> Option<Place> {
     entries.find_map(|(entry, item)| {
         if is_ours(&item.value) {
             let in_group = None;
-            return Some(Place { entry, in_group });
+            return Some(HookPosition { entry, in_group });
         }
         let group = item.value.get("hooks")?.items();
         let in_group = Some(group.iter().position(|hook| is_ours(&hook.value))?);
-        Some(Place { entry, in_group })
+        Some(HookPosition { entry, in_group })
     })
 }
 
 /// Returns the text without a hook, or `None` if nothing is left that was not made with it.
-fn without(text: &str, event: &str, place: &Place) -> Option<String> {
+fn without(text: &str, event: &str, position: &HookPosition) -> Option<String> {
     let root = Node::parse(text);
     let hooks = root.get("hooks")?;
     let list = hooks.get(event)?;
-    let group = list.items().get(place.entry)?.value.get("hooks");
-    if let (Some(group), Some(index)) = (group, place.in_group)
+    let group = list.items().get(position.entry)?.value.get("hooks");
+    if let (Some(group), Some(index)) = (group, position.in_group)
         && group.items().len() > 1
     {
         return Some(remove(text, group, index));
     }
     if list.items().len() > 1 || !list.is_made_here(text) {
-        return Some(remove(text, list, place.entry));
+        return Some(remove(text, list, position.entry));
     }
     let index = |of: &Node, key: &str| of.items().iter().position(|item| item.key == key);
     if hooks.items().len() > 1 || !hooks.is_made_here(text) {

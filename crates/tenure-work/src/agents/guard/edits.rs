@@ -30,7 +30,7 @@ const FILES_MAX: usize = 200;
 
 /// Whether an edit may go on.
 #[derive(Debug)]
-pub enum Verdict {
+pub enum EditDecision {
     /// It may: the files are held now.
     Granted,
     /// It may not: another holds this lease.
@@ -145,7 +145,7 @@ pub async fn take(
     session: &Session,
     files: &[PathBuf],
     purpose: &str,
-) -> Result<Verdict> {
+) -> Result<EditDecision> {
     if files.len() > FILES_MAX {
         let problem = format!("an edit of more than {FILES_MAX} files is not guarded");
         return Err(Error::BadInput(problem));
@@ -157,7 +157,7 @@ pub async fn take(
         let holders = keeper.holders(&resource).await?;
         match holders.into_iter().next() {
             Some(lease) if lease.owner == *owner => own.push(lease),
-            Some(lease) => return Ok(Verdict::Denied(Box::new(lease))),
+            Some(lease) => return Ok(EditDecision::Denied(Box::new(lease))),
             None => free.push((resource, Mode::Write)),
         }
     }
@@ -181,22 +181,27 @@ pub async fn take(
             .renew(&lease.lease, Some(EDIT_TTL), Some(owner))
             .await?;
     }
-    Ok(Verdict::Granted)
+    Ok(EditDecision::Granted)
 }
 
 /// Returns who came in between. Fails if that one is gone again.
-async fn denied_by(keeper: &Keeper, set: &LockSet, owner: &Owner, error: Error) -> Result<Verdict> {
+async fn denied_by(
+    keeper: &Keeper,
+    set: &LockSet,
+    owner: &Owner,
+    error: Error,
+) -> Result<EditDecision> {
     let mut own = 0;
     for (resource, _) in set.iter() {
         let holders = keeper.holders(resource).await?;
         own += usize::from(holders.iter().any(|lease| lease.owner == *owner));
         if let Some(lease) = holders.into_iter().find(|lease| lease.owner != *owner) {
-            return Ok(Verdict::Denied(Box::new(lease)));
+            return Ok(EditDecision::Denied(Box::new(lease)));
         }
     }
     // Another hook of the same agent was faster.
     match own == set.iter().count() {
-        true => Ok(Verdict::Granted),
+        true => Ok(EditDecision::Granted),
         false => Err(error),
     }
 }

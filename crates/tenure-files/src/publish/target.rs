@@ -44,7 +44,7 @@ impl Inode {
 
 /// What a crash left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CrashOutcome {
     /// TARGET is what it was, or what somebody else made of it.
     Aborted,
     /// TARGET is the new directory.
@@ -54,13 +54,13 @@ pub enum Verdict {
 }
 
 /// Where a directory is published, and where it is made.
-pub struct Place {
+pub struct PublishTarget {
     target: PathBuf,
     tmp: PathBuf,
     pub(super) disk: Box<dyn Disk>,
 }
 
-impl Place {
+impl PublishTarget {
     /// Returns the place for a target. Links in the directory above it are followed, and its own name is not.
     ///
     /// # Errors
@@ -206,22 +206,22 @@ impl Place {
         old: Option<&Inode>,
         new: Option<&Inode>,
         same_boot: bool,
-    ) -> Result<Verdict> {
+    ) -> Result<CrashOutcome> {
         let is = |found: &Inode, named: Option<&Inode>| {
             named.is_some_and(|named| found.is(named, same_boot))
         };
         let target = self.inode(&self.target)?;
         if !target.is_some_and(|target| is(&target, new)) {
-            return Ok(Verdict::Aborted);
+            return Ok(CrashOutcome::Aborted);
         }
         Ok(match self.inode_of_tmp()? {
-            None => Verdict::Finished,
-            Some(tmp) if is(&tmp, old) => Verdict::Finished,
-            Some(_) => Verdict::ExchangeBack,
+            None => CrashOutcome::Finished,
+            Some(tmp) if is(&tmp, old) => CrashOutcome::Finished,
+            Some(_) => CrashOutcome::ExchangeBack,
         })
     }
 
-    /// Makes what [`Verdict::Finished`] says durable: the crash may have come before step 7.
+    /// Makes what [`CrashOutcome::Finished`] says durable: the crash may have come before step 7.
     pub fn finish(&self) -> Result<()> {
         self.sync_parent()
     }
