@@ -42,7 +42,7 @@ impl Signals {
     /// Meanwhile they are blocked. The library first installs its handler and then what the handler
     /// does, and a signal in between would be swallowed.
     pub fn listen() -> Result<Self> {
-        let _blocked = Blocked::all();
+        let _blocked = BlockedSignals::all();
         let mut events = vec![
             (Event::Child, libc::SIGCHLD),
             (Event::Continued, libc::SIGCONT),
@@ -86,18 +86,18 @@ impl Signals {
 }
 
 /// Blocks signals for as long as it lives.
-struct Blocked {
+struct BlockedSignals {
     before: libc::sigset_t,
 }
 
-impl Blocked {
+impl BlockedSignals {
     fn all() -> Self {
         let before = change_blocked(libc::SIG_SETMASK, &set_of(1..=libc::SIGRTMAX()));
         Self { before }
     }
 }
 
-impl Drop for Blocked {
+impl Drop for BlockedSignals {
     fn drop(&mut self) {
         change_blocked(libc::SIG_SETMASK, &self.before);
     }

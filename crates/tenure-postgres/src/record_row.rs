@@ -16,7 +16,7 @@ use tenure_core::records::RecordKey;
 use tokio_postgres::error::SqlState;
 
 use crate::Address;
-use crate::connect::{Connection, Refusal};
+use crate::connect::{ConnectFailure, Connection};
 
 /// How long a connection is waited for.
 const OPEN: Duration = Duration::from_secs(5);
@@ -38,7 +38,7 @@ impl RecordRow {
             WHERE kind = $1 AND id = $2 AND version > 0 FOR UPDATE NOWAIT";
         let address = Arc::new(Address::parse(url)?.named("record"));
         let opened = Connection::try_open(&address, "", Instant::now() + OPEN).await;
-        let connection = opened.map_err(Refusal::into_error)?;
+        let connection = opened.map_err(ConnectFailure::into_error)?;
         let client = connection.client();
         let begun = client.batch_execute("BEGIN").await;
         begun.map_err(|error| connection.explain(&error))?;

@@ -58,7 +58,7 @@ use tenure_core::{Error, Ranking, Resource, Result, RetryPolicy, duration};
 use crate::Automated;
 use crate::locate::Environment;
 pub use agents::{AgentsConfig, EditsUntil, GuardConfig};
-pub use operation::{Above, LockPattern, Operation};
+pub use operation::{CountRule, LockPattern, Operation};
 
 /// The name of the file.
 pub const FILE_NAME: &str = "tenure.toml";
@@ -155,7 +155,7 @@ pub struct Retry {
 
 /// The outcome of a look for a `tenure.toml` in one directory.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum ConfigFile {
     /// There is none.
     Nothing,
     /// There is one, but it belongs to another user.
@@ -256,7 +256,7 @@ impl Config {
 ///
 /// The owner is asked of the open file, so that it cannot be swapped after the check.
 /// It is opened without blocking: a pipe of that name must not make every command hang.
-pub(crate) fn look(directory: &Path, uid: u32) -> Result<Found> {
+pub(crate) fn look(directory: &Path, uid: u32) -> Result<ConfigFile> {
     let path = directory.join(FILE_NAME);
     let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let opened = OpenOptions::new()
@@ -265,14 +265,14 @@ pub(crate) fn look(directory: &Path, uid: u32) -> Result<Found> {
         .open(&path);
     let file = match opened {
         Ok(file) => file,
-        Err(error) if is_absent(&error) => return Ok(Found::Nothing),
+        Err(error) if is_absent(&error) => return Ok(ConfigFile::Nothing),
         Err(error) => return Err(Error::io("open", path, error)),
     };
     let metadata = file
         .metadata()
         .map_err(|error| Error::io("look at", &path, error))?;
     if metadata.uid() != uid {
-        return Ok(Found::Foreign(path, metadata.uid()));
+        return Ok(ConfigFile::Foreign(path, metadata.uid()));
     }
     if !metadata.is_file() || metadata.len() > FILE_BYTES_MAX {
         return Err(Error::configuration(
@@ -287,7 +287,7 @@ pub(crate) fn look(directory: &Path, uid: u32) -> Result<Found> {
     let read = file.take(FILE_BYTES_MAX).read_to_string(&mut text);
     read.map_err(|error| Error::io("read", &path, error))?;
     let config = Config::parse(&text, &path)?;
-    Ok(Found::Ours(path, Box::new(config)))
+    Ok(ConfigFile::Ours(path, Box::new(config)))
 }
 
 /// Returns true if there is no file, or its directory may not be looked into: that holds nothing of ours.

@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 use tenure_core::{Error, Result};
 use tenure_files::filesystem;
 
-use crate::config::{self, Config, Found};
+use crate::config::{self, Config, ConfigFile};
 
 mod git;
 mod user;
@@ -267,9 +267,9 @@ fn nearest_config(environment: &Environment) -> Result<Nearest> {
     });
     for directory in places {
         match config::look(directory, environment.uid)? {
-            Found::Nothing => {}
-            Found::Foreign(path, uid) => ignored.push(Ignored { path, uid }),
-            Found::Ours(path, config) => return Ok((Some((path, *config)), ignored)),
+            ConfigFile::Nothing => {}
+            ConfigFile::Foreign(path, uid) => ignored.push(Ignored { path, uid }),
+            ConfigFile::Ours(path, config) => return Ok((Some((path, *config)), ignored)),
         }
     }
     Ok((None, ignored))

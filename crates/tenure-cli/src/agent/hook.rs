@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use tenure::config::EditsUntil;
 use tenure::{Class, Error, Keeper, Lease, Owner, Result, Session, SessionOptions, duration};
-use tenure_work::agents::answer::Answer;
+use tenure_work::agents::answer::HookAnswer;
 use tenure_work::agents::claim_notes::ClaimNotes;
 use tenure_work::agents::event::{EVENT_BYTES_MAX, EventKind, HookEvent, Program};
 use tenure_work::agents::guard::{self, CommandRule, EditDecision, edited_files, instead};
@@ -56,8 +56,8 @@ fn carry_out(global: &Global, options: &AgentHook) -> Result<(), Failure> {
 }
 
 /// Processes an event. What cannot be done is told on standard error.
-async fn answer(context: &Context, event: &HookEvent) -> Result<Answer> {
-    let mut answer = Answer {
+async fn answer(context: &Context, event: &HookEvent) -> Result<HookAnswer> {
+    let mut answer = HookAnswer {
         denied: heavy_command(context, event)?,
         context: None,
     };
@@ -137,7 +137,7 @@ async fn finish(
     context: &Context,
     event: &HookEvent,
     processed: Processed,
-    answer: &mut Answer,
+    answer: &mut HookAnswer,
 ) {
     for warning in &processed.warnings {
         word(&format!("agent hook: {warning}"));
@@ -152,7 +152,7 @@ async fn finish(
     if event.kind == EventKind::SessionStart {
         pass_on_owner(&processed.agent.owner);
     }
-    if processed.is_told {
+    if processed.needs_introduction {
         answer.context = Some(introduction(&processed.agent, context));
     }
     if event.kind == EventKind::AfterTool && event.shell_command().is_some() {

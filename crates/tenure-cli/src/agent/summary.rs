@@ -15,7 +15,7 @@ use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use tenure::records::{Change, Changes, Column, Expected, RecordKey, RecordQuery, Seen};
+use tenure::records::{Changes, Column, Expected, RecordChange, RecordKey, RecordQuery, Seen};
 use tenure::{Error, Keeper, Mode, Options, Resource, Result, Session};
 use tenure_postgres::RecordRow;
 use tenure_work::agents::state::{TURN, Turn, read, turn_key};
@@ -113,7 +113,7 @@ async fn one(
                 Ok(changes)
             };
             let expected = Expected::Version(record.version);
-            let change = Change::new([], &put).expecting(key.clone(), expected);
+            let change = RecordChange::new([], &put).expecting(key.clone(), expected);
             records.change(&change).await?;
         }
     }

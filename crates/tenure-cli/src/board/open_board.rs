@@ -53,14 +53,14 @@ pub fn for_owner(
     let board = board.map_err(|error| about(error, settings.wait))?;
     let mut board = finished(board, &context);
     if is_automated {
-        board = board.in_the_name_of_a_program();
+        board = board.as_automated();
     }
     Ok((board, asker, settings.wait))
 }
 
 fn finished(board: Board, context: &Context) -> Board {
     let settings = context.settings(WAIT_DEFAULT);
-    let board = board.telling(word).with_retry(settings.retry);
+    let board = board.with_messages(word).with_retry(settings.retry);
     match settings.trust_flock {
         true => board.trusting_the_file_system(),
         false => board,

@@ -13,7 +13,7 @@
 //! | `agent` | the words of `agent` and `status` |
 //! | `publish` | the words of `publish` |
 //! | `values` | how single values are read |
-//! | `refusal` | what is said of a command line that cannot be read |
+//! | `usage_error` | messages for a command line that cannot be read |
 
 mod advisory;
 mod agent;
@@ -24,8 +24,8 @@ mod ledger;
 mod look;
 mod op;
 mod publish;
-mod refusal;
 mod run;
+mod usage_error;
 mod values;
 
 use std::ffi::OsString;
@@ -52,8 +52,8 @@ pub use ledger::{
 pub use look::{Audit, Break, Ls, Recover};
 pub use op::{Op, OpShow};
 pub use publish::Publish;
-pub use refusal::Refusal;
 pub use run::Run;
+pub use usage_error::UsageError;
 pub use values::{Slot, TokenOf, Wanted};
 
 /// The options of every command are shown after its own.
@@ -181,8 +181,8 @@ pub struct Doctor {
 }
 
 /// Reads the command line.
-pub fn parse(arguments: Vec<OsString>) -> Result<Cli, Refusal> {
-    parse_known(&arguments).map_err(|error| Refusal::new(error, &arguments))
+pub fn parse(arguments: Vec<OsString>) -> Result<Cli, UsageError> {
+    parse_known(&arguments).map_err(|error| UsageError::new(error, &arguments))
 }
 
 fn parse_known(arguments: &[OsString]) -> Result<Cli, clap::Error> {
@@ -218,7 +218,7 @@ mod tests {
 
     fn run(text: &str) -> Run {
         let cli = parse(arguments(text))
-            .map_err(|refusal| refusal.error)
+            .map_err(|usage_error| usage_error.error)
             .unwrap();
         match cli.command {
             Command::Run(run) => *run,

@@ -38,7 +38,7 @@ use crate::runtime;
 use crate::signals::Signals;
 pub use child::{Child, Ended, Launch, die_with_parent};
 pub use ending::{Distrusted, Ending};
-use environment::Under;
+use environment::CommandEnvironment;
 use taken::{RunRequest, Taken};
 
 /// The default wait of `run`.
@@ -155,7 +155,7 @@ async fn under_locks(
         &mut signals,
     )
     .await?;
-    let environment = environment::of_command(&Under {
+    let environment = environment::of_command(&CommandEnvironment {
         store: context.for_command(stores.locks.as_ref()),
         owner: &owner,
         slot: &slot,

@@ -6,7 +6,7 @@ use serde_json::Map;
 use tenure_core::{Error, Mode, Result};
 
 use super::Board;
-use super::change::{Change, IssueChange};
+use super::change::{BoardChange, IssueChange};
 use super::issue::{GateState, Issue, IssueId, IssueState, PRIORITY_DEFAULT};
 use super::log::NewEvent;
 use super::names::Part;
@@ -95,7 +95,7 @@ impl Board {
             let issue = self.issue_of(&id, new);
             let mut after = index.value.clone();
             after.add(&id);
-            let change = Change {
+            let change = BoardChange {
                 event: NewEvent::new("issue_created", &id).with("title", issue.title.clone()),
                 issue: Some(IssueChange {
                     id: id.clone(),

@@ -4,8 +4,8 @@ use serde_json::json;
 use tenure_core::{Error, Mode, Result};
 
 use super::Board;
-use super::change::{Change, IssueChange};
-use super::decide::{ClaimStatus, Refusal, claim_status, cycle, refused};
+use super::change::{BoardChange, IssueChange};
+use super::decide::{ClaimStatus, IssueRefusal, claim_status, cycle, refused};
 use super::issue::{GateState, Issue, IssueId, IssueState, Note};
 use super::log::NewEvent;
 use super::names::Part;
@@ -158,7 +158,7 @@ impl Board {
                 by,
                 image: Image::new(None, None),
             };
-            let change = Change {
+            let change = BoardChange {
                 event,
                 issue: None,
                 index: None,
@@ -228,7 +228,7 @@ impl Board {
             self.refuse_dependents(id)?;
             let mut after = index.value.clone();
             after.delete(id);
-            let change = Change {
+            let change = BoardChange {
                 event: NewEvent::new("issue_deleted", id),
                 issue: Some(IssueChange {
                     id: id.clone(),
@@ -246,7 +246,7 @@ impl Board {
         let claim_status = claim_status(issue, self.owner.as_str(), self.moment());
         match (&issue.claim, claim_status) {
             (Some(claim), ClaimStatus::Others) => {
-                let refusal = Refusal::NotOwner(claim.clone());
+                let refusal = IssueRefusal::NotOwner(claim.clone());
                 Err(refused(&issue.id, &self.owner, refusal))
             }
             _ => Ok(()),
@@ -300,7 +300,7 @@ impl Board {
             };
             issue.version += 1;
             issue.updated_at = (self.now)();
-            let change = Change::of_issue(event, Some(found), issue.clone());
+            let change = BoardChange::of_issue(event, Some(found), issue.clone());
             Ok((Some(change), issue))
         })
     }

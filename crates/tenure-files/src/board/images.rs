@@ -23,7 +23,7 @@ pub(super) enum Torn {
 
 impl Board {
     /// Puts the files right that changes, in their order, are about. `is_ours` says whose lock is held.
-    pub(super) fn put_right(
+    pub(super) fn apply_changes(
         &self,
         changes: &[&Pending],
         is_ours: impl Fn(&Part) -> bool,

@@ -234,7 +234,7 @@ impl Board {
     }
 
     /// The owner is a program: it may not pass gates that people pass.
-    pub fn in_the_name_of_a_program(mut self) -> Self {
+    pub fn as_automated(mut self) -> Self {
         self.is_automated = true;
         self
     }
@@ -246,7 +246,7 @@ impl Board {
     }
 
     /// Sets who is told what people should know.
-    pub fn telling(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
+    pub fn with_messages(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.tell = Arc::new(tell);
         self
     }

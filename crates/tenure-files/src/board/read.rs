@@ -13,7 +13,7 @@ use super::issue::{GateState, ISSUE_BYTES_MAX, Issue, IssueId, IssueState};
 use super::lock::BoardLocks;
 use super::names::Part;
 use super::registry::{self, Gates, Index};
-use crate::disk::Found;
+use crate::disk::FileContent;
 
 /// A larger index is refused.
 const REGISTRY_BYTES_MAX: u64 = 64 << 20;
@@ -23,7 +23,7 @@ const REGISTRY_BYTES_MAX: u64 = 64 << 20;
 pub(super) struct Loaded<T> {
     pub(super) value: T,
     /// None if there is no file.
-    pub(super) found: Option<Found>,
+    pub(super) found: Option<FileContent>,
 }
 
 impl<T> Loaded<T> {
@@ -164,7 +164,7 @@ impl Board {
         Some(value.get("title")?.as_str()?.to_owned())
     }
 
-    pub(super) fn read_file(&self, path: &Path) -> Result<Option<Found>> {
+    pub(super) fn read_file(&self, path: &Path) -> Result<Option<FileContent>> {
         let limit = match path.parent() == Some(&self.names.issues()) {
             true => ISSUE_BYTES_MAX as u64,
             false => REGISTRY_BYTES_MAX,
@@ -179,7 +179,7 @@ impl Board {
     }
 
     /// Returns an issue and its file.
-    pub(super) fn load_issue(&self, id: &IssueId) -> Result<(Issue, Found)> {
+    pub(super) fn load_issue(&self, id: &IssueId) -> Result<(Issue, FileContent)> {
         let path = self.names.issue(id);
         let Some(found) = self.read_file(&path)? else {
             return Err(match self.load_index()?.value.contains(id) {

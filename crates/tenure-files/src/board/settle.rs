@@ -80,7 +80,7 @@ impl Board {
         let directory = self.names.all_pending();
         let synced = self.disk.sync_directory(&directory);
         synced.map_err(|source| Error::io("sync", directory, source))?;
-        self.put_right(&changes.iter().collect::<Vec<_>>(), is_ours, Torn::No)?;
+        self.apply_changes(&changes.iter().collect::<Vec<_>>(), is_ours, Torn::No)?;
         changes.retain(|change| change.parts().iter().all(is_ours));
         self.add_lines(&changes.iter().collect::<Vec<_>>(), self.deadline())
     }
@@ -107,7 +107,7 @@ impl Board {
             };
             let changes = of_another_boot()?;
             let changes: Vec<&Pending> = changes.iter().collect();
-            self.put_right(&changes, |_| true, Torn::Perhaps)?;
+            self.apply_changes(&changes, |_| true, Torn::Perhaps)?;
             self.mend_log(&changes, deadline)?;
             let files = |change: &&Pending| {
                 let files = change.parts();

@@ -29,7 +29,7 @@ pub(crate) use real::RealDisk;
 pub(crate) trait Disk: Send + Sync {
     /// A whole regular file, at most `limit` bytes of it (else `ErrorKind::FileTooLarge`); None if
     /// there is none. A symbolic link in its place is not followed.
-    fn read(&self, path: &Path, limit: u64) -> io::Result<Option<Found>>;
+    fn read(&self, path: &Path, limit: u64) -> io::Result<Option<FileContent>>;
 
     /// Returns the content alone, which for a short file is cheaper.
     fn content(&self, path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
@@ -140,7 +140,7 @@ pub(crate) trait Fresh {
 }
 
 /// A file that was read.
-pub(crate) struct Found {
+pub(crate) struct FileContent {
     /// Its content.
     pub(crate) bytes: Vec<u8>,
     /// What else it has.

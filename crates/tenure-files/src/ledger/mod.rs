@@ -199,7 +199,7 @@ impl Ledger {
     }
 
     /// Sets who is told what people should know, such as that an event was moved aside.
-    pub fn telling(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
+    pub fn with_messages(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.tell = Arc::new(tell);
         self
     }

@@ -174,7 +174,8 @@ impl LockedConnection {
         if !self.lock.liveness.is_shown() {
             return unlocking.await;
         }
-        let (unlocked, hidden) = tokio::join!(unlocking, self.lock.pool.name.hide(&client));
+        let (unlocked, hidden) =
+            tokio::join!(unlocking, self.lock.pool.name.clear_held_since(&client));
         hidden?;
         unlocked
     }

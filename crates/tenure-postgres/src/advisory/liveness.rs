@@ -91,8 +91,8 @@ impl Liveness {
         self.shown.load(Ordering::Acquire)
     }
 
-    /// Notes that it does. Returns true if that was noted before.
-    pub(super) fn show(&self) -> bool {
+    /// Notes that the name shows it. Returns true if that was noted before.
+    pub(super) fn mark_shown(&self) -> bool {
         self.shown.swap(true, Ordering::AcqRel)
     }
 

@@ -77,7 +77,7 @@ impl Highest {
         self.0.load(Ordering::Acquire)
     }
 
-    pub(super) fn saw(&self, token: i64) {
+    pub(super) fn record_seen(&self, token: i64) {
         self.0.fetch_max(token, Ordering::AcqRel);
     }
 }

@@ -12,7 +12,7 @@ use tokio_postgres::Row;
 use super::inner::Inner;
 use super::row::{column, text, time};
 use super::sql::{Statement, values};
-use crate::connect::{Refusal, ServerVersion};
+use crate::connect::{ConnectFailure, ServerVersion};
 use crate::{Address, prove, schema};
 
 /// Older servers are not used.
@@ -110,7 +110,7 @@ impl Inner {
     /// Proves again that no pooler shares sessions: its settings can change while we run.
     async fn sessions_are_kept_apart(&self) -> Result<Found> {
         let proved = prove::sessions(self.address(), "", Instant::now() + PROOF).await;
-        proved.map_err(Refusal::into_error)?;
+        proved.map_err(ConnectFailure::into_error)?;
         Ok(Found::good("none that shares sessions between clients"))
     }
 

@@ -21,7 +21,7 @@ use super::pool::{Pool, PooledConnection};
 use super::presence::Presences;
 use super::retry::{Retry, time_left};
 use super::sql::{Statement, Value};
-use crate::connect::{Refusal, open_with_retry};
+use crate::connect::{ConnectFailure, open_with_retry};
 use crate::{Address, prove, schema};
 
 /// The time to live of a guard's lease, where the address does not say otherwise.
@@ -64,7 +64,7 @@ impl Inner {
         ttl: Duration,
         options: OpenOptions,
         deadline: Instant,
-    ) -> Result<Arc<Inner>, Refusal> {
+    ) -> Result<Arc<Inner>, ConnectFailure> {
         let pool = Pool::new(Arc::clone(&address), ttl);
         let connection = prove::sessions(&address, pool.settings(), deadline).await?;
         examine::refuse_old(connection.server(), &address)?;

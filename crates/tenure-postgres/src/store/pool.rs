@@ -26,7 +26,7 @@ use tokio::time::sleep;
 
 use super::sql::{Flush, Frame, Sql, Statement};
 use crate::Address;
-use crate::connect::{Connection, Pauses, permit};
+use crate::connect::{ConnectPauses, Connection, permit};
 
 /// How many connections a process has at most.
 pub(super) const CONNECTIONS_MAX: usize = 8;
@@ -123,7 +123,7 @@ impl Pool {
         permit: OwnedSemaphorePermit,
         deadline: Instant,
     ) -> Result<PooledConnection> {
-        let mut pauses = Pauses::default();
+        let mut pauses = ConnectPauses::default();
         loop {
             while let Some(sql) = self.pop() {
                 if sql.is_clean() {

@@ -85,7 +85,7 @@ pub(super) struct Sql {
     listens: AtomicBool,
 }
 
-type Answer<'f> = Pin<Box<dyn Future<Output = Result<Vec<Row>, Error>> + Send + 'f>>;
+type RowsFuture<'f> = Pin<Box<dyn Future<Output = Result<Vec<Row>, Error>> + Send + 'f>>;
 
 impl Sql {
     pub(super) fn new(connection: Connection, address: Arc<Address>) -> Self {
@@ -147,7 +147,7 @@ impl Sql {
             .iter()
             .map(|statement| statement.values.iter().map(|value| &**value as _).collect())
             .collect();
-        let word = |text: &'static str| -> Answer<'_> {
+        let word = |text: &'static str| -> RowsFuture<'_> {
             Box::pin(async move { client.batch_execute(text).await.map(|()| Vec::new()) })
         };
         let (before, after) = match frame {
@@ -161,9 +161,9 @@ impl Sql {
         let queries = prepared
             .iter()
             .zip(&values)
-            .map(|(statement, values)| Box::pin(client.query(statement, values)) as Answer<'_>);
+            .map(|(statement, values)| Box::pin(client.query(statement, values)) as RowsFuture<'_>);
         let sent = before.map(word).into_iter().chain(queries);
-        let sent: Vec<Answer<'_>> = sent.chain(after.map(word)).collect();
+        let sent: Vec<RowsFuture<'_>> = sent.chain(after.map(word)).collect();
         let first = usize::from(before.is_some());
         let answers = all(sent).await?;
         Ok(answers
@@ -232,7 +232,7 @@ impl Sql {
 
 /// Returns all answers, or the first error. Each future is polled before the next, so that
 /// their statements are sent in order.
-async fn all(mut queries: Vec<Answer<'_>>) -> Result<Vec<Vec<Row>>, Error> {
+async fn all(mut queries: Vec<RowsFuture<'_>>) -> Result<Vec<Vec<Row>>, Error> {
     let mut answers: Vec<Option<Result<Vec<Row>, Error>>> = Vec::new();
     answers.resize_with(queries.len(), || None);
     poll_fn(|context| {

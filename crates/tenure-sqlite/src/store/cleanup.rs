@@ -88,7 +88,7 @@ impl Inner {
             return;
         }
         let itself = Weak::clone(&self.itself);
-        let thread = thread::Builder::new().name("tenure-owed".into());
+        let thread = thread::Builder::new().name("tenure-cleanup".into());
         // If no thread can be started, the end of the session ends what it holds.
         state.running = thread.spawn(move || clean_up(&itself)).is_ok();
     }

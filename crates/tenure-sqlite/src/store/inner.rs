@@ -38,7 +38,7 @@ use tenure_core::{Error, LeaseId, LockContext, Mode, Resource, Result, SessionId
 
 use super::cleanup::PendingCleanup;
 use super::sessions::{self, Sessions};
-use super::step::{After, Step};
+use super::step::{PostCommit, Step};
 use crate::anchor::is_replaced;
 use crate::connection::{Db, Durability, Sql, retry_busy, retry_busy_blocking, retry_busy_durably};
 use crate::in_place::in_place;
@@ -217,7 +217,7 @@ impl Inner {
         db: &mut Db,
         mut durability: Durability,
         make: &mut impl FnMut(&mut Step<'_>) -> Result<T>,
-    ) -> Result<(T, After)> {
+    ) -> Result<(T, PostCommit)> {
         loop {
             let mut redo = false;
             let mut write = || {

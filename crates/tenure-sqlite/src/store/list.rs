@@ -27,7 +27,7 @@ const CHUNK: usize = 1000;
 
 /// Leases on a page that are over, because their session is dead.
 #[derive(Default)]
-struct Over {
+struct DeadLeases {
     resources: BTreeSet<Resource>,
     dead: DeadSessions,
 }
@@ -37,7 +37,7 @@ type Proofs = HashMap<SessionId, Proof>;
 
 impl Inner {
     pub(super) async fn list(&self, query: &Query) -> Result<Listing> {
-        let mut over = Over::default();
+        let mut over = DeadLeases::default();
         let (held, next) = self.read(|sql| self.held(sql, query, &mut over)).await?;
         // A listing also ends the leases of dead sessions, with their audit entries. A store that
         // is busy or cannot be written is listed as if that had happened.
@@ -57,7 +57,7 @@ impl Inner {
         &self,
         sql: &Sql<'_>,
         query: &Query,
-        over: &mut Over,
+        over: &mut DeadLeases,
     ) -> Result<(Vec<Lease>, Option<String>)> {
         let moment = Moment::now()?;
         let limit = query.limit();
@@ -99,7 +99,7 @@ impl Inner {
         sql: &Sql<'_>,
         row: LeaseRow,
         proofs: &mut Proofs,
-        over: &mut Over,
+        over: &mut DeadLeases,
     ) -> Result<Option<Lease>> {
         if !row.ends_with_session() {
             return Ok(Some(row.lease));

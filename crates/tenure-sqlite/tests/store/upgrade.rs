@@ -78,7 +78,9 @@ fn is_cleanup_pending() -> bool {
         // A thread that ends meanwhile has no name.
         std::fs::read_to_string(thread.ok()?.path().join("comm")).ok()
     });
-    names.into_iter().any(|name| name.trim() == "tenure-owed")
+    names
+        .into_iter()
+        .any(|name| name.trim() == "tenure-cleanup")
 }
 
 /// The first upgrade ran out of time while the database was busy, and is still to be given up when

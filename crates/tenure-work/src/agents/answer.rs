@@ -6,14 +6,14 @@ use super::event::{EventKind, HookEvent, Program};
 
 /// What is to be answered to an event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Answer {
+pub struct HookAnswer {
     /// The tool must not be used, for this reason.
     pub denied: Option<String>,
     /// What the agent is told.
     pub context: Option<String>,
 }
 
-impl Answer {
+impl HookAnswer {
     /// Returns the JSON to print, or `None` for an event that needs no answer.
     pub fn json(&self, event: &HookEvent) -> Option<Value> {
         match (&self.denied, &self.context) {

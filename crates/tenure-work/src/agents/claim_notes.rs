@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use tenure::{Class, Error, Owner, Result, SessionOptions, Timestamp, clock};
 use tenure_files::{Board, ClaimToken, Documents, IssueId, Ledger, Node, Version};
 
-use super::decide::Claims;
+use super::decide::ClaimAction;
 
 /// How long a lock of a board or a ledger is waited for.
 const WAIT: Duration = Duration::from_secs(1);
@@ -104,20 +104,20 @@ impl ClaimNotes {
     }
 
     /// Gives the claims of an owner more time, or ends them. Returns what could not be done, for people.
-    pub fn tend(&self, owner: &Owner, claims: Claims) -> Vec<String> {
+    pub fn renew_or_release(&self, owner: &Owner, claims: ClaimAction) -> Vec<String> {
         let known = self.of(owner);
         let now = clock::now();
         let mut warnings = Vec::new();
         let mut over = Vec::new();
         let mut renewed = Vec::new();
         for claim in &known {
-            if claims == Claims::Renew
+            if claims == ClaimAction::Renew
                 && now.since(claim.renewed_at).as_millis() * 10 < u128::from(claim.ttl_ms)
             {
                 continue;
             }
-            match claim.tend(owner, claims) {
-                Ok(()) if claims == Claims::Renew => renewed.push(claim.clone()),
+            match claim.renew_or_release(owner, claims) {
+                Ok(()) if claims == ClaimAction::Renew => renewed.push(claim.clone()),
                 Ok(()) => over.push(claim.clone()),
                 // It was released, is done, or is another's by now.
                 Err(error) if is_over(&error) => over.push(claim.clone()),
@@ -153,28 +153,28 @@ fn is_over(error: &Error) -> bool {
 }
 
 impl ClaimNote {
-    fn tend(&self, owner: &Owner, claims: Claims) -> Result<()> {
+    fn renew_or_release(&self, owner: &Owner, claims: ClaimAction) -> Result<()> {
         let asker = SessionOptions::new(owner.clone()).asker();
         let ttl = Some(Duration::from_millis(self.ttl_ms));
         match self.kind {
             ClaimedIn::Board => {
                 let board = Board::for_asker(&self.directory, WAIT, asker)?;
-                let board = board.in_the_name_of_a_program();
+                let board = board.as_automated();
                 let id: IssueId = self.id.parse()?;
                 match claims {
-                    Claims::Renew => board.renew(&id, Some(self.token), ttl).map(drop),
-                    Claims::Release => board.release(&id, Some(self.token)).map(drop),
+                    ClaimAction::Renew => board.renew(&id, Some(self.token), ttl).map(drop),
+                    ClaimAction::Release => board.release(&id, Some(self.token)).map(drop),
                 }
             }
             ClaimedIn::Ledger => {
                 let ledger = Ledger::for_asker(&self.directory, WAIT, asker)?;
                 let node: Node = self.id.parse()?;
                 match claims {
-                    Claims::Renew => {
+                    ClaimAction::Renew => {
                         let token: ClaimToken = format!("{node}#{}", self.token).parse()?;
                         ledger.renew(&token, ttl).map(drop)
                     }
-                    Claims::Release => ledger.release(&node).map(drop),
+                    ClaimAction::Release => ledger.release(&node).map(drop),
                 }
             }
         }

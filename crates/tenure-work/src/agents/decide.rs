@@ -38,7 +38,7 @@ const OTHER_EVENT_BYTES_MAX: usize = 8 * 1024;
 
 /// What becomes of the claims and leases of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Claims {
+pub enum ClaimAction {
     /// They get more time.
     Renew,
     /// They end.
@@ -55,9 +55,9 @@ pub struct Decision {
     /// Its new turns.
     pub turns: Vec<Turn>,
     /// What becomes of its claims and leases.
-    pub claims: Claims,
+    pub claims: ClaimAction,
     /// True if it is to be told about Tenure now.
-    pub is_told: bool,
+    pub needs_introduction: bool,
     open: Option<Command>,
 }
 
@@ -69,8 +69,8 @@ impl Decision {
             agent,
             commands: Vec::new(),
             turns: Vec::new(),
-            claims: Claims::Renew,
-            is_told: false,
+            claims: ClaimAction::Renew,
+            needs_introduction: false,
             open,
         }
     }
@@ -85,7 +85,7 @@ impl Decision {
             EventKind::SessionEnd => {
                 self.complete(now);
                 self.become_state(AgentState::Done, event.text(&["reason"]));
-                self.claims = Claims::Release;
+                self.claims = ClaimAction::Release;
             }
             EventKind::Prompt => self.prompt(event, now),
             EventKind::BeforeTool => {
@@ -160,7 +160,7 @@ impl Decision {
         self.agent.stop_due = None;
         if self.agent.prompt_injected_at.is_none() {
             self.agent.prompt_injected_at = Some(now);
-            self.is_told = true;
+            self.needs_introduction = true;
         }
     }
 
@@ -338,7 +338,7 @@ mod tests {
                 let decided = agent(before).after(&event(name, json!({})), at(5));
                 assert_eq!(decided.agent.state, after, "{name} in {before:?}");
                 assert_eq!(decided.agent.last_seen, at(5));
-                let releases = decided.claims == Claims::Release;
+                let releases = decided.claims == ClaimAction::Release;
                 assert_eq!(releases, name == "SessionEnd");
                 let waits = decided.agent.stop_due.is_some();
                 assert_eq!(
@@ -416,9 +416,9 @@ mod tests {
     fn an_agent_is_told_once() {
         let start = event("SessionStart", json!({"source": "startup"}));
         let first = agent(Idle).after(&start, at(1));
-        assert!(first.is_told);
+        assert!(first.needs_introduction);
         let second = Decision::new(first.agent, None).after(&start, at(2));
-        assert!(!second.is_told);
+        assert!(!second.needs_introduction);
         assert_eq!(second.agent.prompt_injected_at, Some(at(1)));
     }
 

@@ -32,7 +32,7 @@ mod recover;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tenure::records::{Change, Changes, Fence, Note, Records, Seen};
+use tenure::records::{Changes, Fence, Note, RecordChange, Records, Seen};
 use tenure::{Action, Asker, Error, Keeper, Owner, Result, clock};
 use tenure_files::publish::{Copied, Inode, PublishTarget};
 
@@ -121,7 +121,8 @@ impl Publisher<'_> {
                 changes.put(key.clone(), columns.clone(), body.clone());
                 Ok(changes)
             };
-            let change = Change::new([key.clone()], &decide).under(self.request.fence.clone());
+            let change =
+                RecordChange::new([key.clone()], &decide).under(self.request.fence.clone());
             self.records.change(&change).await?;
         }
         let place = self.request.place;
@@ -215,7 +216,7 @@ impl Publisher<'_> {
         manifest: &Manifest,
         decide: &(dyn Fn(&Seen) -> Result<Changes> + Send + Sync),
     ) -> Result<()> {
-        let change = Change::new(manifest.keys()?, decide).under(self.request.fence.clone());
+        let change = RecordChange::new(manifest.keys()?, decide).under(self.request.fence.clone());
         self.records.change(&change).await.map(drop)
     }
 }

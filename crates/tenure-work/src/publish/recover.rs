@@ -14,7 +14,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use tenure::records::{Change, Changes, Column, Fence, RecordQuery, Records, Seen};
+use tenure::records::{Changes, Column, Fence, RecordChange, RecordQuery, Records, Seen};
 use tenure::{
     Action, Asker, Error, Keeper, Mode, Options, Owner, Recovery, Result, SessionOptions, clock,
 };
@@ -126,7 +126,7 @@ async fn settle(
         manifest.require_pending(seen)?;
         manifest.end(seen, state, &asker.owner, fence, reason)
     };
-    let change = Change::new(manifest.keys()?, &end).under(fence.clone());
+    let change = RecordChange::new(manifest.keys()?, &end).under(fence.clone());
     records.change(&change).await?;
     Ok(match state {
         ManifestState::Committed => Outcome::Committed,
@@ -279,7 +279,7 @@ async fn remove(records: &Records<'_>, manifest: &Manifest, actor: &Owner) -> Re
         Ok(changes)
     };
     records
-        .change(&Change::new([leftover.clone()], &forget))
+        .change(&RecordChange::new([leftover.clone()], &forget))
         .await?;
     Ok(true)
 }
@@ -293,7 +293,7 @@ pub(super) async fn forget_leftover(records: &Records<'_>, id: &str) -> Result<(
         Ok(changes)
     };
     records
-        .change(&Change::new([leftover.clone()], &forget))
+        .change(&RecordChange::new([leftover.clone()], &forget))
         .await
         .map(drop)
 }

@@ -42,7 +42,7 @@ pub struct Operation {
     pub count: Option<String>,
     /// The locks it needs instead where that number is higher.
     #[serde(default)]
-    pub above: Vec<Above>,
+    pub above: Vec<CountRule>,
     /// True if only a person may start it.
     #[serde(default)]
     pub needs_approval: bool,
@@ -50,9 +50,10 @@ pub struct Operation {
 
 /// The locks that an operation needs where its number is higher than a limit.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+// Messages call it by its key, `above`.
+#[serde(deny_unknown_fields, rename = "Above")]
 #[non_exhaustive]
-pub struct Above {
+pub struct CountRule {
     /// The limit.
     pub more_than: u64,
     /// Why, for people.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tenure_core::{Error, LockSet, Mode, Resource, Result};
 
 use super::acquire::check;
-use super::locks::Refusal;
+use super::locks::RequestRefusal;
 use super::request_queue::QueuePlace;
 use super::{Deadline, GaveUp, Options, Reservation, Shared};
 use crate::guard::any_lost;
@@ -60,7 +60,7 @@ pub(super) async fn try_acquire(
     session.forget_ended().await?;
     let entered = match session.enter_set(&set) {
         Ok(entered) => entered,
-        Err(Refusal::Reentry { .. }) => return Ok(None),
+        Err(RequestRefusal::Reentry { .. }) => return Ok(None),
         Err(refusal) => return Err(refused(session, &set, refusal)),
     };
     let taken = acquire_all(session, &set, entered, options, &deadline).await?;
@@ -137,9 +137,9 @@ async fn acquire_all(
     Ok(Ok(std::mem::take(&mut taken.0)))
 }
 
-fn refused(session: &Shared, set: &LockSet, refusal: Refusal) -> Error {
-    let (Refusal::Reentry { resource, .. }
-    | Refusal::Order {
+fn refused(session: &Shared, set: &LockSet, refusal: RequestRefusal) -> Error {
+    let (RequestRefusal::Reentry { resource, .. }
+    | RequestRefusal::Order {
         asked: resource, ..
     }) = &refusal;
     let asked = set.iter().find(|(asked, _)| asked == resource);
@@ -155,7 +155,7 @@ impl Shared {
 
     /// Enters the whole set before the first request, so that no other task of the session takes
     /// something in between.
-    fn enter_set(&self, set: &LockSet) -> Result<(Vec<Reservation>, QueuePlace), Refusal> {
+    fn enter_set(&self, set: &LockSet) -> Result<(Vec<Reservation>, QueuePlace), RequestRefusal> {
         let name = |(resource, _): &(Resource, Mode)| (ids::lease_id(), resource.clone());
         self.locks.enter(set.iter().map(name).collect())
     }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tenure::{Error, Result};
 
 use super::json_text::{Node, insert, on_lines_of, remove};
-use super::program::Program;
+use super::program::InstallProgram;
 
 /// The text of a file, and the events that were changed in it.
 #[derive(Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct Changed {
 }
 
 /// Adds the hooks that are missing; `old` is the text of the file, if it is there.
-pub fn add(program: Program, old: Option<&str>, path: &str) -> Result<Changed> {
+pub fn add(program: InstallProgram, old: Option<&str>, path: &str) -> Result<Changed> {
     let Some(old) = old else {
         let text = on_lines_of(&whole(program), "  ", "") + "\n";
         let events = program.events().to_vec();
@@ -44,7 +44,12 @@ pub fn add(program: Program, old: Option<&str>, path: &str) -> Result<Changed> {
     })
 }
 
-fn add_each(program: Program, mut text: String, events: &[&str], path: &str) -> Result<String> {
+fn add_each(
+    program: InstallProgram,
+    mut text: String,
+    events: &[&str],
+    path: &str,
+) -> Result<String> {
     for event in events {
         let root = Node::parse(&text);
         require(root.is_object(), path, "it", "an object")?;
@@ -68,7 +73,7 @@ fn add_each(program: Program, mut text: String, events: &[&str], path: &str) -> 
 }
 
 /// Takes out all hooks of ours, and the containers that were made for them.
-pub fn take_out(program: Program, old: &str) -> Changed {
+pub fn take_out(program: InstallProgram, old: &str) -> Changed {
     let mut text = old.to_owned();
     let mut events = Vec::new();
     for event in program.events() {
@@ -97,12 +102,12 @@ struct HookPosition {
 }
 
 /// Finds a hook of ours for an event.
-fn ours(program: Program, text: &str, event: &str) -> Option<HookPosition> {
+fn ours(program: InstallProgram, text: &str, event: &str) -> Option<HookPosition> {
     let root = Node::parse(text);
     let is_ours = |hook: &Node| {
         let command = hook.get("command").or_else(|| hook.get("bash"));
         let command = command.and_then(|command| command.string(text));
-        let named = format!("{} {}", Program::COMMAND, program.name());
+        let named = format!("{} {}", InstallProgram::COMMAND, program.name());
         command.is_some_and(|command| command.starts_with(&named))
     };
     let list = root.get("hooks")?.get(event)?;
@@ -153,7 +158,7 @@ fn without(text: &str, event: &str, position: &HookPosition) -> Option<String> {
 }
 
 /// Returns the content of a file that is made for the hooks.
-fn whole(program: Program) -> Value {
+fn whole(program: InstallProgram) -> Value {
     let events = program.events().iter();
     let hooks = events.map(|event| ((*event).to_owned(), json!([program.entry()])));
     let hooks = Value::Object(hooks.collect());
@@ -177,7 +182,7 @@ mod tests {
     use super::*;
 
     /// Adds, adds again, and takes out.
-    fn there_and_back(program: Program, old: Option<&str>) -> Option<String> {
+    fn there_and_back(program: InstallProgram, old: Option<&str>) -> Option<String> {
         let added = add(program, old, "it").unwrap();
         assert_eq!(added.events, program.events());
         let text = added.text.unwrap();
@@ -198,7 +203,7 @@ mod tests {
 
     #[test]
     fn every_file_is_as_it_was_after_hooks_came_and_went() {
-        for program in Program::ALL {
+        for program in InstallProgram::ALL {
             assert_eq!(there_and_back(program, None), None);
             let event = program.events()[0];
             for old in [
@@ -223,10 +228,13 @@ mod tests {
 
     #[test]
     fn what_a_person_put_beside_ours_stays() {
-        let text = add(Program::Claude, None, "it").unwrap().text.unwrap();
+        let text = add(InstallProgram::Claude, None, "it")
+            .unwrap()
+            .text
+            .unwrap();
         let own = "\"hooks\": [\n          {\n            \"type\": \"own\"\n          },";
         let mixed = text.replacen("\"hooks\": [", own, 1);
-        let left = take_out(Program::Claude, &mixed).text.unwrap();
+        let left = take_out(InstallProgram::Claude, &mixed).text.unwrap();
         let left: Value = serde_json::from_str(&left).unwrap();
         let expected = json!({"hooks": {"SessionStart": [{"hooks": [{"type": "own"}]}]}});
         assert_eq!(left, expected);
@@ -240,7 +248,7 @@ mod tests {
             "{\"hooks\": []}",
             "{\"hooks\": {\"Stop\": {}}}",
         ] {
-            let error = add(Program::Claude, Some(old), "it").unwrap_err();
+            let error = add(InstallProgram::Claude, Some(old), "it").unwrap_err();
             assert_eq!(error.class(), tenure::Class::BadInput, "{old}");
         }
     }

@@ -34,18 +34,18 @@ use tenure_files::replace_file;
 use crate::cli::{AgentInstall, AgentUninstall, Global};
 use crate::output::{self, word};
 use crate::report::Failure;
-pub use program::Program;
+pub use program::InstallProgram;
 
 /// The answer of `install`.
 #[derive(Serialize)]
 struct Installed {
-    changes: Vec<Change>,
+    changes: Vec<FileChange>,
     allow: Vec<String>,
 }
 
 /// A file, and what is added to it or taken out of it.
 #[derive(Serialize)]
-struct Change {
+struct FileChange {
     file: String,
     program: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,7 +58,7 @@ struct Change {
 /// The answer of `uninstall`.
 #[derive(Serialize)]
 struct Uninstalled {
-    changes: Vec<Change>,
+    changes: Vec<FileChange>,
 }
 
 /// The directory whose settings are changed.
@@ -83,7 +83,7 @@ impl InstallTarget {
     }
 
     /// Reads the settings of a program, which must be JSON.
-    fn settings(&self, program: Program) -> Result<Option<String>> {
+    fn settings(&self, program: InstallProgram) -> Result<Option<String>> {
         let text = settings_file::read(&self.worktree, program.file())?;
         settings_file::check(text.as_deref(), &self.path(program.file()))?;
         Ok(text)
@@ -116,24 +116,24 @@ pub fn install(global: &Global, options: &AgentInstall) -> Result<ExitCode, Fail
 }
 
 /// Returns the programs to install for: the one named, else those that are used here.
-fn chosen(worktree: &Path, named: Option<Program>) -> Result<Vec<Program>> {
+fn chosen(worktree: &Path, named: Option<InstallProgram>) -> Result<Vec<InstallProgram>> {
     if let Some(program) = named {
         return Ok(vec![program]);
     }
-    let used = Program::ALL.into_iter();
-    let used: Vec<Program> = used.filter(|it| it.is_used_in(worktree)).collect();
+    let used = InstallProgram::ALL.into_iter();
+    let used: Vec<InstallProgram> = used.filter(|it| it.is_used_in(worktree)).collect();
     match used.is_empty() {
         false => Ok(used),
         true => Err(Error::NotFound(format!(
             "no coding agent is used in {}; name one: tenure agent install {}",
             worktree.display(),
-            Program::ALL.map(Program::name).join("|")
+            InstallProgram::ALL.map(InstallProgram::name).join("|")
         ))),
     }
 }
 
 /// Returns what would be added to each file.
-fn plan(target: &InstallTarget, programs: &[Program]) -> Result<Vec<Change>> {
+fn plan(target: &InstallTarget, programs: &[InstallProgram]) -> Result<Vec<FileChange>> {
     let mut changes = Vec::new();
     for program in programs {
         let path = target.path(program.file());
@@ -165,14 +165,14 @@ fn hooks_of(events: &[&str]) -> Vec<String> {
         .collect()
 }
 
-fn addition(path: &Path, program: Option<Program>, added: Vec<String>) -> Change {
+fn addition(path: &Path, program: Option<InstallProgram>, added: Vec<String>) -> FileChange {
     let state = match added.is_empty() {
         true => "present",
         false => "would add",
     };
-    Change {
+    FileChange {
         file: path.display().to_string(),
-        program: program.map(Program::name),
+        program: program.map(InstallProgram::name),
         added: Some(added),
         removed: None,
         state,
@@ -203,10 +203,10 @@ fn tell_of_old_store(target: &InstallTarget) -> Result<()> {
 /// Makes the change, each file under its own lock.
 fn carry_out(
     target: &InstallTarget,
-    programs: &[Program],
-    planned: Vec<Change>,
+    programs: &[InstallProgram],
+    planned: Vec<FileChange>,
     state: &Path,
-) -> Result<Vec<Change>> {
+) -> Result<Vec<FileChange>> {
     settings_file::make_state_directory(state)?;
     let mut changes = Vec::new();
     for (index, mut change) in planned.into_iter().enumerate() {
@@ -239,10 +239,10 @@ fn add_to_toml(target: &InstallTarget) -> Result<Vec<String>> {
     Ok(addition.added)
 }
 
-fn in_words(changes: &[Change], programs: &[Program], allow: &str) -> String {
+fn in_words(changes: &[FileChange], programs: &[InstallProgram], allow: &str) -> String {
     let mut text = String::new();
     for change in changes {
-        let Change { file, state, .. } = change;
+        let FileChange { file, state, .. } = change;
         let _ = writeln!(text, "{file}: {state}");
         let program = programs.iter().find(|it| Some(it.name()) == change.program);
         for part in change.added.iter().flatten() {
@@ -264,7 +264,7 @@ pub fn uninstall(global: &Global, options: &AgentUninstall) -> Result<ExitCode, 
     let target = InstallTarget::find()?;
     let mut changes = Vec::new();
     let mut is_used = false;
-    for program in Program::ALL {
+    for program in InstallProgram::ALL {
         let is_meant = options.program.is_none_or(|named| named == program);
         let old = match target.settings(program) {
             // A file that this command is not about is not its business.
@@ -305,21 +305,21 @@ pub fn uninstall(global: &Global, options: &AgentUninstall) -> Result<ExitCode, 
     })
 }
 
-fn removal(path: &Path, program: Option<Program>, removed: Vec<String>) -> Change {
+fn removal(path: &Path, program: Option<InstallProgram>, removed: Vec<String>) -> FileChange {
     let state = match removed.is_empty() {
         true => "absent",
         false => "removed",
     };
-    Change {
+    FileChange {
         file: path.display().to_string(),
-        program: program.map(Program::name),
+        program: program.map(InstallProgram::name),
         added: None,
         removed: Some(removed),
         state,
     }
 }
 
-fn take_out_of_toml(target: &InstallTarget) -> Result<Option<Change>> {
+fn take_out_of_toml(target: &InstallTarget) -> Result<Option<FileChange>> {
     let path = target.path(FILE_NAME);
     let Some(old) = settings_file::read(&target.worktree, FILE_NAME)? else {
         return Ok(None);

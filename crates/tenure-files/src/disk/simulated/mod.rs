@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
 
-use super::{Attributes, Disk, Found, Fresh};
+use super::{Attributes, Disk, FileContent, Fresh};
 use crate::platform::Identity;
 pub(crate) use crash::ALL_MAX;
 use state::InodeId;
@@ -200,7 +200,7 @@ impl Outcome {
 }
 
 impl Disk for SimulatedDisk {
-    fn read(&self, path: &Path, limit: u64) -> io::Result<Option<Found>> {
+    fn read(&self, path: &Path, limit: u64) -> io::Result<Option<FileContent>> {
         self.operate(Call::Read, path, |state, outcome| {
             outcome.or_fail()?;
             let Some(file) = state.file(path)? else {
@@ -209,7 +209,7 @@ impl Disk for SimulatedDisk {
             if file.bytes.len() as u64 > limit {
                 return Err(io::ErrorKind::FileTooLarge.into());
             }
-            Ok(Some(Found {
+            Ok(Some(FileContent {
                 bytes: file.bytes.clone(),
                 attributes: file.attributes,
             }))
