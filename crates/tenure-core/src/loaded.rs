@@ -208,7 +208,7 @@ impl<P> LeaseRow<P> {
 
     /// Returns what the audit says about the end of the lease. `death` says how the death of its
     /// session is known.
-    pub fn end(&self, end: End, now: Timestamp, death: &str) -> (Action, Option<String>) {
+    pub fn audit_of_end(&self, end: End, now: Timestamp, death: &str) -> (Action, Option<String>) {
         match end {
             End::Released => (Action::Release, None),
             End::SessionEnded => (

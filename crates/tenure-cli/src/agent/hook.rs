@@ -144,8 +144,8 @@ async fn finish(
     }
     let guards = &context.located.config.guard;
     if event.kind == EventKind::Stop && guards.edits_until == EditsUntil::Turn {
-        let given_back = guard::take_back(keeper, &processed.agent.owner).await;
-        if let Err(error) = given_back {
+        let released = guard::release(keeper, &processed.agent.owner).await;
+        if let Err(error) = released {
             word(&format!("agent hook: {error}"));
         }
     }
@@ -202,10 +202,12 @@ async fn guard_edits(
         return Ok(None);
     }
     let purpose = task.or_else(|| event.tool()).unwrap_or("edit");
-    Ok(match guard::take(keeper, session, &files, purpose).await? {
-        EditDecision::Granted => None,
-        EditDecision::Denied(lease) => Some(held_by_another(&lease)),
-    })
+    Ok(
+        match guard::acquire(keeper, session, &files, purpose).await? {
+            EditDecision::Granted => None,
+            EditDecision::Denied(lease) => Some(held_by_another(&lease)),
+        },
+    )
 }
 
 /// Returns what an agent is told whose file another one edits.

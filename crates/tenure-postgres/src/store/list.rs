@@ -44,7 +44,7 @@ impl Inner {
         // busy now, the listing shows it as it would be.
         for resource in held.over.iter().take(MOVED_MAX) {
             if self
-                .move_on(resource, LineExtent::Front, None)
+                .grant_next(resource, LineExtent::Front, None)
                 .await
                 .is_err()
             {

@@ -120,7 +120,7 @@ impl Inner {
         }
         match cleanup {
             Cleanup::Lease(lease) => release::release_in_step(step, lease),
-            Cleanup::Awaited(awaited) => release::give_up(step, awaited),
+            Cleanup::Awaited(awaited) => release::abandon_in_step(step, awaited),
         }
     }
 

@@ -42,7 +42,7 @@ impl Inner {
         // A listing also ends the leases of dead sessions, with their audit entries. A store that
         // is busy or cannot be written is listed as if that had happened.
         for resource in &over.resources {
-            if self.move_on_now(resource, &over.dead).is_err() {
+            if self.grant_next_now(resource, &over.dead).is_err() {
                 break;
             }
         }
@@ -228,7 +228,7 @@ impl Inner {
             let over =
                 over.filter(|row| row.ends_with_session() && dead.contains(&row.lease.session));
             for row in over {
-                self.move_on_now(&row.lease.resource, dead)?;
+                self.grant_next_now(&row.lease.resource, dead)?;
             }
             if next.is_none() {
                 return Ok(());

@@ -145,7 +145,7 @@ impl<'a> Step<'a> {
     }
 
     /// Decides, and writes what was decided. There is no new request.
-    pub(super) fn carry_out(
+    pub(super) fn decide_and_write(
         &mut self,
         resource: &Resource,
         line: LineExtent<'_>,

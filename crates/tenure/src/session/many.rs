@@ -75,7 +75,7 @@ pub(crate) struct Taken(pub(crate) Vec<Guard>);
 impl Taken {
     /// Releases all, last first, and waits for it: when the caller gets the error, nothing of the
     /// set is held any more.
-    pub(crate) async fn give_back(&mut self) {
+    pub(crate) async fn release_all(&mut self) {
         while let Some(last) = self.0.pop() {
             // A failed release returns the guard, and dropping the guard abandons the lease.
             drop(last.release().await);
@@ -121,17 +121,17 @@ async fn acquire_all(
         match guard {
             Ok(Ok(guard)) => taken.0.push(guard),
             Ok(Err(gave_up)) => {
-                taken.give_back().await;
+                taken.release_all().await;
                 return Ok(Err(missing(gave_up, resource, *mode)));
             }
             Err(error) => {
-                taken.give_back().await;
+                taken.release_all().await;
                 return Err(error);
             }
         }
     }
     if let Some(lost) = taken.0.iter().find_map(|guard| guard.hold.check().err()) {
-        taken.give_back().await;
+        taken.release_all().await;
         return Err(lost);
     }
     Ok(Ok(std::mem::take(&mut taken.0)))

@@ -135,12 +135,12 @@ fn resource_of(path: &Path) -> Result<Resource> {
         .map_err(|error| Error::BadInput(error.to_string()))
 }
 
-/// Takes the files for the owner of the session: all of them, or none.
+/// Acquires the files for the owner of the session: all of them, or none.
 ///
 /// # Errors
 ///
 /// Those of the store, and `BadInput` for more files than are guarded.
-pub async fn take(
+pub async fn acquire(
     keeper: &Keeper,
     session: &Session,
     files: &[PathBuf],
@@ -206,12 +206,12 @@ async fn denied_by(
     }
 }
 
-/// Gives the files of an owner back: at the end of a turn, where that is set.
+/// Releases the files of an owner: at the end of a turn, where that is set.
 ///
 /// # Errors
 ///
 /// Those of the store.
-pub async fn take_back(keeper: &Keeper, owner: &Owner) -> Result<()> {
+pub async fn release(keeper: &Keeper, owner: &Owner) -> Result<()> {
     let mut query = tenure::Query::default()
         .with_prefix("file:")
         .with_owner(owner.clone())
