@@ -261,7 +261,7 @@ pub fn owner(asked: Option<Owner>) -> Result<Owner> {
 }
 
 /// Returns the owner that the caller names: the one asked for, else `TENURE_OWNER`. The agent around this process is none that
-/// is named: whoever has the id of a lease may end it, an agent also one that a person took for it.
+/// is named: every owner that has the id of a lease may end it, an agent also one that a person took for it.
 pub fn owner_given(asked: Option<Owner>) -> Result<Option<Owner>> {
     if asked.is_some() {
         return Ok(asked);

@@ -1,6 +1,6 @@
 //! Signals to this process.
 //!
-//! Those that ask for the end are passed on by `run` to the process group of its command, and end
+//! Signals that ask for the end are passed on by `run` to the process group of its command, and end
 //! a wait. One that was ignored from the start stays ignored, for the command too: `nohup tenure
 //! run …` outlives its terminal.
 

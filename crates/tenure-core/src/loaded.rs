@@ -1,4 +1,4 @@
-//! What a store has loaded for one decision, and what a decision means for its rows: the half of
+//! The rows that a store has loaded for one decision, and the meaning of a decision for them: the half of
 //! a store that needs no database.
 //!
 //! A decision goes through the line from its front, and ends at the first waiter that does not
@@ -37,7 +37,7 @@ pub struct LeaseRow<P> {
     /// The time to live it was last given, or will have once it is taken up. `None` while it is
     /// bound to its session.
     pub ttl: Option<Duration>,
-    /// Who broke it and why.
+    /// The person that broke it, and the reason.
     pub note: Option<String>,
     /// The session that waited for it to become write.
     pub upgraded_by: Option<SessionId>,

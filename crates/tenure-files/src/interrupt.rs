@@ -34,7 +34,7 @@ const AGAIN: Duration = Duration::from_millis(2);
 /// The watch thread ends when it had nothing to do for this long.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// Why a wait ended without a grant.
+/// The reason why a wait ended without a grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// The deadline passed, or the wait was cancelled.

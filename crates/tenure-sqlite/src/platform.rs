@@ -126,7 +126,7 @@ pub(crate) fn unlink(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Why a file cannot be written: what the system says, or that it may not be.
+/// Returns the reason why a file cannot be written: the error of the system, or missing permission.
 pub(crate) fn why_not_writable(path: &Path) -> io::Error {
     match rustix::fs::access(path, Access::WRITE_OK) {
         Ok(()) => io::ErrorKind::PermissionDenied.into(),

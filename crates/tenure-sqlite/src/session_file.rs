@@ -28,7 +28,7 @@ use tenure_files::clock;
 
 use crate::platform::{self, FileIdentity, Share};
 
-/// How often a lock taken by a look is waited out, and for how long each time.
+/// The number of waits for a lock that a look took, and the length of each.
 const TRIES: u32 = 5000;
 const PAUSE: Duration = Duration::from_micros(100);
 
@@ -48,7 +48,7 @@ pub(crate) struct SessionFile {
     process: u32,
 }
 
-/// What the kernel proves about a session.
+/// The proof of the kernel about a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Proof {
     /// A process has its file locked.

@@ -91,7 +91,7 @@ pub struct Config {
     /// The longest wait for a lock.
     #[serde(default, deserialize_with = "optional_duration")]
     pub wait: Option<Duration>,
-    /// How often a holder writes that it is alive.
+    /// The interval of heartbeats of a holder.
     #[serde(default, deserialize_with = "optional_heartbeat")]
     pub heartbeat: Option<Duration>,
     /// Kinds in the order they are taken.
@@ -118,10 +118,10 @@ pub struct Config {
     /// The number of places of slots, by name.
     #[serde(default, deserialize_with = "agents::slots")]
     pub slot: BTreeMap<String, u32>,
-    /// What the hooks of coding agents enforce.
+    /// The rules that the hooks of coding agents enforce.
     #[serde(default)]
     pub guard: GuardConfig,
-    /// What is done about coding agents in the background.
+    /// The background work on coding agents.
     #[serde(default)]
     pub agents: AgentsConfig,
     /// The retries of passing faults.

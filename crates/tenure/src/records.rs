@@ -1,6 +1,6 @@
 //! The door to records, as features use it: the store's, with the retries of the keeper.
 //!
-//! What a change compares and writes is decided in `tenure_core::records`.
+//! The comparisons and writes of a change are decided in `tenure_core::records`.
 
 pub use tenure_core::records::{
     BODY_BYTES_MAX, Changes, Column, Columns, Expected, Fence, KEYS_MAX, Note, Record,

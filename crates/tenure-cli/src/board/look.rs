@@ -20,7 +20,7 @@ use crate::people::{ago, visible};
 use crate::report::Failure;
 use crate::table::Table;
 
-/// How often it is looked whether anyone still reads what is followed.
+/// The interval of checks that somebody still reads the output.
 const UNREAD_EVERY: Duration = Duration::from_millis(100);
 
 /// Shows one issue.

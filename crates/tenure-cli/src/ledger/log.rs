@@ -16,7 +16,7 @@ use crate::table::{self, Table};
 
 const LIMIT: usize = 1000;
 
-/// How often it is looked whether anyone still reads what is followed.
+/// The interval of checks that somebody still reads the output.
 const UNREAD_EVERY: Duration = Duration::from_millis(100);
 
 /// `{"events":[…],"next":N}`.

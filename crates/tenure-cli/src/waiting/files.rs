@@ -21,9 +21,9 @@ pub struct FileWaits {
     reporter: Arc<Mutex<Option<Arc<WaitReporter>>>>,
 }
 
-/// What is waited for.
+/// The subject of the wait.
 pub struct WaitedFor {
-    /// What an interrupted wait is said to be for.
+    /// The resource that the message about an interrupted wait names.
     pub resource: Resource,
     /// The files, each with its lock.
     pub files: Vec<(PathBuf, PathBuf)>,

@@ -237,7 +237,7 @@ impl Seen {
 /// An entry for the audit, written with the change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// What was done.
+    /// The action.
     pub action: Action,
     /// The resource it was done to.
     pub resource: Resource,
@@ -253,7 +253,7 @@ pub struct Note {
     pub reason: Option<String>,
 }
 
-/// What a function decided: records to write or delete, entries for the audit, and whom to wake.
+/// The decision of a function: records to write or delete, entries for the audit, and whom to wake.
 #[derive(Debug, Default)]
 pub struct Changes {
     puts: BTreeMap<RecordKey, Option<(Columns, Value)>>,
@@ -296,14 +296,14 @@ pub enum Write {
     Delete(RecordKey),
 }
 
-/// What a store has to write.
+/// The rows that a store has to write.
 #[derive(Debug)]
 pub struct Decided {
     /// The records, in the order of their keys.
     pub writes: Vec<Write>,
     /// The entries for the audit.
     pub notes: Vec<Note>,
-    /// Who is woken after the commit.
+    /// The sessions that are woken after the commit.
     pub wake: Vec<WakeAddress>,
 }
 

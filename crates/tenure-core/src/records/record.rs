@@ -72,7 +72,7 @@ pub struct Columns {
     pub state: Option<String>,
     /// The owner it belongs to.
     pub owner: Option<String>,
-    /// What it is about.
+    /// Its subject.
     pub subject: Option<String>,
 }
 
@@ -145,7 +145,7 @@ pub enum Column {
     Subject(String),
 }
 
-/// Which records to list.
+/// The selection of records to list.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct RecordQuery {

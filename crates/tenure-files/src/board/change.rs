@@ -19,7 +19,7 @@ use crate::disk::{Attributes, FileContent};
 use crate::replace::{Replacement, replace_unsynced, sync_directory_of};
 use crate::retry::{TooManyRetries, retry_with_backoff};
 
-/// What an operation changes.
+/// The changes of an operation.
 pub(super) struct BoardChange {
     pub(super) event: NewEvent,
     pub(super) issue: Option<IssueChange>,
@@ -171,7 +171,7 @@ impl BoardChange {
         }
     }
 
-    /// What the new files are to have besides their content.
+    /// Returns the attributes that the new files get.
     fn likes(&self) -> [Option<Attributes>; 3] {
         let attributes = |found: &FileContent| found.attributes;
         [

@@ -9,7 +9,7 @@ use super::decide::{ClaimRequest, Waits, decide, refused};
 use super::issue::{Issue, IssueId};
 use super::log::NewEvent;
 
-/// How long a claim lasts where nothing else is said.
+/// The default duration of a claim.
 pub const BOARD_CLAIM_TTL: Duration = Duration::from_secs(15 * 60);
 /// The shortest claim.
 pub const BOARD_CLAIM_TTL_MIN: Duration = Duration::from_secs(1);

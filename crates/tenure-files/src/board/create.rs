@@ -14,23 +14,23 @@ use super::read::Loaded;
 use super::registry::Index;
 use crate::random;
 
-/// What a new issue is to be.
+/// The content of a new issue.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct NewIssue {
     /// Its id; None for a new one.
     pub id: Option<IssueId>,
-    /// What is to be done, in a line.
+    /// The title: the work in one line.
     pub title: String,
-    /// What is to be done, in full.
+    /// The work in full.
     pub body: String,
     /// Lower ones come first.
     pub priority: u32,
     /// Words to find it by.
     pub labels: Vec<String>,
-    /// What must be done before.
+    /// The issues that must be done before.
     pub depends_on: Vec<IssueId>,
-    /// What must be passed before.
+    /// The gates that must be passed before.
     pub gates: Vec<String>,
 }
 

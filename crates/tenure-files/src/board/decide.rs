@@ -18,7 +18,7 @@ use tenure_core::{Error, Owner, Result, Timestamp};
 use super::claiming::BOARD_CLAIM_TTL_MAX;
 use super::issue::{GateState, Issue, IssueClaim, IssueId, IssueState};
 
-/// What someone wants of an issue.
+/// A request about the claim of an issue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ClaimRequest {
     Claim(Duration),
@@ -35,7 +35,7 @@ pub(super) struct Moment<'a> {
     pub(super) boot_id: &'a str,
 }
 
-/// What an issue waits for.
+/// The issues and gates that an issue waits for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Waits {
     /// Issues that are not done.
@@ -44,7 +44,7 @@ pub(super) struct Waits {
     pub(super) gates: Vec<(String, GateState)>,
 }
 
-/// Whose an issue is.
+/// The state of the claim of an issue, as one owner sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ClaimStatus {
     Unclaimed,
@@ -54,7 +54,7 @@ pub(super) enum ClaimStatus {
     Others,
 }
 
-/// Why not.
+/// The reason why a claim request is refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum IssueRefusal {
     Done,

@@ -17,7 +17,7 @@ impl Board {
     ///
     /// # Errors
     ///
-    /// Those of the closure are passed on, and nothing has changed. Bad input if it changes more than the title, the body,
+    /// Errors of the closure are passed on, and nothing has changed. Bad input if it changes more than the title, the body,
     /// the priority, the labels and fields of other programs.
     pub fn update(
         &self,
@@ -123,7 +123,7 @@ impl Board {
     pub(super) fn refuse_cycle(&self, id: &IssueId, on: &IssueId) -> Result<()> {
         let depends_on = |at: &IssueId| match self.load_issue(at) {
             Ok((issue, _)) => Ok(issue.depends_on),
-            // What cannot be read is never done, and blocks the issues that depend on it.
+            // An issue that cannot be read is never done, and blocks the issues that depend on it.
             Err(Error::NotFound(_) | Error::Corrupt { .. }) => Ok(Vec::new()),
             Err(error) => Err(error),
         };

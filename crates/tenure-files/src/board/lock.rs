@@ -10,7 +10,7 @@ use super::names::Part;
 use crate::clock;
 use crate::locker::LockGuard;
 
-/// What an operation has locked.
+/// The locks that an operation holds.
 #[derive(Default)]
 pub(super) struct BoardLocks {
     guards: Vec<(Part, LockGuard)>,

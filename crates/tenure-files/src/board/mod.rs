@@ -173,7 +173,7 @@ pub struct Board {
     disk: Arc<dyn Disk>,
     /// Pending changes that are known to be finished, each with the files to sync.
     finished: Mutex<HashMap<String, Vec<PathBuf>>>,
-    /// How many changes were pending when somebody last looked.
+    /// The number of pending changes at the last look.
     pending_seen: AtomicUsize,
     /// True once no change of an earlier boot is pending.
     is_recovered: AtomicBool,

@@ -12,7 +12,7 @@ use super::lock::BoardLocks;
 use super::names::Part;
 use super::read::Blocked;
 
-/// What to do with the next issue.
+/// The action on the next issue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Take {
     /// Only look.
@@ -30,19 +30,19 @@ pub enum Next {
     Nothing(Unready),
 }
 
-/// How many issues are open, and why none of them is ready.
+/// The number of open issues, and the reasons why none of them is ready.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unready {
     /// Issues that are not done.
     pub open: usize,
-    /// Those that someone works on.
+    /// The number of issues that are claimed.
     pub claimed: usize,
-    /// Those that wait for others, or for a gate.
+    /// The number of issues that wait for others, or for a gate.
     pub blocked: usize,
     /// Issues whose file cannot be read.
     pub unreadable: usize,
-    /// How long it takes until the first claim ends, if there is one.
+    /// The time until the first claim ends, if there is one.
     pub first_end: Option<Duration>,
 }
 

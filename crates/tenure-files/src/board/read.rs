@@ -36,9 +36,9 @@ impl<T> Loaded<T> {
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct IssueList {
-    /// Those that can be read: lowest priority number first, then oldest.
+    /// Issues whose files can be read: lowest priority number first, then oldest.
     pub issues: Vec<Issue>,
-    /// Those that cannot.
+    /// Issues whose files cannot be read.
     pub unreadable: Vec<Unreadable>,
 }
 
@@ -52,11 +52,11 @@ pub struct Unreadable {
     pub title: Option<String>,
     /// Its file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: String,
 }
 
-/// Why an open issue is not handed out.
+/// The reason why an open issue is not handed out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Blocked {

@@ -1,4 +1,4 @@
-//! What others left unfinished is finished: by processes that were killed, and by a loss of power.
+//! Finishing the changes that killed processes and power losses left unfinished.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::atomic::Ordering::Relaxed;

@@ -143,11 +143,11 @@ pub(crate) trait Fresh {
 pub(crate) struct FileContent {
     /// Its content.
     pub(crate) bytes: Vec<u8>,
-    /// What else it has.
+    /// Its attributes.
     pub(crate) attributes: Attributes,
 }
 
-/// What a file has besides its content, and a file in its place should have, too.
+/// The attributes of a file, which a file in its place should have, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Attributes {
     /// The permission bits.
@@ -158,6 +158,6 @@ pub(crate) struct Attributes {
     pub(crate) group: u32,
     /// The device it is on. It cannot be changed: a file on another one cannot be replaced.
     pub(crate) device: u64,
-    /// Whether something is mounted on it, so that it cannot be replaced either.
+    /// True if something is mounted on it, so that it cannot be replaced either.
     pub(crate) mounted_on: bool,
 }

@@ -98,7 +98,7 @@ impl Documents {
     ///
     /// # Errors
     ///
-    /// Those of the work are passed on. Whatever the error, no document has changed, unless it is
+    /// Errors of the work are passed on. Whatever the error, no document has changed, unless it is
     /// [`HalfWay`](Error::HalfWay), which says what was done.
     pub fn edit<R, E: From<Error>>(
         &self,

@@ -18,7 +18,7 @@ use crate::disk::Disk;
 use crate::platform::Identity;
 use crate::random;
 
-/// What must be true for an event to be appended.
+/// The conditions for appending an event.
 #[derive(Debug, Clone, Default)]
 pub struct Terms {
     /// The number that the newest event must have.
@@ -160,7 +160,7 @@ impl Ledger {
         let Err(error) = batch.finish() else {
             return answers;
         };
-        // What was refused was refused for a reason of its own.
+        // A request that was refused keeps its own reason.
         let again = SharedError(error);
         let refused = |answer: Result<Appended>| answer.and_then(|_| Err(again.error()));
         answers.into_iter().map(refused).collect()
@@ -170,7 +170,7 @@ impl Ledger {
 /// An event in a temporary file, durable there. Dropped before it is in place, it is removed.
 pub(super) struct Prepared {
     disk: Arc<dyn Disk>,
-    /// Those of this process that are not in place.
+    /// Temporary files of this process that are not in place.
     others: Arc<Mutex<Vec<PathBuf>>>,
     path: PathBuf,
     bytes: Vec<u8>,
@@ -196,7 +196,7 @@ struct Batch<'a> {
     /// The claims as of the newest event, if anyone asked.
     state: Option<State>,
     placed: Vec<(u64, Identity)>,
-    /// Why nothing more is placed.
+    /// The error after which nothing more is placed.
     failed: Option<SharedError>,
 }
 

@@ -23,7 +23,7 @@ use super::event::{ClaimEvent, ClaimEventKind, seconds};
 /// A claim event that is further ahead of the clock than this is not believed.
 const AHEAD_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// What someone wants.
+/// A request about claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ClaimRequest {
     Claim(Node, Duration),
@@ -48,7 +48,7 @@ impl ClaimRequest {
     }
 }
 
-/// Why not.
+/// The reason why a claim request is refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NodeRefusal {
     /// Another owner has the node.

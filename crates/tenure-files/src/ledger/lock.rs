@@ -30,7 +30,7 @@ use crate::clock;
 use crate::locker::{LockGuard, resource_of};
 use crate::platform::Identity;
 
-/// How often a lock of strangers is tried.
+/// The interval at which a lock of strangers is tried.
 const POLL: Duration = Duration::from_millis(10);
 /// A lock of strangers is not removed before it is this old.
 pub(super) const STALE: Duration = Duration::from_secs(30);
@@ -38,7 +38,7 @@ pub(super) const STALE: Duration = Duration::from_secs(30);
 const RECORD_BYTES_MAX: u64 = 64 * 1024;
 const MODE: u32 = 0o600;
 
-/// What a lock file says.
+/// The content of a lock file.
 #[derive(Serialize, Deserialize)]
 struct Record {
     agent_id: String,
@@ -56,9 +56,9 @@ pub(super) struct LedgerLock<'a> {
 /// A lock that is not ours.
 pub(super) struct Foreign {
     identity: Identity,
-    /// How long it has been there, by what it says or by the file system.
+    /// Its age, by its own text or by the file system.
     pub(super) age: Duration,
-    /// What is known about it.
+    /// The known facts about it.
     pub(super) holder: String,
 }
 
@@ -250,7 +250,7 @@ impl Drop for LedgerLock<'_> {
         // Without the kernel lock, another of ours may have linked the same file by now.
         let is_locked = self.queue.check().is_ok();
         if is_locked && matches!(self.ledger.lock_identity(), Ok(Some(at)) if at == self.own) {
-            // What stays is removed by the next of ours.
+            // A file that stays is removed by the next of our processes.
             let _ = self.ledger.remove_own(self.own);
         }
     }

@@ -18,10 +18,10 @@ use crate::platform::Identity;
 const SYNCED_MAX: u64 = 1024;
 const NOTE_BYTES_MAX: u64 = 200;
 
-/// What is said of an event that is missing.
+/// The problem that is reported for a missing event.
 pub(super) const GAP: &str = "it is missing: a gap, at which readers stop";
 
-/// What `.newest` says.
+/// The content of `.newest`.
 struct Note {
     sequence: u64,
     inode: u64,
@@ -61,7 +61,7 @@ impl Ledger {
                 false => absent = middle,
             }
         }
-        // What was found may lie behind a gap that a power loss left in the last events.
+        // The event that was found may lie behind a gap that a power loss left in the last events.
         let first = newest.saturating_sub(TOGETHER_MAX as u64).max(known) + 1;
         for sequence in first..newest {
             if !self.has(sequence)? {

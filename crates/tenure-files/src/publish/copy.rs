@@ -21,7 +21,7 @@ pub const FILES_MAX: usize = 100_000;
 /// After so many bytes of a file the kernel begins to write them to the disk.
 const WRITE_BACK_BYTES: u64 = 16 << 20;
 
-/// How far a copy is, for who watches.
+/// The progress of a copy, for an observer.
 #[derive(Debug, Default)]
 pub struct Progress {
     /// The files that are copied.
@@ -39,11 +39,11 @@ pub struct Copied {
     pub files: Vec<PublishedFile>,
     /// The inode of the directory that was made.
     pub new: Inode,
-    /// How many bytes its files have.
+    /// The number of bytes in its files.
     pub bytes: u64,
 }
 
-/// What would differ if a file or directory had changed.
+/// The attributes that differ if a file or directory has changed.
 #[derive(PartialEq, Eq)]
 struct Stamp {
     inode: (u64, u64),

@@ -17,7 +17,7 @@ use crate::disk::simulated::{Operation, SimulatedDisk, State};
 const TARGET: &str = "/data/tiles";
 const OLD: [(&str, &str); 1] = [("old.txt", "old")];
 
-/// What a directory is made of: the first version, and those that are published one after the other.
+/// The contents of a directory: the first version, and those that are published one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Content {
     Nothing,
@@ -25,7 +25,7 @@ enum Content {
     New(usize),
 }
 
-/// What is in place, and what the manifest says.
+/// The directory in place, and the state in the manifest.
 type World = (Content, String);
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -106,7 +106,7 @@ impl Process {
         self.write_row(&row)?;
         let done = self.publish_to(&place, &mut row);
         if done.is_err() {
-            // What failed is given up as recovery would.
+            // A publish that failed is given up as recovery would do it.
             let _ = self.recover();
         }
         done

@@ -8,11 +8,11 @@ use std::thread::{Builder, JoinHandle};
 
 use sha2::{Digest, Sha256};
 
-/// How much is read at once.
+/// The number of bytes that are read at once.
 const CHUNK_BYTES: usize = 256 * 1024;
 /// A file of this length has a thread of its own.
 const LARGE_BYTES: u64 = 8 << 20;
-/// How many chunks are between the two threads at most. Memory is bounded by it.
+/// The largest number of chunks between the two threads. It bounds the memory.
 const CHUNKS: usize = 4;
 
 /// A hash that is fed with what is copied.

@@ -42,7 +42,7 @@ impl Inode {
     }
 }
 
-/// What a crash left.
+/// The state that a crash left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CrashOutcome {
     /// TARGET is what it was, or what somebody else made of it.

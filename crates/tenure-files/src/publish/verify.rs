@@ -62,7 +62,7 @@ pub(super) fn hex(hash: Sha256) -> String {
 pub struct Difference {
     /// The path below the directory.
     pub relative_path: String,
-    /// What is wrong with it, in words.
+    /// The problem, in words.
     pub problem: String,
 }
 

@@ -27,10 +27,10 @@ use crate::{Address, prove, schema};
 /// The time to live of a guard's lease, where the address does not say otherwise.
 const TTL: Duration = Duration::from_secs(30);
 
-/// How long a listing or a request waits for the background work of this process.
+/// The time that a listing or a request waits for the background work of this process.
 const BACKGROUND_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// What the store and its background work share.
+/// The state that the store and its background work share.
 pub(super) struct Inner {
     /// A reference to itself, for work that runs on after a drop.
     pub(super) itself: Weak<Inner>,
@@ -43,7 +43,7 @@ pub(super) struct Inner {
     pub(super) presences: Presences,
     pub(super) pending_cleanup: PendingCleanup,
     runtime: Handle,
-    /// How many pieces of background work are under way.
+    /// The number of pieces of background work that are under way.
     background_work: watch::Sender<usize>,
 }
 

@@ -26,7 +26,7 @@ use super::row::{
 };
 use super::sql::{Sql, Statement, values};
 
-/// How many waiters of a line are loaded at first.
+/// The number of waiters of a line that are loaded at first.
 const FRONT: i64 = 16;
 
 /// The resource of a lease, in a statement that has the id of the lease as its first value.

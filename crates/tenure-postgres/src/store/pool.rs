@@ -28,17 +28,17 @@ use super::sql::{Flush, Frame, Sql, Statement};
 use crate::Address;
 use crate::connect::{ConnectPauses, Connection, permit};
 
-/// How many connections a process has at most.
+/// The largest number of connections of a process.
 pub(super) const CONNECTIONS_MAX: usize = 8;
-/// How many of them are reserved for urgent work.
+/// The number of connections that are reserved for urgent work.
 const URGENT: usize = 2;
-/// How long a caller waits for a connection.
+/// The time that a caller waits for a connection.
 const LEND_WAIT_MAX: Duration = Duration::from_secs(10);
 /// The same for a caller that has no time to wait.
 const LEND_WAIT_MIN: Duration = Duration::from_secs(1);
-/// How long an unused connection is kept.
+/// The time that an unused connection is kept.
 const IDLE: Duration = Duration::from_secs(5);
-/// How long the server lets a transaction idle, at most.
+/// The longest time that the server lets a transaction idle.
 const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(5);
 /// The same at least: a machine may be busy for a moment between two round trips.
 const IDLE_IN_TRANSACTION_MIN: Duration = Duration::from_millis(500);

@@ -52,13 +52,13 @@ macro_rules! select {
     };
 }
 
-/// What a try has sent to be committed, while it is not known what became of it.
+/// The commit that a try has sent, while its outcome is not known.
 struct Sent {
     found: Vec<(RecordKey, u64)>,
     written: Vec<Record>,
 }
 
-/// What is loaded for a change.
+/// The rows that are loaded for a change.
 struct Loaded {
     records: Vec<Record>,
     /// The calls that changed the records last.

@@ -7,7 +7,7 @@
 //! | nobody needs it | no active job claims it | – |
 //! | it is on record | written in the same transaction | written in the same transaction |
 //!
-//! What is found is read without a transaction, and is what a person sees. What is ended is decided anew, in a step on
+//! Findings are read without a transaction, and are what a person sees. Each lease that ends is decided anew, in a step on
 //! its resource: a lease that was renewed in between stays.
 
 use std::collections::HashMap;
@@ -26,7 +26,7 @@ use super::row::{LeaseRow, parsed};
 use super::sql::{Statement, values};
 use super::step::Step;
 
-/// How many leases one call looks at.
+/// The number of leases that one call looks at.
 const PAGE: usize = 1000;
 
 impl Inner {

@@ -29,7 +29,7 @@ use crate::Address;
 use crate::connect::{Connection, ServerVersion};
 use crate::fault::unreachable;
 
-/// How long an answer may take. The row of a resource is locked for two round trips, or, if its process was
+/// The longest time that an answer may take. The row of a resource is locked for two round trips, or, if its process was
 /// stopped half-way, for as long as the server lets a transaction idle.
 const ANSWER: Duration = Duration::from_secs(10);
 
@@ -54,7 +54,7 @@ impl<'a> Statement<'a> {
     }
 }
 
-/// What is sent around statements.
+/// The commands that are sent around statements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Frame {
     /// Nothing: outside a transaction each statement is one of its own.

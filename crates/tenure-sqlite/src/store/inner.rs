@@ -61,10 +61,10 @@ impl DerefMut for InUse<'_> {
     }
 }
 
-/// How often a holder writes a heartbeat, unless it is set.
+/// The default interval of heartbeats.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(10);
 
-/// How long a drop waits for a busy database before it adds a clean-up.
+/// The time that a drop waits for a busy database before it adds a clean-up.
 const DROP_WAIT_MAX: Duration = Duration::from_millis(100);
 
 /// The state that the store shares with its background work.

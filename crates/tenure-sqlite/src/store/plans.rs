@@ -21,7 +21,7 @@ use tenure_core::{
 
 use crate::SqliteStore;
 
-/// What a plan may say it scans, and why.
+/// The scans that a plan may have, each with its reason.
 const ALLOWED: [(&str, &str); 3] = [
     ("SCAN store", "the table has one row"),
     ("SCAN CONSTANT ROW", "it is no table"),
@@ -38,7 +38,7 @@ fn resource(name: &str) -> Resource {
     Resource::parse(name).unwrap()
 }
 
-/// Who asks for a lease: each has a session of its own.
+/// Returns an asker with a session of its own.
 fn asker(lease: &str) -> Arc<Asker> {
     Arc::new(Asker {
         session: SessionId::parse(&format!("of-{lease}")).unwrap(),

@@ -37,7 +37,7 @@ pub(super) struct Step<'a> {
     pub(super) after: PostCommit,
 }
 
-/// What is to be done after a step has committed.
+/// The work to do after a step has committed.
 #[derive(Default)]
 pub(super) struct PostCommit {
     pub(super) wake: Vec<SessionId>,

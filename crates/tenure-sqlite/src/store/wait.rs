@@ -70,7 +70,7 @@ enum Waited {
     Late,
 }
 
-/// What a look found.
+/// The result of a look.
 enum Look {
     /// The request was granted.
     Granted(Box<LeaseRow>),

@@ -1,15 +1,15 @@
-//! What a hook answers, in the form that each program understands.
+//! The answer of a hook, in the form that each program understands.
 
 use serde_json::{Value, json};
 
 use super::event::{EventKind, HookEvent, Program};
 
-/// What is to be answered to an event.
+/// The answer to an event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HookAnswer {
     /// The tool must not be used, for this reason.
     pub denied: Option<String>,
-    /// What the agent is told.
+    /// The text that the agent is told.
     pub context: Option<String>,
 }
 

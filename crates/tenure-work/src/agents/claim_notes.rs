@@ -1,4 +1,4 @@
-//! Which issues of boards and nodes of ledgers an agent has claimed: a file for each owner, in the user's state directory.
+//! Notes of the issues and nodes that an agent has claimed: a file for each owner, in the user's state directory.
 //!
 //! Boards and ledgers are in files of their own, anywhere, and know nothing of agents. The command that claims for an agent leaves a note
 //! here, and every event of the agent's hooks gives the claims it finds more time, or ends them with the session.
@@ -18,7 +18,7 @@ use tenure_files::{Board, ClaimToken, Documents, IssueId, Ledger, Node, Version}
 
 use super::decide::ClaimAction;
 
-/// How long a lock of a board or a ledger is waited for.
+/// The time to wait for a lock of a board or a ledger.
 const WAIT: Duration = Duration::from_secs(1);
 /// More claims of one agent than this are not remembered.
 const CLAIMS_MAX: usize = 1000;
@@ -44,7 +44,7 @@ pub struct ClaimNote {
     pub id: String,
     /// Its token.
     pub token: u64,
-    /// How long it lasts, in milliseconds.
+    /// Its duration, in milliseconds.
     pub ttl_ms: u64,
     /// When it was last renewed.
     pub renewed_at: Timestamp,

@@ -1,4 +1,4 @@
-//! What an event makes of an agent: one pure function, state × event → changes.
+//! The effect of an event on an agent: one pure function, state × event → changes.
 //!
 //! A stop that is due is carried out first, whatever the event. Then:
 //!
@@ -26,17 +26,17 @@ use tenure::Timestamp;
 use super::event::{EventKind, HookEvent, shortened};
 use super::state::{Agent, AgentState, Command, CommandState, Speaker, Turn};
 
-/// How long a stop is put off.
+/// The time by which a stop is put off.
 pub const STOP_DELAY: Duration = Duration::from_secs(2);
-/// How much of a turn is kept, in bytes.
+/// The largest part of a turn that is kept, in bytes.
 const TURN_BYTES_MAX: usize = 64 * 1024;
-/// How much of a command is kept, in characters.
+/// The largest part of a command that is kept, in characters.
 const COMMAND_CHARS_MAX: usize = 200;
-/// How many events that are not known are kept, and how long each, in bytes.
+/// The number of unknown events that are kept, and the length of each, in bytes.
 const OTHER_EVENTS_MAX: usize = 50;
 const OTHER_EVENT_BYTES_MAX: usize = 8 * 1024;
 
-/// What becomes of the claims and leases of an agent.
+/// The action on the claims and leases of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClaimAction {
     /// They get more time.
@@ -54,7 +54,7 @@ pub struct Decision {
     pub commands: Vec<Command>,
     /// Its new turns.
     pub turns: Vec<Turn>,
-    /// What becomes of its claims and leases.
+    /// The action on its claims and leases.
     pub claims: ClaimAction,
     /// True if it is to be told about Tenure now.
     pub needs_introduction: bool,

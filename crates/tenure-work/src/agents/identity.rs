@@ -27,7 +27,7 @@ use tenure::Owner;
 
 use super::ancestors;
 
-/// How much of a session id is in the owner.
+/// The number of characters of a session id in the owner.
 const TAIL_CHARS: usize = 12;
 
 /// A coding agent that can be told by its environment.

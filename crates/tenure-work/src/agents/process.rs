@@ -31,14 +31,14 @@ use super::state::{
     Agent, AgentState, Command, agent_key, command_key, counter_key, read, turn_key,
 };
 
-/// How long a hook waits for the agent's lock, unless it is set.
+/// The default time that a hook waits for the agent's lock.
 pub const HOOK_WAIT: Duration = Duration::from_secs(1);
-/// How often a change is made again whose record somebody changed without the lock.
+/// The number of tries of a change whose record somebody changed without the lock.
 const TRIES: usize = 5;
-/// How many turns one change may add.
+/// The largest number of turns that one change may add.
 pub(super) const TURNS_MAX: u32 = 3;
 
-/// What is needed to process events.
+/// Processes the events of agents.
 pub struct Processor<'a, L> {
     /// The store.
     pub keeper: &'a Keeper,
@@ -50,18 +50,18 @@ pub struct Processor<'a, L> {
     pub claim_notes: ClaimNotes,
     /// The host this runs on.
     pub host: String,
-    /// How long the lock of an agent is waited for.
+    /// The time to wait for the lock of an agent.
     pub wait: Duration,
 }
 
-/// What came of an event.
+/// The result of an event.
 #[derive(Debug)]
 pub struct Processed {
     /// The agent as it is now.
     pub agent: Agent,
     /// True if the agent is to be told about Tenure in the answer to this event.
     pub needs_introduction: bool,
-    /// What could not be done, for people.
+    /// The actions that failed, for people.
     pub warnings: Vec<String>,
 }
 

@@ -9,7 +9,7 @@ use tenure_files::publish::{Difference, PublishTarget, PublishedFile};
 use super::manifest::{Target, key, target_key};
 use super::{Manifest, in_place};
 
-/// How often a directory is compared again that was published over meanwhile.
+/// The number of tries to compare a directory that is published over meanwhile.
 const TRIES: usize = 3;
 
 /// A directory compared with its manifest.
@@ -18,9 +18,9 @@ const TRIES: usize = 3;
 pub struct Verified {
     /// The manifest of what should be in place.
     pub manifest: String,
-    /// How many files it has.
+    /// The number of its files.
     pub files: usize,
-    /// How the directory differs, by path.
+    /// The differences of the directory, by path.
     pub differences: Vec<Difference>,
 }
 
@@ -40,7 +40,7 @@ pub async fn verify(keeper: &Keeper, place: &PublishTarget) -> Result<Verified> 
             Some(_) => in_place(|| place.compare(&files))?,
             None => place_is_gone(&files),
         };
-        // What was published over meanwhile is another directory.
+        // A target that was published over meanwhile is another directory.
         if place.inode_of_target()? == before
             && committed(&records, &target).await?.id == manifest.id
         {

@@ -14,7 +14,7 @@ use super::{Request, note};
 /// A part of the files is at most about so long, in bytes of JSON.
 const PART_BYTES_MAX: usize = 700 * 1024;
 
-/// What became of a publish.
+/// The state of a publish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ManifestState {
@@ -43,13 +43,13 @@ impl ManifestState {
 pub struct Manifest {
     /// Its id, which begins with the time.
     pub id: String,
-    /// What made the directory.
+    /// The operation that made the directory.
     pub op_type: String,
     /// Where it was published to.
     pub target: String,
     /// Where it was made.
     pub tmp: String,
-    /// What became of it.
+    /// Its state.
     pub state: ManifestState,
     /// The files. Empty until they are read from their own records.
     #[serde(default)]
@@ -58,7 +58,7 @@ pub struct Manifest {
     pub created_at: Timestamp,
     /// When it was committed.
     pub committed_at: Option<Timestamp>,
-    /// Who published it.
+    /// The owner that published it.
     pub author: Owner,
     /// The token of the lease it was made under.
     pub token: Token,
@@ -78,7 +78,7 @@ pub struct Manifest {
     pub new: Option<Inode>,
     /// In how many records the files are.
     pub parts: usize,
-    /// How many bytes the files have.
+    /// The number of bytes in the files.
     pub bytes: u64,
 }
 
@@ -244,7 +244,7 @@ impl Manifest {
     }
 }
 
-/// What is known of a target on one machine.
+/// The manifests of a target on one machine.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Target {
     /// The manifest of what is in place.

@@ -50,13 +50,13 @@ pub struct Request<'a> {
     pub place: &'a PublishTarget,
     /// The id of the manifest, which is that of the place.
     pub id: String,
-    /// What made the directory, for people.
+    /// The operation that made the directory, for people.
     pub op_type: String,
     /// The lease that the caller holds.
     pub fence: Fence,
     /// The owner, process and host.
     pub asker: Asker,
-    /// How long another publisher is waited for that is between steps 5 and 7.
+    /// The time to wait for another publisher that is between steps 5 and 7.
     pub wait: Duration,
 }
 
@@ -89,7 +89,7 @@ pub async fn publish(
     publisher.commit(manifest, copied.files).await
 }
 
-/// What writes the manifest of one publish.
+/// The writer of the manifest of one publish.
 struct Publisher<'a> {
     records: Records<'a>,
     request: &'a Request<'a>,

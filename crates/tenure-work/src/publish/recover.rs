@@ -24,16 +24,16 @@ use tenure_files::publish::{CrashOutcome, Inode};
 use super::manifest::{Target, key, target_key};
 use super::{Manifest, ManifestState, Publisher, in_place, note};
 
-/// What is left over is removed after this time.
+/// Leftovers are removed after this time.
 const LEFT_FOR: Duration = Duration::from_secs(60 * 60);
 
-/// What became of a pending manifest.
+/// The outcome of a pending manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// Its directory is in place.
     Committed,
-    /// What was there before stayed, or was put back.
+    /// The directory from before stayed, or was put back.
     Aborted,
     /// It is under way, or nothing can be told of it here.
     Kept,
@@ -46,9 +46,9 @@ pub struct Recovered {
     /// The manifest, without its files.
     #[serde(flatten)]
     pub manifest: Manifest,
-    /// What became of it.
+    /// Its outcome.
     pub outcome: Outcome,
-    /// Why, in words.
+    /// The reason, in words.
     pub reason: String,
 }
 
@@ -138,7 +138,7 @@ async fn settle(
 ///
 /// # Errors
 ///
-/// Those of the store. A manifest that cannot be judged now is kept, with the reason.
+/// Errors of the store. A manifest that cannot be judged now is kept, with the reason.
 pub async fn recover(
     keeper: &Keeper,
     actor: &Owner,

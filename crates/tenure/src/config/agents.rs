@@ -50,13 +50,13 @@ pub struct AgentsConfig {
     /// An agent that was not seen for so long is called gone.
     #[serde(default, deserialize_with = "optional_duration")]
     pub gone_after: Option<Duration>,
-    /// How long a hook waits for its store and for the lock of its agent.
+    /// The time that a hook waits for its store and for the lock of its agent.
     #[serde(default, deserialize_with = "hook_wait")]
     pub hook_wait: Option<Duration>,
     /// The command that summarises a turn: the text on its standard input, the summary on its standard output.
     #[serde(default)]
     pub summary: Option<Vec<String>>,
-    /// How long that command may take.
+    /// The time limit of that command.
     #[serde(default, deserialize_with = "optional_duration")]
     pub summary_max: Option<Duration>,
 }

@@ -141,7 +141,7 @@ fn without(text: &str, event: &str, position: &HookPosition) -> Option<String> {
     if hooks.items().len() > 1 || !hooks.is_made_here(text) {
         return Some(remove(text, hooks, index(hooks, event)?));
     }
-    // A version after the hooks was made with them: whoever writes one by hand writes it first.
+    // A version after the hooks was made with them: a person that writes one by hand writes it first.
     let alone = match root.items() {
         [_] => true,
         [first, second] => first.key == "hooks" && second.key == "version",

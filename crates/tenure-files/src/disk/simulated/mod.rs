@@ -36,7 +36,7 @@ pub(crate) use crash::ALL_MAX;
 use state::InodeId;
 pub(crate) use state::State;
 
-/// What goes wrong, besides the crash.
+/// A fault besides the crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// Nothing.
@@ -54,7 +54,7 @@ pub(crate) struct Operation {
     pub(crate) path: PathBuf,
 }
 
-/// Which call it was.
+/// The kind of call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Call {
     Read,
@@ -133,12 +133,12 @@ impl SimulatedDisk {
         self.machine().history.clone().unwrap_or_default()
     }
 
-    /// What was called.
+    /// Returns the calls that were made.
     pub(crate) fn operations(&self) -> Vec<Operation> {
         self.machine().operations.clone()
     }
 
-    /// How many syncs were asked for.
+    /// Returns the number of syncs that were asked for.
     pub(crate) fn syncs(&self) -> usize {
         self.machine().syncs
     }
@@ -181,7 +181,7 @@ impl SimulatedDisk {
     }
 }
 
-/// What is to become of an operation.
+/// The fate of an operation.
 #[derive(Clone, Copy)]
 enum Outcome {
     Do,
@@ -452,12 +452,12 @@ impl Fresh for SimulatedFile {
 }
 
 impl Call {
-    /// Whether it makes something durable.
+    /// Returns true if it makes something durable.
     pub(crate) fn is_sync(self) -> bool {
         matches!(self, Call::Sync | Call::SyncFile | Call::SyncDirectory)
     }
 
-    /// Whether it may change the state.
+    /// Returns true if it may change the state.
     pub(crate) fn changes(self) -> bool {
         !matches!(
             self,

@@ -23,12 +23,12 @@ use tenure::{
 use crate::agents::event::HookEvent;
 use crate::agents::process::is_edit;
 
-/// How long a file is held after its last edit.
+/// The time that a file is held after its last edit.
 pub const EDIT_TTL: Duration = Duration::from_secs(10 * 60);
 /// An edit of more files is not guarded.
 const FILES_MAX: usize = 200;
 
-/// Whether an edit may go on.
+/// The decision whether an edit may go on.
 #[derive(Debug)]
 pub enum EditDecision {
     /// It may: the files are held now.
@@ -105,7 +105,7 @@ fn resolved(directory: Option<&Path>, name: &Path) -> Option<PathBuf> {
     for above in path.ancestors() {
         if let Ok(found) = fs::canonicalize(above) {
             let rest = path.strip_prefix(above).ok()?;
-            // What is not there yet has no links: `..` in it goes up by name.
+            // A path that is not there yet has no links: `..` in it goes up by name.
             return Some(match rest.as_os_str().is_empty() {
                 true => found,
                 false => plain(&found.join(rest)),
@@ -139,7 +139,7 @@ fn resource_of(path: &Path) -> Result<Resource> {
 ///
 /// # Errors
 ///
-/// Those of the store, and `BadInput` for more files than are guarded.
+/// Errors of the store, and `BadInput` for more files than are guarded.
 pub async fn acquire(
     keeper: &Keeper,
     session: &Session,
@@ -210,7 +210,7 @@ async fn denied_by(
 ///
 /// # Errors
 ///
-/// Those of the store.
+/// Errors of the store.
 pub async fn release(keeper: &Keeper, owner: &Owner) -> Result<()> {
     let mut query = tenure::Query::default()
         .with_prefix("file:")
