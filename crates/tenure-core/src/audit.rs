@@ -98,7 +98,7 @@ impl FromStr for Action {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Entry {
-    /// When it was done.
+    /// The time when it was done.
     pub at: Timestamp,
     /// The action.
     pub action: Action,
@@ -292,7 +292,7 @@ impl AuditQuery {
 pub struct AuditPage {
     /// The entries.
     pub entries: Vec<Entry>,
-    /// Where the next page begins.
+    /// The start of the next page, if there is one.
     pub next: Option<String>,
 }
 

@@ -61,11 +61,11 @@ pub struct Lease {
     pub session: SessionId,
     /// Its own token if it is exclusive, else the newest token of the resource.
     pub token: Token,
-    /// When it was granted.
+    /// The time when it was granted.
     pub acquired_at: Timestamp,
-    /// When it expires, or null if it is bound to its session.
+    /// The time when it expires, or null if it is bound to its session.
     pub expires_at: Option<Timestamp>,
-    /// When the holder last renewed it. For session-bound leases it decides nothing.
+    /// The time when the holder last renewed it. For session-bound leases it decides nothing.
     pub heartbeat_at: Timestamp,
     /// The condition that ends it when nobody releases it.
     pub binding: Binding,

@@ -229,7 +229,7 @@ impl Finding {
 pub struct Findings {
     /// The leases of the page that look stale.
     pub leases: Vec<Finding>,
-    /// Where the next page begins.
+    /// The start of the next page, if there is one.
     pub next: Option<String>,
 }
 

@@ -57,9 +57,9 @@ pub struct WaiterRow<P> {
     pub session: SessionId,
     /// The owner of the request.
     pub owner: Owner,
-    /// When it began to wait.
+    /// The time when it began to wait.
     pub since: Timestamp,
-    /// When it gives up, for people.
+    /// The time when it gives up, for people.
     pub deadline: Option<Timestamp>,
     /// The process that waits.
     pub process: P,

@@ -46,7 +46,7 @@ pub struct Request {
     pub purpose: Option<String>,
     /// Data that the asker wants stored with the lease.
     pub metadata: Option<Value>,
-    /// When the asker gives up, for people. The keeper enforces it: it drops the future.
+    /// The time when the asker gives up, for people. The keeper enforces it: it drops the future.
     pub deadline: Option<Timestamp>,
     /// The wait: none, or until a deadline. The deadline is on a clock that nobody sets and that counts
     /// sleep, so a store grants nothing too late to a waiter that was stopped.
@@ -74,7 +74,7 @@ pub struct UpgradeRequest {
     pub lease: LeaseId,
     /// The session that asks, which need not be the session that took the lease.
     pub asker: Arc<Asker>,
-    /// When the asker gives up, for people.
+    /// The time when the asker gives up, for people.
     pub deadline: Option<Timestamp>,
     /// The wait; see [`Request::wait`].
     pub wait: Wait,

@@ -89,9 +89,9 @@ pub struct Waiting {
     pub mode: Mode,
     /// The owner that waits.
     pub owner: Owner,
-    /// When it joined the line.
+    /// The time when it joined the line.
     pub since: Timestamp,
-    /// When it gives up.
+    /// The time when it gives up.
     pub deadline: Option<Timestamp>,
     /// Its place in the line, from 1.
     pub position: usize,
@@ -107,11 +107,11 @@ pub struct Waiting {
 pub struct Listing {
     /// The leases, sorted by resource.
     pub held: Vec<Lease>,
-    /// Where the next page of `held` begins.
+    /// The start of the next page of `held`, if there is one.
     pub next: Option<String>,
     /// The waiters, or `None` if the store cannot know them.
     pub waiting: Option<Vec<Waiting>>,
-    /// Where the next page of `waiting` begins.
+    /// The start of the next page of `waiting`, if there is one.
     pub waiting_next: Option<String>,
 }
 
@@ -200,7 +200,7 @@ pub trait Store: Send + Sync {
     /// The address that opens this store again.
     fn url(&self) -> &str;
 
-    /// Where the store keeps a resource, for messages: a path, table or key.
+    /// Returns the place where the store keeps a resource, for messages: a path, table or key.
     fn location_of(&self, resource: &Resource) -> String;
 
     /// Returns the abilities of this store.

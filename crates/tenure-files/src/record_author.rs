@@ -71,7 +71,7 @@ pub(crate) struct RecordAuthor {
     /// Boxed, as the author is handed around while it waits.
     grant: Box<Grant>,
     granted: bool,
-    /// When the last token was drawn; its record is written in the same moment.
+    /// The time when the last token was drawn; its record is written in the same moment.
     drawn: Option<Timestamp>,
 }
 

@@ -25,15 +25,15 @@ pub(crate) const APPLICATION_ID: i64 = 0x5465_6e75;
 /// The kind of database in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SchemaState {
-    /// Nothing is in it.
+    /// An empty database.
     Empty,
-    /// Ours, and older than this Tenure.
+    /// A database of ours that is older than this Tenure.
     Older(i64),
-    /// Ours, and as new as this Tenure.
+    /// A database of ours that is as new as this Tenure.
     Current,
-    /// Ours, and newer than this Tenure.
+    /// A database of ours that is newer than this Tenure.
     Newer(i64),
-    /// Of another program.
+    /// A database of another program.
     Foreign,
 }
 

@@ -72,7 +72,7 @@ impl OpenBoard {
         Self::open_to_claim(global, terms, None)
     }
 
-    /// The same for a claim that lasts for `ttl`, if its owner may have it for so long.
+    /// Does the same for a claim that lasts for `ttl`, if its owner may have it for so long.
     pub fn open_to_claim(
         global: &Global,
         terms: &BoardTerms,
@@ -84,7 +84,7 @@ impl OpenBoard {
         Ok(Self { board, waits })
     }
 
-    /// The same; a board in its usual place is made if there is none.
+    /// Does the same, and makes a board in its usual place if there is none.
     pub fn open_or_make(global: &Global, terms: &BoardTerms) -> Result<Self, Failure> {
         if terms.dir.is_none() {
             let directory = directory(None)?;

@@ -36,7 +36,7 @@ pub struct Renewing {
 
 /// The state that the thread reports.
 struct Shared {
-    /// When the last good renewal was asked for, in milliseconds since boot.
+    /// The time when the last good renewal was asked for, in milliseconds since boot.
     good_ms: u64,
     /// The error of the last try.
     problem: String,

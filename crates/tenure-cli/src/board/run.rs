@@ -29,7 +29,7 @@ const INTERRUPTED_EVERY: Duration = Duration::from_millis(100);
 struct Claimed {
     issue: Issue,
     token: u64,
-    /// When it was asked for, in milliseconds since boot.
+    /// The time when it was asked for, in milliseconds since boot.
     asked_ms: u64,
 }
 

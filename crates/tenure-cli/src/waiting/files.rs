@@ -72,7 +72,7 @@ impl FileWaits {
         done
     }
 
-    /// The same, for one of several waits: a signal that comes before the next wait ends that one.
+    /// Does the same for one of several waits: a signal that comes before the next wait ends that one.
     pub fn wait_in_turn<T>(
         &self,
         waited_for: WaitedFor,

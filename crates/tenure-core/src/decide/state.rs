@@ -29,12 +29,12 @@ pub enum HolderState {
     Held,
     /// Granted to a waiter that has not accepted it yet.
     Offered {
-        /// When the next waiter gets it instead.
+        /// The time when the next waiter gets it instead.
         until: Millis,
     },
     /// Being broken by a person. Its holder has until then to stop.
     Revoking {
-        /// When it ends even if the holder has not confirmed its stop.
+        /// The time when it ends even if the holder has not confirmed its stop.
         until: Millis,
     },
 }
@@ -47,9 +47,9 @@ pub enum Bound {
     Session,
     /// Its expiry.
     Lease {
-        /// When it expires.
+        /// The time when it expires.
         expires: Millis,
-        /// When its last heartbeat becomes older than the grace period.
+        /// The time when its last heartbeat becomes older than the grace period.
         stale: Millis,
         /// True if an active job claims it.
         claimed: bool,
@@ -98,7 +98,7 @@ pub struct Waiter {
     pub session: SessionId,
     /// The lease or upgrade that it waits for.
     pub want: Want,
-    /// When it gives up. From that moment on it is not granted.
+    /// The time when it gives up. From that moment on it is not granted.
     pub deadline: Millis,
     /// The proof about the session that waits. For an upgrade it need not be the session that
     /// holds the lease.

@@ -173,7 +173,7 @@ pub enum Error {
         resource: Resource,
         /// The owner of the claim.
         owner: String,
-        /// When the claim ends, unless it is renewed.
+        /// The time when the claim ends, unless it is renewed.
         expires_at: Timestamp,
     },
     /// There is work, but none of it can be had now.

@@ -107,7 +107,7 @@ pub struct Record {
     pub columns: Columns,
     /// Everything else.
     pub body: Value,
-    /// When it was last changed.
+    /// The time when it was last changed.
     pub changed_at: Timestamp,
 }
 
@@ -207,11 +207,11 @@ impl RecordQuery {
 pub struct RecordPage {
     /// The records.
     pub records: Vec<Record>,
-    /// Where the next page begins.
+    /// The start of the next page, if there is one.
     pub next: Option<String>,
 }
 
-/// Where a session is woken that waits for a change of records. Only the store that made it can read it.
+/// The address at which a session is woken that waits for a change of records. Only the store that made it can read it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct WakeAddress(pub String);
 

@@ -103,7 +103,7 @@ pub(super) fn claim_status(issue: &Issue, owner: &str, moment: Moment<'_>) -> Cl
     }
 }
 
-/// Decides, and returns the issue as it is then.
+/// Decides a claim request, and returns the issue as it is then.
 pub(super) fn decide(
     issue: &Issue,
     waits: impl FnOnce() -> Waits,

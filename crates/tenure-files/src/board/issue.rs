@@ -107,20 +107,20 @@ pub struct IssueClaim {
     pub owner: String,
     /// The token that refuses late writers. Renewing keeps it.
     pub token: u64,
-    /// When it was acquired.
+    /// The time when it was acquired.
     pub acquired_at: Timestamp,
-    /// When it ends, unless it is renewed.
+    /// The time when it ends, unless it is renewed.
     pub expires_at: Timestamp,
     /// The boot in which the next field counts.
     pub(super) boot_id: String,
-    /// When it ends, in milliseconds since boot.
+    /// The time when it ends, in milliseconds since boot.
     pub(super) ends_boot_ms: u64,
 }
 
 /// A note for the next owner of an issue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// When it was written.
+    /// The time when it was written.
     pub at: Timestamp,
     /// The author.
     pub owner: String,
@@ -156,9 +156,9 @@ pub struct Issue {
     /// The claim, which may be over.
     #[serde(default)]
     pub claim: Option<IssueClaim>,
-    /// When it was created.
+    /// The time when it was created.
     pub created_at: Timestamp,
-    /// When it was last changed.
+    /// The time when it was last changed.
     pub updated_at: Timestamp,
     /// The notes of its owners.
     #[serde(default)]

@@ -68,7 +68,7 @@ impl NewEvent {
 
 /// Lines after an offset of the log.
 pub(super) struct Tail {
-    /// Where they begin: the offset asked for, or 0 if the log is shorter than that.
+    /// The offset at which they begin: the offset asked for, or 0 if the log is shorter than that.
     pub(super) offset: u64,
     /// Whole lines, each with its newline.
     pub(super) lines: Vec<u8>,

@@ -159,7 +159,7 @@ use crate::disk::{Disk, RealDisk};
 use crate::locker::FileLocker;
 use names::Names;
 
-/// So many changes are pending before their files are synced together.
+/// The number of pending changes at which their files are synced together.
 const PENDING_MAX: usize = 32;
 
 /// A board. One for all threads of a program is enough.

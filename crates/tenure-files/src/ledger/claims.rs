@@ -86,9 +86,9 @@ pub struct Claim {
     pub owner: String,
     /// The number of the event that acquired it. Renewing keeps it.
     pub token: u64,
-    /// When it was acquired.
+    /// The time when it was acquired.
     pub acquired_at: Timestamp,
-    /// When it ends, unless it is renewed.
+    /// The time when it ends, unless it is renewed.
     pub expires_at: Timestamp,
 }
 

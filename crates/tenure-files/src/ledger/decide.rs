@@ -67,7 +67,7 @@ pub(super) enum NodeRefusal {
     Ahead(u64, Timestamp),
 }
 
-/// Decides.
+/// Decides a request about claims.
 pub(super) fn decide(
     claims: &Claims,
     owner: &Owner,

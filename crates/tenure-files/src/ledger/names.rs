@@ -82,7 +82,7 @@ impl Names {
         self.ledger.join(".queue.lock")
     }
 
-    /// Where the newest event of ours is noted.
+    /// Returns the path of the note of our newest event.
     pub(super) fn newest(&self) -> PathBuf {
         self.ledger.join(".newest")
     }
@@ -95,7 +95,7 @@ impl Names {
         self.directory.join("meta.json")
     }
 
-    /// Where other programs keep files of claims.
+    /// Returns the directory in which other programs keep files of claims.
     pub(super) fn claim_files(&self) -> PathBuf {
         self.directory.join("locks")
     }

@@ -14,7 +14,7 @@ use super::names::aside;
 use super::{Ledger, event::EVENT_BYTES_MAX};
 use crate::platform::Identity;
 
-/// So many events of strangers are synced at most.
+/// The largest number of events of strangers that are synced.
 const SYNCED_MAX: u64 = 1024;
 const NOTE_BYTES_MAX: u64 = 200;
 

@@ -19,7 +19,7 @@ pub struct Inode {
     pub inode: u64,
     /// The device it is on.
     pub device: String,
-    /// When it was made, where the file system knows: a number is used again once its directory is gone.
+    /// The time when it was made, where the file system knows: a number is used again once its directory is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub born: Option<String>,
 }
@@ -53,7 +53,7 @@ pub enum CrashOutcome {
     ExchangeBack,
 }
 
-/// Where a directory is published, and where it is made.
+/// The path at which a directory is published, and the path at which it is made.
 pub struct PublishTarget {
     target: PathBuf,
     tmp: PathBuf,

@@ -23,7 +23,7 @@ pub struct PublishedFile {
     /// Its permission bits, in octal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
-    /// Where it points, if it is a link.
+    /// The target, if it is a link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
 }

@@ -140,14 +140,14 @@ impl Inner {
         self.lend_until(Millis::MAX).await
     }
 
-    /// The same for a caller whose time ends at `until`.
+    /// Does the same for a caller whose time ends at `until`.
     pub(super) async fn lend_until(&self, until: Millis) -> Result<PooledConnection> {
         self.pool
             .lend(Duration::from_millis(time_left(until)))
             .await
     }
 
-    /// The same for work that cannot wait until others are done.
+    /// Does the same for work that cannot wait until others are done.
     pub(super) async fn lend_urgently(&self) -> Result<PooledConnection> {
         self.pool.lend_urgently().await
     }
@@ -184,7 +184,7 @@ impl Inner {
         ))
     }
 
-    /// The same, with how the lease ended if that is known.
+    /// Returns the error for a lease that is gone, with its end if that is known.
     pub(super) async fn gone(&self, lease: &LeaseId) -> Error {
         match self.ended(lease).await {
             Ok(Some(reason)) => Error::over(lease, reason),

@@ -71,7 +71,7 @@ struct Shared {
     process: String,
     host: String,
     state: Mutex<State>,
-    /// When the connection last proved to be alive, or `None` while there is none.
+    /// The time when the connection last proved to be alive, or `None` while there is none.
     last_alive: watch::Sender<Option<Instant>>,
 }
 

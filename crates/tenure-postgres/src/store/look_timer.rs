@@ -14,9 +14,9 @@ use super::step::Step;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// The longest sleep of any process that looks after a line.
 const LOOK_EVERY_MAX: Duration = Duration::from_secs(15);
-/// By how much each process looks later than the one before it when something runs out.
+/// The delay of each process after the one before it when something runs out.
 const STAGGER: Duration = Duration::from_millis(50);
-/// By how much at most, so that the next process takes over within a second.
+/// The longest such delay, so that the next process takes over within a second.
 const STAGGER_MAX: Duration = Duration::from_millis(800);
 
 /// The time that a waiter sleeps before it looks unasked.

@@ -335,7 +335,7 @@ fn versions(records: &[Record]) -> Vec<(RecordKey, u64)> {
     versions
 }
 
-/// Decides, and returns the statements of the commit.
+/// Decides the change, and returns the statements of the commit.
 fn decide(
     change: &RecordChange<'_>,
     call: &SessionId,

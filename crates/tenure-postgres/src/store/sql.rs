@@ -65,7 +65,7 @@ pub(super) enum Frame {
     Commit(Flush),
 }
 
-/// When a commit is on disk.
+/// The moment at which a commit must be on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flush {
     /// Before the caller is told.
@@ -78,7 +78,7 @@ pub(super) enum Flush {
 pub(super) struct Sql {
     connection: Connection,
     address: Arc<Address>,
-    /// By address and length of their texts, which never move.
+    /// The prepared statements, by address and length of their texts, which never move.
     prepared: Mutex<HashMap<(usize, usize), PreparedStatement>>,
     under_way: AtomicUsize,
     /// True if it listens to the channel of this process.
@@ -114,7 +114,7 @@ impl Sql {
         self.framed(Frame::None, statements).await
     }
 
-    /// The same, with the beginning or end of a transaction in the same round trip.
+    /// Does the same, with the beginning or end of a transaction in the same round trip.
     pub(super) async fn framed(
         &self,
         frame: Frame,

@@ -68,7 +68,7 @@ impl<'a> Step<'a> {
         Self::on_until(Millis::MAX, store, resource, extent).await
     }
 
-    /// The same for a caller whose time ends at `until`.
+    /// Does the same for a caller whose time ends at `until`.
     pub(super) async fn on_until(
         until: Millis,
         store: &'a Inner,

@@ -154,7 +154,7 @@ impl QueuedRequest {
         done
     }
 
-    /// The same for a step that asks. A refusal leaves everything as it was.
+    /// Does the same for a step that asks. A refusal leaves everything as it was.
     pub(super) async fn ask<T, F>(
         &mut self,
         work: impl FnOnce(Arc<Inner>, Arc<Awaited>) -> F,

@@ -33,7 +33,7 @@ pub(crate) async fn retry_busy<T>(attempt: impl FnMut() -> Result<T>) -> Result<
     retry(LONG_PAUSE_MAX, attempt).await
 }
 
-/// The same for a step that is on disk before it is acknowledged.
+/// Does the same for a step that is on disk before it is acknowledged.
 pub(crate) async fn retry_busy_durably<T>(attempt: impl FnMut() -> Result<T>) -> Result<T> {
     retry(DURABLE_PAUSE_MAX, attempt).await
 }

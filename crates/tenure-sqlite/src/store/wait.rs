@@ -54,7 +54,7 @@ struct QueuedRequest<'a> {
     store: &'a Inner,
     awaited: &'a Awaited,
     wake: Wake,
-    /// When the request gives up, on BOOTTIME, which nobody can set.
+    /// The time when the request gives up, on BOOTTIME, which nobody can set.
     until: Millis,
     disarmed: AtomicBool,
     /// The number of its place as of the last look, or zero before the first.

@@ -23,7 +23,7 @@ const WAIT: Duration = Duration::from_secs(1);
 /// More claims of one agent than this are not remembered.
 const CLAIMS_MAX: usize = 1000;
 
-/// Where a claim is.
+/// The place of a claim: a board or a ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ClaimedIn {
@@ -36,7 +36,7 @@ pub enum ClaimedIn {
 /// A claim of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimNote {
-    /// Where it is.
+    /// Its place.
     pub kind: ClaimedIn,
     /// The directory of the board or ledger.
     pub directory: PathBuf,
@@ -46,7 +46,7 @@ pub struct ClaimNote {
     pub token: u64,
     /// Its duration, in milliseconds.
     pub ttl_ms: u64,
-    /// When it was last renewed.
+    /// The time when it was last renewed.
     pub renewed_at: Timestamp,
 }
 

@@ -153,7 +153,7 @@ impl HookEvent {
         Self::of(fields, program, name)
     }
 
-    /// The same for a body that was read before.
+    /// Does the same for a body that was read before.
     ///
     /// # Errors
     ///

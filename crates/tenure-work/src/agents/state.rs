@@ -125,13 +125,13 @@ pub struct Agent {
     pub tmux: Option<(String, String)>,
     /// The host it runs on.
     pub host: String,
-    /// When it was first seen.
+    /// The time when it was first seen.
     pub started_at: Timestamp,
-    /// When it was last seen.
+    /// The time when it was last seen.
     pub last_seen: Timestamp,
-    /// When it was told about Tenure. It is told once.
+    /// The time when it was told about Tenure. It is told once.
     pub prompt_injected_at: Option<Timestamp>,
-    /// When a stop takes effect.
+    /// The time when a stop takes effect.
     pub stop_due: Option<Timestamp>,
     /// The last words of the agent, until the stop takes effect.
     pub last_words: Option<String>,
@@ -169,9 +169,9 @@ pub struct Command {
     pub state: CommandState,
     /// The beginning of what was asked.
     pub text: String,
-    /// When it began.
+    /// The time when it began.
     pub started_at: Timestamp,
-    /// When it was complete.
+    /// The time when it was complete.
     pub completed_at: Option<Timestamp>,
 }
 
@@ -201,7 +201,7 @@ pub struct Turn {
     pub by: Speaker,
     /// The text.
     pub text: String,
-    /// When.
+    /// The time when it was said.
     pub at: Timestamp,
     /// The summary, if there is one.
     pub summary: Option<String>,

@@ -45,24 +45,24 @@ pub struct Manifest {
     pub id: String,
     /// The operation that made the directory.
     pub op_type: String,
-    /// Where it was published to.
+    /// The path at which it was published.
     pub target: String,
-    /// Where it was made.
+    /// The path at which it was made.
     pub tmp: String,
     /// Its state.
     pub state: ManifestState,
     /// The files. Empty until they are read from their own records.
     #[serde(default)]
     pub files: Vec<PublishedFile>,
-    /// When it began.
+    /// The time when it began.
     pub created_at: Timestamp,
-    /// When it was committed.
+    /// The time when it was committed.
     pub committed_at: Option<Timestamp>,
     /// The owner that published it.
     pub author: Owner,
     /// The token of the lease it was made under.
     pub token: Token,
-    /// That lease.
+    /// The id of that lease.
     pub lease: Option<LeaseId>,
     /// The resource of the lease.
     pub resource: Resource,

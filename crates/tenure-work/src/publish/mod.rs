@@ -46,7 +46,7 @@ pub use tenure_files::publish::{Difference, Progress, PublishedFile};
 pub struct Request<'a> {
     /// The directory to publish.
     pub source: PathBuf,
-    /// Where to.
+    /// The target.
     pub place: &'a PublishTarget,
     /// The id of the manifest, which is that of the place.
     pub id: String,

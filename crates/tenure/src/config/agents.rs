@@ -23,7 +23,7 @@ pub struct GuardConfig {
     /// True if one agent edits a file at a time.
     #[serde(default)]
     pub edits: bool,
-    /// When files are given back.
+    /// The event at which files are released.
     #[serde(default)]
     pub edits_until: EditsUntil,
     /// Heavy commands, and the slot that each goes through: `slot NAME` or `slot NAME:N`.
@@ -31,14 +31,14 @@ pub struct GuardConfig {
     pub commands: BTreeMap<String, String>,
 }
 
-/// When the files of an agent are given back, at the latest.
+/// The latest event at which the files of an agent are released.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EditsUntil {
     /// At the end of its session.
     #[default]
     Session,
-    /// When it has answered.
+    /// The end of its answer.
     Turn,
 }
 

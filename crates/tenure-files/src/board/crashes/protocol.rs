@@ -33,7 +33,7 @@ fn boot_now() -> u64 {
     u64::try_from(CLOCK.get() * 1000).unwrap()
 }
 
-/// The same in every run, so that a state is known again.
+/// Returns an id that is the same in every run, so that a state is known again.
 fn new_uuid() -> String {
     let number = NEXT.get();
     NEXT.set(number + 1);

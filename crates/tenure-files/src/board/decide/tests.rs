@@ -11,7 +11,7 @@ fn owner(name: &str) -> Owner {
     Owner::parse(name).unwrap()
 }
 
-/// So many seconds after the first claim, in the same boot.
+/// Returns a moment this many seconds after the first claim, in the same boot.
 fn at(seconds: i64) -> Moment<'static> {
     Moment {
         now: Timestamp::from_millis(1_700_000_000_000 + seconds * 1000),

@@ -105,7 +105,7 @@ impl SimulatedDisk {
         Self::with(state, fault, Some(history))
     }
 
-    /// The same without remembering.
+    /// Does the same without remembering.
     pub(crate) fn without_history(state: State) -> Self {
         Self::with(state, Fault::None, None)
     }

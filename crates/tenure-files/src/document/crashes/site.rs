@@ -15,7 +15,7 @@ use super::world::World;
 use crate::disk::simulated::{SimulatedDisk, State};
 use crate::document::{Documents, Fence, Terms};
 
-/// Where the documents of a scenario are. A clone is the same place.
+/// The place of the documents of a scenario. A clone is the same place.
 #[derive(Clone)]
 pub(super) struct Site(Rc<Place>);
 
@@ -79,7 +79,7 @@ impl Site {
         }
     }
 
-    /// Where they are.
+    /// Returns their paths.
     pub(super) fn paths(&self) -> &[PathBuf] {
         &self.0.documents
     }
