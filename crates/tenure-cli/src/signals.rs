@@ -150,7 +150,7 @@ pub fn own_group() -> Option<Pid> {
     Pid::from_raw(unsafe { libc::getpgrp() })
 }
 
-/// Stops this process, as Ctrl-Z does to those who do not listen to it.
+/// Stops this process, as Ctrl-Z does to a process that does not listen to it.
 pub fn stop_self() {
     let listening = set_default(libc::SIGTSTP);
     // SAFETY: a plain call. It comes back when we are continued, or at once if nobody could.

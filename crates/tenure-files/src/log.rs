@@ -1,6 +1,6 @@
 //! The lock log: who waits for a lock file, gets it and gives it back, with times.
 //!
-//! Events have the target `lock` and the level debug. Without someone who listens they cost a look
+//! Events have the target `lock` and the level debug. Without a listener they cost a look
 //! at one number, and no clock is read.
 
 use std::path::Path;

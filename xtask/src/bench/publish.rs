@@ -103,15 +103,15 @@ impl Site {
             let asker = session.asker();
             let session = self.keeper.session(session).await?;
             let id = new_id();
-            let place = PublishTarget::new(target, &id)?;
-            let name = place.target().to_string_lossy().into_owned();
+            let publish_target = PublishTarget::new(target, &id)?;
+            let name = publish_target.target().to_string_lossy().into_owned();
             let resource = Resource::new("file", name).map_err(|error| anyhow!("{error}"))?;
             let guard = session
                 .acquire(&resource, Mode::Write, &Options::default())
                 .await?;
             let request = Request {
                 source: source.to_owned(),
-                place: &place,
+                publish_target: &publish_target,
                 id,
                 op_type: "bench".into(),
                 fence: Fence {

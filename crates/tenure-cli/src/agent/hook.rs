@@ -112,7 +112,7 @@ async fn answer(context: &Context, event: &HookEvent) -> Result<HookAnswer> {
         processor.process(event, &also).await
     };
     let processed = processed.await;
-    // The lock of the agent comes before those of files, and is given back by now.
+    // The lock of the agent comes before the locks of files, and is released by now.
     if guards.edits && answer.denied.is_none() {
         let agent = processed.as_ref().ok().map(|processed| &processed.agent);
         let task = agent.and_then(|agent| agent.task.as_deref());

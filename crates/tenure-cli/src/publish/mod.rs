@@ -77,14 +77,14 @@ async fn put_in_place(
 ) -> Result<ExitCode, Failure> {
     let mut signals = Signals::listen()?;
     let id = new_id();
-    let place = PublishTarget::new(target, &id).map_err(about)?;
-    place.check_source(source).map_err(about)?;
+    let publish_target = PublishTarget::new(target, &id).map_err(about)?;
+    publish_target.check_source(source).map_err(about)?;
     let setting = context.settings(WAIT_DEFAULT).wait;
     let limit = Limit::chosen(false, options.wait, setting);
     let owner = context.owner_within(None, limit.whole(), None)?;
     let resource = match &options.resource {
         Some(resource) => resource.clone(),
-        None => resource_of(&place)?,
+        None => resource_of(&publish_target)?,
     };
     let opening = context.keeper_within(WAIT_DEFAULT, limit);
     let keeper = open_unless_interrupted(opening, Some(&resource), &mut signals).await?;
@@ -95,7 +95,7 @@ async fn put_in_place(
     let lease = held.lease();
     let request = Request {
         source: source.to_owned(),
-        place: &place,
+        publish_target: &publish_target,
         id,
         op_type: options.op_type.clone(),
         fence: Fence {
@@ -136,9 +136,9 @@ fn about(error: Error) -> Failure {
     }
 }
 
-fn resource_of(place: &PublishTarget) -> tenure::Result<Resource> {
+fn resource_of(publish_target: &PublishTarget) -> tenure::Result<Resource> {
     use std::os::unix::ffi::OsStrExt;
-    let path = place.target().as_os_str().as_bytes();
+    let path = publish_target.target().as_os_str().as_bytes();
     Resource::new("file", path).map_err(|error| Error::BadInput(error.to_string()))
 }
 

@@ -45,7 +45,7 @@ pub trait EntityLocks: Sync {
     ///
     /// # Errors
     ///
-    /// `Timeout` if it was not free in time, and those of the store.
+    /// `Timeout` if it was not free in time, and errors of the store.
     fn lock(&self, id: i32, wait: Duration) -> impl Future<Output = Result<Self::Guard>> + Send;
 
     /// Takes a lock if it is free, and returns `None` if it is not.

@@ -17,7 +17,7 @@ pub const BOARD_CLAIM_TTL_MIN: Duration = Duration::from_secs(1);
 pub const BOARD_CLAIM_TTL_MAX: Duration = Duration::from_secs(24 * 3600);
 
 impl Board {
-    /// Claims an issue, for 15 minutes or as long as `ttl` says. Exactly one of those who ask wins.
+    /// Claims an issue, for 15 minutes or as long as `ttl` says. Exactly one of several owners that ask wins.
     ///
     /// # Errors
     ///

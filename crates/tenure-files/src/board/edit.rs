@@ -56,7 +56,7 @@ impl Board {
         })
     }
 
-    /// Adds a note for the next one who works on an issue.
+    /// Adds a note for the next owner of an issue.
     pub fn note(&self, id: &IssueId, text: &str) -> Result<Issue> {
         if text.trim().is_empty() {
             return Err(Error::BadInput("a note is not empty".into()));

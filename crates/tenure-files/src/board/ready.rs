@@ -76,7 +76,7 @@ impl Board {
         fresh.sort();
         let mut fresh = fresh.into_iter().peekable();
         let mut ids = Vec::new();
-        // Only as much is read as is likely needed: the rest is for one who finds nothing here.
+        // Only as much is read as is likely needed: the rest is read by a process that finds nothing here.
         for line in body.lines() {
             let Ok(entry) = serde_json::from_str::<Entry>(line) else {
                 return Ok(None);

@@ -9,7 +9,7 @@ use super::decide::ClaimRequest;
 use super::{Claim, ClaimToken, Ledger, Node};
 
 impl Ledger {
-    /// Claims a node, for as long as `ttl` or the ledger says. Exactly one of those who ask wins.
+    /// Claims a node, for as long as `ttl` or the ledger says. Exactly one of several owners that ask wins.
     ///
     /// # Errors
     ///

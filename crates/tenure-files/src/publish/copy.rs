@@ -67,7 +67,7 @@ impl Stamp {
 }
 
 struct Copy<'a> {
-    place: &'a PublishTarget,
+    publish_target: &'a PublishTarget,
     progress: &'a Progress,
     files: Vec<PublishedFile>,
     /// Everything that was read, as it was before.
@@ -127,7 +127,7 @@ impl PublishTarget {
         // The directory above may be a link to another place.
         self.check_device(self.tmp())?;
         let mut copy = Copy {
-            place: self,
+            publish_target: self,
             progress,
             files: Vec::new(),
             stamps: Vec::new(),
@@ -194,7 +194,7 @@ impl Copy<'_> {
                 fs::symlink_metadata(&from).map_err(|error| Error::io("read", &from, error))?;
             let kind = found.file_type();
             if kind.is_dir() {
-                let made = self.place.disk.make_directory(&to);
+                let made = self.publish_target.disk.make_directory(&to);
                 made.map_err(|error| Error::io("make", &to, error))?;
                 self.directory(&from, &to, &relative)?;
             } else if kind.is_symlink() {
@@ -214,7 +214,7 @@ impl Copy<'_> {
     fn check_stopped(&self) -> Result<()> {
         match self.progress.stopped.load(Ordering::Relaxed) {
             true => Err(Error::Interrupted {
-                resource: resource_of(self.place.target()),
+                resource: resource_of(self.publish_target.target()),
             }),
             false => Ok(()),
         }
@@ -244,7 +244,7 @@ impl Copy<'_> {
         let text = target
             .to_str()
             .ok_or_else(|| self.refused(from, "it points to a name that is not UTF-8"))?;
-        let made = self.place.disk.symlink(&target, to);
+        let made = self.publish_target.disk.symlink(&target, to);
         made.map_err(|error| Error::io("make", to, error))?;
         self.stamps.push((from.to_owned(), Stamp::of(found)));
         self.files.push(PublishedFile::link(relative_path, text));
@@ -263,7 +263,7 @@ impl Copy<'_> {
             .map_err(read)?;
         let before = source.metadata().map_err(read)?;
         let write = |error| Error::io("write", to, error);
-        let mut copy = self.place.disk.create(to, 0o600).map_err(write)?;
+        let mut copy = self.publish_target.disk.create(to, 0o600).map_err(write)?;
         let (mut hashing, mut chunk) = Hashing::start(before.len());
         let mut length = 0;
         loop {
@@ -307,7 +307,7 @@ impl Copy<'_> {
 
     /// Gives every directory its mode and syncs it, the inner ones first: one without write permission can still be filled.
     fn sync_directories(&self) -> Result<()> {
-        let disk = &self.place.disk;
+        let disk = &self.publish_target.disk;
         for (path, mode) in self.directories.iter().rev() {
             let done = disk
                 .set_mode(path, *mode)

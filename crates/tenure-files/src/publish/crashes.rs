@@ -62,7 +62,7 @@ impl Publishing {
 }
 
 impl Process {
-    fn place(&self, id: usize) -> PublishTarget {
+    fn publish_target(&self, id: usize) -> PublishTarget {
         PublishTarget::on(
             TARGET.into(),
             &format!("id-{id}"),
@@ -96,7 +96,7 @@ impl Process {
     /// The ten steps, but for the lease.
     fn publish(&self, id: usize) -> Result<()> {
         self.recover()?;
-        let place = self.place(id);
+        let publish_target = self.publish_target(id);
         let mut row = Row {
             id,
             state: "pending".into(),
@@ -104,7 +104,7 @@ impl Process {
             new: None,
         };
         self.write_row(&row)?;
-        let done = self.publish_to(&place, &mut row);
+        let done = self.publish_to(&publish_target, &mut row);
         if done.is_err() {
             // A publish that failed is given up as recovery would do it.
             let _ = self.recover();
@@ -112,15 +112,15 @@ impl Process {
         done
     }
 
-    fn publish_to(&self, place: &PublishTarget, row: &mut Row) -> Result<()> {
-        let copied = place.copy(self.sources[row.id].path(), &Progress::default())?;
-        (row.old, row.new) = (place.inode_of_target()?, Some(copied.new.clone()));
+    fn publish_to(&self, publish_target: &PublishTarget, row: &mut Row) -> Result<()> {
+        let copied = publish_target.copy(self.sources[row.id].path(), &Progress::default())?;
+        (row.old, row.new) = (publish_target.inode_of_target()?, Some(copied.new.clone()));
         self.write_row(row)?;
-        place.put_in_place(row.old.as_ref(), &copied.new)?;
+        publish_target.put_in_place(row.old.as_ref(), &copied.new)?;
         row.state = "committed".into();
         self.write_row(row)?;
         let old: Vec<&Inode> = row.old.iter().collect();
-        place.remove_tmp(&old, true).map(drop)
+        publish_target.remove_tmp(&old, true).map(drop)
     }
 
     fn recover(&self) -> Result<()> {
@@ -131,12 +131,12 @@ impl Process {
         let Some(mut row) = self.row().filter(|row| row.state == "pending") else {
             return Ok(());
         };
-        let place = self.place(row.id);
-        let outcome = place.judge(row.old.as_ref(), row.new.as_ref(), true)?;
+        let publish_target = self.publish_target(row.id);
+        let outcome = publish_target.judge(row.old.as_ref(), row.new.as_ref(), true)?;
         match outcome {
             CrashOutcome::Aborted => {}
-            CrashOutcome::Finished => place.finish()?,
-            CrashOutcome::ExchangeBack => place.exchange_back()?,
+            CrashOutcome::Finished => publish_target.finish()?,
+            CrashOutcome::ExchangeBack => publish_target.exchange_back()?,
         }
         row.state = if outcome == CrashOutcome::Finished {
             "committed"

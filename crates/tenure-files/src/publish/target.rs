@@ -61,7 +61,7 @@ pub struct PublishTarget {
 }
 
 impl PublishTarget {
-    /// Returns the place for a target. Links in the directory above it are followed, and its own name is not.
+    /// Returns the publish target for a path. Links in the directory above it are followed, and its own name is not.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ impl PublishTarget {
         Ok(Self::at(parent.join(name), id))
     }
 
-    /// Returns the place for a target that was resolved before.
+    /// Returns the publish target for a path that was resolved before.
     pub fn at(target: PathBuf, id: &str) -> Self {
         Self::on(target, id, Box::new(RealDisk))
     }

@@ -269,7 +269,7 @@ impl Command {
 }
 
 impl Turn {
-    /// Returns the indexed columns. Those that may get a summary are listed by their state.
+    /// Returns the indexed columns. Turns that may get a summary are listed by their state.
     pub fn columns(&self, is_given_up: bool) -> Columns {
         let state = match (self.by, &self.summary) {
             (Speaker::Agent, None) if !is_given_up => "open",

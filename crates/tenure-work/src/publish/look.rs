@@ -29,19 +29,19 @@ pub struct Verified {
 /// # Errors
 ///
 /// `NotFound` if nothing was ever published there from this machine.
-pub async fn verify(keeper: &Keeper, place: &PublishTarget) -> Result<Verified> {
+pub async fn verify(keeper: &Keeper, publish_target: &PublishTarget) -> Result<Verified> {
     let records = keeper.records("publish --verify")?;
-    let target = place.target().to_string_lossy().into_owned();
+    let target = publish_target.target().to_string_lossy().into_owned();
     for _ in 0..TRIES {
         let manifest = committed(&records, &target).await?;
         let files = files_of(&records, &manifest).await?;
-        let before = place.inode_of_target()?;
+        let before = publish_target.inode_of_target()?;
         let differences = match before {
-            Some(_) => in_place(|| place.compare(&files))?,
+            Some(_) => in_place(|| publish_target.compare(&files))?,
             None => place_is_gone(&files),
         };
         // A target that was published over meanwhile is another directory.
-        if place.inode_of_target()? == before
+        if publish_target.inode_of_target()? == before
             && committed(&records, &target).await?.id == manifest.id
         {
             return Ok(Verified {
@@ -94,9 +94,9 @@ async fn files_of(records: &Records<'_>, manifest: &Manifest) -> Result<Vec<Publ
 }
 
 /// Returns the manifests of a target, oldest first, with their files.
-pub async fn history(keeper: &Keeper, place: &PublishTarget) -> Result<Vec<Manifest>> {
+pub async fn history(keeper: &Keeper, publish_target: &PublishTarget) -> Result<Vec<Manifest>> {
     let records = keeper.records("publish --history")?;
-    let target = place.target().to_string_lossy().into_owned();
+    let target = publish_target.target().to_string_lossy().into_owned();
     let mut query = RecordQuery::new("manifest").with_column(Column::Subject(target));
     let mut manifests = Vec::new();
     loop {

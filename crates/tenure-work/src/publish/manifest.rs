@@ -111,8 +111,8 @@ impl Manifest {
         Ok(Self {
             id: request.id.clone(),
             op_type: request.op_type.clone(),
-            target: text(request.place.target())?,
-            tmp: text(request.place.tmp())?,
+            target: text(request.publish_target.target())?,
+            tmp: text(request.publish_target.tmp())?,
             state: ManifestState::Pending,
             files: Vec::new(),
             created_at: clock::now(),
@@ -137,8 +137,8 @@ impl Manifest {
         })
     }
 
-    /// Returns the place it was published to.
-    pub(super) fn place(&self) -> PublishTarget {
+    /// Returns the target it was published to.
+    pub(super) fn publish_target(&self) -> PublishTarget {
         PublishTarget::at(PathBuf::from(&self.target), &self.id)
     }
 

@@ -47,8 +47,8 @@ pub struct Request<'a> {
     /// The directory to publish.
     pub source: PathBuf,
     /// The target.
-    pub place: &'a PublishTarget,
-    /// The id of the manifest, which is that of the place.
+    pub publish_target: &'a PublishTarget,
+    /// The id of the manifest, which is that of the target.
     pub id: String,
     /// The operation that made the directory, for people.
     pub op_type: String,
@@ -72,12 +72,12 @@ pub async fn publish(
     request: &Request<'_>,
     progress: &Progress,
 ) -> Result<Manifest> {
-    request.place.check_source(&request.source)?;
+    request.publish_target.check_source(&request.source)?;
     let records = keeper.records("publish")?;
     let publisher = Publisher { records, request };
     recover::pending_of(&publisher).await?;
     let mut manifest = publisher.begin().await?;
-    let copied = in_place(|| request.place.copy(&request.source, progress));
+    let copied = in_place(|| request.publish_target.copy(&request.source, progress));
     let copied = match copied {
         Ok(copied) => copied,
         Err(error) => return Err(publisher.give_up(manifest, error).await),
@@ -125,9 +125,9 @@ impl Publisher<'_> {
                 RecordChange::new([key.clone()], &decide).under(self.request.fence.clone());
             self.records.change(&change).await?;
         }
-        let place = self.request.place;
-        let lock = in_place(|| place.lock(self.request.wait, self.request.asker.clone()))?;
-        manifest.old = in_place(|| place.inode_of_target())?;
+        let publish_target = self.request.publish_target;
+        let lock = in_place(|| publish_target.lock(self.request.wait, self.request.asker.clone()))?;
+        manifest.old = in_place(|| publish_target.inode_of_target())?;
         manifest.new = Some(copied.new.clone());
         (manifest.parts, manifest.bytes) = (parts.len(), copied.bytes);
         let prepared = &*manifest;
@@ -140,7 +140,7 @@ impl Publisher<'_> {
         self.change(prepared, &decide).await?;
         in_place(|| {
             lock.check()?;
-            place.put_in_place(prepared.old.as_ref(), &copied.new)
+            publish_target.put_in_place(prepared.old.as_ref(), &copied.new)
         })
     }
 
@@ -169,9 +169,9 @@ impl Publisher<'_> {
     /// Gives a publish up that failed before its target was new: removes what it made, and says so in the manifest. What cannot be done
     /// now is done by recovery.
     async fn give_up(&self, manifest: Manifest, error: Error) -> Error {
-        let place = self.request.place;
+        let publish_target = self.request.publish_target;
         let is_new = |new: &Inode| {
-            let outcome = place.judge(manifest.old.as_ref(), Some(new), true);
+            let outcome = publish_target.judge(manifest.old.as_ref(), Some(new), true);
             !matches!(outcome, Ok(tenure_files::publish::CrashOutcome::Aborted))
         };
         // A step after the rename failed: what is in place is for recovery to judge.
@@ -185,7 +185,7 @@ impl Publisher<'_> {
             };
         }
         let named: Vec<&Inode> = manifest.new.iter().collect();
-        let removed = in_place(|| place.remove_tmp(&named, true)).unwrap_or(false);
+        let removed = in_place(|| publish_target.remove_tmp(&named, true)).unwrap_or(false);
         let reason = error.to_string();
         let ended = self.end(&manifest, ManifestState::Aborted, &reason).await;
         if removed && ended.is_ok() {

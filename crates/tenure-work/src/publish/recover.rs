@@ -67,7 +67,7 @@ pub struct Removed {
 /// Ends the pending manifests of the target of a publish, under its lease.
 pub(super) async fn pending_of(publisher: &Publisher<'_>) -> Result<()> {
     let (records, request) = (&publisher.records, publisher.request);
-    let target = request.place.target().to_string_lossy();
+    let target = request.publish_target.target().to_string_lossy();
     let record = records.read(&target_key(machine::id(), &target)?).await?;
     for id in Target::seen(record.as_ref())?.pending {
         let Some(manifest) = records.read(&key("manifest", &id)?).await? else {
@@ -94,16 +94,17 @@ async fn settle(
     asker: &Asker,
     wait: Duration,
 ) -> Result<Outcome> {
-    let (place, same_boot) = (manifest.place(), manifest.is_of_this_boot());
-    let lock = in_place(|| place.lock(wait, asker.clone()))?;
+    let (publish_target, same_boot) = (manifest.publish_target(), manifest.is_of_this_boot());
+    let lock = in_place(|| publish_target.lock(wait, asker.clone()))?;
     let outcome = in_place(|| {
-        let outcome = place.judge(manifest.old.as_ref(), manifest.new.as_ref(), same_boot)?;
+        let outcome =
+            publish_target.judge(manifest.old.as_ref(), manifest.new.as_ref(), same_boot)?;
         match outcome {
             CrashOutcome::Aborted => {}
-            CrashOutcome::Finished => place.finish()?,
+            CrashOutcome::Finished => publish_target.finish()?,
             CrashOutcome::ExchangeBack => {
                 lock.check()?;
-                place.exchange_back()?;
+                publish_target.exchange_back()?;
             }
         }
         Ok::<_, Error>(outcome)
@@ -263,9 +264,9 @@ pub async fn remove_leftover(keeper: &Keeper, manifest: &Manifest, actor: &Owner
 
 async fn remove(records: &Records<'_>, manifest: &Manifest, actor: &Owner) -> Result<bool> {
     let named: Vec<&Inode> = manifest.old.iter().chain(&manifest.new).collect();
-    let place = manifest.place();
-    let was_there = in_place(|| place.inode_of_tmp())?.is_some();
-    if !in_place(|| place.remove_tmp(&named, manifest.is_of_this_boot()))? {
+    let publish_target = manifest.publish_target();
+    let was_there = in_place(|| publish_target.inode_of_tmp())?.is_some();
+    if !in_place(|| publish_target.remove_tmp(&named, manifest.is_of_this_boot()))? {
         return Ok(false);
     }
     let leftover = key("leftover", &manifest.id)?;
