@@ -36,7 +36,7 @@ impl Context {
         Self::with(global.store.as_deref(), Environment::of_process()?)
     }
 
-    /// The same, as if the command were called in another directory.
+    /// Does the same as if the command were called in another directory.
     pub fn at(global: &Global, directory: Option<PathBuf>) -> Result<Self> {
         let mut environment = Environment::of_process()?;
         environment.directory = directory.unwrap_or(environment.directory);
@@ -48,7 +48,7 @@ impl Context {
         Self::with(Some("memory:"), Environment::of_process()?)
     }
 
-    /// The same for a board, where the variables of `jit` count, too.
+    /// Does the same for a board, where the variables of `jit` count, too.
     pub fn for_board() -> Result<Self> {
         Self::with(Some("memory:"), Environment::of_process()?.for_board())
     }
@@ -261,7 +261,7 @@ pub fn owner(asked: Option<Owner>) -> Result<Owner> {
 }
 
 /// Returns the owner that the caller names: the one asked for, else `TENURE_OWNER`. The agent around this process is none that
-/// is named: whoever has the id of a lease may end it, an agent also one that a person took for it.
+/// is named: every owner that has the id of a lease may end it, an agent also one that a person took for it.
 pub fn owner_given(asked: Option<Owner>) -> Result<Option<Owner>> {
     if asked.is_some() {
         return Ok(asked);

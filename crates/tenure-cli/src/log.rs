@@ -11,7 +11,7 @@ use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use crate::output::Told;
+use crate::output::StderrWriter;
 use crate::report::Failure;
 
 const VARIABLE: &str = "TENURE_LOG";
@@ -32,7 +32,7 @@ pub fn start() -> Result<(), Failure> {
         )
     })?;
     let lines = tracing_subscriber::fmt::layer()
-        .with_writer(|| Told)
+        .with_writer(|| StderrWriter)
         .with_timer(Now)
         .with_ansi(false);
     tracing_subscriber::registry()

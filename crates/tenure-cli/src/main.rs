@@ -73,7 +73,7 @@ use crate::report::{Failure, Report};
 fn main() -> ExitCode {
     let cli = match cli::parse(std::env::args_os().collect()) {
         Ok(cli) => cli,
-        Err(refusal) => return refusal.show(),
+        Err(error) => return error.show(),
     };
     let Cli { global, command } = cli;
     let report = Report::new(global.json);

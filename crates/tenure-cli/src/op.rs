@@ -33,7 +33,7 @@ struct Listed<'a> {
 
 /// An operation with the locks it needs in one case, or with keys in them.
 #[derive(Serialize)]
-struct Shown<'a, L> {
+struct OperationLocks<'a, L> {
     operation: &'a str,
     about: &'a str,
     locks: Vec<L>,
@@ -114,7 +114,7 @@ fn show(
             locks.into_iter().map(pattern).collect()
         }
     };
-    let shown = Shown {
+    let shown = OperationLocks {
         operation: name,
         about,
         locks,

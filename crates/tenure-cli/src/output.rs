@@ -72,9 +72,9 @@ pub fn draw(text: &str) {
 }
 
 /// Standard error, for a library that writes lines.
-pub struct Told;
+pub struct StderrWriter;
 
-impl Write for Told {
+impl Write for StderrWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         tell(&String::from_utf8_lossy(bytes));
         Ok(bytes.len())

@@ -26,7 +26,7 @@ pub fn recover(global: &Global, options: &cli::Recover) -> Result<ExitCode, Fail
         let keeper = context.keeper(WAIT_DEFAULT).await?;
         let leases = keeper.recover(&actor, recovery).await?;
         let (manifests, directories) = publish::recover(&keeper, &actor, recovery).await?;
-        let found = Found {
+        let found = StaleReport {
             leases,
             next: None,
             manifests,
@@ -38,7 +38,7 @@ pub fn recover(global: &Global, options: &cli::Recover) -> Result<ExitCode, Fail
 
 /// `{"leases":[…],"next":null,"manifests":[…],"directories":[…]}`.
 #[derive(Serialize)]
-struct Found {
+struct StaleReport {
     leases: Vec<Finding>,
     next: Option<String>,
     /// Publishes that were not finished.
@@ -47,7 +47,7 @@ struct Found {
     directories: Vec<Removed>,
 }
 
-fn print(found: &Found) -> Result<(), Failure> {
+fn print(found: &StaleReport) -> Result<(), Failure> {
     if found.leases.is_empty() && found.manifests.is_empty() && found.directories.is_empty() {
         word("nothing looks stale");
     }

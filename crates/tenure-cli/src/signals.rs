@@ -1,6 +1,6 @@
 //! Signals to this process.
 //!
-//! Those that ask for the end are passed on by `run` to the process group of its command, and end
+//! Signals that ask for the end are passed on by `run` to the process group of its command, and end
 //! a wait. One that was ignored from the start stays ignored, for the command too: `nohup tenure
 //! run …` outlives its terminal.
 
@@ -42,7 +42,7 @@ impl Signals {
     /// Meanwhile they are blocked. The library first installs its handler and then what the handler
     /// does, and a signal in between would be swallowed.
     pub fn listen() -> Result<Self> {
-        let _blocked = Blocked::all();
+        let _blocked = BlockedSignals::all();
         let mut events = vec![
             (Event::Child, libc::SIGCHLD),
             (Event::Continued, libc::SIGCONT),
@@ -86,18 +86,18 @@ impl Signals {
 }
 
 /// Blocks signals for as long as it lives.
-struct Blocked {
+struct BlockedSignals {
     before: libc::sigset_t,
 }
 
-impl Blocked {
+impl BlockedSignals {
     fn all() -> Self {
         let before = change_blocked(libc::SIG_SETMASK, &set_of(1..=libc::SIGRTMAX()));
         Self { before }
     }
 }
 
-impl Drop for Blocked {
+impl Drop for BlockedSignals {
     fn drop(&mut self) {
         change_blocked(libc::SIG_SETMASK, &self.before);
     }
@@ -150,7 +150,7 @@ pub fn own_group() -> Option<Pid> {
     Pid::from_raw(unsafe { libc::getpgrp() })
 }
 
-/// Stops this process, as Ctrl-Z does to those who do not listen to it.
+/// Stops this process, as Ctrl-Z does to a process that does not listen to it.
 pub fn stop_self() {
     let listening = set_default(libc::SIGTSTP);
     // SAFETY: a plain call. It comes back when we are continued, or at once if nobody could.

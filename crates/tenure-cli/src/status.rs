@@ -18,7 +18,7 @@ use crate::report::Failure;
 use crate::runtime;
 use crate::signals::Signals;
 
-/// How often the page is drawn anew.
+/// The interval at which the page is drawn anew.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Everything on the page.
@@ -31,7 +31,7 @@ struct Page {
     board: Option<Counts>,
 }
 
-/// How much of a slot is in use.
+/// The use of a slot.
 #[derive(Default, Serialize)]
 struct SlotUse {
     slot: String,

@@ -1,4 +1,4 @@
-//! Whether a person trusts the commands that a `tenure.toml` names.
+//! The record of whether a person trusts the commands that a `tenure.toml` names.
 //!
 //! A repository brings its `tenure.toml` along, so a command in it could be anybody's. It counts only after `tenure doctor --trust`, and only
 //! for the very bytes that were there then: their SHA-256 is kept in the user's state directory.

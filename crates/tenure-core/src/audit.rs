@@ -18,7 +18,7 @@ pub fn as_reason(text: &str) -> String {
     text[..end].to_owned()
 }
 
-/// What was done.
+/// An action that the audit records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -98,9 +98,9 @@ impl FromStr for Action {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Entry {
-    /// When it was done.
+    /// The time when it was done.
     pub at: Timestamp,
-    /// What was done.
+    /// The action.
     pub action: Action,
     /// The resource of the lease.
     pub resource: Resource,
@@ -143,7 +143,7 @@ impl Entry {
 /// An entry to write, in the same step as the change it records.
 #[derive(Debug, Clone, Copy)]
 pub struct NewEntry<'a> {
-    /// What was done.
+    /// The action.
     pub action: Action,
     /// The resource of the lease.
     pub resource: &'a Resource,
@@ -234,10 +234,10 @@ pub fn ended(action: &str, actor: &str, at: impl fmt::Display, reason: Option<&s
     }
 }
 
-/// How many entries a page has at most if the query states no limit.
+/// The largest number of entries on a page if the query states no limit.
 const LIMIT_DEFAULT: usize = 1000;
 
-/// Which entries to read.
+/// The selection of entries to read.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 #[must_use]
@@ -292,7 +292,7 @@ impl AuditQuery {
 pub struct AuditPage {
     /// The entries.
     pub entries: Vec<Entry>,
-    /// Where the next page begins.
+    /// The start of the next page, if there is one.
     pub next: Option<String>,
 }
 

@@ -118,7 +118,7 @@ macro_rules! forward_record_store {
 
         fn change_records<'a>(
             &'a self,
-            change: &'a $crate::records::Change<'a>,
+            change: &'a $crate::records::RecordChange<'a>,
         ) -> $crate::Reply<'a, Vec<$crate::records::Record>> {
             Box::pin(self.inner.change_records(change))
         }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::Timestamp;
 use crate::text::text_conversions;
 
-/// Why a text is not an id.
+/// The reason why a text is not an id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("bad {what} id {text:?}; an id is 1 to 64 of a-z, 0-9 and '-', as shown by tenure ls")]
 pub struct IdError {

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::{Asker, LeaseId, Mode, Owner, Resource, SessionId, Timestamp, Token};
 
-/// What ends a lease when nobody releases it.
+/// The condition that ends a lease when nobody releases it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Binding {
@@ -61,13 +61,13 @@ pub struct Lease {
     pub session: SessionId,
     /// Its own token if it is exclusive, else the newest token of the resource.
     pub token: Token,
-    /// When it was granted.
+    /// The time when it was granted.
     pub acquired_at: Timestamp,
-    /// When it expires, or null if it is bound to its session.
+    /// The time when it expires, or null if it is bound to its session.
     pub expires_at: Option<Timestamp>,
-    /// When the holder last renewed it. For session-bound leases it decides nothing.
+    /// The time when the holder last renewed it. For session-bound leases it decides nothing.
     pub heartbeat_at: Timestamp,
-    /// What ends it when nobody releases it.
+    /// The condition that ends it when nobody releases it.
     pub binding: Binding,
     /// The state it is in.
     pub state: LeaseState,
@@ -77,7 +77,7 @@ pub struct Lease {
     pub host: String,
     /// The command line of the holder.
     pub command: String,
-    /// Why it is held.
+    /// The purpose, if one was given.
     pub purpose: Option<String>,
     /// Data that the holder stored with it.
     pub metadata: Option<Value>,

@@ -23,7 +23,7 @@ pub const TTL_MIN: Duration = Duration::from_secs(1);
 pub const TTL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// The longest grace period for a heartbeat; see [`grace`].
 pub const GRACE_MAX: Duration = Duration::from_secs(15);
-/// How long a store remembers an idempotence key.
+/// The time that a store remembers an idempotence key.
 pub const KEY_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The shortest time between two heartbeats.
@@ -70,7 +70,7 @@ pub struct Keyed {
     pub asker: Arc<Asker>,
 }
 
-/// What a store knows under a key.
+/// The record that a store has under a key.
 #[derive(Debug, Clone, PartialEq)]
 pub enum KeyState {
     /// The key was free. The asker has it until it binds the leases or its session ends.
@@ -128,7 +128,7 @@ pub fn check_claimant(claimant: &str) -> Result<()> {
     Err(Error::BadInput(problem))
 }
 
-/// Why a lease that looks stale was recovered or kept.
+/// The reason why a lease that looks stale was recovered or kept.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Finding {
@@ -152,11 +152,11 @@ pub struct Finding {
 /// Facts about a lease whose time is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stale {
-    /// How long ago it expired.
+    /// The time since it expired.
     pub expired: Duration,
-    /// How old its heartbeat is.
+    /// The age of its heartbeat.
     pub heartbeat: Duration,
-    /// How old its heartbeat may be.
+    /// The largest age that its heartbeat may have.
     pub grace: Duration,
     /// The active job that claims it, if any.
     pub claimed_by: Option<String>,
@@ -229,7 +229,7 @@ impl Finding {
 pub struct Findings {
     /// The leases of the page that look stale.
     pub leases: Vec<Finding>,
-    /// Where the next page begins.
+    /// The start of the next page, if there is one.
     pub next: Option<String>,
 }
 
@@ -240,7 +240,7 @@ impl Findings {
     }
 }
 
-/// Whether recovery changes anything.
+/// The choice between recovery and a mere look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recovery {
     /// Explain, and change nothing.

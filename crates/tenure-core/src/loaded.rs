@@ -1,4 +1,4 @@
-//! What a store has loaded for one decision, and what a decision means for its rows: the half of
+//! The rows that a store has loaded for one decision, and the meaning of a decision for them: the half of
 //! a store that needs no database.
 //!
 //! A decision goes through the line from its front, and ends at the first waiter that does not
@@ -37,7 +37,7 @@ pub struct LeaseRow<P> {
     /// The time to live it was last given, or will have once it is taken up. `None` while it is
     /// bound to its session.
     pub ttl: Option<Duration>,
-    /// Who broke it and why.
+    /// The person that broke it, and the reason.
     pub note: Option<String>,
     /// The session that waited for it to become write.
     pub upgraded_by: Option<SessionId>,
@@ -57,9 +57,9 @@ pub struct WaiterRow<P> {
     pub session: SessionId,
     /// The owner of the request.
     pub owner: Owner,
-    /// When it began to wait.
+    /// The time when it began to wait.
     pub since: Timestamp,
-    /// When it gives up, for people.
+    /// The time when it gives up, for people.
     pub deadline: Option<Timestamp>,
     /// The process that waits.
     pub process: P,
@@ -208,7 +208,7 @@ impl<P> LeaseRow<P> {
 
     /// Returns what the audit says about the end of the lease. `death` says how the death of its
     /// session is known.
-    pub fn end(&self, end: End, now: Timestamp, death: &str) -> (Action, Option<String>) {
+    pub fn audit_of_end(&self, end: End, now: Timestamp, death: &str) -> (Action, Option<String>) {
         match end {
             End::Released => (Action::Release, None),
             End::SessionEnded => (

@@ -13,7 +13,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// How a resource is held. Modes are ordered by strength: a stronger mode allows more.
+/// The mode in which a resource is held. Modes are ordered by strength: a stronger mode allows more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {

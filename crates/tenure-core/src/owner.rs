@@ -15,7 +15,7 @@ pub const OWNER_BYTES_MAX: usize = 200;
 #[serde(try_from = "String")]
 pub struct Owner(String);
 
-/// Why a text is not an owner.
+/// The reason why a text is not an owner.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "bad owner {text:?}: {problem}; an owner is 1 to {OWNER_BYTES_MAX} bytes of printable text, such as agent:42"

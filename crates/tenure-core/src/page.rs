@@ -6,7 +6,7 @@
 use crate::store::Waiting;
 use crate::{Lease, LeaseId, Owner, Query, Resource};
 
-/// How many rows a page has at most if the query states no limit.
+/// The largest number of rows on a page if the query states no limit.
 const LIMIT_DEFAULT: usize = 100;
 
 /// The start of a page: it begins after this lease of this resource.

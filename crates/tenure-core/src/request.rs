@@ -1,4 +1,4 @@
-//! What a store is asked for.
+//! The requests to a store.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -46,12 +46,12 @@ pub struct Request {
     pub purpose: Option<String>,
     /// Data that the asker wants stored with the lease.
     pub metadata: Option<Value>,
-    /// When the asker gives up, for people. The keeper enforces it: it drops the future.
+    /// The time when the asker gives up, for people. The keeper enforces it: it drops the future.
     pub deadline: Option<Timestamp>,
-    /// Whether it waits, and until when. The time is on a clock that nobody sets and that counts
+    /// The wait: none, or until a deadline. The deadline is on a clock that nobody sets and that counts
     /// sleep, so a store grants nothing too late to a waiter that was stopped.
     pub wait: Wait,
-    /// How many may hold the resource at once, for this request; `None` if the modes decide.
+    /// The number of holders that the resource may have at once, for this request; `None` if the modes decide.
     pub capacity: Option<u32>,
 }
 
@@ -74,13 +74,13 @@ pub struct UpgradeRequest {
     pub lease: LeaseId,
     /// The session that asks, which need not be the session that took the lease.
     pub asker: Arc<Asker>,
-    /// When the asker gives up, for people.
+    /// The time when the asker gives up, for people.
     pub deadline: Option<Timestamp>,
-    /// Whether it waits; see [`Request::wait`].
+    /// The wait; see [`Request::wait`].
     pub wait: Wait,
 }
 
-/// What a request waits for.
+/// The goal of a request that waits.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Awaited {
     /// A new lease.
@@ -142,7 +142,7 @@ pub enum NewRequest<'a> {
     None,
 }
 
-/// What is wrong with a purpose or metadata from outside.
+/// The problem with a purpose or metadata from outside.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoteError {
     /// The purpose is too long or cannot be shown.

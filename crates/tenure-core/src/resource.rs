@@ -35,7 +35,7 @@ pub struct Resource {
     kind_len: usize,
 }
 
-/// Why a text is not a resource, and at which byte.
+/// The reason why a text is not a resource, and the byte.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("bad resource {text:?}: byte {at}: {problem}")]
 pub struct ResourceError {
@@ -43,7 +43,7 @@ pub struct ResourceError {
     pub text: String,
     /// Offset of the offending byte, from 0.
     pub at: usize,
-    /// What is wrong there, and what is allowed.
+    /// The problem there, and the allowed values.
     pub problem: String,
 }
 

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-/// How often an operation is tried, and with which pauses.
+/// The number of tries of an operation, and the pauses between them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RetryPolicy {
     /// The number of tries, the first included. Zero counts as one.

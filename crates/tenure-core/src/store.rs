@@ -15,7 +15,7 @@ use crate::{
 /// A future with the answer of a store.
 pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
-/// What a store can do beyond exclusion, timeouts, cancellation and the listing of holders,
+/// The abilities of a store beyond exclusion, timeouts, cancellation and the listing of holders,
 /// which every store has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
@@ -25,9 +25,9 @@ pub struct Capabilities {
     pub lists_waiters: bool,
     /// Several processes can share this store.
     pub cross_process: bool,
-    /// How often a holder checks that it still holds, or `None` if nothing can take a lock away.
+    /// The interval at which a holder checks that it still holds, or `None` if nothing can take a lock away.
     pub check_every: Option<Duration>,
-    /// How long the lease of a guard lasts without a renewal, or `None` if it lasts as long as
+    /// The time that the lease of a guard lasts without a renewal, or `None` if it lasts as long as
     /// its session.
     pub ttl: Option<Duration>,
     /// A request may state how many can hold a resource at once.
@@ -37,7 +37,7 @@ pub struct Capabilities {
     pub retries: bool,
 }
 
-/// Which leases to list.
+/// The selection of leases to list.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 #[must_use]
@@ -89,13 +89,13 @@ pub struct Waiting {
     pub mode: Mode,
     /// The owner that waits.
     pub owner: Owner,
-    /// When it joined the line.
+    /// The time when it joined the line.
     pub since: Timestamp,
-    /// When it gives up.
+    /// The time when it gives up.
     pub deadline: Option<Timestamp>,
     /// Its place in the line, from 1.
     pub position: usize,
-    /// Why it is not granted now, in words.
+    /// The reason why it is not granted now, in words.
     pub reason: String,
     /// The leases and waiters that block it.
     pub blocked_by: Vec<LeaseId>,
@@ -107,11 +107,11 @@ pub struct Waiting {
 pub struct Listing {
     /// The leases, sorted by resource.
     pub held: Vec<Lease>,
-    /// Where the next page of `held` begins.
+    /// The start of the next page of `held`, if there is one.
     pub next: Option<String>,
     /// The waiters, or `None` if the store cannot know them.
     pub waiting: Option<Vec<Waiting>>,
-    /// Where the next page of `waiting` begins.
+    /// The start of the next page of `waiting`, if there is one.
     pub waiting_next: Option<String>,
 }
 
@@ -139,19 +139,19 @@ impl Listing {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Examined {
-    /// What was examined, in a word or two.
+    /// The subject of the examination, in a word or two.
     pub name: &'static str,
     /// True if nothing has to be done.
     #[serde(rename = "ok")]
     pub good: bool,
-    /// What was found.
+    /// The result.
     #[serde(rename = "detail")]
     pub text: String,
-    /// What to do about it, if something has to be done.
+    /// The remedy, if something has to be done.
     pub remedy: Option<String>,
 }
 
-/// What an examination found; bad if it has a remedy.
+/// The result of an examination; bad if it has a remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     text: String,
@@ -200,10 +200,10 @@ pub trait Store: Send + Sync {
     /// The address that opens this store again.
     fn url(&self) -> &str;
 
-    /// Where the store keeps a resource, for messages: a path, table or key.
+    /// Returns the place where the store keeps a resource, for messages: a path, table or key.
     fn location_of(&self, resource: &Resource) -> String;
 
-    /// What this store can do.
+    /// Returns the abilities of this store.
     fn capabilities(&self) -> Capabilities;
 
     /// Takes the lock, waiting for it as [`Request::wait`] says. Returns `None` if it is not free,

@@ -10,13 +10,13 @@ use tenure_core::{Error, Result};
 
 use crate::platform;
 
-/// What is known about a file system.
+/// The known facts about a file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FileSystem {
     /// Its name, or its magic number if it is not known.
     pub name: String,
-    /// Whether `flock` there excludes every process that can reach the file.
+    /// True if `flock` there excludes every process that can reach the file.
     pub trusted: bool,
 }
 

@@ -1,7 +1,7 @@
 //! Blocking system calls that end at a deadline or when told to.
 //!
 //! `flock(2)` and `fcntl(2)` have no timeout. A thread that waits in one of them is ended
-//! by a signal: at its deadline, sent by the [watch](Watch), or at once, sent by the thread that
+//! by a signal: at its deadline, sent by the [interrupter](Interrupter), or at once, sent by the thread that
 //! cancels the wait. The thread leaves the kernel by itself, so nothing is left behind that
 //! could be granted the lock later.
 //!
@@ -34,7 +34,7 @@ const AGAIN: Duration = Duration::from_millis(2);
 /// The watch thread ends when it had nothing to do for this long.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// Why a wait ended without a grant.
+/// The reason why a wait ended without a grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// The deadline passed, or the wait was cancelled.
@@ -99,7 +99,7 @@ impl Interrupt {
         }
         let thread = ThreadToInterrupt::this()?;
         self.entry = Some(match self.deadline {
-            Some(deadline) => Watch::of_this_process().add(thread, deadline)?,
+            Some(deadline) => Interrupter::of_this_process().add(thread, deadline)?,
             None => {
                 // A cancellation before this is seen by the check before the call.
                 *lock(&self.cancel.shared.thread) = Some(thread);
@@ -113,7 +113,10 @@ impl Interrupt {
 /// Takes a thread off its list when dropped.
 enum Entry {
     Cancellable(Cancel),
-    Watched { watch: &'static Watch, number: u64 },
+    Watched {
+        watch: &'static Interrupter,
+        number: u64,
+    },
 }
 
 impl Drop for Entry {
@@ -152,7 +155,7 @@ impl Cancel {
 }
 
 /// Signals threads whose deadline has passed.
-struct Watch {
+struct Interrupter {
     generation: u32,
     list: Mutex<List>,
     changed: Condvar,
@@ -171,11 +174,11 @@ struct Watched {
     deadline: Instant,
 }
 
-impl Watch {
+impl Interrupter {
     /// Returns the watch of this process. A forked child gets a new one: the mutex of the old one
     /// may be locked for ever. A watch is never freed.
-    fn of_this_process() -> &'static Watch {
-        static CURRENT: AtomicPtr<Watch> = AtomicPtr::new(std::ptr::null_mut());
+    fn of_this_process() -> &'static Interrupter {
+        static CURRENT: AtomicPtr<Interrupter> = AtomicPtr::new(std::ptr::null_mut());
         let generation = platform::fork_generation();
         let current = CURRENT.load(Ordering::Acquire);
         // SAFETY: it is null, or was leaked below and is valid for ever.
@@ -184,7 +187,7 @@ impl Watch {
         {
             return watch;
         }
-        let watch = Box::leak(Box::new(Watch {
+        let watch = Box::leak(Box::new(Interrupter {
             generation,
             list: Mutex::default(),
             changed: Condvar::new(),

@@ -31,7 +31,7 @@
 //!
 //! # Guarantees and limitations
 //!
-//! Those of the [file store](FileStore) are on the front page of its module: exclusion on
+//! The limitations of the [file store](FileStore) are on the front page of its module: exclusion on
 //! one machine, on local file systems, for as long as nobody removes a lock file. Linux only.
 
 mod board;

@@ -22,7 +22,7 @@ use crate::lockfile::LockFile;
 use crate::platform;
 use crate::record_author::RecordAuthor;
 
-/// How many lock files stay open unused.
+/// The number of unused lock files that stay open.
 const IDLE_MAX: usize = 64;
 
 /// The queues and idle files of all paths.

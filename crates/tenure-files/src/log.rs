@@ -1,6 +1,6 @@
 //! The lock log: who waits for a lock file, gets it and gives it back, with times.
 //!
-//! Events have the target `lock` and the level debug. Without someone who listens they cost a look
+//! Events have the target `lock` and the level debug. Without a listener they cost a look
 //! at one number, and no clock is read.
 
 use std::path::Path;
@@ -19,12 +19,12 @@ fn shown(since: Instant) -> String {
     format!("{:.1?}", since.elapsed())
 }
 
-/// Someone begins to wait.
+/// Logs that someone begins to wait.
 pub(crate) fn waiting(path: &Path, mode: Mode) {
     debug!(target: TARGET, %mode, path = %path.display(), "waiting");
 }
 
-/// Someone waited in vain.
+/// Logs that someone waited in vain.
 pub(crate) fn gave_up(path: &Path, mode: Mode, since: Instant) {
     if is_wanted() {
         debug!(target: TARGET, %mode, path = %path.display(), waited = shown(since), "gave up");

@@ -47,7 +47,7 @@ impl Identity {
     }
 }
 
-/// How a byte is locked.
+/// The mode in which a byte is locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Share {
     /// Others may share it.
@@ -218,7 +218,7 @@ pub fn unlock_bytes(file: &File, bytes: Range<u64>) -> io::Result<()> {
     byte_lock_call(file, libc::F_OFD_SETLK, &mut lock)
 }
 
-/// How far a lock on bytes reaches.
+/// The range of a lock on bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
     /// Over one byte, or some.
@@ -227,7 +227,7 @@ pub(crate) enum Reach {
     Endless,
 }
 
-/// Whether another open file has any of these bytes locked, and how far one such lock
+/// Returns whether another open file has any of these bytes locked, and how far one such lock
 /// reaches. Takes nothing.
 pub(crate) fn lock_on_bytes(file: &File, bytes: Range<u64>) -> io::Result<Option<Reach>> {
     let mut lock = byte_lock(libc::F_WRLCK, &bytes);

@@ -12,7 +12,7 @@ use crate::lockfile::{Grant, RecordWriter, holder_line};
 use crate::token_counter::TokenCounter;
 use crate::{clock, platform};
 
-/// What all record authors of a store or locker share.
+/// The state that all record authors of a store or locker share.
 pub(crate) struct RecordContext {
     /// The address of the store, for errors.
     url: String,
@@ -71,7 +71,7 @@ pub(crate) struct RecordAuthor {
     /// Boxed, as the author is handed around while it waits.
     grant: Box<Grant>,
     granted: bool,
-    /// When the last token was drawn; its record is written in the same moment.
+    /// The time when the last token was drawn; its record is written in the same moment.
     drawn: Option<Timestamp>,
 }
 

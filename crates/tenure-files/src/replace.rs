@@ -140,7 +140,7 @@ impl<'a> Replacement<'a> {
 impl Drop for Replacement<'_> {
     fn drop(&mut self) {
         if !self.in_place {
-            // What was not put in place is of no use; the error to tell is the one before.
+            // A file that was not put in place is of no use; the error to report is the one before.
             let _ = self.disk.remove(&self.temporary);
         }
     }

@@ -10,7 +10,7 @@ use crate::random;
 #[derive(Debug, thiserror::Error)]
 #[error("too many retries: it failed {attempts} times, the last time with: {last}")]
 pub struct TooManyRetries<E: std::error::Error + 'static> {
-    /// How often the operation was tried.
+    /// The number of tries.
     pub attempts: u32,
     /// The error of the last try.
     #[source]

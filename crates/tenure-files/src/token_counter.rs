@@ -1,4 +1,4 @@
-//! TokenCounter that never go back, not after a power loss, not after a clock was set back.
+//! Tokens that never go back, even after a power loss or a clock set back.
 //!
 //! A token is the highest of
 //!
@@ -47,9 +47,9 @@ use crate::interrupt::{Ended, Interrupt};
 use crate::platform::{self, Share};
 use crate::replace::replace;
 
-/// How far above a token the ceiling is set.
+/// The distance from a token to the ceiling.
 const HEADROOM: u64 = 3_600_000;
-/// How far above a token the reach is set.
+/// The distance from a token to the reach.
 const STEP: u64 = 1000;
 /// The longest wait for the lock of the ceiling.
 const LOCK_MAX: Duration = Duration::from_secs(10);

@@ -116,20 +116,24 @@ impl Connection {
         address: &Arc<Address>,
         settings: &str,
         deadline: Instant,
-    ) -> Result<Connection, Refusal> {
+    ) -> Result<Connection, ConnectFailure> {
         match timeout(left(deadline).min(ATTEMPT), reach(address, settings)).await {
             Ok(reached) => reached,
-            Err(_) => Err(Refusal::Late(unreachable(address, "no answer in time"))),
+            Err(_) => Err(ConnectFailure::Late(unreachable(
+                address,
+                "no answer in time",
+            ))),
         }
     }
 
     /// Sets up a fresh connection, and notes which session of which server it is.
-    async fn set_up(&mut self, settings: &str) -> Result<(), Refusal> {
+    async fn set_up(&mut self, settings: &str) -> Result<(), ConnectFailure> {
         let address = Arc::clone(&self.cancel.address);
         let set_up = format!("{SET_UP};{settings}");
         let rows = timeout(SET_UP_MAX, self.client().simple_query(&set_up)).await;
-        let rows = rows.map_err(|_| Refusal::Final(unreachable(&address, "no answer in time")))?;
-        let rows = rows.map_err(|error| refusal(&address, &error))?;
+        let rows =
+            rows.map_err(|_| ConnectFailure::Final(unreachable(&address, "no answer in time")))?;
+        let rows = rows.map_err(|error| connect_failure(&address, &error))?;
         let first = first_row(&rows);
         let text = |column| first.and_then(|row| row.get(column)).unwrap_or_default();
         let number = |column| text(column).parse::<i32>().unwrap_or(0);
@@ -225,7 +229,7 @@ impl Cancel {
 
 /// The reason why there is no connection.
 #[derive(Debug)]
-pub(crate) enum Refusal {
+pub(crate) enum ConnectFailure {
     /// No room, or starting up.
     Passing(Error),
     /// Refused, reset, or ended by the server: it restarts, or an administrator ended the session. Opening a store
@@ -237,23 +241,23 @@ pub(crate) enum Refusal {
     Final(Error),
 }
 
-impl Refusal {
+impl ConnectFailure {
     pub(crate) fn into_error(self) -> Error {
         match self {
-            Refusal::Passing(error)
-            | Refusal::Away(error)
-            | Refusal::Late(error)
-            | Refusal::Final(error) => error,
+            ConnectFailure::Passing(error)
+            | ConnectFailure::Away(error)
+            | ConnectFailure::Late(error)
+            | ConnectFailure::Final(error) => error,
         }
     }
 }
 
 /// Returns the error for a connection that was open.
-impl From<Error> for Refusal {
+impl From<Error> for ConnectFailure {
     fn from(error: Error) -> Self {
         match error.is_passing() {
-            true => Refusal::Away(error),
-            false => Refusal::Final(error),
+            true => ConnectFailure::Away(error),
+            false => ConnectFailure::Final(error),
         }
     }
 }
@@ -266,38 +270,45 @@ pub(crate) async fn open_with_retry<T, F>(
     mut attempt: impl FnMut(Instant) -> F,
 ) -> Result<T>
 where
-    F: Future<Output = Result<T, Refusal>>,
+    F: Future<Output = Result<T, ConnectFailure>>,
 {
     let wait = wait.min(DURATION_MAX);
     let until = Instant::now() + wait;
     let deadline = Instant::now() + wait.max(ANSWER_MIN);
-    let mut pauses = Pauses::default();
+    let mut pauses = ConnectPauses::default();
     loop {
         let tried = timeout(left(deadline), attempt(deadline)).await;
-        let late = |_| Err(Refusal::Late(unreachable(address, "no answer in time")));
+        let late = |_| {
+            Err(ConnectFailure::Late(unreachable(
+                address,
+                "no answer in time",
+            )))
+        };
         match tried.unwrap_or_else(late) {
             Ok(opened) => return Ok(opened),
-            Err(Refusal::Away(error)) => pauses.pause(Refusal::Passing(error), until).await?,
-            Err(refusal) => pauses.pause(refusal, until).await?,
+            Err(ConnectFailure::Away(error)) => {
+                pauses.pause(ConnectFailure::Passing(error), until).await?
+            }
+            Err(failure) => pauses.pause(failure, until).await?,
         }
     }
 }
 
 /// The pauses between two attempts to get a connection.
 #[derive(Default)]
-pub(crate) struct Pauses {
+pub(crate) struct ConnectPauses {
     failed: u32,
-    /// The refusal of the attempt before: it says more than that the last one came too late.
+    /// The error of the attempt before: it says more than that the last one came too late.
     last: Option<Error>,
 }
 
-impl Pauses {
+impl ConnectPauses {
     /// Waits before the next attempt. Fails if there is none, or no time for it.
-    pub(crate) async fn pause(&mut self, refusal: Refusal, deadline: Instant) -> Result<()> {
-        let error = match refusal {
-            Refusal::Passing(error) => error,
-            Refusal::Late(error) => return Err(self.last.take().unwrap_or(error)),
-            Refusal::Away(error) | Refusal::Final(error) => return Err(error),
+    pub(crate) async fn pause(&mut self, failure: ConnectFailure, deadline: Instant) -> Result<()> {
+        let error = match failure {
+            ConnectFailure::Passing(error) => error,
+            ConnectFailure::Late(error) => return Err(self.last.take().unwrap_or(error)),
+            ConnectFailure::Away(error) | ConnectFailure::Final(error) => return Err(error),
         };
         let policy = RetryPolicy {
             attempts: u32::MAX,
@@ -318,17 +329,17 @@ impl Pauses {
 }
 
 /// Returns why the server turned a connection away.
-fn refusal(address: &Address, error: &tokio_postgres::Error) -> Refusal {
+fn connect_failure(address: &Address, error: &tokio_postgres::Error) -> ConnectFailure {
     let explained = explain(address, error);
     match (is_passing(error), is_away(error)) {
-        (true, _) => Refusal::Passing(explained),
-        (false, true) => Refusal::Away(explained),
-        (false, false) => Refusal::Final(explained),
+        (true, _) => ConnectFailure::Passing(explained),
+        (false, true) => ConnectFailure::Away(explained),
+        (false, false) => ConnectFailure::Final(explained),
     }
 }
 
-async fn reach(address: &Arc<Address>, settings: &str) -> Result<Connection, Refusal> {
-    let refused = |error| refusal(address, &error);
+async fn reach(address: &Arc<Address>, settings: &str) -> Result<Connection, ConnectFailure> {
+    let refused = |error| connect_failure(address, &error);
     let (over, ended) = watch::channel(None);
     let (sender, notifications) = mpsc::unbounded_channel();
     let (client, driver) = match address.is_plain() {
@@ -337,7 +348,7 @@ async fn reach(address: &Arc<Address>, settings: &str) -> Result<Connection, Ref
             (client, tokio::spawn(drive(connection, over, sender)))
         }
         false => {
-            let tls = tls::connector(&address.proof).map_err(Refusal::Final)?;
+            let tls = tls::connector(&address.proof).map_err(ConnectFailure::Final)?;
             let (client, connection) = address.config.connect(tls).await.map_err(refused)?;
             (client, tokio::spawn(drive(connection, over, sender)))
         }

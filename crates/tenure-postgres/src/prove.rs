@@ -24,7 +24,7 @@ use tokio_postgres::error::SqlState;
 
 use crate::Address;
 use crate::advisory::Key;
-use crate::connect::{Connection, Refusal, first_row, left};
+use crate::connect::{ConnectFailure, Connection, first_row, left};
 use crate::fault::{message, unreachable};
 
 /// The longest time for a notification.
@@ -38,7 +38,7 @@ pub(crate) async fn sessions(
     address: &Arc<Address>,
     settings: &str,
     deadline: Instant,
-) -> Result<Connection, Refusal> {
+) -> Result<Connection, ConnectFailure> {
     // While there is no room for the second, the first is not kept: processes that hold one each and wait for another
     // would wait for each other.
     let mut listener = Connection::try_open(address, settings, deadline).await?;
@@ -76,7 +76,10 @@ pub(crate) async fn sessions(
     };
     match timeout(left(deadline), proof).await {
         Ok(proved) => Ok(proved?),
-        Err(_) => Err(Refusal::Late(unreachable(address, "no answer in time"))),
+        Err(_) => Err(ConnectFailure::Late(unreachable(
+            address,
+            "no answer in time",
+        ))),
     }
 }
 

@@ -16,9 +16,9 @@ use tenure_core::records::RecordKey;
 use tokio_postgres::error::SqlState;
 
 use crate::Address;
-use crate::connect::{Connection, Refusal};
+use crate::connect::{ConnectFailure, Connection};
 
-/// How long a connection is waited for.
+/// The time to wait for a connection.
 const OPEN: Duration = Duration::from_secs(5);
 
 /// The row of a record, locked until it is written or dropped.
@@ -32,13 +32,13 @@ impl RecordRow {
     ///
     /// # Errors
     ///
-    /// Those of the database, other than that the row is locked.
+    /// Errors of the database, other than that the row is locked.
     pub async fn lock(url: &str, key: &RecordKey) -> Result<Option<Self>> {
         const LOCK: &str = "SELECT 1 FROM tenure.records \
             WHERE kind = $1 AND id = $2 AND version > 0 FOR UPDATE NOWAIT";
         let address = Arc::new(Address::parse(url)?.named("record"));
         let opened = Connection::try_open(&address, "", Instant::now() + OPEN).await;
-        let connection = opened.map_err(Refusal::into_error)?;
+        let connection = opened.map_err(ConnectFailure::into_error)?;
         let client = connection.client();
         let begun = client.batch_execute("BEGIN").await;
         begun.map_err(|error| connection.explain(&error))?;
@@ -56,7 +56,7 @@ impl RecordRow {
     ///
     /// # Errors
     ///
-    /// Those of the database.
+    /// Errors of the database.
     pub async fn write(self, state: &str, body: &Value) -> Result<()> {
         const WRITE: &str = "UPDATE tenure.records SET version = version + 1, state = $3, body = $4, \
             changed_at = pg_catalog.clock_timestamp(), changed_by = '' WHERE kind = $1 AND id = $2";

@@ -26,7 +26,7 @@ use crate::Address;
 use crate::advisory::Key;
 use crate::connect::{Connection, left};
 use crate::fault::unreachable;
-use ours::Found;
+use ours::SchemaContent;
 
 /// The steps, oldest first. A step that was released is never changed.
 const STEPS: [&str; 4] = [
@@ -51,9 +51,9 @@ const MIGRATIONS: &str = "
 
 /// Returns what there is, and the version of its tables, 0 if there are none. Nothing in the schema is used before its owner
 /// is known.
-async fn version(connection: &Connection, address: &Address) -> Result<(Found, i64)> {
+async fn version(connection: &Connection, address: &Address) -> Result<(SchemaContent, i64)> {
     let found = ours::look(connection, address).await?;
-    if found != Found::Tables {
+    if found != SchemaContent::Tables {
         return Ok((found, 0));
     }
     let rows = connection.client().query_typed(MADE, &[]).await;
@@ -108,10 +108,10 @@ async fn make_under_lock(connection: &Connection, address: &Address) -> Result<(
         return Ok(());
     }
     let mut all = String::new();
-    if found == Found::Nothing {
+    if found == SchemaContent::Nothing {
         all.push_str(SCHEMA);
     }
-    if found != Found::Tables {
+    if found != SchemaContent::Tables {
         all.push_str(MIGRATIONS);
     }
     for (step, number) in STEPS.iter().zip(1i64..) {
@@ -124,7 +124,7 @@ async fn make_under_lock(connection: &Connection, address: &Address) -> Result<(
     }
     let made = connection.client().batch_execute(&all).await;
     made.map_err(|error| match (error.code(), found) {
-        (Some(&SqlState::INSUFFICIENT_PRIVILEGE), Found::Tables) => Error::configuration(
+        (Some(&SqlState::INSUFFICIENT_PRIVILEGE), SchemaContent::Tables) => Error::configuration(
             format!(
                 "{address} has schema {there}, this tenure needs {VERSION}, and {} may not change it",
                 address.role()

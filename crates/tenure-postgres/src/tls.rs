@@ -23,7 +23,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::address::{Proof, Roots};
 
-/// What makes connections of the driver speak TLS.
+/// Returns the connector that makes connections of the driver speak TLS.
 pub(crate) fn connector(proof: &Proof) -> Result<MakeRustlsConnect> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));

@@ -45,7 +45,7 @@
 //!   granted since the copy may be granted again, under a higher token. Restore only when nobody
 //!   uses the store (`tenure doctor` or `tenure ls` shows who does), and leave the anchor where it
 //!   is: it keeps tokens from going back.
-//! - A log that is removed under those who use it is noticed by holders within about a second.
+//! - A log that is removed while it is in use is noticed by holders within about a second.
 //!   Somebody who asks before that may be granted the same, under a higher token.
 //! - A child that forks without `exec` must not use the store of its parent: it is refused.
 //! - One writer at a time: a process that is stopped in the middle of a transaction holds up

@@ -18,7 +18,7 @@ pub(crate) use tenure_files::platform::{
 
 /// The identity of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Identity {
+pub(crate) struct FileIdentity {
     /// The device it is on.
     pub(crate) device: u64,
     /// Its inode there.
@@ -28,7 +28,7 @@ pub(crate) struct Identity {
 /// The status of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileStatus {
-    pub(crate) identity: Identity,
+    pub(crate) identity: FileIdentity,
     pub(crate) kind: FileType,
     /// Its length in bytes.
     pub(crate) length: u64,
@@ -102,7 +102,7 @@ pub(crate) fn status_of(file: &File) -> io::Result<FileStatus> {
 
 fn status(stat: &rustix::fs::Statx) -> FileStatus {
     FileStatus {
-        identity: Identity {
+        identity: FileIdentity {
             device: rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor),
             inode: stat.stx_ino,
         },
@@ -126,7 +126,7 @@ pub(crate) fn unlink(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Why a file cannot be written: what the system says, or that it may not be.
+/// Returns the reason why a file cannot be written: the error of the system, or missing permission.
 pub(crate) fn why_not_writable(path: &Path) -> io::Error {
     match rustix::fs::access(path, Access::WRITE_OK) {
         Ok(()) => io::ErrorKind::PermissionDenied.into(),

@@ -24,35 +24,35 @@ pub(crate) const APPLICATION_ID: i64 = 0x5465_6e75;
 
 /// The kind of database in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Found {
-    /// Nothing is in it.
+pub(crate) enum SchemaState {
+    /// An empty database.
     Empty,
-    /// Ours, and older than this Tenure.
+    /// A database of ours that is older than this Tenure.
     Older(i64),
-    /// Ours, and as new as this Tenure.
+    /// A database of ours that is as new as this Tenure.
     Current,
-    /// Ours, and newer than this Tenure.
+    /// A database of ours that is newer than this Tenure.
     Newer(i64),
-    /// Of another program.
+    /// A database of another program.
     Foreign,
 }
 
 /// Returns the kind of a database.
-pub(crate) fn look(connection: &Connection) -> rusqlite::Result<Found> {
+pub(crate) fn look(connection: &Connection) -> rusqlite::Result<SchemaState> {
     let number = |sql| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
     let version = number("PRAGMA user_version")?;
     let application_id = number("PRAGMA application_id")?;
     if application_id == APPLICATION_ID {
         return Ok(match version {
-            VERSION => Found::Current,
-            newer if newer > VERSION => Found::Newer(newer),
-            older => Found::Older(older),
+            VERSION => SchemaState::Current,
+            newer if newer > VERSION => SchemaState::Newer(newer),
+            older => SchemaState::Older(older),
         });
     }
     let objects = number("SELECT count(*) FROM sqlite_schema")?;
     Ok(match (application_id, version, objects) {
-        (0, 0, 0) => Found::Empty,
-        _ => Found::Foreign,
+        (0, 0, 0) => SchemaState::Empty,
+        _ => SchemaState::Foreign,
     })
 }
 
@@ -100,12 +100,12 @@ fn foreign(path: &Path) -> Error {
 }
 
 /// Returns true if steps are missing. Fails for a database that this Tenure cannot work with.
-pub(crate) fn needs_work(path: &Path, found: Found) -> Result<bool> {
+pub(crate) fn needs_work(path: &Path, found: SchemaState) -> Result<bool> {
     match found {
-        Found::Current => Ok(false),
-        Found::Empty | Found::Older(_) => Ok(true),
-        Found::Newer(version) => Err(newer(path, version)),
-        Found::Foreign => Err(foreign(path)),
+        SchemaState::Current => Ok(false),
+        SchemaState::Empty | SchemaState::Older(_) => Ok(true),
+        SchemaState::Newer(version) => Err(newer(path, version)),
+        SchemaState::Foreign => Err(foreign(path)),
     }
 }
 
@@ -136,14 +136,14 @@ pub(crate) mod tests {
 
     fn fresh() -> Connection {
         let connection = Connection::open_in_memory().unwrap();
-        assert_eq!(look(&connection).unwrap(), Found::Empty);
+        assert_eq!(look(&connection).unwrap(), SchemaState::Empty);
         migrate(&connection, 0).unwrap();
         connection
     }
 
     #[test]
     fn an_empty_database_becomes_a_current_one() {
-        assert_eq!(look(&fresh()).unwrap(), Found::Current);
+        assert_eq!(look(&fresh()).unwrap(), SchemaState::Current);
     }
 
     #[test]
@@ -152,9 +152,9 @@ pub(crate) mod tests {
         connection.execute_batch(STEPS[0]).unwrap();
         let old = format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 1");
         connection.execute_batch(&old).unwrap();
-        assert_eq!(look(&connection).unwrap(), Found::Older(1));
+        assert_eq!(look(&connection).unwrap(), SchemaState::Older(1));
         migrate(&connection, 1).unwrap();
-        assert_eq!(look(&connection).unwrap(), Found::Current);
+        assert_eq!(look(&connection).unwrap(), SchemaState::Current);
         let keys = "SELECT count(*) FROM keys";
         assert_eq!(connection.query_row(keys, [], |row| row.get(0)), Ok(0));
     }
@@ -168,7 +168,7 @@ pub(crate) mod tests {
         ] {
             let connection = Connection::open_in_memory().unwrap();
             connection.execute_batch(sql).unwrap();
-            assert_eq!(look(&connection).unwrap(), Found::Foreign, "{sql}");
+            assert_eq!(look(&connection).unwrap(), SchemaState::Foreign, "{sql}");
         }
     }
 

@@ -26,9 +26,9 @@ use rustix::fs::FileType;
 use tenure_core::{Error, Result, SessionId};
 use tenure_files::clock;
 
-use crate::platform::{self, Identity, Share};
+use crate::platform::{self, FileIdentity, Share};
 
-/// How often a lock taken by a look is waited out, and for how long each time.
+/// The number of waits for a lock that a look took, and the length of each.
 const TRIES: u32 = 5000;
 const PAUSE: Duration = Duration::from_micros(100);
 
@@ -44,11 +44,11 @@ const COUNT_MAX: usize = 1000;
 pub(crate) struct SessionFile {
     file: File,
     path: PathBuf,
-    identity: Identity,
+    identity: FileIdentity,
     process: u32,
 }
 
-/// What the kernel proves about a session.
+/// The proof of the kernel about a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Proof {
     /// A process has its file locked.
@@ -102,7 +102,7 @@ impl SessionFile {
     }
 
     /// Returns which file it is.
-    pub(crate) fn identity(&self) -> Identity {
+    pub(crate) fn identity(&self) -> FileIdentity {
         self.identity
     }
 
@@ -144,7 +144,7 @@ fn create(directory: &Path, path: &Path) -> Result<Option<File>> {
 }
 
 /// Locks a new file. Returns `None` if it was removed meanwhile.
-fn lock(file: &File, path: &Path) -> Result<Option<Identity>> {
+fn lock(file: &File, path: &Path) -> Result<Option<FileIdentity>> {
     for _ in 0..TRIES {
         let locked = platform::try_flock(file, Share::Exclusive);
         if !locked.map_err(|source| Error::io("lock", path, source))? {
@@ -164,7 +164,7 @@ fn lock(file: &File, path: &Path) -> Result<Option<Identity>> {
 pub(crate) fn prove(
     directory: &Path,
     session: &SessionId,
-    recorded: Identity,
+    recorded: FileIdentity,
     boot_id: &str,
 ) -> Result<Proof> {
     if boot_id != clock::boot_id()? {
@@ -267,10 +267,10 @@ fn files(directory: &Path) -> Result<impl Iterator<Item = Result<PathBuf>>> {
 /// The state of a session's file.
 enum FileState {
     /// A process has it locked.
-    Locked(Identity),
+    Locked(FileIdentity),
     /// No process had it locked. It is locked shared for as long as this value lives.
     Free(
-        Identity,
+        FileIdentity,
         #[allow(dead_code, reason = "it holds the lock")] File,
     ),
     /// There is no file.

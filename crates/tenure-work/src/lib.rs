@@ -1,4 +1,4 @@
-//! What is written once above the keeper and its records.
+//! Features that are written once above the keeper and its records.
 //!
 //! | module | what it holds |
 //! |---|---|

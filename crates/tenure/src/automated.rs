@@ -13,7 +13,7 @@ pub const AUTOMATED_DEFAULT: [&str; 2] = ["agent:*", "job:*"];
 pub const TTL_MAX_DEFAULT: Duration = Duration::from_secs(60 * 60);
 /// The longest wait of an automated owner, unless it is set.
 pub const WAIT_MAX_DEFAULT: Duration = Duration::from_secs(10 * 60);
-/// How long the command of an automated owner waits for locks, unless it says otherwise: the shells of agents end commands
+/// The default time that the command of an automated owner waits for locks: the shells of agents end commands
 /// after two minutes.
 pub const AUTOMATED_WAIT_DEFAULT: Duration = Duration::from_secs(90);
 /// More patterns than this are refused.

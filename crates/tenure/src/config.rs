@@ -58,7 +58,7 @@ use tenure_core::{Error, Ranking, Resource, Result, RetryPolicy, duration};
 use crate::Automated;
 use crate::locate::Environment;
 pub use agents::{AgentsConfig, EditsUntil, GuardConfig};
-pub use operation::{Above, LockPattern, Operation};
+pub use operation::{CountRule, LockPattern, Operation};
 
 /// The name of the file.
 pub const FILE_NAME: &str = "tenure.toml";
@@ -91,7 +91,7 @@ pub struct Config {
     /// The longest wait for a lock.
     #[serde(default, deserialize_with = "optional_duration")]
     pub wait: Option<Duration>,
-    /// How often a holder writes that it is alive.
+    /// The interval of heartbeats of a holder.
     #[serde(default, deserialize_with = "optional_heartbeat")]
     pub heartbeat: Option<Duration>,
     /// Kinds in the order they are taken.
@@ -118,10 +118,10 @@ pub struct Config {
     /// The number of places of slots, by name.
     #[serde(default, deserialize_with = "agents::slots")]
     pub slot: BTreeMap<String, u32>,
-    /// What the hooks of coding agents enforce.
+    /// The rules that the hooks of coding agents enforce.
     #[serde(default)]
     pub guard: GuardConfig,
-    /// What is done about coding agents in the background.
+    /// The background work on coding agents.
     #[serde(default)]
     pub agents: AgentsConfig,
     /// The retries of passing faults.
@@ -155,7 +155,7 @@ pub struct Retry {
 
 /// The outcome of a look for a `tenure.toml` in one directory.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum ConfigFile {
     /// There is none.
     Nothing,
     /// There is one, but it belongs to another user.
@@ -256,7 +256,7 @@ impl Config {
 ///
 /// The owner is asked of the open file, so that it cannot be swapped after the check.
 /// It is opened without blocking: a pipe of that name must not make every command hang.
-pub(crate) fn look(directory: &Path, uid: u32) -> Result<Found> {
+pub(crate) fn look(directory: &Path, uid: u32) -> Result<ConfigFile> {
     let path = directory.join(FILE_NAME);
     let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let opened = OpenOptions::new()
@@ -265,14 +265,14 @@ pub(crate) fn look(directory: &Path, uid: u32) -> Result<Found> {
         .open(&path);
     let file = match opened {
         Ok(file) => file,
-        Err(error) if is_absent(&error) => return Ok(Found::Nothing),
+        Err(error) if is_absent(&error) => return Ok(ConfigFile::Nothing),
         Err(error) => return Err(Error::io("open", path, error)),
     };
     let metadata = file
         .metadata()
         .map_err(|error| Error::io("look at", &path, error))?;
     if metadata.uid() != uid {
-        return Ok(Found::Foreign(path, metadata.uid()));
+        return Ok(ConfigFile::Foreign(path, metadata.uid()));
     }
     if !metadata.is_file() || metadata.len() > FILE_BYTES_MAX {
         return Err(Error::configuration(
@@ -287,7 +287,7 @@ pub(crate) fn look(directory: &Path, uid: u32) -> Result<Found> {
     let read = file.take(FILE_BYTES_MAX).read_to_string(&mut text);
     read.map_err(|error| Error::io("read", &path, error))?;
     let config = Config::parse(&text, &path)?;
-    Ok(Found::Ours(path, Box::new(config)))
+    Ok(ConfigFile::Ours(path, Box::new(config)))
 }
 
 /// Returns true if there is no file, or its directory may not be looked into: that holds nothing of ours.

@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 use tenure_core::{Error, Result};
 use tenure_files::filesystem;
 
-use crate::config::{self, Config, Found};
+use crate::config::{self, Config, ConfigFile};
 
 mod git;
 mod user;
@@ -267,9 +267,9 @@ fn nearest_config(environment: &Environment) -> Result<Nearest> {
     });
     for directory in places {
         match config::look(directory, environment.uid)? {
-            Found::Nothing => {}
-            Found::Foreign(path, uid) => ignored.push(Ignored { path, uid }),
-            Found::Ours(path, config) => return Ok((Some((path, *config)), ignored)),
+            ConfigFile::Nothing => {}
+            ConfigFile::Foreign(path, uid) => ignored.push(Ignored { path, uid }),
+            ConfigFile::Ours(path, config) => return Ok((Some((path, *config)), ignored)),
         }
     }
     Ok((None, ignored))
@@ -313,7 +313,7 @@ pub fn slots(environment: &Environment) -> Result<String> {
 /// Returns where the board is: in the git repository around the current directory, so that its worktrees share it, else in the
 /// user's state directory, whatever `--store` and `TENURE_STORE` say.
 ///
-/// Where `tenure.toml` says `store = "user:"`, it is beside that store: who cannot write one of them in a sandbox cannot write
+/// If `tenure.toml` says `store = "user:"`, it is beside that store: who cannot write one of them in a sandbox cannot write
 /// the other. Only the file counts, since the command under `run` gets another `TENURE_STORE` than `run` itself, and
 /// must find the same board.
 pub fn board(environment: &Environment) -> Result<PathBuf> {

@@ -27,7 +27,7 @@ fn shown(time: Duration) -> String {
 pub(crate) struct Asking<'a> {
     resource: &'a Resource,
     mode: Mode,
-    /// When the request was made, or `None` without a subscriber.
+    /// The time when the request was made, or `None` without a subscriber.
     since: Option<Instant>,
 }
 

@@ -1,10 +1,10 @@
 //! The door to records, as features use it: the store's, with the retries of the keeper.
 //!
-//! What a change compares and writes is decided in `tenure_core::records`.
+//! The comparisons and writes of a change are decided in `tenure_core::records`.
 
 pub use tenure_core::records::{
-    BODY_BYTES_MAX, Change, Changes, Column, Columns, Expected, Fence, KEYS_MAX, Note, Record,
-    RecordKey, RecordPage, RecordQuery, RecordStore, Seen, WakeAddress, WakeUps,
+    BODY_BYTES_MAX, Changes, Column, Columns, Expected, Fence, KEYS_MAX, Note, Record,
+    RecordChange, RecordKey, RecordPage, RecordQuery, RecordStore, Seen, WakeAddress, WakeUps,
 };
 use tenure_core::{Error, Result, SessionId};
 
@@ -56,7 +56,7 @@ impl<'a> Records<'a> {
     ///
     /// `RecordChanged` for a version that is another, `NotAllowed` and `LeaseOver` for a lease or token that is
     /// not good any more, and whatever the function of the change refuses.
-    pub async fn change(&self, change: &Change<'_>) -> Result<Vec<Record>> {
+    pub async fn change(&self, change: &RecordChange<'_>) -> Result<Vec<Record>> {
         retry(self.keeper.retry(), || self.store.change_records(change)).await
     }
 

@@ -13,13 +13,13 @@ use crate::Automated;
 pub struct Settings {
     /// The order of kinds.
     pub ranking: Ranking,
-    /// How passing faults are tried again, by the keeper or by the store itself.
+    /// The retries of passing faults, by the keeper or by the store itself.
     pub retry: RetryPolicy,
     /// The longest wait of a request that sets none.
     pub wait: Duration,
     /// The longest wait for a server that is away or has no room, when a store is opened. Zero tries once.
     pub open: Duration,
-    /// How often a holder writes that it is alive, or `None` for every 10 s. Where leases expire it is
+    /// The interval of heartbeats of a holder, or `None` for every 10 s. Where leases expire it is
     /// at most a third of their time, which is also the default there.
     pub heartbeat: Option<Duration>,
     /// Trust kernel locks on file systems where they are known to fail.

@@ -56,7 +56,7 @@ pub(crate) struct Watch {
 struct State {
     holds: Vec<Weak<Hold>>,
     task: Option<AbortHandle>,
-    /// When the last look was, in milliseconds since boot.
+    /// The time of the last look, in milliseconds since boot.
     looked: Millis,
 }
 

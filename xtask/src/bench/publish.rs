@@ -10,7 +10,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use tempfile::TempDir;
 use tenure::records::Fence;
 use tenure::{Keeper, Mode, Options, Owner, Resource, SessionOptions};
-use tenure_files::publish::Place;
+use tenure_files::publish::PublishTarget;
 use tenure_work::publish::{self, Progress, Request, new_id};
 use tokio::runtime::{Builder, Runtime};
 
@@ -103,15 +103,15 @@ impl Site {
             let asker = session.asker();
             let session = self.keeper.session(session).await?;
             let id = new_id();
-            let place = Place::new(target, &id)?;
-            let name = place.target().to_string_lossy().into_owned();
+            let publish_target = PublishTarget::new(target, &id)?;
+            let name = publish_target.target().to_string_lossy().into_owned();
             let resource = Resource::new("file", name).map_err(|error| anyhow!("{error}"))?;
             let guard = session
                 .acquire(&resource, Mode::Write, &Options::default())
                 .await?;
             let request = Request {
                 source: source.to_owned(),
-                place: &place,
+                publish_target: &publish_target,
                 id,
                 op_type: "bench".into(),
                 fence: Fence {

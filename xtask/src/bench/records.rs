@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use rusqlite::Connection;
 use serde_json::Value;
 use tenure::Keeper;
-use tenure::records::{Change, Changes, Columns, RecordKey, Seen};
+use tenure::records::{Changes, Columns, RecordChange, RecordKey, Seen};
 use tokio::runtime::{Builder, Runtime};
 
 use super::postgres::bare::Bare;
@@ -77,7 +77,9 @@ impl Counter {
         self.runtime.block_on(async {
             let records = self.keeper.records("a benchmark")?;
             for _ in 0..times {
-                records.change(&Change::new([key.clone()], &add)).await?;
+                records
+                    .change(&RecordChange::new([key.clone()], &add))
+                    .await?;
             }
             Ok(())
         })

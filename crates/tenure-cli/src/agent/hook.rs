@@ -11,10 +11,10 @@ use std::process::ExitCode;
 
 use tenure::config::EditsUntil;
 use tenure::{Class, Error, Keeper, Lease, Owner, Result, Session, SessionOptions, duration};
-use tenure_work::agents::answer::Answer;
+use tenure_work::agents::answer::HookAnswer;
 use tenure_work::agents::claim_notes::ClaimNotes;
 use tenure_work::agents::event::{EVENT_BYTES_MAX, EventKind, HookEvent, Program};
-use tenure_work::agents::guard::{self, CommandRule, Verdict, edited_files, instead};
+use tenure_work::agents::guard::{self, CommandRule, EditDecision, edited_files, instead};
 use tenure_work::agents::process::{HOOK_WAIT, Processed, Processor};
 use tenure_work::agents::spool::Spool;
 use tenure_work::agents::state::{Agent, Watched};
@@ -56,8 +56,8 @@ fn carry_out(global: &Global, options: &AgentHook) -> Result<(), Failure> {
 }
 
 /// Processes an event. What cannot be done is told on standard error.
-async fn answer(context: &Context, event: &HookEvent) -> Result<Answer> {
-    let mut answer = Answer {
+async fn answer(context: &Context, event: &HookEvent) -> Result<HookAnswer> {
+    let mut answer = HookAnswer {
         denied: heavy_command(context, event)?,
         context: None,
     };
@@ -112,7 +112,7 @@ async fn answer(context: &Context, event: &HookEvent) -> Result<Answer> {
         processor.process(event, &also).await
     };
     let processed = processed.await;
-    // The lock of the agent comes before those of files, and is given back by now.
+    // The lock of the agent comes before the locks of files, and is released by now.
     if guards.edits && answer.denied.is_none() {
         let agent = processed.as_ref().ok().map(|processed| &processed.agent);
         let task = agent.and_then(|agent| agent.task.as_deref());
@@ -137,22 +137,22 @@ async fn finish(
     context: &Context,
     event: &HookEvent,
     processed: Processed,
-    answer: &mut Answer,
+    answer: &mut HookAnswer,
 ) {
     for warning in &processed.warnings {
         word(&format!("agent hook: {warning}"));
     }
     let guards = &context.located.config.guard;
     if event.kind == EventKind::Stop && guards.edits_until == EditsUntil::Turn {
-        let given_back = guard::take_back(keeper, &processed.agent.owner).await;
-        if let Err(error) = given_back {
+        let released = guard::release(keeper, &processed.agent.owner).await;
+        if let Err(error) = released {
             word(&format!("agent hook: {error}"));
         }
     }
     if event.kind == EventKind::SessionStart {
         pass_on_owner(&processed.agent.owner);
     }
-    if processed.is_told {
+    if processed.needs_introduction {
         answer.context = Some(introduction(&processed.agent, context));
     }
     if event.kind == EventKind::AfterTool && event.shell_command().is_some() {
@@ -202,10 +202,12 @@ async fn guard_edits(
         return Ok(None);
     }
     let purpose = task.or_else(|| event.tool()).unwrap_or("edit");
-    Ok(match guard::take(keeper, session, &files, purpose).await? {
-        Verdict::Granted => None,
-        Verdict::Denied(lease) => Some(held_by_another(&lease)),
-    })
+    Ok(
+        match guard::acquire(keeper, session, &files, purpose).await? {
+            EditDecision::Granted => None,
+            EditDecision::Denied(lease) => Some(held_by_another(&lease)),
+        },
+    )
 }
 
 /// Returns what an agent is told whose file another one edits.

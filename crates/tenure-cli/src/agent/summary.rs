@@ -15,7 +15,7 @@ use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use tenure::records::{Change, Changes, Column, Expected, RecordKey, RecordQuery, Seen};
+use tenure::records::{Changes, Column, Expected, RecordChange, RecordKey, RecordQuery, Seen};
 use tenure::{Error, Keeper, Mode, Options, Resource, Result, Session};
 use tenure_postgres::RecordRow;
 use tenure_work::agents::state::{TURN, Turn, read, turn_key};
@@ -23,15 +23,15 @@ use tenure_work::agents::state::{TURN, Turn, read, turn_key};
 use crate::context::Context;
 use crate::identity::is_server;
 
-/// How long a command may take, unless it is set.
+/// The default time limit of a command.
 const COMMAND_MAX: Duration = Duration::from_secs(60);
-/// How often it is looked whether the command has ended.
+/// The interval of checks whether the command has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// More of a summary is not kept, in bytes.
 const SUMMARY_BYTES_MAX: u64 = 8 * 1024;
 /// After so many failures a turn is left without a summary.
 const FAILURES_MAX: u32 = 3;
-/// How many turns are summarised in one go.
+/// The number of turns that are summarised together.
 const TURNS_MAX: usize = 100;
 
 /// Summarises turns that have no summary. Returns how many got one, and what went wrong.
@@ -113,7 +113,7 @@ async fn one(
                 Ok(changes)
             };
             let expected = Expected::Version(record.version);
-            let change = Change::new([], &put).expecting(key.clone(), expected);
+            let change = RecordChange::new([], &put).expecting(key.clone(), expected);
             records.change(&change).await?;
         }
     }

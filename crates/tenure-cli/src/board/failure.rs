@@ -1,4 +1,4 @@
-//! What goes wrong with a board, with what to do about it here.
+//! Errors of a board, each with its remedy on the command line.
 
 use std::time::Duration;
 

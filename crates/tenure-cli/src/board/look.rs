@@ -20,7 +20,7 @@ use crate::people::{ago, visible};
 use crate::report::Failure;
 use crate::table::Table;
 
-/// How often it is looked whether anyone still reads what is followed.
+/// The interval of checks that somebody still reads the output.
 const UNREAD_EVERY: Duration = Duration::from_millis(100);
 
 /// Shows one issue.
@@ -241,13 +241,13 @@ fn waits(blocked: &Blocked) -> String {
 /// `{"events":[…],"next":null}`.
 #[derive(Serialize)]
 struct Page {
-    events: Vec<Shown>,
+    events: Vec<BoardEventLine>,
     next: Option<u64>,
 }
 
 /// An event, its text as it was written.
 #[derive(Serialize)]
-struct Shown {
+struct BoardEventLine {
     line: u64,
     event: Box<RawValue>,
 }
@@ -286,10 +286,10 @@ pub fn events(global: &Global, options: &BoardEvents) -> Result<ExitCode, Failur
     }
 }
 
-fn shown(event: &BoardEvent) -> Result<Shown, Failure> {
+fn shown(event: &BoardEvent) -> Result<BoardEventLine, Failure> {
     let text = RawValue::from_string(event.text.clone());
     let text = text.map_err(|error| Error::Internal(format!("an event is not JSON: {error}")))?;
-    Ok(Shown {
+    Ok(BoardEventLine {
         line: event.line,
         event: text,
     })

@@ -9,7 +9,7 @@
 //! | `run`, `renewing` | a command for the next issue; its claim while that runs |
 //! | `failure` | what goes wrong, with what to do about it here |
 //!
-//! What a board is, and how it is locked and written, is all in `tenure_files`.
+//! The format, the locks and the writes of a board are all in `tenure_files`.
 
 mod claims;
 mod failure;

@@ -53,14 +53,14 @@ pub fn for_owner(
     let board = board.map_err(|error| about(error, settings.wait))?;
     let mut board = finished(board, &context);
     if is_automated {
-        board = board.in_the_name_of_a_program();
+        board = board.as_automated();
     }
     Ok((board, asker, settings.wait))
 }
 
 fn finished(board: Board, context: &Context) -> Board {
     let settings = context.settings(WAIT_DEFAULT);
-    let board = board.telling(word).with_retry(settings.retry);
+    let board = board.with_messages(word).with_retry(settings.retry);
     match settings.trust_flock {
         true => board.trusting_the_file_system(),
         false => board,
@@ -72,7 +72,7 @@ impl OpenBoard {
         Self::open_to_claim(global, terms, None)
     }
 
-    /// The same for a claim that lasts for `ttl`, if its owner may have it for so long.
+    /// Does the same for a claim that lasts for `ttl`, if its owner may have it for so long.
     pub fn open_to_claim(
         global: &Global,
         terms: &BoardTerms,
@@ -84,7 +84,7 @@ impl OpenBoard {
         Ok(Self { board, waits })
     }
 
-    /// The same; a board in its usual place is made if there is none.
+    /// Does the same, and makes a board in its usual place if there is none.
     pub fn open_or_make(global: &Global, terms: &BoardTerms) -> Result<Self, Failure> {
         if terms.dir.is_none() {
             let directory = directory(None)?;

@@ -34,11 +34,11 @@ pub struct Renewing {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread says.
+/// The state that the thread reports.
 struct Shared {
-    /// When the last good renewal was asked for, in milliseconds since boot.
+    /// The time when the last good renewal was asked for, in milliseconds since boot.
     good_ms: u64,
-    /// What the last try failed with.
+    /// The error of the last try.
     problem: String,
     /// True if the claim is gone.
     is_lost: bool,

@@ -29,7 +29,7 @@ const INTERRUPTED_EVERY: Duration = Duration::from_millis(100);
 struct Claimed {
     issue: Issue,
     token: u64,
-    /// When it was asked for, in milliseconds since boot.
+    /// The time when it was asked for, in milliseconds since boot.
     asked_ms: u64,
 }
 
@@ -113,7 +113,7 @@ fn finish(board: &SharedBoard, claimed: &Claimed, ended: Ended) -> Result<()> {
     let done = board.done(&issue.id, Some(*token)).map(drop);
     if let Err(error) = &done {
         let note = format!("the command ended well, but the issue is not done: {error}");
-        // What is told is why it is not done.
+        // The error that is reported is the one that kept it from being done.
         let _ = release(note);
     }
     done

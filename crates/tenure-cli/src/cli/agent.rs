@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 
 use super::values::parse_wait;
-use crate::agent::install::Program;
+use crate::agent::install::InstallProgram;
 use crate::help;
 
 #[derive(Debug, Subcommand)]
@@ -31,7 +31,7 @@ pub enum Agent {
 pub struct AgentHook {
     /// The program that calls (default: told by what it sends)
     #[arg(long, value_enum)]
-    pub program: Option<Program>,
+    pub program: Option<InstallProgram>,
     /// The event, if the body does not name it
     #[arg(long, value_name = "NAME")]
     pub event: Option<String>,
@@ -44,14 +44,14 @@ pub struct AgentInstall {
     pub write: bool,
     /// Which program (default: those that are used here)
     #[arg(value_enum)]
-    pub program: Option<Program>,
+    pub program: Option<InstallProgram>,
 }
 
 #[derive(Debug, Args)]
 pub struct AgentUninstall {
     /// Which program (default: all)
     #[arg(value_enum)]
-    pub program: Option<Program>,
+    pub program: Option<InstallProgram>,
 }
 
 #[derive(Debug, Args)]

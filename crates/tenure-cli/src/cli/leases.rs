@@ -45,7 +45,7 @@ pub struct Renew {
     #[arg(long, value_name = "DURATION", value_parser = parse_ttl)]
     pub ttl: Option<Duration>,
     #[command(flatten)]
-    pub by: By,
+    pub by: OwnerCheck,
     /// The leases, as `lock` printed them
     #[arg(required = true, value_name = "LEASE")]
     pub leases: Vec<LeaseId>,
@@ -54,7 +54,7 @@ pub struct Renew {
 #[derive(Debug, Args)]
 pub struct Release {
     #[command(flatten)]
-    pub by: By,
+    pub by: OwnerCheck,
     /// The leases, as `lock` printed them, or what they are of
     #[arg(required = true, value_name = "LEASE|RESOURCE")]
     pub leases: Vec<String>,
@@ -69,7 +69,7 @@ pub struct Upgrade {
     #[arg(long)]
     pub no_wait: bool,
     #[command(flatten)]
-    pub by: By,
+    pub by: OwnerCheck,
     /// The lease, as `lock` printed it
     pub lease: LeaseId,
 }
@@ -77,7 +77,7 @@ pub struct Upgrade {
 #[derive(Debug, Args)]
 pub struct Downgrade {
     #[command(flatten)]
-    pub by: By,
+    pub by: OwnerCheck,
     /// The lease, as `lock` printed it
     pub lease: LeaseId,
 }
@@ -93,7 +93,7 @@ pub struct Check {
 
 /// The owner that the lease must have.
 #[derive(Debug, Args)]
-pub struct By {
+pub struct OwnerCheck {
     /// Refuse unless the lease is of this owner (default: TENURE_OWNER, else the id suffices)
     #[arg(long)]
     pub owner: Option<Owner>,

@@ -14,7 +14,7 @@
 //! | `publish` | the words of `publish` |
 //! | `on_demand` | words that are put together only for the command that is asked for |
 //! | `values` | how single values are read |
-//! | `refusal` | what is said of a command line that cannot be read |
+//! | `usage_error` | messages for a command line that cannot be read |
 
 mod advisory;
 mod agent;
@@ -26,8 +26,8 @@ mod look;
 mod on_demand;
 mod op;
 mod publish;
-mod refusal;
 mod run;
+mod usage_error;
 mod values;
 
 use std::ffi::OsString;
@@ -56,8 +56,8 @@ pub use look::{Audit, Break, Ls, Recover};
 use on_demand::OnDemand;
 pub use op::{Op, OpShow};
 pub use publish::Publish;
-pub use refusal::Refusal;
 pub use run::Run;
+pub use usage_error::UsageError;
 pub use values::{Slot, TokenOf, Wanted};
 
 /// The options of every command are shown after its own.
@@ -185,8 +185,8 @@ pub struct Doctor {
 }
 
 /// Reads the command line.
-pub fn parse(arguments: Vec<OsString>) -> Result<Cli, Refusal> {
-    parse_known(&arguments).map_err(|error| Refusal::new(error, &arguments))
+pub fn parse(arguments: Vec<OsString>) -> Result<Cli, UsageError> {
+    parse_known(&arguments).map_err(|error| UsageError::new(error, &arguments))
 }
 
 fn parse_known(arguments: &[OsString]) -> Result<Cli, clap::Error> {
@@ -223,7 +223,7 @@ mod tests {
 
     fn run(text: &str) -> Run {
         let cli = parse(arguments(text))
-            .map_err(|refusal| refusal.error)
+            .map_err(|usage_error| usage_error.error)
             .unwrap();
         match cli.command {
             Command::Run(run) => *run.0,

@@ -49,7 +49,7 @@ impl Interrupt {
     /// Begins to listen, before any other thread is started: those must not get the signals.
     pub fn listen(report: Report) -> Result<Self> {
         let stage = Arc::new(Mutex::new(Stage::Usual));
-        // Those that are ignored from the start stay so: `nohup tenure doc …` outlives its terminal.
+        // Signals that are ignored from the start stay ignored: `nohup tenure doc …` outlives its terminal.
         let signals = set_of(ENDING.into_iter().filter(|number| !is_ignored(*number)));
         let before = change_blocked(libc::SIG_BLOCK, &signals);
         let shared = Arc::clone(&stage);

@@ -10,7 +10,7 @@
 //! | `interrupt` | signals that ask for the end |
 //! | `failure`, `text` | what people are told; documents as they are printed |
 //!
-//! What a document is, and how it is locked and replaced, is all in `tenure_files`. Nothing here
+//! The format, the locks and the replacement of a document are all in `tenure_files`. Nothing here
 //! touches a document's file.
 
 mod bundle;

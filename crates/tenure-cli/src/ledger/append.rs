@@ -29,7 +29,7 @@ pub fn append(global: &Global, options: &LedgerAppend) -> Result<ExitCode, Failu
     output::answer(global.json, &json!({ "sequence": sequence }), in_words)
 }
 
-/// Of an event that is too large, no more is read than shows it.
+/// An event that is too large is read only as far as needed to know that.
 fn standard_input() -> Result<String> {
     let mut text = String::new();
     let mut input = io::stdin().take(2 * EVENT_BYTES_MAX as u64);

@@ -17,13 +17,13 @@ use crate::table::{self, Table};
 
 /// A claim, and whether its time is over.
 #[derive(Serialize)]
-struct Shown {
+struct ClaimWithState {
     #[serde(flatten)]
     claim: Claim,
     state: &'static str,
 }
 
-impl Shown {
+impl ClaimWithState {
     fn at(claim: Claim, now: Timestamp) -> Self {
         let state = match claim.is_over(now) {
             true => "expired",
@@ -57,7 +57,7 @@ pub fn claim(global: &Global, options: &LedgerClaim) -> Result<ExitCode, Failure
     );
     let token = format!("{}#{}\n", claim.node, claim.token);
     let now = claim.acquired_at;
-    let claims = listed(&[Shown::at(claim, now)]);
+    let claims = listed(&[ClaimWithState::at(claim, now)]);
     output::answer(global.json, &claims, || output::text(&token))
 }
 
@@ -68,7 +68,7 @@ pub fn release(global: &Global, options: &LedgerRelease) -> Result<ExitCode, Fai
     let claim = opened.wait(|ledger| ledger.release(&node))?;
     let released = format!("released {}#{}", claim.node, claim.token);
     let state = "released";
-    let claims = listed(&[Shown { claim, state }]);
+    let claims = listed(&[ClaimWithState { claim, state }]);
     output::answer(global.json, &claims, || {
         word(&released);
         Ok(())
@@ -80,9 +80,9 @@ pub fn claims(global: &Global, options: &LedgerDirectory) -> Result<ExitCode, Fa
     let ledger = to_read(&options.directory)?;
     let claims = ledger.claims().map_err(about)?;
     let now = ledger.time().map_err(about)?;
-    let claims: Vec<Shown> = claims
+    let claims: Vec<ClaimWithState> = claims
         .into_iter()
-        .map(|claim| Shown::at(claim, now))
+        .map(|claim| ClaimWithState::at(claim, now))
         .collect();
     let in_words = || print_table(&claims, "nothing is claimed");
     output::answer(global.json, &listed(&claims), in_words)
@@ -93,8 +93,10 @@ pub fn reap(global: &Global, options: &LedgerReap) -> Result<ExitCode, Failure> 
     let opened = OpenLedger::open(global, &options.terms, &options.place.directory, None)?;
     let reaped = opened.wait(|ledger| ledger.reap())?;
     let state = "expired";
-    let reaped = reaped.into_iter().map(|claim| Shown { claim, state });
-    let reaped: Vec<Shown> = reaped.collect();
+    let reaped = reaped
+        .into_iter()
+        .map(|claim| ClaimWithState { claim, state });
+    let reaped: Vec<ClaimWithState> = reaped.collect();
     let document = json!({ "reaped": reaped, "next": null });
     output::answer(global.json, &document, || {
         print_table(&reaped, "no claim is over")
@@ -102,18 +104,18 @@ pub fn reap(global: &Global, options: &LedgerReap) -> Result<ExitCode, Failure> 
 }
 
 /// `{"claims":[…],"next":null}`.
-fn listed(claims: &[Shown]) -> Value {
+fn listed(claims: &[ClaimWithState]) -> Value {
     json!({ "claims": claims, "next": null })
 }
 
-fn print_table(claims: &[Shown], none: &str) -> Result<(), Failure> {
+fn print_table(claims: &[ClaimWithState], none: &str) -> Result<(), Failure> {
     if claims.is_empty() {
         word(none);
     }
     let mut table = Table::new(vec![
         "NODE", "OWNER", "TOKEN", "ACQUIRED", "EXPIRES", "STATE",
     ]);
-    for Shown { claim, state } in claims {
+    for ClaimWithState { claim, state } in claims {
         table.push([
             claim.node.clone(),
             claim.owner.clone(),

@@ -16,19 +16,19 @@ use crate::table::{self, Table};
 
 const LIMIT: usize = 1000;
 
-/// How often it is looked whether anyone still reads what is followed.
+/// The interval of checks that somebody still reads the output.
 const UNREAD_EVERY: Duration = Duration::from_millis(100);
 
 /// `{"events":[…],"next":N}`.
 #[derive(Serialize)]
 struct Page {
-    events: Vec<Shown>,
+    events: Vec<LedgerEventLine>,
     next: Option<u64>,
 }
 
 /// An event, its text as it was written.
 #[derive(Serialize)]
-struct Shown {
+struct LedgerEventLine {
     sequence: u64,
     event: Box<RawValue>,
 }
@@ -110,10 +110,10 @@ fn is_wanted(event: &Event, options: &LedgerLog) -> bool {
     kind.is_none_or(|kind| event.kind().as_deref() == Some(kind))
 }
 
-fn shown(event: &Event) -> Result<Shown, Failure> {
+fn shown(event: &Event) -> Result<LedgerEventLine, Failure> {
     let text = RawValue::from_string(event.text.trim().to_owned());
     let text = text.map_err(|error| Error::Internal(format!("an event is not JSON: {error}")))?;
-    Ok(Shown {
+    Ok(LedgerEventLine {
         sequence: event.sequence,
         event: text,
     })

@@ -5,7 +5,7 @@
 //! | `open_ledger` | opens the ledger of a command: settings, owner, wait |
 //! | `append`, `log`, `claims`, `verify` | the commands |
 //!
-//! What a ledger is, and how it is locked and written, is all in `tenure_files`.
+//! The format, the locks and the writes of a ledger are all in `tenure_files`.
 
 mod append;
 mod claims;

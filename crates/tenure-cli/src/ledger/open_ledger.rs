@@ -24,7 +24,7 @@ pub struct OpenLedger {
 pub fn to_read(directory: &Path) -> Result<Ledger, Failure> {
     let ledger = Ledger::open(directory, WAIT_DEFAULT);
     let ledger = ledger.map_err(about)?;
-    Ok(ledger.telling(word))
+    Ok(ledger.with_messages(word))
 }
 
 impl OpenLedger {
@@ -47,7 +47,7 @@ impl OpenLedger {
         if settings.trust_flock {
             ledger = ledger.trusting_the_file_system();
         }
-        let ledger = ledger.telling(word).on_locked(waits.on_locked());
+        let ledger = ledger.with_messages(word).on_locked(waits.on_locked());
         let ledger = Arc::new(ledger);
         Ok(Self { ledger, waits })
     }

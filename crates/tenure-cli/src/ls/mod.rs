@@ -1,4 +1,4 @@
-//! `tenure ls`: what is held, by whom and why, and who waits.
+//! `tenure ls`: the leases that are held, with owner and purpose, and the waiters.
 
 mod table;
 

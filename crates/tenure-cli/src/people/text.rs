@@ -24,7 +24,7 @@ pub fn visible(text: &str) -> String {
     shown
 }
 
-/// The same for several lines: newlines are kept.
+/// Does the same for several lines: newlines are kept.
 pub fn visible_lines(text: &str) -> String {
     let lines: Vec<String> = text.split('\n').map(visible).collect();
     lines.join("\n")

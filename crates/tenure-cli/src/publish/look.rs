@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use tenure::Error;
-use tenure_files::publish::Place;
+use tenure_files::publish::PublishTarget;
 use tenure_work::publish::{self, Manifest};
 
 use super::Manifests;
@@ -20,8 +20,10 @@ use crate::{exit, output, runtime};
 pub fn verify(global: &Global, context: &Context, target: &Path) -> Result<ExitCode, Failure> {
     runtime::block_on_threads(async {
         let keeper = context.keeper(WAIT_DEFAULT).await?;
-        let place = Place::new(target, "verify")?;
-        let verified = publish::verify(&keeper, &place).await.map_err(not_found)?;
+        let publish_target = PublishTarget::new(target, "verify")?;
+        let verified = publish::verify(&keeper, &publish_target)
+            .await
+            .map_err(not_found)?;
         output::answer(global.json, &verified, || {
             let line = |found: &publish::Difference| {
                 format!(
@@ -33,7 +35,7 @@ pub fn verify(global: &Global, context: &Context, target: &Path) -> Result<ExitC
             let lines: String = verified.differences.iter().map(line).collect();
             output::text(&lines)
         })?;
-        let (shown, files) = (place.target().display(), verified.files);
+        let (shown, files) = (publish_target.target().display(), verified.files);
         match verified.differences.len() {
             0 => {
                 word(&format!(
@@ -59,8 +61,10 @@ pub fn verify(global: &Global, context: &Context, target: &Path) -> Result<ExitC
 pub fn history(global: &Global, context: &Context, target: &Path) -> Result<ExitCode, Failure> {
     runtime::block_on_threads(async {
         let keeper = context.keeper(WAIT_DEFAULT).await?;
-        let place = Place::new(target, "history")?;
-        let manifests = publish::history(&keeper, &place).await.map_err(not_found)?;
+        let publish_target = PublishTarget::new(target, "history")?;
+        let manifests = publish::history(&keeper, &publish_target)
+            .await
+            .map_err(not_found)?;
         let answer = Manifests::new(manifests);
         output::answer(global.json, &answer, || {
             if answer.manifests.is_empty() {

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use tenure::records::Fence;
 use tenure::{Error, Guard, Keeper, Lease, LockSet, Mode, Options, Resource, SessionOptions};
-use tenure_files::publish::Place;
+use tenure_files::publish::PublishTarget;
 use tenure_work::publish::{self, Manifest, Progress, Request, new_id};
 
 use crate::cli::{self, Global};
@@ -77,14 +77,14 @@ async fn put_in_place(
 ) -> Result<ExitCode, Failure> {
     let mut signals = Signals::listen()?;
     let id = new_id();
-    let place = Place::new(target, &id).map_err(about)?;
-    place.check_source(source).map_err(about)?;
+    let publish_target = PublishTarget::new(target, &id).map_err(about)?;
+    publish_target.check_source(source).map_err(about)?;
     let setting = context.settings(WAIT_DEFAULT).wait;
     let limit = Limit::chosen(false, options.wait, setting);
     let owner = context.owner_within(None, limit.whole(), None)?;
     let resource = match &options.resource {
         Some(resource) => resource.clone(),
-        None => resource_of(&place)?,
+        None => resource_of(&publish_target)?,
     };
     let opening = context.keeper_within(WAIT_DEFAULT, limit);
     let keeper = open_unless_interrupted(opening, Some(&resource), &mut signals).await?;
@@ -95,7 +95,7 @@ async fn put_in_place(
     let lease = held.lease();
     let request = Request {
         source: source.to_owned(),
-        place: &place,
+        publish_target: &publish_target,
         id,
         op_type: options.op_type.clone(),
         fence: Fence {
@@ -136,28 +136,28 @@ fn about(error: Error) -> Failure {
     }
 }
 
-fn resource_of(place: &Place) -> tenure::Result<Resource> {
+fn resource_of(publish_target: &PublishTarget) -> tenure::Result<Resource> {
     use std::os::unix::ffi::OsStrExt;
-    let path = place.target().as_os_str().as_bytes();
+    let path = publish_target.target().as_os_str().as_bytes();
     Resource::new("file", path).map_err(|error| Error::BadInput(error.to_string()))
 }
 
 /// The lease that a publish works under: its own, or that of a run around it.
-enum Held {
+enum PublishLease {
     Own(Box<Guard>),
     Outer(Box<Lease>),
 }
 
-impl Held {
+impl PublishLease {
     fn lease(&self) -> Lease {
         match self {
-            Held::Own(guard) => guard.lease(),
-            Held::Outer(lease) => (**lease).clone(),
+            PublishLease::Own(guard) => guard.lease(),
+            PublishLease::Outer(lease) => (**lease).clone(),
         }
     }
 
     async fn release(self) {
-        if let Held::Own(guard) = self
+        if let PublishLease::Own(guard) = self
             && let Err(failed) = guard.release().await
         {
             word(&failed.to_string());
@@ -172,7 +172,7 @@ async fn acquire(
     options: &cli::Publish,
     limit: Limit,
     signals: &mut Signals,
-) -> Result<Held, Failure> {
+) -> Result<PublishLease, Failure> {
     let ancestors = Ancestors::proved(nesting::outers()?, Some(keeper), None).await?;
     let wanted = LockSet::new(
         &keeper.settings().ranking,
@@ -180,7 +180,7 @@ async fn acquire(
     );
     let mut plan = ancestors.reuse(&wanted, keeper)?;
     if let Some(lease) = plan.reused.pop() {
-        return Ok(Held::Outer(Box::new(lease)));
+        return Ok(PublishLease::Outer(Box::new(lease)));
     }
     let session = keeper
         .session(session.with_ancestors(ancestors.held()))
@@ -202,5 +202,5 @@ async fn acquire(
     )
     .await;
     let guard = guard.map_err(|error| limit.whole_in(error))?;
-    Ok(Held::Own(Box::new(guard)))
+    Ok(PublishLease::Own(Box::new(guard)))
 }

@@ -14,7 +14,7 @@ use crate::signals::Signals;
 
 /// Shorter copies are not worth a flicker.
 const AFTER: Duration = Duration::from_millis(500);
-/// How often the line is drawn.
+/// The interval at which the line is drawn.
 const EVERY: Duration = Duration::from_millis(250);
 
 /// Watches a copy until it is ended.

@@ -34,7 +34,7 @@ pub struct Launch<'a> {
     pub guards: &'a [Guard],
     /// True if it must not inherit the locks, and dies with us instead.
     pub close: bool,
-    /// What it reads on its standard input, if not what we do.
+    /// Its standard input, if that is not ours.
     pub input: Option<File>,
 }
 

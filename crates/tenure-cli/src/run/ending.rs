@@ -33,7 +33,7 @@ pub enum Order {
 pub struct Distrusted<'a> {
     /// The lock.
     pub context: Box<LockContext>,
-    /// What happened to it.
+    /// The reason.
     pub reason: String,
     /// The time the command has to end by itself.
     pub grace: Duration,

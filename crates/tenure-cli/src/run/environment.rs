@@ -8,7 +8,7 @@ use super::taken::Taken;
 use crate::nesting::{Ancestors, Outer, Outers};
 
 /// The locks that the command runs under, and their store and owner.
-pub struct Under<'a> {
+pub struct CommandEnvironment<'a> {
     /// The store that it uses by default.
     pub store: &'a str,
     /// The owner.
@@ -25,7 +25,7 @@ pub struct Under<'a> {
 
 /// Returns the variables for the command. Resources, leases and tokens stand in the same order: the slot,
 /// then the locks as they are taken.
-pub fn of_command(under: &Under<'_>) -> Vec<(&'static str, OsString)> {
+pub fn of_command(under: &CommandEnvironment<'_>) -> Vec<(&'static str, OsString)> {
     let (slot, locks) = (under.slot.own(), under.locks.own());
     let known: Vec<&Outer> = locks.iter().chain(&under.locks.under).collect();
     let of = |resource: &Resource| {

@@ -38,7 +38,7 @@ use crate::runtime;
 use crate::signals::Signals;
 pub use child::{Child, Ended, Launch, die_with_parent};
 pub use ending::{Distrusted, Ending};
-use environment::Under;
+use environment::CommandEnvironment;
 use taken::{RunRequest, Taken};
 
 /// The default wait of `run`.
@@ -135,9 +135,9 @@ async fn under_locks(
         .config
         .automated()
         .check_wait(&owner, limit.whole())?;
-    let place = options.slot.as_ref();
-    let place = place.map(|slot| slot::place(slot, context, &owner));
-    let place = place.transpose()?;
+    let asked_slot = options.slot.as_ref();
+    let asked_slot = asked_slot.map(|slot| slot::slot_request(slot, context, &owner));
+    let asked_slot = asked_slot.transpose()?;
     let stores = Stores::open(context, &options, &outers, limit, &mut signals).await?;
     let (locks, slots) = (stores.locks.as_ref(), stores.slots.as_ref());
     let ancestors = Ancestors::proved(outers, locks, slots).await?;
@@ -150,12 +150,12 @@ async fn under_locks(
         &options,
         (&owner, context.shown_command(&options.command)),
         &stores,
-        (place.as_ref(), &wanted),
+        (asked_slot.as_ref(), &wanted),
         &ancestors,
         &mut signals,
     )
     .await?;
-    let environment = environment::of_command(&Under {
+    let environment = environment::of_command(&CommandEnvironment {
         store: context.for_command(stores.locks.as_ref()),
         owner: &owner,
         slot: &slot,
@@ -166,7 +166,7 @@ async fn under_locks(
     // In the order they were acquired.
     let mut guards = slot.guards;
     guards.extend(locks.guards);
-    let held = Held {
+    let held = RunLocks {
         guards,
         sessions: [slot.session, locks.session],
     };
@@ -182,7 +182,7 @@ async fn under_locks(
 }
 
 /// The locks of the command, and the sessions that hold them.
-struct Held {
+struct RunLocks {
     guards: Vec<Guard>,
     /// Dropped after the guards: the sessions end after all that they hold.
     sessions: [Option<Session>; 2],
@@ -191,11 +191,11 @@ struct Held {
 /// Waits for the end of the command, releases its locks, and returns its exit code.
 async fn supervise(
     child: Result<Child, Failure>,
-    held: Held,
+    held: RunLocks,
     signals: &mut Signals,
     report: Report,
 ) -> Result<ExitCode, Failure> {
-    let Held { guards, sessions } = held;
+    let RunLocks { guards, sessions } = held;
     let mut child = match child {
         Ok(child) => child,
         Err(failure) => {
@@ -219,7 +219,7 @@ async fn acquire(
     options: &cli::Run,
     (owner, command): (&Owner, String),
     stores: &Stores,
-    (place, wanted): (Option<&slot::Place>, &LockSet),
+    (asked_slot, wanted): (Option<&slot::SlotRequest>, &LockSet),
     ancestors: &Ancestors,
     signals: &mut Signals,
 ) -> Result<(Taken, Taken), Failure> {
@@ -234,7 +234,7 @@ async fn acquire(
         options: asked,
     };
     let mut slot = Taken::default();
-    if let (Some(wanted), Some(keeper)) = (place, &stores.slots) {
+    if let (Some(wanted), Some(keeper)) = (asked_slot, &stores.slots) {
         let taken = slot::acquire(wanted, keeper, ancestors, &request, signals);
         slot = taken
             .await

@@ -14,14 +14,14 @@ use crate::report::Failure;
 use crate::signals::Signals;
 
 /// A slot with its number of places.
-pub struct Place {
+pub struct SlotRequest {
     pub resource: Resource,
     pub capacity: u32,
 }
 
 /// Returns the slot with its number of places: the one asked for, else that of `tenure.toml`. An automated owner may not
 /// ask for another number than people have set.
-pub fn place(slot: &Slot, context: &Context, owner: &Owner) -> Result<Place> {
+pub fn slot_request(slot: &Slot, context: &Context, owner: &Owner) -> Result<SlotRequest> {
     let config = &context.located.config;
     let name = slot.resource.id();
     let set = config.slot.get(name).copied();
@@ -42,7 +42,7 @@ pub fn place(slot: &Slot, context: &Context, owner: &Owner) -> Result<Place> {
             )));
         }
     };
-    Ok(Place {
+    Ok(SlotRequest {
         resource: slot.resource.clone(),
         capacity,
     })
@@ -50,7 +50,7 @@ pub fn place(slot: &Slot, context: &Context, owner: &Owner) -> Result<Place> {
 
 /// Takes the slot; inside a `run` that has it already, works under that one's.
 pub async fn acquire(
-    slot: &Place,
+    slot: &SlotRequest,
     keeper: &Keeper,
     ancestors: &Ancestors,
     request: &RunRequest,
@@ -79,7 +79,7 @@ pub async fn acquire(
 
 /// Returns the failure to acquire a slot, with a remedy of its own: a slot is not in the store that
 /// `tenure ls` shows by itself, and never acquired in a set.
-pub fn failure(error: Error, slot: &Place, busy_exit: u8) -> Failure {
+pub fn failure(error: Error, slot: &SlotRequest, busy_exit: u8) -> Failure {
     let (resource, capacity) = (&slot.resource, slot.capacity);
     let name = resource.id();
     let (code, remedy) = match &error {

@@ -9,7 +9,7 @@ use crate::people::{ends, held_by};
 
 /// The lock that blocks a request.
 #[derive(Debug)]
-pub struct Blocked {
+pub struct BlockedRequest {
     pub resource: Resource,
     pub mode: Mode,
     /// The number of slots, if the request is for a slot.
@@ -21,7 +21,7 @@ pub struct Blocked {
     pub position: Option<usize>,
 }
 
-impl Blocked {
+impl BlockedRequest {
     /// Returns the holder in words, `held (write) by …`, or `None` if there is none.
     pub fn by(&self) -> Option<String> {
         match (&self.holders[..], &self.unrecorded) {
@@ -61,7 +61,7 @@ impl Blocked {
 
 /// Returns the first lock of the set that is not ours and that another holder blocks. A listing
 /// that fails is ignored; the wait itself reports the error.
-pub async fn what_blocks(wait: &Wait<'_>) -> Option<Blocked> {
+pub async fn what_blocks(wait: &Wait<'_>) -> Option<BlockedRequest> {
     let session = wait.session;
     let mut first_missing = None;
     for (resource, mode) in wait.set.iter() {
@@ -75,7 +75,7 @@ pub async fn what_blocks(wait: &Wait<'_>) -> Option<Blocked> {
             .filter(|lease| lease.mode.conflicts_with(*mode) && Some(&lease.lease) != wait.own);
         let holders: Vec<Lease> = conflicting.collect();
         let lock_context = keeper.store().context_of(resource, *mode);
-        let blocked = Blocked {
+        let blocked = BlockedRequest {
             resource: resource.clone(),
             mode: *mode,
             slots: wait.slots,
@@ -108,21 +108,23 @@ async fn position(wait: &Wait<'_>, resource: &Resource) -> Option<usize> {
 }
 
 /// `waiting for name:x (write), 12s of 10m 00s`.
-fn waiting_for(blocked: Option<&Blocked>, waited: Duration, limit: Duration) -> String {
+fn waiting_for(blocked: Option<&BlockedRequest>, waited: Duration, limit: Duration) -> String {
     let time = format!("{} of {}", duration::show(waited), duration::show(limit));
     match blocked {
         None => format!("waiting for a lock, {time}"),
-        Some(Blocked {
+        Some(BlockedRequest {
             resource,
             slots: Some(slots),
             ..
         }) => format!("waiting for {resource} ({slots} at a time), {time}"),
-        Some(Blocked { resource, mode, .. }) => format!("waiting for {resource} ({mode}), {time}"),
+        Some(BlockedRequest { resource, mode, .. }) => {
+            format!("waiting for {resource} ({mode}), {time}")
+        }
     }
 }
 
 /// Returns everything in one line.
-pub fn in_words(blocked: Option<&Blocked>, waited: Duration, limit: Duration) -> String {
+pub fn in_words(blocked: Option<&BlockedRequest>, waited: Duration, limit: Duration) -> String {
     let mut text = waiting_for(blocked, waited, limit);
     if let Some(blocked) = blocked {
         if let Some(by) = blocked.by() {
@@ -135,8 +137,8 @@ pub fn in_words(blocked: Option<&Blocked>, waited: Duration, limit: Duration) ->
 }
 
 /// Returns the part that changes from second to second, short enough for most terminals.
-pub fn in_few_words(blocked: Option<&Blocked>, waited: Duration, limit: Duration) -> String {
-    let until = blocked.map(Blocked::until).unwrap_or_default();
+pub fn in_few_words(blocked: Option<&BlockedRequest>, waited: Duration, limit: Duration) -> String {
+    let until = blocked.map(BlockedRequest::until).unwrap_or_default();
     waiting_for(blocked, waited, limit) + &until
 }
 
@@ -145,8 +147,8 @@ pub mod tests {
     use super::*;
     use crate::people::tests::lease;
 
-    pub fn blocked(holders: Vec<Lease>, position: Option<usize>) -> Blocked {
-        Blocked {
+    pub fn blocked(holders: Vec<Lease>, position: Option<usize>) -> BlockedRequest {
+        BlockedRequest {
             resource: Resource::parse("x").unwrap(),
             mode: Mode::Write,
             slots: None,

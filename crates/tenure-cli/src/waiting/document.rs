@@ -11,7 +11,7 @@ use tenure::{LockContext, Mode, SessionId};
 use tenure_core::poison::lock;
 use tenure_files::{holders, resource_of};
 
-use super::blocked::{Blocked, unrecorded};
+use super::blocked::{BlockedRequest, unrecorded};
 use super::screen::Screen;
 
 /// A wait for documents.
@@ -86,7 +86,7 @@ fn tell(wait: &DocumentWait, stopped: &Receiver<()>) {
 
 /// Returns the first document that another session holds, or the first one whose holder is not
 /// found.
-fn what_blocks(wait: &DocumentWait) -> Option<Blocked> {
+fn what_blocks(wait: &DocumentWait) -> Option<BlockedRequest> {
     let mut first_missing = None;
     for (document, lock) in &wait.files {
         let blocked = who_has(wait, document, lock);
@@ -98,7 +98,7 @@ fn what_blocks(wait: &DocumentWait) -> Option<Blocked> {
     first_missing
 }
 
-fn who_has(wait: &DocumentWait, document: &Path, lock: &Path) -> Blocked {
+fn who_has(wait: &DocumentWait, document: &Path, lock: &Path) -> BlockedRequest {
     let mode = wait.mode;
     let held = holders(lock).unwrap_or_default();
     let ours = held.iter().any(|lease| lease.session == wait.session);
@@ -112,7 +112,7 @@ fn who_has(wait: &DocumentWait, document: &Path, lock: &Path) -> Blocked {
         "file:",
         lock.display().to_string(),
     );
-    Blocked {
+    BlockedRequest {
         slots: None,
         holders,
         // A lock of others is taken inside of ours: it is what is missing where ours is held.

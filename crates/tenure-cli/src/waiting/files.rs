@@ -21,9 +21,9 @@ pub struct FileWaits {
     reporter: Arc<Mutex<Option<Arc<WaitReporter>>>>,
 }
 
-/// What is waited for.
+/// The subject of the wait.
 pub struct WaitedFor {
-    /// What an interrupted wait is said to be for.
+    /// The resource that the message about an interrupted wait names.
     pub resource: Resource,
     /// The files, each with its lock.
     pub files: Vec<(PathBuf, PathBuf)>,
@@ -72,7 +72,7 @@ impl FileWaits {
         done
     }
 
-    /// The same, for one of several waits: a signal that comes before the next wait ends that one.
+    /// Does the same for one of several waits: a signal that comes before the next wait ends that one.
     pub fn wait_in_turn<T>(
         &self,
         waited_for: WaitedFor,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tenure::{LeaseId, Resource};
 
-use super::blocked::{Blocked, in_few_words, in_words};
+use super::blocked::{BlockedRequest, in_few_words, in_words};
 use crate::output;
 use crate::people::{cut, visible};
 use crate::signals::own_group;
@@ -69,7 +69,7 @@ impl Screen {
     }
 
     /// Prints the state of the wait.
-    pub fn show(&mut self, blocked: Option<&Blocked>, waited: Duration, limit: Duration) {
+    pub fn show(&mut self, blocked: Option<&BlockedRequest>, waited: Duration, limit: Duration) {
         let text = self.text(blocked, waited, limit, width());
         output::draw(&text);
     }
@@ -77,7 +77,7 @@ impl Screen {
     /// Returns what is to be written.
     fn text(
         &mut self,
-        blocked: Option<&Blocked>,
+        blocked: Option<&BlockedRequest>,
         waited: Duration,
         limit: Duration,
         width: usize,
@@ -93,7 +93,7 @@ impl Screen {
         };
         *drawn = true;
         let mut text = "\r\x1b[K".to_owned();
-        let key = blocked.map(Blocked::key);
+        let key = blocked.map(BlockedRequest::key);
         if let Some(blocked) = blocked.filter(|_| *named != key)
             && let Some(by) = blocked.by()
         {
@@ -139,7 +139,7 @@ mod tests {
         };
         let mut blocked = blocked(vec![lease("x")], None);
         let (waited, limit) = (Duration::from_millis(1300), Duration::from_secs(30));
-        let mut shown = |blocked: &Blocked| live.text(Some(blocked), waited, limit, 80);
+        let mut shown = |blocked: &BlockedRequest| live.text(Some(blocked), waited, limit, 80);
         let short = "\r\x1b[Ktenure: waiting for name:x (write), 1.3s of 30s, until it is released";
         let first = shown(&blocked);
         assert!(

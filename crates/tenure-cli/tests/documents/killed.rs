@@ -9,14 +9,14 @@ use crate::site::{Process, RAISE, assert_tidy, bytes, done, put, read};
 use crate::stage::RandomNumbers;
 use crate::world::{World, json as parsed};
 
-/// After how long is killed: at random within a span that follows the speed of the disk, so that
+/// The delay before a kill: random within a span that follows the speed of the disk, so that
 /// about as many updates come to their end as do not.
-struct Patience {
+struct KillDelay {
     spread: RandomNumbers,
     span_micros: u64,
 }
 
-impl Patience {
+impl KillDelay {
     /// Begins with about as long as an update takes.
     fn new(update: Duration) -> Self {
         Self {
@@ -82,20 +82,20 @@ fn after_every_kill_documents_are_whole_and_no_acknowledged_update_is_missing() 
         put(&world, name, "{\"n\":0}\n");
     }
     let kills = kills();
-    let mut patience = Patience::new(Duration::from_millis(5));
+    let mut kill_delay = KillDelay::new(Duration::from_millis(5));
     let mut acknowledged = Acknowledged::default();
     let directory = world.path("").display().to_string();
     let mut half_done = 0;
     for kill in 0..kills {
         let mut child = Child::start("raise", &[&directory]);
         acknowledged.hear(&child.answer());
-        std::thread::sleep(patience.some_time());
+        std::thread::sleep(kill_delay.some_time());
         child.kill();
         let before = acknowledged.both;
         while let Some(line) = child.answer_within(Duration::from_secs(10)) {
             acknowledged.hear(&line);
         }
-        patience.learn(acknowledged.both > before);
+        kill_delay.learn(acknowledged.both > before);
         // What is there before anyone repairs it: whole, each of them.
         for name in files {
             serde_json::from_str::<Value>(&bytes(&world, name)).unwrap();
@@ -126,18 +126,18 @@ fn an_update_by_the_command_killed_at_any_instant_happened_or_did_not() {
     put(&world, "a.json", "{\"n\":0}\n");
     let started = Instant::now();
     done(&world, ["update", "a.json"].into_iter().chain(RAISE));
-    let mut patience = Patience::new(started.elapsed());
+    let mut kill_delay = KillDelay::new(started.elapsed());
     let mut last = 1;
     let kills = kills() / 4;
     for kill in 0..kills {
         let mut update = Process::doc(&world, ["update", "a.json"].into_iter().chain(RAISE));
-        std::thread::sleep(patience.some_time());
+        std::thread::sleep(kill_delay.some_time());
         let was_told = !update.printed().is_empty();
         update.kill();
         let n = read(&world, "a.json")["n"].as_u64().unwrap();
         let least = last + u64::from(was_told);
         assert!(least <= n && n <= last + 1, "kill {kill}: {n} after {last}");
-        patience.learn(n > last);
+        kill_delay.learn(n > last);
         last = n;
     }
     let happened = last - 1;

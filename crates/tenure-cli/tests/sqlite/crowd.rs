@@ -13,7 +13,7 @@ use crate::world::{World, code, text, until};
 const PROCESSES: usize = 200;
 
 /// As long as each of them is ready to wait.
-const PATIENCE: Duration = Duration::from_secs(300);
+const DEADLINE: Duration = Duration::from_secs(300);
 
 /// Reads a number, writes the next one, and notes the token it did that under.
 const COUNT: &str = r#"read n < "$0"; echo $((n + 1)) > "$0"; echo $TENURE_TOKEN >> "$0.tokens""#;
@@ -35,7 +35,7 @@ fn count_up(resources: usize) {
     };
     let processes: Vec<_> = (0..PROCESSES).map(start).collect();
     for process in processes {
-        let output = process.end_within(PATIENCE);
+        let output = process.end_within(DEADLINE);
         assert_eq!(code(&output), 0, "{output:?}");
     }
     let mut counts = BTreeMap::new();

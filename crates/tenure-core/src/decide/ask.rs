@@ -7,7 +7,7 @@ use crate::leases::grace;
 use crate::loaded::millis;
 use crate::{Error, LeaseId, LockContext, Mode, Request, SessionId};
 
-/// Whether a request waits, and until when.
+/// The wait of a request: none, or until a deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Wait {
     /// Do not wait: the outcome is busy.
@@ -37,9 +37,9 @@ pub enum Ask {
         session: SessionId,
         /// The mode to hold it in.
         mode: Mode,
-        /// How many may hold the resource at once, for this request; `None` if the modes decide.
+        /// The number of holders that the resource may have at once, for this request; `None` if the modes decide.
         capacity: Option<u32>,
-        /// Whether to wait.
+        /// The wait: none, or until a deadline.
         wait: Wait,
     },
     /// A waiter accepts its offer.
@@ -66,7 +66,7 @@ pub enum Ask {
     Upgrade {
         /// The lease.
         lease: LeaseId,
-        /// Whether to wait.
+        /// The wait: none, or until a deadline.
         wait: Wait,
     },
     /// An upgraded lease is to become upgradeable again.
@@ -128,7 +128,7 @@ impl Ask {
     }
 }
 
-/// How a request ends.
+/// The outcome of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// The lease is held as asked.
@@ -143,7 +143,7 @@ pub enum Outcome {
     Refused(Refusal),
 }
 
-/// Why a request does not fit the state.
+/// The reason why a request does not fit the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     /// The session holds or waits for the resource already.

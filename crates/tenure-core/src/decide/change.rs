@@ -29,14 +29,14 @@ pub enum Change {
     SetBinding {
         /// The lease.
         lease: LeaseId,
-        /// What ends it from now on.
+        /// The condition that ends it from now on.
         binding: Bound,
     },
     /// A lease ends.
     Remove {
         /// The lease.
         lease: LeaseId,
-        /// What ended it.
+        /// The event that ended it.
         end: End,
     },
     /// A waiter joins the line.
@@ -47,7 +47,7 @@ pub enum Change {
     Dequeue(LeaseId),
 }
 
-/// What ended a lease.
+/// The event that ended a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum End {
     /// Its holder released it.
@@ -65,7 +65,7 @@ pub enum End {
 /// The outcome of a request, and the changes to write for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
-    /// How the request ends.
+    /// The outcome of the request.
     pub outcome: Outcome,
     /// The changes to write, in this order.
     pub changes: Vec<Change>,

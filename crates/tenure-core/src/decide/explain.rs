@@ -13,7 +13,7 @@ pub struct Explained<'a> {
     pub position: usize,
     /// The leases that keep it out, and the waiter before it.
     pub blocked_by: Vec<LeaseId>,
-    /// Why it is not granted now, in words.
+    /// The reason why it is not granted now, in words.
     pub reason: String,
 }
 

@@ -59,7 +59,7 @@ mod tests {
         }
     }
 
-    /// How long an offer made at 100 stands for a waiter with this deadline.
+    /// Returns the time that an offer made at 100 stands for a waiter with this deadline.
     fn offered_until(deadline: Millis) -> HolderState {
         let mut state = State::default();
         let release = Ask::Release(LeaseId::parse("first").unwrap());

@@ -104,9 +104,9 @@ pub use sweep::next_look;
 /// A point in time on the clock the store decides by, in milliseconds, or a span of it.
 pub type Millis = u64;
 
-/// How long a grant from the line stays on offer before the next waiter gets it.
+/// The time that a grant from the line stays on offer before the next waiter gets it.
 pub const OFFER_MS: Millis = 5_000;
-/// How long the holder of a broken lease has to stop.
+/// The time that the holder of a broken lease has to stop.
 pub const BREAK_MS: Millis = 10_000;
 
 /// Decides a request on one resource. See the [table](self).

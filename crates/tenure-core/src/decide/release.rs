@@ -8,7 +8,7 @@ pub(super) fn release(plan: &mut Plan, lease: &LeaseId) -> Outcome {
     if plan.state.holder(lease).is_none() {
         return Outcome::Refused(Refusal::NotHeld);
     }
-    end(plan, lease, End::Released);
+    remove_lease(plan, lease, End::Released);
     Outcome::Done
 }
 
@@ -21,7 +21,7 @@ pub(super) fn withdraw(plan: &mut Plan, lease: &LeaseId) -> Outcome {
 }
 
 /// Ends a lease, and with it the wait for its upgrade.
-pub(super) fn end(plan: &mut Plan, lease: &LeaseId, end: End) {
+pub(super) fn remove_lease(plan: &mut Plan, lease: &LeaseId, end: End) {
     if plan.state.waiter(lease).is_some() {
         plan.make(Change::Dequeue(lease.clone()));
     }

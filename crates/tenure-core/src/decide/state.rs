@@ -14,11 +14,11 @@ pub struct Holder {
     pub mode: Mode,
     /// True if it was taken as upgradeable and is write by an upgrade.
     pub upgraded: bool,
-    /// Whether it is on offer, held, or being broken.
+    /// The state: on offer, held, or being broken.
     pub state: HolderState,
-    /// What ends it when nobody releases it.
+    /// The condition that ends it when nobody releases it.
     pub binding: Bound,
-    /// What is proved of its session.
+    /// The proof about its session.
     pub life: Life,
 }
 
@@ -29,17 +29,17 @@ pub enum HolderState {
     Held,
     /// Granted to a waiter that has not accepted it yet.
     Offered {
-        /// When the next waiter gets it instead.
+        /// The time when the next waiter gets it instead.
         until: Millis,
     },
     /// Being broken by a person. Its holder has until then to stop.
     Revoking {
-        /// When it ends even if the holder has not confirmed its stop.
+        /// The time when it ends even if the holder has not confirmed its stop.
         until: Millis,
     },
 }
 
-/// What ends a lease when nobody releases it. Every grant starts bound to its session;
+/// The condition that ends a lease when nobody releases it. Every grant starts bound to its session;
 /// [`Ask::Bind`](super::Ask::Bind) makes it lease-bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Bound {
@@ -47,16 +47,16 @@ pub enum Bound {
     Session,
     /// Its expiry.
     Lease {
-        /// When it expires.
+        /// The time when it expires.
         expires: Millis,
-        /// When its last heartbeat becomes older than the grace period.
+        /// The time when its last heartbeat becomes older than the grace period.
         stale: Millis,
         /// True if an active job claims it.
         claimed: bool,
     },
 }
 
-/// What the store can prove of a session. Without a proof it counts as alive.
+/// The proof that the store has about a session. Without a proof it counts as alive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Life {
     /// Alive, or not proved dead.
@@ -65,14 +65,14 @@ pub enum Life {
     Dead,
 }
 
-/// What a waiter waits for.
+/// The goal of a waiter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Want {
     /// A new lease.
     Lease {
         /// The mode it asks for.
         mode: Mode,
-        /// How many may hold the resource at once, for this waiter; `None` if the modes decide.
+        /// The number of holders that the resource may have at once, for this waiter; `None` if the modes decide.
         capacity: Option<u32>,
     },
     /// The upgrade of its lease to write.
@@ -96,11 +96,11 @@ pub struct Waiter {
     pub lease: LeaseId,
     /// The session that will hold the lease, or holds the lease to upgrade.
     pub session: SessionId,
-    /// What it waits for.
+    /// The lease or upgrade that it waits for.
     pub want: Want,
-    /// When it gives up. From that moment on it is not granted.
+    /// The time when it gives up. From that moment on it is not granted.
     pub deadline: Millis,
-    /// What is proved of the session that waits. For an upgrade it need not be the session that
+    /// The proof about the session that waits. For an upgrade it need not be the session that
     /// holds the lease.
     pub life: Life,
 }

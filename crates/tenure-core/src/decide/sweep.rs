@@ -1,6 +1,6 @@
 //! Removing what ended without a request: by time, or because a session died.
 
-use super::release::end;
+use super::release::remove_lease;
 use super::state::{Bound, Holder, HolderState, Life, Plan, State, Waiter, Want};
 use super::upgrade::has_expired;
 use super::{Ask, Change, End, Millis};
@@ -15,7 +15,7 @@ pub(super) fn sweep(plan: &mut Plan, ask: &Ask, now: Millis) {
     let over = |holder: &Holder| Some((holder.lease.clone(), ended_by(holder, now)?));
     let ended: Vec<_> = plan.state.holders.iter().filter_map(over).collect();
     for (lease, by) in ended {
-        end(plan, &lease, by);
+        remove_lease(plan, &lease, by);
     }
     let in_vain = |waiter: &&Waiter| waits_in_vain(&plan.state, waiter, now);
     let waiters = plan.state.waiters.iter().filter(in_vain);
@@ -33,7 +33,7 @@ pub(super) fn sweep(plan: &mut Plan, ask: &Ask, now: Millis) {
     let holders = plan.state.holders.iter().filter(recoverable);
     let stale: Vec<LeaseId> = holders.map(|h| h.lease.clone()).collect();
     for lease in stale {
-        end(plan, &lease, End::Recovered);
+        remove_lease(plan, &lease, End::Recovered);
     }
 }
 

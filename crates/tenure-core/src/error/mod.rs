@@ -82,11 +82,11 @@ pub enum Error {
     Timeout {
         /// The lock that was asked for.
         context: Box<LockContext>,
-        /// How long the caller waited.
+        /// The time that the caller waited.
         waited: Duration,
-        /// How long the caller allowed.
+        /// The time that the caller allowed.
         limit: Duration,
-        /// How often the store was asked.
+        /// The number of times that the store was asked.
         attempts: u32,
         /// The holders, as far as they are known.
         holders: Vec<Lease>,
@@ -120,17 +120,17 @@ pub enum Error {
     Conflict {
         /// The lock that was asked for.
         context: Box<LockContext>,
-        /// What the request needs.
+        /// The condition that the request needs.
         expected: String,
-        /// What it found.
+        /// The state that it found.
         actual: String,
     },
     /// The request contradicts the current state.
     #[error("{problem}")]
     Contradiction {
-        /// What was refused, and why.
+        /// The refused request and the reason.
         problem: String,
-        /// What to do.
+        /// The remedy.
         remedy: String,
     },
     /// A document is not at the version that the caller expects.
@@ -140,7 +140,7 @@ pub enum Error {
         path: PathBuf,
         /// The version that the caller expects.
         expected: String,
-        /// What it found.
+        /// The state that it found.
         actual: String,
     },
     /// A record is not at the version that the caller expects: someone else changed it.
@@ -150,7 +150,7 @@ pub enum Error {
         record: String,
         /// The version that the caller expects.
         expected: String,
-        /// What is there.
+        /// The state that is there.
         actual: String,
     },
     /// A ledger is not at the sequence that the caller expects: someone else appended.
@@ -173,13 +173,13 @@ pub enum Error {
         resource: Resource,
         /// The owner of the claim.
         owner: String,
-        /// When the claim ends, unless it is renewed.
+        /// The time when the claim ends, unless it is renewed.
         expires_at: Timestamp,
     },
     /// There is work, but none of it can be had now.
     #[error("{problem}")]
     Unready {
-        /// What there is, and why none of it can be had.
+        /// The existing items, and the reason why none of them can be had.
         problem: String,
     },
     /// A lock that another program made in its own way was there for as long as the caller waited.
@@ -187,9 +187,9 @@ pub enum Error {
     ForeignLock {
         /// The lock.
         path: PathBuf,
-        /// What is known about who made it, and when.
+        /// The known facts about its author and its age.
         holder: String,
-        /// How long the caller allowed.
+        /// The time that the caller allowed.
         limit: Duration,
     },
     /// A document was last written under another lock than the one of this token.
@@ -217,9 +217,9 @@ pub enum Error {
     /// The change was made, but a later part of the call failed.
     #[error("{done}; but then: {source}")]
     HalfWay {
-        /// What was done, and what that means.
+        /// The part that was done, and its consequence.
         done: String,
-        /// What failed.
+        /// The cause.
         source: Box<Error>,
     },
     /// The lease is over: released, or taken away.
@@ -227,7 +227,7 @@ pub enum Error {
     LeaseOver {
         /// The lease.
         lease: LeaseId,
-        /// How it ended.
+        /// The reason why it is over.
         reason: String,
     },
     /// The lock no longer protects anything: its proof is gone.
@@ -235,23 +235,23 @@ pub enum Error {
     Lost {
         /// The lock that was held.
         context: Box<LockContext>,
-        /// What happened to it.
+        /// The reason for the loss.
         reason: String,
     },
     /// The caller may not do this: the lease belongs to another owner, or only its session can end it.
     #[error("{problem}")]
     NotAllowed {
-        /// What was refused, and why.
+        /// The refused request and the reason.
         problem: String,
-        /// What to do.
+        /// The remedy.
         remedy: String,
     },
     /// There is more than a store reads in one step.
     #[error("{what} is more than {limit} at once, which is not read in one go")]
     TooMany {
-        /// What there is too much of.
+        /// The kind of items of which there are too many.
         what: String,
-        /// How many are read at most.
+        /// The largest number that is read.
         limit: usize,
     },
     /// Input from outside is invalid.
@@ -262,7 +262,7 @@ pub enum Error {
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
     /// A transaction over several documents was committed and cannot be finished.
@@ -270,11 +270,11 @@ pub enum Error {
     Stuck {
         /// The file in the way.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
         /// The journal that says how to finish.
         journal: PathBuf,
-        /// What to repair. The alternative is to remove the journal.
+        /// The part to repair. The alternative is to remove the journal.
         remedy: String,
     },
     /// There is no such thing.
@@ -291,19 +291,19 @@ pub enum Error {
     /// The configuration is wrong, or the store cannot lock safely here.
     #[error("{problem}")]
     Configuration {
-        /// What is wrong.
+        /// The problem.
         problem: String,
-        /// What to do.
+        /// The remedy.
         remedy: String,
     },
     /// The system refused a file operation.
     #[error("cannot {action} {path}: {source}", path = path.display())]
     Io {
-        /// What was tried, as a verb.
+        /// The action that failed, as a verb.
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The server of a store cannot be reached, or turned us away for the moment.
@@ -321,7 +321,7 @@ pub enum Error {
         store: String,
         /// The largest number of connections.
         limit: usize,
-        /// How long the caller waited for one.
+        /// The time that the caller waited for one.
         waited: Duration,
     },
     /// Interrupted while waiting.

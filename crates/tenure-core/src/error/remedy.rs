@@ -1,4 +1,4 @@
-//! What to do about each error.
+//! The remedy for each error.
 
 use std::io;
 use std::path::Path;
@@ -83,7 +83,7 @@ impl Error {
     }
 }
 
-/// What to do about a `.git` that cannot be written, besides the usual.
+/// The additional remedy for a `.git` that cannot be written.
 const SANDBOXED: &str = "if this is the sandbox of a coding agent, set store = \"user:\" in tenure.toml for all \
                          who share these locks (tenure agent install --write does); else ";
 

@@ -19,7 +19,7 @@ use crate::{Error, Result};
 ///
 /// # Errors
 ///
-/// Those of the lock, of [`under`], and of the two.
+/// Errors of the lock, of [`under`], and of the two functions.
 pub async fn deferred<G, S, T, E, R, A>(
     wait: impl Future<Output = ()>,
     lock: impl Future<Output = Result<G>>,

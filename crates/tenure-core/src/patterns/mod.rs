@@ -33,7 +33,7 @@ pub use serialise::{serialise, under};
 
 use crate::{Error, Result, Token};
 
-/// How long [`serialise()`] waits for a lock.
+/// The longest time that [`serialise()`] waits for a lock.
 pub const SERIALISE_WAIT: Duration = Duration::from_secs(15);
 
 /// Exclusive locks on things that have numbers, such as agents.
@@ -45,14 +45,14 @@ pub trait EntityLocks: Sync {
     ///
     /// # Errors
     ///
-    /// `Timeout` if it was not free in time, and those of the store.
+    /// `Timeout` if it was not free in time, and errors of the store.
     fn lock(&self, id: i32, wait: Duration) -> impl Future<Output = Result<Self::Guard>> + Send;
 
     /// Takes a lock if it is free, and returns `None` if it is not.
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// Errors of the store.
     fn lock_or_skip(&self, id: i32) -> impl Future<Output = Result<Option<Self::Guard>>> + Send;
 }
 
@@ -68,6 +68,6 @@ pub trait EntityGuard: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Those of the store, if it is not known whether the lock was held to the end.
+    /// Errors of the store, if it is not known whether the lock was held to the end.
     fn release(self) -> impl Future<Output = Result<()>> + Send;
 }

@@ -9,7 +9,7 @@ use std::future::Future;
 ///
 /// # Errors
 ///
-/// Those of the two.
+/// Errors of the two functions.
 pub async fn refreshed<S, T, E, R, A>(
     reread: impl FnOnce() -> R,
     act: impl FnOnce(S) -> A,

@@ -14,7 +14,7 @@ use crate::{Error, Result, Token};
 ///
 /// # Errors
 ///
-/// Those of [`EntityLocks::lock`], and of [`under`].
+/// Errors of [`EntityLocks::lock`] and of [`under`].
 pub async fn serialise<T, E, W>(
     locks: &impl EntityLocks,
     id: i32,

@@ -72,13 +72,13 @@ impl Fence {
 }
 
 /// A change to be made: what it names and compares, and the function that decides.
-pub struct Change<'a> {
+pub struct RecordChange<'a> {
     keys: BTreeMap<RecordKey, Expected>,
     fences: Vec<Fence>,
     decide: &'a Decide<'a>,
 }
 
-impl<'a> Change<'a> {
+impl<'a> RecordChange<'a> {
     /// Names the records of a change. It can write these and no others.
     pub fn new(keys: impl IntoIterator<Item = RecordKey>, decide: &'a Decide<'a>) -> Self {
         let keys = keys.into_iter().map(|key| (key, Expected::Any));
@@ -237,7 +237,7 @@ impl Seen {
 /// An entry for the audit, written with the change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// What was done.
+    /// The action.
     pub action: Action,
     /// The resource it was done to.
     pub resource: Resource,
@@ -253,7 +253,7 @@ pub struct Note {
     pub reason: Option<String>,
 }
 
-/// What a function decided: records to write or delete, entries for the audit, and whom to wake.
+/// The decision of a function: records to write or delete, entries for the audit, and whom to wake.
 #[derive(Debug, Default)]
 pub struct Changes {
     puts: BTreeMap<RecordKey, Option<(Columns, Value)>>,
@@ -296,14 +296,14 @@ pub enum Write {
     Delete(RecordKey),
 }
 
-/// What a store has to write.
+/// The rows that a store has to write.
 #[derive(Debug)]
 pub struct Decided {
     /// The records, in the order of their keys.
     pub writes: Vec<Write>,
     /// The entries for the audit.
     pub notes: Vec<Note>,
-    /// Who is woken after the commit.
+    /// The sessions that are woken after the commit.
     pub wake: Vec<WakeAddress>,
 }
 
@@ -362,7 +362,7 @@ mod tests {
             (Expected::Version(3), None, false),
         ];
         for (expected, there, good) in cases {
-            let change = Change::new([], &put_a).expecting(key("a"), expected);
+            let change = RecordChange::new([], &put_a).expecting(key("a"), expected);
             let loaded = there.map(|version| record("a", version));
             let decided = change.decided(loaded.into_iter().collect(), &[], now());
             let class = decided.map_err(|error| error.class()).err();
@@ -376,7 +376,7 @@ mod tests {
 
     #[test]
     fn a_new_record_has_version_1_and_every_change_adds_one() {
-        let change = Change::new([key("a")], &put_a);
+        let change = RecordChange::new([key("a")], &put_a);
         for (loaded, version) in [(vec![], 1), (vec![record("a", 7)], 8)] {
             let decided = change.decided(loaded, &[], now()).unwrap();
             let written = decided.written();
@@ -389,7 +389,7 @@ mod tests {
 
     #[test]
     fn only_named_records_are_written_and_only_what_fits() {
-        let unnamed = Change::new([key("b")], &put_a).decided(vec![], &[], now());
+        let unnamed = RecordChange::new([key("b")], &put_a).decided(vec![], &[], now());
         assert_eq!(unnamed.unwrap_err().class(), Class::Internal);
         let large = |_: &Seen| {
             let mut changes = Changes::default();
@@ -397,9 +397,9 @@ mod tests {
             changes.put(key("a"), Columns::default(), json!(body));
             Ok(changes)
         };
-        let large = Change::new([key("a")], &large).decided(vec![], &[], now());
+        let large = RecordChange::new([key("a")], &large).decided(vec![], &[], now());
         assert_eq!(large.unwrap_err().class(), Class::BadInput);
-        let none = Change::new([], &put_a).check();
+        let none = RecordChange::new([], &put_a).check();
         assert_eq!(none.unwrap_err().class(), Class::BadInput);
     }
 
@@ -437,7 +437,7 @@ mod tests {
             (7, None, None, false),
         ];
         for (token, lease, newest, good) in cases {
-            let change = Change::new([key("a")], &put_a).under(fence(token));
+            let change = RecordChange::new([key("a")], &put_a).under(fence(token));
             let decided = change.decided(vec![], &[(lease.clone(), newest)], now());
             let class = decided.map_err(|error| error.class()).err();
             assert_eq!(
@@ -455,7 +455,7 @@ mod tests {
             changes.delete(key("a"));
             Ok(changes)
         };
-        let change = Change::new([key("a")], &delete);
+        let change = RecordChange::new([key("a")], &delete);
         assert_eq!(change.decided(vec![], &[], now()).unwrap().writes, []);
         let there = change.decided(vec![record("a", 1)], &[], now()).unwrap();
         assert_eq!(there.writes, [Write::Delete(key("a"))]);

@@ -16,7 +16,7 @@
 //! 2. It locks the named records in the order of (kind, id), those that are not there included, and only then loads them. Two
 //!    changes that name a record in common happen one after the other, and two that name several never wait for each
 //!    other in a circle.
-//! 3. [`Change::decided`] compares leases, tokens and versions, calls the pure function of the feature, and checks what it
+//! 3. [`RecordChange::decided`] compares leases, tokens and versions, calls the pure function of the feature, and checks what it
 //!    answers. It may be called again if the transaction is made again, so it must not do anything but answer.
 //! 4. The store writes records and audit entries, and commits durably. Wake-ups go out after that.
 //!
@@ -40,7 +40,9 @@ mod record;
 
 use crate::{Reply, SessionId};
 
-pub use change::{Change, Changes, Decide, Decided, Expected, Fence, KEYS_MAX, Note, Seen, Write};
+pub use change::{
+    Changes, Decide, Decided, Expected, Fence, KEYS_MAX, Note, RecordChange, Seen, Write,
+};
 pub use record::{
     BODY_BYTES_MAX, COLUMN_BYTES_MAX, Column, Columns, ID_BYTES_MAX, PAGE_MAX, Record, RecordKey,
     RecordPage, RecordQuery, WakeAddress, parse_body,
@@ -55,7 +57,7 @@ pub trait RecordStore: Send + Sync {
     fn list_records<'a>(&'a self, query: &'a RecordQuery) -> Reply<'a, RecordPage>;
 
     /// Makes a change, durably, and returns the records that it wrote as they are now.
-    fn change_records<'a>(&'a self, change: &'a Change<'a>) -> Reply<'a, Vec<Record>>;
+    fn change_records<'a>(&'a self, change: &'a RecordChange<'a>) -> Reply<'a, Vec<Record>>;
 
     /// Begins to listen for wake-ups on behalf of a session. A session waits for one thing at a time, be it a lock
     /// or a wake-up.

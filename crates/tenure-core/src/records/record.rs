@@ -72,7 +72,7 @@ pub struct Columns {
     pub state: Option<String>,
     /// The owner it belongs to.
     pub owner: Option<String>,
-    /// What it is about.
+    /// Its subject.
     pub subject: Option<String>,
 }
 
@@ -107,7 +107,7 @@ pub struct Record {
     pub columns: Columns,
     /// Everything else.
     pub body: Value,
-    /// When it was last changed.
+    /// The time when it was last changed.
     pub changed_at: Timestamp,
 }
 
@@ -145,7 +145,7 @@ pub enum Column {
     Subject(String),
 }
 
-/// Which records to list.
+/// The selection of records to list.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct RecordQuery {
@@ -207,11 +207,11 @@ impl RecordQuery {
 pub struct RecordPage {
     /// The records.
     pub records: Vec<Record>,
-    /// Where the next page begins.
+    /// The start of the next page, if there is one.
     pub next: Option<String>,
 }
 
-/// Where a session is woken that waits for a change of records. Only the store that made it can read it.
+/// The address at which a session is woken that waits for a change of records. Only the store that made it can read it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct WakeAddress(pub String);
 

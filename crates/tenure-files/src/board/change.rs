@@ -9,18 +9,18 @@ use tenure_core::{Error, Mode, Result};
 
 use super::Board;
 use super::issue::{Issue, IssueId};
-use super::lock::Held;
+use super::lock::BoardLocks;
 use super::log::NewEvent;
 use super::names::Part;
 use super::pending::{GatesImage, Image, IssueImage, Pending};
 use super::read::Loaded;
 use super::registry::{Gates, Index, encode};
-use crate::disk::{Attributes, Found};
+use crate::disk::{Attributes, FileContent};
 use crate::replace::{Replacement, replace_unsynced, sync_directory_of};
 use crate::retry::{TooManyRetries, retry_with_backoff};
 
-/// What an operation changes.
-pub(super) struct Change {
+/// The changes of an operation.
+pub(super) struct BoardChange {
     pub(super) event: NewEvent,
     pub(super) issue: Option<IssueChange>,
     /// The index as it was, and as it will be.
@@ -32,7 +32,7 @@ pub(super) struct Change {
 /// The change of one issue.
 pub(super) struct IssueChange {
     pub(super) id: IssueId,
-    pub(super) before: Option<Found>,
+    pub(super) before: Option<FileContent>,
     /// None if it is deleted.
     pub(super) after: Option<Issue>,
 }
@@ -43,7 +43,7 @@ impl Board {
     pub(super) fn change<R>(
         &self,
         parts: &[(Part, Mode)],
-        mut work: impl FnMut() -> Result<(Option<Change>, R)>,
+        mut work: impl FnMut() -> Result<(Option<BoardChange>, R)>,
     ) -> Result<R> {
         let deadline = self.deadline();
         let mut once = || {
@@ -67,7 +67,7 @@ impl Board {
     }
 
     /// Steps 5 to 7.
-    fn commit(&self, held: &Held, change: Change, deadline: Instant) -> Result<()> {
+    fn commit(&self, held: &BoardLocks, change: BoardChange, deadline: Instant) -> Result<()> {
         let likes = change.likes();
         let pending = self.pending(change)?;
         self.make_pending_directory()?;
@@ -89,7 +89,7 @@ impl Board {
         Ok(())
     }
 
-    fn pending(&self, change: Change) -> Result<Pending> {
+    fn pending(&self, change: BoardChange) -> Result<Pending> {
         let uuid = (self.new_uuid)();
         let line = self.line(&uuid, change.event);
         let issue = change.issue.map(|issue| {
@@ -157,8 +157,8 @@ impl Board {
     }
 }
 
-impl Change {
-    pub(super) fn of_issue(event: NewEvent, before: Option<Found>, after: Issue) -> Self {
+impl BoardChange {
+    pub(super) fn of_issue(event: NewEvent, before: Option<FileContent>, after: Issue) -> Self {
         Self {
             event,
             issue: Some(IssueChange {
@@ -171,9 +171,9 @@ impl Change {
         }
     }
 
-    /// What the new files are to have besides their content.
+    /// Returns the attributes that the new files get.
     fn likes(&self) -> [Option<Attributes>; 3] {
-        let attributes = |found: &Found| found.attributes;
+        let attributes = |found: &FileContent| found.attributes;
         [
             self.index
                 .as_ref()

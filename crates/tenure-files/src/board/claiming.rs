@@ -9,7 +9,7 @@ use super::decide::{ClaimRequest, Waits, decide, refused};
 use super::issue::{Issue, IssueId};
 use super::log::NewEvent;
 
-/// How long a claim lasts where nothing else is said.
+/// The default duration of a claim.
 pub const BOARD_CLAIM_TTL: Duration = Duration::from_secs(15 * 60);
 /// The shortest claim.
 pub const BOARD_CLAIM_TTL_MIN: Duration = Duration::from_secs(1);
@@ -17,7 +17,7 @@ pub const BOARD_CLAIM_TTL_MIN: Duration = Duration::from_secs(1);
 pub const BOARD_CLAIM_TTL_MAX: Duration = Duration::from_secs(24 * 3600);
 
 impl Board {
-    /// Claims an issue, for 15 minutes or as long as `ttl` says. Exactly one of those who ask wins.
+    /// Claims an issue, for 15 minutes or as long as `ttl` says. Exactly one of several owners that ask wins.
     ///
     /// # Errors
     ///

@@ -6,7 +6,7 @@ use serde_json::Map;
 use tenure_core::{Error, Mode, Result};
 
 use super::Board;
-use super::change::{Change, IssueChange};
+use super::change::{BoardChange, IssueChange};
 use super::issue::{GateState, Issue, IssueId, IssueState, PRIORITY_DEFAULT};
 use super::log::NewEvent;
 use super::names::Part;
@@ -14,23 +14,23 @@ use super::read::Loaded;
 use super::registry::Index;
 use crate::random;
 
-/// What a new issue is to be.
+/// The content of a new issue.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct NewIssue {
     /// Its id; None for a new one.
     pub id: Option<IssueId>,
-    /// What is to be done, in a line.
+    /// The title: the work in one line.
     pub title: String,
-    /// What is to be done, in full.
+    /// The work in full.
     pub body: String,
     /// Lower ones come first.
     pub priority: u32,
     /// Words to find it by.
     pub labels: Vec<String>,
-    /// What must be done before.
+    /// The issues that must be done before.
     pub depends_on: Vec<IssueId>,
-    /// What must be passed before.
+    /// The gates that must be passed before.
     pub gates: Vec<String>,
 }
 
@@ -95,7 +95,7 @@ impl Board {
             let issue = self.issue_of(&id, new);
             let mut after = index.value.clone();
             after.add(&id);
-            let change = Change {
+            let change = BoardChange {
                 event: NewEvent::new("issue_created", &id).with("title", issue.title.clone()),
                 issue: Some(IssueChange {
                     id: id.clone(),

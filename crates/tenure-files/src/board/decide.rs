@@ -18,7 +18,7 @@ use tenure_core::{Error, Owner, Result, Timestamp};
 use super::claiming::BOARD_CLAIM_TTL_MAX;
 use super::issue::{GateState, Issue, IssueClaim, IssueId, IssueState};
 
-/// What someone wants of an issue.
+/// A request about the claim of an issue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ClaimRequest {
     Claim(Duration),
@@ -35,7 +35,7 @@ pub(super) struct Moment<'a> {
     pub(super) boot_id: &'a str,
 }
 
-/// What an issue waits for.
+/// The issues and gates that an issue waits for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Waits {
     /// Issues that are not done.
@@ -44,9 +44,9 @@ pub(super) struct Waits {
     pub(super) gates: Vec<(String, GateState)>,
 }
 
-/// Whose an issue is.
+/// The state of the claim of an issue, as one owner sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum ClaimStatus {
     Unclaimed,
     Own,
     /// Its time is over; true if it was this owner's.
@@ -54,9 +54,9 @@ pub(super) enum Standing {
     Others,
 }
 
-/// Why not.
+/// The reason why a claim request is refused.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum IssueRefusal {
     Done,
     Blocked(Waits),
     Claimed(IssueClaim),
@@ -94,49 +94,51 @@ pub(super) fn is_over(claim: &IssueClaim, moment: Moment<'_>) -> bool {
 }
 
 /// Returns whose an issue is.
-pub(super) fn standing(issue: &Issue, owner: &str, moment: Moment<'_>) -> Standing {
+pub(super) fn claim_status(issue: &Issue, owner: &str, moment: Moment<'_>) -> ClaimStatus {
     match &issue.claim {
-        None => Standing::Unclaimed,
-        Some(claim) if is_over(claim, moment) => Standing::Over(claim.owner == owner),
-        Some(claim) if claim.owner == owner => Standing::Own,
-        Some(_) => Standing::Others,
+        None => ClaimStatus::Unclaimed,
+        Some(claim) if is_over(claim, moment) => ClaimStatus::Over(claim.owner == owner),
+        Some(claim) if claim.owner == owner => ClaimStatus::Own,
+        Some(_) => ClaimStatus::Others,
     }
 }
 
-/// Decides, and returns the issue as it is then.
+/// Decides a claim request, and returns the issue as it is then.
 pub(super) fn decide(
     issue: &Issue,
     waits: impl FnOnce() -> Waits,
     owner: &Owner,
     request: ClaimRequest,
     moment: Moment<'_>,
-) -> Result<Issue, Refusal> {
+) -> Result<Issue, IssueRefusal> {
     if issue.state == IssueState::Done {
-        return Err(Refusal::Done);
+        return Err(IssueRefusal::Done);
     }
-    let standing = standing(issue, owner.as_str(), moment);
-    let claim = || issue.claim.clone().ok_or(Refusal::NotClaimed);
-    match (request, standing) {
-        (ClaimRequest::Claim(_), Standing::Others) => return Err(Refusal::Claimed(claim()?)),
-        (ClaimRequest::Claim(_), Standing::Own) => return Err(Refusal::OwnClaim(claim()?)),
+    let claim_status = claim_status(issue, owner.as_str(), moment);
+    let claim = || issue.claim.clone().ok_or(IssueRefusal::NotClaimed);
+    match (request, claim_status) {
+        (ClaimRequest::Claim(_), ClaimStatus::Others) => {
+            return Err(IssueRefusal::Claimed(claim()?));
+        }
+        (ClaimRequest::Claim(_), ClaimStatus::Own) => return Err(IssueRefusal::OwnClaim(claim()?)),
         (ClaimRequest::Claim(_), _) => {}
-        (_, Standing::Others) => return Err(Refusal::NotOwner(claim()?)),
+        (_, ClaimStatus::Others) => return Err(IssueRefusal::NotOwner(claim()?)),
         (ClaimRequest::Done(_), _) => {}
-        (_, Standing::Unclaimed) => return Err(Refusal::NotClaimed),
-        (_, Standing::Over(false)) => return Err(Refusal::NotOwner(claim()?)),
-        (_, Standing::Own | Standing::Over(true)) => {}
+        (_, ClaimStatus::Unclaimed) => return Err(IssueRefusal::NotClaimed),
+        (_, ClaimStatus::Over(false)) => return Err(IssueRefusal::NotOwner(claim()?)),
+        (_, ClaimStatus::Own | ClaimStatus::Over(true)) => {}
     }
     if let ClaimRequest::Renew(Some(token), _)
     | ClaimRequest::Release(Some(token))
     | ClaimRequest::Done(Some(token)) = request
         && token != issue.last_token
     {
-        return Err(Refusal::OtherToken(token, issue.last_token));
+        return Err(IssueRefusal::OtherToken(token, issue.last_token));
     }
     if let ClaimRequest::Claim(_) | ClaimRequest::Done(_) = request {
         let waits = waits();
         if !waits.is_nothing() {
-            return Err(Refusal::Blocked(waits));
+            return Err(IssueRefusal::Blocked(waits));
         }
     }
     let mut issue = issue.clone();
@@ -210,13 +212,13 @@ pub(super) fn cycle(
 }
 
 /// Returns the error of a refusal.
-pub(super) fn refused(id: &IssueId, owner: &Owner, refusal: Refusal) -> Error {
+pub(super) fn refused(id: &IssueId, owner: &Owner, refusal: IssueRefusal) -> Error {
     match refusal {
-        Refusal::Done => Error::contradiction(
+        IssueRefusal::Done => Error::contradiction(
             format!("{id} is done already"),
             format!("if it is to be done again: tenure board set {id} state=open"),
         ),
-        Refusal::Blocked(waits) => {
+        IssueRefusal::Blocked(waits) => {
             let remedy = match waits.issues.first() {
                 Some(first) => format!("see what is left to do there: tenure board show {first}"),
                 None => format!(
@@ -226,12 +228,12 @@ pub(super) fn refused(id: &IssueId, owner: &Owner, refusal: Refusal) -> Error {
             };
             Error::contradiction(format!("{id} is blocked: {waits}"), remedy)
         }
-        Refusal::Claimed(claim) => Error::Claimed {
+        IssueRefusal::Claimed(claim) => Error::Claimed {
             resource: id.resource(),
             owner: claim.owner,
             expires_at: claim.expires_at,
         },
-        Refusal::OwnClaim(claim) => Error::contradiction(
+        IssueRefusal::OwnClaim(claim) => Error::contradiction(
             format!(
                 "{id} is claimed by {owner} itself, with token {}, until {}",
                 claim.token, claim.expires_at
@@ -241,22 +243,22 @@ pub(super) fn refused(id: &IssueId, owner: &Owner, refusal: Refusal) -> Error {
                  one each: --owner"
             ),
         ),
-        Refusal::NotOwner(claim) => Error::not_allowed(
+        IssueRefusal::NotOwner(claim) => Error::not_allowed(
             format!(
                 "{id} is claimed by {} until {}, not by {owner}",
                 claim.owner, claim.expires_at
             ),
             "only its owner may do this: --owner, or TENURE_OWNER",
         ),
-        Refusal::NotClaimed => Error::not_allowed(
+        IssueRefusal::NotClaimed => Error::not_allowed(
             format!("{id} is not claimed: it was released, or never claimed"),
             format!("claim it: tenure board claim {id}"),
         ),
-        Refusal::OtherToken(token, last) if token > last => Error::not_allowed(
+        IssueRefusal::OtherToken(token, last) if token > last => Error::not_allowed(
             format!("token {token} of {id} was never granted; the newest is {last}"),
             "use the token that claim printed",
         ),
-        Refusal::OtherToken(token, last) => Error::not_allowed(
+        IssueRefusal::OtherToken(token, last) => Error::not_allowed(
             format!("token {token} of {id} is older than the newest, {last}: it was claimed again"),
             "stop the work under the old token",
         ),

@@ -4,8 +4,8 @@ use serde_json::json;
 use tenure_core::{Error, Mode, Result};
 
 use super::Board;
-use super::change::{Change, IssueChange};
-use super::decide::{Refusal, Standing, cycle, refused, standing};
+use super::change::{BoardChange, IssueChange};
+use super::decide::{ClaimStatus, IssueRefusal, claim_status, cycle, refused};
 use super::issue::{GateState, Issue, IssueId, IssueState, Note};
 use super::log::NewEvent;
 use super::names::Part;
@@ -17,7 +17,7 @@ impl Board {
     ///
     /// # Errors
     ///
-    /// Those of the closure are passed on, and nothing has changed. Bad input if it changes more than the title, the body,
+    /// Errors of the closure are passed on, and nothing has changed. Bad input if it changes more than the title, the body,
     /// the priority, the labels and fields of other programs.
     pub fn update(
         &self,
@@ -56,7 +56,7 @@ impl Board {
         })
     }
 
-    /// Adds a note for the next one who works on an issue.
+    /// Adds a note for the next owner of an issue.
     pub fn note(&self, id: &IssueId, text: &str) -> Result<Issue> {
         if text.trim().is_empty() {
             return Err(Error::BadInput("a note is not empty".into()));
@@ -123,7 +123,7 @@ impl Board {
     pub(super) fn refuse_cycle(&self, id: &IssueId, on: &IssueId) -> Result<()> {
         let depends_on = |at: &IssueId| match self.load_issue(at) {
             Ok((issue, _)) => Ok(issue.depends_on),
-            // What cannot be read is never done, and blocks the issues that depend on it.
+            // An issue that cannot be read is never done, and blocks the issues that depend on it.
             Err(Error::NotFound(_) | Error::Corrupt { .. }) => Ok(Vec::new()),
             Err(error) => Err(error),
         };
@@ -158,7 +158,7 @@ impl Board {
                 by,
                 image: Image::new(None, None),
             };
-            let change = Change {
+            let change = BoardChange {
                 event,
                 issue: None,
                 index: None,
@@ -228,7 +228,7 @@ impl Board {
             self.refuse_dependents(id)?;
             let mut after = index.value.clone();
             after.delete(id);
-            let change = Change {
+            let change = BoardChange {
                 event: NewEvent::new("issue_deleted", id),
                 issue: Some(IssueChange {
                     id: id.clone(),
@@ -243,10 +243,10 @@ impl Board {
     }
 
     fn refuse_others_claim(&self, issue: &Issue) -> Result<()> {
-        let standing = standing(issue, self.owner.as_str(), self.moment());
-        match (&issue.claim, standing) {
-            (Some(claim), Standing::Others) => {
-                let refusal = Refusal::NotOwner(claim.clone());
+        let claim_status = claim_status(issue, self.owner.as_str(), self.moment());
+        match (&issue.claim, claim_status) {
+            (Some(claim), ClaimStatus::Others) => {
+                let refusal = IssueRefusal::NotOwner(claim.clone());
                 Err(refused(&issue.id, &self.owner, refusal))
             }
             _ => Ok(()),
@@ -300,7 +300,7 @@ impl Board {
             };
             issue.version += 1;
             issue.updated_at = (self.now)();
-            let change = Change::of_issue(event, Some(found), issue.clone());
+            let change = BoardChange::of_issue(event, Some(found), issue.clone());
             Ok((Some(change), issue))
         })
     }

@@ -12,7 +12,7 @@ use super::pending::{Image, Pending, hash};
 use super::registry::{self, Gates, Index};
 use crate::replace::replace_unsynced;
 
-/// Whether what is there may be torn.
+/// The possibility that the present content is torn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Torn {
     /// The power may have been gone since the changes were made.
@@ -23,7 +23,7 @@ pub(super) enum Torn {
 
 impl Board {
     /// Puts the files right that changes, in their order, are about. `is_ours` says whose lock is held.
-    pub(super) fn put_right(
+    pub(super) fn apply_changes(
         &self,
         changes: &[&Pending],
         is_ours: impl Fn(&Part) -> bool,

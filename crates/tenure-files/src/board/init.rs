@@ -15,7 +15,7 @@ use crate::disk::RealDisk;
 use crate::locker::FileLocker;
 use crate::replace::{replace, sync_directory_of};
 
-/// What a repository should not keep: locks, what is pending, the cache, what a killed process left.
+/// The files that a repository should not keep: locks, pending changes, the cache, leftovers of killed processes.
 const IGNORED: &str = "*.lock\n.pending/\n.ready\n*.tmp\n";
 
 impl Board {

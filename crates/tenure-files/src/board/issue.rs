@@ -67,7 +67,7 @@ impl fmt::Display for IssueId {
     }
 }
 
-/// Whether there is something left to do.
+/// The state of an issue: open or done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IssueState {
@@ -77,7 +77,7 @@ pub enum IssueState {
     Done,
 }
 
-/// What became of a gate of an issue.
+/// The state of a gate of an issue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GateState {
@@ -100,31 +100,31 @@ impl GateState {
     }
 }
 
-/// Who works on an issue, and until when.
+/// The claim of an issue: its owner and its end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IssueClaim {
-    /// Who has it.
+    /// The owner.
     pub owner: String,
-    /// What refuses late writers. Renewing keeps it.
+    /// The token that refuses late writers. Renewing keeps it.
     pub token: u64,
-    /// When it was acquired.
+    /// The time when it was acquired.
     pub acquired_at: Timestamp,
-    /// When it ends, unless it is renewed.
+    /// The time when it ends, unless it is renewed.
     pub expires_at: Timestamp,
     /// The boot in which the next field counts.
     pub(super) boot_id: String,
-    /// When it ends, in milliseconds since boot.
+    /// The time when it ends, in milliseconds since boot.
     pub(super) ends_boot_ms: u64,
 }
 
-/// What the next one who works on an issue must know.
+/// A note for the next owner of an issue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// When it was written.
+    /// The time when it was written.
     pub at: Timestamp,
-    /// Who wrote it.
+    /// The author.
     pub owner: String,
-    /// What it says.
+    /// The text.
     pub text: String,
 }
 
@@ -134,12 +134,12 @@ pub struct Note {
 pub struct Issue {
     /// Its id.
     pub id: IssueId,
-    /// What is to be done, in a line.
+    /// The title: the work in one line.
     pub title: String,
-    /// What is to be done, in full.
+    /// The work in full.
     #[serde(default)]
     pub body: String,
-    /// Whether it is done.
+    /// The state: open or done.
     pub state: IssueState,
     /// Lower ones come first.
     #[serde(default = "priority_default")]
@@ -147,20 +147,20 @@ pub struct Issue {
     /// Words to find it by.
     #[serde(default)]
     pub labels: Vec<String>,
-    /// What must be done before.
+    /// The issues that must be done before.
     #[serde(default)]
     pub depends_on: Vec<IssueId>,
-    /// What must be passed before, and whether it is.
+    /// The gates that must be passed before, each with its state.
     #[serde(default)]
     pub gates: BTreeMap<String, GateState>,
-    /// Who works on it. It may be over.
+    /// The claim, which may be over.
     #[serde(default)]
     pub claim: Option<IssueClaim>,
-    /// When it was created.
+    /// The time when it was created.
     pub created_at: Timestamp,
-    /// When it was last changed.
+    /// The time when it was last changed.
     pub updated_at: Timestamp,
-    /// What those who worked on it wrote.
+    /// The notes of its owners.
     #[serde(default)]
     pub notes: Vec<Note>,
     /// Raised by every change.

@@ -10,13 +10,13 @@ use super::names::Part;
 use crate::clock;
 use crate::locker::LockGuard;
 
-/// What an operation has locked.
+/// The locks that an operation holds.
 #[derive(Default)]
-pub(super) struct Held {
+pub(super) struct BoardLocks {
     guards: Vec<(Part, LockGuard)>,
 }
 
-impl Held {
+impl BoardLocks {
     /// Returns true if nobody else can change a part.
     pub(super) fn has_alone(&self, part: &Part) -> bool {
         let alone = |(held, guard): &(Part, LockGuard)| held == part && guard.mode() == Mode::Write;
@@ -36,11 +36,11 @@ impl Board {
     }
 
     /// Locks parts until the deadline: all of them, in order, or none.
-    pub(super) fn lock_all(&self, parts: &[(Part, Mode)], deadline: Instant) -> Result<Held> {
+    pub(super) fn lock_all(&self, parts: &[(Part, Mode)], deadline: Instant) -> Result<BoardLocks> {
         // Every process must agree about the order, so that of the settings does not count.
         let resources = parts.iter().map(|(part, mode)| (part.resource(), *mode));
         let order = LockSet::new(&Ranking::default(), resources);
-        let mut held = Held::default();
+        let mut held = BoardLocks::default();
         for (resource, mode) in order.iter() {
             let part = parts.iter().map(|(part, _)| part);
             let part = part.clone().find(|part| part.resource() == *resource);
@@ -54,21 +54,21 @@ impl Board {
     }
 
     /// Locks a part alone if it is free.
-    pub(super) fn try_lock(&self, part: &Part) -> Result<Option<Held>> {
+    pub(super) fn try_lock(&self, part: &Part) -> Result<Option<BoardLocks>> {
         let locked = self.locker.try_lock_exclusive(&self.names.lock(part));
         let guard = match locked {
             Err(error) if is_forbidden(&error) => None,
             locked => locked?,
         };
-        Ok(guard.map(|guard| Held {
+        Ok(guard.map(|guard| BoardLocks {
             guards: vec![(part.clone(), guard)],
         }))
     }
 
     /// Locks a part together with other readers. A process that may only read the board reads without a lock.
-    pub(super) fn share(&self, part: Part) -> Result<Held> {
+    pub(super) fn share(&self, part: Part) -> Result<BoardLocks> {
         match self.lock_all(&[(part, Mode::Read)], self.deadline()) {
-            Err(error) if is_forbidden(&error) => Ok(Held::default()),
+            Err(error) if is_forbidden(&error) => Ok(BoardLocks::default()),
             locked => locked,
         }
     }

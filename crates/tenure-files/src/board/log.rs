@@ -43,11 +43,11 @@ fn field(line: &str, name: &str) -> Option<String> {
     Some(event.get(name)?.as_str()?.to_owned())
 }
 
-/// What a change says in the log.
+/// The log entry of a change.
 pub(super) struct NewEvent {
     pub(super) kind: &'static str,
     pub(super) issue: Option<IssueId>,
-    /// What else there is to say.
+    /// The other fields.
     pub(super) more: Vec<(&'static str, Value)>,
 }
 
@@ -68,7 +68,7 @@ impl NewEvent {
 
 /// Lines after an offset of the log.
 pub(super) struct Tail {
-    /// Where they begin: the offset asked for, or 0 if the log is shorter than that.
+    /// The offset at which they begin: the offset asked for, or 0 if the log is shorter than that.
     pub(super) offset: u64,
     /// Whole lines, each with its newline.
     pub(super) lines: Vec<u8>,
@@ -187,7 +187,7 @@ impl Board {
     fn cut(&self, length: u64) -> Result<()> {
         let path = self.names.log();
         let cut = self.disk.cut(&path, length);
-        // What is added next must not meet what was cut off.
+        // The next line must not meet the part that was cut off.
         let cut = cut.and_then(|()| self.disk.sync_file(&path));
         cut.map_err(|source| Error::io("cut", path, source))
     }

@@ -30,7 +30,7 @@
 //! | `events.jsonl` | what happened, an object a line; only added to |
 //! | `.index.lock`, `.gates.lock`, `issues/ID.lock`, `.events.lock` | kernel locks, never removed |
 //! | `.pending/UUID.json` | changes whose files are not known to be synced yet |
-//! | `.pending.lock` | the kernel lock of the one who syncs for all |
+//! | `.pending.lock` | the kernel lock of the process that syncs for all |
 //! | `.ready` | a cache: what `next` would hand out, at an offset of `events.jsonl` |
 //!
 //! Locks are taken in the one order of the core: index, gates, issues by id, events.
@@ -67,7 +67,7 @@
 //! 2. Lock what the table says, in order. *Crash:* the kernel unlocks.
 //! 3. Finish pending changes whose author is dead: those whose locks are held here, or free. *Race:* a live author holds
 //!    its locks from here to step 7, so that what can be locked is nobody's. If only some of its locks are free, the files
-//!    under those are put right, and its line is left to one who gets all. First `.pending` is synced: its author may have been killed
+//!    under those are put right, and its line is left to a process that gets all. First `.pending` is synced: its author may have been killed
 //!    before the second sync of step 5.
 //! 4. Read, decide. *A refusal or an error:* nothing has happened.
 //! 5. Write `.pending/UUID.json`: the new text of issue, index and gates, the hash of each before it, the line for the log, the length
@@ -76,7 +76,7 @@
 //!    nobody was told.
 //! 6. Replace issue, index and gates by a rename, without a sync. *Crash:* the next to lock them does it in step 3.
 //! 7. Lock the log, add the line, unlock everything, answer. *Crash before the line:* as in 6; the line is the last step, so a line that is
-//!    there says that the rest is. *Crash inside of it:* the next one who adds a line cuts the half off first.
+//!    there says that the rest is. *Crash inside of it:* the next process that adds a line cuts the half off first.
 //! 8. If 32 changes are pending: checkpoint. Under `.pending.lock`, of those whose line is in the log: sync each of their
 //!    files, the log and the directories, then remove them from `.pending`. *Crash:* they stay, or some of them. *Power loss after the removal:* some
 //!    come back, and are recognised as done. *Race:* a file that is replaced meanwhile has a pending change of its own, which is
@@ -159,7 +159,7 @@ use crate::disk::{Disk, RealDisk};
 use crate::locker::FileLocker;
 use names::Names;
 
-/// So many changes are pending before their files are synced together.
+/// The number of pending changes at which their files are synced together.
 const PENDING_MAX: usize = 32;
 
 /// A board. One for all threads of a program is enough.
@@ -173,7 +173,7 @@ pub struct Board {
     disk: Arc<dyn Disk>,
     /// Pending changes that are known to be finished, each with the files to sync.
     finished: Mutex<HashMap<String, Vec<PathBuf>>>,
-    /// How many changes were pending when somebody last looked.
+    /// The number of pending changes at the last look.
     pending_seen: AtomicUsize,
     /// True once no change of an earlier boot is pending.
     is_recovered: AtomicBool,
@@ -234,7 +234,7 @@ impl Board {
     }
 
     /// The owner is a program: it may not pass gates that people pass.
-    pub fn in_the_name_of_a_program(mut self) -> Self {
+    pub fn as_automated(mut self) -> Self {
         self.is_automated = true;
         self
     }
@@ -246,7 +246,7 @@ impl Board {
     }
 
     /// Sets who is told what people should know.
-    pub fn telling(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
+    pub fn with_messages(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.tell = Arc::new(tell);
         self
     }

@@ -1,4 +1,4 @@
-//! Which file of a board is what.
+//! The names of the files of a board.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use tenure_core::Resource;
 use super::issue::IssueId;
 use crate::locker::resource_of;
 
-/// What has a lock of its own.
+/// A part of the board that has a lock of its own.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Part {
     Index,

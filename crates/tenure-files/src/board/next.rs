@@ -6,13 +6,13 @@ use tenure_core::{Class, Error, Result};
 
 use super::Board;
 use super::claiming::checked;
-use super::decide::{Standing, Waits, standing};
+use super::decide::{ClaimStatus, Waits, claim_status};
 use super::issue::{Issue, IssueId, IssueState};
-use super::lock::Held;
+use super::lock::BoardLocks;
 use super::names::Part;
 use super::read::Blocked;
 
-/// What to do with the next issue.
+/// The action on the next issue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Take {
     /// Only look.
@@ -30,19 +30,19 @@ pub enum Next {
     Nothing(Unready),
 }
 
-/// How many issues are open, and why none of them is ready.
+/// The number of open issues, and the reasons why none of them is ready.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unready {
     /// Issues that are not done.
     pub open: usize,
-    /// Those that someone works on.
+    /// The number of issues that are claimed.
     pub claimed: usize,
-    /// Those that wait for others, or for a gate.
+    /// The number of issues that wait for others, or for a gate.
     pub blocked: usize,
     /// Issues whose file cannot be read.
     pub unreadable: usize,
-    /// How long it takes until the first claim ends, if there is one.
+    /// The time until the first claim ends, if there is one.
     pub first_end: Option<Duration>,
 }
 
@@ -54,7 +54,7 @@ impl Board {
             checked(ttl)?;
         }
         self.recover(self.deadline())?;
-        self.settle(&Held::default())?;
+        self.settle(&BoardLocks::default())?;
         let likely = self.candidates(label)?;
         if let Some(issue) = self.take_first(likely.unwrap_or_default(), take)? {
             return Ok(Next::Issue(issue));
@@ -118,9 +118,9 @@ impl Board {
     }
 
     fn is_ready(&self, issue: &Issue) -> bool {
-        let standing = standing(issue, "", self.moment());
+        let claim_status = claim_status(issue, "", self.moment());
         issue.state == IssueState::Open
-            && matches!(standing, Standing::Unclaimed | Standing::Over(_))
+            && matches!(claim_status, ClaimStatus::Unclaimed | ClaimStatus::Over(_))
             && Waits::of(issue, |on| self.is_done(on)).is_nothing()
     }
 

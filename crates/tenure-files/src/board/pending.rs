@@ -24,7 +24,7 @@ pub(super) struct Pending {
     pub(super) uuid: String,
     /// The boot in which it was made.
     pub(super) boot_id: String,
-    /// How long the log was: its line is not before that.
+    /// The length of the log before: its line is not before that.
     pub(super) log_length: u64,
     /// Its line in the log, without the newline.
     pub(super) line: String,

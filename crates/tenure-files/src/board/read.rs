@@ -8,12 +8,12 @@ use serde_json::Value;
 use tenure_core::{Error, Result};
 
 use super::Board;
-use super::decide::{Moment, Standing, Waits, is_over, standing};
+use super::decide::{ClaimStatus, Moment, Waits, claim_status, is_over};
 use super::issue::{GateState, ISSUE_BYTES_MAX, Issue, IssueId, IssueState};
-use super::lock::Held;
+use super::lock::BoardLocks;
 use super::names::Part;
 use super::registry::{self, Gates, Index};
-use crate::disk::Found;
+use crate::disk::FileContent;
 
 /// A larger index is refused.
 const REGISTRY_BYTES_MAX: u64 = 64 << 20;
@@ -23,7 +23,7 @@ const REGISTRY_BYTES_MAX: u64 = 64 << 20;
 pub(super) struct Loaded<T> {
     pub(super) value: T,
     /// None if there is no file.
-    pub(super) found: Option<Found>,
+    pub(super) found: Option<FileContent>,
 }
 
 impl<T> Loaded<T> {
@@ -36,9 +36,9 @@ impl<T> Loaded<T> {
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct IssueList {
-    /// Those that can be read: lowest priority number first, then oldest.
+    /// Issues whose files can be read: lowest priority number first, then oldest.
     pub issues: Vec<Issue>,
-    /// Those that cannot.
+    /// Issues whose files cannot be read.
     pub unreadable: Vec<Unreadable>,
 }
 
@@ -52,11 +52,11 @@ pub struct Unreadable {
     pub title: Option<String>,
     /// Its file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: String,
 }
 
-/// Why an open issue is not handed out.
+/// The reason why an open issue is not handed out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Blocked {
@@ -81,7 +81,7 @@ impl Board {
     /// `NotFound` if there is none; `Corrupt` if its file is missing, broken, or of another program.
     pub fn issue(&self, id: &IssueId) -> Result<Issue> {
         self.recover(self.deadline())?;
-        self.settle(&Held::default())?;
+        self.settle(&BoardLocks::default())?;
         // A lock file is not made for an issue that never was.
         if !self.disk.exists(&self.names.issue(id)).unwrap_or(true) {
             return self.load_issue(id).map(|loaded| loaded.0);
@@ -94,7 +94,7 @@ impl Board {
     /// Returns all issues.
     pub fn list(&self) -> Result<IssueList> {
         self.recover(self.deadline())?;
-        self.settle(&Held::default())?;
+        self.settle(&BoardLocks::default())?;
         let _held = self.share(Part::Index)?;
         (self.on_locked)();
         self.read_all()
@@ -114,8 +114,8 @@ impl Board {
             .filter(|issue| issue.state == IssueState::Open);
         let blocked = open.filter_map(|issue| {
             let waits = Waits::of(issue, |id| done.contains(id));
-            let blocked = match standing(issue, "", moment) {
-                Standing::Own | Standing::Others => Blocked::Claimed,
+            let blocked = match claim_status(issue, "", moment) {
+                ClaimStatus::Own | ClaimStatus::Others => Blocked::Claimed,
                 _ if waits.is_nothing() => return None,
                 _ => Blocked::Waiting(waits.issues, waits.gates),
             };
@@ -164,7 +164,7 @@ impl Board {
         Some(value.get("title")?.as_str()?.to_owned())
     }
 
-    pub(super) fn read_file(&self, path: &Path) -> Result<Option<Found>> {
+    pub(super) fn read_file(&self, path: &Path) -> Result<Option<FileContent>> {
         let limit = match path.parent() == Some(&self.names.issues()) {
             true => ISSUE_BYTES_MAX as u64,
             false => REGISTRY_BYTES_MAX,
@@ -179,7 +179,7 @@ impl Board {
     }
 
     /// Returns an issue and its file.
-    pub(super) fn load_issue(&self, id: &IssueId) -> Result<(Issue, Found)> {
+    pub(super) fn load_issue(&self, id: &IssueId) -> Result<(Issue, FileContent)> {
         let path = self.names.issue(id);
         let Some(found) = self.read_file(&path)? else {
             return Err(match self.load_index()?.value.contains(id) {

@@ -76,7 +76,7 @@ impl Board {
         fresh.sort();
         let mut fresh = fresh.into_iter().peekable();
         let mut ids = Vec::new();
-        // Only as much is read as is likely needed: the rest is for one who finds nothing here.
+        // Only as much is read as is likely needed: the rest is read by a process that finds nothing here.
         for line in body.lines() {
             let Ok(entry) = serde_json::from_str::<Entry>(line) else {
                 return Ok(None);
@@ -197,16 +197,16 @@ fn line_before(lines: &[u8]) -> String {
 /// Returns the issues that the log names after the cache was made, and those that waited for one of them.
 fn read_again(body: &str, tail: &Tail) -> BTreeSet<IssueId> {
     #[derive(Deserialize)]
-    struct Said {
+    struct LogLine {
         #[serde(rename = "type")]
         kind: String,
         issue_id: IssueId,
     }
-    let said = tail
+    let lines = tail
         .iter()
-        .filter_map(|line| serde_json::from_str::<Said>(line).ok());
+        .filter_map(|line| serde_json::from_str::<LogLine>(line).ok());
     let mut again = BTreeSet::new();
-    for Said { kind, issue_id } in said {
+    for LogLine { kind, issue_id } in lines {
         if matches!(kind.as_str(), "issue_done" | "issue_deleted") {
             let named = format!("\"{issue_id}\"");
             let found = memmem::find_iter(body.as_bytes(), named.as_bytes());

@@ -1,4 +1,4 @@
-//! What there is: the index of issues, and the gates that are defined.
+//! The index of issues, and the gates that are defined.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub(super) struct Index {
     schema_version: u64,
     /// Every issue there is, in the order they were created.
     all_ids: Vec<IssueId>,
-    /// Those that were deleted, whose ids are never used again.
+    /// Issues that were deleted. Their ids are never used again.
     #[serde(default)]
     deleted_ids: Vec<IssueId>,
     #[serde(flatten)]
@@ -69,7 +69,7 @@ impl Index {
     }
 }
 
-/// Who may pass a gate.
+/// The kind of owner that may pass a gate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GateBy {

@@ -1,4 +1,4 @@
-//! What others left unfinished is finished: by processes that were killed, and by a loss of power.
+//! Finishing the changes that killed processes and power losses left unfinished.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,7 +9,7 @@ use tenure_core::{Error, Mode, Result};
 
 use super::Board;
 use super::images::Torn;
-use super::lock::{Held, is_forbidden};
+use super::lock::{BoardLocks, is_forbidden};
 use super::names::Part;
 use super::pending::Pending;
 
@@ -53,7 +53,7 @@ impl Board {
     }
 
     /// Finishes the changes of dead processes: those whose locks are held here, or free. Those of live ones are left to them.
-    pub(super) fn settle(&self, held: &Held) -> Result<()> {
+    pub(super) fn settle(&self, held: &BoardLocks) -> Result<()> {
         let mut changes = self.unfinished()?;
         let mut taken = Vec::new();
         for part in parts(&changes)
@@ -80,7 +80,7 @@ impl Board {
         let directory = self.names.all_pending();
         let synced = self.disk.sync_directory(&directory);
         synced.map_err(|source| Error::io("sync", directory, source))?;
-        self.put_right(&changes.iter().collect::<Vec<_>>(), is_ours, Torn::No)?;
+        self.apply_changes(&changes.iter().collect::<Vec<_>>(), is_ours, Torn::No)?;
         changes.retain(|change| change.parts().iter().all(is_ours));
         self.add_lines(&changes.iter().collect::<Vec<_>>(), self.deadline())
     }
@@ -107,7 +107,7 @@ impl Board {
             };
             let changes = of_another_boot()?;
             let changes: Vec<&Pending> = changes.iter().collect();
-            self.put_right(&changes, |_| true, Torn::Perhaps)?;
+            self.apply_changes(&changes, |_| true, Torn::Perhaps)?;
             self.mend_log(&changes, deadline)?;
             let files = |change: &&Pending| {
                 let files = change.parts();

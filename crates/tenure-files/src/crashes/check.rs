@@ -97,7 +97,7 @@ fn removed_syncs<P: Protocol>(
     syncs.enumerate().filter(matters).map(ignored).collect()
 }
 
-/// What all scenarios of this process tried.
+/// The sum of all scenarios of this process.
 struct Totals {
     crashes: AtomicUsize,
     states: AtomicUsize,

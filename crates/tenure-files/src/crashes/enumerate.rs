@@ -18,14 +18,14 @@ use super::run::{Power, run};
 use super::{Allowed, Protocol, Scenario, Violation};
 use crate::disk::simulated::{Call, Fault, SimulatedDisk, State};
 
-/// How much was tried.
+/// The counts of one enumeration.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Figures {
     /// Moments at which the scenario was crashed.
     pub(super) crashes: usize,
     /// States these left.
     pub(super) states: usize,
-    /// How many of them were different, so that recovery was tried from each.
+    /// The number of different states. Recovery was tried from each.
     pub(super) different: usize,
     /// Moments at which a recovery was crashed.
     pub(super) recovery_crashes: usize,

@@ -1,4 +1,4 @@
-//! What a protocol says about itself, so that its crashes can be tried.
+//! The description of a protocol, from which its crashes can be tried.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -9,7 +9,7 @@ use tenure_core::Result;
 use super::Allowed;
 use crate::disk::simulated::{ALL_MAX, SimulatedDisk, State};
 
-/// What was seen that may not be.
+/// A state that was seen and is not allowed.
 pub(crate) type Violation = String;
 
 /// Things on a disk, and the processes that work on them.

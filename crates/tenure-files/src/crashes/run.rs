@@ -9,18 +9,18 @@ pub(super) struct Run<W> {
     pub(super) disk: SimulatedDisk,
     /// The states between the operations, each with what may be seen.
     pub(super) moments: Vec<(usize, State, Allowed<W>)>,
-    /// How many syncs there were by the end of each step.
+    /// The number of syncs by the end of each step.
     pub(super) syncs: Vec<usize>,
-    /// What the first step that failed said.
+    /// The error of the first step that failed.
     pub(super) error: Option<String>,
 }
 
-/// What becomes of the power.
+/// The state of the power after a crash.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Power {
     /// Only the process ends.
     Stays,
-    /// What was not synced may be lost.
+    /// Data that was not synced may be lost.
     Goes,
 }
 

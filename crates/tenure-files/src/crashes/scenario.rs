@@ -4,19 +4,19 @@ use super::run::{Power, run};
 use super::{Allowed, Protocol};
 use crate::disk::simulated::{Fault, Operation, State};
 
-/// What a process does, step by step.
+/// The steps of a process.
 pub(crate) struct Scenario<P: Protocol> {
     pub(super) name: &'static str,
     pub(crate) protocol: P,
     pub(crate) start: State,
     pub(super) steps: Vec<Step<P>>,
-    /// What may be seen before the first step ended.
+    /// The states that may be seen before the first step ended.
     pub(crate) at_first: Allowed<P::World>,
     /// Returns true for a sync that something depends on in this scenario.
     pub(crate) sync_matters: fn(&Operation) -> bool,
     /// Returns true for an operation whose failure the protocol makes good.
     pub(crate) failure_matters: fn(&Operation) -> bool,
-    /// How many steps are the protocol that is tried. Those after it show what it left behind, and
+    /// The number of steps of the protocol that is tried. Later steps show what it left behind, and
     /// their own syncs are the matter of other scenarios.
     pub(super) tried: usize,
 }
@@ -109,7 +109,7 @@ impl<P: Protocol> Scenario<P> {
         self
     }
 
-    /// What may be seen while a step runs.
+    /// Returns the states that may be seen while a step runs.
     pub(super) fn during(&self, step: usize) -> Allowed<P::World> {
         let Step { between, after, .. } = &self.steps[step];
         let during = self.before(step).or(after);
@@ -118,12 +118,12 @@ impl<P: Protocol> Scenario<P> {
             .map_or(during.clone(), |between| during.or(between))
     }
 
-    /// What is right after the last step.
+    /// Returns the right state after the last step.
     pub(crate) fn last(&self) -> &Allowed<P::World> {
         self.steps.last().map_or(&self.at_first, |step| &step.after)
     }
 
-    /// What is right before a step.
+    /// Returns the right state before a step.
     fn before(&self, step: usize) -> &Allowed<P::World> {
         match step.checked_sub(1) {
             Some(last) => &self.steps[last].after,

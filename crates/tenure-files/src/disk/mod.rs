@@ -29,7 +29,7 @@ pub(crate) use real::RealDisk;
 pub(crate) trait Disk: Send + Sync {
     /// A whole regular file, at most `limit` bytes of it (else `ErrorKind::FileTooLarge`); None if
     /// there is none. A symbolic link in its place is not followed.
-    fn read(&self, path: &Path, limit: u64) -> io::Result<Option<Found>>;
+    fn read(&self, path: &Path, limit: u64) -> io::Result<Option<FileContent>>;
 
     /// Returns the content alone, which for a short file is cheaper.
     fn content(&self, path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
@@ -140,14 +140,14 @@ pub(crate) trait Fresh {
 }
 
 /// A file that was read.
-pub(crate) struct Found {
+pub(crate) struct FileContent {
     /// Its content.
     pub(crate) bytes: Vec<u8>,
-    /// What else it has.
+    /// Its attributes.
     pub(crate) attributes: Attributes,
 }
 
-/// What a file has besides its content, and a file in its place should have, too.
+/// The attributes of a file, which a file in its place should have, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Attributes {
     /// The permission bits.
@@ -158,6 +158,6 @@ pub(crate) struct Attributes {
     pub(crate) group: u32,
     /// The device it is on. It cannot be changed: a file on another one cannot be replaced.
     pub(crate) device: u64,
-    /// Whether something is mounted on it, so that it cannot be replaced either.
+    /// True if something is mounted on it, so that it cannot be replaced either.
     pub(crate) mounted_on: bool,
 }

@@ -13,14 +13,14 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, retry_on_intr};
 
-use super::{Attributes, Disk, Found, Fresh};
+use super::{Attributes, Disk, FileContent, Fresh};
 use crate::platform::{self, Identity};
 
 /// The calls as the system does them.
 pub(crate) struct RealDisk;
 
 impl Disk for RealDisk {
-    fn read(&self, path: &Path, limit: u64) -> io::Result<Option<Found>> {
+    fn read(&self, path: &Path, limit: u64) -> io::Result<Option<FileContent>> {
         let Some(file) = open(path)? else {
             return Ok(None);
         };
@@ -37,7 +37,7 @@ impl Disk for RealDisk {
         if bytes.len() as u64 > limit {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
-        Ok(Some(Found { bytes, attributes }))
+        Ok(Some(FileContent { bytes, attributes }))
     }
 
     fn content(&self, path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {

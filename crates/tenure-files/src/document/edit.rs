@@ -23,7 +23,7 @@ use super::note::Note;
 use super::path::Location;
 use super::re_entry::{Busy, refuse_re_entry};
 use super::read::missing;
-use super::several::{self, Change, DOCUMENTS_MAX};
+use super::several::{self, DOCUMENTS_MAX, DocumentChange};
 use super::{Documents, json, lock};
 use crate::clock;
 use crate::disk::Attributes;
@@ -98,7 +98,7 @@ impl Documents {
     ///
     /// # Errors
     ///
-    /// Those of the work are passed on. Whatever the error, no document has changed, unless it is
+    /// Errors of the work are passed on. Whatever the error, no document has changed, unless it is
     /// [`HalfWay`](Error::HalfWay), which says what was done.
     pub fn edit<R, E: From<Error>>(
         &self,
@@ -292,7 +292,7 @@ impl Documents {
         let mut texts: Vec<Option<String>> = texts.into_iter().map(Some).collect();
         let changes = order.iter().zip(open).map(|((location, at), open)| {
             let version = contents[*at].as_ref().map(Content::version);
-            Change {
+            DocumentChange {
                 location,
                 before: version.zip(open.attributes),
                 after: texts[*at].take().expect("each is taken once"),

@@ -38,7 +38,7 @@ use crate::replace::{Replacement, sync_directory_of};
 pub const DOCUMENTS_MAX: usize = 256;
 
 /// The change of one document.
-pub(crate) struct Change<'a> {
+pub(crate) struct DocumentChange<'a> {
     pub(crate) location: &'a Location,
     /// The version and attributes of the document now, or `None` if there is none.
     pub(crate) before: Option<(Version, Attributes)>,
@@ -52,7 +52,7 @@ pub(crate) struct Change<'a> {
 /// everything.
 pub(crate) fn commit(
     disk: &dyn Disk,
-    changes: Vec<Change<'_>>,
+    changes: Vec<DocumentChange<'_>>,
     gate: &mut dyn FnMut() -> Result<()>,
 ) -> Result<()> {
     let Some(first) = changes.first() else {
@@ -100,7 +100,7 @@ pub(super) fn finish(disk: &dyn Disk, journal: &Path, locations: &[Location]) ->
 /// Makes step 1.
 fn prepare_replacements<'a>(
     disk: &'a dyn Disk,
-    changes: &[Change<'a>],
+    changes: &[DocumentChange<'a>],
 ) -> Result<Vec<Replacement<'a>>> {
     let mut replacements = Vec::with_capacity(changes.len());
     for change in changes {
@@ -117,7 +117,7 @@ fn prepare_replacements<'a>(
 }
 
 /// Makes step 2.
-fn name_journal(disk: &dyn Disk, changes: &[Change<'_>], journal: &Path) -> Result<()> {
+fn name_journal(disk: &dyn Disk, changes: &[DocumentChange<'_>], journal: &Path) -> Result<()> {
     for change in changes {
         let note = change.note.with_journal(journal, change.location);
         let like = change.before.as_ref().map(|(_, attributes)| attributes);
@@ -130,11 +130,11 @@ fn name_journal(disk: &dyn Disk, changes: &[Change<'_>], journal: &Path) -> Resu
 fn put_journal(
     disk: &dyn Disk,
     path: &Path,
-    changes: Vec<Change<'_>>,
+    changes: Vec<DocumentChange<'_>>,
     gate: &mut dyn FnMut() -> Result<()>,
 ) -> Result<()> {
     let directory = path.parent().unwrap_or(Path::new("/"));
-    let step = |change: Change<'_>| {
+    let step = |change: DocumentChange<'_>| {
         let before = change.before.map(|(version, _)| version);
         Step::new(directory, change.location, before, change.after)
     };

@@ -8,17 +8,17 @@ use std::thread;
 use tenure_core::poison::lock;
 use tenure_core::{Error, Result, RetryPolicy};
 
+use super::append_queue::TOGETHER_MAX;
 use super::claims::{Claim, ClaimToken};
 use super::decide::{self, ClaimRequest};
 use super::event;
-use super::line::TOGETHER_MAX;
-use super::lock::Held;
+use super::lock::LedgerLock;
 use super::{Ledger, state::State};
 use crate::disk::Disk;
 use crate::platform::Identity;
 use crate::random;
 
-/// What must be true for an event to be appended.
+/// The conditions for appending an event.
 #[derive(Debug, Clone, Default)]
 pub struct Terms {
     /// The number that the newest event must have.
@@ -27,15 +27,15 @@ pub struct Terms {
     pub claim: Option<ClaimToken>,
 }
 
-/// What someone in the line wants.
+/// A request in the append queue.
 pub(super) enum Request {
     Event { prepared: Prepared, terms: Terms },
     Claim(ClaimRequest),
 }
 
-/// What was done.
+/// The result of a request.
 #[derive(Debug, Default)]
-pub(super) struct Answer {
+pub(super) struct Appended {
     /// The number of the last event.
     pub(super) sequence: u64,
     /// The claims that it is about.
@@ -139,9 +139,9 @@ impl Ledger {
     /// Steps 5 to 9 for all requests.
     pub(super) fn write_together(
         &self,
-        held: &Held<'_>,
+        held: &LedgerLock<'_>,
         requests: Vec<Request>,
-    ) -> Vec<Result<Answer>> {
+    ) -> Vec<Result<Appended>> {
         let mut batch = match self.settle(held) {
             Ok(newest) => Batch {
                 ledger: self,
@@ -151,7 +151,7 @@ impl Ledger {
                 placed: Vec::new(),
                 failed: None,
             },
-            Err(error) => return Again(error).to_all(requests.len()),
+            Err(error) => return SharedError(error).repeat(requests.len()),
         };
         let answers: Vec<_> = requests
             .into_iter()
@@ -160,9 +160,9 @@ impl Ledger {
         let Err(error) = batch.finish() else {
             return answers;
         };
-        // What was refused was refused for a reason of its own.
-        let again = Again(error);
-        let refused = |answer: Result<Answer>| answer.and_then(|_| Err(again.error()));
+        // A request that was refused keeps its own reason.
+        let again = SharedError(error);
+        let refused = |answer: Result<Appended>| answer.and_then(|_| Err(again.error()));
         answers.into_iter().map(refused).collect()
     }
 }
@@ -170,7 +170,7 @@ impl Ledger {
 /// An event in a temporary file, durable there. Dropped before it is in place, it is removed.
 pub(super) struct Prepared {
     disk: Arc<dyn Disk>,
-    /// Those of this process that are not in place.
+    /// Temporary files of this process that are not in place.
     others: Arc<Mutex<Vec<PathBuf>>>,
     path: PathBuf,
     bytes: Vec<u8>,
@@ -191,17 +191,17 @@ impl Drop for Prepared {
 /// Events that are written together.
 struct Batch<'a> {
     ledger: &'a Ledger,
-    held: &'a Held<'a>,
+    held: &'a LedgerLock<'a>,
     newest: u64,
     /// The claims as of the newest event, if anyone asked.
     state: Option<State>,
     placed: Vec<(u64, Identity)>,
-    /// Why nothing more is placed.
-    failed: Option<Again>,
+    /// The error after which nothing more is placed.
+    failed: Option<SharedError>,
 }
 
 impl Batch<'_> {
-    fn write(&mut self, request: Request) -> Result<Answer> {
+    fn write(&mut self, request: Request) -> Result<Appended> {
         if let Some(failed) = &self.failed {
             return Err(failed.error());
         }
@@ -209,7 +209,7 @@ impl Batch<'_> {
             Request::Event { prepared, terms } => {
                 self.require(&terms)?;
                 self.place(prepared)?;
-                Ok(Answer {
+                Ok(Appended {
                     sequence: self.newest,
                     claims: Vec::new(),
                 })
@@ -233,7 +233,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    fn claim(&mut self, request: &ClaimRequest) -> Result<Answer> {
+    fn claim(&mut self, request: &ClaimRequest) -> Result<Appended> {
         let (now, owner) = ((self.ledger.now)(), self.ledger.owner.clone());
         let before = self.state()?;
         let events = decide::decide(&before.claims, &owner, request, now);
@@ -256,7 +256,7 @@ impl Batch<'_> {
                 .collect(),
             _ => ended,
         };
-        Ok(Answer {
+        Ok(Appended {
             sequence: self.newest,
             claims,
         })
@@ -272,7 +272,7 @@ impl Batch<'_> {
     /// Step 7. If it fails, the others are not tried.
     fn place(&mut self, prepared: Prepared) -> Result<()> {
         let placed = self.place_next(prepared);
-        placed.inspect_err(|error| self.failed = Some(Again(again(error))))
+        placed.inspect_err(|error| self.failed = Some(SharedError(again(error))))
     }
 
     fn place_next(&mut self, mut prepared: Prepared) -> Result<()> {
@@ -339,11 +339,11 @@ impl Batch<'_> {
     }
 }
 
-/// An error that several are told.
-struct Again(Error);
+/// An error that is reported to several callers.
+struct SharedError(Error);
 
-impl Again {
-    fn to_all(&self, number: usize) -> Vec<Result<Answer>> {
+impl SharedError {
+    fn repeat(&self, number: usize) -> Vec<Result<Appended>> {
         (0..number).map(|_| Err(self.error())).collect()
     }
 

@@ -1,15 +1,15 @@
-//! Claim, renew, release and reap: each is one request in the line.
+//! Claim, renew, release and reap: each is one request in the append queue.
 
 use std::time::Duration;
 
 use tenure_core::{Error, Result};
 
-use super::append::{Answer, Request};
+use super::append::{Appended, Request};
 use super::decide::ClaimRequest;
 use super::{Claim, ClaimToken, Ledger, Node};
 
 impl Ledger {
-    /// Claims a node, for as long as `ttl` or the ledger says. Exactly one of those who ask wins.
+    /// Claims a node, for as long as `ttl` or the ledger says. Exactly one of several owners that ask wins.
     ///
     /// # Errors
     ///
@@ -62,7 +62,7 @@ impl Ledger {
     }
 }
 
-fn one(answer: Answer) -> Result<Claim> {
+fn one(answer: Appended) -> Result<Claim> {
     let mut claims = answer.claims.into_iter();
     claims
         .next()

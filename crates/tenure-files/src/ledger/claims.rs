@@ -1,4 +1,4 @@
-//! Who has which node, as the events say.
+//! The owner of each node, according to the events.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -82,13 +82,13 @@ impl fmt::Display for ClaimToken {
 pub struct Claim {
     /// The node. Strangers may have given it any name.
     pub node: String,
-    /// Who has it.
+    /// The owner.
     pub owner: String,
     /// The number of the event that acquired it. Renewing keeps it.
     pub token: u64,
-    /// When it was acquired.
+    /// The time when it was acquired.
     pub acquired_at: Timestamp,
-    /// When it ends, unless it is renewed.
+    /// The time when it ends, unless it is renewed.
     pub expires_at: Timestamp,
 }
 
@@ -120,7 +120,7 @@ impl Claims {
         self.held.get(node).cloned()
     }
 
-    /// Those that were neither released nor reaped, in the order of nodes.
+    /// Returns the claims that were neither released nor reaped, in the order of nodes.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Claim> {
         self.held.values()
     }

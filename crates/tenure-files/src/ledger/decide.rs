@@ -16,14 +16,14 @@ use std::time::Duration;
 use tenure_core::{Error, Owner, Timestamp};
 
 use super::Ledger;
+use super::append_queue::TOGETHER_MAX;
 use super::claims::{Claim, ClaimToken, Claims, Node};
 use super::event::{ClaimEvent, ClaimEventKind, seconds};
-use super::line::TOGETHER_MAX;
 
 /// A claim event that is further ahead of the clock than this is not believed.
 const AHEAD_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// What someone wants.
+/// A request about claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ClaimRequest {
     Claim(Node, Duration),
@@ -48,9 +48,9 @@ impl ClaimRequest {
     }
 }
 
-/// Why not.
+/// The reason why a claim request is refused.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum NodeRefusal {
     /// Another owner has the node.
     Claimed(Claim),
     /// The same owner has it, so that nobody wins twice by accident.
@@ -67,19 +67,19 @@ pub(super) enum Refusal {
     Ahead(u64, Timestamp),
 }
 
-/// Decides.
+/// Decides a request about claims.
 pub(super) fn decide(
     claims: &Claims,
     owner: &Owner,
     request: &ClaimRequest,
     clock: Timestamp,
-) -> Result<Vec<ClaimEvent>, Refusal> {
+) -> Result<Vec<ClaimEvent>, NodeRefusal> {
     let ahead = claims
         .latest()
         .filter(|(_, at)| at.since(clock) > AHEAD_MAX);
     let now = match (request, ahead) {
         (ClaimRequest::Release(_), Some(_)) => clock,
-        (_, Some((sequence, at))) => return Err(Refusal::Ahead(sequence, at)),
+        (_, Some((sequence, at))) => return Err(NodeRefusal::Ahead(sequence, at)),
         _ => claims.time(clock),
     };
     let known = request.node().and_then(|node| claims.get(node.as_str()));
@@ -92,16 +92,16 @@ pub(super) fn decide(
         ClaimRequest::Claim(node, ttl) => match known {
             None => Ok(vec![acquired(node, ttl)]),
             Some(claim) if claim.is_over(now) => Ok(vec![reaped(&claim), acquired(node, ttl)]),
-            Some(claim) if claim.owner == owner.as_str() => Err(Refusal::OwnClaim(claim)),
-            Some(claim) => Err(Refusal::Claimed(claim)),
+            Some(claim) if claim.owner == owner.as_str() => Err(NodeRefusal::OwnClaim(claim)),
+            Some(claim) => Err(NodeRefusal::Claimed(claim)),
         },
         ClaimRequest::Renew(token, ttl) => {
             require_token(claims, owner, token, clock)?;
             Ok(vec![acquired(&token.node, ttl)])
         }
         ClaimRequest::Release(node) => match known {
-            None => Err(Refusal::NotClaimed(node.clone())),
-            Some(claim) if claim.owner != owner.as_str() => Err(Refusal::NotOwner(claim)),
+            None => Err(NodeRefusal::NotClaimed(node.clone())),
+            Some(claim) if claim.owner != owner.as_str() => Err(NodeRefusal::NotOwner(claim)),
             Some(_) => {
                 let (node, owner) = (node.as_str(), owner.as_str());
                 Ok(vec![event(ClaimEventKind::Released, node, owner, now)])
@@ -120,18 +120,18 @@ pub(super) fn require_token(
     owner: &Owner,
     token: &ClaimToken,
     clock: Timestamp,
-) -> Result<(), Refusal> {
+) -> Result<(), NodeRefusal> {
     let Some(claim) = claims.get(token.node.as_str()) else {
-        return Err(Refusal::NotClaimed(token.node.clone()));
+        return Err(NodeRefusal::NotClaimed(token.node.clone()));
     };
     if claim.owner != owner.as_str() {
-        return Err(Refusal::NotOwner(claim));
+        return Err(NodeRefusal::NotOwner(claim));
     }
     if claim.token != token.token {
-        return Err(Refusal::OtherToken(claim, token.token));
+        return Err(NodeRefusal::OtherToken(claim, token.token));
     }
     match claim.is_over(claims.time(clock)) {
-        true => Err(Refusal::Over(claim)),
+        true => Err(NodeRefusal::Over(claim)),
         false => Ok(()),
     }
 }
@@ -154,10 +154,10 @@ fn rounded_up(time: Timestamp) -> Timestamp {
 
 impl Ledger {
     /// Returns the error of a refusal.
-    pub(super) fn refused(&self, refusal: Refusal) -> Error {
+    pub(super) fn refused(&self, refusal: NodeRefusal) -> Error {
         let until = |claim: &Claim| seconds(claim.expires_at);
         let (problem, remedy) = match refusal {
-            Refusal::Claimed(claim) => {
+            NodeRefusal::Claimed(claim) => {
                 let node: Result<Node, _> = claim.node.parse();
                 return match node {
                     Ok(node) => Error::Claimed {
@@ -168,7 +168,7 @@ impl Ledger {
                     Err(error) => error,
                 };
             }
-            Refusal::Ahead(sequence, at) => {
+            NodeRefusal::Ahead(sequence, at) => {
                 return Error::Corrupt {
                     path: self.names.event(sequence),
                     problem: format!(
@@ -179,7 +179,7 @@ impl Ledger {
                     ),
                 };
             }
-            Refusal::OwnClaim(claim) => {
+            NodeRefusal::OwnClaim(claim) => {
                 let Claim {
                     node, owner, token, ..
                 } = &claim;
@@ -193,11 +193,11 @@ impl Ledger {
                     ),
                 };
             }
-            Refusal::NotClaimed(node) => (
+            NodeRefusal::NotClaimed(node) => (
                 format!("{node} is not claimed: it was released, or reaped when its time was over"),
                 format!("claim it again: tenure ledger claim DIR {node}"),
             ),
-            Refusal::NotOwner(claim) => (
+            NodeRefusal::NotOwner(claim) => (
                 format!(
                     "{} is claimed by {} until {}, not by {}",
                     claim.node,
@@ -207,7 +207,7 @@ impl Ledger {
                 ),
                 "only its owner may do this: --owner, or TENURE_OWNER".into(),
             ),
-            Refusal::Over(claim) => (
+            NodeRefusal::Over(claim) => (
                 format!(
                     "the claim {}#{} was over at {}",
                     claim.node,
@@ -216,7 +216,7 @@ impl Ledger {
                 ),
                 format!("claim it again: tenure ledger claim DIR {}", claim.node),
             ),
-            Refusal::OtherToken(claim, token) => (
+            NodeRefusal::OtherToken(claim, token) => (
                 format!(
                     "the claim {0}#{token} is over: {0} was claimed again, as {0}#{1}",
                     claim.node, claim.token
@@ -317,7 +317,7 @@ mod tests {
         apply(&mut claims, 7, events);
         assert_eq!(claims.get("1.2").unwrap().token, 8);
         let old = require_token(&claims, &owner("ana"), &"1.2#5".parse().unwrap(), at(91));
-        assert!(matches!(old, Err(Refusal::OtherToken(_, 5))), "{old:?}");
+        assert!(matches!(old, Err(NodeRefusal::OtherToken(_, 5))), "{old:?}");
     }
 
     #[test]
@@ -333,7 +333,7 @@ mod tests {
         let events = decide(&later, &owner("bo"), &other, at(70)).unwrap();
         apply(&mut later, 6, events);
         let over = require_token(&later, &owner("ana"), &token, at(-3600));
-        assert!(matches!(over, Err(Refusal::Over(_))), "{over:?}");
+        assert!(matches!(over, Err(NodeRefusal::Over(_))), "{over:?}");
         let events = decide(
             &later,
             &owner("ana"),
@@ -350,7 +350,7 @@ mod tests {
         let claim = ClaimRequest::Claim("other".parse().unwrap(), TTL);
         for request in [&claim, &ClaimRequest::Reap] {
             let refused = decide(&claims, &owner("bo"), request, at(-day - 1)).unwrap_err();
-            assert_eq!(refused, Refusal::Ahead(5, at(0)));
+            assert_eq!(refused, NodeRefusal::Ahead(5, at(0)));
             assert!(decide(&claims, &owner("bo"), request, at(-day)).is_ok());
         }
         let release = ClaimRequest::Release(node());

@@ -1,4 +1,4 @@
-//! What an event is: one JSON object with a type, in a file of its own.
+//! An event: one JSON object with a type, in a file of its own.
 
 use std::borrow::Cow;
 use std::path::Path;

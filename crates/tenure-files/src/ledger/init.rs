@@ -17,7 +17,7 @@ use crate::replace::replace;
 pub const CLAIM_TTL_MIN: Duration = Duration::from_secs(1);
 /// The longest claim.
 pub const CLAIM_TTL_MAX: Duration = Duration::from_secs(3600);
-/// How long a claim lasts where nothing else is said.
+/// The default duration of a claim.
 const CLAIM_TTL: &str = "5m";
 const META_BYTES_MAX: u64 = 1 << 20;
 

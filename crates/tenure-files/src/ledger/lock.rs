@@ -30,7 +30,7 @@ use crate::clock;
 use crate::locker::{LockGuard, resource_of};
 use crate::platform::Identity;
 
-/// How often a lock of strangers is tried.
+/// The interval at which a lock of strangers is tried.
 const POLL: Duration = Duration::from_millis(10);
 /// A lock of strangers is not removed before it is this old.
 pub(super) const STALE: Duration = Duration::from_secs(30);
@@ -38,7 +38,7 @@ pub(super) const STALE: Duration = Duration::from_secs(30);
 const RECORD_BYTES_MAX: u64 = 64 * 1024;
 const MODE: u32 = 0o600;
 
-/// What a lock file says.
+/// The content of a lock file.
 #[derive(Serialize, Deserialize)]
 struct Record {
     agent_id: String,
@@ -47,7 +47,7 @@ struct Record {
 
 /// The lock of the ledger, held. Dropping it unlocks.
 #[must_use = "dropping it unlocks the ledger"]
-pub(super) struct Held<'a> {
+pub(super) struct LedgerLock<'a> {
     ledger: &'a Ledger,
     queue: LockGuard,
     own: Identity,
@@ -56,15 +56,15 @@ pub(super) struct Held<'a> {
 /// A lock that is not ours.
 pub(super) struct Foreign {
     identity: Identity,
-    /// How long it has been there, by what it says or by the file system.
+    /// Its age, by its own text or by the file system.
     pub(super) age: Duration,
-    /// What is known about it.
+    /// The known facts about it.
     pub(super) holder: String,
 }
 
 impl Ledger {
     /// Locks the ledger: steps 3 and 4.
-    pub(super) fn lock(&self, deadline: Instant) -> Result<Held<'_>> {
+    pub(super) fn lock(&self, deadline: Instant) -> Result<LedgerLock<'_>> {
         let held = self.queue(deadline)?;
         let (own, lock) = (self.names.own_lock(), self.names.lock());
         loop {
@@ -93,7 +93,7 @@ impl Ledger {
 
     /// Takes the kernel lock and clears what a dead holder of it left: from here on `ledger.lock`, if it
     /// is there, is a stranger's.
-    pub(super) fn queue(&self, deadline: Instant) -> Result<Held<'_>> {
+    pub(super) fn queue(&self, deadline: Instant) -> Result<LedgerLock<'_>> {
         if self.names.form == Form::Af {
             return Err(Error::BadInput(format!(
                 "{} is a ledger of another form (000001.json), which is only read",
@@ -108,7 +108,7 @@ impl Ledger {
             self.remove_own(own)?;
         }
         let ledger = self;
-        Ok(Held { ledger, queue, own })
+        Ok(LedgerLock { ledger, queue, own })
     }
 
     /// Returns the file that is linked to the lock. It is made once, and durable before it is linked.
@@ -218,7 +218,7 @@ impl Ledger {
     }
 }
 
-impl Held<'_> {
+impl LedgerLock<'_> {
     /// Fails if the lock was taken away.
     pub(super) fn check(&self) -> Result<()> {
         self.queue.check()?;
@@ -245,12 +245,12 @@ impl Held<'_> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for LedgerLock<'_> {
     fn drop(&mut self) {
         // Without the kernel lock, another of ours may have linked the same file by now.
         let is_locked = self.queue.check().is_ok();
         if is_locked && matches!(self.ledger.lock_identity(), Ok(Some(at)) if at == self.own) {
-            // What stays is removed by the next of ours.
+            // A file that stays is removed by the next of our processes.
             let _ = self.ledger.remove_own(self.own);
         }
     }

@@ -24,7 +24,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `names`, `event` | which file is what; what an event is |
-//! | `line` | those of this process who append together |
+//! | `append_queue` | appends of several threads of this process, written together |
 //! | `lock` | `ledger.lock` among strangers, and the kernel lock before it |
 //! | `newest` | the newest event, at a cost that does not grow; what a crash left behind it |
 //! | `append` | the steps below |
@@ -39,7 +39,7 @@
 //!
 //! 1. Write the event to `.event-new.HEX.tmp` and sync it. No lock is held. *Crash:* it stays, and
 //!    `verify` knows it by its name.
-//! 2. Wait for the line inside the process. Its head goes on, for up to 64 that wait by then.
+//! 2. Wait in the queue inside the process. Its leader goes on, for up to 64 that wait by then.
 //! 3. Lock `.queue.lock` in the kernel: of all our processes, one at a time goes on. *Crash:* the kernel
 //!    unlocks it.
 //! 4. A `ledger.lock` that is the same file as `.ledger.lock.tmp` was left by one of ours that died here,
@@ -84,6 +84,7 @@
 //!   fails, and the event may be torn after a power loss.
 
 mod append;
+mod append_queue;
 mod claim_files;
 mod claiming;
 mod claims;
@@ -93,7 +94,6 @@ mod decide;
 mod event;
 mod follow;
 mod init;
-mod line;
 mod lock;
 mod names;
 mod newest;
@@ -122,7 +122,7 @@ use crate::clock;
 use crate::disk::{Disk, RealDisk};
 use crate::locker::{FileLocker, resource_of};
 use crate::platform::Identity;
-use line::Line;
+use append_queue::AppendQueue;
 use names::{Form, Names};
 use state::State;
 
@@ -132,7 +132,7 @@ pub struct Ledger {
     locker: FileLocker,
     owner: Owner,
     disk: Arc<dyn Disk>,
-    line: Line,
+    append_queue: AppendQueue,
     /// The newest event that this process made durable.
     last: Mutex<Option<(u64, Identity)>>,
     /// Events in temporary files.
@@ -186,7 +186,7 @@ impl Ledger {
             owner: locker.owner().clone(),
             locker: locker.with(name, |_| Ok(())),
             disk,
-            line: Line::default(),
+            append_queue: AppendQueue::default(),
             last: Mutex::default(),
             prepared: Arc::default(),
             memory: Mutex::default(),
@@ -199,7 +199,7 @@ impl Ledger {
     }
 
     /// Sets who is told what people should know, such as that an event was moved aside.
-    pub fn telling(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
+    pub fn with_messages(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.tell = Arc::new(tell);
         self
     }

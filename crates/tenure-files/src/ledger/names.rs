@@ -1,4 +1,4 @@
-//! Which file in the directory of a ledger is what.
+//! The names of the files in the directory of a ledger.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use crate::replace::{beside, unguessable_name};
 
-/// What is kept out of the way has this ending.
+/// The ending of files that are kept out of the way.
 const ASIDE: &str = ".aside";
 const TEMPORARY: &str = ".tmp";
 
-/// How the files of events are named.
+/// The form of the names of event files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     /// `event-000001.json`.
@@ -26,7 +26,7 @@ pub(super) struct Names {
     pub(super) form: Form,
 }
 
-/// What a name in the directory means.
+/// The meaning of a name in the directory.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
     /// An event.
@@ -82,7 +82,7 @@ impl Names {
         self.ledger.join(".queue.lock")
     }
 
-    /// Where the newest event of ours is noted.
+    /// Returns the path of the note of our newest event.
     pub(super) fn newest(&self) -> PathBuf {
         self.ledger.join(".newest")
     }
@@ -95,7 +95,7 @@ impl Names {
         self.directory.join("meta.json")
     }
 
-    /// Where other programs keep files of claims.
+    /// Returns the directory in which other programs keep files of claims.
     pub(super) fn claim_files(&self) -> PathBuf {
         self.directory.join("locks")
     }

@@ -7,21 +7,21 @@
 use tenure_core::poison::lock;
 use tenure_core::{Error, Result};
 
+use super::append_queue::TOGETHER_MAX;
 use super::event::{self, corrupt};
-use super::line::TOGETHER_MAX;
-use super::lock::Held;
+use super::lock::LedgerLock;
 use super::names::aside;
 use super::{Ledger, event::EVENT_BYTES_MAX};
 use crate::platform::Identity;
 
-/// So many events of strangers are synced at most.
+/// The largest number of events of strangers that are synced.
 const SYNCED_MAX: u64 = 1024;
 const NOTE_BYTES_MAX: u64 = 200;
 
-/// What is said of an event that is missing.
+/// The problem that is reported for a missing event.
 pub(super) const GAP: &str = "it is missing: a gap, at which readers stop";
 
-/// What `.newest` says.
+/// The content of `.newest`.
 struct Note {
     sequence: u64,
     inode: u64,
@@ -61,7 +61,7 @@ impl Ledger {
                 false => absent = middle,
             }
         }
-        // What was found may lie behind a gap that a power loss left in the last events.
+        // The event that was found may lie behind a gap that a power loss left in the last events.
         let first = newest.saturating_sub(TOGETHER_MAX as u64).max(known) + 1;
         for sequence in first..newest {
             if !self.has(sequence)? {
@@ -78,7 +78,7 @@ impl Ledger {
     }
 
     /// Step 5: returns the newest event, which is durable then, with nothing behind it.
-    pub(super) fn settle(&self, held: &Held<'_>) -> Result<u64> {
+    pub(super) fn settle(&self, held: &LedgerLock<'_>) -> Result<u64> {
         if let Some((last, identity)) = self.last()
             && matches!(self.disk.identity(&self.names.event(last)), Ok(Some(found)) if found == identity)
             && !self.has(last + 1)?

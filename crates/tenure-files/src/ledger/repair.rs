@@ -7,7 +7,7 @@ use super::names::aside;
 use super::verify::{Cure, Finding, Verified};
 use super::{Ledger, names::Form};
 
-/// Whether a lock of another program may be removed.
+/// Permission to remove a lock of another program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RemoveForeignLock {
     /// It stays, and a ledger that it locks is not repaired.

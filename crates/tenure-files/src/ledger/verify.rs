@@ -1,4 +1,4 @@
-//! What is wrong with a ledger. Nothing is changed, and no lock is taken.
+//! Finding the faults of a ledger. Nothing is changed, and no lock is taken.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,7 +8,7 @@ use serde::Serialize;
 use tenure_core::{Error, Result, Timestamp};
 
 use super::Ledger;
-use super::line::TOGETHER_MAX;
+use super::append_queue::TOGETHER_MAX;
 use super::lock::STALE;
 use super::names::{Form, Meaning};
 use super::newest::GAP;
@@ -17,9 +17,9 @@ use super::state::State;
 /// A look at a whole ledger.
 #[derive(Debug, Default, Serialize)]
 pub struct Verified {
-    /// How many events there are before the first gap.
+    /// The number of events before the first gap.
     pub events: u64,
-    /// What is wrong.
+    /// The problems.
     pub findings: Vec<Finding>,
 }
 
@@ -28,18 +28,18 @@ pub struct Verified {
 pub struct Finding {
     /// The name of the file in the directory of the ledger.
     pub file: String,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: String,
-    /// What a repair would do or did, or what to do instead.
+    /// The action of a repair, or the remedy instead.
     pub repair: String,
     #[serde(skip)]
     pub(super) cure: Cure,
-    /// Whether it was repaired.
+    /// True if it was repaired.
     #[serde(skip)]
     pub repaired: bool,
 }
 
-/// What a repair does.
+/// The action of a repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cure {
     /// Nothing that a program could decide.
@@ -65,7 +65,7 @@ impl Cure {
     }
 }
 
-/// What a look has seen of the events.
+/// The observations of one look at the events.
 #[derive(Default)]
 struct History {
     state: State,

@@ -25,7 +25,7 @@ pub struct Record {
     pub lease: Lease,
     /// The boot in which it was granted.
     pub boot_id: String,
-    /// When the holder's process was started, in clock ticks since boot.
+    /// The time when the holder's process was started, in clock ticks since boot.
     pub process_start: u64,
 }
 

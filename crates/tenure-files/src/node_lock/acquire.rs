@@ -10,8 +10,8 @@ use crate::node_lock::directory::{self, Moved};
 use crate::node_lock::hold::Hold;
 use crate::node_lock::names::Names;
 use crate::node_lock::release;
-use crate::node_lock::stale::Watch;
-use crate::node_lock::take_over::{Vacated, take_over};
+use crate::node_lock::stale::StaleCheck;
+use crate::node_lock::take_over::{RemovalResult, take_over};
 use crate::{clock, log, random};
 
 /// The time that a lock that was taken over must stay ours before it counts as held: a Node process
@@ -30,7 +30,7 @@ const PAUSES: RetryPolicy = RetryPolicy {
 pub(super) fn acquire(names: Names, deadline: Instant) -> Result<Hold> {
     let names = Arc::new(names);
     let started = Instant::now();
-    let mut watch = Watch::default();
+    let mut watch = StaleCheck::default();
     let mut attempts = 0;
     loop {
         attempts += 1;
@@ -51,7 +51,7 @@ pub(super) fn acquire(names: Names, deadline: Instant) -> Result<Hold> {
 }
 
 /// Takes the lock if it is free or stale.
-fn attempt(names: &Arc<Names>, watch: &mut Watch) -> Result<Option<Hold>> {
+fn attempt(names: &Arc<Names>, watch: &mut StaleCheck) -> Result<Option<Hold>> {
     let Some(seen) = directory::look(names.lock())? else {
         return put_in_place(names);
     };
@@ -59,8 +59,8 @@ fn attempt(names: &Arc<Names>, watch: &mut Watch) -> Result<Option<Hold>> {
         return Ok(None);
     }
     match take_over(names, seen)? {
-        Vacated::ByUs | Vacated::ByAnother => {}
-        Vacated::Not => return Ok(None),
+        RemovalResult::ByUs | RemovalResult::ByAnother => {}
+        RemovalResult::Not => return Ok(None),
     }
     match put_in_place(names)? {
         Some(hold) => settle(hold),

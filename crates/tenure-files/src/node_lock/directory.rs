@@ -12,7 +12,7 @@ use tenure_core::{Error, Result};
 
 /// The identity of a directory. Two that exist at the same time differ, and one that is open exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Identity {
+pub(super) struct DirectoryIdentity {
     device: u64,
     inode: u64,
 }
@@ -20,7 +20,7 @@ pub(super) struct Identity {
 /// A lock directory as it was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LockDirectory {
-    pub(super) identity: Identity,
+    pub(super) identity: DirectoryIdentity,
     pub(super) modified: SystemTime,
 }
 
@@ -44,7 +44,7 @@ pub(super) fn look(path: &Path) -> Result<Option<LockDirectory>> {
 
 fn lock_directory(metadata: &fs::Metadata) -> io::Result<LockDirectory> {
     Ok(LockDirectory {
-        identity: Identity {
+        identity: DirectoryIdentity {
             device: metadata.dev(),
             inode: metadata.ino(),
         },

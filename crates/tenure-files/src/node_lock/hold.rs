@@ -8,7 +8,7 @@ use tenure_core::poison::lock;
 use tenure_core::{Error, Result};
 
 use crate::clock;
-use crate::node_lock::directory::{self, Identity, LockDirectory};
+use crate::node_lock::directory::{self, DirectoryIdentity, LockDirectory};
 use crate::node_lock::names::Names;
 use crate::node_lock::stale;
 
@@ -20,7 +20,7 @@ pub(super) struct Hold {
     names: Arc<Names>,
     /// Kept open: its inode number is given to no one else.
     directory: File,
-    identity: Identity,
+    identity: DirectoryIdentity,
     state: Mutex<State>,
     /// Notified when the state changes.
     changed: Condvar,

@@ -4,7 +4,7 @@ use tenure_core::Result;
 
 use crate::node_lock::directory;
 use crate::node_lock::hold::Hold;
-use crate::node_lock::take_over::{Vacated, vacate};
+use crate::node_lock::take_over::{RemovalResult, remove_if};
 
 /// Ends the hold and removes its directory. Fails if the lock was lost before.
 pub(super) fn release(hold: &Hold) -> Result<()> {
@@ -25,9 +25,9 @@ fn remove(hold: &Hold) -> Result<()> {
         Some(seen) if !hold.is(seen) => return lost("another program took it over"),
         Some(_) => {}
     }
-    match vacate(names, |moved| hold.is(moved))? {
-        Vacated::ByUs => Ok(()),
-        Vacated::ByAnother => lost("its directory is gone"),
-        Vacated::Not => lost("another program took it over"),
+    match remove_if(names, |moved| hold.is(moved))? {
+        RemovalResult::ByUs => Ok(()),
+        RemovalResult::ByAnother => lost("its directory is gone"),
+        RemovalResult::Not => lost("another program took it over"),
     }
 }

@@ -31,11 +31,11 @@ fn since(earlier_ms: u64, now_ms: u64) -> Duration {
 
 /// The observations of a waiter that looks at a foreign lock now and then.
 #[derive(Default)]
-pub(super) struct Watch {
+pub(super) struct StaleCheck {
     unchanged: Option<(LockDirectory, u64)>,
 }
 
-impl Watch {
+impl StaleCheck {
     /// Returns true if what is seen now is stale.
     pub(super) fn is_stale(&mut self, seen: LockDirectory) -> bool {
         self.is_stale_at(seen, SystemTime::now(), clock::boot_now())
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn a_lock_is_stale_when_its_time_is_more_than_ten_seconds_ago() {
         let seen = seen();
-        let stale = |age| Watch::default().is_stale_at(seen, seen.modified + age, 0);
+        let stale = |age| StaleCheck::default().is_stale_at(seen, seen.modified + age, 0);
         assert!(!stale(Duration::ZERO));
         assert!(!stale(STALE_AFTER));
         assert!(stale(STALE_AFTER + Duration::from_millis(1)));
@@ -79,7 +79,7 @@ mod tests {
         let seen = seen();
         for ahead in [SECOND, 3600 * SECOND] {
             let now = seen.modified - ahead;
-            assert!(!Watch::default().is_stale_at(seen, now, 0));
+            assert!(!StaleCheck::default().is_stale_at(seen, now, 0));
         }
     }
 
@@ -87,7 +87,7 @@ mod tests {
     fn a_lock_seen_unchanged_for_more_than_twelve_seconds_is_stale_whatever_its_time() {
         let seen = seen();
         let now = seen.modified - 3600 * SECOND;
-        let mut watch = Watch::default();
+        let mut watch = StaleCheck::default();
         assert!(!watch.is_stale_at(seen, now, 5_000));
         assert!(!watch.is_stale_at(seen, now, 17_000));
         assert!(watch.is_stale_at(seen, now, 17_001));
@@ -97,7 +97,7 @@ mod tests {
     fn the_first_lock_of_a_node_process_is_not_stale_before_its_time_says_so() {
         let seen = seen();
         let made = seen.modified - Duration::from_millis(1005);
-        let mut watch = Watch::default();
+        let mut watch = StaleCheck::default();
         assert!(!watch.is_stale_at(seen, made, 0));
         assert!(!watch.is_stale_at(seen, made + Duration::from_millis(11_005), 11_005));
         assert!(watch.is_stale_at(seen, made + Duration::from_millis(11_006), 11_006));
@@ -111,7 +111,7 @@ mod tests {
             modified: first.modified + SECOND,
             ..first
         };
-        let mut watch = Watch::default();
+        let mut watch = StaleCheck::default();
         assert!(!watch.is_stale_at(first, now, 0));
         assert!(!watch.is_stale_at(refreshed, now, 9_000));
         assert!(!watch.is_stale_at(refreshed, now, 21_000));

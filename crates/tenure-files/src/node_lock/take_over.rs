@@ -12,7 +12,7 @@ use crate::node_lock::names::Names;
 
 /// The way in which the place of a lock became free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Vacated {
+pub(super) enum RemovalResult {
     /// The lock that was meant was removed.
     ByUs,
     /// Nothing was there any more.
@@ -22,26 +22,29 @@ pub(super) enum Vacated {
 }
 
 /// Removes the stale lock that was seen, and no other.
-pub(super) fn take_over(names: &Names, stale: LockDirectory) -> Result<Vacated> {
-    vacate(names, |moved| moved == stale)
+pub(super) fn take_over(names: &Names, stale: LockDirectory) -> Result<RemovalResult> {
+    remove_if(names, |moved| moved == stale)
 }
 
 /// Removes the lock at its place if it is the one that is meant.
-pub(super) fn vacate(names: &Names, is_meant: impl Fn(LockDirectory) -> bool) -> Result<Vacated> {
+pub(super) fn remove_if(
+    names: &Names,
+    is_meant: impl Fn(LockDirectory) -> bool,
+) -> Result<RemovalResult> {
     let aside = names.displaced();
     match directory::rename(names.lock(), &aside)? {
         Moved::Done => {}
-        Moved::Gone => return Ok(Vacated::ByAnother),
+        Moved::Gone => return Ok(RemovalResult::ByAnother),
         // The name is a random one, so this is a matter of trying again.
-        Moved::Taken => return Ok(Vacated::Not),
+        Moved::Taken => return Ok(RemovalResult::Not),
     }
     match directory::look(&aside) {
         // Somebody cleaned up what looked left over.
-        Ok(None) => Ok(Vacated::ByUs),
+        Ok(None) => Ok(RemovalResult::ByUs),
         Ok(Some(moved)) if is_meant(moved) => remove_moved(names, &aside),
         Ok(Some(_)) => {
             put_back(names, &aside)?;
-            Ok(Vacated::Not)
+            Ok(RemovalResult::Not)
         }
         Err(error) => {
             put_back(names, &aside)?;
@@ -50,9 +53,9 @@ pub(super) fn vacate(names: &Names, is_meant: impl Fn(LockDirectory) -> bool) ->
     }
 }
 
-fn remove_moved(names: &Names, aside: &Path) -> Result<Vacated> {
+fn remove_moved(names: &Names, aside: &Path) -> Result<RemovalResult> {
     if directory::remove(aside)? {
-        return Ok(Vacated::ByUs);
+        return Ok(RemovalResult::ByUs);
     }
     // Nothing of what others keep is removed, and it is left where they look for it.
     let path = match directory::rename(aside, names.lock())? {

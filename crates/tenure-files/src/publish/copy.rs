@@ -12,7 +12,7 @@ use tenure_core::{Error, Result};
 
 use super::hashing::Hashing;
 use super::verify::{PublishedFile, hex};
-use super::{Inode, Place};
+use super::{Inode, PublishTarget};
 use crate::disk::Attributes;
 use crate::locker::resource_of;
 
@@ -21,7 +21,7 @@ pub const FILES_MAX: usize = 100_000;
 /// After so many bytes of a file the kernel begins to write them to the disk.
 const WRITE_BACK_BYTES: u64 = 16 << 20;
 
-/// How far a copy is, for who watches.
+/// The progress of a copy, for an observer.
 #[derive(Debug, Default)]
 pub struct Progress {
     /// The files that are copied.
@@ -39,11 +39,11 @@ pub struct Copied {
     pub files: Vec<PublishedFile>,
     /// The inode of the directory that was made.
     pub new: Inode,
-    /// How many bytes its files have.
+    /// The number of bytes in its files.
     pub bytes: u64,
 }
 
-/// What would differ if a file or directory had changed.
+/// The attributes that differ if a file or directory has changed.
 #[derive(PartialEq, Eq)]
 struct Stamp {
     inode: (u64, u64),
@@ -67,7 +67,7 @@ impl Stamp {
 }
 
 struct Copy<'a> {
-    place: &'a Place,
+    publish_target: &'a PublishTarget,
     progress: &'a Progress,
     files: Vec<PublishedFile>,
     /// Everything that was read, as it was before.
@@ -77,7 +77,7 @@ struct Copy<'a> {
     bytes: u64,
 }
 
-impl Place {
+impl PublishTarget {
     /// Checks that a directory can be published here, before anything is written.
     ///
     /// # Errors
@@ -127,7 +127,7 @@ impl Place {
         // The directory above may be a link to another place.
         self.check_device(self.tmp())?;
         let mut copy = Copy {
-            place: self,
+            publish_target: self,
             progress,
             files: Vec::new(),
             stamps: Vec::new(),
@@ -194,7 +194,7 @@ impl Copy<'_> {
                 fs::symlink_metadata(&from).map_err(|error| Error::io("read", &from, error))?;
             let kind = found.file_type();
             if kind.is_dir() {
-                let made = self.place.disk.make_directory(&to);
+                let made = self.publish_target.disk.make_directory(&to);
                 made.map_err(|error| Error::io("make", &to, error))?;
                 self.directory(&from, &to, &relative)?;
             } else if kind.is_symlink() {
@@ -214,7 +214,7 @@ impl Copy<'_> {
     fn check_stopped(&self) -> Result<()> {
         match self.progress.stopped.load(Ordering::Relaxed) {
             true => Err(Error::Interrupted {
-                resource: resource_of(self.place.target()),
+                resource: resource_of(self.publish_target.target()),
             }),
             false => Ok(()),
         }
@@ -244,7 +244,7 @@ impl Copy<'_> {
         let text = target
             .to_str()
             .ok_or_else(|| self.refused(from, "it points to a name that is not UTF-8"))?;
-        let made = self.place.disk.symlink(&target, to);
+        let made = self.publish_target.disk.symlink(&target, to);
         made.map_err(|error| Error::io("make", to, error))?;
         self.stamps.push((from.to_owned(), Stamp::of(found)));
         self.files.push(PublishedFile::link(relative_path, text));
@@ -263,7 +263,7 @@ impl Copy<'_> {
             .map_err(read)?;
         let before = source.metadata().map_err(read)?;
         let write = |error| Error::io("write", to, error);
-        let mut copy = self.place.disk.create(to, 0o600).map_err(write)?;
+        let mut copy = self.publish_target.disk.create(to, 0o600).map_err(write)?;
         let (mut hashing, mut chunk) = Hashing::start(before.len());
         let mut length = 0;
         loop {
@@ -307,7 +307,7 @@ impl Copy<'_> {
 
     /// Gives every directory its mode and syncs it, the inner ones first: one without write permission can still be filled.
     fn sync_directories(&self) -> Result<()> {
-        let disk = &self.place.disk;
+        let disk = &self.publish_target.disk;
         for (path, mode) in self.directories.iter().rev() {
             let done = disk
                 .set_mode(path, *mode)

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use serde::{Deserialize, Serialize};
 use tenure_core::Result;
 
-use super::{Inode, Place, Progress, Verdict};
+use super::{CrashOutcome, Inode, Progress, PublishTarget};
 use crate::crashes::{self, Allowed, Scenario, Violation, check};
 use crate::disk::Disk as _;
 use crate::disk::simulated::{Operation, SimulatedDisk, State};
@@ -17,7 +17,7 @@ use crate::disk::simulated::{Operation, SimulatedDisk, State};
 const TARGET: &str = "/data/tiles";
 const OLD: [(&str, &str); 1] = [("old.txt", "old")];
 
-/// What a directory is made of: the first version, and those that are published one after the other.
+/// The contents of a directory: the first version, and those that are published one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Content {
     Nothing,
@@ -25,7 +25,7 @@ enum Content {
     New(usize),
 }
 
-/// What is in place, and what the manifest says.
+/// The directory in place, and the state in the manifest.
 type World = (Content, String);
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -62,8 +62,8 @@ impl Publishing {
 }
 
 impl Process {
-    fn place(&self, id: usize) -> Place {
-        Place::on(
+    fn publish_target(&self, id: usize) -> PublishTarget {
+        PublishTarget::on(
             TARGET.into(),
             &format!("id-{id}"),
             Box::new(self.disk.clone()),
@@ -96,7 +96,7 @@ impl Process {
     /// The ten steps, but for the lease.
     fn publish(&self, id: usize) -> Result<()> {
         self.recover()?;
-        let place = self.place(id);
+        let publish_target = self.publish_target(id);
         let mut row = Row {
             id,
             state: "pending".into(),
@@ -104,23 +104,23 @@ impl Process {
             new: None,
         };
         self.write_row(&row)?;
-        let done = self.publish_to(&place, &mut row);
+        let done = self.publish_to(&publish_target, &mut row);
         if done.is_err() {
-            // What failed is given up as recovery would.
+            // A publish that failed is given up as recovery would do it.
             let _ = self.recover();
         }
         done
     }
 
-    fn publish_to(&self, place: &Place, row: &mut Row) -> Result<()> {
-        let copied = place.copy(self.sources[row.id].path(), &Progress::default())?;
-        (row.old, row.new) = (place.inode_of_target()?, Some(copied.new.clone()));
+    fn publish_to(&self, publish_target: &PublishTarget, row: &mut Row) -> Result<()> {
+        let copied = publish_target.copy(self.sources[row.id].path(), &Progress::default())?;
+        (row.old, row.new) = (publish_target.inode_of_target()?, Some(copied.new.clone()));
         self.write_row(row)?;
-        place.put_in_place(row.old.as_ref(), &copied.new)?;
+        publish_target.put_in_place(row.old.as_ref(), &copied.new)?;
         row.state = "committed".into();
         self.write_row(row)?;
         let old: Vec<&Inode> = row.old.iter().collect();
-        place.remove_tmp(&old, true).map(drop)
+        publish_target.remove_tmp(&old, true).map(drop)
     }
 
     fn recover(&self) -> Result<()> {
@@ -131,14 +131,14 @@ impl Process {
         let Some(mut row) = self.row().filter(|row| row.state == "pending") else {
             return Ok(());
         };
-        let place = self.place(row.id);
-        let verdict = place.judge(row.old.as_ref(), row.new.as_ref(), true)?;
-        match verdict {
-            Verdict::Aborted => {}
-            Verdict::Finished => place.finish()?,
-            Verdict::ExchangeBack => place.exchange_back()?,
+        let publish_target = self.publish_target(row.id);
+        let outcome = publish_target.judge(row.old.as_ref(), row.new.as_ref(), true)?;
+        match outcome {
+            CrashOutcome::Aborted => {}
+            CrashOutcome::Finished => publish_target.finish()?,
+            CrashOutcome::ExchangeBack => publish_target.exchange_back()?,
         }
-        row.state = if verdict == Verdict::Finished {
+        row.state = if outcome == CrashOutcome::Finished {
             "committed"
         } else {
             "aborted"

@@ -8,22 +8,22 @@ use std::thread::{Builder, JoinHandle};
 
 use sha2::{Digest, Sha256};
 
-/// How much is read at once.
+/// The number of bytes that are read at once.
 const CHUNK_BYTES: usize = 256 * 1024;
 /// A file of this length has a thread of its own.
 const LARGE_BYTES: u64 = 8 << 20;
-/// How many chunks are between the two threads at most. Memory is bounded by it.
+/// The largest number of chunks between the two threads. It bounds the memory.
 const CHUNKS: usize = 4;
 
 /// A hash that is fed with what is copied.
 pub(super) enum Hashing {
     /// The caller hashes.
-    Here(Sha256),
+    Inline(Sha256),
     /// A second thread hashes.
-    Beside(Beside),
+    HashThread(HashThread),
 }
 
-pub(super) struct Beside {
+pub(super) struct HashThread {
     /// Chunks to hash, each with the length of its content. The thread ends when this is dropped.
     full: SyncSender<(Vec<u8>, usize)>,
     /// Chunks that are hashed.
@@ -35,25 +35,25 @@ impl Hashing {
     /// Returns the hash of nothing, and the chunk to read into first. `length` is that of the file.
     pub(super) fn start(length: u64) -> (Self, Vec<u8>) {
         let room = usize::try_from(length).map_or(CHUNK_BYTES, |length| length.saturating_add(1));
-        let beside = match length >= LARGE_BYTES {
-            true => Beside::start(),
+        let thread = match length >= LARGE_BYTES {
+            true => HashThread::start(),
             false => None,
         };
-        let hashing = beside.map_or_else(|| Self::Here(Sha256::new()), Self::Beside);
+        let hashing = thread.map_or_else(|| Self::Inline(Sha256::new()), Self::HashThread);
         (hashing, vec![0; room.min(CHUNK_BYTES)])
     }
 
     /// Hashes the first `count` bytes of a chunk. Returns the chunk to read into next.
     pub(super) fn update(&mut self, chunk: Vec<u8>, count: usize) -> Vec<u8> {
         match self {
-            Self::Here(hash) => {
+            Self::Inline(hash) => {
                 hash.update(&chunk[..count]);
                 chunk
             }
-            Self::Beside(beside) => {
-                let sent = beside.full.send((chunk, count));
+            Self::HashThread(thread) => {
+                let sent = thread.full.send((chunk, count));
                 sent.expect("the thread hashes until the channel ends");
-                let next = beside.empty.recv();
+                let next = thread.empty.recv();
                 next.expect("the thread hands back what it hashed")
             }
         }
@@ -62,8 +62,8 @@ impl Hashing {
     /// Returns the hash of everything.
     pub(super) fn finish(self) -> Sha256 {
         match self {
-            Self::Here(hash) => hash,
-            Self::Beside(Beside { full, thread, .. }) => {
+            Self::Inline(hash) => hash,
+            Self::HashThread(HashThread { full, thread, .. }) => {
                 drop(full);
                 thread.join().expect("hashing does not panic")
             }
@@ -71,7 +71,7 @@ impl Hashing {
     }
 }
 
-impl Beside {
+impl HashThread {
     /// Returns `None` if no thread can be had: the caller hashes then.
     fn start() -> Option<Self> {
         let (full, to_hash) = sync_channel::<(Vec<u8>, usize)>(CHUNKS);
@@ -109,7 +109,10 @@ mod tests {
             .collect();
         let hashed = |length: u64| {
             let (mut hashing, mut chunk) = Hashing::start(length);
-            assert_eq!(matches!(hashing, Hashing::Beside(_)), length >= LARGE_BYTES);
+            assert_eq!(
+                matches!(hashing, Hashing::HashThread(_)),
+                length >= LARGE_BYTES
+            );
             for part in bytes.chunks(chunk.len() - 1) {
                 chunk[..part.len()].copy_from_slice(part);
                 chunk = hashing.update(chunk, part.len());

@@ -10,15 +10,15 @@
 //! | step | here | what a crash after it leaves |
 //! |---|---|---|
 //! | 1 | the lease on the resource is taken; the manifest is `pending`, durably | TARGET as it was, nothing beside it |
-//! | 2 | [`Place::copy`]: device compared, tmp made, files copied and hashed | TARGET as it was; a part of tmp, which the manifest names |
+//! | 2 | [`PublishTarget::copy`]: device compared, tmp made, files copied and hashed | TARGET as it was; a part of tmp, which the manifest names |
 //! | 3, 4 | every file and every directory of tmp is synced | the same, and tmp is whole |
-//! | 5 | device compared again; [`Place::lock`]; hashes and the inodes of old and new are in the manifest, durably, if lease and token are good | the same |
-//! | 6 | [`Place::put_in_place`]: tmp is renamed to TARGET, or exchanged with the directory that is there | TARGET is old or new; its inode says which |
+//! | 5 | device compared again; [`PublishTarget::lock`]; hashes and the inodes of old and new are in the manifest, durably, if lease and token are good | the same |
+//! | 6 | [`PublishTarget::put_in_place`]: tmp is renamed to TARGET, or exchanged with the directory that is there | TARGET is old or new; its inode says which |
 //! | 7 | the parent of TARGET is synced; then the lock is released | TARGET is new |
 //! | 8, 9 | the manifest is `committed`, durably, if lease and token are good | TARGET is new, and the manifest says so |
 //! | 10 | the lease is released; what was exchanged into tmp is removed | the old directory may be left in tmp |
 //!
-//! [`Place::judge`] tells by the inodes in the manifest what a crash between 5 and 9 left, and [`Place::exchange_back`] undoes an exchange with
+//! [`PublishTarget::judge`] tells by the inodes in the manifest what a crash between 5 and 9 left, and [`PublishTarget::exchange_back`] undoes an exchange with
 //! something that was never published over.
 //!
 //! # Races
@@ -40,9 +40,9 @@ mod copy;
 #[cfg(test)]
 mod crashes;
 mod hashing;
-mod place;
+mod target;
 mod verify;
 
 pub use copy::{Copied, FILES_MAX, Progress};
-pub use place::{Inode, Place, Verdict};
+pub use target::{CrashOutcome, Inode, PublishTarget};
 pub use verify::{Difference, PublishedFile};

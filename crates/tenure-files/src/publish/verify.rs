@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tenure_core::{Error, Result};
 
-use super::Place;
+use super::PublishTarget;
 
 /// A file or link of a published directory, as a manifest has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ pub struct PublishedFile {
     /// Its permission bits, in octal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
-    /// Where it points, if it is a link.
+    /// The target, if it is a link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
 }
@@ -62,11 +62,11 @@ pub(super) fn hex(hash: Sha256) -> String {
 pub struct Difference {
     /// The path below the directory.
     pub relative_path: String,
-    /// What is wrong with it, in words.
+    /// The problem, in words.
     pub problem: String,
 }
 
-impl Place {
+impl PublishTarget {
     /// Compares every file of the target with a manifest. Takes no lock.
     pub fn compare(&self, files: &[PublishedFile]) -> Result<Vec<Difference>> {
         let mut expected: BTreeMap<&str, &PublishedFile> = files

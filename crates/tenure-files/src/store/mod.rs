@@ -53,7 +53,7 @@ use crate::platform;
 use crate::record_author::RecordContext;
 use crate::token_counter::TokenCounter;
 
-/// How often a holder looks whether its lock file is still in place.
+/// The interval at which a holder looks whether its lock file is still in place.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// Locks in a directory.

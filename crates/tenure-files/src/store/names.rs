@@ -28,7 +28,7 @@ pub(super) fn file_name(resource: &Resource) -> String {
     name
 }
 
-/// What a file name says of its resource.
+/// The part of a resource that a file name tells.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Named {
     /// This resource.

@@ -135,7 +135,7 @@ mod tests {
 
     use super::*;
 
-    /// What is found with these variables.
+    /// Returns the password that is found with these variables.
     fn found(url: &str, variables: &[(&str, &str)]) -> Result<Option<String>> {
         let config: Config = url.parse().unwrap();
         let variable = |name: &str| {

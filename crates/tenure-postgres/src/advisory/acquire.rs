@@ -28,7 +28,7 @@ use super::guard::Guard;
 use super::liveness::PROBE_EVERY;
 use super::pool::{Origin, Pool};
 use super::reentry::Reservation;
-use super::sql::{Answer, LimitMs, Prepared, Step, UNLOCK_ALL};
+use super::sql::{LimitMs, LockAnswer, Prepared, Step, UNLOCK_ALL};
 use super::{Key, monitor, tokens};
 use crate::connect::left;
 use crate::fault::unreachable;
@@ -67,7 +67,7 @@ pub(super) async fn acquire(pool: &Arc<Pool>, ask: Ask) -> Result<Option<Guard>>
             return Err(unreachable(&pool.address, "no answer in time"));
         };
         match answer {
-            Ok(Answer { pid, token }) => {
+            Ok(LockAnswer { pid, token }) => {
                 same(&prepared, pid)?;
                 let Some(token) = token else {
                     // Not granted, without an error: the session holds nothing.
@@ -112,7 +112,7 @@ async fn settle(
     token: i64,
     mut sent: u64,
 ) -> Result<Guard> {
-    pool.highest.saw(token);
+    pool.highest.record_seen(token);
     if clock::boot_now().saturating_sub(sent) >= PROBE_EVERY.as_millis() as u64 {
         let asked = clock::boot_now();
         let client = prepared.connection.client();

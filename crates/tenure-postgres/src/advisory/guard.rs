@@ -135,7 +135,7 @@ impl Guard {
         let Some(locked) = self.locked.take() else {
             return Ok(());
         };
-        locked.give_back().await
+        locked.release().await
     }
 }
 
@@ -161,7 +161,7 @@ impl Drop for Guard {
         }
         let runtime = locked.prepared.connection.runtime.clone();
         // A lock that cannot be given back is freed with its connection, which ends.
-        runtime.spawn(locked.give_back());
+        runtime.spawn(locked.release());
     }
 }
 
@@ -174,13 +174,14 @@ impl LockedConnection {
         if !self.lock.liveness.is_shown() {
             return unlocking.await;
         }
-        let (unlocked, hidden) = tokio::join!(unlocking, self.lock.pool.name.hide(&client));
+        let (unlocked, hidden) =
+            tokio::join!(unlocking, self.lock.pool.name.clear_held_since(&client));
         hidden?;
         unlocked
     }
 
     /// Unlocks, and returns the connection to the pool only if this session held the lock: that proves it clean.
-    async fn give_back(mut self) -> Result<()> {
+    async fn release(mut self) -> Result<()> {
         let unlocked = timeout(LOST_AFTER, self.unlock()).await;
         let connection = &self.prepared.connection;
         let Lock { pool, pid, .. } = &self.lock;

@@ -41,9 +41,9 @@ pub enum GuardState {
 
 /// The knowledge about one lock that is held.
 pub(super) struct Liveness {
-    /// When the grant was answered, in milliseconds since boot.
+    /// The time when the grant was answered, in milliseconds since boot.
     granted: u64,
-    /// When the last probe was sent that was answered well, in milliseconds since boot.
+    /// The time when the last probe was sent that was answered well, in milliseconds since boot.
     sent: AtomicU64,
     /// True if the name of the connection may show since when it holds.
     shown: AtomicBool,
@@ -91,8 +91,8 @@ impl Liveness {
         self.shown.load(Ordering::Acquire)
     }
 
-    /// Notes that it does. Returns true if that was noted before.
-    pub(super) fn show(&self) -> bool {
+    /// Notes that the name shows it. Returns true if that was noted before.
+    pub(super) fn mark_shown(&self) -> bool {
         self.shown.swap(true, Ordering::AcqRel)
     }
 

@@ -55,7 +55,7 @@ pub struct LockEntry {
     pub application_name: Option<String>,
     /// The state of the connection: `active`, `idle` and so on.
     pub state: Option<String>,
-    /// When its last statement began.
+    /// The time when its last statement began.
     pub query_start: Option<Timestamp>,
     /// The namespace; null for a key of 64 bits.
     #[serde(serialize_with = "namespace_number")]

@@ -20,7 +20,7 @@ use super::Settings;
 use super::since::Name;
 use super::sql::Prepared;
 use super::tokens::Highest;
-use crate::connect::{Connection, Pauses, left, permit};
+use crate::connect::{ConnectPauses, Connection, left, permit};
 use crate::fault::unreachable;
 use crate::{Address, schema};
 
@@ -73,7 +73,7 @@ impl Pool {
     /// Returns a clean connection, within the deadline.
     pub(super) async fn take(&self, deadline: Instant) -> Result<(Prepared, Origin)> {
         let permit = permit(&self.permits, (&self.address, self.limit), deadline).await?;
-        let mut pauses = Pauses::default();
+        let mut pauses = ConnectPauses::default();
         loop {
             if let Some(mut prepared) = self.pop() {
                 if prepared.connection.is_over() {

@@ -73,23 +73,23 @@ impl Drop for Prober {
     }
 }
 
-type Held = watch::Receiver<Option<Arc<Liveness>>>;
+type WatchedLock = watch::Receiver<Option<Arc<Liveness>>>;
 
 /// Waits for a lock to watch. Returns `None` when the connection is to end.
-async fn next(held: &mut Held) -> Option<Arc<Liveness>> {
+async fn next(held: &mut WatchedLock) -> Option<Arc<Liveness>> {
     if held.borrow().is_none() {
         sleep(PROBE_EVERY).await;
     }
     held.wait_for(Option::is_some).await.ok()?.clone()
 }
 
-fn is_held(held: &Held, liveness: &Arc<Liveness>) -> bool {
+fn is_held(held: &WatchedLock, liveness: &Arc<Liveness>) -> bool {
     let held = held.borrow();
     held.as_ref()
         .is_some_and(|held| Arc::ptr_eq(held, liveness))
 }
 
-async fn watch_over(mut held: Held, probe: Probe) {
+async fn watch_over(mut held: WatchedLock, probe: Probe) {
     let mut over = probe.over.clone();
     loop {
         let liveness = tokio::select! {
@@ -154,8 +154,8 @@ impl Probe {
         liveness: &Liveness,
     ) -> Result<i32, tokio_postgres::Error> {
         // Noted before it is sent: a release that finds it noted resets the name.
-        if !liveness.show() {
-            return self.name.show(client, liveness.held_ms()).await;
+        if !liveness.mark_shown() {
+            return self.name.set_held_since(client, liveness.held_ms()).await;
         }
         let row = client.query_one(&self.statement, &[]).await?;
         Ok(row.get(0))

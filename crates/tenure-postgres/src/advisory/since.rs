@@ -37,7 +37,7 @@ impl Name {
     }
 
     /// Shows that a lock has been held for so long. Returns the backend, so it is a probe as well.
-    pub(super) async fn show(&self, client: &Client, held_ms: u64) -> Result<i32, Error> {
+    pub(super) async fn set_held_since(&self, client: &Client, held_ms: u64) -> Result<i32, Error> {
         let mut cut = self.0.len().min(NAME_BYTES_MAX);
         while !self.0.is_char_boundary(cut) {
             cut -= 1;
@@ -51,7 +51,7 @@ impl Name {
     }
 
     /// Shows the name alone.
-    pub(super) async fn hide(&self, client: &Client) -> Result<(), Error> {
+    pub(super) async fn clear_held_since(&self, client: &Client) -> Result<(), Error> {
         let name: &str = &self.0;
         client.query_typed(HIDE, &[(&name, Type::TEXT)]).await?;
         Ok(())

@@ -57,7 +57,7 @@ pub(super) struct Prepared {
 }
 
 /// The answer of the server to a request.
-pub(super) struct Answer {
+pub(super) struct LockAnswer {
     /// The process that answered.
     pub(super) pid: i32,
     /// The token, or `None` if the lock was not granted.
@@ -90,7 +90,7 @@ impl Prepared {
         mode: Mode,
         key: Key,
         limit: LimitMs,
-    ) -> Result<Answer, Error> {
+    ) -> Result<LockAnswer, Error> {
         let statement = self.statement(step, mode, key).await?;
         let client = self.connection.client();
         let granting = query_one(client, &statement, key);
@@ -105,7 +105,7 @@ impl Prepared {
             self.limit = Some(limit);
             row?
         };
-        Ok(Answer {
+        Ok(LockAnswer {
             token: row.get(0),
             pid: row.get(1),
         })

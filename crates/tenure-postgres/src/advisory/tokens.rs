@@ -77,7 +77,7 @@ impl Highest {
         self.0.load(Ordering::Acquire)
     }
 
-    pub(super) fn saw(&self, token: i64) {
+    pub(super) fn record_seen(&self, token: i64) {
         self.0.fetch_max(token, Ordering::AcqRel);
     }
 }
@@ -155,7 +155,7 @@ pub(super) fn token(number: i64) -> Result<Token> {
         .ok_or_else(|| Error::Internal(format!("the database drew {number} as a token")))
 }
 
-/// Not prepared, as it is asked once.
+/// Looks at the sequence. The statement is not prepared, as it is asked once.
 async fn look(connection: &Connection) -> Result<(Sequence, bool)> {
     let rows = connection.client().query_typed(LOOK, &[]).await;
     let rows = rows.map_err(|error| connection.explain(&error))?;

@@ -16,7 +16,7 @@ use crate::advisory::DEFAULT_WAIT;
 ///
 /// # Errors
 ///
-/// Those of `merge`, after which the file is as before; `Timeout`; those of [`Documents`].
+/// Errors of `merge`, after which the file is as before; `Timeout`; errors of [`Documents`].
 pub async fn edit_file<T, R>(
     path: impl Into<PathBuf>,
     default: T,

@@ -1,6 +1,6 @@
 //! Patterns for locks, as calls that programs on a shared database need again and again.
 //!
-//! Those that need nothing of PostgreSQL are in [`tenure_core::patterns`], and take
+//! Patterns that need nothing of PostgreSQL are in [`tenure_core::patterns`], and take
 //! [`AdvisoryLocks::of`](crate::advisory::AdvisoryLocks::of) a namespace. Here are two besides:
 //!
 //! | call | when |

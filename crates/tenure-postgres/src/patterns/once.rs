@@ -20,7 +20,7 @@ use tokio_postgres::{Error, Row, Transaction};
 ///
 /// # Errors
 ///
-/// Those of the database, other than that the row is locked, and the work's own.
+/// Errors of the database, other than that the row is locked, and the work's own.
 pub async fn once<T, E, W>(
     transaction: &mut Transaction<'_>,
     select: &str,

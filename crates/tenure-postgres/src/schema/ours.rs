@@ -26,7 +26,7 @@ use crate::connect::Connection;
 
 /// The schema that was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum SchemaContent {
     /// No schema.
     Nothing,
     /// A schema with nothing in it.
@@ -126,7 +126,7 @@ const LOOK: &str = "
     FROM me";
 
 /// Returns the schema that is there. Fails if it is not ours.
-pub(super) async fn look(connection: &Connection, address: &Address) -> Result<Found> {
+pub(super) async fn look(connection: &Connection, address: &Address) -> Result<SchemaContent> {
     let rows = connection.client().query_typed(LOOK, &[]).await;
     let rows = rows.map_err(|error| connection.explain(&error))?;
     let row = rows.first();
@@ -134,7 +134,7 @@ pub(super) async fn look(connection: &Connection, address: &Address) -> Result<F
     judge(row, address)
 }
 
-fn judge(row: &Row, address: &Address) -> Result<Found> {
+fn judge(row: &Row, address: &Address) -> Result<SchemaContent> {
     let (role, is_super): (String, bool) = (row.get(1), row.get(2));
     let (owners, revokes): (Vec<String>, Vec<String>) = (row.get(3), row.get(4));
     let strangers: Vec<String> = row.get(5);
@@ -169,9 +169,9 @@ fn judge(row: &Row, address: &Address) -> Result<Found> {
         );
     }
     let found = match row.get(0) {
-        "nothing" => Found::Nothing,
-        "empty" => Found::Empty,
-        "tables" => Found::Tables,
+        "nothing" => SchemaContent::Nothing,
+        "empty" => SchemaContent::Empty,
+        "tables" => SchemaContent::Tables,
         _ => {
             let remedy = "choose another database, or rename that schema";
             let problem = "it has a schema named tenure of another program";

@@ -41,14 +41,14 @@ pub(super) enum StepOutcome {
     Granted(Box<Lease>),
     Queued(LookTimer),
     Busy,
-    /// What was granted before has passed to the next in line: the caller asks again.
+    /// The lease that was granted before has passed to the next in line: the caller asks again.
     Again,
 }
 
 /// The pause before a request asks again that this process itself keeps waiting.
 const CLEANUP_PAUSE: Duration = Duration::from_millis(20);
 
-/// What a request does if something that this process is about to take back is in its way.
+/// The behaviour of a request if something that this process is about to take back is in its way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OnPendingCleanup {
     /// It waits for the clean-up, and asks again.

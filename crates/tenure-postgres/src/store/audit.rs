@@ -20,9 +20,9 @@ use super::moment::Moment;
 use super::row::{column, owner, parsed, text, time, token};
 use super::sql::{Sql, Statement, values};
 
-/// How many numbers one statement steps over.
+/// The number of entries that one statement steps over.
 const WINDOW: usize = 10_000;
-/// How many numbers one call steps over.
+/// The number of entries that one call steps over.
 const ROWS_MAX: usize = 50_000;
 /// No transaction of ours takes longer: the server ends one that idles.
 const IN_FLIGHT: Duration = Duration::from_secs(15);

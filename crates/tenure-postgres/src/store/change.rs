@@ -48,7 +48,7 @@ impl Step<'_> {
                 Change::SetBinding { lease, binding } => self.set_binding(lease, *binding)?,
                 Change::Remove { lease, end } => {
                     let held = self.lease_of(lease)?.clone();
-                    self.end(&held, *end);
+                    self.remove_lease(&held, *end);
                 }
                 Change::Enqueue(waiter) => self.enqueue(waiter, new_request)?,
                 // The row of a waiter that is granted becomes the lease.
@@ -228,13 +228,14 @@ impl Step<'_> {
     }
 
     /// Ends a lease, and writes to the audit how it ended.
-    pub(super) fn end(&mut self, held: &LeaseRow, end: End) {
+    pub(super) fn remove_lease(&mut self, held: &LeaseRow, end: End) {
         const DELETE: &str = "WITH c AS (DELETE FROM tenure.lease_claims WHERE lock_id = $1) \
             DELETE FROM tenure.dal_locks WHERE lock_id = $1";
         let id = &held.lease.lease;
         self.state.holders.retain(|holder| holder.lease != *id);
         self.add(Statement::new(DELETE, values![id.to_string()]));
-        let (action, reason) = held.end(end, self.moment.wall(), "has not been seen for 15s");
+        let (action, reason) =
+            held.audit_of_end(end, self.moment.wall(), "has not been seen for 15s");
         self.audit(action, &held.lease, reason.as_deref(), true);
         // The process that waits to take it up, or still relies on it, is notified.
         if end != End::Released {

@@ -1,4 +1,4 @@
-//! What a dropped future leaves behind: work that runs on, and clean-up that is pending.
+//! The leftovers of a dropped future: work that runs on, and clean-up that is pending.
 //!
 //! # A dropped future
 //!
@@ -41,7 +41,7 @@ use tokio::sync::oneshot;
 
 use super::inner::Inner;
 
-/// How many releases without an answer are remembered.
+/// The number of releases without an answer that are remembered.
 const UNANSWERED_MAX: usize = 1000;
 
 /// The clean-up that is pending: for each lease and session the number of the last ticket. A step adds its ticket before

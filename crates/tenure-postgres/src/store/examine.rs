@@ -12,20 +12,20 @@ use tokio_postgres::Row;
 use super::inner::Inner;
 use super::row::{column, text, time};
 use super::sql::{Statement, values};
-use crate::connect::{Refusal, ServerVersion};
+use crate::connect::{ConnectFailure, ServerVersion};
 use crate::{Address, prove, schema};
 
 /// Older servers are not used.
 const VERSION_MIN: i32 = 13;
 /// The server that every test runs on.
 const VERSION_TESTED: i32 = 15;
-/// How much a clock may differ, beyond the error of the round trip.
+/// The difference that a clock may have, beyond the error of the round trip.
 const CLOCK_MAX: Duration = Duration::from_secs(2);
 /// Fewer connections left than this are few: a process takes up to eight for locks, and up to 25 for advisory locks.
 const CONNECTIONS_FEW: i64 = 10;
-/// How long the proof of sessions may take.
+/// The longest time that the proof of sessions may take.
 const PROOF: Duration = Duration::from_secs(5);
-/// How many faulty resources are named.
+/// The number of faulty resources that are named.
 const NAMED_MAX: usize = 3;
 
 /// Refuses a server that is too old, before anything is made in it.
@@ -110,7 +110,7 @@ impl Inner {
     /// Proves again that no pooler shares sessions: its settings can change while we run.
     async fn sessions_are_kept_apart(&self) -> Result<Found> {
         let proved = prove::sessions(self.address(), "", Instant::now() + PROOF).await;
-        proved.map_err(Refusal::into_error)?;
+        proved.map_err(ConnectFailure::into_error)?;
         Ok(Found::good("none that shares sessions between clients"))
     }
 
@@ -163,7 +163,7 @@ impl Inner {
         })
     }
 
-    /// How many more can connect.
+    /// Examines the number of further connections that the server admits.
     async fn connections(&self) -> Result<Found> {
         // reserved_connections is there since PostgreSQL 16.
         const SELECT: &str = "SELECT pg_catalog.current_setting('max_connections')::bigint, \
@@ -190,7 +190,7 @@ impl Inner {
         })
     }
 
-    /// Whether the shortcut of the plain cases tells the truth everywhere. One statement has one snapshot, and
+    /// Examines whether the shortcut of the plain cases tells the truth everywhere. One statement has one snapshot, and
     /// every transaction of ours leaves it true.
     async fn consistency(&self) -> Result<Found> {
         const SELECT: &str = "SELECT r.resource FROM tenure.resources AS r \
@@ -247,7 +247,7 @@ impl Inner {
     }
 }
 
-/// How far one time is from another, and on which side.
+/// Returns the distance of one time from another, and its side, in words.
 fn apart(theirs: SystemTime, ours: SystemTime) -> (&'static str, Duration) {
     match theirs.duration_since(ours) {
         Ok(ahead) => ("ahead of", ahead),

@@ -21,16 +21,16 @@ use super::pool::{Pool, PooledConnection};
 use super::presence::Presences;
 use super::retry::{Retry, time_left};
 use super::sql::{Statement, Value};
-use crate::connect::{Refusal, open_with_retry};
+use crate::connect::{ConnectFailure, open_with_retry};
 use crate::{Address, prove, schema};
 
 /// The time to live of a guard's lease, where the address does not say otherwise.
 const TTL: Duration = Duration::from_secs(30);
 
-/// How long a listing or a request waits for the background work of this process.
+/// The time that a listing or a request waits for the background work of this process.
 const BACKGROUND_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// What the store and its background work share.
+/// The state that the store and its background work share.
 pub(super) struct Inner {
     /// A reference to itself, for work that runs on after a drop.
     pub(super) itself: Weak<Inner>,
@@ -43,7 +43,7 @@ pub(super) struct Inner {
     pub(super) presences: Presences,
     pub(super) pending_cleanup: PendingCleanup,
     runtime: Handle,
-    /// How many pieces of background work are under way.
+    /// The number of pieces of background work that are under way.
     background_work: watch::Sender<usize>,
 }
 
@@ -64,7 +64,7 @@ impl Inner {
         ttl: Duration,
         options: OpenOptions,
         deadline: Instant,
-    ) -> Result<Arc<Inner>, Refusal> {
+    ) -> Result<Arc<Inner>, ConnectFailure> {
         let pool = Pool::new(Arc::clone(&address), ttl);
         let connection = prove::sessions(&address, pool.settings(), deadline).await?;
         examine::refuse_old(connection.server(), &address)?;
@@ -140,14 +140,14 @@ impl Inner {
         self.lend_until(Millis::MAX).await
     }
 
-    /// The same for a caller whose time ends at `until`.
+    /// Does the same for a caller whose time ends at `until`.
     pub(super) async fn lend_until(&self, until: Millis) -> Result<PooledConnection> {
         self.pool
             .lend(Duration::from_millis(time_left(until)))
             .await
     }
 
-    /// The same for work that cannot wait until others are done.
+    /// Does the same for work that cannot wait until others are done.
     pub(super) async fn lend_urgently(&self) -> Result<PooledConnection> {
         self.pool.lend_urgently().await
     }
@@ -184,7 +184,7 @@ impl Inner {
         ))
     }
 
-    /// The same, with how the lease ended if that is known.
+    /// Returns the error for a lease that is gone, with its end if that is known.
     pub(super) async fn gone(&self, lease: &LeaseId) -> Error {
         match self.ended(lease).await {
             Ok(Some(reason)) => Error::over(lease, reason),

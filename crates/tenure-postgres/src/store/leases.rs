@@ -17,7 +17,7 @@ impl Inner {
         if over {
             // If this fails the next step on the resource ends the lease.
             drop(
-                self.move_on(&row.lease.resource, LineExtent::Front, None)
+                self.grant_next(&row.lease.resource, LineExtent::Front, None)
                     .await,
             );
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Who holds, who waits, and why.
+//! The list of holders and waiters, and the reason of each wait.
 //!
 //! Pages are cut by (resource, lease id), which an index finds. A page is read without a
 //! transaction: between two statements the world may change, as it may after the listing.
@@ -18,11 +18,11 @@ use super::moment::Moment;
 use super::row::{LeaseRow, WaiterRow, column, leases, parsed, read_leases, waiter_columns};
 use super::sql::{Sql, Statement, values};
 
-/// How many rows one statement reads.
+/// The number of rows that one statement reads.
 const CHUNK: usize = 1000;
-/// How many rows one call steps over.
+/// The number of rows that one call steps over.
 const ROWS_MAX: usize = 50_000;
-/// How many lines one round trip reads.
+/// The number of lines that one round trip reads.
 const LINES: i64 = 50;
 /// On how many resources one call removes what is over.
 const MOVED_MAX: usize = 100;
@@ -44,7 +44,7 @@ impl Inner {
         // busy now, the listing shows it as it would be.
         for resource in held.over.iter().take(MOVED_MAX) {
             if self
-                .move_on(resource, LineExtent::Front, None)
+                .grant_next(resource, LineExtent::Front, None)
                 .await
                 .is_err()
             {

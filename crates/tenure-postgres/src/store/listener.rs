@@ -40,11 +40,11 @@ use super::row::column;
 use super::sql::{Statement, values};
 use crate::fault::unreachable;
 
-/// How often a process with waiters writes its row.
+/// The interval at which a process with waiters writes its row.
 const PRESENCE_EVERY: Duration = Duration::from_secs(5);
-/// How long a row counts after it was written. The statements that load a line have the same number.
+/// The time that a row counts after it was written. The statements that load a line have the same number.
 pub(super) const PRESENT_FOR: Duration = Duration::from_secs(15);
-/// How long a waiter waits for the listening connection before it fails.
+/// The time that a waiter waits for the listening connection before it fails.
 const READY_WITHIN: Duration = Duration::from_secs(10);
 
 /// Writes the row of this process, and deletes rows of processes that are long gone.
@@ -71,7 +71,7 @@ struct Shared {
     process: String,
     host: String,
     state: Mutex<State>,
-    /// When the connection last proved to be alive, or `None` while there is none.
+    /// The time when the connection last proved to be alive, or `None` while there is none.
     last_alive: watch::Sender<Option<Instant>>,
 }
 
@@ -346,7 +346,7 @@ fn channel(process: &str) -> String {
     format!("tenure_{process}")
 }
 
-/// What became of notifications before a task of the listener began.
+/// The fate of notifications before a task of the listener began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Earlier {
     /// None was lost: nobody had a place in line.

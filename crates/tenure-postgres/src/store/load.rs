@@ -26,7 +26,7 @@ use super::row::{
 };
 use super::sql::{Sql, Statement, values};
 
-/// How many waiters of a line are loaded at first.
+/// The number of waiters of a line that are loaded at first.
 const FRONT: i64 = 16;
 
 /// The resource of a lease, in a statement that has the id of the lease as its first value.
@@ -60,9 +60,9 @@ macro_rules! line {
     };
 }
 
-/// What a step is about.
+/// The target of a step: a resource, or the resource of a lease.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum About<'a> {
+pub(super) enum StepTarget<'a> {
     /// A resource.
     Resource(&'a Resource),
     /// The resource of a lease.
@@ -83,24 +83,24 @@ pub(super) struct ResourceRow {
 pub(super) type Loaded = tenure_core::loaded::Loaded<String, String>;
 
 /// Returns the first statements of a step: they lock the row of a resource, read the clock, and load holders and line.
-pub(super) fn load<'a>(about: About<'a>, extent: LineExtent<'a>) -> [Statement<'a>; 3] {
+pub(super) fn load<'a>(target: StepTarget<'a>, extent: LineExtent<'a>) -> [Statement<'a>; 3] {
     const LOCK: &str = lock!("$1");
     const LOCK_OF_LEASE: &str = lock!(resource_of!());
     const LEASES: &str = leases!("l.resource = $1");
     const LEASES_OF_LEASE: &str = leases!("l.resource = ", resource_of!());
     const LINE_OF_LEASE: &str = line!(resource_of!());
-    match about {
-        About::Resource(resource) => [
+    match target {
+        StepTarget::Resource(resource) => [
             Statement::new(LOCK, values![resource.as_str()]),
             Statement::new(LEASES, values![resource.as_str()]),
             load_line(resource, extent),
         ],
-        About::Lease(lease) => {
-            let (limit, about) = limits(extent);
+        StepTarget::Lease(lease) => {
+            let (limit, target) = limits(extent);
             [
                 Statement::new(LOCK_OF_LEASE, values![lease.as_str()]),
                 Statement::new(LEASES_OF_LEASE, values![lease.as_str()]),
-                Statement::new(LINE_OF_LEASE, values![lease.as_str(), limit, about]),
+                Statement::new(LINE_OF_LEASE, values![lease.as_str(), limit, target]),
             ]
         }
     }
@@ -109,8 +109,8 @@ pub(super) fn load<'a>(about: About<'a>, extent: LineExtent<'a>) -> [Statement<'
 /// Returns the statement that loads a line within a step.
 pub(super) fn load_line<'a>(resource: &'a Resource, extent: LineExtent<'a>) -> Statement<'a> {
     const LINE: &str = line!("$1");
-    let (limit, about) = limits(extent);
-    Statement::new(LINE, values![resource.as_str(), limit, about])
+    let (limit, target) = limits(extent);
+    Statement::new(LINE, values![resource.as_str(), limit, target])
 }
 
 fn limits(extent: LineExtent<'_>) -> (Option<i64>, Option<&str>) {
@@ -123,7 +123,7 @@ fn limits(extent: LineExtent<'_>) -> (Option<i64>, Option<&str>) {
 
 /// Reads what the statements of [`load`] found. Returns `None` if the resource, or the lease, is not there.
 pub(super) fn read(
-    about: About<'_>,
+    target: StepTarget<'_>,
     answers: &[Vec<Row>],
     extent: LineExtent<'_>,
 ) -> Result<Option<(ResourceRow, Moment, Loaded)>> {
@@ -146,8 +146,8 @@ pub(super) fn read(
         waiters,
         front_ends,
     };
-    match about {
-        About::Lease(lease) if loaded.lease(lease).is_none() => Ok(None),
+    match target {
+        StepTarget::Lease(lease) if loaded.lease(lease).is_none() => Ok(None),
         _ => Ok(Some((row, moment, loaded))),
     }
 }

@@ -1,4 +1,4 @@
-//! How long a waiter sleeps if nobody wakes it.
+//! The time that a waiter sleeps if nobody wakes it.
 //!
 //! Only one waiter of a process looks after a line, and those of several processes look one after the other: when something runs
 //! out, all of them have looked within a second, and seldom more than one finds something to do.
@@ -10,21 +10,21 @@ use tenure_core::decide::next_look;
 
 use super::step::Step;
 
-/// How long the first process in line sleeps at most; each process behind it sleeps as much longer.
+/// The longest sleep of the first process in line; each process behind it sleeps as much longer.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How long any process that looks after a line sleeps at most.
+/// The longest sleep of any process that looks after a line.
 const LOOK_EVERY_MAX: Duration = Duration::from_secs(15);
-/// By how much each process looks later than the one before it when something runs out.
+/// The delay of each process after the one before it when something runs out.
 const STAGGER: Duration = Duration::from_millis(50);
-/// By how much at most, so that the next process takes over within a second.
+/// The longest such delay, so that the next process takes over within a second.
 const STAGGER_MAX: Duration = Duration::from_millis(800);
 
-/// How long a waiter sleeps before it looks unasked.
+/// The time that a waiter sleeps before it looks unasked.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LookTimer {
-    /// How many other processes have a waiter in line before this one.
+    /// The number of other processes that have a waiter in line before this one.
     before: u32,
-    /// How long until the next lease, offer or break runs out.
+    /// The time until the next lease, offer or break runs out.
     next: Option<Duration>,
 }
 

@@ -68,18 +68,18 @@ use tenure_core::{
 use crate::Address;
 use inner::Inner;
 
-/// How often a holder checks that it still holds, unless its lease is very short.
+/// The interval at which a holder checks that it still holds, unless its lease is very short.
 const CHECK_EVERY: Duration = Duration::from_secs(2);
 
-/// How a store on PostgreSQL is opened and used.
+/// The options with which a store on PostgreSQL is opened.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct OpenOptions {
-    /// How long a server is waited for that restarts, starts up, or has no room. It is tried once if that is zero.
+    /// The time to wait for a server that restarts, starts up, or has no room. It is tried once if that is zero.
     pub wait: Duration,
-    /// How passing faults of the open store are tried again.
+    /// The retries of passing faults of the open store.
     pub retry: RetryPolicy,
-    /// How often a guard renews its lease. `None`: when a third of its time is used up.
+    /// The interval at which a guard renews its lease. `None`: when a third of its time is used up.
     pub heartbeat: Option<Duration>,
 }
 

@@ -1,6 +1,6 @@
 //! The time of one step: that of the database, read once, after the row of the resource was locked.
 //!
-//! What is decided is decided in milliseconds, and only whole ones are written. So what is read is exactly what was
+//! Decisions are made in milliseconds, and only whole ones are written. So what is read is exactly what was
 //! decided, and no lease lasts longer than its holder was told. Tokens are drawn from the microseconds.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -18,7 +18,7 @@ pub(super) struct Moment {
 }
 
 impl Moment {
-    /// What a statement read as `clock_timestamp()`.
+    /// Returns the moment that a statement read as `clock_timestamp()`.
     pub(super) fn read(row: &Row, index: usize) -> Result<Self> {
         column::<SystemTime>(row, index).map(Self::from)
     }

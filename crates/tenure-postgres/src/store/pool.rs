@@ -26,21 +26,21 @@ use tokio::time::sleep;
 
 use super::sql::{Flush, Frame, Sql, Statement};
 use crate::Address;
-use crate::connect::{Connection, Pauses, permit};
+use crate::connect::{ConnectPauses, Connection, permit};
 
-/// How many connections a process has at most.
+/// The largest number of connections of a process.
 pub(super) const CONNECTIONS_MAX: usize = 8;
-/// How many of them are reserved for urgent work.
+/// The number of connections that are reserved for urgent work.
 const URGENT: usize = 2;
-/// How long a caller waits for a connection.
+/// The time that a caller waits for a connection.
 const LEND_WAIT_MAX: Duration = Duration::from_secs(10);
-/// The same for a caller that has no time to wait.
+/// The time that a caller waits for a connection if it has no time of its own.
 const LEND_WAIT_MIN: Duration = Duration::from_secs(1);
-/// How long an unused connection is kept.
+/// The time that an unused connection is kept.
 const IDLE: Duration = Duration::from_secs(5);
-/// How long the server lets a transaction idle, at most.
+/// The longest time that the server lets a transaction idle.
 const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(5);
-/// The same at least: a machine may be busy for a moment between two round trips.
+/// The shortest such time: a machine may be busy for a moment between two round trips.
 const IDLE_IN_TRANSACTION_MIN: Duration = Duration::from_millis(500);
 
 pub(super) struct Pool {
@@ -100,7 +100,7 @@ impl Pool {
         self.lend_with(permit, deadline).await
     }
 
-    /// The same for work that cannot wait until others are done.
+    /// Does the same for work that cannot wait until others are done.
     pub(super) async fn lend_urgently(self: &Arc<Self>) -> Result<PooledConnection> {
         let deadline = Instant::now() + LEND_WAIT_MAX;
         let permit = match Arc::clone(&self.permits).try_acquire_owned() {
@@ -123,7 +123,7 @@ impl Pool {
         permit: OwnedSemaphorePermit,
         deadline: Instant,
     ) -> Result<PooledConnection> {
-        let mut pauses = Pauses::default();
+        let mut pauses = ConnectPauses::default();
         loop {
             while let Some(sql) = self.pop() {
                 if sql.is_clean() {
@@ -294,7 +294,7 @@ impl Transaction {
         taken
     }
 
-    /// The same where the answer does not matter.
+    /// Does the same where the answer does not matter.
     pub(super) async fn give_up(self) {
         // A failure ends the connection, and the transaction with it.
         drop(self.roll_back().await);

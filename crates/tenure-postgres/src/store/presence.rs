@@ -1,7 +1,7 @@
 //! The sessions of this process that others rely on although they wait for nothing: those that ask under a
 //! key, and those that claim a lease.
 //!
-//! What they wrote counts while the row of their process is fresh (`listener`). So that row is kept fresh from before they
+//! Their rows count while the row of their process is fresh (`listener`). So that row is kept fresh from before they
 //! write until their session ends. A crash in between ends it as well: nobody writes the row any more.
 
 use std::collections::HashMap;

@@ -25,8 +25,8 @@ use std::sync::Mutex;
 use tenure_core::audit::NewEntry;
 use tenure_core::poison::lock;
 use tenure_core::records::{
-    Change, Column, Columns, Record, RecordKey, RecordPage, RecordQuery, WakeAddress, WakeUps,
-    Write, parse_body,
+    Column, Columns, Record, RecordChange, RecordKey, RecordPage, RecordQuery, WakeAddress,
+    WakeUps, Write, parse_body,
 };
 use tenure_core::{Error, LeaseId, Reply, Resource, Result, SessionId, Token};
 use tenure_files::random;
@@ -52,13 +52,13 @@ macro_rules! select {
     };
 }
 
-/// What a try has sent to be committed, while it is not known what became of it.
+/// The commit that a try has sent, while its outcome is not known.
 struct Sent {
     found: Vec<(RecordKey, u64)>,
     written: Vec<Record>,
 }
 
-/// What is loaded for a change.
+/// The rows that are loaded for a change.
 struct Loaded {
     records: Vec<Record>,
     /// The calls that changed the records last.
@@ -100,7 +100,7 @@ impl Inner {
         Ok(query.page(records))
     }
 
-    pub(super) async fn change_records(&self, change: &Change<'_>) -> Result<Vec<Record>> {
+    pub(super) async fn change_records(&self, change: &RecordChange<'_>) -> Result<Vec<Record>> {
         change.check()?;
         let call = SessionId::from_random(random::bytes());
         let sent = Mutex::new(None);
@@ -115,7 +115,7 @@ impl Inner {
 
     async fn change_once(
         &self,
-        change: &Change<'_>,
+        change: &RecordChange<'_>,
         call: &SessionId,
         sent: &Mutex<Option<Sent>>,
     ) -> Result<Vec<Record>> {
@@ -150,7 +150,10 @@ impl Inner {
     }
 
     /// Begins a transaction, and locks and reads what a change names.
-    async fn lock_records(&self, change: &Change<'_>) -> Result<(Transaction, Vec<Vec<Row>>)> {
+    async fn lock_records(
+        &self,
+        change: &RecordChange<'_>,
+    ) -> Result<(Transaction, Vec<Vec<Row>>)> {
         let connection = self.lend().await?;
         let Some(alone) = load_alone(change) else {
             return connection.begin(&load(change)).await;
@@ -204,7 +207,7 @@ impl WakeUps for Listening {
 
 /// Returns the one statement that a change of one record begins with if it compares no lease. It locks and reads the record, if that is
 /// there: a row that it had to wait for is read as it is then.
-fn load_alone<'a>(change: &'a Change<'_>) -> Option<Statement<'a>> {
+fn load_alone<'a>(change: &'a RecordChange<'_>) -> Option<Statement<'a>> {
     const ALONE: &str = select!("kind = $1 AND id = $2 FOR UPDATE");
     let mut keys = change.keys();
     match (keys.next(), keys.next(), change.fences()) {
@@ -214,7 +217,7 @@ fn load_alone<'a>(change: &'a Change<'_>) -> Option<Statement<'a>> {
 }
 
 /// Returns the first statements of a change. One that compares no lease needs only the last two.
-fn load<'a>(change: &'a Change<'_>) -> Vec<Statement<'a>> {
+fn load<'a>(change: &'a RecordChange<'_>) -> Vec<Statement<'a>> {
     const RESOURCES: &str = "SELECT resource, token FROM tenure.resources \
         WHERE resource = ANY ($1) ORDER BY resource FOR SHARE";
     const LEASES: &str = leases!("l.lock_id = ANY ($1)");
@@ -251,7 +254,7 @@ fn names<'a>(keys: impl Iterator<Item = &'a RecordKey>) -> (Vec<&'a str>, Vec<&'
     keys.map(|key| (key.kind(), key.id())).unzip()
 }
 
-fn read_loaded(change: &Change<'_>, answers: &[Vec<Row>]) -> Result<Loaded> {
+fn read_loaded(change: &RecordChange<'_>, answers: &[Vec<Row>]) -> Result<Loaded> {
     let (resources, leases, records) = match answers {
         [records] | [_, records] => (&[][..], &[][..], records),
         [resources, leases, _, records] => (&resources[..], &leases[..], records),
@@ -332,9 +335,9 @@ fn versions(records: &[Record]) -> Vec<(RecordKey, u64)> {
     versions
 }
 
-/// Decides, and returns the statements of the commit.
+/// Decides the change, and returns the statements of the commit.
 fn decide(
-    change: &Change<'_>,
+    change: &RecordChange<'_>,
     call: &SessionId,
     loaded: Loaded,
 ) -> Result<(Vec<Statement<'static>>, Sent)> {

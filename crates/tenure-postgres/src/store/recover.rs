@@ -7,7 +7,7 @@
 //! | nobody needs it | no active job claims it | – |
 //! | it is on record | written in the same transaction | written in the same transaction |
 //!
-//! What is found is read without a transaction, and is what a person sees. What is ended is decided anew, in a step on
+//! Findings are read without a transaction, and are what a person sees. Each lease that ends is decided anew, in a step on
 //! its resource: a lease that was renewed in between stays.
 
 use std::collections::HashMap;
@@ -26,7 +26,7 @@ use super::row::{LeaseRow, parsed};
 use super::sql::{Statement, values};
 use super::step::Step;
 
-/// How many leases one call looks at.
+/// The number of leases that one call looks at.
 const PAGE: usize = 1000;
 
 impl Inner {
@@ -39,7 +39,7 @@ impl Inner {
         let (mut findings, next) = self.retrying(|| self.find_stale(after)).await?;
         if recovery == Recovery::Real {
             for finding in findings.iter_mut().filter(|found| found.recoverable) {
-                finding.recovered = self.take_away(actor, &finding.lease).await?;
+                finding.recovered = self.recover_one(actor, &finding.lease).await?;
             }
             if next.is_none() {
                 self.sweep_lines().await?;
@@ -73,14 +73,14 @@ impl Inner {
     }
 
     /// Ends a stale lease and moves the line on. Returns true if it was there, and still stale.
-    async fn take_away(&self, actor: &Owner, stale: &tenure_core::Lease) -> Result<bool> {
-        let moved = || self.move_on(&stale.resource, LineExtent::Front, Some(actor));
+    async fn recover_one(&self, actor: &Owner, stale: &tenure_core::Lease) -> Result<bool> {
+        let moved = || self.grant_next(&stale.resource, LineExtent::Front, Some(actor));
         let changes = self.retrying(moved).await?;
         Ok(removes(&changes, &stale.lease))
     }
 
     /// Removes what is over on a resource, and grants to the next in line. Returns the changes.
-    pub(super) async fn move_on(
+    pub(super) async fn grant_next(
         &self,
         resource: &Resource,
         extent: LineExtent<'_>,
@@ -121,7 +121,7 @@ impl Inner {
                 return Ok(());
             };
             for resource in &lines {
-                self.retrying(|| self.move_on(resource, LineExtent::All, None))
+                self.retrying(|| self.grant_next(resource, LineExtent::All, None))
                     .await?;
             }
             after = last.to_string();

@@ -29,7 +29,7 @@ use crate::Address;
 use crate::connect::{Connection, ServerVersion};
 use crate::fault::unreachable;
 
-/// How long an answer may take. The row of a resource is locked for two round trips, or, if its process was
+/// The longest time that an answer may take. The row of a resource is locked for two round trips, or, if its process was
 /// stopped half-way, for as long as the server lets a transaction idle.
 const ANSWER: Duration = Duration::from_secs(10);
 
@@ -54,7 +54,7 @@ impl<'a> Statement<'a> {
     }
 }
 
-/// What is sent around statements.
+/// The commands that are sent around statements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Frame {
     /// Nothing: outside a transaction each statement is one of its own.
@@ -65,7 +65,7 @@ pub(super) enum Frame {
     Commit(Flush),
 }
 
-/// When a commit is on disk.
+/// The moment at which a commit must be on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flush {
     /// Before the caller is told.
@@ -78,14 +78,14 @@ pub(super) enum Flush {
 pub(super) struct Sql {
     connection: Connection,
     address: Arc<Address>,
-    /// By address and length of their texts, which never move.
+    /// The prepared statements, by address and length of their texts, which never move.
     prepared: Mutex<HashMap<(usize, usize), PreparedStatement>>,
     under_way: AtomicUsize,
     /// True if it listens to the channel of this process.
     listens: AtomicBool,
 }
 
-type Answer<'f> = Pin<Box<dyn Future<Output = Result<Vec<Row>, Error>> + Send + 'f>>;
+type RowsFuture<'f> = Pin<Box<dyn Future<Output = Result<Vec<Row>, Error>> + Send + 'f>>;
 
 impl Sql {
     pub(super) fn new(connection: Connection, address: Arc<Address>) -> Self {
@@ -114,7 +114,7 @@ impl Sql {
         self.framed(Frame::None, statements).await
     }
 
-    /// The same, with the beginning or end of a transaction in the same round trip.
+    /// Does the same, with the beginning or end of a transaction in the same round trip.
     pub(super) async fn framed(
         &self,
         frame: Frame,
@@ -147,7 +147,7 @@ impl Sql {
             .iter()
             .map(|statement| statement.values.iter().map(|value| &**value as _).collect())
             .collect();
-        let word = |text: &'static str| -> Answer<'_> {
+        let word = |text: &'static str| -> RowsFuture<'_> {
             Box::pin(async move { client.batch_execute(text).await.map(|()| Vec::new()) })
         };
         let (before, after) = match frame {
@@ -161,9 +161,9 @@ impl Sql {
         let queries = prepared
             .iter()
             .zip(&values)
-            .map(|(statement, values)| Box::pin(client.query(statement, values)) as Answer<'_>);
+            .map(|(statement, values)| Box::pin(client.query(statement, values)) as RowsFuture<'_>);
         let sent = before.map(word).into_iter().chain(queries);
-        let sent: Vec<Answer<'_>> = sent.chain(after.map(word)).collect();
+        let sent: Vec<RowsFuture<'_>> = sent.chain(after.map(word)).collect();
         let first = usize::from(before.is_some());
         let answers = all(sent).await?;
         Ok(answers
@@ -232,7 +232,7 @@ impl Sql {
 
 /// Returns all answers, or the first error. Each future is polled before the next, so that
 /// their statements are sent in order.
-async fn all(mut queries: Vec<Answer<'_>>) -> Result<Vec<Vec<Row>>, Error> {
+async fn all(mut queries: Vec<RowsFuture<'_>>) -> Result<Vec<Vec<Row>>, Error> {
     let mut answers: Vec<Option<Result<Vec<Row>, Error>>> = Vec::new();
     answers.resize_with(queries.len(), || None);
     poll_fn(|context| {

@@ -31,7 +31,7 @@ use tokio_postgres::Row;
 
 use super::audit;
 use super::inner::Inner;
-use super::load::{About, Loaded, ResourceRow, alone, load, load_line, read, read_line};
+use super::load::{Loaded, ResourceRow, StepTarget, alone, load, load_line, read, read_line};
 use super::moment::Moment;
 use super::pool::{PooledConnection, Transaction};
 use super::row::{LeaseRow, leases, read_leases, signed};
@@ -68,7 +68,7 @@ impl<'a> Step<'a> {
         Self::on_until(Millis::MAX, store, resource, extent).await
     }
 
-    /// The same for a caller whose time ends at `until`.
+    /// Does the same for a caller whose time ends at `until`.
     pub(super) async fn on_until(
         until: Millis,
         store: &'a Inner,
@@ -76,7 +76,7 @@ impl<'a> Step<'a> {
         extent: LineExtent<'_>,
     ) -> Result<Option<Self>> {
         let connection = store.lend_until(until).await?;
-        Self::begin(store, connection, About::Resource(resource), extent).await
+        Self::begin(store, connection, StepTarget::Resource(resource), extent).await
     }
 
     /// Begins a step on the resource of a lease. Returns `None` if there is no such lease.
@@ -85,7 +85,7 @@ impl<'a> Step<'a> {
         Self::begin(
             store,
             connection,
-            About::Lease(lease),
+            StepTarget::Lease(lease),
             LineExtent::FrontAnd(lease),
         )
         .await
@@ -94,11 +94,11 @@ impl<'a> Step<'a> {
     async fn begin(
         store: &'a Inner,
         connection: PooledConnection,
-        about: About<'_>,
+        target: StepTarget<'_>,
         extent: LineExtent<'_>,
     ) -> Result<Option<Self>> {
-        let (tx, answers) = connection.begin(&load(about, extent)).await?;
-        let found = match read(about, &answers, extent) {
+        let (tx, answers) = connection.begin(&load(target, extent)).await?;
+        let found = match read(target, &answers, extent) {
             Ok(found) => found,
             Err(error) => {
                 tx.give_up().await;

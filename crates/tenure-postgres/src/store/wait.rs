@@ -60,11 +60,11 @@ pub(super) struct QueuedRequest {
     doubtful: bool,
     /// True once it has had a place in line.
     queued: bool,
-    /// Why the database could not be reached at the last failure.
+    /// The reason why the database could not be reached at the last failure.
     trouble: Option<String>,
 }
 
-/// What a drop has to do.
+/// The clean-up that a drop has to do.
 enum Stage {
     /// Nothing: nothing was asked yet, or the caller has its answer.
     Clear,
@@ -74,7 +74,7 @@ enum Stage {
     Asked,
 }
 
-/// Why a waiter woke up.
+/// The reason why a waiter woke up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WakeReason {
     /// It was notified.
@@ -94,7 +94,7 @@ enum Waited {
     PlaceLost,
 }
 
-/// What a look found.
+/// The result of a look.
 pub(super) enum Look {
     /// It was granted, and is taken up.
     Granted(Box<Lease>),
@@ -154,7 +154,7 @@ impl QueuedRequest {
         done
     }
 
-    /// The same for a step that asks. A refusal leaves everything as it was.
+    /// Does the same for a step that asks. A refusal leaves everything as it was.
     pub(super) async fn ask<T, F>(
         &mut self,
         work: impl FnOnce(Arc<Inner>, Arc<Awaited>) -> F,

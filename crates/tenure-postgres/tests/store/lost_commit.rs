@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 use tenure_core::audit::Action;
-use tenure_core::records::{Change, Changes, Columns, Note, RecordKey, Seen};
+use tenure_core::records::{Changes, Columns, Note, RecordChange, RecordKey, Seen};
 use tenure_core::{Class, Error, Owner, RecordStore, Result, Store};
 use tenure_testkit::postgres::Psql;
 
@@ -35,8 +35,8 @@ fn add_one(seen: &Seen) -> Result<Changes> {
     Ok(changes)
 }
 
-fn change() -> Change<'static> {
-    Change::new([counter()], &add_one)
+fn change() -> RecordChange<'static> {
+    RecordChange::new([counter()], &add_one)
 }
 
 /// Fails unless the counter was changed so often, and the audit tells of each change once.

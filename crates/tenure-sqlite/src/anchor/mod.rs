@@ -58,7 +58,7 @@ use tenure_core::{Error, Result, Token};
 use tenure_files::clock;
 
 use crate::connection::busy;
-use crate::platform::{self, Identity, Share};
+use crate::platform::{self, FileIdentity, Share};
 use crate::session_file;
 use record::{Ceiling, Last, Named, Record, Slot};
 
@@ -113,7 +113,7 @@ impl Anchor {
     }
 
     /// Returns true if it names this file as the database.
-    pub(crate) fn names(&self, database: Identity) -> Result<bool> {
+    pub(crate) fn names(&self, database: FileIdentity) -> Result<bool> {
         let named = self.read::<Named>(Slot::NAMED)?;
         Ok(named.is_some_and(|named| named.database == database))
     }
@@ -258,7 +258,7 @@ impl Opening<'_> {
     }
 
     /// Records a file as the database. Unless it is recorded already, nobody may be alive.
-    pub(crate) fn adopt(&self, database: Identity) -> Result<()> {
+    pub(crate) fn adopt(&self, database: FileIdentity) -> Result<()> {
         let anchor = self.lock.anchor;
         if anchor.names(database)? {
             return Ok(());

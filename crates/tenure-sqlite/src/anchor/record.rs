@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use crate::platform::Identity;
+use crate::platform::FileIdentity;
 
 const SECTOR_BYTES: u64 = 512;
 const WORDS: usize = 6;
@@ -54,7 +54,7 @@ pub(super) trait Record: Sized {
 /// The file that is the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Named {
-    pub(super) database: Identity,
+    pub(super) database: FileIdentity,
 }
 
 /// The ceiling: no token above it was drawn.
@@ -76,7 +76,7 @@ impl Record for Named {
     }
     fn from_words([_, _, device, inode, ..]: [u64; WORDS]) -> Self {
         Named {
-            database: Identity { device, inode },
+            database: FileIdentity { device, inode },
         }
     }
 }

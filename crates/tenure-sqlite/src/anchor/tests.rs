@@ -24,7 +24,7 @@ impl Stage {
     }
 }
 
-const DATABASE: Identity = Identity {
+const DATABASE: FileIdentity = FileIdentity {
     device: 1,
     inode: 2,
 };
@@ -161,7 +161,7 @@ fn a_file_is_adopted_only_when_nobody_is_alive() {
 
     let sessions = stage.directory.path().join("sessions");
     let session = SessionFile::begin(&sessions, &SessionId::parse("s").unwrap()).unwrap();
-    let other = Identity {
+    let other = FileIdentity {
         inode: 3,
         ..DATABASE
     };

@@ -33,13 +33,13 @@ pub(crate) async fn retry_busy<T>(attempt: impl FnMut() -> Result<T>) -> Result<
     retry(LONG_PAUSE_MAX, attempt).await
 }
 
-/// The same for a step that is on disk before it is acknowledged.
+/// Does the same for a step that is on disk before it is acknowledged.
 pub(crate) async fn retry_busy_durably<T>(attempt: impl FnMut() -> Result<T>) -> Result<T> {
     retry(DURABLE_PAUSE_MAX, attempt).await
 }
 
 async fn retry<T>(longest: Duration, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
-    let mut pauses = Pauses::default();
+    let mut pauses = BusyPauses::default();
     loop {
         match attempt() {
             Err(error) if is_busy(&error) => {}
@@ -58,7 +58,7 @@ pub(crate) fn retry_busy_blocking<T>(
     mut attempt: impl FnMut() -> Result<T>,
 ) -> Result<T> {
     let begun = Instant::now();
-    let mut pauses = Pauses::default();
+    let mut pauses = BusyPauses::default();
     loop {
         match attempt() {
             Err(error) if is_busy(&error) && begun.elapsed() < limit => {}
@@ -94,11 +94,11 @@ enum Pause {
 }
 
 #[derive(Default)]
-struct Pauses {
+struct BusyPauses {
     tried: u32,
 }
 
-impl Pauses {
+impl BusyPauses {
     fn next(&mut self) -> Pause {
         self.tried = self.tried.saturating_add(1);
         let Some(long) = self.tried.checked_sub(QUICK_TRIES + 1) else {

@@ -40,7 +40,7 @@ pub(crate) use busy::{busy, retry_busy, retry_busy_blocking, retry_busy_durably}
 pub(crate) use sql::{ROWS_MAX, Rows, Sql};
 
 use crate::anchor::Anchor;
-use crate::platform::{self, Identity};
+use crate::platform::{self, FileIdentity};
 use crate::schema;
 use log::Log;
 
@@ -72,8 +72,8 @@ pub(crate) struct Db {
     /// The path of its log.
     log_path: PathBuf,
     /// The identities of its file and of its log, or `None` while they are not known.
-    identity: Option<Identity>,
-    log_identity: Option<Identity>,
+    identity: Option<FileIdentity>,
+    log_identity: Option<FileIdentity>,
     anchor: Arc<Anchor>,
     log: Arc<Log>,
     /// The durability of the next commit, as SQLite was last told.

@@ -56,9 +56,9 @@ use super::busy::{busy, is_busy, retry_busy_blocking};
 use super::log::Log;
 use super::{Access, Db, Durability, fault};
 use crate::anchor::{Anchor, Opening};
-use crate::platform::{self, FileStatus, Identity};
+use crate::platform::{self, FileIdentity, FileStatus};
 use crate::private;
-use crate::schema::{self, Found};
+use crate::schema::{self, SchemaState};
 
 /// The longest wait for others that make or repair the database.
 const OPEN_MAX: Duration = Duration::from_secs(30);
@@ -136,7 +136,7 @@ fn open_once(path: &Path) -> Result<Db> {
         let found = schema::look(&db.connection);
         match found.map_err(|error| fault::from_sqlite(path, "look", error))? {
             // Emptied in place: as new, and to be made like one.
-            Found::Empty => drop(db),
+            SchemaState::Empty => drop(db),
             found => {
                 if schema::needs_work(path, found)? {
                     bring_up_to_date(&db, None)?;
@@ -176,7 +176,7 @@ fn open_to_read(path: &Path, error: Error) -> Result<Db> {
     }
     let mut db = connect(path, &Arc::new(anchor), access)?;
     match schema::look(&db.connection) {
-        Ok(Found::Current) => {}
+        Ok(SchemaState::Current) => {}
         Ok(_) => return Err(error),
         Err(found) => {
             let found = fault::from_sqlite(path, "look", found);
@@ -332,7 +332,7 @@ fn identity_of(
     connection: &Connection,
     path: &Path,
     before: Option<FileStatus>,
-) -> Result<Option<Identity>> {
+) -> Result<Option<FileIdentity>> {
     let mut moved = 0;
     let asked = connection.file_control(Some(c"main"), FileControl::HasMoved(&mut moved));
     let after = database_at(path)?.map(|after| after.identity);
@@ -385,11 +385,11 @@ fn bring_up_to_date(db: &Db, opening: Option<&Opening<'_>>) -> Result<()> {
     db.finish(|db| {
         let found = schema::look(&db.connection).map_err(failed("look"))?;
         match (found, opening) {
-            (Found::Current, _) => Ok(()),
-            (Found::Older(version), _) => {
+            (SchemaState::Current, _) => Ok(()),
+            (SchemaState::Older(version), _) => {
                 schema::migrate(&db.connection, version).map_err(failed("migrate"))
             }
-            (Found::Empty, Some(opening)) => {
+            (SchemaState::Empty, Some(opening)) => {
                 opening.check_nobody_lives()?;
                 schema::migrate(&db.connection, 0).map_err(failed("migrate"))?;
                 let sql = "INSERT INTO store (id, made_at) VALUES (?1, ?2)";
@@ -400,7 +400,7 @@ fn bring_up_to_date(db: &Db, opening: Option<&Opening<'_>>) -> Result<()> {
                     .map(drop)
                     .map_err(failed(sql))
             }
-            (Found::Empty, None) => Err(busy(&db.path)),
+            (SchemaState::Empty, None) => Err(busy(&db.path)),
             (found, _) => schema::needs_work(&db.path, found).map(drop),
         }
     })

@@ -15,7 +15,7 @@ use crate::schema::tests::take_back_to_the_first_step;
 use crate::session_file::SessionFile;
 
 thread_local! {
-    /// How many transactions this thread has begun to write.
+    /// The number of write transactions that this thread has begun.
     pub(crate) static WRITES: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -292,7 +292,7 @@ fn a_database_cut_to_nothing_is_made_anew_only_when_nobody_is_alive() {
     }
     fs::write(stage.path(), "").unwrap();
     assert!(is_replaced(&stage.refused()));
-    // Nor by one who was killed after making the tables, and before anything else.
+    // Nor by a process that was killed after making the tables, and before anything else.
     assert!(is_replaced(&stage.refused()));
     drop(session);
     assert_eq!(count(&stage.open()), 0);
@@ -311,7 +311,7 @@ fn a_database_cut_under_its_user_has_moved_and_a_newcomer_is_told_at_once() {
     assert!(is_replaced(&stage.refused()));
     assert!(begun.elapsed() < Duration::from_secs(5));
     drop((session, db));
-    // What is left of the log is not taken for that of the new one.
+    // The rest of the log is not taken for that of the new database.
     assert_eq!(count(&stage.open()), 0);
 }
 

@@ -25,7 +25,7 @@ impl Stage {
         SessionFile::begin(&self.directory, &id(name)).unwrap()
     }
 
-    fn prove(&self, name: &str, recorded: Identity) -> Proof {
+    fn prove(&self, name: &str, recorded: FileIdentity) -> Proof {
         let boot_id = clock::boot_id().unwrap();
         prove(&self.directory, &id(name), recorded, boot_id).unwrap()
     }

@@ -33,7 +33,7 @@ impl Inner {
             step.after.durable = true;
             step.actor = Some(actor.clone());
             let ask = Ask::Break(lease.clone());
-            let decision = step.carry_out(&resource, LineExtent::Front, &ask, &dead)?;
+            let decision = step.decide_and_write(&resource, LineExtent::Front, &ask, &dead)?;
             if decision.outcome != Outcome::Done {
                 return Ok(None);
             }

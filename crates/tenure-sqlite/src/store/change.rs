@@ -216,11 +216,11 @@ impl Step<'_> {
 
     fn remove(&mut self, loaded: &Loaded, lease: &LeaseId, end: End) -> Result<()> {
         let held = self.lease_of(loaded, lease)?.clone();
-        self.end(&held, end)
+        self.remove_lease(&held, end)
     }
 
     /// Ends a lease, and writes how into the audit.
-    pub(super) fn end(&mut self, held: &LeaseRow, end: End) -> Result<()> {
+    pub(super) fn remove_lease(&mut self, held: &LeaseRow, end: End) -> Result<()> {
         const DELETE: &str = "DELETE FROM dal_locks WHERE lock_id = ?1";
         let id = &held.lease.lease;
         let bound = held.ttl.is_some();
@@ -229,7 +229,7 @@ impl Step<'_> {
             claims::forget(self.sql, id)?;
         }
         self.after.durable |= bound;
-        let (action, reason) = held.end(end, self.moment.wall, "is proved dead");
+        let (action, reason) = held.audit_of_end(end, self.moment.wall, "is proved dead");
         // The holder of a lease-bound or broken lease may ask later how it ended.
         let ends = bound || end == End::Broken;
         self.audit(action, &held.lease, reason.as_deref(), ends)

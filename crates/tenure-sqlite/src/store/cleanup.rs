@@ -88,7 +88,7 @@ impl Inner {
             return;
         }
         let itself = Weak::clone(&self.itself);
-        let thread = thread::Builder::new().name("tenure-owed".into());
+        let thread = thread::Builder::new().name("tenure-cleanup".into());
         // If no thread can be started, the end of the session ends what it holds.
         state.running = thread.spawn(move || clean_up(&itself)).is_ok();
     }
@@ -120,7 +120,7 @@ impl Inner {
         }
         match cleanup {
             Cleanup::Lease(lease) => release::release_in_step(step, lease),
-            Cleanup::Awaited(awaited) => release::give_up(step, awaited),
+            Cleanup::Awaited(awaited) => release::abandon_in_step(step, awaited),
         }
     }
 

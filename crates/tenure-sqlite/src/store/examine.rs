@@ -1,4 +1,4 @@
-//! Whether the database is sound, and what is in it and beside it, for a person.
+//! An examination of the database, its content and the files beside it, for a person.
 //!
 //! Nothing is changed. Reading every page takes as long as the database is big; meanwhile
 //! others go on reading and writing, but the log cannot be folded.
@@ -49,7 +49,7 @@ impl Inner {
         Found::bad(error.to_string(), remedy)
     }
 
-    /// What is done about a database that cannot be relied on. Its log belongs to it, and to no
+    /// Returns the remedy for a database that cannot be relied on. Its log belongs to it, and to no
     /// other; the anchor stays, or tokens could go back.
     fn start_anew(&self) -> String {
         let path = self.path.display();
@@ -65,7 +65,7 @@ impl Inner {
         retry_busy(|| self.db()?.read(&mut work)).await
     }
 
-    /// Which tables there are, and what the store is named.
+    /// Examines the tables, and the name of the store.
     async fn tables(&self) -> Result<Found> {
         let (version, store) = self
             .look(|sql| {
@@ -84,7 +84,7 @@ impl Inner {
         Ok(Found::good(told))
     }
 
-    /// Whether every page is what it should be.
+    /// Examines every page.
     async fn pages(&self) -> Result<Found> {
         const CHECK: &str = "PRAGMA quick_check(1)";
         let said = self
@@ -100,7 +100,7 @@ impl Inner {
         })
     }
 
-    /// Whether the anchor names the file that is in use.
+    /// Examines whether the anchor names the file that is in use.
     fn anchored(&self) -> Result<Found> {
         let here = platform::status_at(&self.path);
         let here = here.map_err(|source| Error::io("look at", &self.path, source))?;
@@ -122,7 +122,7 @@ impl Inner {
         })
     }
 
-    /// Whether it keeps a log. Another program can turn it off for good.
+    /// Examines whether it keeps a log. Another program can turn it off for good.
     async fn journal(&self) -> Result<Found> {
         let mode = self
             .look(|sql| sql.one("PRAGMA journal_mode", [], |row| text(row, 0)))
@@ -140,7 +140,7 @@ impl Inner {
         })
     }
 
-    /// What can be proved of the sessions, and what is left of others.
+    /// Examines the proofs of sessions, and the leftovers of dead ones.
     async fn count_sessions(&self) -> Result<Found> {
         let (mut alive, mut dead, mut unknown) = (0, 0, 0);
         let mut after = String::new();
@@ -173,7 +173,7 @@ impl Inner {
         Ok(Found::good(told))
     }
 
-    /// How many sessions have a file alone: they begin or end just now, or died doing so.
+    /// Returns the number of sessions that have a file alone: they begin or end just now, or died doing so.
     async fn files_without_a_row(&self) -> Result<usize> {
         let mut count = 0;
         for path in self.session_files()? {
@@ -203,7 +203,7 @@ impl Inner {
         paths.collect::<io::Result<_>>().map_err(failed)
     }
 
-    /// How big it is. A log that is not there is empty.
+    /// Examines its size. A log that is not there is empty.
     fn size(&self) -> Result<Found> {
         let mut log = self.path.to_owned().into_os_string();
         log.push("-wal");

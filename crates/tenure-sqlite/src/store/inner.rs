@@ -38,7 +38,7 @@ use tenure_core::{Error, LeaseId, LockContext, Mode, Resource, Result, SessionId
 
 use super::cleanup::PendingCleanup;
 use super::sessions::{self, Sessions};
-use super::step::{After, Step};
+use super::step::{PostCommit, Step};
 use crate::anchor::is_replaced;
 use crate::connection::{Db, Durability, Sql, retry_busy, retry_busy_blocking, retry_busy_durably};
 use crate::in_place::in_place;
@@ -61,10 +61,10 @@ impl DerefMut for InUse<'_> {
     }
 }
 
-/// How often a holder writes a heartbeat, unless it is set.
+/// The default interval of heartbeats.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(10);
 
-/// How long a drop waits for a busy database before it adds a clean-up.
+/// The time that a drop waits for a busy database before it adds a clean-up.
 const DROP_WAIT_MAX: Duration = Duration::from_millis(100);
 
 /// The state that the store shares with its background work.
@@ -217,7 +217,7 @@ impl Inner {
         db: &mut Db,
         mut durability: Durability,
         make: &mut impl FnMut(&mut Step<'_>) -> Result<T>,
-    ) -> Result<(T, After)> {
+    ) -> Result<(T, PostCommit)> {
         loop {
             let mut redo = false;
             let mut write = || {

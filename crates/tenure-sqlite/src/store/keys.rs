@@ -21,7 +21,7 @@ struct Row {
     /// The leases granted under it, or `None` while they are being asked for.
     leases: Option<String>,
     made_at: Timestamp,
-    /// The same on BOOTTIME.
+    /// The same moment on BOOTTIME.
     made: Millis,
 }
 

@@ -30,7 +30,7 @@ impl Inner {
             let dead = (proof == Proof::Dead).then(|| lease.session.clone());
             let dead: DeadSessions = dead.into_iter().collect();
             // If that cannot be done now, the next step on the resource ends it.
-            drop(self.move_on_now(&lease.resource, &dead));
+            drop(self.grant_next_now(&lease.resource, &dead));
             return Ok(None);
         }
         if proof == Proof::Unknown && lease.state == LeaseState::Held {

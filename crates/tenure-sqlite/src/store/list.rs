@@ -27,7 +27,7 @@ const CHUNK: usize = 1000;
 
 /// Leases on a page that are over, because their session is dead.
 #[derive(Default)]
-struct Over {
+struct DeadLeases {
     resources: BTreeSet<Resource>,
     dead: DeadSessions,
 }
@@ -37,12 +37,12 @@ type Proofs = HashMap<SessionId, Proof>;
 
 impl Inner {
     pub(super) async fn list(&self, query: &Query) -> Result<Listing> {
-        let mut over = Over::default();
+        let mut over = DeadLeases::default();
         let (held, next) = self.read(|sql| self.held(sql, query, &mut over)).await?;
         // A listing also ends the leases of dead sessions, with their audit entries. A store that
         // is busy or cannot be written is listed as if that had happened.
         for resource in &over.resources {
-            if self.move_on_now(resource, &over.dead).is_err() {
+            if self.grant_next_now(resource, &over.dead).is_err() {
                 break;
             }
         }
@@ -57,7 +57,7 @@ impl Inner {
         &self,
         sql: &Sql<'_>,
         query: &Query,
-        over: &mut Over,
+        over: &mut DeadLeases,
     ) -> Result<(Vec<Lease>, Option<String>)> {
         let moment = Moment::now()?;
         let limit = query.limit();
@@ -99,7 +99,7 @@ impl Inner {
         sql: &Sql<'_>,
         row: LeaseRow,
         proofs: &mut Proofs,
-        over: &mut Over,
+        over: &mut DeadLeases,
     ) -> Result<Option<Lease>> {
         if !row.ends_with_session() {
             return Ok(Some(row.lease));
@@ -228,7 +228,7 @@ impl Inner {
             let over =
                 over.filter(|row| row.ends_with_session() && dead.contains(&row.lease.session));
             for row in over {
-                self.move_on_now(&row.lease.resource, dead)?;
+                self.grant_next_now(&row.lease.resource, dead)?;
             }
             if next.is_none() {
                 return Ok(());

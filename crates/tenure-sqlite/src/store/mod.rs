@@ -60,7 +60,7 @@ use tenure_core::leases::check_heartbeat;
 
 use inner::Inner;
 
-/// How often a holder makes sure that it still holds.
+/// The interval at which a holder makes sure that it still holds.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// Leases in a SQLite database. The [front page](crate) lists the guarantees.

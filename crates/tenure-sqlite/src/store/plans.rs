@@ -12,7 +12,7 @@ use tenure_core::audit::AuditQuery;
 use tenure_core::decide::Wait;
 use tenure_core::leases::{Keyed, Recovery};
 use tenure_core::records::{
-    Change, Changes, Column, Columns, Decide, RecordKey, RecordQuery, Seen,
+    Changes, Column, Columns, Decide, RecordChange, RecordKey, RecordQuery, Seen,
 };
 use tenure_core::{
     Asker, IdempotenceKey, LeaseId, LeaseStore, Mode, Owner, Query, RecordStore, Request, Resource,
@@ -21,7 +21,7 @@ use tenure_core::{
 
 use crate::SqliteStore;
 
-/// What a plan may say it scans, and why.
+/// The scans that a plan may have, each with its reason.
 const ALLOWED: [(&str, &str); 3] = [
     ("SCAN store", "the table has one row"),
     ("SCAN CONSTANT ROW", "it is no table"),
@@ -38,7 +38,7 @@ fn resource(name: &str) -> Resource {
     Resource::parse(name).unwrap()
 }
 
-/// Who asks for a lease: each has a session of its own.
+/// Returns an asker with a session of its own.
 fn asker(lease: &str) -> Arc<Asker> {
     Arc::new(Asker {
         session: SessionId::parse(&format!("of-{lease}")).unwrap(),
@@ -197,7 +197,7 @@ async fn records(store: &SqliteStore) {
     let puts = [put(None), put(None), put(Some("open"))];
     let decisions: [&Decide<'_>; 4] = [&puts[0], &puts[1], &puts[2], &delete];
     for decide in decisions {
-        let change = Change::new([key.clone()], decide);
+        let change = RecordChange::new([key.clone()], decide);
         store.change_records(&change).await.unwrap();
         store.read_record(&key).await.unwrap();
     }

@@ -7,8 +7,8 @@
 use rusqlite::{Row, params};
 use tenure_core::audit::NewEntry;
 use tenure_core::records::{
-    Change, Column, Columns, Record, RecordKey, RecordPage, RecordQuery, WakeAddress, WakeUps,
-    Write, parse_body,
+    Column, Columns, Record, RecordChange, RecordKey, RecordPage, RecordQuery, WakeAddress,
+    WakeUps, Write, parse_body,
 };
 use tenure_core::{Reply, Result, SessionId};
 
@@ -56,7 +56,7 @@ impl Inner {
         Ok(query.page(found.await?))
     }
 
-    pub(super) async fn change_records(&self, change: &Change<'_>) -> Result<Vec<Record>> {
+    pub(super) async fn change_records(&self, change: &RecordChange<'_>) -> Result<Vec<Record>> {
         change.check()?;
         self.write_durably(|step| change_in_step(step, change))
             .await
@@ -85,7 +85,7 @@ impl WakeUps for Listening {
     }
 }
 
-fn change_in_step(step: &mut Step<'_>, change: &Change<'_>) -> Result<Vec<Record>> {
+fn change_in_step(step: &mut Step<'_>, change: &RecordChange<'_>) -> Result<Vec<Record>> {
     let mut leases = Vec::with_capacity(change.fences().len());
     for fence in change.fences() {
         let lease = fence.lease.as_ref();

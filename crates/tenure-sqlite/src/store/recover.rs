@@ -50,7 +50,7 @@ impl Inner {
             .await?;
         if recovery == Recovery::Real {
             for (finding, row) in findings.iter_mut().filter(|(found, _)| found.recoverable) {
-                finding.recovered = self.take_away(actor, row).await?;
+                finding.recovered = self.recover_one(actor, row).await?;
             }
             if next.is_none() {
                 self.sweep_lines().await?;
@@ -90,7 +90,7 @@ impl Inner {
     }
 
     /// Ends a stale lease and moves the line on. Returns true if the lease was there and still stale.
-    async fn take_away(&self, actor: &Owner, row: &LeaseRow) -> Result<bool> {
+    async fn recover_one(&self, actor: &Owner, row: &LeaseRow) -> Result<bool> {
         let dead: DeadSessions = match row.lease.binding {
             Binding::Session => DeadSessions::from([row.lease.session.clone()]),
             Binding::Lease => DeadSessions::new(),
@@ -99,7 +99,7 @@ impl Inner {
         self.write(|step| {
             step.after.durable = true;
             step.actor = Some(actor.clone());
-            let decision = step.carry_out(resource, LineExtent::Front, &Ask::Look, &dead)?;
+            let decision = step.decide_and_write(resource, LineExtent::Front, &Ask::Look, &dead)?;
             Ok(removes(&decision.changes, &row.lease.lease))
         })
         .await
@@ -120,8 +120,10 @@ impl Inner {
             let died = waiters.iter().filter(|(.., by)| dead.contains(by));
             let lines: BTreeSet<&Resource> = died.map(|(_, resource, _)| resource).collect();
             for resource in lines {
-                self.write(|step| step.carry_out(resource, LineExtent::All, &Ask::Look, &dead))
-                    .await?;
+                self.write(|step| {
+                    step.decide_and_write(resource, LineExtent::All, &Ask::Look, &dead)
+                })
+                .await?;
             }
         }
     }

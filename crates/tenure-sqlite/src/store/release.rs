@@ -50,7 +50,7 @@ impl Inner {
     /// Leaves the line from a drop, and gives back what was granted in that instant. If that
     /// fails, the grant is an offer that passes on by itself.
     pub(super) fn withdraw(&self, awaited: &Awaited) {
-        let left = self.write_briefly(|step| give_up(step, awaited));
+        let left = self.write_briefly(|step| abandon_in_step(step, awaited));
         if left.is_err() {
             self.add_cleanup(Cleanup::Awaited(awaited.clone()));
         }
@@ -73,7 +73,7 @@ fn release_row(step: &mut Step<'_>, row: &LeaseRow) -> Result<bool> {
         .one(AWAITED, params![resource.as_str()], |row| number(row, 0))?;
     // The empty case: nobody waits, so there is nothing to grant.
     if awaited == Some(false) {
-        step.end(row, End::Released)?;
+        step.remove_lease(row, End::Released)?;
         return Ok(true);
     }
     is_done(
@@ -87,15 +87,15 @@ fn release_row(step: &mut Step<'_>, row: &LeaseRow) -> Result<bool> {
 /// Leaves the line in a step, or gives back what was granted instead: a new lease, or an upgrade.
 /// Returns true if there was either. An upgrade of another session is left alone: that session may
 /// have asked after this waiter was stopped for too long and lost its place.
-pub(super) fn give_up(step: &mut Step<'_>, awaited: &Awaited) -> Result<bool> {
+pub(super) fn abandon_in_step(step: &mut Step<'_>, awaited: &Awaited) -> Result<bool> {
     let (lease, resource) = (awaited.lease(), awaited.resource());
     let Awaited::Upgrade(request, _) = awaited else {
-        return Ok(leave(step, lease, resource)? || release_in_step(step, lease)?);
+        return Ok(withdraw_in_step(step, lease, resource)? || release_in_step(step, lease)?);
     };
     let session = &request.asker.session;
     let loaded = step.load(resource, LineExtent::FrontAnd(lease))?;
     if let Some(waiter) = loaded.waiter(lease) {
-        return Ok(waiter.session == *session && leave(step, lease, resource)?);
+        return Ok(waiter.session == *session && withdraw_in_step(step, lease, resource)?);
     }
     let held = loaded.lease(lease);
     if held.is_none_or(|held| held.upgraded_by.as_ref() != Some(session)) {
@@ -110,7 +110,7 @@ pub(super) fn give_up(step: &mut Step<'_>, awaited: &Awaited) -> Result<bool> {
 }
 
 /// Leaves the line in a step. Returns true if the request was in line.
-fn leave(step: &mut Step<'_>, lease: &LeaseId, resource: &Resource) -> Result<bool> {
+fn withdraw_in_step(step: &mut Step<'_>, lease: &LeaseId, resource: &Resource) -> Result<bool> {
     let withdraw = Ask::Withdraw(lease.clone());
     is_done(step, resource, LineExtent::FrontAnd(lease), &withdraw)
 }
@@ -122,6 +122,6 @@ fn is_done(
     line: LineExtent<'_>,
     ask: &Ask,
 ) -> Result<bool> {
-    let decision = step.carry_out(resource, line, ask, &DeadSessions::new())?;
+    let decision = step.decide_and_write(resource, line, ask, &DeadSessions::new())?;
     Ok(decision.outcome == Outcome::Done)
 }

@@ -26,7 +26,7 @@ use super::load::DeadSessions;
 use super::moment::Moment;
 use super::row::{number, text};
 use crate::connection::{Rows, Sql};
-use crate::platform::Identity;
+use crate::platform::FileIdentity;
 use crate::session_file::{Proof, SessionFile, prove};
 
 /// The sessions of this process.
@@ -81,7 +81,7 @@ impl Sessions {
         let own = lock(&self.own)
             .get(&asker.session)
             .map(|own| own.file.identity());
-        let Identity { device, inode } = match own {
+        let FileIdentity { device, inode } = match own {
             Some(identity) => identity,
             None => self.file(&asker.session)?.identity(),
         };
@@ -147,7 +147,7 @@ impl Sessions {
             return Ok(Proof::Alive);
         }
         let row = sql.one(SELECT, params![session.as_str()], |row| {
-            let recorded = Identity {
+            let recorded = FileIdentity {
                 device: number::<i64>(row, 0)?.cast_unsigned(),
                 inode: number::<i64>(row, 1)?.cast_unsigned(),
             };

@@ -34,12 +34,12 @@ pub(super) struct Step<'a> {
     pub(super) moment: Moment,
     /// The actor for the audit, or `None` for the owner of the lease.
     pub(super) actor: Option<Owner>,
-    pub(super) after: After,
+    pub(super) after: PostCommit,
 }
 
-/// What is to be done after a step has committed.
+/// The work to do after a step has committed.
 #[derive(Default)]
-pub(super) struct After {
+pub(super) struct PostCommit {
     pub(super) wake: Vec<SessionId>,
     /// Grants to sessions of this process.
     pub(super) granted: Vec<(SessionId, LeaseId)>,
@@ -56,7 +56,7 @@ impl<'a> Step<'a> {
             sql,
             moment: Moment::now()?,
             actor: None,
-            after: After::default(),
+            after: PostCommit::default(),
         })
     }
 
@@ -145,7 +145,7 @@ impl<'a> Step<'a> {
     }
 
     /// Decides, and writes what was decided. There is no new request.
-    pub(super) fn carry_out(
+    pub(super) fn decide_and_write(
         &mut self,
         resource: &Resource,
         line: LineExtent<'_>,

@@ -25,7 +25,8 @@ impl Inner {
         self.write(|step| {
             let downgrade = Ask::Downgrade(lease.clone());
             let nobody = DeadSessions::new();
-            let decision = step.carry_out(&resource, LineExtent::Front, &downgrade, &nobody)?;
+            let decision =
+                step.decide_and_write(&resource, LineExtent::Front, &downgrade, &nobody)?;
             match decision.outcome {
                 Outcome::Refused(refusal) => {
                     Err(refusal.of_mode(lease, self.context(&resource, Mode::Upgradeable)))

@@ -54,7 +54,7 @@ struct QueuedRequest<'a> {
     store: &'a Inner,
     awaited: &'a Awaited,
     wake: Wake,
-    /// When the request gives up, on BOOTTIME, which nobody can set.
+    /// The time when the request gives up, on BOOTTIME, which nobody can set.
     until: Millis,
     disarmed: AtomicBool,
     /// The number of its place as of the last look, or zero before the first.
@@ -70,7 +70,7 @@ enum Waited {
     Late,
 }
 
-/// What a look found.
+/// The result of a look.
 enum Look {
     /// The request was granted.
     Granted(Box<LeaseRow>),
@@ -120,7 +120,7 @@ impl<'a> QueuedRequest<'a> {
                 Look::Gone => return self.lost_place().await,
                 Look::Due(dead) => {
                     let actor = &self.awaited.asker().owner;
-                    let moved = self.store.move_on(self.awaited.resource(), &dead, actor);
+                    let moved = self.store.grant_next(self.awaited.resource(), &dead, actor);
                     if moved.await? {
                         continue;
                     }
@@ -371,7 +371,7 @@ impl Inner {
     }
 
     /// Moves a line on past dead sessions. Returns true if anything changed.
-    pub(super) async fn move_on(
+    pub(super) async fn grant_next(
         &self,
         resource: &Resource,
         dead: &DeadSessions,
@@ -379,18 +379,18 @@ impl Inner {
     ) -> Result<bool> {
         self.write(|step| {
             step.actor = Some(actor.clone());
-            move_on(step, resource, dead)
+            grant_next(step, resource, dead)
         })
         .await
     }
 
     /// Does the same if the database is free at this moment.
-    pub(super) fn move_on_now(&self, resource: &Resource, dead: &DeadSessions) -> Result<bool> {
-        self.write_once(&mut |step| move_on(step, resource, dead))
+    pub(super) fn grant_next_now(&self, resource: &Resource, dead: &DeadSessions) -> Result<bool> {
+        self.write_once(&mut |step| grant_next(step, resource, dead))
     }
 }
 
-fn move_on(step: &mut Step<'_>, resource: &Resource, dead: &DeadSessions) -> Result<bool> {
-    let decision = step.carry_out(resource, LineExtent::Front, &Ask::Look, dead)?;
+fn grant_next(step: &mut Step<'_>, resource: &Resource, dead: &DeadSessions) -> Result<bool> {
+    let decision = step.decide_and_write(resource, LineExtent::Front, &Ask::Look, dead)?;
     Ok(!decision.changes.is_empty())
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tenure::{Error, GuardState, Mode};
 
 use crate::scene::{
-    PATIENCE, Scene, acquire, ask, held, list, session, take, try_take, until, until_in_line,
+    DEADLINE, Scene, acquire, ask, held, list, session, take, try_take, until, until_in_line,
     until_nobody_waits,
 };
 
@@ -141,7 +141,7 @@ async fn a_wait_cancelled_while_the_database_is_busy_leaves_the_line_soon_after_
     let keeper = scene.keeper().await;
     let (ana, bo) = (session(&keeper, "ana").await, session(&keeper, "bo").await);
     let _reading = take(&ana, "a", Mode::Read).await;
-    let asking = ask(&bo, "a", Mode::Write, PATIENCE).await;
+    let asking = ask(&bo, "a", Mode::Write, DEADLINE).await;
     let busy = scene.busy();
     asking.abort();
     assert!(asking.await.is_err_and(|end| end.is_cancelled()));

@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 /// Whatever a test waits for happens within this time, or the test fails.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const DEADLINE: Duration = Duration::from_secs(30);
 /// Between two looks at what is waited for.
 const PAUSE: Duration = Duration::from_millis(2);
 
@@ -81,7 +81,7 @@ impl Scene {
     /// Another process is stopped inside a transaction, until the answer is dropped.
     pub fn busy(&self) -> Busy {
         let connection = self.raw();
-        connection.busy_timeout(PATIENCE).unwrap();
+        connection.busy_timeout(DEADLINE).unwrap();
         connection.execute_batch("BEGIN IMMEDIATE").unwrap();
         Busy {
             _locked: connection,
@@ -136,19 +136,19 @@ fn wait(limit: Duration) -> Options {
 pub async fn acquire(session: &Session, name: &str, mode: Mode, limit: Duration) -> Result<Guard> {
     let (resource, options) = (resource(name), wait(limit));
     let asked = session.acquire(&resource, mode, &options);
-    timeout(limit + PATIENCE, asked).await.unwrap()
+    timeout(limit + DEADLINE, asked).await.unwrap()
 }
 
 /// Takes a lock, waiting for it.
 pub async fn take(session: &Session, name: &str, mode: Mode) -> Guard {
-    acquire(session, name, mode, PATIENCE).await.unwrap()
+    acquire(session, name, mode, DEADLINE).await.unwrap()
 }
 
 /// Takes a lock if that needs no waiting.
 pub async fn try_take(session: &Session, name: &str, mode: Mode) -> Option<Guard> {
     let (resource, options) = (resource(name), Options::default());
     let tried = session.try_acquire(&resource, mode, &options);
-    timeout(PATIENCE, tried).await.unwrap().unwrap()
+    timeout(DEADLINE, tried).await.unwrap().unwrap()
 }
 
 /// Asks for a lock in a task of its own, and returns when the request is in line.
@@ -168,7 +168,7 @@ pub async fn ask(
 /// All that is held and awaited. Looking never waits for anyone who writes.
 pub async fn list(keeper: &Keeper) -> Listing {
     let query = Query::default();
-    let listed = timeout(PATIENCE, keeper.list(&query)).await;
+    let listed = timeout(DEADLINE, keeper.list(&query)).await;
     listed.unwrap().unwrap()
 }
 
@@ -201,7 +201,7 @@ pub async fn held(keeper: &Keeper) -> Vec<String> {
 pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) -> Duration {
     let began = Instant::now();
     while !holds().await {
-        assert!(began.elapsed() < PATIENCE, "in vain: {what}");
+        assert!(began.elapsed() < DEADLINE, "in vain: {what}");
         tokio::time::sleep(PAUSE).await;
     }
     began.elapsed()

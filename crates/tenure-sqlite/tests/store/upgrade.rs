@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tenure::{Error, Mode};
 
-use crate::scene::{PATIENCE, Scene, held, session, take, try_take, until, until_nobody_waits};
+use crate::scene::{DEADLINE, Scene, held, session, take, try_take, until, until_nobody_waits};
 
 /// Whether it was granted before it was given up.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,7 @@ async fn assert_undone(meanwhile: Meanwhile) {
     let mut guard = take(&ana, "a", Mode::Upgradeable).await;
     let busy = {
         // Polled by hand, so that it hears of nothing that is not meant for it.
-        let mut upgrading = pin!(guard.upgrade(Some(PATIENCE)));
+        let mut upgrading = pin!(guard.upgrade(Some(DEADLINE)));
         until("the upgrade is in line", async || {
             let mut context = Context::from_waker(Waker::noop());
             let polled = upgrading.as_mut().poll(&mut context);
@@ -78,7 +78,9 @@ fn is_cleanup_pending() -> bool {
         // A thread that ends meanwhile has no name.
         std::fs::read_to_string(thread.ok()?.path().join("comm")).ok()
     });
-    names.into_iter().any(|name| name.trim() == "tenure-owed")
+    names
+        .into_iter()
+        .any(|name| name.trim() == "tenure-cleanup")
 }
 
 /// The first upgrade ran out of time while the database was busy, and is still to be given up when
@@ -104,7 +106,7 @@ async fn an_upgrade_asked_for_again_is_not_undone_with_the_one_that_was_given_up
     assert!(matches!(first, Err(Error::Timeout { .. })), "{first:?}");
     drop(busy);
     bo.release("a");
-    let token = guard.upgrade(Some(PATIENCE)).await.unwrap();
+    let token = guard.upgrade(Some(DEADLINE)).await.unwrap();
     until("no clean-up is pending", async || !is_cleanup_pending()).await;
     assert_eq!(held(&keeper).await, ["ana name:a write"]);
     assert!(bo.try_take("a", Mode::Read).is_none());

@@ -8,7 +8,7 @@ use tenure::{Asker, Error, IdempotenceKey, Keeper, Lease, LeaseTerms, LockSet, O
 use tenure_core::LeaseStore;
 use tenure_core::audit::AuditQuery;
 use tenure_core::leases::Recovery;
-use tenure_core::records::{Change, Changes, Columns, RecordKey, Seen};
+use tenure_core::records::{Changes, Columns, RecordChange, RecordKey, Seen};
 
 use super::lease_words::LeaseCommand;
 use super::obey::options;
@@ -101,7 +101,7 @@ pub(crate) async fn increment(keeper: &Keeper, id: &str) -> tenure::Result<u64> 
         changes.put(key.clone(), Columns::default(), Value::from(before + 1));
         Ok(changes)
     };
-    let change = Change::new([key.clone()], &add);
+    let change = RecordChange::new([key.clone()], &add);
     let written = keeper.records("a test")?.change(&change).await?;
     Ok(written[0].body.as_u64().unwrap())
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tenure::{Action, AuditQuery, Class, Mode, Owner, Result};
 use tenure_core::records::{
-    BODY_BYTES_MAX, Change, Changes, Column, Columns, Expected, Fence, Note, Record, RecordKey,
-    RecordQuery, Seen,
+    BODY_BYTES_MAX, Changes, Column, Columns, Expected, Fence, Note, Record, RecordChange,
+    RecordKey, RecordQuery, Seen,
 };
 use tokio::time::timeout;
 
@@ -67,14 +67,14 @@ impl Stage<'_> {
         self.block_on(records.read(key)).unwrap()
     }
 
-    fn change(&self, change: &Change<'_>) -> Result<Vec<Record>> {
+    fn change(&self, change: &RecordChange<'_>) -> Result<Vec<Record>> {
         let records = self.keeper().records("a test").unwrap();
         self.block_on(records.change(change))
     }
 
     fn put(&self, key: &RecordKey, columns: Columns, body: Value) -> Record {
         let put = |_: &Seen| Ok(put(key, columns.clone(), body.clone()));
-        self.change(&Change::new([key.clone()], &put))
+        self.change(&RecordChange::new([key.clone()], &put))
             .unwrap()
             .remove(0)
     }
@@ -131,7 +131,7 @@ fn a_record_is_read_as_it_was_written(stage: &Stage<'_>) {
         Ok(put(&key("a"), Columns::default(), body))
     };
     let refused = stage
-        .change(&Change::new([key("a")], &too_large))
+        .change(&RecordChange::new([key("a")], &too_large))
         .unwrap_err();
     assert_eq!(refused.class(), Class::BadInput);
     assert_eq!(stage.record(&key("a")).unwrap().version, 3);
@@ -156,7 +156,7 @@ fn a_change_of_several_records_is_made_whole_or_not_at_all(stage: &Stage<'_>) {
     stage.put(&keys[1], Columns::default(), json!(0));
     let refused = moves(true);
     let refused = stage
-        .change(&Change::new(keys.clone(), &refused))
+        .change(&RecordChange::new(keys.clone(), &refused))
         .unwrap_err();
     assert_eq!(refused.class(), Class::BadInput);
     let there = || {
@@ -165,7 +165,9 @@ fn a_change_of_several_records_is_made_whole_or_not_at_all(stage: &Stage<'_>) {
     };
     assert_eq!(there(), [None, Some(json!(0)), None]);
     let made = moves(false);
-    stage.change(&Change::new(keys.clone(), &made)).unwrap();
+    stage
+        .change(&RecordChange::new(keys.clone(), &made))
+        .unwrap();
     assert_eq!(there(), [Some(json!(1)), None, Some(json!(2))]);
 }
 
@@ -179,8 +181,8 @@ fn of_two_changes_that_rely_on_one_version_one_is_refused(stage: &Stage<'_>) {
         let writes =
             |who: &'static str| move |_: &Seen| Ok(put(&key("a"), Columns::default(), json!(who)));
         let (ana, bo) = (writes("ana"), writes("bo"));
-        let ana = Change::new([], &ana).expecting(key("a"), expected);
-        let bo = Change::new([], &bo).expecting(key("a"), expected);
+        let ana = RecordChange::new([], &ana).expecting(key("a"), expected);
+        let bo = RecordChange::new([], &bo).expecting(key("a"), expected);
         let (ana, bo) =
             stage.block_on(async { tokio::join!(records.change(&ana), records.change(&bo)) });
         let (made, refused) = match (ana, bo) {
@@ -204,7 +206,7 @@ fn a_record_that_is_not_there_is_made_by_one_change_only(stage: &Stage<'_>) {
         let made = stage.block_on(async {
             let mut tasks = Vec::new();
             for make in &makes {
-                let change = Change::new([], make).expecting(key.clone(), Expected::Absent);
+                let change = RecordChange::new([], make).expecting(key.clone(), Expected::Absent);
                 tasks.push(
                     async move { records.change(&change).await.map_err(|error| error.class()) },
                 );
@@ -241,7 +243,7 @@ fn changes_that_name_records_in_any_order_all_come_to_an_end(stage: &Stage<'_>) 
             }
             for _ in 0..20 {
                 records
-                    .change(&Change::new(keys.clone(), add_to_all))
+                    .change(&RecordChange::new(keys.clone(), add_to_all))
                     .await
                     .unwrap();
             }
@@ -303,7 +305,7 @@ fn is_made(stage: &Stage<'_>, fence: Fence) -> bool {
             .count()
     };
     let noted_before = noted();
-    let made = stage.change(&Change::new([key("a")], &write).under(fence));
+    let made = stage.change(&RecordChange::new([key("a")], &write).under(fence));
     if let Err(error) = &made {
         assert_eq!(error.class(), Class::NotAllowed, "{error}");
     }
@@ -392,7 +394,9 @@ fn pages_show_every_record_once_while_others_change(stage: &Stage<'_>) {
                 changes.delete(gone.clone());
                 Ok(changes)
             };
-            stage.change(&Change::new([gone.clone()], &delete)).unwrap();
+            stage
+                .change(&RecordChange::new([gone.clone()], &delete))
+                .unwrap();
         });
         let even: Vec<String> = (0..60).step_by(2).map(name).collect();
         assert!(ids.is_sorted());
@@ -449,13 +453,13 @@ fn a_change_dropped_at_any_await_is_made_whole_or_not_at_all(stage: &Stage<'_>) 
     for polls in 0..polls_max(stage) {
         let before = both();
         assert_eq!(before[0], before[1], "after {polls} polls");
-        let change = Change::new(keys.clone(), &add_to_both);
+        let change = RecordChange::new(keys.clone(), &add_to_both);
         let mut changing = Box::pin(records.change(&change));
         let done = stage.block_on(poll_times(&mut changing, polls));
         stage.block_on(async { drop(changing) });
         // The next change waits until the server has ended what was dropped.
         stage
-            .change(&Change::new(keys.clone(), &add_to_both))
+            .change(&RecordChange::new(keys.clone(), &add_to_both))
             .unwrap();
         let after = both();
         assert_eq!(after[0], after[1], "after {polls} polls");
@@ -512,9 +516,11 @@ fn the_audit_tells_of_a_change_that_was_made_and_of_no_other(stage: &Stage<'_>) 
         }
     };
     let (good, bad) = (write(true), write(false));
-    stage.change(&Change::new([key("a")], &bad)).unwrap_err();
+    stage
+        .change(&RecordChange::new([key("a")], &bad))
+        .unwrap_err();
     assert_eq!(stage.audit_of("file:/x"), []);
-    stage.change(&Change::new([key("a")], &good)).unwrap();
+    stage.change(&RecordChange::new([key("a")], &good)).unwrap();
     let entries = stage.audit_of("file:/x");
     assert_eq!(entries.len(), 1);
     let entry = &entries[0];
@@ -542,7 +548,7 @@ fn a_change_wakes_the_session_that_it_names(stage: &Stage<'_>) {
             Ok(changes)
         };
         stage.block_on(async {
-            let change = Change::new([key("a")], &wake);
+            let change = RecordChange::new([key("a")], &wake);
             let changes = async {
                 records.change(&change).await.unwrap();
                 committed.store(true, Ordering::SeqCst);

@@ -1,19 +1,19 @@
-//! What a hook answers, in the form that each program understands.
+//! The answer of a hook, in the form that each program understands.
 
 use serde_json::{Value, json};
 
 use super::event::{EventKind, HookEvent, Program};
 
-/// What is to be answered to an event.
+/// The answer to an event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Answer {
+pub struct HookAnswer {
     /// The tool must not be used, for this reason.
     pub denied: Option<String>,
-    /// What the agent is told.
+    /// The text that the agent is told.
     pub context: Option<String>,
 }
 
-impl Answer {
+impl HookAnswer {
     /// Returns the JSON to print, or `None` for an event that needs no answer.
     pub fn json(&self, event: &HookEvent) -> Option<Value> {
         match (&self.denied, &self.context) {

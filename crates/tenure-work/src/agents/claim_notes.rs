@@ -1,4 +1,4 @@
-//! Which issues of boards and nodes of ledgers an agent has claimed: a file for each owner, in the user's state directory.
+//! Notes of the issues and nodes that an agent has claimed: a file for each owner, in the user's state directory.
 //!
 //! Boards and ledgers are in files of their own, anywhere, and know nothing of agents. The command that claims for an agent leaves a note
 //! here, and every event of the agent's hooks gives the claims it finds more time, or ends them with the session.
@@ -16,14 +16,14 @@ use serde::{Deserialize, Serialize};
 use tenure::{Class, Error, Owner, Result, SessionOptions, Timestamp, clock};
 use tenure_files::{Board, ClaimToken, Documents, IssueId, Ledger, Node, Version};
 
-use super::decide::Claims;
+use super::decide::ClaimAction;
 
-/// How long a lock of a board or a ledger is waited for.
+/// The time to wait for a lock of a board or a ledger.
 const WAIT: Duration = Duration::from_secs(1);
 /// More claims of one agent than this are not remembered.
 const CLAIMS_MAX: usize = 1000;
 
-/// Where a claim is.
+/// The place of a claim: a board or a ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ClaimedIn {
@@ -36,7 +36,7 @@ pub enum ClaimedIn {
 /// A claim of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimNote {
-    /// Where it is.
+    /// Its place.
     pub kind: ClaimedIn,
     /// The directory of the board or ledger.
     pub directory: PathBuf,
@@ -44,9 +44,9 @@ pub struct ClaimNote {
     pub id: String,
     /// Its token.
     pub token: u64,
-    /// How long it lasts, in milliseconds.
+    /// Its duration, in milliseconds.
     pub ttl_ms: u64,
-    /// When it was last renewed.
+    /// The time when it was last renewed.
     pub renewed_at: Timestamp,
 }
 
@@ -104,20 +104,20 @@ impl ClaimNotes {
     }
 
     /// Gives the claims of an owner more time, or ends them. Returns what could not be done, for people.
-    pub fn tend(&self, owner: &Owner, claims: Claims) -> Vec<String> {
+    pub fn renew_or_release(&self, owner: &Owner, claims: ClaimAction) -> Vec<String> {
         let known = self.of(owner);
         let now = clock::now();
         let mut warnings = Vec::new();
         let mut over = Vec::new();
         let mut renewed = Vec::new();
         for claim in &known {
-            if claims == Claims::Renew
+            if claims == ClaimAction::Renew
                 && now.since(claim.renewed_at).as_millis() * 10 < u128::from(claim.ttl_ms)
             {
                 continue;
             }
-            match claim.tend(owner, claims) {
-                Ok(()) if claims == Claims::Renew => renewed.push(claim.clone()),
+            match claim.renew_or_release(owner, claims) {
+                Ok(()) if claims == ClaimAction::Renew => renewed.push(claim.clone()),
                 Ok(()) => over.push(claim.clone()),
                 // It was released, is done, or is another's by now.
                 Err(error) if is_over(&error) => over.push(claim.clone()),
@@ -153,28 +153,28 @@ fn is_over(error: &Error) -> bool {
 }
 
 impl ClaimNote {
-    fn tend(&self, owner: &Owner, claims: Claims) -> Result<()> {
+    fn renew_or_release(&self, owner: &Owner, claims: ClaimAction) -> Result<()> {
         let asker = SessionOptions::new(owner.clone()).asker();
         let ttl = Some(Duration::from_millis(self.ttl_ms));
         match self.kind {
             ClaimedIn::Board => {
                 let board = Board::for_asker(&self.directory, WAIT, asker)?;
-                let board = board.in_the_name_of_a_program();
+                let board = board.as_automated();
                 let id: IssueId = self.id.parse()?;
                 match claims {
-                    Claims::Renew => board.renew(&id, Some(self.token), ttl).map(drop),
-                    Claims::Release => board.release(&id, Some(self.token)).map(drop),
+                    ClaimAction::Renew => board.renew(&id, Some(self.token), ttl).map(drop),
+                    ClaimAction::Release => board.release(&id, Some(self.token)).map(drop),
                 }
             }
             ClaimedIn::Ledger => {
                 let ledger = Ledger::for_asker(&self.directory, WAIT, asker)?;
                 let node: Node = self.id.parse()?;
                 match claims {
-                    Claims::Renew => {
+                    ClaimAction::Renew => {
                         let token: ClaimToken = format!("{node}#{}", self.token).parse()?;
                         ledger.renew(&token, ttl).map(drop)
                     }
-                    Claims::Release => ledger.release(&node).map(drop),
+                    ClaimAction::Release => ledger.release(&node).map(drop),
                 }
             }
         }

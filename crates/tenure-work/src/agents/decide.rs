@@ -1,4 +1,4 @@
-//! What an event makes of an agent: one pure function, state × event → changes.
+//! The effect of an event on an agent: one pure function, state × event → changes.
 //!
 //! A stop that is due is carried out first, whatever the event. Then:
 //!
@@ -26,19 +26,19 @@ use tenure::Timestamp;
 use super::event::{EventKind, HookEvent, shortened};
 use super::state::{Agent, AgentState, Command, CommandState, Speaker, Turn};
 
-/// How long a stop is put off.
+/// The time by which a stop is put off.
 pub const STOP_DELAY: Duration = Duration::from_secs(2);
-/// How much of a turn is kept, in bytes.
+/// The largest part of a turn that is kept, in bytes.
 const TURN_BYTES_MAX: usize = 64 * 1024;
-/// How much of a command is kept, in characters.
+/// The largest part of a command that is kept, in characters.
 const COMMAND_CHARS_MAX: usize = 200;
-/// How many events that are not known are kept, and how long each, in bytes.
+/// The number of unknown events that are kept, and the length of each, in bytes.
 const OTHER_EVENTS_MAX: usize = 50;
 const OTHER_EVENT_BYTES_MAX: usize = 8 * 1024;
 
-/// What becomes of the claims and leases of an agent.
+/// The action on the claims and leases of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Claims {
+pub enum ClaimAction {
     /// They get more time.
     Renew,
     /// They end.
@@ -54,10 +54,10 @@ pub struct Decision {
     pub commands: Vec<Command>,
     /// Its new turns.
     pub turns: Vec<Turn>,
-    /// What becomes of its claims and leases.
-    pub claims: Claims,
+    /// The action on its claims and leases.
+    pub claims: ClaimAction,
     /// True if it is to be told about Tenure now.
-    pub is_told: bool,
+    pub needs_introduction: bool,
     open: Option<Command>,
 }
 
@@ -69,8 +69,8 @@ impl Decision {
             agent,
             commands: Vec::new(),
             turns: Vec::new(),
-            claims: Claims::Renew,
-            is_told: false,
+            claims: ClaimAction::Renew,
+            needs_introduction: false,
             open,
         }
     }
@@ -85,7 +85,7 @@ impl Decision {
             EventKind::SessionEnd => {
                 self.complete(now);
                 self.become_state(AgentState::Done, event.text(&["reason"]));
-                self.claims = Claims::Release;
+                self.claims = ClaimAction::Release;
             }
             EventKind::Prompt => self.prompt(event, now),
             EventKind::BeforeTool => {
@@ -160,7 +160,7 @@ impl Decision {
         self.agent.stop_due = None;
         if self.agent.prompt_injected_at.is_none() {
             self.agent.prompt_injected_at = Some(now);
-            self.is_told = true;
+            self.needs_introduction = true;
         }
     }
 
@@ -338,7 +338,7 @@ mod tests {
                 let decided = agent(before).after(&event(name, json!({})), at(5));
                 assert_eq!(decided.agent.state, after, "{name} in {before:?}");
                 assert_eq!(decided.agent.last_seen, at(5));
-                let releases = decided.claims == Claims::Release;
+                let releases = decided.claims == ClaimAction::Release;
                 assert_eq!(releases, name == "SessionEnd");
                 let waits = decided.agent.stop_due.is_some();
                 assert_eq!(
@@ -416,9 +416,9 @@ mod tests {
     fn an_agent_is_told_once() {
         let start = event("SessionStart", json!({"source": "startup"}));
         let first = agent(Idle).after(&start, at(1));
-        assert!(first.is_told);
+        assert!(first.needs_introduction);
         let second = Decision::new(first.agent, None).after(&start, at(2));
-        assert!(!second.is_told);
+        assert!(!second.needs_introduction);
         assert_eq!(second.agent.prompt_injected_at, Some(at(1)));
     }
 

@@ -1,4 +1,4 @@
-//! What the hook of a coding agent says: an event of one session.
+//! The message of the hook of a coding agent: an event of one session.
 //!
 //! Programs name the same events differently. An event is told by its name, read without case and punctuation, so the routes of older
 //! programs (`session-start`) and the hooks of newer ones (`SessionStart`, `sessionStart`) are one. An event that is not known is kept,
@@ -27,7 +27,7 @@ use super::identity::owner_of;
 pub const EVENT_BYTES_MAX: usize = 8 << 20;
 /// A longer session id is refused, in bytes.
 const SESSION_BYTES_MAX: usize = 200;
-/// How much of a text that is shown to people is kept, in characters.
+/// The largest part that is kept of a text for people, in characters.
 const SHOWN_CHARS_MAX: usize = 200;
 
 /// The program that an agent is.
@@ -72,7 +72,7 @@ impl Program {
     }
 }
 
-/// What happened.
+/// The kind of event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {
     /// A session begins, or goes on.
@@ -126,7 +126,7 @@ fn plain(name: &str) -> String {
 pub struct HookEvent {
     /// The program that sent it.
     pub program: Program,
-    /// What happened.
+    /// The kind of event.
     pub kind: EventKind,
     /// The name of the event, as it was sent.
     pub name: String,
@@ -153,7 +153,7 @@ impl HookEvent {
         Self::of(fields, program, name)
     }
 
-    /// The same for a body that was read before.
+    /// Does the same for a body that was read before.
     ///
     /// # Errors
     ///

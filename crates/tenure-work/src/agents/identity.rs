@@ -27,11 +27,11 @@ use tenure::Owner;
 
 use super::ancestors;
 
-/// How much of a session id is in the owner.
+/// The number of characters of a session id in the owner.
 const TAIL_CHARS: usize = 12;
 
 /// A coding agent that can be told by its environment.
-struct Program {
+struct ProgramMarkers {
     /// The name in the owner.
     name: &'static str,
     /// The names of its process.
@@ -42,32 +42,32 @@ struct Program {
     marker: &'static str,
 }
 
-const PROGRAMS: [Program; 5] = [
-    Program {
+const PROGRAMS: [ProgramMarkers; 5] = [
+    ProgramMarkers {
         name: "claude",
         processes: &["claude"],
         session: "CLAUDE_CODE_SESSION_ID",
         marker: "CLAUDECODE",
     },
-    Program {
+    ProgramMarkers {
         name: "codex",
         processes: &["codex"],
         session: "CODEX_THREAD_ID",
         marker: "CODEX_SANDBOX_NETWORK_DISABLED",
     },
-    Program {
+    ProgramMarkers {
         name: "copilot",
         processes: &["copilot"],
         session: "COPILOT_AGENT_SESSION_ID",
         marker: "COPILOT_CLI",
     },
-    Program {
+    ProgramMarkers {
         name: "cursor",
         processes: &["cursor-agent", "cursor"],
         session: "CURSOR_CONVERSATION_ID",
         marker: "CURSOR_AGENT",
     },
-    Program {
+    ProgramMarkers {
         name: "gemini",
         processes: &["gemini"],
         session: "GEMINI_SESSION_ID",
@@ -98,25 +98,27 @@ pub fn owner_of(program: &str, session: &str) -> Owner {
 
 /// Returns the owner of the coding agent that this process runs under, by its variables, or `None` if there is none.
 pub fn running_under(variable: impl Fn(&str) -> Option<String>) -> Option<Owner> {
-    let nearest = |found: &[&Program]| ancestors::nearest(found.iter().map(|it| it.processes));
+    let nearest =
+        |found: &[&ProgramMarkers]| ancestors::nearest(found.iter().map(|it| it.processes));
     told_by(variable, nearest)
 }
 
 /// Returns the owner by variables; `nearest` says which of several programs is the nearest around this process.
 fn told_by(
     variable: impl Fn(&str) -> Option<String>,
-    nearest: impl FnOnce(&[&Program]) -> Option<usize>,
+    nearest: impl FnOnce(&[&ProgramMarkers]) -> Option<usize>,
 ) -> Option<Owner> {
     let set = |name: &str| variable(name).filter(|value| !value.is_empty() && value != "0");
-    let known = |program: &&Program| set(program.session).or(set(program.marker)).is_some();
-    let found: Vec<&Program> = PROGRAMS.iter().filter(known).collect();
-    let name = |program: &Program| match set(program.session).map(|session| tail_of(&session)) {
-        Some(tail) if !tail.is_empty() => format!("{}-{tail}", program.name),
-        _ => {
-            let agent = ancestors::agent(program.processes, program.marker);
-            format!("{}-{agent}", program.name)
-        }
-    };
+    let known = |program: &&ProgramMarkers| set(program.session).or(set(program.marker)).is_some();
+    let found: Vec<&ProgramMarkers> = PROGRAMS.iter().filter(known).collect();
+    let name =
+        |program: &ProgramMarkers| match set(program.session).map(|session| tail_of(&session)) {
+            Some(tail) if !tail.is_empty() => format!("{}-{tail}", program.name),
+            _ => {
+                let agent = ancestors::agent(program.processes, program.marker);
+                format!("{}-{agent}", program.name)
+            }
+        };
     let names: Vec<String> = match *found {
         [] => return None,
         [only] => vec![name(only)],

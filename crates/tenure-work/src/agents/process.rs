@@ -20,25 +20,25 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use tenure::patterns::{EntityLocks, under};
-use tenure::records::{Change, Changes, Columns, Expected, RecordKey, Records, Seen};
+use tenure::records::{Changes, Columns, Expected, RecordChange, RecordKey, Records, Seen};
 use tenure::{Binding, Error, Keeper, Lease, Query, Result, Timestamp};
 
 use super::claim_notes::ClaimNotes;
-use super::decide::{Claims, Decision};
+use super::decide::{ClaimAction, Decision};
 use super::event::HookEvent;
 use super::spool::Spool;
 use super::state::{
     Agent, AgentState, Command, agent_key, command_key, counter_key, read, turn_key,
 };
 
-/// How long a hook waits for the agent's lock, unless it is set.
+/// The default time that a hook waits for the agent's lock.
 pub const HOOK_WAIT: Duration = Duration::from_secs(1);
-/// How often a change is made again whose record somebody changed without the lock.
+/// The number of tries of a change whose record somebody changed without the lock.
 const TRIES: usize = 5;
-/// How many turns one change may add.
+/// The largest number of turns that one change may add.
 pub(super) const TURNS_MAX: u32 = 3;
 
-/// What is needed to process events.
+/// Processes the events of agents.
 pub struct Processor<'a, L> {
     /// The store.
     pub keeper: &'a Keeper,
@@ -50,18 +50,18 @@ pub struct Processor<'a, L> {
     pub claim_notes: ClaimNotes,
     /// The host this runs on.
     pub host: String,
-    /// How long the lock of an agent is waited for.
+    /// The time to wait for the lock of an agent.
     pub wait: Duration,
 }
 
-/// What came of an event.
+/// The result of an event.
 #[derive(Debug)]
 pub struct Processed {
     /// The agent as it is now.
     pub agent: Agent,
     /// True if the agent is to be told about Tenure in the answer to this event.
-    pub is_told: bool,
-    /// What could not be done, for people.
+    pub needs_introduction: bool,
+    /// The actions that failed, for people.
     pub warnings: Vec<String>,
 }
 
@@ -124,9 +124,9 @@ impl<L: EntityLocks> Processor<'_, L> {
             };
             let decided = self.change(&event.session, &apply).await?;
             let decision = decided.ok_or_else(|| gone(&event.session))?;
-            warnings.extend(self.tend_claims(&decision).await);
+            warnings.extend(self.renew_or_release_claims(&decision).await);
             Ok(Processed {
-                is_told: decision.is_told,
+                needs_introduction: decision.needs_introduction,
                 agent: decision.agent,
                 warnings,
             })
@@ -154,7 +154,7 @@ impl<L: EntityLocks> Processor<'_, L> {
                 Some(decision)
             };
             if let Some(decision) = self.change(session, &apply).await? {
-                warnings.extend(self.tend_claims(&decision).await);
+                warnings.extend(self.renew_or_release_claims(&decision).await);
             }
         }
         waiting.clear()?;
@@ -182,7 +182,7 @@ impl<L: EntityLocks> Processor<'_, L> {
                 new_agent(event, number, seen.now, &self.host).put(&mut changes)?;
                 Ok(changes)
             };
-            let change = Change::new([key.clone(), counter.clone()], &make);
+            let change = RecordChange::new([key.clone(), counter.clone()], &make);
             records.change(&change).await?;
         }
         Err(gone(&event.session))
@@ -216,7 +216,7 @@ impl<L: EntityLocks> Processor<'_, L> {
             };
             let keys = keys_of(&agent)?;
             let expected = Expected::Version(record.version);
-            let change = Change::new(keys, &decide).expecting(key.clone(), expected);
+            let change = RecordChange::new(keys, &decide).expecting(key.clone(), expected);
             match records.change(&change).await {
                 Err(Error::RecordChanged { .. }) if tries < TRIES => {}
                 changed => {
@@ -230,23 +230,23 @@ impl<L: EntityLocks> Processor<'_, L> {
     }
 
     /// Gives the claims and leases of an agent more time, or ends them. Returns what could not be done.
-    pub(super) async fn tend_claims(&self, decision: &Decision) -> Vec<String> {
+    pub(super) async fn renew_or_release_claims(&self, decision: &Decision) -> Vec<String> {
         let (owner, claims) = (&decision.agent.owner, decision.claims);
-        let mut warnings = self.claim_notes.tend(owner, claims);
-        if let Err(error) = self.tend_leases(decision).await {
+        let mut warnings = self.claim_notes.renew_or_release(owner, claims);
+        if let Err(error) = self.renew_or_release_leases(decision).await {
             warnings.push(error.to_string());
         }
         warnings
     }
 
-    async fn tend_leases(&self, decision: &Decision) -> Result<()> {
+    async fn renew_or_release_leases(&self, decision: &Decision) -> Result<()> {
         for lease in self.leases_of(&decision.agent).await? {
             let by = Some(&lease.owner);
             let done = match decision.claims {
-                Claims::Release => self.keeper.release(&lease.lease, by).await,
+                ClaimAction::Release => self.keeper.release(&lease.lease, by).await,
                 // A file is held until some time after its last edit.
-                Claims::Renew if is_edit(&lease) => continue,
-                Claims::Renew => self.keeper.renew(&lease.lease, None, by).await,
+                ClaimAction::Renew if is_edit(&lease) => continue,
+                ClaimAction::Renew => self.keeper.renew(&lease.lease, None, by).await,
             };
             match done {
                 Ok(_) => {}

@@ -23,7 +23,7 @@ pub const COMMAND: &str = "agent_command";
 /// The kind of a turn's record.
 pub const TURN: &str = "agent_turn";
 
-/// What an agent does.
+/// The state of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AgentState {
@@ -52,7 +52,7 @@ impl AgentState {
     }
 }
 
-/// How far a command is.
+/// The state of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum CommandState {
@@ -77,9 +77,9 @@ impl CommandState {
 /// The tokens that an agent has used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Context {
-    /// How many tokens its last request had in all.
+    /// The number of tokens in its last request.
     pub tokens: u64,
-    /// How many it has written in this session.
+    /// The number of tokens that it has written in this session.
     pub written: u64,
 }
 
@@ -106,13 +106,13 @@ pub struct Agent {
     pub program: Program,
     /// The owner it asks as.
     pub owner: Owner,
-    /// What it does.
+    /// Its state.
     pub state: AgentState,
-    /// Why it is in this state, for people.
+    /// The reason for its state, for people.
     pub reason: Option<String>,
-    /// What it does now, for people.
+    /// Its present action, for people.
     pub doing: Option<String>,
-    /// What it was asked for last, for people.
+    /// The last request to it, for people.
     #[serde(default)]
     pub task: Option<String>,
     /// The directory it works in.
@@ -125,13 +125,13 @@ pub struct Agent {
     pub tmux: Option<(String, String)>,
     /// The host it runs on.
     pub host: String,
-    /// When it was first seen.
+    /// The time when it was first seen.
     pub started_at: Timestamp,
-    /// When it was last seen.
+    /// The time when it was last seen.
     pub last_seen: Timestamp,
-    /// When it was told about Tenure. It is told once.
+    /// The time when it was told about Tenure. It is told once.
     pub prompt_injected_at: Option<Timestamp>,
-    /// When a stop takes effect.
+    /// The time when a stop takes effect.
     pub stop_due: Option<Timestamp>,
     /// The last words of the agent, until the stop takes effect.
     pub last_words: Option<String>,
@@ -141,7 +141,7 @@ pub struct Agent {
     pub is_command_open: bool,
     /// The number of the newest turn.
     pub turns: u32,
-    /// How many tokens it has used.
+    /// The tokens that it has used.
     pub context: Option<Context>,
     /// Files that others edit, while a command of the shell runs.
     #[serde(default)]
@@ -157,7 +157,7 @@ pub struct Agent {
     pub more: Map<String, Value>,
 }
 
-/// What a person asked an agent for.
+/// A request of a person to an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Command {
@@ -165,17 +165,17 @@ pub struct Command {
     pub number: u32,
     /// The session of the agent.
     pub session: String,
-    /// How far it is.
+    /// Its state.
     pub state: CommandState,
     /// The beginning of what was asked.
     pub text: String,
-    /// When it began.
+    /// The time when it began.
     pub started_at: Timestamp,
-    /// When it was complete.
+    /// The time when it was complete.
     pub completed_at: Option<Timestamp>,
 }
 
-/// Who said something.
+/// The speaker of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Speaker {
@@ -197,15 +197,15 @@ pub struct Turn {
     pub session: String,
     /// The command it belongs to.
     pub command: u32,
-    /// Who said it.
+    /// The speaker.
     pub by: Speaker,
-    /// What was said.
+    /// The text.
     pub text: String,
-    /// When.
+    /// The time when it was said.
     pub at: Timestamp,
     /// The summary, if there is one.
     pub summary: Option<String>,
-    /// How often the command that summarises failed.
+    /// The number of failures of the command that summarises.
     #[serde(default)]
     pub summary_failures: u32,
     /// True if the hooks missed it, and it comes from the transcript.
@@ -269,7 +269,7 @@ impl Command {
 }
 
 impl Turn {
-    /// Returns the indexed columns. Those that may get a summary are listed by their state.
+    /// Returns the indexed columns. Turns that may get a summary are listed by their state.
     pub fn columns(&self, is_given_up: bool) -> Columns {
         let state = match (self.by, &self.summary) {
             (Speaker::Agent, None) if !is_given_up => "open",

@@ -1,4 +1,4 @@
-//! What was said in a session, from the file that the agent's program writes.
+//! The turns of a session, from the file that the agent's program writes.
 //!
 //! The format belongs to the program, changes between its versions, and is written late. So it is read tolerantly: what is not understood is
 //! passed over, and nothing here fails.
@@ -16,10 +16,10 @@ use super::state::{Context, Speaker};
 /// Only the end of a longer file is read, in bytes.
 const TAIL_BYTES_MAX: u64 = 8 << 20;
 
-/// What a transcript says.
+/// The content of a transcript.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Transcript {
-    /// What was said, in order: every prompt, and the last words of every answer.
+    /// The turns, in order: every prompt, and the last words of every answer.
     pub said: Vec<(Speaker, String)>,
     /// The tokens that were used.
     pub context: Option<Context>,

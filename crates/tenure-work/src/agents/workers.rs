@@ -1,4 +1,4 @@
-//! What is done about agents in the background.
+//! The background work on agents.
 //!
 //! Every worker has the same loop, [`for_each_unlocked`]: an agent whose lock is held is skipped, and tried again in the next cycle; else the lock is
 //! taken, the agent is read anew, worked on and committed inside the lock, and the lock and its connection are given back before the next
@@ -30,7 +30,7 @@ use super::transcript::{Transcript, transcript};
 
 /// An agent that was not seen for so long is called gone, unless it is set.
 pub const GONE_AFTER: Duration = Duration::from_secs(60 * 60);
-/// How many times a worker adds turns to one agent in one cycle.
+/// The number of times that a worker adds turns to one agent in one cycle.
 const ADDITIONS_MAX: usize = 20;
 
 /// Returns the panes of the tmux at a socket, or `None` if tmux cannot be asked.
@@ -38,7 +38,7 @@ pub type Panes<'a> = dyn Fn(&str) -> Option<Vec<String>> + Sync + 'a;
 
 /// The workers.
 pub struct Workers<'a, L> {
-    /// What processes events.
+    /// The processor of events.
     pub processor: Processor<'a, L>,
     /// An agent that was not seen for so long is called gone.
     pub gone_after: Duration,
@@ -46,7 +46,7 @@ pub struct Workers<'a, L> {
     pub panes: &'a Panes<'a>,
 }
 
-/// What one cycle did.
+/// The results of one cycle.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Cycle {
     /// Agents with events that hooks could not process.
@@ -63,7 +63,7 @@ pub struct Cycle {
     pub summaries: usize,
     /// Agents that were skipped, as somebody was at them.
     pub skipped: usize,
-    /// What could not be done.
+    /// The actions that failed.
     pub warnings: Vec<String>,
 }
 
@@ -72,7 +72,7 @@ impl<L: EntityLocks> Workers<'_, L> {
     ///
     /// # Errors
     ///
-    /// Those of the store when agents are listed. What fails for one agent is among the warnings.
+    /// Errors of the store when agents are listed. A failure of one agent is among the warnings.
     pub async fn cycle(&self) -> Result<Cycle> {
         let cycle = Mutex::new(Cycle::default());
         self.spooled(&cycle).await?;
@@ -271,7 +271,7 @@ impl<L: EntityLocks> Workers<'_, L> {
     /// Returns what the transcript has more than the turns, text by text.
     async fn missed(&self, agent: &Agent) -> Result<Vec<(Speaker, String)>> {
         let mut said = transcript_of(agent).said;
-        // What may go on is left to the hooks.
+        // A turn that may go on is left to the hooks.
         let may_go_on = agent.state != AgentState::Idle || agent.stop_due.is_some();
         if may_go_on && said.last().is_some_and(|(by, _)| *by == Speaker::Agent) {
             said.pop();

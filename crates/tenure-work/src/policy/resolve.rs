@@ -45,11 +45,11 @@ pub struct NeededLock {
     pub resource: Resource,
     /// The mode.
     pub mode: Mode,
-    /// Why, for people.
+    /// The reason, for people.
     pub why: String,
 }
 
-/// What an operation asks of its caller.
+/// The demands of an operation on its caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Needs<'a> {
     /// The keys of its locks, whatever the number is.

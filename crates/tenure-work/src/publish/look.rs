@@ -4,12 +4,12 @@ use serde::Serialize;
 use tenure::records::{Column, RecordQuery, Records};
 use tenure::{Error, Keeper, Result};
 use tenure_files::machine;
-use tenure_files::publish::{Difference, Place, PublishedFile};
+use tenure_files::publish::{Difference, PublishTarget, PublishedFile};
 
 use super::manifest::{Target, key, target_key};
 use super::{Manifest, in_place};
 
-/// How often a directory is compared again that was published over meanwhile.
+/// The number of tries to compare a directory that is published over meanwhile.
 const TRIES: usize = 3;
 
 /// A directory compared with its manifest.
@@ -18,9 +18,9 @@ const TRIES: usize = 3;
 pub struct Verified {
     /// The manifest of what should be in place.
     pub manifest: String,
-    /// How many files it has.
+    /// The number of its files.
     pub files: usize,
-    /// How the directory differs, by path.
+    /// The differences of the directory, by path.
     pub differences: Vec<Difference>,
 }
 
@@ -29,19 +29,19 @@ pub struct Verified {
 /// # Errors
 ///
 /// `NotFound` if nothing was ever published there from this machine.
-pub async fn verify(keeper: &Keeper, place: &Place) -> Result<Verified> {
+pub async fn verify(keeper: &Keeper, publish_target: &PublishTarget) -> Result<Verified> {
     let records = keeper.records("publish --verify")?;
-    let target = place.target().to_string_lossy().into_owned();
+    let target = publish_target.target().to_string_lossy().into_owned();
     for _ in 0..TRIES {
         let manifest = committed(&records, &target).await?;
         let files = files_of(&records, &manifest).await?;
-        let before = place.inode_of_target()?;
+        let before = publish_target.inode_of_target()?;
         let differences = match before {
-            Some(_) => in_place(|| place.compare(&files))?,
+            Some(_) => in_place(|| publish_target.compare(&files))?,
             None => place_is_gone(&files),
         };
-        // What was published over meanwhile is another directory.
-        if place.inode_of_target()? == before
+        // A target that was published over meanwhile is another directory.
+        if publish_target.inode_of_target()? == before
             && committed(&records, &target).await?.id == manifest.id
         {
             return Ok(Verified {
@@ -94,9 +94,9 @@ async fn files_of(records: &Records<'_>, manifest: &Manifest) -> Result<Vec<Publ
 }
 
 /// Returns the manifests of a target, oldest first, with their files.
-pub async fn history(keeper: &Keeper, place: &Place) -> Result<Vec<Manifest>> {
+pub async fn history(keeper: &Keeper, publish_target: &PublishTarget) -> Result<Vec<Manifest>> {
     let records = keeper.records("publish --history")?;
-    let target = place.target().to_string_lossy().into_owned();
+    let target = publish_target.target().to_string_lossy().into_owned();
     let mut query = RecordQuery::new("manifest").with_column(Column::Subject(target));
     let mut manifests = Vec::new();
     loop {

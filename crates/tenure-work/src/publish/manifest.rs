@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tenure::records::{Changes, Columns, Fence, Record, RecordKey, Seen};
 use tenure::{Action, Error, LeaseId, Owner, Resource, Result, Timestamp, Token, clock};
-use tenure_files::publish::{Inode, Place, PublishedFile};
+use tenure_files::publish::{Inode, PublishTarget, PublishedFile};
 use tenure_files::{machine, random};
 
 use super::{Request, note};
@@ -14,7 +14,7 @@ use super::{Request, note};
 /// A part of the files is at most about so long, in bytes of JSON.
 const PART_BYTES_MAX: usize = 700 * 1024;
 
-/// What became of a publish.
+/// The state of a publish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ManifestState {
@@ -43,26 +43,26 @@ impl ManifestState {
 pub struct Manifest {
     /// Its id, which begins with the time.
     pub id: String,
-    /// What made the directory.
+    /// The operation that made the directory.
     pub op_type: String,
-    /// Where it was published to.
+    /// The path at which it was published.
     pub target: String,
-    /// Where it was made.
+    /// The path at which it was made.
     pub tmp: String,
-    /// What became of it.
+    /// Its state.
     pub state: ManifestState,
     /// The files. Empty until they are read from their own records.
     #[serde(default)]
     pub files: Vec<PublishedFile>,
-    /// When it began.
+    /// The time when it began.
     pub created_at: Timestamp,
-    /// When it was committed.
+    /// The time when it was committed.
     pub committed_at: Option<Timestamp>,
-    /// Who published it.
+    /// The owner that published it.
     pub author: Owner,
     /// The token of the lease it was made under.
     pub token: Token,
-    /// That lease.
+    /// The id of that lease.
     pub lease: Option<LeaseId>,
     /// The resource of the lease.
     pub resource: Resource,
@@ -78,7 +78,7 @@ pub struct Manifest {
     pub new: Option<Inode>,
     /// In how many records the files are.
     pub parts: usize,
-    /// How many bytes the files have.
+    /// The number of bytes in the files.
     pub bytes: u64,
 }
 
@@ -111,8 +111,8 @@ impl Manifest {
         Ok(Self {
             id: request.id.clone(),
             op_type: request.op_type.clone(),
-            target: text(request.place.target())?,
-            tmp: text(request.place.tmp())?,
+            target: text(request.publish_target.target())?,
+            tmp: text(request.publish_target.tmp())?,
             state: ManifestState::Pending,
             files: Vec::new(),
             created_at: clock::now(),
@@ -137,9 +137,9 @@ impl Manifest {
         })
     }
 
-    /// Returns the place it was published to.
-    pub(super) fn place(&self) -> Place {
-        Place::at(PathBuf::from(&self.target), &self.id)
+    /// Returns the target it was published to.
+    pub(super) fn publish_target(&self) -> PublishTarget {
+        PublishTarget::at(PathBuf::from(&self.target), &self.id)
     }
 
     /// Returns true if it was made on this machine: only then can its directories be judged.
@@ -244,7 +244,7 @@ impl Manifest {
     }
 }
 
-/// What is known of a target on one machine.
+/// The manifests of a target on one machine.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Target {
     /// The manifest of what is in place.

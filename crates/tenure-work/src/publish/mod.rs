@@ -32,9 +32,9 @@ mod recover;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tenure::records::{Change, Changes, Fence, Note, Records, Seen};
+use tenure::records::{Changes, Fence, Note, RecordChange, Records, Seen};
 use tenure::{Action, Asker, Error, Keeper, Owner, Result, clock};
-use tenure_files::publish::{Copied, Inode, Place};
+use tenure_files::publish::{Copied, Inode, PublishTarget};
 
 use in_place::in_place;
 pub use look::{Verified, history, verify};
@@ -46,17 +46,17 @@ pub use tenure_files::publish::{Difference, Progress, PublishedFile};
 pub struct Request<'a> {
     /// The directory to publish.
     pub source: PathBuf,
-    /// Where to.
-    pub place: &'a Place,
-    /// The id of the manifest, which is that of the place.
+    /// The target.
+    pub publish_target: &'a PublishTarget,
+    /// The id of the manifest, which is that of the target.
     pub id: String,
-    /// What made the directory, for people.
+    /// The operation that made the directory, for people.
     pub op_type: String,
     /// The lease that the caller holds.
     pub fence: Fence,
     /// The owner, process and host.
     pub asker: Asker,
-    /// How long another publisher is waited for that is between steps 5 and 7.
+    /// The time to wait for another publisher that is between steps 5 and 7.
     pub wait: Duration,
 }
 
@@ -72,12 +72,12 @@ pub async fn publish(
     request: &Request<'_>,
     progress: &Progress,
 ) -> Result<Manifest> {
-    request.place.check_source(&request.source)?;
+    request.publish_target.check_source(&request.source)?;
     let records = keeper.records("publish")?;
     let publisher = Publisher { records, request };
     recover::pending_of(&publisher).await?;
     let mut manifest = publisher.begin().await?;
-    let copied = in_place(|| request.place.copy(&request.source, progress));
+    let copied = in_place(|| request.publish_target.copy(&request.source, progress));
     let copied = match copied {
         Ok(copied) => copied,
         Err(error) => return Err(publisher.give_up(manifest, error).await),
@@ -89,7 +89,7 @@ pub async fn publish(
     publisher.commit(manifest, copied.files).await
 }
 
-/// What writes the manifest of one publish.
+/// The writer of the manifest of one publish.
 struct Publisher<'a> {
     records: Records<'a>,
     request: &'a Request<'a>,
@@ -121,12 +121,13 @@ impl Publisher<'_> {
                 changes.put(key.clone(), columns.clone(), body.clone());
                 Ok(changes)
             };
-            let change = Change::new([key.clone()], &decide).under(self.request.fence.clone());
+            let change =
+                RecordChange::new([key.clone()], &decide).under(self.request.fence.clone());
             self.records.change(&change).await?;
         }
-        let place = self.request.place;
-        let lock = in_place(|| place.lock(self.request.wait, self.request.asker.clone()))?;
-        manifest.old = in_place(|| place.inode_of_target())?;
+        let publish_target = self.request.publish_target;
+        let lock = in_place(|| publish_target.lock(self.request.wait, self.request.asker.clone()))?;
+        manifest.old = in_place(|| publish_target.inode_of_target())?;
         manifest.new = Some(copied.new.clone());
         (manifest.parts, manifest.bytes) = (parts.len(), copied.bytes);
         let prepared = &*manifest;
@@ -139,7 +140,7 @@ impl Publisher<'_> {
         self.change(prepared, &decide).await?;
         in_place(|| {
             lock.check()?;
-            place.put_in_place(prepared.old.as_ref(), &copied.new)
+            publish_target.put_in_place(prepared.old.as_ref(), &copied.new)
         })
     }
 
@@ -168,10 +169,10 @@ impl Publisher<'_> {
     /// Gives a publish up that failed before its target was new: removes what it made, and says so in the manifest. What cannot be done
     /// now is done by recovery.
     async fn give_up(&self, manifest: Manifest, error: Error) -> Error {
-        let place = self.request.place;
+        let publish_target = self.request.publish_target;
         let is_new = |new: &Inode| {
-            let verdict = place.judge(manifest.old.as_ref(), Some(new), true);
-            !matches!(verdict, Ok(tenure_files::publish::Verdict::Aborted))
+            let outcome = publish_target.judge(manifest.old.as_ref(), Some(new), true);
+            !matches!(outcome, Ok(tenure_files::publish::CrashOutcome::Aborted))
         };
         // A step after the rename failed: what is in place is for recovery to judge.
         if manifest.new.as_ref().is_some_and(is_new) {
@@ -184,7 +185,7 @@ impl Publisher<'_> {
             };
         }
         let named: Vec<&Inode> = manifest.new.iter().collect();
-        let removed = in_place(|| place.remove_tmp(&named, true)).unwrap_or(false);
+        let removed = in_place(|| publish_target.remove_tmp(&named, true)).unwrap_or(false);
         let reason = error.to_string();
         let ended = self.end(&manifest, ManifestState::Aborted, &reason).await;
         if removed && ended.is_ok() {
@@ -215,7 +216,7 @@ impl Publisher<'_> {
         manifest: &Manifest,
         decide: &(dyn Fn(&Seen) -> Result<Changes> + Send + Sync),
     ) -> Result<()> {
-        let change = Change::new(manifest.keys()?, decide).under(self.request.fence.clone());
+        let change = RecordChange::new(manifest.keys()?, decide).under(self.request.fence.clone());
         self.records.change(&change).await.map(drop)
     }
 }

@@ -4,7 +4,7 @@
 //!
 //! 1. The lease on the resource of the manifest is held: the publisher is dead, or was overtaken.
 //! 2. The lock beside the target is taken: no publisher that was overtaken is between steps 5 and 7.
-//! 3. The inodes tell what is in place ([`Place::judge`](tenure_files::publish::Place::judge)). An exchange with something that was never published over is
+//! 3. The inodes tell what is in place ([`PublishTarget::judge`](tenure_files::publish::PublishTarget::judge)). An exchange with something that was never published over is
 //!    undone.
 //! 4. The manifest is committed or aborted, under the lease of 1, with an entry in the audit.
 //!
@@ -14,26 +14,26 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use tenure::records::{Change, Changes, Column, Fence, RecordQuery, Records, Seen};
+use tenure::records::{Changes, Column, Fence, RecordChange, RecordQuery, Records, Seen};
 use tenure::{
     Action, Asker, Error, Keeper, Mode, Options, Owner, Recovery, Result, SessionOptions, clock,
 };
 use tenure_files::machine;
-use tenure_files::publish::{Inode, Verdict};
+use tenure_files::publish::{CrashOutcome, Inode};
 
 use super::manifest::{Target, key, target_key};
 use super::{Manifest, ManifestState, Publisher, in_place, note};
 
-/// What is left over is removed after this time.
+/// Leftovers are removed after this time.
 const LEFT_FOR: Duration = Duration::from_secs(60 * 60);
 
-/// What became of a pending manifest.
+/// The outcome of a pending manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// Its directory is in place.
     Committed,
-    /// What was there before stayed, or was put back.
+    /// The directory from before stayed, or was put back.
     Aborted,
     /// It is under way, or nothing can be told of it here.
     Kept,
@@ -46,9 +46,9 @@ pub struct Recovered {
     /// The manifest, without its files.
     #[serde(flatten)]
     pub manifest: Manifest,
-    /// What became of it.
+    /// Its outcome.
     pub outcome: Outcome,
-    /// Why, in words.
+    /// The reason, in words.
     pub reason: String,
 }
 
@@ -67,7 +67,7 @@ pub struct Removed {
 /// Ends the pending manifests of the target of a publish, under its lease.
 pub(super) async fn pending_of(publisher: &Publisher<'_>) -> Result<()> {
     let (records, request) = (&publisher.records, publisher.request);
-    let target = request.place.target().to_string_lossy();
+    let target = request.publish_target.target().to_string_lossy();
     let record = records.read(&target_key(machine::id(), &target)?).await?;
     for id in Target::seen(record.as_ref())?.pending {
         let Some(manifest) = records.read(&key("manifest", &id)?).await? else {
@@ -94,30 +94,31 @@ async fn settle(
     asker: &Asker,
     wait: Duration,
 ) -> Result<Outcome> {
-    let (place, same_boot) = (manifest.place(), manifest.is_of_this_boot());
-    let lock = in_place(|| place.lock(wait, asker.clone()))?;
-    let verdict = in_place(|| {
-        let verdict = place.judge(manifest.old.as_ref(), manifest.new.as_ref(), same_boot)?;
-        match verdict {
-            Verdict::Aborted => {}
-            Verdict::Finished => place.finish()?,
-            Verdict::ExchangeBack => {
+    let (publish_target, same_boot) = (manifest.publish_target(), manifest.is_of_this_boot());
+    let lock = in_place(|| publish_target.lock(wait, asker.clone()))?;
+    let outcome = in_place(|| {
+        let outcome =
+            publish_target.judge(manifest.old.as_ref(), manifest.new.as_ref(), same_boot)?;
+        match outcome {
+            CrashOutcome::Aborted => {}
+            CrashOutcome::Finished => publish_target.finish()?,
+            CrashOutcome::ExchangeBack => {
                 lock.check()?;
-                place.exchange_back()?;
+                publish_target.exchange_back()?;
             }
         }
-        Ok::<_, Error>(verdict)
+        Ok::<_, Error>(outcome)
     })?;
-    let (state, reason) = match verdict {
-        Verdict::Finished => (
+    let (state, reason) = match outcome {
+        CrashOutcome::Finished => (
             ManifestState::Committed,
             "recovered: the new directory is in place",
         ),
-        Verdict::Aborted => (
+        CrashOutcome::Aborted => (
             ManifestState::Aborted,
             "recovered: the new directory is not in place",
         ),
-        Verdict::ExchangeBack => (
+        CrashOutcome::ExchangeBack => (
             ManifestState::Aborted,
             "recovered: exchanged back what somebody else had put there",
         ),
@@ -126,7 +127,7 @@ async fn settle(
         manifest.require_pending(seen)?;
         manifest.end(seen, state, &asker.owner, fence, reason)
     };
-    let change = Change::new(manifest.keys()?, &end).under(fence.clone());
+    let change = RecordChange::new(manifest.keys()?, &end).under(fence.clone());
     records.change(&change).await?;
     Ok(match state {
         ManifestState::Committed => Outcome::Committed,
@@ -138,7 +139,7 @@ async fn settle(
 ///
 /// # Errors
 ///
-/// Those of the store. A manifest that cannot be judged now is kept, with the reason.
+/// Errors of the store. A manifest that cannot be judged now is kept, with the reason.
 pub async fn recover(
     keeper: &Keeper,
     actor: &Owner,
@@ -263,9 +264,9 @@ pub async fn remove_leftover(keeper: &Keeper, manifest: &Manifest, actor: &Owner
 
 async fn remove(records: &Records<'_>, manifest: &Manifest, actor: &Owner) -> Result<bool> {
     let named: Vec<&Inode> = manifest.old.iter().chain(&manifest.new).collect();
-    let place = manifest.place();
-    let was_there = in_place(|| place.inode_of_tmp())?.is_some();
-    if !in_place(|| place.remove_tmp(&named, manifest.is_of_this_boot()))? {
+    let publish_target = manifest.publish_target();
+    let was_there = in_place(|| publish_target.inode_of_tmp())?.is_some();
+    if !in_place(|| publish_target.remove_tmp(&named, manifest.is_of_this_boot()))? {
         return Ok(false);
     }
     let leftover = key("leftover", &manifest.id)?;
@@ -279,7 +280,7 @@ async fn remove(records: &Records<'_>, manifest: &Manifest, actor: &Owner) -> Re
         Ok(changes)
     };
     records
-        .change(&Change::new([leftover.clone()], &forget))
+        .change(&RecordChange::new([leftover.clone()], &forget))
         .await?;
     Ok(true)
 }
@@ -293,7 +294,7 @@ pub(super) async fn forget_leftover(records: &Records<'_>, id: &str) -> Result<(
         Ok(changes)
     };
     records
-        .change(&Change::new([leftover.clone()], &forget))
+        .change(&RecordChange::new([leftover.clone()], &forget))
         .await
         .map(drop)
 }

@@ -23,7 +23,7 @@ pub struct GuardConfig {
     /// True if one agent edits a file at a time.
     #[serde(default)]
     pub edits: bool,
-    /// When files are given back.
+    /// The event at which files are released.
     #[serde(default)]
     pub edits_until: EditsUntil,
     /// Heavy commands, and the slot that each goes through: `slot NAME` or `slot NAME:N`.
@@ -31,14 +31,14 @@ pub struct GuardConfig {
     pub commands: BTreeMap<String, String>,
 }
 
-/// When the files of an agent are given back, at the latest.
+/// The latest event at which the files of an agent are released.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EditsUntil {
     /// At the end of its session.
     #[default]
     Session,
-    /// When it has answered.
+    /// The end of its answer.
     Turn,
 }
 
@@ -50,13 +50,13 @@ pub struct AgentsConfig {
     /// An agent that was not seen for so long is called gone.
     #[serde(default, deserialize_with = "optional_duration")]
     pub gone_after: Option<Duration>,
-    /// How long a hook waits for its store and for the lock of its agent.
+    /// The time that a hook waits for its store and for the lock of its agent.
     #[serde(default, deserialize_with = "hook_wait")]
     pub hook_wait: Option<Duration>,
     /// The command that summarises a turn: the text on its standard input, the summary on its standard output.
     #[serde(default)]
     pub summary: Option<Vec<String>>,
-    /// How long that command may take.
+    /// The time limit of that command.
     #[serde(default, deserialize_with = "optional_duration")]
     pub summary_max: Option<Duration>,
 }

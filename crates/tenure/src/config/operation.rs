@@ -30,9 +30,9 @@ pub const ABOVE_MAX: usize = 10;
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Operation {
-    /// What it is, for people.
+    /// Its description, for people.
     pub about: String,
-    /// Why it needs its locks, for people.
+    /// The reason why it needs its locks, for people.
     #[serde(default)]
     pub why: String,
     /// The locks it needs.
@@ -42,7 +42,7 @@ pub struct Operation {
     pub count: Option<String>,
     /// The locks it needs instead where that number is higher.
     #[serde(default)]
-    pub above: Vec<Above>,
+    pub above: Vec<CountRule>,
     /// True if only a person may start it.
     #[serde(default)]
     pub needs_approval: bool,
@@ -50,12 +50,13 @@ pub struct Operation {
 
 /// The locks that an operation needs where its number is higher than a limit.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+// Messages call it by its key, `above`.
+#[serde(deny_unknown_fields, rename = "Above")]
 #[non_exhaustive]
-pub struct Above {
+pub struct CountRule {
     /// The limit.
     pub more_than: u64,
-    /// Why, for people.
+    /// The reason, for people.
     #[serde(default)]
     pub why: String,
     /// The locks it needs then.
@@ -118,7 +119,8 @@ impl LockPattern {
     ///
     /// # Errors
     ///
-    /// Why a value cannot stand in its place: a `/` could turn one resource into another where other keys follow or precede.
+    /// The reason why a value cannot stand in its place: a `/` could turn one resource into another where other keys
+    /// follow or precede.
     pub fn filled<'v>(&self, value: impl Fn(&str) -> &'v str) -> Result<Resource, String> {
         let several = self.keys().count() > 1;
         let mut id = String::new();

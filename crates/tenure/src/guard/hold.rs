@@ -42,7 +42,7 @@ pub(crate) struct Hold {
 /// The checks of one lock, in milliseconds since boot.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Checks {
-    /// When the last check began.
+    /// The time when the last check began.
     pub(crate) begun: Option<Millis>,
     /// True until that check has ended.
     pub(crate) under_way: bool,

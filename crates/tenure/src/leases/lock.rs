@@ -101,7 +101,7 @@ async fn acquire_and_bind(
             Ok(leases)
         }
         Err(error) => {
-            taken.give_back().await;
+            taken.release_all().await;
             Err(error)
         }
     }

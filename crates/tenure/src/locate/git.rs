@@ -71,7 +71,7 @@ fn at(directory: &Path) -> Result<Option<Repository>> {
     };
     let git_dir = git_dir.as_deref();
     if let Some(common) = git_dir.and_then(common_of) {
-        // That of a linked worktree is elsewhere.
+        // The directory of a linked worktree is elsewhere.
         let main_worktree = match git_dir == Some(&common) {
             true => Some(directory.to_owned()),
             false => worktree_of(&common),

@@ -34,14 +34,14 @@ impl Place {
         fs::write(path, text).unwrap();
     }
 
-    /// What `git init` makes.
+    /// Makes the files of `git init`.
     fn git_directory(&self, path: &str) {
         self.file(&format!("{path}/HEAD"), "ref: refs/heads/main\n");
         self.directory(&format!("{path}/objects"));
         self.directory(&format!("{path}/refs"));
     }
 
-    /// What `git worktree add` makes.
+    /// Makes the files of `git worktree add`.
     fn linked_worktree(&self, path: &str, common: &str) {
         let git_dir = self.path(&format!("{common}/worktrees/wt"));
         self.file(
@@ -262,7 +262,7 @@ fn a_link_to_a_file_is_judged_by_what_it_points_to() {
     symlink("/proc/version", place.path("a/tenure.toml")).unwrap();
     let mut environment = place.environment("a");
     environment.uid += 1;
-    // /proc/version belongs to root: foreign to whoever this is not.
+    // /proc/version belongs to root: foreign to every other user.
     let uid = fs::metadata("/proc/version").map(|m| std::os::unix::fs::MetadataExt::uid(&m));
     assert_ne!(uid.unwrap(), environment.uid);
     assert_eq!(locate(None, &environment).unwrap().ignored.len(), 1);

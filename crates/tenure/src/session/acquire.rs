@@ -9,7 +9,7 @@ use tenure_core::{Error, Lease, LeaseId, Mode, Request, Resource, Result, Upgrad
 use tenure_files::clock;
 use tokio::time::timeout;
 
-use super::locks::Refusal;
+use super::locks::RequestRefusal;
 use super::{Deadline, GaveUp, Options, Reservation, Shared, wait};
 use crate::{Guard, log};
 
@@ -39,13 +39,13 @@ impl Shared {
     }
 
     /// Returns the error for a refused request.
-    pub(crate) fn refused(&self, refusal: Refusal, mode: Mode) -> Error {
+    pub(crate) fn refused(&self, refusal: RequestRefusal, mode: Mode) -> Error {
         match refusal {
-            Refusal::Reentry { resource, lease } => Error::Reentry {
+            RequestRefusal::Reentry { resource, lease } => Error::Reentry {
                 context: self.context(&resource, mode),
                 lease,
             },
-            Refusal::Order { asked, held } => Error::Order { asked, held },
+            RequestRefusal::Order { asked, held } => Error::Order { asked, held },
         }
     }
 

@@ -15,7 +15,7 @@ use super::request_queue::{QueuePlace, RequestQueue};
 
 /// The reason why a session may not make a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum RequestRefusal {
     /// The session holds or awaits the resource already.
     Reentry { resource: Resource, lease: LeaseId },
     /// The session holds or awaits a resource that must be taken later.
@@ -61,7 +61,7 @@ impl SessionLocks {
     pub(crate) fn enter(
         self: &Arc<Self>,
         asked: Vec<(LeaseId, Resource)>,
-    ) -> Result<(Vec<Reservation>, QueuePlace), Refusal> {
+    ) -> Result<(Vec<Reservation>, QueuePlace), RequestRefusal> {
         let mut entries = lock(&self.entries);
         for (_, resource) in &asked {
             self.check_reentry(&entries, resource)?;
@@ -86,7 +86,7 @@ impl SessionLocks {
 
     /// Checks that the session holds and awaits nothing that is ordered after the resource, and
     /// joins the queue. An upgrade is checked like a new request for the resource.
-    pub(crate) fn enter_upgrade(&self, resource: &Resource) -> Result<QueuePlace, Refusal> {
+    pub(crate) fn enter_upgrade(&self, resource: &Resource) -> Result<QueuePlace, RequestRefusal> {
         let entries = lock(&self.entries);
         self.check_order(&entries, resource)?;
         Ok(QueuePlace::join(&self.queue))
@@ -111,28 +111,28 @@ impl SessionLocks {
         lock(&self.entries).retain(|entry| !ended.contains(&entry.lease));
     }
 
-    fn check_reentry(&self, entries: &[Entry], asked: &Resource) -> Result<(), Refusal> {
+    fn check_reentry(&self, entries: &[Entry], asked: &Resource) -> Result<(), RequestRefusal> {
         // The same name in another store is another lock.
         let around = self.ancestors.iter().filter(|h| h.store == self.store);
         let around = around.map(|held| (&held.resource, &held.lease));
         let own = entries.iter().map(|entry| (&entry.resource, &entry.lease));
         match around.chain(own).find(|(held, _)| *held == asked) {
             None => Ok(()),
-            Some((resource, lease)) => Err(Refusal::Reentry {
+            Some((resource, lease)) => Err(RequestRefusal::Reentry {
                 resource: resource.clone(),
                 lease: lease.clone(),
             }),
         }
     }
 
-    fn check_order(&self, entries: &[Entry], asked: &Resource) -> Result<(), Refusal> {
+    fn check_order(&self, entries: &[Entry], asked: &Resource) -> Result<(), RequestRefusal> {
         // Ancestors count whatever their store: a circle may lead through several stores.
         let around = self.ancestors.iter().map(|held| &held.resource);
         let own = entries.iter().map(|entry| &entry.resource);
         let later = |held: &&Resource| self.ranking.compare(asked, held) == Ordering::Less;
         match around.chain(own).find(later) {
             None => Ok(()),
-            Some(held) => Err(Refusal::Order {
+            Some(held) => Err(RequestRefusal::Order {
                 asked: asked.clone(),
                 held: held.clone(),
             }),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tenure_core::{Error, LockSet, Mode, Resource, Result};
 
 use super::acquire::check;
-use super::locks::Refusal;
+use super::locks::RequestRefusal;
 use super::request_queue::QueuePlace;
 use super::{Deadline, GaveUp, Options, Reservation, Shared};
 use crate::guard::any_lost;
@@ -60,7 +60,7 @@ pub(super) async fn try_acquire(
     session.forget_ended().await?;
     let entered = match session.enter_set(&set) {
         Ok(entered) => entered,
-        Err(Refusal::Reentry { .. }) => return Ok(None),
+        Err(RequestRefusal::Reentry { .. }) => return Ok(None),
         Err(refusal) => return Err(refused(session, &set, refusal)),
     };
     let taken = acquire_all(session, &set, entered, options, &deadline).await?;
@@ -75,7 +75,7 @@ pub(crate) struct Taken(pub(crate) Vec<Guard>);
 impl Taken {
     /// Releases all, last first, and waits for it: when the caller gets the error, nothing of the
     /// set is held any more.
-    pub(crate) async fn give_back(&mut self) {
+    pub(crate) async fn release_all(&mut self) {
         while let Some(last) = self.0.pop() {
             // A failed release returns the guard, and dropping the guard abandons the lease.
             drop(last.release().await);
@@ -121,25 +121,25 @@ async fn acquire_all(
         match guard {
             Ok(Ok(guard)) => taken.0.push(guard),
             Ok(Err(gave_up)) => {
-                taken.give_back().await;
+                taken.release_all().await;
                 return Ok(Err(missing(gave_up, resource, *mode)));
             }
             Err(error) => {
-                taken.give_back().await;
+                taken.release_all().await;
                 return Err(error);
             }
         }
     }
     if let Some(lost) = taken.0.iter().find_map(|guard| guard.hold.check().err()) {
-        taken.give_back().await;
+        taken.release_all().await;
         return Err(lost);
     }
     Ok(Ok(std::mem::take(&mut taken.0)))
 }
 
-fn refused(session: &Shared, set: &LockSet, refusal: Refusal) -> Error {
-    let (Refusal::Reentry { resource, .. }
-    | Refusal::Order {
+fn refused(session: &Shared, set: &LockSet, refusal: RequestRefusal) -> Error {
+    let (RequestRefusal::Reentry { resource, .. }
+    | RequestRefusal::Order {
         asked: resource, ..
     }) = &refusal;
     let asked = set.iter().find(|(asked, _)| asked == resource);
@@ -155,7 +155,7 @@ impl Shared {
 
     /// Enters the whole set before the first request, so that no other task of the session takes
     /// something in between.
-    fn enter_set(&self, set: &LockSet) -> Result<(Vec<Reservation>, QueuePlace), Refusal> {
+    fn enter_set(&self, set: &LockSet) -> Result<(Vec<Reservation>, QueuePlace), RequestRefusal> {
         let name = |(resource, _): &(Resource, Mode)| (ids::lease_id(), resource.clone());
         self.locks.enter(set.iter().map(name).collect())
     }

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use tenure_testkit::postgres::Cluster;
 
-use crate::crew::{Crew, Order, Won};
 use crate::histories::tell;
 use crate::moment::until;
 use crate::process::{LONG, alone};
+use crate::worker::{Order, Won, Worker};
 
 const PROCESSES: usize = 4;
 const EACH: usize = 250;
@@ -26,34 +26,37 @@ fn a_thousand_waiters_of_four_processes_wait_at_one_connection_each_and_are_serv
     let _alone = alone();
     let database = Cluster::shared().database();
     let mut look = database.session();
-    let mut holder = Crew::start(&database, TTL);
+    let mut holder = Worker::start(&database, TTL);
     let one = || vec!["crowded".to_owned()];
     holder.take(&Order::Guards { names: one() });
-    let mut crews: Vec<Crew> = (0..PROCESSES)
-        .map(|_| Crew::start(&database, TTL))
+    let mut workers: Vec<Worker> = (0..PROCESSES)
+        .map(|_| Worker::start(&database, TTL))
         .collect();
-    for crew in &mut crews {
+    for worker in &mut workers {
         let order = Order::Wait {
             names: vec!["crowded".to_owned(); EACH],
             wait: WAIT,
             hold: Duration::ZERO,
         };
-        crew.tell(&order);
+        worker.tell(&order);
     }
     let count = "SELECT count(*) FROM tenure.waiters";
     until(LONG, "all are in line", || {
         look.run(count) == ALL.to_string()
     });
-    let connections = |crews: &[Crew]| -> Vec<usize> {
-        crews.iter().map(|crew| crew.proxy.connections()).collect()
+    let connections = |workers: &[Worker]| -> Vec<usize> {
+        workers
+            .iter()
+            .map(|worker| worker.proxy.connections())
+            .collect()
     };
     until(QUIET, "one connection a process", || {
-        connections(&crews) == [1; PROCESSES]
+        connections(&workers) == [1; PROCESSES]
     });
     // They go on to wait at it: through three looks of who looks most often.
     let quiet = Instant::now();
     while quiet.elapsed() < Duration::from_secs(3) {
-        assert_eq!(connections(&crews), [1; PROCESSES]);
+        assert_eq!(connections(&workers), [1; PROCESSES]);
         std::thread::sleep(Duration::from_millis(20));
     }
     let line = look.run("SELECT lock_id FROM tenure.waiters ORDER BY place");
@@ -64,20 +67,20 @@ fn a_thousand_waiters_of_four_processes_wait_at_one_connection_each_and_are_serv
     assert_eq!(holder.release(), [""; 0]);
     let end = Instant::now() + HANDED_OVER;
     let mut most = vec![0; PROCESSES];
-    while crews.iter().map(|crew| crew.won.len()).sum::<usize>() < ALL {
+    while workers.iter().map(|worker| worker.won.len()).sum::<usize>() < ALL {
         assert!(
             Instant::now() < end,
             "not all are served within {HANDED_OVER:?}"
         );
-        for (most, crew) in most.iter_mut().zip(&mut crews) {
-            *most = crew.proxy.connections().max(*most);
-            crew.hear_until(Instant::now() + Duration::from_millis(5));
-            assert!(crew.failed.is_empty(), "{:?}", crew.failed);
+        for (most, worker) in most.iter_mut().zip(&mut workers) {
+            *most = worker.proxy.connections().max(*most);
+            worker.hear_until(Instant::now() + Duration::from_millis(5));
+            assert!(worker.failed.is_empty(), "{:?}", worker.failed);
         }
     }
     let took = began.elapsed();
     assert!(most.iter().all(|most| *most <= 8), "{most:?} connections");
-    let mut won: Vec<&Won> = crews.iter().flat_map(|crew| &crew.won).collect();
+    let mut won: Vec<&Won> = workers.iter().flat_map(|worker| &worker.won).collect();
     won.sort_by_key(|won| won.token);
     let tokens: BTreeSet<u64> = won.iter().map(|won| won.token).collect();
     assert_eq!(tokens.len(), ALL, "a token was drawn twice");

@@ -13,7 +13,7 @@
 //! | `register` | what the locks of a history protect: a register that refuses old tokens |
 //! | `faults` | what happens to a machine |
 //! | `check` | what must be true of a history |
-//! | `crew` | a process that holds and waits as it is told |
+//! | `worker` | a process that holds and waits as it is told |
 //! | `process`, `roles` | other processes |
 //! | `dice`, `moment` | chance that can be repeated, and the one clock of this host |
 //!
@@ -26,7 +26,6 @@
 )]
 
 mod check;
-mod crew;
 mod crowd;
 mod dice;
 mod event_log;
@@ -39,3 +38,4 @@ mod process;
 mod register;
 mod restart;
 mod roles;
+mod worker;

@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 
 use tenure_testkit::postgres::{Cluster, Psql};
 
-use crate::crew::{Crew, Order, Won, names};
 use crate::histories::tell;
 use crate::moment::{now, until};
 use crate::process::{LONG, alone};
+use crate::worker::{Order, Won, Worker, names};
 
 const TTL: Duration = Duration::from_secs(8);
 /// As many has a process that dies.
@@ -53,18 +53,18 @@ fn outage(lasts: Duration) {
     let _alone = alone();
     let database = Cluster::shared().database();
     let mut look = database.session();
-    let mut dying = Crew::start(&database, TTL);
+    let mut dying = Worker::start(&database, TTL);
     dying.take(&Order::Guards {
         names: names("dead", DEAD),
     });
-    let mut living: Vec<Crew> = (0..LIVE_PROCESSES)
-        .map(|_| Crew::start(&database, TTL))
+    let mut living: Vec<Worker> = (0..LIVE_PROCESSES)
+        .map(|_| Worker::start(&database, TTL))
         .collect();
-    for (number, crew) in living.iter_mut().enumerate() {
-        crew.take(&Order::Guards {
+    for (number, worker) in living.iter_mut().enumerate() {
+        worker.take(&Order::Guards {
             names: names(&format!("lost-{number}"), LIVE),
         });
-        crew.take(&Order::Leases {
+        worker.take(&Order::Leases {
             names: names(&format!("leased-{number}"), LIVE),
             ttl: TTL,
         });
@@ -73,8 +73,8 @@ fn outage(lasts: Duration) {
     let wanted: Vec<String> = names("dead", DEAD).into_iter().chain(lost).collect();
     let mut waiting = Vec::new();
     for number in 1..=2 {
-        let mut crew = Crew::start(&database, TTL);
-        crew.tell(&Order::Wait {
+        let mut worker = Worker::start(&database, TTL);
+        worker.tell(&Order::Wait {
             names: wanted.clone(),
             wait: WAIT,
             hold: Duration::from_millis(20),
@@ -86,58 +86,58 @@ fn outage(lasts: Duration) {
         while seen != all {
             let held = living
                 .iter_mut()
-                .map(|crew| crew.look().held)
+                .map(|worker| worker.look().held)
                 .sum::<usize>();
             assert!(
                 Instant::now() < end,
                 "{seen} of {all} in line, {held} guards held"
             );
             seen = look.run(count);
-            crew.hear_until(Instant::now() + Duration::from_millis(50));
-            let (won, failed) = (&crew.won, &crew.failed);
+            worker.hear_until(Instant::now() + Duration::from_millis(50));
+            let (won, failed) = (&worker.won, &worker.failed);
             assert!(won.is_empty() && failed.is_empty(), "{won:?}, {failed:?}");
         }
-        waiting.push(crew);
+        waiting.push(worker);
     }
 
-    for crew in &mut living {
-        assert_eq!(crew.look().held, LIVE, "this machine is too busy");
+    for worker in &mut living {
+        assert_eq!(worker.look().held, LIVE, "this machine is too busy");
     }
 
     // Some find that nothing answers, some that nobody is there.
     dying.child.kill();
-    for crew in living.iter().chain(&waiting) {
-        crew.proxy.pause();
+    for worker in living.iter().chain(&waiting) {
+        worker.proxy.pause();
     }
-    for crew in [&living[1], &waiting[1]] {
-        crew.proxy.refuse();
-        crew.proxy.cut();
+    for worker in [&living[1], &waiting[1]] {
+        worker.proxy.refuse();
+        worker.proxy.cut();
     }
     let began = Instant::now();
-    for crew in &mut living {
-        until(TTL, "all guards are told", || crew.look().lost == LIVE);
+    for worker in &mut living {
+        until(TTL, "all guards are told", || worker.look().lost == LIVE);
     }
     std::thread::sleep(lasts.saturating_sub(began.elapsed()));
 
     let before = transactions(&mut look);
     let (back, returned) = (now(), Instant::now());
-    for crew in living.iter().chain(&waiting) {
-        crew.proxy.resume();
+    for worker in living.iter().chain(&waiting) {
+        worker.proxy.resume();
     }
-    for crew in [&living[1], &waiting[1]] {
-        crew.proxy.admit();
+    for worker in [&living[1], &waiting[1]] {
+        worker.proxy.admit();
     }
     let mut watch = Watch::new(before);
     let all = 2 * wanted.len();
     loop {
         watch.look(&mut look, &living, &waiting);
-        for crew in &mut waiting {
-            crew.hear_until(Instant::now() + Duration::from_millis(10));
-            assert!(crew.failed.is_empty(), "{:?}", crew.failed);
+        for worker in &mut waiting {
+            worker.hear_until(Instant::now() + Duration::from_millis(10));
+            assert!(worker.failed.is_empty(), "{:?}", worker.failed);
         }
-        let won: usize = waiting.iter().map(|crew| crew.won.len()).sum();
-        let renewed = living.iter_mut().all(|crew| {
-            let renewed = crew.look().renewed;
+        let won: usize = waiting.iter().map(|worker| worker.won.len()).sum();
+        let renewed = living.iter_mut().all(|worker| {
+            let renewed = worker.look().renewed;
             renewed.len() == LIVE && renewed.values().all(|at| at.is_some_and(|at| at > back))
         });
         if won == all && renewed {
@@ -153,8 +153,8 @@ fn outage(lasts: Duration) {
     watch.look(&mut look, &living, &waiting);
     watch.assert_calm(all, took);
     // Nobody who was told that a lock is lost has it again.
-    for crew in &mut living {
-        assert_eq!(crew.look().lost, LIVE);
+    for worker in &mut living {
+        assert_eq!(worker.look().lost, LIVE);
     }
     if lasts < PRESENT_FOR {
         assert_in_order(&wanted, &waiting);
@@ -170,9 +170,9 @@ fn outage(lasts: Duration) {
 }
 
 /// Of every lock the first process in line was served first.
-fn assert_in_order(wanted: &[String], waiting: &[Crew]) {
-    let won = |crew: &Crew| -> BTreeMap<String, Won> {
-        let won = crew.won.iter().map(|won| (won.name.clone(), won.clone()));
+fn assert_in_order(wanted: &[String], waiting: &[Worker]) {
+    let won = |worker: &Worker| -> BTreeMap<String, Won> {
+        let won = worker.won.iter().map(|won| (won.name.clone(), won.clone()));
         won.collect()
     };
     let (first, second) = (won(&waiting[0]), won(&waiting[1]));
@@ -204,9 +204,9 @@ impl Watch {
         }
     }
 
-    fn look(&mut self, look: &mut Psql, living: &[Crew], waiting: &[Crew]) {
-        for crew in living.iter().chain(waiting) {
-            self.connections = self.connections.max(crew.connections());
+    fn look(&mut self, look: &mut Psql, living: &[Worker], waiting: &[Worker]) {
+        for worker in living.iter().chain(waiting) {
+            self.connections = self.connections.max(worker.connections());
         }
         self.seen.push((Instant::now(), transactions(look)));
     }

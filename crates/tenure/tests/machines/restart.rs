@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use tenure_testkit::postgres::{Cluster, Settings, Stop};
 
-use crate::crew::{Crew, Order, names};
 use crate::moment::{now, until};
 use crate::process::alone;
+use crate::worker::{Order, Worker, names};
 
 /// Longer than a restart takes.
 const TTL: Duration = Duration::from_secs(12);
@@ -31,7 +31,7 @@ fn restart(how: Stop) {
     let _alone = alone();
     let mut cluster = Cluster::with(&Settings::default());
     let database = cluster.database();
-    let mut holder = Crew::start(&database, TTL);
+    let mut holder = Worker::start(&database, TTL);
     let guarded = names("guarded", EACH);
     holder.take(&Order::Guards {
         names: guarded.clone(),
@@ -40,7 +40,7 @@ fn restart(how: Stop) {
         names: names("leased", EACH),
         ttl: TTL,
     });
-    let mut waiter = Crew::start(&database, TTL);
+    let mut waiter = Worker::start(&database, TTL);
     let wait = |wait| Order::Wait {
         names: guarded.clone(),
         wait,

@@ -1,7 +1,7 @@
 //! What a child process does.
 
 use crate::process::{Child, heard, role, runtime, say};
-use crate::{crew, machine};
+use crate::{machine, worker};
 
 /// The test a child runs.
 pub const ENTRY: &str = "roles::a_child_process_plays_its_role";
@@ -25,7 +25,7 @@ fn a_child_process_plays_its_role() {
             }
         }),
         "machine" => machine::play(&serde_json::from_str(&arguments).unwrap()),
-        "crew" => crew::play(&serde_json::from_str::<String>(&arguments).unwrap()),
+        "worker" => worker::play(&serde_json::from_str::<String>(&arguments).unwrap()),
         _ => panic!("no such role: {role}"),
     }
 }

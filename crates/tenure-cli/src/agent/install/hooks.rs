@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tenure::{Error, Result};
 
 use super::json_text::{Node, insert, on_lines_of, remove};
-use super::program::Program;
+use super::program::InstallProgram;
 
 /// The text of a file, and the events that were changed in it.
 #[derive(Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct Changed {
 }
 
 /// Adds the hooks that are missing; `old` is the text of the file, if it is there.
-pub fn add(program: Program, old: Option<&str>, path: &str) -> Result<Changed> {
+pub fn add(program: InstallProgram, old: Option<&str>, path: &str) -> Result<Changed> {
     let Some(old) = old else {
         let text = on_lines_of(&whole(program), "  ", "") + "\n";
         let events = program.events().to_vec();
@@ -44,7 +44,12 @@ pub fn add(program: Program, old: Option<&str>, path: &str) -> Result<Changed> {
     })
 }
 
-fn add_each(program: Program, mut text: String, events: &[&str], path: &str) -> Result<String> {
+fn add_each(
+    program: InstallProgram,
+    mut text: String,
+    events: &[&str],
+    path: &str,
+) -> Result<String> {
     for event in events {
         let root = Node::parse(&text);
         require(root.is_object(), path, "it", "an object")?;
@@ -68,13 +73,13 @@ fn add_each(program: Program, mut text: String, events: &[&str], path: &str) -> 
 }
 
 /// Takes out all hooks of ours, and the containers that were made for them.
-pub fn take_out(program: Program, old: &str) -> Changed {
+pub fn take_out(program: InstallProgram, old: &str) -> Changed {
     let mut text = old.to_owned();
     let mut events = Vec::new();
     for event in program.events() {
         let before = events.len();
-        while let Some(place) = ours(program, &text, event) {
-            let Some(next) = without(&text, event, &place) else {
+        while let Some(position) = ours(program, &text, event) {
+            let Some(next) = without(&text, event, &position) else {
                 events.push(*event);
                 return Changed { text: None, events };
             };
@@ -90,19 +95,19 @@ pub fn take_out(program: Program, old: &str) -> Changed {
     }
 }
 
-/// The place of a hook: its index in the list of the event, and in its group if it is in one.
-struct Place {
+/// The position of a hook: its index in the list of the event, and in its group if it is in one.
+struct HookPosition {
     entry: usize,
     in_group: Option<usize>,
 }
 
 /// Finds a hook of ours for an event.
-fn ours(program: Program, text: &str, event: &str) -> Option<Place> {
+fn ours(program: InstallProgram, text: &str, event: &str) -> Option<HookPosition> {
     let root = Node::parse(text);
     let is_ours = |hook: &Node| {
         let command = hook.get("command").or_else(|| hook.get("bash"));
         let command = command.and_then(|command| command.string(text));
-        let named = format!("{} {}", Program::COMMAND, program.name());
+        let named = format!("{} {}", InstallProgram::COMMAND, program.name());
         command.is_some_and(|command| command.starts_with(&named))
     };
     let list = root.get("hooks")?.get(event)?;
@@ -110,33 +115,33 @@ fn ours(program: Program, text: &str, event: &str) -> Option<Place> {
     entries.find_map(|(entry, item)| {
         if is_ours(&item.value) {
             let in_group = None;
-            return Some(Place { entry, in_group });
+            return Some(HookPosition { entry, in_group });
         }
         let group = item.value.get("hooks")?.items();
         let in_group = Some(group.iter().position(|hook| is_ours(&hook.value))?);
-        Some(Place { entry, in_group })
+        Some(HookPosition { entry, in_group })
     })
 }
 
 /// Returns the text without a hook, or `None` if nothing is left that was not made with it.
-fn without(text: &str, event: &str, place: &Place) -> Option<String> {
+fn without(text: &str, event: &str, position: &HookPosition) -> Option<String> {
     let root = Node::parse(text);
     let hooks = root.get("hooks")?;
     let list = hooks.get(event)?;
-    let group = list.items().get(place.entry)?.value.get("hooks");
-    if let (Some(group), Some(index)) = (group, place.in_group)
+    let group = list.items().get(position.entry)?.value.get("hooks");
+    if let (Some(group), Some(index)) = (group, position.in_group)
         && group.items().len() > 1
     {
         return Some(remove(text, group, index));
     }
     if list.items().len() > 1 || !list.is_made_here(text) {
-        return Some(remove(text, list, place.entry));
+        return Some(remove(text, list, position.entry));
     }
     let index = |of: &Node, key: &str| of.items().iter().position(|item| item.key == key);
     if hooks.items().len() > 1 || !hooks.is_made_here(text) {
         return Some(remove(text, hooks, index(hooks, event)?));
     }
-    // A version after the hooks was made with them: whoever writes one by hand writes it first.
+    // A version after the hooks was made with them: a person that writes one by hand writes it first.
     let alone = match root.items() {
         [_] => true,
         [first, second] => first.key == "hooks" && second.key == "version",
@@ -153,7 +158,7 @@ fn without(text: &str, event: &str, place: &Place) -> Option<String> {
 }
 
 /// Returns the content of a file that is made for the hooks.
-fn whole(program: Program) -> Value {
+fn whole(program: InstallProgram) -> Value {
     let events = program.events().iter();
     let hooks = events.map(|event| ((*event).to_owned(), json!([program.entry()])));
     let hooks = Value::Object(hooks.collect());
@@ -177,7 +182,7 @@ mod tests {
     use super::*;
 
     /// Adds, adds again, and takes out.
-    fn there_and_back(program: Program, old: Option<&str>) -> Option<String> {
+    fn there_and_back(program: InstallProgram, old: Option<&str>) -> Option<String> {
         let added = add(program, old, "it").unwrap();
         assert_eq!(added.events, program.events());
         let text = added.text.unwrap();
@@ -198,7 +203,7 @@ mod tests {
 
     #[test]
     fn every_file_is_as_it_was_after_hooks_came_and_went() {
-        for program in Program::ALL {
+        for program in InstallProgram::ALL {
             assert_eq!(there_and_back(program, None), None);
             let event = program.events()[0];
             for old in [
@@ -223,10 +228,13 @@ mod tests {
 
     #[test]
     fn what_a_person_put_beside_ours_stays() {
-        let text = add(Program::Claude, None, "it").unwrap().text.unwrap();
+        let text = add(InstallProgram::Claude, None, "it")
+            .unwrap()
+            .text
+            .unwrap();
         let own = "\"hooks\": [\n          {\n            \"type\": \"own\"\n          },";
         let mixed = text.replacen("\"hooks\": [", own, 1);
-        let left = take_out(Program::Claude, &mixed).text.unwrap();
+        let left = take_out(InstallProgram::Claude, &mixed).text.unwrap();
         let left: Value = serde_json::from_str(&left).unwrap();
         let expected = json!({"hooks": {"SessionStart": [{"hooks": [{"type": "own"}]}]}});
         assert_eq!(left, expected);
@@ -240,7 +248,7 @@ mod tests {
             "{\"hooks\": []}",
             "{\"hooks\": {\"Stop\": {}}}",
         ] {
-            let error = add(Program::Claude, Some(old), "it").unwrap_err();
+            let error = add(InstallProgram::Claude, Some(old), "it").unwrap_err();
             assert_eq!(error.class(), tenure::Class::BadInput, "{old}");
         }
     }

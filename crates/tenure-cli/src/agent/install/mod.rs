@@ -34,18 +34,18 @@ use tenure_files::replace_file;
 use crate::cli::{AgentInstall, AgentUninstall, Global};
 use crate::output::{self, word};
 use crate::report::Failure;
-pub use program::Program;
+pub use program::InstallProgram;
 
 /// The answer of `install`.
 #[derive(Serialize)]
 struct Installed {
-    changes: Vec<Change>,
+    changes: Vec<FileChange>,
     allow: Vec<String>,
 }
 
 /// A file, and what is added to it or taken out of it.
 #[derive(Serialize)]
-struct Change {
+struct FileChange {
     file: String,
     program: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,16 +58,16 @@ struct Change {
 /// The answer of `uninstall`.
 #[derive(Serialize)]
 struct Uninstalled {
-    changes: Vec<Change>,
+    changes: Vec<FileChange>,
 }
 
 /// The directory whose settings are changed.
-struct Place {
+struct InstallTarget {
     environment: Environment,
     worktree: PathBuf,
 }
 
-impl Place {
+impl InstallTarget {
     fn find() -> Result<Self> {
         let environment = Environment::of_process()?;
         let worktree = locate::main_worktree(&environment)?;
@@ -83,7 +83,7 @@ impl Place {
     }
 
     /// Reads the settings of a program, which must be JSON.
-    fn settings(&self, program: Program) -> Result<Option<String>> {
+    fn settings(&self, program: InstallProgram) -> Result<Option<String>> {
         let text = settings_file::read(&self.worktree, program.file())?;
         settings_file::check(text.as_deref(), &self.path(program.file()))?;
         Ok(text)
@@ -92,16 +92,16 @@ impl Place {
 
 /// Shows what would be added, and adds it if that is wanted.
 pub fn install(global: &Global, options: &AgentInstall) -> Result<ExitCode, Failure> {
-    let place = Place::find()?;
-    let programs = chosen(&place.worktree, options.program)?;
-    let state = locate::state_directory(&place.environment)?;
-    let planned = plan(&place, &programs)?;
+    let target = InstallTarget::find()?;
+    let programs = chosen(&target.worktree, options.program)?;
+    let state = locate::state_directory(&target.environment)?;
+    let planned = plan(&target, &programs)?;
     let allow = state.display().to_string();
     if !global.json {
         output::text(&in_words(&planned, &programs, &allow))?;
     }
     let changes = match options.write {
-        true => carry_out(&place, &programs, planned, &state)?,
+        true => carry_out(&target, &programs, planned, &state)?,
         false => planned,
     };
     if global.json {
@@ -116,33 +116,33 @@ pub fn install(global: &Global, options: &AgentInstall) -> Result<ExitCode, Fail
 }
 
 /// Returns the programs to install for: the one named, else those that are used here.
-fn chosen(worktree: &Path, named: Option<Program>) -> Result<Vec<Program>> {
+fn chosen(worktree: &Path, named: Option<InstallProgram>) -> Result<Vec<InstallProgram>> {
     if let Some(program) = named {
         return Ok(vec![program]);
     }
-    let used = Program::ALL.into_iter();
-    let used: Vec<Program> = used.filter(|it| it.is_used_in(worktree)).collect();
+    let used = InstallProgram::ALL.into_iter();
+    let used: Vec<InstallProgram> = used.filter(|it| it.is_used_in(worktree)).collect();
     match used.is_empty() {
         false => Ok(used),
         true => Err(Error::NotFound(format!(
             "no coding agent is used in {}; name one: tenure agent install {}",
             worktree.display(),
-            Program::ALL.map(Program::name).join("|")
+            InstallProgram::ALL.map(InstallProgram::name).join("|")
         ))),
     }
 }
 
 /// Returns what would be added to each file.
-fn plan(place: &Place, programs: &[Program]) -> Result<Vec<Change>> {
+fn plan(target: &InstallTarget, programs: &[InstallProgram]) -> Result<Vec<FileChange>> {
     let mut changes = Vec::new();
     for program in programs {
-        let path = place.path(program.file());
-        let old = place.settings(*program)?;
+        let path = target.path(program.file());
+        let old = target.settings(*program)?;
         let changed = hooks::add(*program, old.as_deref(), &path.display().to_string())?;
         changes.push(addition(&path, Some(*program), hooks_of(&changed.events)));
     }
-    let path = place.path(FILE_NAME);
-    let old = settings_file::read(&place.worktree, FILE_NAME)?;
+    let path = target.path(FILE_NAME);
+    let old = settings_file::read(&target.worktree, FILE_NAME)?;
     let planned = tenure_toml::add(old.as_deref(), &path)?;
     if let Some(store) = &planned.other_store {
         let store = tenure::shown_address(store);
@@ -152,7 +152,7 @@ fn plan(place: &Place, programs: &[Program]) -> Result<Vec<Change>> {
         ));
     }
     if !planned.added.is_empty() {
-        tell_of_old_store(place)?;
+        tell_of_old_store(target)?;
     }
     changes.push(addition(&path, None, planned.added));
     Ok(changes)
@@ -165,14 +165,14 @@ fn hooks_of(events: &[&str]) -> Vec<String> {
         .collect()
 }
 
-fn addition(path: &Path, program: Option<Program>, added: Vec<String>) -> Change {
+fn addition(path: &Path, program: Option<InstallProgram>, added: Vec<String>) -> FileChange {
     let state = match added.is_empty() {
         true => "present",
         false => "would add",
     };
-    Change {
+    FileChange {
         file: path.display().to_string(),
-        program: program.map(Program::name),
+        program: program.map(InstallProgram::name),
         added: Some(added),
         removed: None,
         state,
@@ -180,8 +180,8 @@ fn addition(path: &Path, program: Option<Program>, added: Vec<String>) -> Change
 }
 
 /// Tells of locks and issues in the repository that the new store does not have.
-fn tell_of_old_store(place: &Place) -> Result<()> {
-    let Some(common) = locate::common_directory(&place.environment)? else {
+fn tell_of_old_store(target: &InstallTarget) -> Result<()> {
+    let Some(common) = locate::common_directory(&target.environment)? else {
         return Ok(());
     };
     let old = common.join("tenure");
@@ -202,21 +202,21 @@ fn tell_of_old_store(place: &Place) -> Result<()> {
 
 /// Makes the change, each file under its own lock.
 fn carry_out(
-    place: &Place,
-    programs: &[Program],
-    planned: Vec<Change>,
+    target: &InstallTarget,
+    programs: &[InstallProgram],
+    planned: Vec<FileChange>,
     state: &Path,
-) -> Result<Vec<Change>> {
+) -> Result<Vec<FileChange>> {
     settings_file::make_state_directory(state)?;
     let mut changes = Vec::new();
     for (index, mut change) in planned.into_iter().enumerate() {
         if change.state == "would add" {
             let added = match programs.get(index) {
                 Some(program) => {
-                    let path = place.path(program.file());
+                    let path = target.path(program.file());
                     hooks_of(&settings_file::add_hooks(*program, &path)?.events)
                 }
-                None => add_to_toml(place)?,
+                None => add_to_toml(target)?,
             };
             change.state = match added.is_empty() {
                 true => "present",
@@ -229,9 +229,9 @@ fn carry_out(
     Ok(changes)
 }
 
-fn add_to_toml(place: &Place) -> Result<Vec<String>> {
-    let path = place.path(FILE_NAME);
-    let old = settings_file::read(&place.worktree, FILE_NAME)?;
+fn add_to_toml(target: &InstallTarget) -> Result<Vec<String>> {
+    let path = target.path(FILE_NAME);
+    let old = settings_file::read(&target.worktree, FILE_NAME)?;
     let addition = tenure_toml::add(old.as_deref(), &path)?;
     if let Some(text) = &addition.text {
         replace_file(&path, text.as_bytes())?;
@@ -239,10 +239,10 @@ fn add_to_toml(place: &Place) -> Result<Vec<String>> {
     Ok(addition.added)
 }
 
-fn in_words(changes: &[Change], programs: &[Program], allow: &str) -> String {
+fn in_words(changes: &[FileChange], programs: &[InstallProgram], allow: &str) -> String {
     let mut text = String::new();
     for change in changes {
-        let Change { file, state, .. } = change;
+        let FileChange { file, state, .. } = change;
         let _ = writeln!(text, "{file}: {state}");
         let program = programs.iter().find(|it| Some(it.name()) == change.program);
         for part in change.added.iter().flatten() {
@@ -261,19 +261,19 @@ fn in_words(changes: &[Change], programs: &[Program], allow: &str) -> String {
 
 /// Takes out what was added, for one program or for all. What `tenure.toml` got goes with the hooks of the last one.
 pub fn uninstall(global: &Global, options: &AgentUninstall) -> Result<ExitCode, Failure> {
-    let place = Place::find()?;
+    let target = InstallTarget::find()?;
     let mut changes = Vec::new();
     let mut is_used = false;
-    for program in Program::ALL {
+    for program in InstallProgram::ALL {
         let is_meant = options.program.is_none_or(|named| named == program);
-        let old = match place.settings(program) {
+        let old = match target.settings(program) {
             // A file that this command is not about is not its business.
             Err(_) if !is_meant => None,
             old => old?,
         };
         let found = old.map(|old| hooks::take_out(program, &old).events);
         let is_there = found.is_some_and(|events| !events.is_empty());
-        let path = place.path(program.file());
+        let path = target.path(program.file());
         match (is_meant, is_there) {
             (true, true) => {
                 let removed = settings_file::take_out_hooks(program, &path)?.events;
@@ -287,7 +287,7 @@ pub fn uninstall(global: &Global, options: &AgentUninstall) -> Result<ExitCode, 
         }
     }
     if !is_used {
-        changes.extend(take_out_of_toml(&place)?);
+        changes.extend(take_out_of_toml(&target)?);
     }
     let answer = Uninstalled { changes };
     output::answer(global.json, &answer, || {
@@ -305,23 +305,23 @@ pub fn uninstall(global: &Global, options: &AgentUninstall) -> Result<ExitCode, 
     })
 }
 
-fn removal(path: &Path, program: Option<Program>, removed: Vec<String>) -> Change {
+fn removal(path: &Path, program: Option<InstallProgram>, removed: Vec<String>) -> FileChange {
     let state = match removed.is_empty() {
         true => "absent",
         false => "removed",
     };
-    Change {
+    FileChange {
         file: path.display().to_string(),
-        program: program.map(Program::name),
+        program: program.map(InstallProgram::name),
         added: None,
         removed: Some(removed),
         state,
     }
 }
 
-fn take_out_of_toml(place: &Place) -> Result<Option<Change>> {
-    let path = place.path(FILE_NAME);
-    let Some(old) = settings_file::read(&place.worktree, FILE_NAME)? else {
+fn take_out_of_toml(target: &InstallTarget) -> Result<Option<FileChange>> {
+    let path = target.path(FILE_NAME);
+    let Some(old) = settings_file::read(&target.worktree, FILE_NAME)? else {
         return Ok(None);
     };
     let (text, removed) = tenure_toml::take_out(&old);

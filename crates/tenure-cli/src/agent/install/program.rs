@@ -17,7 +17,7 @@ const TIMEOUT_S: u32 = 10;
 
 /// A coding agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Program {
+pub enum InstallProgram {
     /// Claude Code
     Claude,
     /// Codex CLI
@@ -30,19 +30,19 @@ pub enum Program {
     Gemini,
 }
 
-impl From<Program> for tenure_work::agents::event::Program {
-    fn from(program: Program) -> Self {
+impl From<InstallProgram> for tenure_work::agents::event::Program {
+    fn from(program: InstallProgram) -> Self {
         match program {
-            Program::Claude => Self::Claude,
-            Program::Codex => Self::Codex,
-            Program::Copilot => Self::Copilot,
-            Program::Cursor => Self::Cursor,
-            Program::Gemini => Self::Gemini,
+            InstallProgram::Claude => Self::Claude,
+            InstallProgram::Codex => Self::Codex,
+            InstallProgram::Copilot => Self::Copilot,
+            InstallProgram::Cursor => Self::Cursor,
+            InstallProgram::Gemini => Self::Gemini,
         }
     }
 }
 
-impl Program {
+impl InstallProgram {
     pub const ALL: [Self; 5] = [
         Self::Claude,
         Self::Codex,

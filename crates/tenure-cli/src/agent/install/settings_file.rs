@@ -9,7 +9,7 @@ use tenure::{Error, Result};
 use tenure_files::{Content, Documents, FileLocker, Terms, check_json};
 
 use super::hooks::{self, Changed};
-use super::program::Program;
+use super::program::InstallProgram;
 use crate::context::WAIT_DEFAULT;
 
 /// Reads a file, if it is there.
@@ -53,7 +53,7 @@ pub fn check(text: Option<&str>, path: &Path) -> Result<()> {
 }
 
 /// Adds hooks under the lock of the file, which is read anew.
-pub fn add_hooks(program: Program, path: &Path) -> Result<Changed> {
+pub fn add_hooks(program: InstallProgram, path: &Path) -> Result<Changed> {
     if let Some(directory) = path.parent() {
         let made = fs::create_dir_all(directory);
         made.map_err(|error| Error::io("make", directory, error))?;
@@ -71,7 +71,7 @@ pub fn add_hooks(program: Program, path: &Path) -> Result<Changed> {
 }
 
 /// Takes hooks out under the lock of the file, which is read anew.
-pub fn take_out_hooks(program: Program, path: &Path) -> Result<Changed> {
+pub fn take_out_hooks(program: InstallProgram, path: &Path) -> Result<Changed> {
     // A file that goes with its hooks is no document any more, so the lock is taken by hand.
     let locker = FileLocker::new(WAIT_DEFAULT);
     let lock = locker.lock_exclusive(&Documents::lock_file(path)?)?;

@@ -1,4 +1,4 @@
-//! What is put into `tenure.toml`: text before and after what is there, so that comments stay and it can be taken out exactly.
+//! The text that is put into `tenure.toml`: text before and after what is there, so that comments stay and it can be taken out exactly.
 
 use std::path::Path;
 
@@ -27,7 +27,7 @@ edits = true
 "
 }
 
-/// What is to be added, and what stands in the way.
+/// The text to add, and the obstacles.
 #[derive(Debug, Default)]
 pub struct Addition {
     /// The new text, if there is one.

@@ -1,6 +1,6 @@
 //! `doc clean`.
 
-use super::desk::{Worker, doc, get, put};
+use super::commands::{Worker, doc, get, put};
 use crate::terminal::Terminal;
 use crate::world::{World, code, text};
 

@@ -1,7 +1,7 @@
 //! `tenure doc`.
 
 mod clean;
-mod desk;
+mod commands;
 mod node;
 mod read;
 mod several;

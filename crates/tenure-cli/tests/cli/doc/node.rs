@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-use super::desk::{doc, get, put};
+use super::commands::{doc, get, put};
 use crate::world::{World, code, text};
 
 fn world() -> World {

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStderr, ChildStdout, Stdio};
 use std::thread;
 
-use super::desk::{Worker, doc, get, put};
+use super::commands::{Worker, doc, get, put};
 use crate::terminal::Terminal;
 use crate::world::{World, code, json, text};
 

@@ -1,6 +1,6 @@
 //! `doc update` on several documents.
 
-use super::desk::{doc, get, put};
+use super::commands::{doc, get, put};
 use crate::world::{World, code, text};
 
 fn world() -> World {

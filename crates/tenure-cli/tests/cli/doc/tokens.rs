@@ -2,7 +2,7 @@
 
 use std::process::Output;
 
-use super::desk::{doc_with, get, put};
+use super::commands::{doc_with, get, put};
 use crate::world::{World, code, text};
 
 /// `TENURE_LEASES` as a command under `run` gets it.

@@ -3,7 +3,7 @@
 use std::process::Stdio;
 use std::thread;
 
-use super::desk::{Worker, doc, get, put};
+use super::commands::{Worker, doc, get, put};
 use crate::world::{World, code, is_alive, json, signal, text, until, until_exists};
 
 #[test]

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 
-use super::desk::{Worker, doc, get, put};
+use super::commands::{Worker, doc, get, put};
 use crate::terminal::Terminal;
 use crate::world::{World, code, json, signal, text};
 

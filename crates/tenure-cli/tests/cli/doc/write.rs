@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::Stdio;
 
-use super::desk::{doc, doc_with, get, put};
+use super::commands::{doc, doc_with, get, put};
 use crate::terminal::Terminal;
 use crate::world::{World, code, json, text};
 

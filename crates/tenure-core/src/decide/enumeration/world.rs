@@ -15,7 +15,7 @@ const LATE: Millis = 30_000;
 const SHORT: Millis = 3_000;
 const LONG: Millis = 30_000;
 
-/// What exists and what can happen in a world.
+/// The sessions and requests of a world, and the events that can happen in it.
 #[derive(Debug, Default)]
 pub(super) struct World {
     name: &'static str,
@@ -192,7 +192,7 @@ impl World {
         states
     }
 
-    /// What happens without a request: a session dies, a job claims a lease or ends its claim.
+    /// Events that happen without a request: a session dies, a job claims a lease or ends its claim.
     fn events(&self, state: &State) -> Vec<State> {
         let mut events = Vec::new();
         for (i, holder) in state.holders.iter().enumerate() {

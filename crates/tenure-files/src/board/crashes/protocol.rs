@@ -33,7 +33,7 @@ fn boot_now() -> u64 {
     u64::try_from(CLOCK.get() * 1000).unwrap()
 }
 
-/// The same in every run, so that a state is known again.
+/// Returns an id that is the same in every run, so that a state is known again.
 fn new_uuid() -> String {
     let number = NEXT.get();
     NEXT.set(number + 1);
@@ -49,11 +49,11 @@ pub(super) struct OneBoard {
 
 struct Place {
     root: tempfile::TempDir,
-    /// What processes that ended worked with. Nothing in them lasts, and new ones take time.
+    /// Boards that ended processes have used. Nothing in them lasts, and new ones take time.
     idle: RefCell<Vec<Board>>,
 }
 
-/// What a board may look like: its issues, its gates, and what the log says.
+/// The state that a board may have: its issues, its gates, and its log.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(super) struct World {
     pub(super) issues: BTreeMap<String, String>,
@@ -63,7 +63,7 @@ pub(super) struct World {
 
 pub(super) type Scenario = crashes::Scenario<OneBoard>;
 
-/// What a process does with the board.
+/// A process that works on the board.
 pub(super) struct Process {
     /// None only once it ends.
     board: Option<Board>,

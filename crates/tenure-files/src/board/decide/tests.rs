@@ -11,7 +11,7 @@ fn owner(name: &str) -> Owner {
     Owner::parse(name).unwrap()
 }
 
-/// So many seconds after the first claim, in the same boot.
+/// Returns a moment this many seconds after the first claim, in the same boot.
 fn at(seconds: i64) -> Moment<'static> {
     Moment {
         now: Timestamp::from_millis(1_700_000_000_000 + seconds * 1000),
@@ -25,7 +25,7 @@ fn asked(
     who: &str,
     request: ClaimRequest,
     moment: Moment<'_>,
-) -> Result<Issue, Refusal> {
+) -> Result<Issue, IssueRefusal> {
     decide(issue, Waits::default, &owner(who), request, moment)
 }
 
@@ -90,7 +90,7 @@ fn what_waits_for_others_is_neither_claimed_nor_done() {
     );
     for request in [ClaimRequest::Claim(TTL), ClaimRequest::Done(None)] {
         let decided = decide(&one, waits, &owner("ana"), request, at(0));
-        assert_eq!(decided.unwrap_err(), Refusal::Blocked(waits()));
+        assert_eq!(decided.unwrap_err(), IssueRefusal::Blocked(waits()));
     }
     let mut ready = one.clone();
     ready.gates.insert("review".into(), GateState::Passed);

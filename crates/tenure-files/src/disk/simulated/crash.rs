@@ -18,16 +18,16 @@ use crate::replace::target_of_temporary;
 /// Up to so many states all are tried; of more, the corners and a sample.
 pub(crate) const ALL_MAX: u128 = 4096;
 
-/// How many states are drawn where not all are tried.
+/// The number of states that are drawn where not all are tried.
 const SAMPLES: usize = 1024;
 
 /// One thing that a power loss decides.
 enum Choice {
-    /// What a name means, or several that go together.
+    /// The meaning of a name, or of several that go together.
     Names(Vec<Name>),
-    /// What a file says.
+    /// The content of a file.
     Content { inode: InodeId, contents: Vec<File> },
-    /// How many of the moves of directories are kept.
+    /// The number of moves of directories that are kept.
     Moves(usize),
 }
 
@@ -57,7 +57,7 @@ impl State {
         }
     }
 
-    /// What is undecided, each with the newest possibility last.
+    /// Returns the undecided facts, each with the newest possibility last.
     fn choices(&self) -> Vec<Choice> {
         let mut choices = Vec::new();
         let mut temporary = Vec::new();
@@ -177,7 +177,7 @@ impl Directory {
 }
 
 impl Inode {
-    /// What it may say after a power loss: nothing new, a part, parts of zeros, everything; of what was
+    /// Returns the contents that it may have after a power loss: nothing new, a part, parts of zeros, everything; of what was
     /// overwritten also nothing at all, and the beginning of it before the end of the old.
     fn contents(&self) -> Vec<File> {
         if self.durable.bytes.starts_with(&self.cached.bytes) {

@@ -1,4 +1,4 @@
-//! What tells one state from another, but for what is random and what nothing depends on.
+//! The fingerprint of a state, without random parts and parts that nothing depends on.
 //!
 //! Names of journals have random parts, so they differ between two runs that are otherwise the same:
 //! here journals are numbered in the order in which they are met. Temporary files of the dead are left
@@ -49,7 +49,7 @@ impl State {
         hasher.finish()
     }
 
-    /// How many names lead to a file: two names of one file are not two files.
+    /// Returns the number of names that lead to a file: two names of one file are not two files.
     fn names_of(&self, inode: InodeId) -> usize {
         let names = |directory: &Directory| {
             let durable = directory.durable.iter().map(|(name, inode)| (name, *inode));

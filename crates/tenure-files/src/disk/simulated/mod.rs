@@ -30,13 +30,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
 
-use super::{Attributes, Disk, Found, Fresh};
+use super::{Attributes, Disk, FileContent, Fresh};
 use crate::platform::Identity;
 pub(crate) use crash::ALL_MAX;
 use state::InodeId;
 pub(crate) use state::State;
 
-/// What goes wrong, besides the crash.
+/// A fault besides the crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// Nothing.
@@ -54,7 +54,7 @@ pub(crate) struct Operation {
     pub(crate) path: PathBuf,
 }
 
-/// Which call it was.
+/// The kind of call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Call {
     Read,
@@ -105,7 +105,7 @@ impl SimulatedDisk {
         Self::with(state, fault, Some(history))
     }
 
-    /// The same without remembering.
+    /// Does the same without remembering.
     pub(crate) fn without_history(state: State) -> Self {
         Self::with(state, Fault::None, None)
     }
@@ -133,12 +133,12 @@ impl SimulatedDisk {
         self.machine().history.clone().unwrap_or_default()
     }
 
-    /// What was called.
+    /// Returns the calls that were made.
     pub(crate) fn operations(&self) -> Vec<Operation> {
         self.machine().operations.clone()
     }
 
-    /// How many syncs were asked for.
+    /// Returns the number of syncs that were asked for.
     pub(crate) fn syncs(&self) -> usize {
         self.machine().syncs
     }
@@ -181,7 +181,7 @@ impl SimulatedDisk {
     }
 }
 
-/// What is to become of an operation.
+/// The fate of an operation.
 #[derive(Clone, Copy)]
 enum Outcome {
     Do,
@@ -200,7 +200,7 @@ impl Outcome {
 }
 
 impl Disk for SimulatedDisk {
-    fn read(&self, path: &Path, limit: u64) -> io::Result<Option<Found>> {
+    fn read(&self, path: &Path, limit: u64) -> io::Result<Option<FileContent>> {
         self.operate(Call::Read, path, |state, outcome| {
             outcome.or_fail()?;
             let Some(file) = state.file(path)? else {
@@ -209,7 +209,7 @@ impl Disk for SimulatedDisk {
             if file.bytes.len() as u64 > limit {
                 return Err(io::ErrorKind::FileTooLarge.into());
             }
-            Ok(Some(Found {
+            Ok(Some(FileContent {
                 bytes: file.bytes.clone(),
                 attributes: file.attributes,
             }))
@@ -452,12 +452,12 @@ impl Fresh for SimulatedFile {
 }
 
 impl Call {
-    /// Whether it makes something durable.
+    /// Returns true if it makes something durable.
     pub(crate) fn is_sync(self) -> bool {
         matches!(self, Call::Sync | Call::SyncFile | Call::SyncDirectory)
     }
 
-    /// Whether it may change the state.
+    /// Returns true if it may change the state.
     pub(crate) fn changes(self) -> bool {
         !matches!(
             self,

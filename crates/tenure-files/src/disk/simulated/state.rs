@@ -16,11 +16,11 @@ pub(super) const DEVICE: u64 = 1;
 pub(crate) struct State {
     pub(super) directories: BTreeMap<PathBuf, Directory>,
     pub(super) inodes: Vec<Arc<Inode>>,
-    /// What happened to directories since the one above was synced, in order.
+    /// The changes of directories since the one above was synced, in order.
     pub(super) moves: Vec<Move>,
-    /// How often the power was gone.
+    /// The number of power losses.
     pub(crate) boot: u32,
-    /// How many directories were made.
+    /// The number of directories that were made.
     pub(super) made: u64,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct InodeId(pub(super) usize);
 /// Names and what they mean.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(super) struct Directory {
-    /// What tells it from others, whatever its name.
+    /// Its identity, whatever its name.
     pub(super) number: u64,
     pub(super) durable: BTreeMap<OsString, InodeId>,
     /// The changes since, in order; None removes the name.
@@ -52,13 +52,13 @@ pub(super) struct Directory {
 #[derive(Debug, Clone)]
 pub(super) struct Inode {
     pub(super) durable: File,
-    /// What everyone reads.
+    /// The content that everyone reads.
     pub(super) cached: File,
     /// A sync of it failed, so the cache forgot what it still has to save.
     pub(super) doomed: bool,
 }
 
-/// What a file says.
+/// The content of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct File {
     pub(crate) bytes: Vec<u8>,
@@ -77,14 +77,14 @@ impl State {
         self.directories.insert(path.into(), directory);
     }
 
-    /// What tells the file or directory of a name from others.
+    /// Returns the identity of the file or directory of a name.
     pub(super) fn identity_at(&self, path: &Path) -> Option<u64> {
         let directory = self.directories.get(path);
         let directory = directory.map(|directory| directory.number | 1 << 32);
         directory.or_else(|| Some(self.inode_at(path).ok()?.0 as u64))
     }
 
-    /// Whether the name is that of a directory.
+    /// Returns true if the name is that of a directory.
     pub(crate) fn is_directory(&self, path: &Path) -> bool {
         self.directories.contains_key(path)
     }
@@ -328,7 +328,7 @@ impl State {
 }
 
 impl Move {
-    /// Whether a directory above is this one.
+    /// Returns true if a directory above is this one.
     fn is_in(&self, directory: &Path) -> bool {
         let is_in = |path: &PathBuf| path.parent() == Some(directory);
         match self {
@@ -339,7 +339,7 @@ impl Move {
 }
 
 impl Directory {
-    /// What a name means now.
+    /// Returns the present meaning of a name.
     fn get(&self, name: &OsStr) -> Option<InodeId> {
         let changed = self.cached.iter().rev().find(|(other, _)| other == name);
         match changed {

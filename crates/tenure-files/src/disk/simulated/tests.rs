@@ -1,4 +1,4 @@
-//! What the simulated disk claims.
+//! Tests of the claims of the simulated disk.
 
 use super::*;
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ fn disk() -> SimulatedDisk {
     SimulatedDisk::new(state, Fault::None)
 }
 
-/// What a name may say after a power loss now; None where it is not there.
+/// Returns the contents that a name may have after a power loss now; None where it is not there.
 fn after_power_loss(disk: &SimulatedDisk, path: &str) -> BTreeSet<Option<String>> {
     let mut found = BTreeSet::new();
     disk.state().after_power_loss(&mut |state| {

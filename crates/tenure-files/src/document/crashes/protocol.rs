@@ -11,14 +11,14 @@ use crate::disk::simulated::{Call, SimulatedDisk, State};
 use crate::document::path::document_of_journal;
 use crate::replace::target_of_temporary;
 
-/// What recovery writes to one document, and what further work writes to each.
+/// The text that recovery writes to one document, and the text that further work writes to each.
 const LATER: &str = "\"later\"";
 const LAST: &str = "\"last\"";
 
 /// The documents of a scenario.
 pub(super) struct Documents {
     pub(super) site: Site,
-    /// What they are at first: their modes stay.
+    /// Their initial contents; their modes stay.
     start: State,
     /// The highest token of each that a scenario writes with, if it has tokens.
     tokens: Vec<Option<u64>>,

@@ -15,14 +15,14 @@ use super::world::World;
 use crate::disk::simulated::{SimulatedDisk, State};
 use crate::document::{Documents, Fence, Terms};
 
-/// Where the documents of a scenario are. A clone is the same place.
+/// The place of the documents of a scenario. A clone is the same place.
 #[derive(Clone)]
 pub(super) struct Site(Rc<Place>);
 
 struct Place {
     root: tempfile::TempDir,
     documents: Vec<PathBuf>,
-    /// What processes that ended worked with. Nothing in them lasts, and new ones take time.
+    /// Values that ended processes have used. Nothing in them lasts, and new ones take time.
     idle: RefCell<Vec<Documents>>,
 }
 
@@ -79,7 +79,7 @@ impl Site {
         }
     }
 
-    /// Where they are.
+    /// Returns their paths.
     pub(super) fn paths(&self) -> &[PathBuf] {
         &self.0.documents
     }
@@ -95,7 +95,7 @@ impl Site {
     }
 }
 
-/// What a process does with the documents of a site, which it knows by number.
+/// A process that works on the documents of a site, which it knows by number.
 pub(super) struct Process {
     site: Site,
     /// None only once it ends.
@@ -109,7 +109,7 @@ impl Drop for Process {
 }
 
 impl Process {
-    /// What one document says; None if it is not there.
+    /// Returns the text of one document; None if it is not there.
     pub(super) fn read(&self, document: usize) -> Result<Option<String>> {
         let content = self
             .documents()
@@ -134,7 +134,7 @@ impl Process {
         written.map(drop)
     }
 
-    /// Whether a write with this token is refused, as one of an older holder.
+    /// Returns true if a write with this token is refused, as one of an older holder.
     pub(super) fn refuses(&self, document: usize, token: u64) -> Result<bool> {
         match self.write(&[(document, "\"stale\"")], Some(token)) {
             Ok(()) => Ok(false),
@@ -150,7 +150,7 @@ impl Process {
             .map(drop)
     }
 
-    /// What crashed writers left.
+    /// Returns the leftovers of crashed writers.
     pub(super) fn leftovers(&self, document: usize) -> Result<Vec<PathBuf>> {
         self.documents().leftovers(&self.site.0.documents[document])
     }

@@ -1,4 +1,4 @@
-//! What documents may look like: the oracle of the enumeration.
+//! The contents that documents may have: the oracle of the enumeration.
 
 /// One consistent look of all documents of a scenario, in its order.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -9,7 +9,7 @@ pub(super) struct World {
 /// One document.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct DocumentState {
-    /// What it says; None if it is not there.
+    /// Its text; None if it is not there.
     pub(super) text: Option<String>,
     /// The token it was written with: an older one must be refused.
     pub(super) token: Option<u64>,

@@ -16,7 +16,7 @@ use crate::ledger::{AppendTerms, Ledger, event, lock};
 use crate::locker::FileLocker;
 use crate::replace::target_of_temporary;
 
-/// What recovery appends, and what further work appends.
+/// The event that recovery appends, and the event that further work appends.
 const LATER: &str = "{\"type\":\"later\"}";
 const LAST: &str = "{\"type\":\"last\"}";
 
@@ -39,16 +39,16 @@ pub(super) struct OneLedger {
 
 struct Place {
     root: tempfile::TempDir,
-    /// What processes that ended worked with. Nothing in them lasts, and new ones take time.
+    /// Ledgers that ended processes have used. Nothing in them lasts, and new ones take time.
     idle: RefCell<Vec<Ledger>>,
 }
 
-/// What a ledger may look like: the content of each event.
+/// The state that a ledger may have: the content of each event.
 pub(super) type World = Vec<String>;
 
 pub(super) type Scenario = crashes::Scenario<OneLedger>;
 
-/// What a process does with the ledger.
+/// A process that works on the ledger.
 pub(super) struct Process {
     /// None only once it ends.
     ledger: Option<Ledger>,

@@ -1,4 +1,4 @@
-//! What is told of a sound database, and of one that is not.
+//! Tests of the examination of sound and unsound databases.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;

@@ -1,4 +1,4 @@
-//! What a step does to the runtime it is made in.
+//! Tests of the effect of a step on the runtime it is made in.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;

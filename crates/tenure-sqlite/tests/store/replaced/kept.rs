@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tenure::{Error, Guard, GuardState, Keeper, LeaseState, Mode, Owner, Recovery, Session};
 
-use crate::scene::{PATIENCE, Scene, acquire, resource, session, take};
+use crate::scene::{DEADLINE, Scene, acquire, resource, session, take};
 
 /// Another process neither gets it, nor finds anything to recover.
 async fn assert_kept_from_others(scene: &Scene, guard: &Guard) {
@@ -57,7 +57,7 @@ async fn a_session_that_lost_a_lock_with_its_database_keeps_what_it_is_granted_i
     let (_keeper, ana) = begin(&scene).await;
     let lost = take(&ana, "a", Mode::Write).await;
     scene.delete_database();
-    let loss = tokio::time::timeout(PATIENCE, lost.lost()).await.unwrap();
+    let loss = tokio::time::timeout(DEADLINE, lost.lost()).await.unwrap();
     assert!(matches!(loss, Error::Lost { .. }), "{loss:?}");
     drop(lost);
     let guard = take(&ana, "b", Mode::Write).await;
@@ -91,7 +91,7 @@ async fn a_session_whose_store_was_deleted_whole_keeps_what_it_is_granted_in_the
     // Before it has noticed that it lost anything.
     let early = take(&ana, "b", Mode::Write).await;
     assert_kept_from_others(&scene, &early).await;
-    let loss = tokio::time::timeout(PATIENCE, lost.lost()).await.unwrap();
+    let loss = tokio::time::timeout(DEADLINE, lost.lost()).await.unwrap();
     assert!(matches!(loss, Error::Lost { .. }), "{loss:?}");
     drop(lost);
     let late = take(&ana, "c", Mode::Write).await;

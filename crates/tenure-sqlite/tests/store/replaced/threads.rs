@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tenure::{Mode, Session};
 use tokio::task::JoinHandle;
 
-use crate::scene::{PATIENCE, Scene, acquire, session};
+use crate::scene::{DEADLINE, Scene, acquire, session};
 
 const ROUNDS: u32 = 40;
 /// How long whoever has a lock keeps it.
@@ -82,7 +82,7 @@ async fn no_two_have_a_lock_while_the_database_is_deleted_under_two_tasks_and_an
             .any(|(door, was)| door.entered() < was + 3)
         {
             assert!(
-                began.elapsed() < PATIENCE,
+                began.elapsed() < DEADLINE,
                 "nobody is let in, round {round}"
             );
             assert!(

@@ -21,7 +21,7 @@ const WATCHED_MAX: usize = 200;
 ///
 /// # Errors
 ///
-/// Those of the store.
+/// Errors of the store.
 pub async fn look(keeper: &Keeper, owner: &Owner) -> Result<Vec<Watched>> {
     let query = Query::default()
         .with_prefix("file:")

@@ -23,14 +23,14 @@ use tenure::{
 use crate::agents::event::HookEvent;
 use crate::agents::process::is_edit;
 
-/// How long a file is held after its last edit.
+/// The time that a file is held after its last edit.
 pub const EDIT_TTL: Duration = Duration::from_secs(10 * 60);
 /// An edit of more files is not guarded.
 const FILES_MAX: usize = 200;
 
-/// Whether an edit may go on.
+/// The decision whether an edit may go on.
 #[derive(Debug)]
-pub enum Verdict {
+pub enum EditDecision {
     /// It may: the files are held now.
     Granted,
     /// It may not: another holds this lease.
@@ -105,7 +105,7 @@ fn resolved(directory: Option<&Path>, name: &Path) -> Option<PathBuf> {
     for above in path.ancestors() {
         if let Ok(found) = fs::canonicalize(above) {
             let rest = path.strip_prefix(above).ok()?;
-            // What is not there yet has no links: `..` in it goes up by name.
+            // A path that is not there yet has no links: `..` in it goes up by name.
             return Some(match rest.as_os_str().is_empty() {
                 true => found,
                 false => plain(&found.join(rest)),
@@ -135,17 +135,17 @@ fn resource_of(path: &Path) -> Result<Resource> {
         .map_err(|error| Error::BadInput(error.to_string()))
 }
 
-/// Takes the files for the owner of the session: all of them, or none.
+/// Acquires the files for the owner of the session: all of them, or none.
 ///
 /// # Errors
 ///
-/// Those of the store, and `BadInput` for more files than are guarded.
-pub async fn take(
+/// Errors of the store, and `BadInput` for more files than are guarded.
+pub async fn acquire(
     keeper: &Keeper,
     session: &Session,
     files: &[PathBuf],
     purpose: &str,
-) -> Result<Verdict> {
+) -> Result<EditDecision> {
     if files.len() > FILES_MAX {
         let problem = format!("an edit of more than {FILES_MAX} files is not guarded");
         return Err(Error::BadInput(problem));
@@ -157,7 +157,7 @@ pub async fn take(
         let holders = keeper.holders(&resource).await?;
         match holders.into_iter().next() {
             Some(lease) if lease.owner == *owner => own.push(lease),
-            Some(lease) => return Ok(Verdict::Denied(Box::new(lease))),
+            Some(lease) => return Ok(EditDecision::Denied(Box::new(lease))),
             None => free.push((resource, Mode::Write)),
         }
     }
@@ -181,32 +181,37 @@ pub async fn take(
             .renew(&lease.lease, Some(EDIT_TTL), Some(owner))
             .await?;
     }
-    Ok(Verdict::Granted)
+    Ok(EditDecision::Granted)
 }
 
 /// Returns who came in between. Fails if that one is gone again.
-async fn denied_by(keeper: &Keeper, set: &LockSet, owner: &Owner, error: Error) -> Result<Verdict> {
+async fn denied_by(
+    keeper: &Keeper,
+    set: &LockSet,
+    owner: &Owner,
+    error: Error,
+) -> Result<EditDecision> {
     let mut own = 0;
     for (resource, _) in set.iter() {
         let holders = keeper.holders(resource).await?;
         own += usize::from(holders.iter().any(|lease| lease.owner == *owner));
         if let Some(lease) = holders.into_iter().find(|lease| lease.owner != *owner) {
-            return Ok(Verdict::Denied(Box::new(lease)));
+            return Ok(EditDecision::Denied(Box::new(lease)));
         }
     }
     // Another hook of the same agent was faster.
     match own == set.iter().count() {
-        true => Ok(Verdict::Granted),
+        true => Ok(EditDecision::Granted),
         false => Err(error),
     }
 }
 
-/// Gives the files of an owner back: at the end of a turn, where that is set.
+/// Releases the files of an owner: at the end of a turn, where that is set.
 ///
 /// # Errors
 ///
-/// Those of the store.
-pub async fn take_back(keeper: &Keeper, owner: &Owner) -> Result<()> {
+/// Errors of the store.
+pub async fn release(keeper: &Keeper, owner: &Owner) -> Result<()> {
     let mut query = tenure::Query::default()
         .with_prefix("file:")
         .with_owner(owner.clone())

@@ -16,4 +16,4 @@ mod edits;
 
 pub use changed::{look, told};
 pub use commands::{CommandRule, instead};
-pub use edits::{EDIT_TTL, Verdict, edited_files, take, take_back};
+pub use edits::{EDIT_TTL, EditDecision, acquire, edited_files, release};

@@ -11,7 +11,7 @@ use crate::output;
 use crate::report::{self, Failure, Report};
 
 /// A command line that is not carried out, and the reason.
-pub struct Refusal {
+pub struct UsageError {
     pub(super) error: clap::Error,
     json: bool,
     /// The command it is about, if there is one.
@@ -22,7 +22,7 @@ pub struct Refusal {
     undivided: bool,
 }
 
-impl Refusal {
+impl UsageError {
     pub(super) fn new(error: clap::Error, arguments: &[OsString]) -> Self {
         let mut definition = Cli::command();
         definition.build();
@@ -116,8 +116,8 @@ mod tests {
     #[test]
     fn a_command_without_a_divider_is_told_where_to_put_it() {
         let tip = |text: &str| {
-            let refusal = crate::cli::parse(arguments(text)).map(drop).unwrap_err();
-            refusal.tip().is_some()
+            let usage_error = crate::cli::parse(arguments(text)).map(drop).unwrap_err();
+            usage_error.tip().is_some()
         };
         assert!(tip("tenure run build make") && tip("tenure run build"));
         assert!(!tip("tenure run -- make") && !tip("tenure lock"));

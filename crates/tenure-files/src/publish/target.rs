@@ -19,7 +19,7 @@ pub struct Inode {
     pub inode: u64,
     /// The device it is on.
     pub device: String,
-    /// When it was made, where the file system knows: a number is used again once its directory is gone.
+    /// The time when it was made, where the file system knows: a number is used again once its directory is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub born: Option<String>,
 }
@@ -42,9 +42,9 @@ impl Inode {
     }
 }
 
-/// What a crash left.
+/// The state that a crash left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CrashOutcome {
     /// TARGET is what it was, or what somebody else made of it.
     Aborted,
     /// TARGET is the new directory.
@@ -53,15 +53,15 @@ pub enum Verdict {
     ExchangeBack,
 }
 
-/// Where a directory is published, and where it is made.
-pub struct Place {
+/// The path at which a directory is published, and the path at which it is made.
+pub struct PublishTarget {
     target: PathBuf,
     tmp: PathBuf,
     pub(super) disk: Box<dyn Disk>,
 }
 
-impl Place {
-    /// Returns the place for a target. Links in the directory above it are followed, and its own name is not.
+impl PublishTarget {
+    /// Returns the publish target for a path. Links in the directory above it are followed, and its own name is not.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ impl Place {
         Ok(Self::at(parent.join(name), id))
     }
 
-    /// Returns the place for a target that was resolved before.
+    /// Returns the publish target for a path that was resolved before.
     pub fn at(target: PathBuf, id: &str) -> Self {
         Self::on(target, id, Box::new(RealDisk))
     }
@@ -206,22 +206,22 @@ impl Place {
         old: Option<&Inode>,
         new: Option<&Inode>,
         same_boot: bool,
-    ) -> Result<Verdict> {
+    ) -> Result<CrashOutcome> {
         let is = |found: &Inode, named: Option<&Inode>| {
             named.is_some_and(|named| found.is(named, same_boot))
         };
         let target = self.inode(&self.target)?;
         if !target.is_some_and(|target| is(&target, new)) {
-            return Ok(Verdict::Aborted);
+            return Ok(CrashOutcome::Aborted);
         }
         Ok(match self.inode_of_tmp()? {
-            None => Verdict::Finished,
-            Some(tmp) if is(&tmp, old) => Verdict::Finished,
-            Some(_) => Verdict::ExchangeBack,
+            None => CrashOutcome::Finished,
+            Some(tmp) if is(&tmp, old) => CrashOutcome::Finished,
+            Some(_) => CrashOutcome::ExchangeBack,
         })
     }
 
-    /// Makes what [`Verdict::Finished`] says durable: the crash may have come before step 7.
+    /// Makes what [`CrashOutcome::Finished`] says durable: the crash may have come before step 7.
     pub fn finish(&self) -> Result<()> {
         self.sync_parent()
     }

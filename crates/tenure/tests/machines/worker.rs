@@ -20,7 +20,7 @@ use crate::process::{Child, LONG, heard, runtime, say};
 /// So many are taken at once, as a process has so many connections.
 const AT_ONCE: usize = 8;
 
-/// What a crew is told.
+/// What a worker is told.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Order {
     /// Take these, and keep the guards. Answered with `Taken`.
@@ -76,26 +76,26 @@ pub struct States {
     pub renewed: BTreeMap<String, Option<Moment>>,
 }
 
-/// A crew as its test sees it, with its own way to the database.
-pub struct Crew {
+/// A worker as its test sees it, with its own way to the database.
+pub struct Worker {
     pub proxy: Proxy,
     pub child: Child,
     pub won: Vec<Won>,
     pub failed: Vec<(String, String, Duration)>,
 }
 
-impl Crew {
+impl Worker {
     pub fn start(database: &Database, ttl: Duration) -> Self {
         let proxy = Proxy::before(database);
         let url = with_ttl(&proxy.url_through(database), ttl);
-        let mut crew = Self {
+        let mut worker = Self {
             proxy,
-            child: Child::start("crew", &url),
+            child: Child::start("worker", &url),
             won: Vec::new(),
             failed: Vec::new(),
         };
-        crew.report(|report| matches!(report, Report::Ready).then_some(()));
-        crew
+        worker.report(|report| matches!(report, Report::Ready).then_some(()));
+        worker
     }
 
     /// How many connections it has open, as the kernel says: those it has closed may still pass
@@ -161,7 +161,7 @@ impl Crew {
     fn report<T>(&mut self, wanted: impl Fn(&Report) -> Option<T>) -> T {
         let end = Instant::now() + LONG;
         loop {
-            let report = self.child.answer_by(end).expect("a crew answers");
+            let report = self.child.answer_by(end).expect("a worker answers");
             match wanted(&report) {
                 Some(found) => return found,
                 None => self.keep(report),
@@ -192,7 +192,7 @@ pub fn names(prefix: &str, count: usize) -> Vec<String> {
         .collect()
 }
 
-/// What the tasks of a crew have in common.
+/// What the tasks of a worker have in common.
 struct Hands {
     keeper: Keeper,
     guards: Mutex<Vec<Guard>>,
@@ -260,7 +260,7 @@ impl Hands {
     }
 
     async fn session(&self) -> Session {
-        let owner = Owner::parse(&format!("crew-{}", std::process::id())).unwrap();
+        let owner = Owner::parse(&format!("worker-{}", std::process::id())).unwrap();
         let session = self.keeper.session(SessionOptions::new(owner)).await;
         session.unwrap()
     }
