@@ -66,7 +66,7 @@ pub use page::Cursor;
 pub use records::RecordStore;
 pub use request::{Asker, Request, UpgradeRequest};
 pub use resource::Resource;
-pub use retry::{Retry, RetryPolicy};
+pub use retry::{Retry, RetryPolicy, jittered};
 pub use secret::{shown_address, without_passwords};
 pub use store::{Capabilities, Examined, Listing, Query, Reply, Store};
 pub use time::Timestamp;

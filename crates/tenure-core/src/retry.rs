@@ -48,10 +48,14 @@ impl RetryPolicy {
         let exponent = i32::try_from(failed.saturating_sub(1)).unwrap_or(i32::MAX);
         let seconds = self.first.as_secs_f64() * self.factor.max(1.0).powi(exponent);
         let seconds = seconds.min(self.longest.as_secs_f64());
-        Some(Duration::from_secs_f64(
-            seconds * (0.5 + random.clamp(0.0, 1.0) / 2.0),
-        ))
+        Some(jittered(Duration::from_secs_f64(seconds), random))
     }
+}
+
+/// Returns between half and all of a pause, by a random number from 0 to 1, so that those who failed together do not try again
+/// together.
+pub fn jittered(pause: Duration, random: f64) -> Duration {
+    pause.mul_f64(0.5 + random.clamp(0.0, 1.0) / 2.0)
 }
 
 /// The tries of one operation so far.

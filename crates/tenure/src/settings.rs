@@ -57,10 +57,4 @@ impl Settings {
         /// Sets which owners are no people.
         with_automated(automated: Automated) => automated = automated;
     }
-
-    /// Trusts kernel locks on file systems where they are known to fail.
-    pub fn trusting_flock(mut self) -> Self {
-        self.trust_flock = true;
-        self
-    }
 }

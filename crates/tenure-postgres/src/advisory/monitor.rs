@@ -101,7 +101,7 @@ pub(super) async fn holders(
 ) -> Result<Vec<Lease>> {
     let mut entries = entries(connection).await?;
     entries.retain(|entry| entry.granted && entry.key() == key && entry.pid != connection.pid);
-    let now = Timestamp::from(std::time::SystemTime::now());
+    let now = tenure_files::clock::now();
     let leases = entries.iter();
     Ok(leases
         .filter_map(|entry| lease(entry, resource, now))

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tenure_core::{Error, Result};
+use tenure_core::{Error, Result, jittered};
 use tenure_files::random;
 
 /// Tries made one after the other, each after a short pause.
@@ -102,16 +102,11 @@ impl BusyPauses {
     fn next(&mut self) -> Pause {
         self.tried = self.tried.saturating_add(1);
         let Some(long) = self.tried.checked_sub(QUICK_TRIES + 1) else {
-            return Pause::Quick(jittered(QUICK_PAUSE));
+            return Pause::Quick(jittered(QUICK_PAUSE, random::fraction()));
         };
         let pause = LONG_PAUSE * 2u32.saturating_pow(long.min(16));
-        Pause::Long(jittered(pause.min(LONG_PAUSE_MAX)))
+        Pause::Long(jittered(pause.min(LONG_PAUSE_MAX), random::fraction()))
     }
-}
-
-/// Returns between half and all of a pause, so that processes that met once do not meet again.
-fn jittered(pause: Duration) -> Duration {
-    pause.mul_f64(0.5 + random::fraction() / 2.0)
 }
 
 #[cfg(test)]
@@ -160,7 +155,7 @@ mod tests {
     fn pauses_are_spread_between_half_and_all() {
         let whole = Duration::from_millis(4);
         for _ in 0..1000 {
-            let pause = jittered(whole);
+            let pause = jittered(whole, random::fraction());
             assert!(pause >= whole / 2 && pause <= whole, "{pause:?}");
         }
     }
