@@ -1,8 +1,11 @@
 //! The bare statements, on one connection.
 
-use anyhow::Result;
+use std::future::poll_fn;
+
+use anyhow::{Context, Result};
 use tokio::runtime::{Builder, Runtime};
-use tokio_postgres::{Client, NoTls, Statement};
+use tokio::sync::mpsc;
+use tokio_postgres::{AsyncMessage, Client, NoTls, Statement};
 
 /// A connection, and a pair of prepared statements that both take one number.
 pub struct Bare {
@@ -68,5 +71,49 @@ impl Bare {
     pub fn count(&self, statement: &str) -> Result<i64> {
         let asked = self.client.query_one(statement, &[]);
         Ok(self.runtime.block_on(asked)?.get(0))
+    }
+}
+
+/// A connection that listens, and a statement that reads what it was notified of.
+pub struct Listening {
+    client: Client,
+    read: Statement,
+    notifications: mpsc::UnboundedReceiver<()>,
+    runtime: Runtime,
+}
+
+impl Listening {
+    pub fn open(url: &str, channel: &str, read: &str) -> Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let (told, notifications) = mpsc::unbounded_channel();
+        let (client, read) = runtime.block_on(async {
+            let (client, mut connection) = tokio_postgres::connect(url, NoTls).await?;
+            tokio::spawn(async move {
+                while let Some(Ok(message)) = poll_fn(|task| connection.poll_message(task)).await {
+                    if matches!(message, AsyncMessage::Notification(_)) && told.send(()).is_err() {
+                        break;
+                    }
+                }
+            });
+            client.batch_execute(&format!("LISTEN {channel}")).await?;
+            let read = client.prepare(read).await?;
+            anyhow::Ok((client, read))
+        })?;
+        Ok(Self {
+            client,
+            read,
+            notifications,
+            runtime,
+        })
+    }
+
+    /// Waits for the next notification, and reads the row.
+    pub fn notified_and_read(&mut self, number: i64) -> Result<()> {
+        self.runtime.block_on(async {
+            let notified = self.notifications.recv().await;
+            notified.context("the connection is over")?;
+            self.client.query(&self.read, &[&number]).await?;
+            Ok(())
+        })
     }
 }

@@ -1,4 +1,5 @@
-//! A hand-over of a lease between processes, against that of a blocking `pg_advisory_lock`.
+//! A hand-over of a lease between processes, against a bare one that is on disk as well: an update and a notification in one
+//! commit, after which the other process wakes and reads the row. That of a blocking `pg_advisory_lock`, which is never on disk, is told besides.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use tenure::Resource;
 
-use super::bare::{Bare, LOCK, UNLOCK};
+use super::bare::{Bare, LOCK, Listening, UNLOCK};
 use super::server::Server;
 use crate::bench::hand_over::peer::{self, Peer};
 use crate::bench::program::Program;
@@ -17,15 +18,47 @@ const WORK: Duration = Duration::from_millis(1);
 const KEY: i64 = 1;
 
 pub fn measure(server: &Server) -> Result<Vec<Measured>> {
-    let name = "hand-over of a lease between processes against pg_advisory_lock";
-    let on_disk = hand_over(server, name, Some(3.0))?;
-    // A grant is on disk before it is told, and the bare one never is: the rest is what we add.
+    let name = "the same against pg_advisory_lock, which is never on disk";
+    let advisory = against_advisory(server, name)?;
     let name = "the same, on a server that does not wait for its disk";
-    let in_memory = hand_over(&Server::without_sync(), name, None)?;
-    Ok(vec![on_disk, in_memory])
+    let in_memory = against_advisory(&Server::without_sync(), name)?;
+    Ok(vec![against_durable(server)?, advisory, in_memory])
 }
 
-fn hand_over(server: &Server, name: &str, limit: Option<f64>) -> Result<Measured> {
+/// The row that the bare hand-over changes.
+const TABLE: &str = "CREATE TABLE IF NOT EXISTS public.handed_over (id bigint PRIMARY KEY, holder bigint NOT NULL); \
+    INSERT INTO public.handed_over VALUES (1, 0) ON CONFLICT DO NOTHING";
+const HAND_OVER: &str = "WITH given AS (UPDATE public.handed_over SET holder = holder + 1 WHERE id = $1::bigint \
+    RETURNING 1) SELECT pg_notify('handed_over', '') FROM given";
+const READ: &str = "SELECT holder FROM public.handed_over WHERE id = $1::bigint";
+
+fn against_durable(server: &Server) -> Result<Measured> {
+    let database = server.database();
+    database.psql(TABLE);
+    let url = database.url();
+    let program = Program::open(&url)?;
+    let resource = resource()?;
+    let bare = Bare::open(&url, HAND_OVER, READ)?;
+    let look = Bare::open(&url, "SELECT $1::bigint", "SELECT $1::bigint")?;
+    let mut our_peer = Peer::start(Path::new(&url), &["postgres", "ours"])?;
+    let mut bare_peer = Peer::start(Path::new(&url), &["postgres", "listener"])?;
+    compare(
+        "hand-over of a lease between processes against a bare durable one",
+        Some(2.0),
+        ROUNDS,
+        || {
+            let guard = program.acquire(&resource)?;
+            our_peer.round_once(
+                WORK,
+                || Ok(look.count("SELECT count(*) FROM tenure.waiters")? == 1),
+                || program.release(guard),
+            )
+        },
+        || bare_peer.round_once(WORK, || Ok(true), || bare.first(KEY)),
+    )
+}
+
+fn against_advisory(server: &Server, name: &str) -> Result<Measured> {
     let database = server.database();
     let url = database.url();
     let program = Program::open(&url)?;
@@ -36,7 +69,7 @@ fn hand_over(server: &Server, name: &str, limit: Option<f64>) -> Result<Measured
     let mut bare_peer = Peer::start(Path::new(&url), &["postgres", "bare"])?;
     compare(
         name,
-        limit,
+        None,
         ROUNDS,
         || {
             let guard = program.acquire(&resource)?;
@@ -82,6 +115,13 @@ pub fn child(url: &Path, role: &[&str]) -> Result<()> {
                 let granted = peer::now();
                 bare.second(KEY)?;
                 Ok(granted)
+            })
+        }
+        ["listener"] => {
+            let mut listening = Listening::open(url, "handed_over", READ)?;
+            peer::wait_for_each_order(|| {
+                listening.notified_and_read(KEY)?;
+                Ok(peer::now())
             })
         }
         _ => bail!("no role is called {role:?}"),

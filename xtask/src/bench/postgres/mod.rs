@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `advisory` | advisory lock + unlock against the two bare calls, one client and sixteen |
 //! | `lease` | lease acquire + release against a bare insert + delete, one client and sixteen |
-//! | `hand_over` | a hand-over of a lease between processes against that of `pg_advisory_lock` |
+//! | `hand_over` | a hand-over of a lease between processes against a bare durable one, and against `pg_advisory_lock` |
 //! | `size` | a million leases against none |
 //! | `server`, `bare`, `crowd` | a server of our own that syncs to the disk; the other sides; sixteen clients |
 //!
