@@ -69,7 +69,7 @@ fn it_tells_who_waits_in_vain() {
         let output = logged(
             &world,
             "lock=debug",
-            &["run", "--wait", "50ms", "x", "--", "true"],
+            &["run", "--wait", "2s", "x", "--", "true"],
         );
         assert_eq!(code(&output), 75, "{output:?}");
         let said = text(&output.stderr);
