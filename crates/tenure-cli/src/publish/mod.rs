@@ -79,9 +79,7 @@ async fn put_in_place(
     let id = new_id();
     let place = Place::new(target, &id).map_err(about)?;
     place.check_source(source).map_err(about)?;
-    let setting = context.settings(WAIT_DEFAULT).wait;
-    let limit = Limit::chosen(false, options.wait, setting);
-    let owner = context.owner_within(None, limit.whole(), None)?;
+    let (owner, limit) = context.owner_and_limit(None, options.wait, WAIT_DEFAULT, None)?;
     let resource = match &options.resource {
         Some(resource) => resource.clone(),
         None => resource_of(&place)?,
