@@ -447,7 +447,6 @@ mod tests {
             "automated_wait_max = 7\n",
             "[operation.a]\nabout = 'x'\nlocks = []\n",
             "[operation.a]\nabout = 'x'\nlocks = ['map']\n",
-            "[operation.a]\nlocks = ['map:x']\n",
             "[operation.'A b']\nabout = 'x'\nlocks = ['map:x']\n",
             "[operation.a]\nabout = 'x'\nlocks = ['map:x']\ncount = 'n'\n",
             "[operation.a]\nabout = 'x'\nlocks = ['map:x']\ncommand = 'make'\n",

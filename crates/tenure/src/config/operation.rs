@@ -31,6 +31,7 @@ pub const ABOVE_MAX: usize = 10;
 #[non_exhaustive]
 pub struct Operation {
     /// What it is, for people.
+    #[serde(default)]
     pub about: String,
     /// Why it needs its locks, for people.
     #[serde(default)]
@@ -160,6 +161,14 @@ impl FromStr for LockPattern {
         let (kind, id) = name
             .split_once(':')
             .ok_or_else(|| bad("it is like map:{project}/{map}=write"))?;
+        if let Some((_, word)) = id.rsplit_once('=') {
+            return Err(bad(&format!(
+                "there is no mode {word:?}; modes are read, write and upgradeable. A `=` in a name is written %3D"
+            )));
+        }
+        if kind == "slot" {
+            return Err(bad("slots are not among the locks"));
+        }
         let (mut pieces, mut rest) = (Vec::new(), id);
         while let Some((before, after)) = rest.split_once('{') {
             let (key, after) = after.split_once('}').ok_or_else(|| bad("a } is missing"))?;
@@ -237,7 +246,17 @@ mod tests {
     #[test]
     fn a_pattern_that_cannot_be_is_refused() {
         for text in [
-            "map", "Map:{a}", "map:{a", "map:a}", "map:{A}", "map:{}", "map:", ":a",
+            "map:{a}=wirte",
+            "map:{a}=x=read",
+            "slot:{a}",
+            "map",
+            "Map:{a}",
+            "map:{a",
+            "map:a}",
+            "map:{A}",
+            "map:{}",
+            "map:",
+            ":a",
         ] {
             assert!(pattern(text).is_err(), "{text}");
         }
