@@ -164,17 +164,30 @@ pub(crate) enum Found {
     Ours(PathBuf, Box<Config>),
 }
 
+const KNOWN: &str = "known keys are store, wait, heartbeat, order, trust_flock, automated, automated_wait_max, \
+    automated_ttl_max, commands, policy, [operation.NAME] (see docs/operations.md), [slot], [guard] and \
+    [agents] (see docs/agents.md), and attempts and initial_delay under [retry]";
+
+const KNOWN_IN_OPERATION: &str = "an operation has about, why, locks, count, needs_approval and [[operation.NAME.above]] with more_than, why \
+    and locks (see docs/operations.md)";
+
 impl Config {
     /// Reads the text of a `tenure.toml`; `path` is for messages.
     pub fn parse(text: &str, path: &Path) -> Result<Self> {
         toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
             let line = 1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count();
+            let problem = error.message();
+            let header = text[..at].lines().rfind(|line| line.starts_with('['));
+            let header = header.unwrap_or_default().trim_start_matches('[');
+            let remedy = match header.starts_with("operation.") || problem.starts_with("operation ")
+            {
+                true => KNOWN_IN_OPERATION,
+                false => KNOWN,
+            };
             Error::configuration(
-                format!("{}, line {line}: {}", path.display(), error.message()),
-                "known keys are store, wait, heartbeat, order, trust_flock, automated, automated_wait_max, \
-                 automated_ttl_max, commands, policy, [operation.NAME] (see docs/operations.md), [slot], [guard] and \
-                 [agents] (see docs/agents.md), and attempts and initial_delay under [retry]",
+                format!("{}, line {line}: {problem}", path.display()),
+                remedy,
             )
         })
     }

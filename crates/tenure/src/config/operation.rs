@@ -119,16 +119,16 @@ impl LockPattern {
     ///
     /// # Errors
     ///
-    /// Why a value cannot stand in its place: a `/` could turn one resource into another where other keys follow or precede.
+    /// Why a value cannot stand in its place: a `/` could turn one resource into another, but for a path alone.
     pub fn filled<'v>(&self, value: impl Fn(&str) -> &'v str) -> Result<Resource, String> {
-        let several = self.keys().count() > 1;
+        let is_path = self.kind == "file" && self.keys().count() == 1;
         let mut id = String::new();
         for piece in &self.pieces {
             match piece {
                 Piece::Text(text) => id.push_str(text),
                 Piece::Key(key) => {
                     let value = value(key);
-                    if value.is_empty() || several && value.contains('/') {
+                    if value.is_empty() || !is_path && value.contains('/') {
                         return Err(format!("{key}={value}: a value is not empty and has no /"));
                     }
                     id.push_str(value);
@@ -239,6 +239,12 @@ mod tests {
         let map = pattern("map:{project}/{map}").unwrap();
         assert!(map.filled(|_| "a/b").is_err());
         assert!(map.filled(|_| "").is_err());
+        assert!(
+            pattern("project:{project}")
+                .unwrap()
+                .filled(|_| "a/b")
+                .is_err()
+        );
         let file = pattern("file:{path}").unwrap();
         assert_eq!(file.filled(|_| "/a/b").unwrap().as_str(), "file:/a/b");
     }
