@@ -96,7 +96,7 @@ async fn acquire_unless_interrupted(
     tokio::select! {
         biased;
         taken = acquire(locks, key, limit.left()) => taken,
-        _ = signals.interruption() => Err(Error::Interrupted { resource: lock_context.resource.clone() }),
+        _ = signals.interruption() => Err(Error::Interrupted { act: "waiting for", resource: lock_context.resource.clone() }),
         never = tell(locks, key, limit.whole(), lock_context) => match never {},
     }
 }

@@ -182,5 +182,8 @@ fn claim(
 
 fn interrupted(board: &SharedBoard) -> Error {
     let resource = resource_of(board.directory());
-    Error::Interrupted { resource }
+    Error::Interrupted {
+        act: "waiting for",
+        resource,
+    }
 }

@@ -28,12 +28,13 @@ pub struct Verified {
 ///
 /// # Errors
 ///
-/// `NotFound` if nothing was ever published there from this machine.
+/// `NotFound` if nothing was ever published there from this machine; `Contradiction` if it differs and a publish is not finished, which may
+/// have put it there.
 pub async fn verify(keeper: &Keeper, place: &Place) -> Result<Verified> {
     let records = keeper.records("publish --verify")?;
     let target = place.target().to_string_lossy().into_owned();
     for _ in 0..TRIES {
-        let manifest = committed(&records, &target).await?;
+        let (manifest, pending) = committed(&records, &target).await?;
         let files = files_of(&records, &manifest).await?;
         let before = place.inode_of_target()?;
         let differences = match before {
@@ -42,8 +43,17 @@ pub async fn verify(keeper: &Keeper, place: &Place) -> Result<Verified> {
         };
         // What was published over meanwhile is another directory.
         if place.inode_of_target()? == before
-            && committed(&records, &target).await?.id == manifest.id
+            && committed(&records, &target).await?.0.id == manifest.id
         {
+            if let (Some(pending), false) = (pending, differences.is_empty()) {
+                return Err(Error::contradiction(
+                    format!(
+                        "{target} differs from manifest {}, and publish {pending} is not finished",
+                        manifest.id
+                    ),
+                    "run tenure recover, then verify it again",
+                ));
+            }
             return Ok(Verified {
                 manifest: manifest.id,
                 files: files.len(),
@@ -64,21 +74,25 @@ fn place_is_gone(files: &[PublishedFile]) -> Vec<Difference> {
     files.iter().map(missing).collect()
 }
 
-async fn committed(records: &Records<'_>, target: &str) -> Result<Manifest> {
+/// Returns the manifest that is committed, and the id of one that is pending.
+async fn committed(records: &Records<'_>, target: &str) -> Result<(Manifest, Option<String>)> {
     let record = records.read(&target_key(machine::id(), target)?).await?;
     let missing = || {
         Error::NotFound(format!(
             "nothing was published to {target} from this machine"
         ))
     };
-    let id = Target::seen(record.as_ref())?
-        .committed
-        .ok_or_else(missing)?;
+    let seen = Target::seen(record.as_ref())?;
+    let id = seen.committed.ok_or_else(missing)?;
     let record = records.read(&key("manifest", &id)?).await?;
-    Manifest::of(&record.ok_or_else(missing)?)
+    let manifest = Manifest::of(&record.ok_or_else(missing)?)?;
+    Ok((manifest, seen.pending.into_iter().next()))
 }
 
-async fn files_of(records: &Records<'_>, manifest: &Manifest) -> Result<Vec<PublishedFile>> {
+pub(super) async fn files_of(
+    records: &Records<'_>,
+    manifest: &Manifest,
+) -> Result<Vec<PublishedFile>> {
     let mut files = Vec::new();
     for number in 0..manifest.parts {
         let part = key("manifest_files", &format!("{}/{number:04}", manifest.id))?;
