@@ -535,4 +535,23 @@ mod tests {
             assert!(error.to_string().contains(name) && error.remedy().contains(name));
         }
     }
+
+    #[test]
+    fn an_error_in_an_operation_tells_what_an_operation_has() {
+        for text in [
+            "[operation.a]\nlocks = ['map:x']\ncommand = 'make'\n",
+            "[operation.a]\nlocks = []\n",
+        ] {
+            let error = Config::parse(text, Path::new("tenure.toml")).unwrap_err();
+            assert!(
+                error.remedy().starts_with("an operation has about"),
+                "{error}"
+            );
+        }
+        let error = Config::parse("[retry]\nx = 1\n", Path::new("tenure.toml")).unwrap_err();
+        assert!(
+            error.remedy().starts_with("known keys are store"),
+            "{error}"
+        );
+    }
 }

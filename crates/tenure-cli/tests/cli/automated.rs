@@ -140,6 +140,10 @@ fn an_agent_does_not_decide_that_a_file_system_can_be_trusted() {
     assert_eq!(code(&refused), 77, "{refused:?}");
     assert!(text(&refused.stderr).contains("may not trust a file system"));
     assert_eq!(code(&trusting("ana@desk")), 0);
+    let mut recover = world.tenure();
+    recover.arg("recover").env("TENURE_OWNER", "agent:42");
+    let refused = recover.env("TENURE_TRUST_FLOCK", "1").output().unwrap();
+    assert_eq!(code(&refused), 77, "{refused:?}");
     fs::write(world.path("tenure.toml"), "trust_flock = true\n").unwrap();
     let output = world.run(["--owner", "agent:42", "x", "--", "true"]);
     assert_eq!(code(&output), 0, "a person decided: {output:?}");

@@ -11,6 +11,7 @@
 //! | `overtaken` | publishers that are stopped at a step while another takes over, or waits |
 //! | `strangers` | programs that take no lock, and change what is published meanwhile |
 //! | `trouble` | other devices, changed sources, full disks, databases that are gone |
+//! | `watched` | a line for who watches, and a signal that ends it |
 //! | `site` | a directory to publish, and what is in place |
 
 // All of it is test code, helpers included.
@@ -26,7 +27,11 @@ mod overtaken;
 mod site;
 mod stopped;
 mod strangers;
+#[path = "../cli/terminal.rs"]
+#[allow(dead_code, reason = "shared with the other tests of the command")]
+mod terminal;
 mod trouble;
+mod watched;
 #[path = "../cli/world.rs"]
 #[allow(dead_code, reason = "shared with the other tests of the command")]
 mod world;

@@ -294,7 +294,8 @@ fn read_loaded(change: &Change<'_>, answers: &[Vec<Row>]) -> Result<Loaded> {
     })
 }
 
-/// Returns what an earlier try of the same call has written, or `None` if it has written nothing.
+/// Returns what an earlier try of the same call has written, or `None` if it has written nothing. A try that only made records, all of
+/// which others deleted since, counts as one that has written nothing.
 fn outcome(
     sent: Sent,
     loaded: &Loaded,
