@@ -3,7 +3,8 @@
 //! Every name is what it durably was, or what any change since made of it: changes to different names
 //! reach the disk in any order, those to one name in their own. Every file that a name leads to has its
 //! durable content, all that was written, or a torn form between. Names and contents do not wait for
-//! each other, nor do directories. The mode of a directory is the durable one or the newest. What happened to directories themselves happened in its order.
+//! each other, nor do directories. The mode of a directory is the durable one or the newest. What happened
+//! to directories themselves happened in its order.
 //!
 //! Temporary files are the exception: they come and go together, and their content is not torn. Their
 //! process is dead, nobody else reads them, and each on its own would double the number of states. Nor is
