@@ -176,18 +176,26 @@ impl Context {
         Ok(owner)
     }
 
-    /// Returns the owner, if it may wait and lease for so long.
-    pub fn owner_within(
+    /// Returns the owner, if it may lease for so long, and how long it waits: as asked, if it may wait for so long; else as set or by
+    /// default, which for an automated owner is never above its limit.
+    pub fn owner_and_limit(
         &self,
         asked: Option<Owner>,
-        wait: Duration,
+        wait: Option<Duration>,
+        default: Duration,
         ttl: Option<Duration>,
-    ) -> Result<Owner> {
+    ) -> Result<(Owner, Limit)> {
         let owner = self.owner(asked)?;
         let automated = self.located.config.automated();
-        automated.check_wait(&owner, wait)?;
+        let setting = self.settings(default).wait;
+        let setting = match automated.covers(&owner) {
+            true => setting.min(automated.wait_max),
+            false => setting,
+        };
+        let limit = Limit::chosen(wait, setting);
+        automated.check_wait(&owner, limit.whole())?;
         automated.check_ttl(&owner, ttl.unwrap_or_default())?;
-        Ok(owner)
+        Ok((owner, limit))
     }
 
     /// Returns where the slots are.

@@ -14,10 +14,14 @@ pub struct Limit {
     opening: Duration,
 }
 
+/// Returns the wait that the command line asks for, by `--no-wait` or `--wait`.
+pub fn asked(no_wait: bool, wait: Option<Duration>) -> Option<Duration> {
+    if no_wait { Some(Duration::ZERO) } else { wait }
+}
+
 impl Limit {
-    /// Chooses `--no-wait`, else `--wait`, else the setting. Begins to run now.
-    pub fn chosen(no_wait: bool, wait: Option<Duration>, setting: Duration) -> Self {
-        let asked = if no_wait { Some(Duration::ZERO) } else { wait };
+    /// Chooses what is asked for, else the setting. Begins to run now.
+    pub fn chosen(asked: Option<Duration>, setting: Duration) -> Self {
         Self {
             began: Instant::now(),
             whole: asked.unwrap_or(setting),
@@ -27,7 +31,7 @@ impl Limit {
 
     /// Returns the limit of a command that waits for nothing.
     pub fn none() -> Self {
-        Self::chosen(true, None, Duration::ZERO)
+        Self::chosen(Some(Duration::ZERO), Duration::ZERO)
     }
 
     /// Returns the limit as it was asked for.
@@ -72,14 +76,14 @@ mod tests {
             (false, Some(minute), minute),
             (false, None, SETTING),
         ] {
-            assert_eq!(Limit::chosen(no_wait, wait, SETTING).whole(), whole);
+            assert_eq!(Limit::chosen(asked(no_wait, wait), SETTING).whole(), whole);
         }
     }
 
     #[test]
     fn a_limit_that_ran_out_still_waits_unless_nothing_was_to_be_waited() {
         assert_eq!(Limit::none().left(), Duration::ZERO);
-        let limit = |wait| Limit::chosen(false, Some(wait), SETTING);
+        let limit = |wait| Limit::chosen(Some(wait), SETTING);
         let short = limit(Duration::from_nanos(1));
         assert_eq!(short.left(), Duration::from_nanos(1));
         let hour = Duration::from_secs(3600);

@@ -7,7 +7,7 @@ use tenure::{Error, Keeper, Lease, LeaseTerms, LockSet, Options, SessionOptions}
 
 use crate::cli::{self, Global};
 use crate::context::{Context, WAIT_DEFAULT, owner};
-use crate::limit::Limit;
+use crate::limit::{self, Limit};
 use crate::nesting::{self, Ancestors};
 use crate::opening::open_unless_interrupted;
 use crate::report::Failure;
@@ -21,10 +21,10 @@ pub fn lock(global: &Global, options: cli::Lock) -> Result<ExitCode, Failure> {
     let context = Context::new(global)?;
     runtime::block_on(async {
         let mut signals = Signals::listen()?;
-        let setting = context.settings(WAIT_DEFAULT).wait;
-        let limit = Limit::chosen(options.no_wait, options.wait, setting);
+        let wait = limit::asked(options.no_wait, options.wait);
         let ttl = Some(options.ttl.unwrap_or(tenure::TTL_DEFAULT));
-        context.owner_within(options.owner.clone(), limit.whole(), ttl)?;
+        let asked = options.owner.clone();
+        let (_, limit) = context.owner_and_limit(asked, wait, WAIT_DEFAULT, ttl)?;
         let opening = context.keeper_within(WAIT_DEFAULT, limit);
         let first = options.resources.first().map(|wanted| &wanted.resource);
         let keeper = open_unless_interrupted(opening, first, &mut signals).await?;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use tenure::LockSet;
-use tenure_work::policy::{Known, NeededLock, Needs, Policy, Scope};
+use tenure_work::policy::{Known, NeededLock, Needs, Policy, Scope, reason};
 
 use crate::cli::{Global, Op, OpShow};
 use crate::context::{Context, WAIT_DEFAULT};
@@ -160,7 +160,7 @@ fn patterns(known: &Known) -> Vec<Pattern> {
         patterns.extend(locks.iter().map(|lock| Pattern {
             resource: lock.name(),
             mode: lock.mode,
-            why: format!("{when}{why}"),
+            why: format!("{when}{}", reason(lock, locks, why)),
         }));
     };
     add(&operation.locks, "", &operation.why);

@@ -34,7 +34,7 @@ pub async fn open_unless_interrupted<T>(
     tokio::select! {
         biased;
         opened = opening => opened,
-        _ = signals.interruption() => Err(Error::Interrupted { resource: resource.clone() }),
+        _ = signals.interruption() => Err(Error::Interrupted { act: "waiting for", resource: resource.clone() }),
     }
 }
 

@@ -8,7 +8,7 @@ use tenure::{Finding, LeaseState, Recovery};
 use tenure_work::publish::{self, Outcome, Recovered, Removed};
 
 use crate::cli::{self, Global};
-use crate::context::{Context, WAIT_DEFAULT, owner};
+use crate::context::{Context, WAIT_DEFAULT};
 use crate::output::word;
 use crate::people::visible;
 use crate::report::Failure;
@@ -17,7 +17,7 @@ use crate::{output, runtime};
 /// Recovers stale leases, or only lists them.
 pub fn recover(global: &Global, options: &cli::Recover) -> Result<ExitCode, Failure> {
     let context = Context::new(global)?;
-    let actor = owner(None)?;
+    let actor = context.owner(None)?;
     let recovery = match options.dry_run {
         true => Recovery::DryRun,
         false => Recovery::Real,
@@ -56,9 +56,10 @@ fn print(found: &StaleReport) -> Result<(), Failure> {
     let directories = found.directories.iter().map(|left| {
         let what = if left.removed { "removed" } else { "kept" };
         format!(
-            "{what}: {}, which manifest {} names\n",
+            "{what}: {} of manifest {}: {}\n",
             visible(&left.tmp),
-            left.manifest
+            left.manifest,
+            visible(&left.reason)
         )
     });
     output::text(

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use tenure::{LockSet, Mode, SessionOptions};
 
 use crate::cli::{self, Global};
-use crate::context::{Context, WAIT_DEFAULT, owner, owner_given};
-use crate::limit::Limit;
+use crate::context::{Context, WAIT_DEFAULT, owner_given};
+use crate::limit;
 use crate::report::Failure;
 use crate::signals::Signals;
 use crate::waiting::{Wait, wait};
@@ -17,8 +17,8 @@ pub fn upgrade(global: &Global, options: cli::Upgrade) -> Result<ExitCode, Failu
     let context = Context::new(global)?;
     let by = owner_given(options.by.owner)?;
     runtime::block_on(async {
-        let setting = context.settings(WAIT_DEFAULT).wait;
-        let limit = Limit::chosen(options.no_wait, options.wait, setting);
+        let asked = limit::asked(options.no_wait, options.wait);
+        let (owner, limit) = context.owner_and_limit(by.clone(), asked, WAIT_DEFAULT, None)?;
         let keeper = context.keeper_within(WAIT_DEFAULT, limit).await?;
         let mut signals = Signals::listen()?;
         // Looked up first, so that a wait can tell what it is for. A store without leases says
@@ -29,7 +29,7 @@ pub fn upgrade(global: &Global, options: cli::Upgrade) -> Result<ExitCode, Failu
         };
         let set = before.map(|before| (before.resource, Mode::Write));
         let set = LockSet::new(&keeper.settings().ranking, set);
-        let session = SessionOptions::new(owner(by.clone())?).with_command(context.own_command());
+        let session = SessionOptions::new(owner).with_command(context.own_command());
         let session = keeper.session(session).await?;
         let about = Wait {
             session: &session,

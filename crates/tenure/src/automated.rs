@@ -104,7 +104,12 @@ impl Automated {
         if asked <= most || !self.covers(owner) {
             return Ok(());
         }
-        let (asked, most) = (duration::show(asked), duration::show(most));
+        // Where both look the same, the seconds tell.
+        let shown = |value| match duration::show(asked) == duration::show(most) {
+            true => format!("{}s", Duration::as_secs(&value)),
+            false => duration::show(value),
+        };
+        let (asked, most) = (shown(asked), shown(most));
         Err(Error::not_allowed(
             format!("{owner} may not {what} {asked}: it is automated, and {most} is the most"),
             format!("ask for {most} or less, or let a person set {key} in tenure.toml"),
@@ -202,6 +207,8 @@ mod tests {
         ] {
             assert_eq!(refused.unwrap_err().class(), tenure_core::Class::NotAllowed);
         }
+        let said = automated.check_ttl(&agent, hour + second).unwrap_err();
+        assert!(said.to_string().contains("a lease of 3601s"), "{said}");
         automated.check_ttl(&person, hour * 24).unwrap();
         automated.check_wait(&person, hour).unwrap();
     }

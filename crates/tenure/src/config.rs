@@ -164,17 +164,30 @@ pub(crate) enum ConfigFile {
     Ours(PathBuf, Box<Config>),
 }
 
+const KNOWN: &str = "known keys are store, wait, heartbeat, order, trust_flock, automated, automated_wait_max, \
+    automated_ttl_max, commands, policy, [operation.NAME] (see docs/operations.md), [slot], [guard] and \
+    [agents] (see docs/agents.md), and attempts and initial_delay under [retry]";
+
+const KNOWN_IN_OPERATION: &str = "an operation has about, why, locks, count, needs_approval and [[operation.NAME.above]] with more_than, why \
+    and locks (see docs/operations.md)";
+
 impl Config {
     /// Reads the text of a `tenure.toml`; `path` is for messages.
     pub fn parse(text: &str, path: &Path) -> Result<Self> {
         toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
             let line = 1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count();
+            let problem = error.message();
+            let header = text[..at].lines().rfind(|line| line.starts_with('['));
+            let header = header.unwrap_or_default().trim_start_matches('[');
+            let remedy = match header.starts_with("operation.") || problem.starts_with("operation ")
+            {
+                true => KNOWN_IN_OPERATION,
+                false => KNOWN,
+            };
             Error::configuration(
-                format!("{}, line {line}: {}", path.display(), error.message()),
-                "known keys are store, wait, heartbeat, order, trust_flock, automated, automated_wait_max, \
-                 automated_ttl_max, commands, policy, [operation.NAME] (see docs/operations.md), [slot], [guard] and \
-                 [agents] (see docs/agents.md), and attempts and initial_delay under [retry]",
+                format!("{}, line {line}: {problem}", path.display()),
+                remedy,
             )
         })
     }
@@ -447,7 +460,6 @@ mod tests {
             "automated_wait_max = 7\n",
             "[operation.a]\nabout = 'x'\nlocks = []\n",
             "[operation.a]\nabout = 'x'\nlocks = ['map']\n",
-            "[operation.a]\nlocks = ['map:x']\n",
             "[operation.'A b']\nabout = 'x'\nlocks = ['map:x']\n",
             "[operation.a]\nabout = 'x'\nlocks = ['map:x']\ncount = 'n'\n",
             "[operation.a]\nabout = 'x'\nlocks = ['map:x']\ncommand = 'make'\n",
@@ -522,5 +534,24 @@ mod tests {
             assert_eq!(error.class(), tenure_core::Class::Configuration);
             assert!(error.to_string().contains(name) && error.remedy().contains(name));
         }
+    }
+
+    #[test]
+    fn an_error_in_an_operation_tells_what_an_operation_has() {
+        for text in [
+            "[operation.a]\nlocks = ['map:x']\ncommand = 'make'\n",
+            "[operation.a]\nlocks = []\n",
+        ] {
+            let error = Config::parse(text, Path::new("tenure.toml")).unwrap_err();
+            assert!(
+                error.remedy().starts_with("an operation has about"),
+                "{error}"
+            );
+        }
+        let error = Config::parse("[retry]\nx = 1\n", Path::new("tenure.toml")).unwrap_err();
+        assert!(
+            error.remedy().starts_with("known keys are store"),
+            "{error}"
+        );
     }
 }

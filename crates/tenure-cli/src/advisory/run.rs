@@ -13,7 +13,7 @@ use super::ending::ending;
 use super::open;
 use crate::cli::AdvisoryRun;
 use crate::context::Context;
-use crate::limit::Limit;
+use crate::limit::{self, Limit};
 use crate::opening::open_unless_interrupted;
 use crate::output::word;
 use crate::report::{Failure, Report};
@@ -34,9 +34,8 @@ pub async fn run(
     let mut signals = Signals::listen()?;
     let key = Key::Pair(options.namespace, options.id);
     let lock_context = key.context(Mode::Write, context.shown())?;
-    let setting = context.settings(DEFAULT_WAIT).wait;
-    let limit = Limit::chosen(options.no_wait, options.wait, setting);
-    context.owner_within(None, limit.whole(), None)?;
+    let wait = limit::asked(options.no_wait, options.wait);
+    let (_, limit) = context.owner_and_limit(None, wait, DEFAULT_WAIT, None)?;
     let opening = open(context, limit.for_opening());
     let resource = Some(&lock_context.resource);
     let locks = open_unless_interrupted(opening, resource, &mut signals).await?;
@@ -97,7 +96,7 @@ async fn acquire_unless_interrupted(
     tokio::select! {
         biased;
         taken = acquire(locks, key, limit.left()) => taken,
-        _ = signals.interruption() => Err(Error::Interrupted { resource: lock_context.resource.clone() }),
+        _ = signals.interruption() => Err(Error::Interrupted { act: "waiting for", resource: lock_context.resource.clone() }),
         never = tell(locks, key, limit.whole(), lock_context) => match never {},
     }
 }

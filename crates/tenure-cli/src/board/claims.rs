@@ -19,7 +19,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Prints the next issue.
 pub fn next(global: &Global, options: &BoardNext) -> Result<ExitCode, Failure> {
-    let opened = OpenBoard::open_to_claim(global, &options.terms, options.ttl)?;
+    let opened = OpenBoard::open_to_claim(global, &options.terms, options.wait, options.ttl)?;
     let take = match options.claim {
         true => Take::Claim(options.ttl),
         false => Take::Look,
@@ -129,7 +129,7 @@ fn claimed(
     options: &BoardClaim,
     work: impl FnOnce(&Board) -> Result<Issue>,
 ) -> Result<ExitCode, Failure> {
-    let opened = OpenBoard::open_to_claim(global, &options.terms, options.ttl)?;
+    let opened = OpenBoard::open_to_claim(global, &options.terms, None, options.ttl)?;
     let issue = opened.wait(Some(&options.id), work)?;
     remember_claim(opened.board(), &issue);
     output::answer(global.json, &Issues::one(&issue), || {

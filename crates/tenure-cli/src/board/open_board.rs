@@ -37,25 +37,30 @@ pub fn to_read(asked: Option<&Path>) -> Result<Board, Failure> {
     Ok(finished(board, &context))
 }
 
-/// Opens a board in the name of an owner, who may claim for `ttl`, and returns how long it waits for locks.
+/// Opens a board in the name of an owner, who may wait for an issue for `wait` and claim it for `ttl`, and returns how long it waits
+/// for locks.
 pub fn for_owner(
     terms: &BoardTerms,
+    wait: Option<Duration>,
     ttl: Option<Duration>,
 ) -> Result<(Board, tenure::Asker, Duration), Failure> {
     let context = Context::for_board()?;
     let settings = context.settings(WAIT_DEFAULT);
-    let owner = context.owner_within(terms.owner.clone(), Duration::ZERO, ttl)?;
+    let (owner, limit) = context.owner_and_limit(terms.owner.clone(), None, WAIT_DEFAULT, ttl)?;
+    let automated = &settings.automated;
+    automated.check_wait(&owner, wait.unwrap_or_default())?;
+    let limit = limit.whole();
     let is_automated = settings.automated.covers(&owner);
     let asker = SessionOptions::new(owner).with_command(context.own_command());
     let asker = asker.asker();
     let directory = directory(terms.dir.as_deref())?;
-    let board = Board::for_asker(&directory, settings.wait, asker.clone());
-    let board = board.map_err(|error| about(error, settings.wait))?;
+    let board = Board::for_asker(&directory, limit, asker.clone());
+    let board = board.map_err(|error| about(error, limit))?;
     let mut board = finished(board, &context);
     if is_automated {
         board = board.as_automated();
     }
-    Ok((board, asker, settings.wait))
+    Ok((board, asker, limit))
 }
 
 fn finished(board: Board, context: &Context) -> Board {
@@ -69,16 +74,17 @@ fn finished(board: Board, context: &Context) -> Board {
 
 impl OpenBoard {
     pub fn open(global: &Global, terms: &BoardTerms) -> Result<Self, Failure> {
-        Self::open_to_claim(global, terms, None)
+        Self::open_to_claim(global, terms, None, None)
     }
 
-    /// Does the same for a claim that lasts for `ttl`, if its owner may have it for so long.
+    /// The same for a claim that is waited for for `wait` and lasts for `ttl`, if its owner may have both.
     pub fn open_to_claim(
         global: &Global,
         terms: &BoardTerms,
+        wait: Option<Duration>,
         ttl: Option<Duration>,
     ) -> Result<Self, Failure> {
-        let (board, asker, limit) = for_owner(terms, ttl)?;
+        let (board, asker, limit) = for_owner(terms, wait, ttl)?;
         let waits = FileWaits::new(global, &asker, limit)?;
         let board = board.on_locked(waits.on_locked());
         Ok(Self { board, waits })

@@ -37,7 +37,7 @@ struct Claimed {
 pub fn run(_: &Global, options: BoardRun, report: Report) -> Result<ExitCode, Failure> {
     runtime::block_on(async {
         let mut signals = Signals::listen()?;
-        let (board, asker, limit) = for_owner(&options.terms, options.ttl)?;
+        let (board, asker, limit) = for_owner(&options.terms, options.wait, options.ttl)?;
         let board = Arc::new(board);
         let claimed = claim_unless_interrupted(&board, &options, &mut signals);
         let claimed = claimed.await.map_err(|error| about(error, limit))?;
@@ -182,5 +182,8 @@ fn claim(
 
 fn interrupted(board: &SharedBoard) -> Error {
     let resource = resource_of(board.directory());
-    Error::Interrupted { resource }
+    Error::Interrupted {
+        act: "waiting for",
+        resource,
+    }
 }

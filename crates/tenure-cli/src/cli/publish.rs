@@ -6,12 +6,12 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 use tenure::Resource;
 
-use super::values::{bytes, parse_wait};
+use super::values::{bytes, parse_lockable, parse_wait};
 
 #[derive(Debug, Args)]
 pub struct Publish {
     /// What to lock (default: file: and the path of TARGET)
-    #[arg(long, value_parser = bytes(Resource::parse_bytes), conflicts_with_all = ["verify", "history"])]
+    #[arg(long, value_parser = bytes(parse_lockable), conflicts_with_all = ["verify", "history"])]
     pub resource: Option<Resource>,
     /// What made the directory, for people who look
     #[arg(long, value_name = "TEXT", default_value = "publish")]

@@ -33,15 +33,21 @@ impl Wanted {
                  A `=` in a name is written %3D"
             ));
         }
-        let resource = Resource::parse_bytes(name).map_err(|error| error.to_string())?;
-        if resource.kind() == Slot::KIND {
-            let id = resource.id();
-            return Err(format!(
-                "slots are not among the locks; use: tenure run --slot {id}:N"
-            ));
-        }
+        let resource = parse_lockable(name)?;
         Ok(Self { resource, mode })
     }
+}
+
+/// Reads a resource that can be locked, which a slot cannot.
+pub fn parse_lockable(name: &[u8]) -> Result<Resource, String> {
+    let resource = Resource::parse_bytes(name).map_err(|error| error.to_string())?;
+    if resource.kind() == Slot::KIND {
+        let id = resource.id();
+        return Err(format!(
+            "slots are not among the locks; use: tenure run --slot {id}:N"
+        ));
+    }
+    Ok(resource)
 }
 
 /// `NAME:N`: one of N places for all callers of the same name. `NAME` alone leaves the number to `tenure.toml`.

@@ -143,7 +143,10 @@ fn interrupt(stage: &Stage, report: Report) {
     if let Stage::Waiting(resource, give_up) = stage {
         give_up();
         let resource = resource.clone();
-        let failure = Failure::Error(Error::Interrupted { resource });
+        let failure = Failure::Error(Error::Interrupted {
+            act: "waiting for",
+            resource,
+        });
         report.failure(&failure);
         process::exit(failure.code().into());
     }

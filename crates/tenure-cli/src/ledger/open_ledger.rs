@@ -9,7 +9,7 @@ use tenure_files::{Ledger, resource_of};
 
 use crate::cli::{Global, LedgerTerms};
 use crate::context::{Context, WAIT_DEFAULT};
-use crate::limit::Limit;
+use crate::limit;
 use crate::output::word;
 use crate::report::Failure;
 use crate::waiting::{FileWaits, WaitedFor};
@@ -37,8 +37,10 @@ impl OpenLedger {
     ) -> Result<Self, Failure> {
         let context = Context::without_store()?;
         let settings = context.settings(WAIT_DEFAULT);
-        let limit = Limit::chosen(terms.no_wait, terms.wait, settings.wait).whole();
-        let owner = context.owner_within(terms.owner.clone(), limit, ttl)?;
+        let wait = limit::asked(terms.no_wait, terms.wait);
+        let asked = terms.owner.clone();
+        let (owner, limit) = context.owner_and_limit(asked, wait, WAIT_DEFAULT, ttl)?;
+        let limit = limit.whole();
         let asker = SessionOptions::new(owner)
             .with_command(context.own_command())
             .asker();

@@ -79,9 +79,8 @@ async fn put_in_place(
     let id = new_id();
     let publish_target = PublishTarget::new(target, &id).map_err(about)?;
     publish_target.check_source(source).map_err(about)?;
-    let setting = context.settings(WAIT_DEFAULT).wait;
-    let limit = Limit::chosen(false, options.wait, setting);
-    let owner = context.owner_within(None, limit.whole(), None)?;
+    publish_target.check_target().map_err(about)?;
+    let (owner, limit) = context.owner_and_limit(None, options.wait, WAIT_DEFAULT, None)?;
     let resource = match &options.resource {
         Some(resource) => resource.clone(),
         None => resource_of(&publish_target)?,
@@ -111,7 +110,7 @@ async fn put_in_place(
     let published = publish::publish(&keeper, &request, &progress).await;
     watching.end();
     held.release().await;
-    let manifest = published?;
+    let manifest = published.map_err(about)?;
     // Nobody waits for this any more. What cannot be removed now is removed by tenure recover.
     if let Err(error) = publish::remove_leftover(&keeper, &manifest, &owner).await {
         word(&format!(
@@ -128,10 +127,14 @@ async fn put_in_place(
     output::answer(global.json, &answer, || output::text(&shown))
 }
 
-/// Says what to do if a directory is missing.
+/// Says what to do if a directory is missing, or if another publisher is at work.
 fn about(error: Error) -> Failure {
     match error {
         Error::NotFound(_) => Failure::with_remedy(error, "make it, or name another one"),
+        Error::Busy { .. } => Failure::with_remedy(
+            error,
+            "publish again when that is over; look with: tenure ls",
+        ),
         error => Failure::Error(error),
     }
 }

@@ -29,7 +29,7 @@ use tenure_work::policy::{Policy, Scope};
 
 use crate::cli::{self, Global};
 use crate::context::Context;
-use crate::limit::Limit;
+use crate::limit::{self, Limit};
 use crate::nesting::{self, Ancestors, Outer, Outers, Plan};
 use crate::opening::open_unless_interrupted;
 use crate::output::word;
@@ -128,13 +128,9 @@ async fn under_locks(
 ) -> Result<ExitCode, Failure> {
     let mut signals = Signals::listen()?;
     let outers = nesting::outers()?;
-    let setting = context.settings(default_wait(context, &owner)).wait;
-    let limit = Limit::chosen(options.no_wait, options.wait, setting);
-    context
-        .located
-        .config
-        .automated()
-        .check_wait(&owner, limit.whole())?;
+    let wait = limit::asked(options.no_wait, options.wait);
+    let default = default_wait(context, &owner);
+    let (owner, limit) = context.owner_and_limit(Some(owner), wait, default, None)?;
     let asked_slot = options.slot.as_ref();
     let asked_slot = asked_slot.map(|slot| slot::slot_request(slot, context, &owner));
     let asked_slot = asked_slot.transpose()?;

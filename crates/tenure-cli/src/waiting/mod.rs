@@ -77,6 +77,7 @@ async fn settle(session: &Session, signals: &mut Signals) {
 fn interrupted(set: &LockSet) -> Error {
     match set.iter().next() {
         Some((first, _)) => Error::Interrupted {
+            act: "waiting for",
             resource: first.clone(),
         },
         None => Error::Internal("a wait for nothing was interrupted".into()),

@@ -10,9 +10,13 @@ fn an_agent_neither_waits_nor_leases_beyond_the_limits() {
     let world = World::new();
     fs::write(world.path("log.json"), "{}").unwrap();
     assert_eq!(code(&world.call(["ledger", "init", "proof"])), 0);
-    assert_eq!(code(&world.call(["board", "add", "x", "--id", "one"])), 0);
+    for id in ["one", "two"] {
+        assert_eq!(code(&world.call(["board", "add", "x", "--id", id])), 0);
+    }
     let lease = world.lock(["mine", "--owner", "agent:42"]);
-    let cases: [&[&str]; 7] = [
+    let cases: [&[&str]; 9] = [
+        &["board", "next", "--wait", "20m"],
+        &["board", "run", "--wait", "20m", "--", "touch", "started"],
         &["lock", "x", "--ttl", "61m"],
         &["lock", "x", "--wait", "11m"],
         &["run", "x", "--wait", "601s", "--", "touch", "started"],
@@ -21,7 +25,7 @@ fn an_agent_neither_waits_nor_leases_beyond_the_limits() {
         ],
         &["doc", "update", "log.json", "--wait", "11m", "--", "cat"],
         &["ledger", "claim", "proof", "1", "--wait", "11m"],
-        &["board", "claim", "one", "--ttl", "61m"],
+        &["board", "claim", "two", "--ttl", "61m"],
     ];
     for arguments in cases {
         let by = |owner: &str| {
@@ -73,6 +77,34 @@ fn people_set_the_limits_of_agents() {
 }
 
 #[test]
+fn a_limit_below_the_default_wait_shortens_it_and_refuses_nothing() {
+    let world = World::new();
+    fs::write(world.path("tenure.toml"), "automated_wait_max = '2s'\n").unwrap();
+    fs::write(world.path("log.json"), "{}").unwrap();
+    fs::create_dir_all(world.path("out")).unwrap();
+    assert_eq!(code(&world.call(["ledger", "init", "proof"])), 0);
+    assert_eq!(code(&world.call(["board", "add", "x", "--id", "one"])), 0);
+    let cases: [&[&str]; 6] = [
+        &["run", "x", "--", "true"],
+        &["lock", "y"],
+        &["doc", "update", "log.json", "--", "cat"],
+        &["ledger", "claim", "proof", "1"],
+        &["board", "claim", "one"],
+        &["publish", "out", "published"],
+    ];
+    for arguments in cases {
+        let mut command = world.tenure();
+        command.args(arguments).env("TENURE_OWNER", "agent:42");
+        let output = command.output().unwrap();
+        assert_eq!(code(&output), 0, "{arguments:?}: {output:?}");
+    }
+    let _holder = Holder::start(&world, ["x"]);
+    let output = world.run(["--owner", "agent:42", "x", "--", "true"]);
+    assert_eq!(code(&output), 75, "{output:?}");
+    assert!(text(&output.stderr).contains("within 2.0s"), "{output:?}");
+}
+
+#[test]
 fn the_command_of_an_agent_waits_for_90_seconds_by_default_and_of_a_person_for_10_minutes() {
     let world = World::new();
     let _holder = Holder::start(&world, ["x"]);
@@ -108,6 +140,10 @@ fn an_agent_does_not_decide_that_a_file_system_can_be_trusted() {
     assert_eq!(code(&refused), 77, "{refused:?}");
     assert!(text(&refused.stderr).contains("may not trust a file system"));
     assert_eq!(code(&trusting("ana@desk")), 0);
+    let mut recover = world.tenure();
+    recover.arg("recover").env("TENURE_OWNER", "agent:42");
+    let refused = recover.env("TENURE_TRUST_FLOCK", "1").output().unwrap();
+    assert_eq!(code(&refused), 77, "{refused:?}");
     fs::write(world.path("tenure.toml"), "trust_flock = true\n").unwrap();
     let output = world.run(["--owner", "agent:42", "x", "--", "true"]);
     assert_eq!(code(&output), 0, "a person decided: {output:?}");

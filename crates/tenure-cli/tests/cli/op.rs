@@ -95,6 +95,12 @@ fn op_show_says_the_locks_that_run_takes_and_takes_none() {
     let said = text(&general.stdout);
     assert!(said.contains("sketch:{project}/{map}/{sketch}"), "{said}");
     assert!(said.contains("objects over 1000"), "{said}");
+    let general = world.json(["op", "show", "map.calibrate"]);
+    let reasons = |shown: &Value| {
+        let locks = shown["operations"][0]["locks"].as_array().unwrap().iter();
+        locks.map(|lock| lock["why"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(reasons(&general), reasons(&shown));
     assert!(world.json(["ls"])["held"] == value!([]));
 }
 

@@ -48,6 +48,11 @@ fn a_directory_is_put_in_place_and_its_manifest_says_what_is_in_it() {
             text(&expected.stdout).split(' ').next().unwrap()
         );
         assert!(second["token"].as_u64() > first["token"].as_u64());
+        let history = site.world.json(["publish", "--history", &target]);
+        for (number, manifest) in [&first, &second].into_iter().enumerate() {
+            let stored = &history["manifests"][number];
+            assert_eq!(stored, manifest, "what is told is what is stored");
+        }
         assert_eq!(site.left_in_tmp(), [""; 0]);
         assert_eq!(site.world.json(["ls"])["held"], serde_json::json!([]));
         let audit = site
@@ -211,9 +216,49 @@ fn what_cannot_be_published_is_refused_and_nothing_is_in_place() {
     assert_eq!(site.content(&target).as_deref(), Some("one"));
     assert_eq!(site.left_in_tmp(), [""; 0]);
     assert_eq!(site.states(&target), ["committed", "aborted", "aborted"]);
+    let slot = site
+        .world
+        .call(["publish", &source, &target, "--resource", "slot:x"]);
+    assert_eq!(code(&slot), 2, "{slot:?}");
     let file = World::file();
     let output = file.call(["publish", &source, file.path("x").to_str().unwrap()]);
     assert_eq!(code(&output), 78, "{output:?}");
+}
+
+#[test]
+fn targets_that_cannot_be_are_refused_before_anything_is_copied() {
+    let site = Site::sqlite();
+    let source = site.source("one");
+    let before = |name: &str| site.path("srv").join(name).display().to_string();
+    fs::write(site.path("srv/file"), "").unwrap();
+    for (target, part) in [
+        (before("tmp"), "choose another name"),
+        (before(&"n".repeat(250)), "longer than 249 bytes"),
+        (before("a\tb"), "control character"),
+        (before("file"), "is no directory"),
+    ] {
+        let output = site.world.call(["publish", &source, &target]);
+        assert_eq!(code(&output), 65, "{output:?}");
+        assert!(text(&output.stderr).contains(part), "{output:?}");
+    }
+    fs::write(site.path("srv/tmp"), "").unwrap();
+    let output = site.publish("one", &site.target());
+    assert_eq!(code(&output), 65, "{output:?}");
+    assert!(
+        text(&output.stderr).contains("srv/tmp is no directory"),
+        "{output:?}"
+    );
+    fs::remove_file(site.path("srv/tmp")).unwrap();
+    assert_eq!(
+        fs::read_dir(site.path("srv")).unwrap().count(),
+        1,
+        "nothing was made"
+    );
+    // The longest name there can be.
+    let longest = before(&"n".repeat(249));
+    site.published("one", &longest);
+    site.published("two", &longest);
+    site.verified(&longest);
 }
 
 /// 10 GB with `TENURE_TEST_EVERY_CALL` set, else as much as is soon written.

@@ -182,6 +182,46 @@ fn one_that_is_stopped_after_its_release_leaves_what_the_other_made() {
 }
 
 #[test]
+fn a_publisher_under_another_resource_is_left_alone_while_it_is_at_work() {
+    for site in Site::each() {
+        let step = Trace::of(&site).first("mkdir", "/srv/tmp/0");
+        let (target, source) = (site.target(), site.source("slow"));
+        site.published("old", &target);
+        let publish = ["publish", &source, &target, "--resource", "map:a/1"];
+        let stopped = Stopped::at(&site, &step, &publish);
+        let other = site.source("other");
+        let busy = site
+            .world
+            .call(["publish", &other, &target, "--wait", "1s"]);
+        assert_eq!(code(&busy), 75, "{busy:?}");
+        assert!(text(&busy.stderr).contains("map:a/1"), "{busy:?}");
+        let output = stopped.go_on();
+        assert_eq!(code(&output), 0, "{output:?}");
+        assert_eq!(site.content(&target).as_deref(), Some("slow"));
+        assert_eq!(site.states(&target), ["committed", "committed"]);
+        // One that is dead is ended under the lease of its own resource.
+        drop(Stopped::at(&site, &step, &publish));
+        site.world.call(["recover"]);
+        drop(Stopped::at(&site, &step, &publish));
+        until("its lease is over", || site.world.is_free("map:a/1"));
+        site.published("next", &target);
+        let audit = site.world.json(["audit", "--resource", "map:a/1"]);
+        let entries = audit["entries"].as_array().unwrap();
+        let abort = entries
+            .iter()
+            .rfind(|entry| entry["action"] == "abort")
+            .unwrap();
+        let lease_of_it = |entry: &&serde_json::Value| {
+            entry["action"] == "acquire" && entry["lease"] == abort["lease"]
+        };
+        assert!(
+            entries.iter().any(|entry| lease_of_it(&entry)),
+            "{entries:?}"
+        );
+    }
+}
+
+#[test]
 fn where_leases_do_not_run_out_a_stopped_publisher_keeps_others_out() {
     let site = Site::sqlite();
     let step = Trace::of(&site).first("mkdir", "/srv/tmp/0");

@@ -40,7 +40,7 @@ pub enum Class {
     Configuration,
     /// The lock was lost while it was needed.
     Lost,
-    /// Interrupted while waiting.
+    /// Interrupted by a signal.
     Interrupted,
 }
 
@@ -324,10 +324,12 @@ pub enum Error {
         /// The time that the caller waited for one.
         waited: Duration,
     },
-    /// Interrupted while waiting.
-    #[error("interrupted while waiting for {resource}")]
+    /// Interrupted by a signal.
+    #[error("interrupted while {act} {resource}")]
     Interrupted {
-        /// The resource that the caller waited for.
+        /// What was done: "waiting for", or another word for it.
+        act: &'static str,
+        /// The resource that the caller waited for or worked on.
         resource: Resource,
     },
     /// A mistake in Tenure itself.
@@ -449,7 +451,7 @@ impl Error {
             | Error::Conflict { context, .. }
             | Error::Lost { context, .. } => Some(&context.resource),
             Error::Order { asked, .. } => Some(asked),
-            Error::Interrupted { resource }
+            Error::Interrupted { resource, .. }
             | Error::Fenced { resource, .. }
             | Error::Claimed { resource, .. }
             | Error::UnknownResource { resource, .. } => Some(resource),

@@ -101,8 +101,22 @@ pub(crate) trait Disk: Send + Sync {
     /// Returns true if the name is that of a directory, and not of a link to one.
     fn is_directory(&self, path: &Path) -> io::Result<bool>;
 
-    /// Removes a directory and everything in it, following no link. A crash may leave a part of it.
+    /// Returns true if the name is where another file system, or another part of this one, is mounted.
+    fn is_mount_point(&self, _: &Path) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    /// Fails if this user may not write to the directory, which then cannot be moved to another one either.
+    fn require_writable_directory(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Removes a directory and everything in it, following no link. If something is mounted in it, nothing is removed. A crash
+    /// may leave a part of it.
     fn remove_tree(&self, directory: &Path) -> io::Result<()>;
+
+    /// Removes a directory that has nothing in it; else `ErrorKind::DirectoryNotEmpty`.
+    fn remove_empty_directory(&self, directory: &Path) -> io::Result<()>;
 
     /// Removes a name.
     fn remove(&self, path: &Path) -> io::Result<()>;

@@ -151,8 +151,20 @@ impl Disk for RealDisk {
         Ok(fs::symlink_metadata(path)?.is_dir())
     }
 
+    fn is_mount_point(&self, path: &Path) -> io::Result<bool> {
+        is_mount_point(path)
+    }
+
+    fn require_writable_directory(&self, directory: &Path) -> io::Result<()> {
+        Ok(rustix::fs::access(directory, Access::WRITE_OK)?)
+    }
+
     fn remove_tree(&self, directory: &Path) -> io::Result<()> {
         remove_tree(directory)
+    }
+
+    fn remove_empty_directory(&self, directory: &Path) -> io::Result<()> {
+        fs::remove_dir(directory)
     }
 
     fn exchange(&self, one: &Path, other: &Path) -> io::Result<()> {
@@ -202,17 +214,50 @@ impl Disk for RealDisk {
 }
 
 /// Removes a tree. A directory that may not be written is made writable first: it was published with that mode.
+///
+/// What is mounted in the tree is not part of it, and removing it would remove what others still have elsewhere.
 fn remove_tree(directory: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(directory) {
+    let removed = require_no_mounts(directory).and_then(|()| fs::remove_dir_all(directory));
+    match removed {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             make_writable(directory)?;
+            require_no_mounts(directory)?;
             fs::remove_dir_all(directory)
         }
         removed => removed,
     }
 }
 
+fn is_mount_point(path: &Path) -> io::Result<bool> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    let found = rustix::fs::statx(CWD, path, flags, StatxFlags::empty())?;
+    Ok(found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+}
+
+fn require_no_mount(directory: &Path) -> io::Result<()> {
+    if !is_mount_point(directory)? {
+        return Ok(());
+    }
+    let problem = format!(
+        "something is mounted on {}: unmount it, then run tenure recover",
+        directory.display()
+    );
+    Err(io::Error::new(io::ErrorKind::ResourceBusy, problem))
+}
+
+fn require_no_mounts(directory: &Path) -> io::Result<()> {
+    require_no_mount(directory)?;
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            require_no_mounts(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
 fn make_writable(directory: &Path) -> io::Result<()> {
+    require_no_mount(directory)?;
     fs::set_permissions(directory, fs::Permissions::from_mode(0o700))?;
     for entry in fs::read_dir(directory)? {
         let entry = entry?;

@@ -88,6 +88,7 @@ pub use edit::{Expect, Terms, check_json};
 pub use fence::Fence;
 pub use follow::Follow;
 pub use json::DOCUMENT_BYTES_MAX;
+pub(crate) use path::lock_beside;
 pub use several::DOCUMENTS_MAX;
 pub use style::{laid_out, on_one_line};
 

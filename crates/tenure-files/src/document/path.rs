@@ -86,12 +86,12 @@ impl Location {
 
     /// Returns its lock file: `.NAME.lock`. Never `NAME.lock`, which is Node's.
     pub(crate) fn lock(&self) -> PathBuf {
-        self.beside(LOCK_ENDING)
+        lock_beside(&self.path)
     }
 
     /// Returns its note: `.NAME.note`.
     pub(crate) fn note(&self) -> PathBuf {
-        self.beside(NOTE_ENDING)
+        hidden_beside(&self.path, NOTE_ENDING)
     }
 
     /// Returns a name for a journal that is kept beside it.
@@ -99,13 +99,18 @@ impl Location {
         self.directory()
             .join(unguessable_name(self.name(), JOURNAL_ENDING))
     }
+}
 
-    fn beside(&self, ending: &str) -> PathBuf {
-        let mut name = OsString::from(".");
-        name.push(self.name());
-        name.push(ending);
-        self.directory().join(name)
-    }
+/// Returns the lock file beside a path: `.NAME.lock`.
+pub(crate) fn lock_beside(path: &Path) -> PathBuf {
+    hidden_beside(path, LOCK_ENDING)
+}
+
+fn hidden_beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(ending);
+    path.with_file_name(name)
 }
 
 const LOCK_ENDING: &str = ".lock";

@@ -16,7 +16,7 @@ use super::{Inode, PublishTarget};
 use crate::disk::Attributes;
 use crate::locker::resource_of;
 
-/// More files and directories than this are refused.
+/// More files than this are refused, and so are more directories.
 pub const FILES_MAX: usize = 100_000;
 /// After so many bytes of a file the kernel begins to write them to the disk.
 const WRITE_BACK_BYTES: u64 = 16 << 20;
@@ -37,9 +37,9 @@ pub struct Progress {
 pub struct Copied {
     /// Its files and links, sorted by path.
     pub files: Vec<PublishedFile>,
-    /// The inode of the directory that was made.
-    pub new: Inode,
-    /// The number of bytes in its files.
+    /// The permission bits that the directory is to have once it is in place.
+    pub mode: u32,
+    /// How many bytes its files have.
     pub bytes: u64,
 }
 
@@ -69,6 +69,10 @@ impl Stamp {
 struct Copy<'a> {
     publish_target: &'a PublishTarget,
     progress: &'a Progress,
+    /// How many files and links, and how many directories, there may be.
+    count_max: usize,
+    files_count: usize,
+    directories_count: usize,
     files: Vec<PublishedFile>,
     /// Everything that was read, as it was before.
     stamps: Vec<(PathBuf, Stamp)>,
@@ -106,14 +110,13 @@ impl PublishTarget {
         Ok(())
     }
 
-    /// Copies a directory to tmp, hashes it in the same pass and syncs every file and directory.
+    /// Makes tmp, and returns its inode. The caller writes that to the manifest, durably, before anything is copied: without it,
+    /// nobody could tell tmp from a stranger's directory of that name.
     ///
     /// # Errors
     ///
-    /// `BadInput` if tmp is on another device than the target, if the source changed meanwhile, and for what is not published:
-    /// devices, sockets, pipes, names that are not UTF-8, more than 100,000 files.
-    pub fn copy(&self, source: &Path, progress: &Progress) -> Result<Copied> {
-        self.check_source(source)?;
+    /// `BadInput` if tmp is on another device than the target.
+    pub fn make_tmp(&self) -> Result<Inode> {
         let above = self.tmp().parent().unwrap_or(Path::new("/"));
         match self.disk.make_directory(above) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
@@ -126,9 +129,28 @@ impl PublishTarget {
         made.map_err(|error| Error::io("make", self.tmp(), error))?;
         // The directory above may be a link to another place.
         self.check_device(self.tmp())?;
+        let made = self.inode_of_tmp()?;
+        made.ok_or_else(|| Error::Internal("what was made is gone".into()))
+    }
+
+    /// Copies a directory to tmp, hashes it in the same pass and syncs every file and directory.
+    ///
+    /// # Errors
+    ///
+    /// `BadInput` if the source changed meanwhile, and for what is not published: devices, sockets, pipes, names that are not
+    /// UTF-8, more than 100,000 files, more than 100,000 directories.
+    pub fn copy(&self, source: &Path, progress: &Progress) -> Result<Copied> {
+        self.copy_up_to(FILES_MAX, source, progress)
+    }
+
+    fn copy_up_to(&self, count_max: usize, source: &Path, progress: &Progress) -> Result<Copied> {
+        self.check_source(source)?;
         let mut copy = Copy {
             publish_target: self,
             progress,
+            count_max,
+            files_count: 0,
+            directories_count: 0,
             files: Vec::new(),
             stamps: Vec::new(),
             directories: Vec::new(),
@@ -138,33 +160,13 @@ impl PublishTarget {
         copy.sync_directories()?;
         copy.compare_with_source()?;
         self.check_device(self.tmp())?;
-        let new = self.inode_of_tmp()?;
         copy.files
             .sort_by(|a, b| a.relative_path.cmp(&b.relative_path));
         Ok(Copied {
+            mode: copy.directories.first().map_or(0o700, |(_, mode)| *mode),
             files: copy.files,
-            new: new.ok_or_else(|| Error::Internal("what was made is gone".into()))?,
             bytes: copy.bytes,
         })
-    }
-
-    /// Fails unless a rename from there to the target is possible.
-    fn check_device(&self, tmp: &Path) -> Result<()> {
-        let device = |path: &Path| {
-            let found = self.disk.identity(path);
-            let found = found.map_err(|error| Error::io("look at", path, error))?;
-            Ok::<_, Error>(found.map(|found| found.device_name()))
-        };
-        if device(self.parent())? == device(tmp)? {
-            return Ok(());
-        }
-        Err(Error::BadInput(format!(
-            "{} and {} are on different devices, and nothing can be renamed from one to the other: make {} a \
-             directory on the same one",
-            tmp.display(),
-            self.parent().display(),
-            self.parent().join("tmp").display()
-        )))
     }
 }
 
@@ -177,8 +179,9 @@ impl Copy<'_> {
             .push((to.to_owned(), found.mode() & 0o7777));
         let mut names: Vec<OsString> = Vec::new();
         for entry in fs::read_dir(source).map_err(read)? {
-            names.push(entry.map_err(read)?.file_name());
-            self.check_count(names.len())?;
+            let entry = entry.map_err(read)?;
+            self.count(entry.file_type().map_err(read)?.is_dir())?;
+            names.push(entry.file_name());
         }
         names.sort();
         for name in names {
@@ -204,7 +207,6 @@ impl Copy<'_> {
             } else {
                 return Err(self.refused(&from, "it is neither file, directory nor link"));
             }
-            self.check_count(0)?;
             self.check_stopped()?;
         }
         Ok(())
@@ -214,18 +216,26 @@ impl Copy<'_> {
     fn check_stopped(&self) -> Result<()> {
         match self.progress.stopped.load(Ordering::Relaxed) {
             true => Err(Error::Interrupted {
+                act: "copying to",
                 resource: resource_of(self.publish_target.target()),
             }),
             false => Ok(()),
         }
     }
 
-    fn check_count(&self, more: usize) -> Result<()> {
-        if self.stamps.len() + more <= FILES_MAX {
+    /// Counts a file or a directory, and fails if there are too many of them.
+    fn count(&mut self, is_directory: bool) -> Result<()> {
+        let (count, what) = match is_directory {
+            true => (&mut self.directories_count, "directories"),
+            false => (&mut self.files_count, "files"),
+        };
+        *count += 1;
+        if *count <= self.count_max {
             return Ok(());
         }
         Err(Error::BadInput(format!(
-            "more than {FILES_MAX} files and directories are not published at once"
+            "more than {} {what} are not published at once",
+            self.count_max
         )))
     }
 
@@ -305,12 +315,17 @@ impl Copy<'_> {
         Ok(())
     }
 
-    /// Gives every directory its mode and syncs it, the inner ones first: one without write permission can still be filled.
+    /// Gives every directory its mode and syncs it, the inner ones first: one without write permission can still be filled. The
+    /// outermost stays writable until it is in place, as the system moves no other directory for an ordinary user.
     fn sync_directories(&self) -> Result<()> {
         let disk = &self.publish_target.disk;
         for (path, mode) in self.directories.iter().rev() {
+            let mode = match path == self.publish_target.tmp() {
+                true => mode | 0o700,
+                false => *mode,
+            };
             let done = disk
-                .set_mode(path, *mode)
+                .set_mode(path, mode)
                 .and_then(|()| disk.sync_directory(path));
             done.map_err(|error| Error::io("sync", path, error))?;
         }
@@ -334,4 +349,39 @@ fn changed(path: &Path) -> Error {
         "{} was changed while it was read; nothing was published",
         path.display()
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_files_and_as_many_directories_as_allowed_are_copied_and_not_one_more() {
+        let root = tempfile::tempdir().unwrap();
+        let source = root.path().join("source");
+        for directory in ["", "one", "two", "two/three"] {
+            fs::create_dir(source.join(directory)).unwrap();
+        }
+        for file in ["a", "one/b", "two/three/c"] {
+            fs::write(source.join(file), file).unwrap();
+        }
+        let copy = |id: &str| {
+            let publish_target = PublishTarget::new(&root.path().join("target"), id).unwrap();
+            publish_target.make_tmp().unwrap();
+            publish_target.copy_up_to(3, &source, &Progress::default())
+        };
+        assert_eq!(copy("exactly").unwrap().files.len(), 3);
+        let refused = |id: &str, expected: &str| {
+            let said = copy(id).unwrap_err().to_string();
+            assert_eq!(said, expected);
+        };
+        fs::create_dir(source.join("four")).unwrap();
+        refused(
+            "directories",
+            "more than 3 directories are not published at once",
+        );
+        fs::remove_dir(source.join("four")).unwrap();
+        fs::write(source.join("one/d"), "d").unwrap();
+        refused("files", "more than 3 files are not published at once");
+    }
 }

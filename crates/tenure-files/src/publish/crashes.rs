@@ -3,6 +3,7 @@
 //! The manifest is a file here that is replaced durably and atomically, as a database does it with a row; everything else is what
 //! `tenure_work::publish` calls in this order.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -34,29 +35,51 @@ struct Row {
     state: String,
     old: Option<Inode>,
     new: Option<Inode>,
+    mode: Option<u32>,
+}
+
+/// A real directory to publish. Its mode is one that a directory cannot be moved with by an ordinary user.
+struct Source(tempfile::TempDir);
+
+const SOURCE_MODE: u32 = 0o555;
+
+impl Source {
+    fn new(number: usize) -> Self {
+        let source = tempfile::tempdir().unwrap();
+        std::fs::create_dir(source.path().join("inner")).unwrap();
+        std::fs::write(source.path().join("a.txt"), format!("a of {number}")).unwrap();
+        std::fs::write(source.path().join("inner/b.txt"), format!("b of {number}")).unwrap();
+        let source = Self(source);
+        source.set_mode(SOURCE_MODE);
+        source
+    }
+
+    fn set_mode(&self, mode: u32) {
+        std::fs::set_permissions(self.0.path(), PermissionsExt::from_mode(mode)).unwrap();
+    }
+}
+
+impl Drop for Source {
+    /// Else an ordinary user could not remove it.
+    fn drop(&mut self) {
+        self.set_mode(0o700);
+    }
 }
 
 /// A target, and the real directories that are published to it.
 struct Publishing {
-    sources: Rc<Vec<tempfile::TempDir>>,
+    sources: Rc<Vec<Source>>,
 }
 
 struct Process {
     disk: SimulatedDisk,
-    sources: Rc<Vec<tempfile::TempDir>>,
+    sources: Rc<Vec<Source>>,
 }
 
 impl Publishing {
     fn new() -> Self {
-        let source = |number: usize| {
-            let source = tempfile::tempdir().unwrap();
-            std::fs::create_dir(source.path().join("inner")).unwrap();
-            std::fs::write(source.path().join("a.txt"), format!("a of {number}")).unwrap();
-            std::fs::write(source.path().join("inner/b.txt"), format!("b of {number}")).unwrap();
-            source
-        };
         Self {
-            sources: Rc::new((0..4).map(source).collect()),
+            sources: Rc::new((0..4).map(Source::new).collect()),
         }
     }
 }
@@ -102,6 +125,7 @@ impl Process {
             state: "pending".into(),
             old: None,
             new: None,
+            mode: None,
         };
         self.write_row(&row)?;
         let done = self.publish_to(&publish_target, &mut row);
@@ -113,10 +137,14 @@ impl Process {
     }
 
     fn publish_to(&self, publish_target: &PublishTarget, row: &mut Row) -> Result<()> {
-        let copied = publish_target.copy(self.sources[row.id].path(), &Progress::default())?;
-        (row.old, row.new) = (publish_target.inode_of_target()?, Some(copied.new.clone()));
+        let new = publish_target.make_tmp()?;
+        row.new = Some(new.clone());
         self.write_row(row)?;
-        publish_target.put_in_place(row.old.as_ref(), &copied.new)?;
+        let copied = publish_target.copy(self.sources[row.id].0.path(), &Progress::default())?;
+        publish_target.check_target()?;
+        (row.old, row.mode) = (publish_target.inode_of_target()?, Some(copied.mode));
+        self.write_row(row)?;
+        publish_target.put_in_place(row.old.as_ref(), &new, copied.mode)?;
         row.state = "committed".into();
         self.write_row(row)?;
         let old: Vec<&Inode> = row.old.iter().collect();
@@ -135,7 +163,7 @@ impl Process {
         let outcome = publish_target.judge(row.old.as_ref(), row.new.as_ref(), true)?;
         match outcome {
             CrashOutcome::Aborted => {}
-            CrashOutcome::Finished => publish_target.finish()?,
+            CrashOutcome::Finished => publish_target.finish(row.mode)?,
             CrashOutcome::ExchangeBack => publish_target.exchange_back()?,
         }
         row.state = if outcome == CrashOutcome::Finished {
@@ -144,7 +172,9 @@ impl Process {
             "aborted"
         }
         .into();
-        self.write_row(&row)
+        self.write_row(&row)?;
+        let named: Vec<&Inode> = row.old.iter().chain(&row.new).collect();
+        publish_target.remove_tmp(&named, true).map(drop)
     }
 
     fn content(&self) -> Result<Content, Violation> {
@@ -205,6 +235,10 @@ impl crashes::Protocol for Publishing {
     ) -> Result<World, Violation> {
         let state = process.row().map_or("none".to_owned(), |row| row.state);
         let seen = (process.content()?, state);
+        let mode = process.disk.state().mode(Path::new(TARGET));
+        if seen.1 == "committed" && mode != Some(SOURCE_MODE) {
+            return Err(format!("the mode of what is committed is {mode:?}"));
+        }
         match allowed.worlds().contains(&seen) {
             true => Ok(seen),
             false => Err(format!("{seen:?} is seen, not {allowed}")),

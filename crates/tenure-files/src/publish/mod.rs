@@ -10,16 +10,20 @@
 //! | step | here | what a crash after it leaves |
 //! |---|---|---|
 //! | 1 | the lease on the resource is taken; the manifest is `pending`, durably | TARGET as it was, nothing beside it |
-//! | 2 | [`PublishTarget::copy`]: device compared, tmp made, files copied and hashed | TARGET as it was; a part of tmp, which the manifest names |
+//! | 2 | [`PublishTarget::check_target`] before 1; [`PublishTarget::make_tmp`]: device compared, tmp made | TARGET as it was; an empty tmp, whose inode no manifest names |
+//! | 2 | the inode of tmp is in the manifest, durably, if lease and token are good | TARGET as it was; an empty tmp, which the manifest names by its inode |
+//! | 2 | [`PublishTarget::copy`]: files copied and hashed | TARGET as it was; a part of tmp, which the manifest names |
 //! | 3, 4 | every file and every directory of tmp is synced | the same, and tmp is whole |
-//! | 5 | device compared again; [`PublishTarget::lock`]; hashes and the inodes of old and new are in the manifest, durably, if lease and token are good | the same |
+//! | 5 | [`PublishTarget::lock`]; [`PublishTarget::check_target`] again; hashes and the inodes of old and new are in the manifest, durably, if lease and token are good | the same |
 //! | 6 | [`PublishTarget::put_in_place`]: tmp is renamed to TARGET, or exchanged with the directory that is there | TARGET is old or new; its inode says which |
-//! | 7 | the parent of TARGET is synced; then the lock is released | TARGET is new |
+//! | 7 | TARGET gets its mode and is synced, then its parent is; the lock is released | TARGET is new |
 //! | 8, 9 | the manifest is `committed`, durably, if lease and token are good | TARGET is new, and the manifest says so |
 //! | 10 | the lease is released; what was exchanged into tmp is removed | the old directory may be left in tmp |
 //!
 //! [`PublishTarget::judge`] tells by the inodes in the manifest what a crash between 5 and 9 left, and [`PublishTarget::exchange_back`] undoes an exchange with
-//! something that was never published over.
+//! something that was never published over. [`PublishTarget::finish`] is step 7 again, as the mode may not be set.
+//!
+//! [`PublishTarget::remove_tmp`] removes a directory whose inode the manifest names, or, of a crash before the inode was written, an empty one.
 //!
 //! # Races
 //!
@@ -34,7 +38,11 @@
 //!
 //! - Names that are not UTF-8 are refused, as a manifest is JSON. Devices, sockets and pipes are refused. Owners, access lists, extended
 //!   attributes, hard links and holes are not kept; modes are.
-//! - A directory that is published over must be on a file system that can exchange two names (Linux: all common local ones).
+//! - A directory that is published over must be on a file system that can exchange two names (Linux: all common local ones). One on which
+//!   something is mounted, or that this user may not write, is refused. Where something is mounted inside of it, the mount goes with it to tmp,
+//!   and nothing of it is removed until it is unmounted.
+//! - Two publishers that work under one lease, as inside one `tenure run`, are not kept apart by it: the later one ends the manifest of the
+//!   earlier one, which then touches nothing (77).
 
 mod copy;
 #[cfg(test)]

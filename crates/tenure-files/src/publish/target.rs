@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use tenure_core::{Asker, Error, Result};
 
 use crate::disk::{Disk, RealDisk};
+use crate::document::lock_beside;
 use crate::locker::{FileLocker, LockGuard};
 use crate::platform::Identity;
 
@@ -42,7 +43,10 @@ impl Inode {
     }
 }
 
-/// The state that a crash left.
+/// The longest name of a target, in bytes: its lock, `.NAME.lock`, is a name as well.
+const NAME_BYTES_MAX: usize = 249;
+
+/// What a crash left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CrashOutcome {
     /// TARGET is what it was, or what somebody else made of it.
@@ -81,7 +85,21 @@ impl PublishTarget {
             }
             _ => Error::io("find", parent, error),
         })?;
-        Ok(Self::at(parent.join(name), id))
+        if name == "tmp" {
+            return Err(bad(
+                "directories are made in tmp before they are put in place: choose another name",
+            ));
+        }
+        if name.len() > NAME_BYTES_MAX {
+            return Err(bad(
+                "its name is longer than 249 bytes: choose a shorter one",
+            ));
+        }
+        let target = parent.join(name);
+        if target.to_string_lossy().chars().any(char::is_control) {
+            return Err(bad("its path has a control character: choose another name"));
+        }
+        Ok(Self::at(target, id))
     }
 
     /// Returns the publish target for a path that was resolved before.
@@ -115,11 +133,62 @@ impl PublishTarget {
     ///
     /// `Timeout` if another publisher is between steps 5 and 7 for as long as `wait`.
     pub fn lock(&self, wait: Duration, asker: Asker) -> Result<LockGuard> {
-        let mut name = std::ffi::OsString::from(".");
-        name.push(self.target.file_name().unwrap_or_default());
-        name.push(".lock");
         let locker = FileLocker::for_asker(wait, asker);
-        locker.lock_exclusive(&self.parent().join(name))
+        locker.lock_exclusive(&lock_beside(&self.target))
+    }
+
+    /// Checks that something can be put in place here: before anything is written, and again at step 5.
+    ///
+    /// # Errors
+    ///
+    /// `BadInput` if the target is no directory, if it is on another device than tmp, if something is mounted on it, or if this user
+    /// may not move it; and if `tmp` beside it is no directory.
+    pub fn check_target(&self) -> Result<()> {
+        let above = self.tmp.parent().unwrap_or(Path::new("/"));
+        if fs::metadata(above).is_ok_and(|found| !found.is_dir()) {
+            return Err(Error::BadInput(format!(
+                "{} is no directory, and what is published is made in it: move it away",
+                above.display()
+            )));
+        }
+        if self.inode_of_target()?.is_none() {
+            return Ok(());
+        }
+        let mounted = self.disk.is_mount_point(&self.target);
+        if mounted.map_err(self.failed("look at"))? {
+            return Err(Error::BadInput(format!(
+                "something is mounted on {}, so it cannot be replaced: publish to a directory inside of it",
+                self.target.display()
+            )));
+        }
+        self.check_device(&self.target)?;
+        match self.disk.require_writable_directory(&self.target) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let shown = self.target.display();
+                Err(Error::BadInput(format!(
+                    "{shown} may not be written, and so not be replaced, by this user: run chmod u+w {shown}"
+                )))
+            }
+            writable => writable.map_err(self.failed("look at")),
+        }
+    }
+
+    /// Fails unless what is there can be exchanged with something beside the target.
+    pub(super) fn check_device(&self, path: &Path) -> Result<()> {
+        let device = |path: &Path| {
+            let found = self.disk.identity(path);
+            let found = found.map_err(|error| Error::io("look at", path, error))?;
+            Ok::<_, Error>(found.map(|found| found.device_name()))
+        };
+        if device(self.parent())? == device(path)? {
+            return Ok(());
+        }
+        Err(Error::BadInput(format!(
+            "{} and {} are on different devices, and nothing can be renamed from one to the other: both must be on \
+             the same one",
+            path.display(),
+            self.parent().display()
+        )))
     }
 
     /// Returns the inode of the target, or `None` if there is nothing.
@@ -163,12 +232,13 @@ impl PublishTarget {
         Ok(Some(inode))
     }
 
-    /// Steps 6 and 7. To be called under the lock, after the store said that lease and token are good.
+    /// Steps 6 and 7. To be called under the lock, after the store said that lease and token are good. `mode` is what the new
+    /// directory is to have.
     ///
     /// # Errors
     ///
     /// `Contradiction` if the target is not what it was when it was looked at; then it is left, or put back, as it was.
-    pub fn put_in_place(&self, old: Option<&Inode>, new: &Inode) -> Result<()> {
+    pub fn put_in_place(&self, old: Option<&Inode>, new: &Inode, mode: u32) -> Result<()> {
         if self.inode_of_target()?.as_ref() != old || self.inode_of_tmp()?.as_ref() != Some(new) {
             return Err(self.meddled());
         }
@@ -182,7 +252,7 @@ impl PublishTarget {
             self.exchange_back()?;
             return Err(self.meddled());
         }
-        self.sync_parent()
+        self.finish(Some(mode))
     }
 
     fn meddled(&self) -> Error {
@@ -221,8 +291,14 @@ impl PublishTarget {
         })
     }
 
-    /// Makes what [`CrashOutcome::Finished`] says durable: the crash may have come before step 7.
-    pub fn finish(&self) -> Result<()> {
+    /// Step 7: gives the target the mode it is to have, and makes it durable. Recovery does it for what [`CrashOutcome::Finished`] says: the
+    /// crash may have come before.
+    pub fn finish(&self, mode: Option<u32>) -> Result<()> {
+        if let Some(mode) = mode {
+            let set = self.disk.set_mode(&self.target, mode);
+            set.and_then(|()| self.disk.sync_directory(&self.target))
+                .map_err(self.failed("set the mode of"))?;
+        }
         self.sync_parent()
     }
 
@@ -234,22 +310,28 @@ impl PublishTarget {
     }
 
     /// Removes what is in tmp, if it is a directory that the manifest names: the one that was made, or the one that was there before.
-    /// Where no inode was written yet, the name suffices: it is that of the manifest alone. Returns true if nothing is left.
+    /// Where no inode was written yet, nothing was copied either: it is removed if it is empty. Returns true if nothing is left.
     pub fn remove_tmp(&self, named: &[&Inode], same_boot: bool) -> Result<bool> {
         let Some(found) = self.inode_of_tmp()? else {
             return Ok(true);
         };
-        let is_named = named.is_empty() || named.iter().any(|named| found.is(named, same_boot));
         let is_directory = self
             .disk
             .is_directory(&self.tmp)
             .map_err(self.failed("look at"))?;
-        if !is_named || !is_directory {
-            return Ok(false);
+        let is_named = named.iter().any(|named| found.is(named, same_boot));
+        let removed = match named {
+            _ if !is_directory => return Ok(false),
+            [] => self.disk.remove_empty_directory(&self.tmp),
+            _ if is_named => self.disk.remove_tree(&self.tmp),
+            _ => return Ok(false),
+        };
+        match removed {
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(false),
+            removed => removed
+                .map(|()| true)
+                .map_err(|error| Error::io("remove", &self.tmp, error)),
         }
-        let removed = self.disk.remove_tree(&self.tmp);
-        removed.map_err(|error| Error::io("remove", &self.tmp, error))?;
-        Ok(true)
     }
 
     pub(super) fn failed(&self, action: &'static str) -> impl Fn(io::Error) -> Error {

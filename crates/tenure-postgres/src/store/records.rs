@@ -56,6 +56,8 @@ macro_rules! select {
 struct Sent {
     found: Vec<(RecordKey, u64)>,
     written: Vec<Record>,
+    /// True if only the audit could tell that it was written.
+    only_notes: bool,
 }
 
 /// The rows that are loaded for a change.
@@ -295,7 +297,8 @@ fn read_loaded(change: &RecordChange<'_>, answers: &[Vec<Row>]) -> Result<Loaded
     })
 }
 
-/// Returns what an earlier try of the same call has written, or `None` if it has written nothing.
+/// Returns what an earlier try of the same call has written, or `None` if it has written nothing. A try that only made records, all of
+/// which others deleted since, counts as one that has written nothing.
 fn outcome(
     sent: Sent,
     loaded: &Loaded,
@@ -309,11 +312,11 @@ fn outcome(
     {
         return Ok(Some(sent.written));
     }
-    match sent.found == versions(&loaded.records) {
+    match sent.found == versions(&loaded.records) && !sent.only_notes {
         true => Ok(None),
         false => Err(unknown(Error::Unreachable {
             store: store.to_owned(),
-            problem: "the connection was lost, and others have changed the records since".into(),
+            problem: "the connection was lost, and the records do not tell".into(),
         })),
     }
 }
@@ -374,8 +377,13 @@ fn decide(
     if !processes.is_empty() {
         writes.push(notify(processes, waiters));
     }
-    let written = decided.written();
-    Ok((writes, Sent { found, written }))
+    let only_notes = decided.writes.is_empty() && !decided.notes.is_empty();
+    let sent = Sent {
+        found,
+        written: decided.written(),
+        only_notes,
+    };
+    Ok((writes, sent))
 }
 
 fn write_one(write: &Write, call: &SessionId, moment: &Moment) -> Statement<'static> {

@@ -19,9 +19,15 @@ fn counter() -> RecordKey {
 /// Adds one to the counter, with an entry in the audit.
 fn add_one(seen: &Seen) -> Result<Changes> {
     let before = seen.get(&counter()).and_then(|record| record.body.as_u64());
-    let mut changes = Changes::default();
+    let mut changes = only_tell(seen)?;
     let sum = json!(before.unwrap_or(0) + 1);
     changes.put(counter(), Columns::default(), sum);
+    Ok(changes)
+}
+
+/// Writes to the audit alone.
+fn only_tell(_: &Seen) -> Result<Changes> {
+    let mut changes = Changes::default();
     let owner = Owner::parse("ana").unwrap();
     changes.note(Note {
         action: Action::Publish,
@@ -151,4 +157,20 @@ async fn a_change_without_an_answer_that_others_came_after_is_told_and_not_made_
     assert!(matches!(error, Error::HalfWay { .. }), "{error}");
     assert_eq!(error.class(), Class::Unreachable, "{error}");
     assert_changed(&scene, 3).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_without_an_answer_that_only_wrote_to_the_audit_is_told_and_not_made_again() {
+    let scene = Scene::new().await;
+    let (store, proxy) = behind(&scene).await;
+    let records = store.records().unwrap();
+    records.change_records(&change()).await.unwrap();
+    let told = "tenure.audit WHERE action = 'publish'";
+    let done = format!("SELECT count(*) = 2 FROM {told}");
+    let change = RecordChange::new([counter()], &only_tell);
+    let asked = records.change_records(&change);
+    let answer = without_second_answer(&scene, &proxy, ("audit", &done), asked).await;
+    let error = answer.unwrap_err();
+    assert!(matches!(error, Error::HalfWay { .. }), "{error}");
+    assert_eq!(scene.count(told), "2");
 }

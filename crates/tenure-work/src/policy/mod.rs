@@ -19,7 +19,7 @@ use std::path::Path;
 use tenure::config::{Config, Operation};
 use tenure::{Error, Result};
 
-pub use resolve::{NeededLock, Needs, Scope};
+pub use resolve::{NeededLock, Needs, Scope, reason};
 
 /// The policies that are compiled in.
 const COMPILED_IN: [(&str, &str); 1] = [("maps", include_str!("../../policy/maps.toml"))];

@@ -61,8 +61,7 @@ pub struct Needs<'a> {
 impl<'a> Needs<'a> {
     /// Returns what an operation asks for.
     pub fn of(operation: &'a Operation) -> Self {
-        let above = operation.above.iter().flat_map(|above| &above.locks);
-        let locks = operation.locks.iter().chain(above);
+        let locks = lists(operation).flatten();
         let mut keys: Vec<&str> = Vec::new();
         for key in locks.flat_map(LockPattern::keys) {
             if !keys.contains(&key) {
@@ -92,45 +91,63 @@ pub(super) fn locks_of(
             known.join(", ")
         )));
     }
-    let (locks, why) = chosen(name, operation, scope)?;
-    let keys = locks.iter().flat_map(LockPattern::keys);
+    let chosen = chosen(name, operation, scope)?;
+    // Without its number, what every number needs is missing besides.
+    let lists: Vec<&[LockPattern]> = match chosen {
+        Some((locks, _)) => vec![locks],
+        None => lists(operation).collect(),
+    };
+    let is_in =
+        |key: &str, locks: &[LockPattern]| locks.iter().any(|lock| lock.keys().any(|of| of == key));
+    let is_needed = |key: &&str| lists.iter().all(|locks| is_in(key, locks));
+    let keys = needs.keys.iter().copied().filter(is_needed);
     let mut missing: Vec<&str> = keys.filter(|key| scope.get(key).is_none()).collect();
-    missing.dedup();
     missing.sort_unstable();
-    missing.dedup();
-    if !missing.is_empty() {
-        return Err(lacking(name, &missing));
+    if chosen.is_none() {
+        missing.extend(needs.count);
     }
+    let Some((locks, why)) = chosen.filter(|_| missing.is_empty()) else {
+        return Err(lacking(name, &missing));
+    };
     locks
         .iter()
         .map(|lock| {
             let resource = lock.filled(|key| scope.get(key).unwrap_or_default());
             let resource =
                 resource.map_err(|problem| Error::BadInput(format!("{name}: {problem}")))?;
-            let above =
-                lock.mode == Mode::Read && locks.iter().any(|other| other.mode != Mode::Read);
-            let why = if above { ABOVE } else { why };
             Ok(NeededLock {
                 resource,
                 mode: lock.mode,
-                why: why.to_owned(),
+                why: reason(lock, locks, why).to_owned(),
             })
         })
         .collect()
 }
 
-/// Returns the locks for the number that is given, and why.
+/// Returns why a lock is among those of an operation.
+pub fn reason<'a>(lock: &LockPattern, locks: &[LockPattern], why: &'a str) -> &'a str {
+    let above = lock.mode == Mode::Read && locks.iter().any(|other| other.mode != Mode::Read);
+    if above { ABOVE } else { why }
+}
+
+/// Returns all sets of locks that an operation may need.
+fn lists(operation: &Operation) -> impl Iterator<Item = &[LockPattern]> {
+    let above = operation.above.iter().map(|above| above.locks.as_slice());
+    [operation.locks.as_slice()].into_iter().chain(above)
+}
+
+/// Returns the locks for the number that is given, and why; `None` if it is needed and not given.
 fn chosen<'a>(
     name: &str,
     operation: &'a Operation,
     scope: &Scope,
-) -> Result<(&'a [LockPattern], &'a str)> {
+) -> Result<Option<(&'a [LockPattern], &'a str)>> {
     let Some(count) = &operation.count else {
-        return Ok((&operation.locks, &operation.why));
+        return Ok(Some((&operation.locks, &operation.why)));
     };
-    let given = scope
-        .get(count)
-        .ok_or_else(|| lacking(name, &[count.as_str()]))?;
+    let Some(given) = scope.get(count) else {
+        return Ok(None);
+    };
     let number: u64 = given.parse().map_err(|_| {
         let shown: String = given.chars().take(80).collect();
         Error::BadInput(format!("{name}: {count}={shown} is no whole number"))
@@ -139,10 +156,10 @@ fn chosen<'a>(
         .above
         .iter()
         .rfind(|above| number > above.more_than);
-    Ok(match above {
+    Ok(Some(match above {
         Some(above) => (&above.locks, &above.why),
         None => (&operation.locks, &operation.why),
-    })
+    }))
 }
 
 fn lacking(name: &str, missing: &[&str]) -> Error {
@@ -275,6 +292,10 @@ mod tests {
         );
         let said = problem("map.bulk", &[PROJECT, MAP, SKETCH]);
         assert!(said.contains("needs objects"), "{said}");
+        let said = problem("map.bulk", &[PROJECT]);
+        assert!(said.contains("needs map and objects:"), "{said}");
+        let one = problem("project.edit", &[("project", "a/b")]);
+        assert!(one.contains("project=a/b"), "{one}");
         let few = [PROJECT, MAP, ("objects", "5")];
         assert!(problem("map.bulk", &few).contains("needs sketch"));
         let odd = [PROJECT, MAP, ("objects", "many")];

@@ -28,22 +28,32 @@ pub struct Verified {
 ///
 /// # Errors
 ///
-/// `NotFound` if nothing was ever published there from this machine.
+/// `NotFound` if nothing was ever published there from this machine; `Contradiction` if it differs and a publish is not finished, which may
+/// have put it there.
 pub async fn verify(keeper: &Keeper, publish_target: &PublishTarget) -> Result<Verified> {
     let records = keeper.records("publish --verify")?;
     let target = publish_target.target().to_string_lossy().into_owned();
     for _ in 0..TRIES {
-        let manifest = committed(&records, &target).await?;
+        let (manifest, pending) = committed(&records, &target).await?;
         let files = files_of(&records, &manifest).await?;
         let before = publish_target.inode_of_target()?;
         let differences = match before {
             Some(_) => in_place(|| publish_target.compare(&files))?,
-            None => place_is_gone(&files),
+            None => everything_is_missing(&files),
         };
-        // A target that was published over meanwhile is another directory.
+        // What was published over meanwhile is another directory.
         if publish_target.inode_of_target()? == before
-            && committed(&records, &target).await?.id == manifest.id
+            && committed(&records, &target).await?.0.id == manifest.id
         {
+            if let (Some(pending), false) = (pending, differences.is_empty()) {
+                return Err(Error::contradiction(
+                    format!(
+                        "{target} differs from manifest {}, and publish {pending} is not finished",
+                        manifest.id
+                    ),
+                    "run tenure recover, then verify it again",
+                ));
+            }
             return Ok(Verified {
                 manifest: manifest.id,
                 files: files.len(),
@@ -56,7 +66,7 @@ pub async fn verify(keeper: &Keeper, publish_target: &PublishTarget) -> Result<V
     )))
 }
 
-fn place_is_gone(files: &[PublishedFile]) -> Vec<Difference> {
+fn everything_is_missing(files: &[PublishedFile]) -> Vec<Difference> {
     let missing = |file: &PublishedFile| Difference {
         relative_path: file.relative_path.clone(),
         problem: "it is missing".into(),
@@ -64,21 +74,25 @@ fn place_is_gone(files: &[PublishedFile]) -> Vec<Difference> {
     files.iter().map(missing).collect()
 }
 
-async fn committed(records: &Records<'_>, target: &str) -> Result<Manifest> {
+/// Returns the manifest that is committed, and the id of one that is pending.
+async fn committed(records: &Records<'_>, target: &str) -> Result<(Manifest, Option<String>)> {
     let record = records.read(&target_key(machine::id(), target)?).await?;
     let missing = || {
         Error::NotFound(format!(
             "nothing was published to {target} from this machine"
         ))
     };
-    let id = Target::seen(record.as_ref())?
-        .committed
-        .ok_or_else(missing)?;
+    let seen = Target::seen(record.as_ref())?;
+    let id = seen.committed.ok_or_else(missing)?;
     let record = records.read(&key("manifest", &id)?).await?;
-    Manifest::of(&record.ok_or_else(missing)?)
+    let manifest = Manifest::of(&record.ok_or_else(missing)?)?;
+    Ok((manifest, seen.pending.into_iter().next()))
 }
 
-async fn files_of(records: &Records<'_>, manifest: &Manifest) -> Result<Vec<PublishedFile>> {
+pub(super) async fn files_of(
+    records: &Records<'_>,
+    manifest: &Manifest,
+) -> Result<Vec<PublishedFile>> {
     let mut files = Vec::new();
     for number in 0..manifest.parts {
         let part = key("manifest_files", &format!("{}/{number:04}", manifest.id))?;

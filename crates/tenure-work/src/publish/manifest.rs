@@ -74,8 +74,11 @@ pub struct Manifest {
     pub boot: String,
     /// The directory that was there before.
     pub old: Option<Inode>,
-    /// The directory that was made.
+    /// The directory that was made. It is written before anything is copied into it.
     pub new: Option<Inode>,
+    /// The permission bits that the new directory is to have, in octal.
+    #[serde(default)]
+    pub mode: Option<String>,
     /// In how many records the files are.
     pub parts: usize,
     /// The number of bytes in the files.
@@ -126,6 +129,7 @@ impl Manifest {
             boot: clock::boot_id()?.to_owned(),
             old: None,
             new: None,
+            mode: None,
             parts: 0,
             bytes: 0,
         })
@@ -137,9 +141,29 @@ impl Manifest {
         })
     }
 
+    /// Returns the manifest of an id among the records that a change wrote.
+    pub(super) fn among(written: &[Record], id: &str) -> Result<Self> {
+        let key = key("manifest", id)?;
+        let found = written.iter().find(|record| record.key == key);
+        Self::of(found.ok_or_else(|| Error::Internal(format!("{key} was not written")))?)
+    }
+
     /// Returns the target it was published to.
     pub(super) fn publish_target(&self) -> PublishTarget {
         PublishTarget::at(PathBuf::from(&self.target), &self.id)
+    }
+
+    /// Returns the permission bits of the new directory, if they were written.
+    pub(super) fn mode_bits(&self) -> Option<u32> {
+        u32::from_str_radix(self.mode.as_deref()?, 8).ok()
+    }
+
+    /// Returns true if there was something in tmp that is to be removed: what was there before, or what was made and never put in place.
+    pub(super) fn leaves_a_directory(&self) -> bool {
+        match self.state {
+            ManifestState::Committed => self.old.is_some(),
+            ManifestState::Pending | ManifestState::Aborted => self.new.is_some(),
+        }
     }
 
     /// Returns true if it was made on this machine: only then can its directories be judged.
@@ -200,7 +224,7 @@ impl Manifest {
             Some(ManifestState::Pending) => Ok(()),
             state => Err(Error::not_allowed(
                 format!(
-                    "manifest {} is {} by now: another publisher took over",
+                    "another publisher took over, and ended manifest {}: it is {}",
                     self.id,
                     state.map_or("gone", ManifestState::as_str)
                 ),

@@ -32,8 +32,8 @@ mod recover;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tenure::records::{Changes, Fence, Note, RecordChange, Records, Seen};
-use tenure::{Action, Asker, Error, Keeper, Owner, Result, clock};
+use tenure::records::{Changes, Fence, Note, Record, RecordChange, Records, Seen};
+use tenure::{Action, Asker, Error, Keeper, Owner, Result};
 use tenure_files::publish::{Copied, Inode, PublishTarget};
 
 use in_place::in_place;
@@ -73,20 +73,15 @@ pub async fn publish(
     progress: &Progress,
 ) -> Result<Manifest> {
     request.publish_target.check_source(&request.source)?;
+    request.publish_target.check_target()?;
     let records = keeper.records("publish")?;
     let publisher = Publisher { records, request };
-    recover::pending_of(&publisher).await?;
+    recover::pending_of(keeper, &publisher).await?;
     let mut manifest = publisher.begin().await?;
-    let copied = in_place(|| request.publish_target.copy(&request.source, progress));
-    let copied = match copied {
-        Ok(copied) => copied,
-        Err(error) => return Err(publisher.give_up(manifest, error).await),
-    };
-    match publisher.prepare(&mut manifest, &copied).await {
-        Ok(()) => {}
-        Err(error) => return Err(publisher.give_up(manifest, error).await),
+    match publisher.put_in_place(&mut manifest, progress).await {
+        Ok(files) => publisher.commit(manifest, files).await,
+        Err(error) => Err(publisher.give_up(manifest, error).await),
     }
-    publisher.commit(manifest, copied.files).await
 }
 
 /// The writer of the manifest of one publish.
@@ -111,6 +106,20 @@ impl Publisher<'_> {
         Ok(manifest)
     }
 
+    /// Steps 2 to 7.
+    async fn put_in_place(
+        &self,
+        manifest: &mut Manifest,
+        progress: &Progress,
+    ) -> Result<Vec<PublishedFile>> {
+        let publish_target = self.request.publish_target;
+        manifest.new = Some(in_place(|| publish_target.make_tmp())?);
+        self.write_pending(manifest).await?;
+        let copied = in_place(|| publish_target.copy(&self.request.source, progress))?;
+        self.prepare(manifest, &copied).await?;
+        Ok(copied.files)
+    }
+
     /// The end of step 5: hashes and inodes are in the manifest, durably, if lease and token are good, and the lock beside the target is held from that
     /// comparison to the end of step 7.
     async fn prepare(&self, manifest: &mut Manifest, copied: &Copied) -> Result<()> {
@@ -127,38 +136,40 @@ impl Publisher<'_> {
         }
         let publish_target = self.request.publish_target;
         let lock = in_place(|| publish_target.lock(self.request.wait, self.request.asker.clone()))?;
+        in_place(|| publish_target.check_target())?;
         manifest.old = in_place(|| publish_target.inode_of_target())?;
-        manifest.new = Some(copied.new.clone());
+        manifest.mode = Some(format!("{:o}", copied.mode));
         (manifest.parts, manifest.bytes) = (parts.len(), copied.bytes);
-        let prepared = &*manifest;
-        let decide = |seen: &Seen| {
-            prepared.require_pending(seen)?;
-            let mut changes = Changes::default();
-            prepared.put(&mut changes)?;
-            Ok(changes)
-        };
-        self.change(prepared, &decide).await?;
+        self.write_pending(manifest).await?;
+        let new = manifest.new.as_ref();
+        let new = new.ok_or_else(|| Error::Internal("no directory was made".into()))?;
         in_place(|| {
             lock.check()?;
-            publish_target.put_in_place(prepared.old.as_ref(), &copied.new)
+            publish_target.put_in_place(manifest.old.as_ref(), new, copied.mode)
         })
     }
 
+    /// Writes what is known by now to the manifest, which is still pending.
+    async fn write_pending(&self, manifest: &Manifest) -> Result<()> {
+        let decide = |seen: &Seen| {
+            manifest.require_pending(seen)?;
+            let mut changes = Changes::default();
+            manifest.put(&mut changes)?;
+            Ok(changes)
+        };
+        self.change(manifest, &decide).await.map(drop)
+    }
+
     /// Steps 8 and 9.
-    async fn commit(&self, mut manifest: Manifest, files: Vec<PublishedFile>) -> Result<Manifest> {
+    async fn commit(&self, manifest: Manifest, files: Vec<PublishedFile>) -> Result<Manifest> {
         let committed = self
             .end(&manifest, ManifestState::Committed, "published")
             .await;
-        manifest.files = files;
         match committed {
-            Ok(at) => {
-                manifest.state = ManifestState::Committed;
-                manifest.committed_at = Some(at);
-                Ok(manifest)
-            }
+            Ok(committed) => Ok(Manifest { files, ..committed }),
             Err(error) => Err(Error::HalfWay {
                 done: format!(
-                    "{} is in place, and its manifest {} is still pending: the next publish or tenure recover commits it",
+                    "{} is in place, and its manifest {} was not committed by this publish: if it is pending, the next publish or tenure recover commits it",
                     manifest.target, manifest.id
                 ),
                 source: Box::new(error),
@@ -166,7 +177,7 @@ impl Publisher<'_> {
         }
     }
 
-    /// Gives a publish up that failed before its target was new: removes what it made, and says so in the manifest. What cannot be done
+    /// Gives a publish up that failed before its target was new: says so in the manifest, and removes what it made. What cannot be done
     /// now is done by recovery.
     async fn give_up(&self, manifest: Manifest, error: Error) -> Error {
         let publish_target = self.request.publish_target;
@@ -184,30 +195,26 @@ impl Publisher<'_> {
                 source: Box::new(error),
             };
         }
-        let named: Vec<&Inode> = manifest.new.iter().collect();
-        let removed = in_place(|| publish_target.remove_tmp(&named, true)).unwrap_or(false);
         let reason = error.to_string();
-        let ended = self.end(&manifest, ManifestState::Aborted, &reason).await;
-        if removed && ended.is_ok() {
-            drop(recover::forget_leftover(&self.records, &manifest.id).await);
-        }
+        drop(self.end(&manifest, ManifestState::Aborted, &reason).await);
+        drop(recover::remove(&self.records, &manifest, &self.request.asker.owner).await);
         error
     }
 
-    /// Writes the end of a manifest, with an entry in the audit.
+    /// Writes the end of a manifest, with an entry in the audit, and returns the manifest as it was written.
     async fn end(
         &self,
         manifest: &Manifest,
         state: ManifestState,
         reason: &str,
-    ) -> Result<tenure::Timestamp> {
+    ) -> Result<Manifest> {
         let request = self.request;
         let change = |seen: &Seen| {
             manifest.require_pending(seen)?;
             manifest.end(seen, state, &request.asker.owner, &request.fence, reason)
         };
-        self.change(manifest, &change).await?;
-        Ok(clock::now())
+        let written = self.change(manifest, &change).await?;
+        Manifest::among(&written, &manifest.id)
     }
 
     /// Makes a change that names everything about a manifest, and compares the lease.
@@ -215,9 +222,9 @@ impl Publisher<'_> {
         &self,
         manifest: &Manifest,
         decide: &(dyn Fn(&Seen) -> Result<Changes> + Send + Sync),
-    ) -> Result<()> {
+    ) -> Result<Vec<Record>> {
         let change = RecordChange::new(manifest.keys()?, decide).under(self.request.fence.clone());
-        self.records.change(&change).await.map(drop)
+        self.records.change(&change).await
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! # Protocol
 //!
-//! 1. The lease on the resource of the manifest is held: the publisher is dead, or was overtaken.
+//! 1. The lease on the resource of the manifest is held, which may be another than that of the publish that recovers it: the publisher is
+//!    dead, or was overtaken.
 //! 2. The lock beside the target is taken: no publisher that was overtaken is between steps 5 and 7.
 //! 3. The inodes tell what is in place ([`PublishTarget::judge`](tenure_files::publish::PublishTarget::judge)). An exchange with something that was never published over is
 //!    undone.
@@ -16,11 +17,13 @@ use std::time::Duration;
 use serde::Serialize;
 use tenure::records::{Changes, Column, Fence, RecordChange, RecordQuery, Records, Seen};
 use tenure::{
-    Action, Asker, Error, Keeper, Mode, Options, Owner, Recovery, Result, SessionOptions, clock,
+    Action, Asker, Error, Keeper, LockContext, Mode, Options, Owner, Recovery, Result,
+    SessionOptions, clock,
 };
 use tenure_files::machine;
 use tenure_files::publish::{CrashOutcome, Inode};
 
+use super::look::files_of;
 use super::manifest::{Target, key, target_key};
 use super::{Manifest, ManifestState, Publisher, in_place, note};
 
@@ -43,7 +46,7 @@ pub enum Outcome {
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Recovered {
-    /// The manifest, without its files.
+    /// The manifest, as it is now.
     #[serde(flatten)]
     pub manifest: Manifest,
     /// Its outcome.
@@ -62,10 +65,16 @@ pub struct Removed {
     pub tmp: String,
     /// True if it was removed.
     pub removed: bool,
+    /// Why, in words.
+    pub reason: String,
 }
 
-/// Ends the pending manifests of the target of a publish, under its lease.
-pub(super) async fn pending_of(publisher: &Publisher<'_>) -> Result<()> {
+/// Ends the pending manifests of the target of a publish, each under the lease on its own resource.
+///
+/// # Errors
+///
+/// `Busy` if somebody holds the resource of one of them, which is another than that of this publish.
+pub(super) async fn pending_of(keeper: &Keeper, publisher: &Publisher<'_>) -> Result<()> {
     let (records, request) = (&publisher.records, publisher.request);
     let target = request.publish_target.target().to_string_lossy();
     let record = records.read(&target_key(machine::id(), &target)?).await?;
@@ -74,14 +83,22 @@ pub(super) async fn pending_of(publisher: &Publisher<'_>) -> Result<()> {
             continue;
         };
         let manifest = Manifest::of(&manifest)?;
-        settle(
-            records,
-            &manifest,
-            &request.fence,
-            &request.asker,
-            request.wait,
-        )
-        .await?;
+        let (fence, asker, wait) = (&request.fence, &request.asker, request.wait);
+        if manifest.resource == fence.resource {
+            settle(records, &manifest, fence, asker, wait).await?;
+            continue;
+        }
+        // It is under the lease of another resource, so the lease of this publish says nothing about whether it is still under way.
+        let settled = settle_if_free(keeper, records, &manifest, &asker.owner, wait).await?;
+        if settled.is_none() {
+            let location = format!("manifest {} of {}", manifest.id, manifest.target);
+            let store = keeper.store().url();
+            let context = LockContext::new(manifest.resource, Mode::Write, store, location);
+            return Err(Error::Busy {
+                context: Box::new(context),
+                holders: Vec::new(),
+            });
+        }
     }
     Ok(())
 }
@@ -93,7 +110,7 @@ async fn settle(
     fence: &Fence,
     asker: &Asker,
     wait: Duration,
-) -> Result<Outcome> {
+) -> Result<Manifest> {
     let (publish_target, same_boot) = (manifest.publish_target(), manifest.is_of_this_boot());
     let lock = in_place(|| publish_target.lock(wait, asker.clone()))?;
     let outcome = in_place(|| {
@@ -101,7 +118,7 @@ async fn settle(
             publish_target.judge(manifest.old.as_ref(), manifest.new.as_ref(), same_boot)?;
         match outcome {
             CrashOutcome::Aborted => {}
-            CrashOutcome::Finished => publish_target.finish()?,
+            CrashOutcome::Finished => publish_target.finish(manifest.mode_bits())?,
             CrashOutcome::ExchangeBack => {
                 lock.check()?;
                 publish_target.exchange_back()?;
@@ -128,11 +145,36 @@ async fn settle(
         manifest.end(seen, state, &asker.owner, fence, reason)
     };
     let change = RecordChange::new(manifest.keys()?, &end).under(fence.clone());
-    records.change(&change).await?;
-    Ok(match state {
-        ManifestState::Committed => Outcome::Committed,
-        ManifestState::Pending | ManifestState::Aborted => Outcome::Aborted,
-    })
+    Manifest::among(&records.change(&change).await?, &manifest.id)
+}
+
+/// All steps: settles a manifest under a lease of its own. Returns `None` if somebody else holds its resource.
+async fn settle_if_free(
+    keeper: &Keeper,
+    records: &Records<'_>,
+    manifest: &Manifest,
+    actor: &Owner,
+    wait: Duration,
+) -> Result<Option<Manifest>> {
+    let options = SessionOptions::new(actor.clone());
+    let asker = options.asker();
+    let session = keeper.session(options).await?;
+    let options = Options::default().with_purpose(format!("recover manifest {}", manifest.id));
+    let guard = session
+        .try_acquire(&manifest.resource, Mode::Write, &options)
+        .await?;
+    let Some(guard) = guard else {
+        return Ok(None);
+    };
+    let lease = guard.lease();
+    let fence = Fence {
+        resource: lease.resource,
+        token: lease.token,
+        lease: Some(lease.lease),
+    };
+    let settled = settle(records, manifest, &fence, &asker, wait).await;
+    drop(guard.release().await);
+    settled.map(Some)
 }
 
 /// Judges every pending manifest of this machine, and removes what is left over for an hour.
@@ -152,12 +194,7 @@ pub async fn recover(
         let page = records.list(&query).await?;
         for record in &page.records {
             let manifest = Manifest::of(record)?;
-            let (outcome, reason) = recover_one(keeper, &records, &manifest, actor, recovery).await;
-            recovered.push(Recovered {
-                manifest,
-                outcome,
-                reason,
-            });
+            recovered.push(recover_one(keeper, &records, manifest, actor, recovery).await?);
         }
         query.after = page.next;
         if query.after.is_none() {
@@ -168,55 +205,47 @@ pub async fn recover(
     Ok((recovered, removed))
 }
 
-/// Takes the lease of a manifest, if nobody has it, and settles it.
+/// Settles a manifest, if nobody holds its resource.
 async fn recover_one(
     keeper: &Keeper,
     records: &Records<'_>,
-    manifest: &Manifest,
+    manifest: Manifest,
     actor: &Owner,
     recovery: Recovery,
-) -> (Outcome, String) {
-    let kept = |reason: String| (Outcome::Kept, reason);
+) -> Result<Recovered> {
+    let kept = |manifest: Manifest, reason: String| Recovered {
+        manifest,
+        outcome: Outcome::Kept,
+        reason,
+    };
     if !manifest.is_of_this_machine() {
-        return kept(format!(
+        let reason = format!(
             "it was begun on {}: run tenure recover there",
             manifest.host
-        ));
+        );
+        return Ok(kept(manifest, reason));
     }
     if recovery == Recovery::DryRun {
-        return kept("it can be judged once its resource is free".into());
+        let reason = "it can be judged once its resource is free".into();
+        return Ok(kept(manifest, reason));
     }
-    let taken = async {
-        let options = SessionOptions::new(actor.clone());
-        let asker = options.asker();
-        let session = keeper.session(options).await?;
-        let options = Options::default().with_purpose(format!("recover manifest {}", manifest.id));
-        let guard = session
-            .try_acquire(&manifest.resource, Mode::Write, &options)
-            .await?;
-        let Some(guard) = guard else {
-            return Ok(None);
-        };
-        let lease = guard.lease();
-        let fence = Fence {
-            resource: lease.resource,
-            token: lease.token,
-            lease: Some(lease.lease),
-        };
-        let outcome = settle(records, manifest, &fence, &asker, Duration::ZERO).await;
-        drop(guard.release().await);
-        outcome.map(Some)
-    };
-    match taken.await {
-        Ok(Some(outcome)) => (
-            outcome,
-            "its resource was free: its publisher is gone".into(),
-        ),
-        Ok(None) => kept(format!(
-            "{} is held: it may be under way",
-            manifest.resource
-        )),
-        Err(error) => kept(error.to_string()),
+    match settle_if_free(keeper, records, &manifest, actor, Duration::ZERO).await {
+        Ok(Some(settled)) => Ok(Recovered {
+            outcome: match settled.state {
+                ManifestState::Committed => Outcome::Committed,
+                ManifestState::Pending | ManifestState::Aborted => Outcome::Aborted,
+            },
+            reason: "its resource was free: its publisher is gone".into(),
+            manifest: Manifest {
+                files: files_of(records, &settled).await?,
+                ..settled
+            },
+        }),
+        Ok(None) => {
+            let reason = format!("{} is held: it may be under way", manifest.resource);
+            Ok(kept(manifest, reason))
+        }
+        Err(error) => Ok(kept(manifest, error.to_string())),
     }
 }
 
@@ -240,14 +269,22 @@ async fn remove_leftovers(
             if young || manifest.state == ManifestState::Pending {
                 continue;
             }
-            let gone = match recovery {
-                Recovery::DryRun => false,
-                Recovery::Real => remove(records, &manifest, actor).await?,
+            let (removed_now, reason) = match recovery {
+                Recovery::DryRun => (false, "it can be removed".into()),
+                Recovery::Real => match remove(records, &manifest, actor).await {
+                    Ok(true) => (true, "its publish is over".into()),
+                    Ok(false) => (
+                        false,
+                        "it is not the directory that the manifest names".into(),
+                    ),
+                    Err(error) => (false, error.to_string()),
+                },
             };
             removed.push(Removed {
                 manifest: id.to_owned(),
                 tmp: manifest.tmp,
-                removed: gone,
+                removed: removed_now,
+                reason,
             });
         }
         query.after = page.next;
@@ -262,7 +299,13 @@ pub async fn remove_leftover(keeper: &Keeper, manifest: &Manifest, actor: &Owner
     remove(&keeper.records("publish")?, manifest, actor).await
 }
 
-async fn remove(records: &Records<'_>, manifest: &Manifest, actor: &Owner) -> Result<bool> {
+/// Removes what a manifest left in tmp, and forgets that it was there. The audit tells of it also if the directory is gone
+/// already: a process that died between the two has removed it.
+pub(super) async fn remove(
+    records: &Records<'_>,
+    manifest: &Manifest,
+    actor: &Owner,
+) -> Result<bool> {
     let named: Vec<&Inode> = manifest.old.iter().chain(&manifest.new).collect();
     let publish_target = manifest.publish_target();
     let was_there = in_place(|| publish_target.inode_of_tmp())?.is_some();
@@ -270,10 +313,14 @@ async fn remove(records: &Records<'_>, manifest: &Manifest, actor: &Owner) -> Re
         return Ok(false);
     }
     let leftover = key("leftover", &manifest.id)?;
-    let forget = |_: &Seen| {
+    let forget = |seen: &Seen| {
         let mut changes = Changes::default();
+        // Two that remove it at once tell of it once.
+        if seen.get(&leftover).is_none() {
+            return Ok(changes);
+        }
         changes.delete(leftover.clone());
-        if was_there {
+        if was_there || manifest.leaves_a_directory() {
             let reason = format!("removed {}; manifest {}", manifest.tmp, manifest.id);
             changes.note(note(Action::Remove, manifest, actor, None, reason));
         }
@@ -283,18 +330,4 @@ async fn remove(records: &Records<'_>, manifest: &Manifest, actor: &Owner) -> Re
         .change(&RecordChange::new([leftover.clone()], &forget))
         .await?;
     Ok(true)
-}
-
-/// Forgets that tmp was there.
-pub(super) async fn forget_leftover(records: &Records<'_>, id: &str) -> Result<()> {
-    let leftover = key("leftover", id)?;
-    let forget = |_: &Seen| {
-        let mut changes = Changes::default();
-        changes.delete(leftover.clone());
-        Ok(changes)
-    };
-    records
-        .change(&RecordChange::new([leftover.clone()], &forget))
-        .await
-        .map(drop)
 }

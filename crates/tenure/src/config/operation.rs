@@ -30,7 +30,8 @@ pub const ABOVE_MAX: usize = 10;
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Operation {
-    /// Its description, for people.
+    /// What it is, for people.
+    #[serde(default)]
     pub about: String,
     /// The reason why it needs its locks, for people.
     #[serde(default)]
@@ -119,17 +120,16 @@ impl LockPattern {
     ///
     /// # Errors
     ///
-    /// The reason why a value cannot stand in its place: a `/` could turn one resource into another where other keys
-    /// follow or precede.
+    /// Why a value cannot stand in its place: a `/` could turn one resource into another, but for a path alone.
     pub fn filled<'v>(&self, value: impl Fn(&str) -> &'v str) -> Result<Resource, String> {
-        let several = self.keys().count() > 1;
+        let is_path = self.kind == "file" && self.keys().count() == 1;
         let mut id = String::new();
         for piece in &self.pieces {
             match piece {
                 Piece::Text(text) => id.push_str(text),
                 Piece::Key(key) => {
                     let value = value(key);
-                    if value.is_empty() || several && value.contains('/') {
+                    if value.is_empty() || !is_path && value.contains('/') {
                         return Err(format!("{key}={value}: a value is not empty and has no /"));
                     }
                     id.push_str(value);
@@ -162,6 +162,14 @@ impl FromStr for LockPattern {
         let (kind, id) = name
             .split_once(':')
             .ok_or_else(|| bad("it is like map:{project}/{map}=write"))?;
+        if let Some((_, word)) = id.rsplit_once('=') {
+            return Err(bad(&format!(
+                "there is no mode {word:?}; modes are read, write and upgradeable. A `=` in a name is written %3D"
+            )));
+        }
+        if kind == "slot" {
+            return Err(bad("slots are not among the locks"));
+        }
         let (mut pieces, mut rest) = (Vec::new(), id);
         while let Some((before, after)) = rest.split_once('{') {
             let (key, after) = after.split_once('}').ok_or_else(|| bad("a } is missing"))?;
@@ -232,6 +240,12 @@ mod tests {
         let map = pattern("map:{project}/{map}").unwrap();
         assert!(map.filled(|_| "a/b").is_err());
         assert!(map.filled(|_| "").is_err());
+        assert!(
+            pattern("project:{project}")
+                .unwrap()
+                .filled(|_| "a/b")
+                .is_err()
+        );
         let file = pattern("file:{path}").unwrap();
         assert_eq!(file.filled(|_| "/a/b").unwrap().as_str(), "file:/a/b");
     }
@@ -239,7 +253,17 @@ mod tests {
     #[test]
     fn a_pattern_that_cannot_be_is_refused() {
         for text in [
-            "map", "Map:{a}", "map:{a", "map:a}", "map:{A}", "map:{}", "map:", ":a",
+            "map:{a}=wirte",
+            "map:{a}=x=read",
+            "slot:{a}",
+            "map",
+            "Map:{a}",
+            "map:{a",
+            "map:a}",
+            "map:{A}",
+            "map:{}",
+            "map:",
+            ":a",
         ] {
             assert!(pattern(text).is_err(), "{text}");
         }

@@ -3,7 +3,8 @@
 //! Every name is what it durably was, or what any change since made of it: changes to different names
 //! reach the disk in any order, those to one name in their own. Every file that a name leads to has its
 //! durable content, all that was written, or a torn form between. Names and contents do not wait for
-//! each other, nor do directories. What happened to directories themselves happened in its order.
+//! each other, nor do directories. The mode of a directory is the durable one or the newest. What happened
+//! to directories themselves happened in its order.
 //!
 //! Temporary files are the exception: they come and go together, and their content is not torn. Their
 //! process is dead, nobody else reads them, and each on its own would double the number of states. Nor is
@@ -11,6 +12,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::state::{Directory, File, Inode, InodeId, State};
 use crate::replace::target_of_temporary;
@@ -27,7 +29,9 @@ enum Choice {
     Names(Vec<Name>),
     /// The content of a file.
     Content { inode: InodeId, contents: Vec<File> },
-    /// The number of moves of directories that are kept.
+    /// The mode of a directory: that before its last change, or that after it.
+    Mode(PathBuf),
+    /// How many of the moves of directories are kept.
     Moves(usize),
 }
 
@@ -96,13 +100,18 @@ impl State {
                 });
             }
         }
+        for (path, directory) in &self.directories {
+            if directory.durable_mode != directory.cached_mode {
+                choices.push(Choice::Mode(path.clone()));
+            }
+        }
         if !self.moves.is_empty() {
             choices.push(Choice::Moves(self.moves.len()));
         }
         choices
     }
 
-    /// The state after these picks. Files without a name are gone.
+    /// The state after these picks.
     fn settled(&self, choices: &[Choice], picks: &[usize]) -> State {
         let mut entries: Vec<_> = self
             .directories
@@ -111,6 +120,7 @@ impl State {
             .collect();
         let mut files: Vec<_> = self.inodes.iter().map(|inode| &inode.durable).collect();
         let mut moves_kept = 0;
+        let mut modes_kept: Vec<&PathBuf> = Vec::new();
         for (choice, pick) in choices.iter().zip(picks) {
             match choice {
                 Choice::Names(names) => {
@@ -126,6 +136,8 @@ impl State {
                     }
                 }
                 Choice::Content { inode, contents } => files[inode.0] = &contents[*pick],
+                Choice::Mode(path) if *pick == 1 => modes_kept.push(path),
+                Choice::Mode(_) => {}
                 Choice::Moves(_) => moves_kept = *pick,
             }
         }
@@ -133,27 +145,32 @@ impl State {
             boot: self.boot + 1,
             ..State::default()
         };
-        let mut moved: Vec<Option<InodeId>> = vec![None; files.len()];
+        // Each keeps its place: a directory whose removal is lost comes back with its files.
+        let settled = |(inode, file): (&Arc<Inode>, &File)| match inode.is_durable() {
+            true if !inode.doomed => Arc::clone(inode),
+            _ => Arc::new(Inode::durable(file.clone())),
+        };
+        state.inodes = self.inodes.iter().zip(files).map(settled).collect();
         for (path, entries) in self.directories.keys().zip(entries) {
             state.add_directory(path);
-            let number = self.directories[path].number;
-            state
-                .directories
-                .get_mut(path)
-                .expect("it was just added")
-                .number = number;
-            for (name, inode) in entries {
-                let place = moved[inode.0]
-                    .unwrap_or_else(|| state.add_inode(Inode::durable(files[inode.0].clone())));
-                moved[inode.0] = Some(place);
-                let directory = state.directories.get_mut(path).expect("it was just added");
-                directory.durable.insert(name, place);
-            }
+            let before = &self.directories[path];
+            let mode = match modes_kept.contains(&path) {
+                true => before.cached_mode,
+                false => before.durable_mode,
+            };
+            let directory = state.directories.get_mut(path).expect("it was just added");
+            directory.number = before.number;
+            (directory.durable_mode, directory.cached_mode) = (mode, mode);
+            directory.durable = entries;
         }
         state.made = self.made;
         state.moves = self.moves.clone();
         state.undo_moves(moves_kept);
         state.moves.clear();
+        for directory in state.directories.values_mut() {
+            directory.cached.clear();
+            directory.cached_mode = directory.durable_mode;
+        }
         state
     }
 }
@@ -231,6 +248,7 @@ impl Choice {
                 meanings.max().expect("there is a name")
             }
             Choice::Content { contents, .. } => contents.len(),
+            Choice::Mode(_) => 2,
             Choice::Moves(moves) => moves + 1,
         }
     }

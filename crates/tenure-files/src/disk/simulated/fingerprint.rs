@@ -33,6 +33,7 @@ impl State {
         for (path, directory) in &self.directories {
             path.hash(&mut hasher);
             directory.number.hash(&mut hasher);
+            (directory.durable_mode, directory.cached_mode).hash(&mut hasher);
             let seen = |name: &OsStr| target_of_temporary(name).is_none();
             let mut durable = Vec::with_capacity(directory.durable.len());
             for (name, inode) in directory.durable.iter().filter(|(name, _)| seen(name)) {

@@ -70,6 +70,7 @@ pub(crate) enum Call {
     Symlink,
     SetMode,
     RemoveTree,
+    RemoveEmptyDirectory,
     Identity,
     Remove,
     SyncDirectory,
@@ -328,8 +329,11 @@ impl Disk for SimulatedDisk {
         })
     }
 
-    fn set_mode(&self, directory: &Path, _: u32) -> io::Result<()> {
-        self.operate(Call::SetMode, directory, |_, outcome| outcome.or_fail())
+    fn set_mode(&self, directory: &Path, mode: u32) -> io::Result<()> {
+        self.operate(Call::SetMode, directory, |state, outcome| {
+            outcome.or_fail()?;
+            state.set_mode(directory, mode)
+        })
     }
 
     fn is_directory(&self, path: &Path) -> io::Result<bool> {
@@ -339,6 +343,17 @@ impl Disk for SimulatedDisk {
     fn remove_tree(&self, directory: &Path) -> io::Result<()> {
         self.operate(Call::RemoveTree, directory, |state, outcome| {
             outcome.or_fail()?;
+            state.remove_tree(directory);
+            Ok(())
+        })
+    }
+
+    fn remove_empty_directory(&self, directory: &Path) -> io::Result<()> {
+        self.operate(Call::RemoveEmptyDirectory, directory, |state, outcome| {
+            outcome.or_fail()?;
+            if !state.names(directory)?.is_empty() {
+                return Err(io::ErrorKind::DirectoryNotEmpty.into());
+            }
             state.remove_tree(directory);
             Ok(())
         })

@@ -43,6 +43,8 @@ pub(super) struct InodeId(pub(super) usize);
 pub(super) struct Directory {
     /// Its identity, whatever its name.
     pub(super) number: u64,
+    pub(super) durable_mode: u32,
+    pub(super) cached_mode: u32,
     pub(super) durable: BTreeMap<OsString, InodeId>,
     /// The changes since, in order; None removes the name.
     pub(super) cached: Vec<(OsString, Option<InodeId>)>,
@@ -72,6 +74,8 @@ impl State {
         let number = self.made;
         let directory = Directory {
             number,
+            durable_mode: 0o755,
+            cached_mode: 0o755,
             ..Directory::default()
         };
         self.directories.insert(path.into(), directory);
@@ -87,6 +91,17 @@ impl State {
     /// Returns true if the name is that of a directory.
     pub(crate) fn is_directory(&self, path: &Path) -> bool {
         self.directories.contains_key(path)
+    }
+
+    /// The mode of a directory, as everyone sees it now.
+    pub(crate) fn mode(&self, path: &Path) -> Option<u32> {
+        Some(self.directories.get(path)?.cached_mode)
+    }
+
+    pub(super) fn set_mode(&mut self, path: &Path, mode: u32) -> io::Result<()> {
+        let directory = self.directories.get_mut(path).ok_or_else(missing)?;
+        directory.cached_mode = mode;
+        Ok(())
     }
 
     /// Removes a directory and all in it, in one.
@@ -277,6 +292,7 @@ impl State {
         let directory = self.directories.get_mut(path).ok_or_else(missing)?;
         directory.durable = directory.entries();
         directory.cached.clear();
+        directory.durable_mode = directory.cached_mode;
         let last = self.moves.iter().rposition(|moved| moved.is_in(path));
         self.moves.drain(..last.map_or(0, |last| last + 1));
         Ok(())
