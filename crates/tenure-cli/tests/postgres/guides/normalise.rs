@@ -118,10 +118,11 @@ fn piece_length(text: &str) -> usize {
 
 fn is_id(piece: &str) -> bool {
     let made_of = |allowed: fn(u8) -> bool| piece.bytes().all(allowed);
-    let mixed = piece.bytes().any(|byte| byte.is_ascii_digit())
-        && piece.bytes().any(|byte| byte.is_ascii_lowercase());
     match piece.len() {
-        16 => mixed && made_of(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()),
+        // An id has none of these four letters, and a long word has.
+        16 => made_of(|byte| {
+            byte.is_ascii_digit() || byte.is_ascii_lowercase() && !b"ilou".contains(&byte)
+        }),
         32 => made_of(|byte| byte.is_ascii_hexdigit()),
         36 => {
             piece.matches('-').count() == 4
@@ -168,6 +169,10 @@ fn what_differs_is_taken_out_and_all_else_stays() {
         "name:db write ID N DURATION, DURATION of DURATION TIME"
     );
     assert_eq!(ids(line), ["dbx56vc864442hz7"]);
+    assert_eq!(
+        normalise("dbyvzyxdeespshfe responsibilities"),
+        "ID responsibilities"
+    );
     let other = "token 7 of map:atlas/m3, 75 20576444c9e08f99";
     assert_eq!(normalise(other), "token 7 of map:atlas/m3, 75 ID");
 }
