@@ -167,7 +167,7 @@ pub(crate) enum Found {
 impl Config {
     /// Reads the text of a `tenure.toml`; `path` is for messages.
     pub fn parse(text: &str, path: &Path) -> Result<Self> {
-        toml::from_str(text).map_err(|error| {
+        let config: Self = toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
             let line = 1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count();
             Error::configuration(
@@ -176,7 +176,8 @@ impl Config {
                  automated_ttl_max, commands, policy, [operation.NAME] (see docs/operations.md), [slot], [guard] and \
                  [agents] (see docs/agents.md), and attempts and initial_delay under [retry]",
             )
-        })
+        })?;
+        config.with_places(path)
     }
 
     /// Lays the variables of the environment over this.
