@@ -71,9 +71,15 @@ use crate::cli::{Cli, Command, Global};
 use crate::report::{Failure, Report};
 
 fn main() -> ExitCode {
-    let cli = match cli::parse(std::env::args_os().collect()) {
+    let arguments: Vec<_> = std::env::args_os().collect();
+    let is_hook = arguments.windows(2).any(|words| words == ["agent", "hook"]);
+    let cli = match cli::parse(arguments) {
         Ok(cli) => cli,
-        Err(refusal) => return refusal.show(),
+        Err(refusal) => {
+            let code = refusal.show();
+            // The program of an agent would refuse the tool.
+            return if is_hook { ExitCode::SUCCESS } else { code };
+        }
     };
     let Cli { global, command } = cli;
     let report = Report::new(global.json);

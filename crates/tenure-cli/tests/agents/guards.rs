@@ -168,3 +168,34 @@ fn a_command_that_changed_the_file_of_another_is_told_so() {
     place.hook(OTHER, "PreToolUse", bash("ls"));
     assert_eq!(place.hook(OTHER, "PostToolUse", bash("ls")), Value::Null);
 }
+
+#[test]
+fn the_file_of_a_lease_whose_time_is_over_is_free() {
+    let place = Place::with(GUARDS);
+    let resource = format!("file:{}", place.path("a.rs").display());
+    let dead = ["--ttl", "1s", "--owner", "agent:dead"];
+    place
+        .world
+        .lock([resource.as_str()].into_iter().chain(dead));
+    crate::world::until("its time is over", || {
+        let held = place.world.json(["ls", &resource]);
+        held["held"][0]["state"] == "expired"
+    });
+    crate::world::until("it is free", || place.edit(ONE, "a.rs").is_empty());
+    let held = place.world.json(["ls", &resource]);
+    assert_eq!(held["held"][0]["owner"], ONE_OWNER);
+}
+
+#[test]
+fn whatever_the_prompt_is_the_edit_is_guarded() {
+    let place = Place::with(GUARDS);
+    for (number, prompt) in ["fix\tthis", &"修".repeat(190), "a\u{1b}[31mb"]
+        .into_iter()
+        .enumerate()
+    {
+        let file = format!("{number}.rs");
+        place.hook(ONE, "UserPromptSubmit", json!({"prompt": prompt}));
+        assert_eq!(place.edit(ONE, &file), "");
+        assert_ne!(place.edit(OTHER, &file), "", "{prompt:?}");
+    }
+}

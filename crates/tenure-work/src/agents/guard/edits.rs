@@ -3,7 +3,8 @@
 //! # Steps, before an edit
 //!
 //! 1. The files are found: as the tool names them, relative to the agent's directory, links followed.
-//! 2. Who holds `file:PATH` is looked up for each. One that another owner holds: the edit is denied, and nothing is taken.
+//! 2. Who holds `file:PATH` is looked up for each. One that another owner holds: the edit is denied, and nothing is taken. A lease whose
+//!    time is over counts for nothing.
 //! 3. What nobody holds is taken as a set, all or none, without waiting. Another agent that came in between: denied, nothing taken.
 //! 4. What the agent holds already gets its full time again.
 //!
@@ -15,9 +16,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tenure::request::PURPOSE_BYTES_MAX;
 use tenure::{
-    Class, Error, Keeper, Lease, LeaseTerms, LockSet, Mode, Options, Owner, Resource, Result,
-    Session,
+    Class, Error, Keeper, Lease, LeaseState, LeaseTerms, LockSet, Mode, Options, Owner, Resource,
+    Result, Session,
 };
 
 use crate::agents::event::HookEvent;
@@ -154,8 +156,9 @@ pub async fn take(
     let (mut own, mut free) = (Vec::new(), Vec::new());
     for file in files {
         let resource = resource_of(file)?;
-        let holders = keeper.holders(&resource).await?;
-        match holders.into_iter().next() {
+        let holders = keeper.holders(&resource).await?.into_iter();
+        let mut holders = holders.filter(|lease| lease.state != LeaseState::Expired);
+        match holders.next() {
             Some(lease) if lease.owner == *owner => own.push(lease),
             Some(lease) => return Ok(Verdict::Denied(Box::new(lease))),
             None => free.push((resource, Mode::Write)),
@@ -165,7 +168,7 @@ pub async fn take(
         let set = LockSet::new(&keeper.settings().ranking, free);
         let options = Options::default()
             .with_wait(Duration::ZERO)
-            .with_purpose(purpose)
+            .with_purpose(kept_purpose(purpose))
             .with_metadata(json!({ "guard": "edit" }));
         let terms = LeaseTerms::default().with_ttl(EDIT_TTL);
         match keeper.lock(session, &set, &terms, &options).await {
@@ -182,6 +185,12 @@ pub async fn take(
             .await?;
     }
     Ok(Verdict::Granted)
+}
+
+/// Returns what an agent is asked to do as the purpose of a lease, whatever was typed: on one line, and cut to the limit.
+fn kept_purpose(task: &str) -> String {
+    let purpose = task.replace(char::is_control, " ");
+    purpose[..purpose.floor_char_boundary(PURPOSE_BYTES_MAX)].to_owned()
 }
 
 /// Returns who came in between. Fails if that one is gone again.
