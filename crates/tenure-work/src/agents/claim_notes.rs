@@ -204,3 +204,55 @@ impl ClaimNote {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claims_whose_locks_are_held_share_one_deadline_and_a_free_one_is_renewed() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().join("board");
+        Board::init(&root).unwrap();
+        let owner = Owner::parse("agent:claude-x").unwrap();
+        let asker = SessionOptions::new(owner.clone()).asker();
+        let board = Board::for_asker(&root, WAIT, asker).unwrap();
+        let notes = ClaimNotes::new(directory.path());
+        let mut held = Vec::new();
+        for number in 0..5 {
+            let id: IssueId = format!("i{number}").parse().unwrap();
+            let mut new = tenure_files::NewIssue::titled("x");
+            new.id = Some(id.clone());
+            board.create(new).unwrap();
+            let issue = board.claim(&id, None).unwrap();
+            let claim = ClaimNote {
+                kind: ClaimedIn::Board,
+                directory: root.clone(),
+                id: id.to_string(),
+                token: issue.claim.unwrap().token,
+                ttl_ms: 60_000,
+                renewed_at: Timestamp::from_millis(0),
+            };
+            notes.add(&owner, claim).unwrap();
+            if number < 4 {
+                let lock = fs::File::open(root.join(format!("issues/{id}.lock"))).unwrap();
+                lock.lock().unwrap();
+                held.push(lock);
+            }
+        }
+        let began = Instant::now();
+        let limit = Duration::from_millis(500);
+        let warnings = notes.tend(&owner, Claims::Renew, began + limit);
+        assert!(
+            began.elapsed() < Duration::from_secs(3),
+            "{:?}",
+            began.elapsed()
+        );
+        assert_eq!(warnings.len(), 4, "{warnings:?}");
+        let renewed = notes.of(&owner);
+        let renewed = renewed
+            .iter()
+            .filter(|claim| claim.renewed_at > Timestamp::from_millis(0));
+        assert_eq!(renewed.count(), 1, "the one that is free");
+    }
+}

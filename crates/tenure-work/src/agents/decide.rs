@@ -497,6 +497,24 @@ mod tests {
     }
 
     #[test]
+    fn what_was_watched_for_one_command_says_nothing_about_the_next() {
+        let shell = json!({"tool_name": "Bash", "tool_input": {"command": "ls"}});
+        let mut decided = agent(Running);
+        decided.agent.watched = vec![Watched {
+            path: "/a".into(),
+            owner: decided.agent.owner.clone(),
+            stamp: None,
+        }];
+        let after = decided
+            .clone()
+            .after(&event("PostToolUse", shell.clone()), at(1));
+        assert_eq!((after.watched.len(), after.agent.watched.len()), (1, 0));
+        let before = decided.after(&event("PreToolUse", shell.clone()), at(1));
+        let next = Decision::new(before.agent, None).after(&event("PostToolUse", shell), at(2));
+        assert!(next.watched.is_empty());
+    }
+
+    #[test]
     fn fields_that_are_not_known_are_kept_as_far_as_they_are_short() {
         let more = json!({"new_field": 7, "tool_response": "x", "long": "y".repeat(2000)});
         let decided = agent(Running).after(&event("PostToolUse", more), at(1));
