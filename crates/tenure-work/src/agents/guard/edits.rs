@@ -30,6 +30,9 @@ pub const EDIT_TTL: Duration = Duration::from_secs(10 * 60);
 /// An edit of more files is not guarded.
 const FILES_MAX: usize = 200;
 
+/// A longer chain of links is not followed.
+const LINKS_MAX: usize = 40;
+
 /// Whether an edit may go on.
 #[derive(Debug)]
 pub enum Verdict {
@@ -46,13 +49,15 @@ pub fn edited_files(event: &HookEvent) -> Vec<PathBuf> {
     let text = |name: &str| input.get(name).and_then(Value::as_str).map(str::to_owned);
     let named = match tool.as_str() {
         "edit" | "write" | "multiedit" | "notebookedit" | "create" | "write_file" | "replace"
-        | "edit_file" | "str_replace_editor" | "search_replace" | "delete_file" => {
+        | "edit_file" | "str_replace_editor" | "search_replace" | "delete_file" | "strreplace"
+        | "editnotebook" | "delete" | "str_replace" | "insert" => {
             let names = [
                 "file_path",
                 "notebook_path",
                 "path",
                 "absolute_path",
                 "target_file",
+                "target_notebook",
             ];
             names
                 .iter()
@@ -67,7 +72,11 @@ pub fn edited_files(event: &HookEvent) -> Vec<PathBuf> {
             let patch = patch.or_else(|| input.as_str().map(str::to_owned));
             patched_files(&patch.unwrap_or_default())
         }
-        _ => Vec::new(),
+        // A patch that is given to the shell.
+        _ => match event.shell_command() {
+            Some(line) if line.starts_with("apply_patch") => patched_files(&line),
+            _ => Vec::new(),
+        },
     };
     let directory = event.cwd();
     let mut files: Vec<PathBuf> = named
@@ -104,6 +113,7 @@ fn resolved(directory: Option<&Path>, name: &Path) -> Option<PathBuf> {
         true => name.to_owned(),
         false => directory?.join(name),
     };
+    let path = target_of(path);
     for above in path.ancestors() {
         if let Ok(found) = fs::canonicalize(above) {
             let rest = path.strip_prefix(above).ok()?;
@@ -115,6 +125,17 @@ fn resolved(directory: Option<&Path>, name: &Path) -> Option<PathBuf> {
         }
     }
     None
+}
+
+/// Follows a link that leads to nothing yet: who writes to it makes the file that it names.
+fn target_of(mut path: PathBuf) -> PathBuf {
+    for _ in 0..LINKS_MAX {
+        match (path.exists(), fs::read_link(&path)) {
+            (false, Ok(target)) => path = path.parent().unwrap_or(&path).join(target),
+            _ => break,
+        }
+    }
+    path
 }
 
 fn plain(path: &Path) -> PathBuf {
@@ -262,6 +283,17 @@ mod tests {
             of("NotebookEdit", json!({"notebook_path": "link/new/x/../b"})),
             new
         );
+        symlink("new/b", here.join("real/dangling")).unwrap();
+        assert_eq!(of("Write", json!({"file_path": "link/dangling"})), new);
+        for (tool, field) in [
+            ("StrReplace", "path"),
+            ("EditNotebook", "target_notebook"),
+            ("Delete", "path"),
+            ("str_replace", "path"),
+            ("insert", "path"),
+        ] {
+            assert_eq!(of(tool, json!({ field: "real/a" })), a, "{tool}");
+        }
         assert!(of("Read", json!({"file_path": "real/a"})).is_empty());
         assert!(of("Bash", json!({"command": "rm real/a"})).is_empty());
     }
@@ -279,5 +311,7 @@ mod tests {
         ] {
             assert_eq!(edited_files(&event("apply_patch", input, &here)), wanted);
         }
+        let words = json!({"command": ["apply_patch", patch]});
+        assert_eq!(edited_files(&event("shell", words, &here)), wanted);
     }
 }
