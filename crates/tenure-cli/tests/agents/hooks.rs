@@ -310,6 +310,7 @@ fn an_event_that_was_committed_without_its_hook_knowing_is_not_processed_twice()
     let place = Place::new();
     place.hook(ONE, "UserPromptSubmit", json!({"prompt": "once"}));
     let id = place.agent(ONE)["processed"][0].clone();
+    assert!(id.is_string(), "it is remembered");
     let held = Held::agent(&place);
     place.with_default_wait();
     let body = place.body(ONE, "UserPromptSubmit", json!({"prompt": "once"}));
