@@ -406,6 +406,8 @@ fn a_hook_that_is_called_wrongly_says_so_and_does_not_refuse_the_tool() {
     for wrong in [["--program", "nonsense"], ["--flag", "x"]] {
         let output = place.world.call(["agent", "hook"].into_iter().chain(wrong));
         assert_eq!((code(&output), text(&output.stdout).as_str()), (0, ""));
+        let under_run = ["run", "x", "--flag", "--", "agent", "hook"];
+        assert_eq!(code(&place.world.call(under_run)), 2);
         assert!(text(&output.stderr).contains(wrong[1]) || text(&output.stderr).contains(wrong[0]));
     }
 }
