@@ -411,3 +411,24 @@ fn a_hook_that_is_called_wrongly_says_so_and_does_not_refuse_the_tool() {
         assert!(text(&output.stderr).contains(wrong[1]) || text(&output.stderr).contains(wrong[0]));
     }
 }
+
+#[test]
+fn what_an_agent_runs_is_shown_without_its_secrets_or_not_at_all() {
+    let line = "API_TOKEN=sekrit123 mysql --password=hunter2";
+    let shell = json!({"tool_name": "Bash", "tool_input": {"command": line}});
+    let place = Place::new();
+    place.hook(ONE, "PreToolUse", shell.clone());
+    let shown = place.world.call(["agent", "ls", "--json"]);
+    let shown = text(&shown.stdout);
+    assert!(
+        !shown.contains("sekrit123") && !shown.contains("hunter2"),
+        "{shown}"
+    );
+    assert_eq!(
+        place.agent(ONE)["doing"],
+        "Bash: API_TOKEN=… mysql --password=…"
+    );
+    place.settings("commands = \"name\"\n");
+    place.hook(ONE, "PreToolUse", shell);
+    assert_eq!(place.agent(ONE)["doing"], "Bash");
+}
