@@ -364,11 +364,11 @@ fn a_hook_does_not_wait_longer_than_it_may_while_another_program_writes_to_the_d
         "[agents]\nhook_wait = \"200ms\"\n",
     )
     .unwrap();
-    let script = "import sqlite3, sys\n\
+    let script = "import select, sqlite3, sys\n\
         db = sqlite3.connect('store/tenure.db')\n\
         db.execute('BEGIN IMMEDIATE')\n\
         print('locked', flush=True)\n\
-        sys.stdin.read()\n";
+        select.select([sys.stdin], [], [], 20)\n";
     let mut python = std::process::Command::new("python3");
     place.world.prepare(&mut python);
     python

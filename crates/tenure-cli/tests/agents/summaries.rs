@@ -157,7 +157,7 @@ fn psql_that_has_the_row_keeps_the_command_from_being_called() {
 #[test]
 fn what_a_command_leaves_in_the_background_is_not_waited_for() {
     let place = Place::new();
-    place.settings(&settings(&place, "echo short; sleep 600 &"));
+    place.settings(&settings(&place, "echo short; sleep 60 &"));
     trust(&place);
     answered(&place);
     until("it is summarised", || place.watch()["summaries"] == 1);
