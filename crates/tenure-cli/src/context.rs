@@ -152,6 +152,12 @@ impl Context {
         self.shown_command(iter::once("tenure".into()).chain(words))
     }
 
+    /// Returns true if there is a `tenure.toml` or a repository around.
+    pub fn has_project(&self) -> bool {
+        let repository = locate::main_worktree(&self.environment);
+        self.located.config_path.is_some() || repository.is_ok_and(|found| found.is_some())
+    }
+
     /// Returns the user's state directory.
     pub fn state_directory(&self) -> Result<PathBuf> {
         locate::state_directory(&self.environment)

@@ -65,15 +65,22 @@ mod trust;
 mod upgrade;
 mod waiting;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use crate::cli::{Cli, Command, Global};
 use crate::report::{Failure, Report};
 
 fn main() -> ExitCode {
-    let cli = match cli::parse(std::env::args_os().collect()) {
+    let arguments: Vec<_> = std::env::args_os().collect();
+    let is_hook = is_hook(&arguments);
+    let cli = match cli::parse(arguments) {
         Ok(cli) => cli,
-        Err(error) => return error.show(),
+        Err(refusal) => {
+            let code = refusal.show();
+            // The program of an agent would refuse the tool.
+            return if is_hook { ExitCode::SUCCESS } else { code };
+        }
     };
     let Cli { global, command } = cli;
     let report = Report::new(global.json);
@@ -82,6 +89,17 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(failure) => report.failure(&failure),
     }
+}
+
+/// Returns true for `tenure agent hook`, whatever else is said.
+fn is_hook(arguments: &[OsString]) -> bool {
+    let mut pairs = arguments.windows(2);
+    let Some(at) = pairs.position(|words| words == ["agent", "hook"]) else {
+        return false;
+    };
+    let is_option = |word: &OsString| word.as_encoded_bytes().starts_with(b"-");
+    let mut before = arguments[..at].windows(2);
+    before.all(|words| is_option(&words[1]) || words[0] == "--store")
 }
 
 fn carry_out(global: &Global, command: Command, report: Report) -> Result<ExitCode, Failure> {

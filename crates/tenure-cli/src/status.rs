@@ -90,7 +90,8 @@ async fn page(context: &Context) -> Result<Page> {
     let notes = ClaimNotes::new(&context.state_directory()?);
     page.listing = keeper.list(&Query::default()).await?;
     // A store without records knows no agents.
-    page.agents = match agents(&keeper, &notes, false).await {
+    let slots = context.slots_if_made().await?;
+    page.agents = match agents(&keeper, slots.as_ref(), &notes, false).await {
         Err(error) if error.class() == Class::Configuration => Vec::new(),
         agents => agents?,
     };

@@ -174,7 +174,7 @@ const KNOWN_IN_OPERATION: &str = "an operation has about, why, locks, count, nee
 impl Config {
     /// Reads the text of a `tenure.toml`; `path` is for messages.
     pub fn parse(text: &str, path: &Path) -> Result<Self> {
-        toml::from_str(text).map_err(|error| {
+        let config: Self = toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
             let line = 1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count();
             let problem = error.message();
@@ -189,7 +189,8 @@ impl Config {
                 format!("{}, line {line}: {problem}", path.display()),
                 remedy,
             )
-        })
+        })?;
+        config.with_places(path)
     }
 
     /// Lays the variables of the environment over this.

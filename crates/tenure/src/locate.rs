@@ -4,12 +4,13 @@
 //! names one, the git repository around the current directory (its common directory, so
 //! that all worktrees meet in one store), the user's state directory.
 //!
-//! `user:` names a database in the user's state directory that belongs to the repository around the current
-//! directory (`user`). A `.git` that cannot be written is refused, and never a reason to choose it: two
+//! `user:` names a database in the user's state directory that belongs to the repository around the `tenure.toml` that says so, else
+//! to that around the current directory (`user`). A `.git` that cannot be written is refused, and never a reason to choose it: two
 //! processes, one of them in a sandbox, would then hold one lock in two stores.
 //!
 //! In a linked worktree without a `tenure.toml` of its own, that of the main worktree counts before those
-//! further up: it need not be committed to be the same for all worktrees.
+//! further up: it need not be committed to be the same for all worktrees. A `tenure.toml` that names no store leaves that to the next
+//! one up to the root of its repository, and to that of the main worktree: all of a repository meet in one store.
 //!
 //! Slots are counted per user and machine, so they have a store of their own that none of this
 //! changes ([`slots`]).
@@ -201,13 +202,21 @@ pub struct Located {
 
 /// Chooses the store; `asked` is what `--store` says.
 pub fn locate(asked: Option<&str>, environment: &Environment) -> Result<Located> {
-    let (file, ignored) = nearest_config(environment)?;
+    let Nearest {
+        file,
+        store,
+        ignored,
+    } = nearest_config(environment)?;
     let (config_path, config) = file.unzip();
     let config = config.unwrap_or_default();
-    let (url, why) = choose(asked, environment, config_path.as_deref(), &config)?;
+    let (url, why) = choose(asked, environment, store)?;
     let is_user = user::is(&url);
+    let named_in = match &why {
+        Why::File(path) => Some(path.as_path()),
+        _ => None,
+    };
     let url = match is_user {
-        true => sqlite_url(&user::directory(&url, environment)?.join(DATABASE))?,
+        true => sqlite_url(&user::directory(&url, named_in, environment)?.join(DATABASE))?,
         false => url,
     };
     Ok(Located {
@@ -223,8 +232,7 @@ pub fn locate(asked: Option<&str>, environment: &Environment) -> Result<Located>
 fn choose(
     asked: Option<&str>,
     environment: &Environment,
-    config_path: Option<&Path>,
-    config: &Config,
+    store: Option<(PathBuf, String)>,
 ) -> Result<(String, Why)> {
     let here = &environment.directory;
     if let Some(url) = asked {
@@ -233,16 +241,16 @@ fn choose(
     if let Some(url) = environment.text("TENURE_STORE")? {
         return Ok((absolute(url, here)?, Why::Variable));
     }
-    if let (Some(url), Some(path)) = (&config.store, config_path) {
-        let own = path.parent().unwrap_or(path);
+    if let Some((path, url)) = store {
+        let own = path.parent().unwrap_or(&path);
         // A broken repository does no harm if the path is absolute.
-        let repository = match relative(url) {
+        let repository = match relative(&url) {
             Some(_) => git::around(own)?,
             None => None,
         };
         let main = repository.and_then(|repository| repository.main_worktree);
-        let url = absolute(url, main.as_deref().unwrap_or(own))?;
-        return Ok((url, Why::File(path.to_owned())));
+        let url = absolute(&url, main.as_deref().unwrap_or(own))?;
+        return Ok((url, Why::File(path)));
     }
     if let Some(common) = git::common_directory(environment)? {
         let url = sqlite_url(&common.join("tenure").join(DATABASE))?;
@@ -252,27 +260,47 @@ fn choose(
     Ok((sqlite_url(&database)?, Why::User))
 }
 
-type Nearest = (Option<(PathBuf, Config)>, Vec<Ignored>);
+/// What the files say.
+#[derive(Default)]
+struct Nearest {
+    /// The nearest `tenure.toml`.
+    file: Option<(PathBuf, Config)>,
+    /// The store, and the file that names it: the nearest one, or one further up in the same repository.
+    store: Option<(PathBuf, String)>,
+    ignored: Vec<Ignored>,
+}
 
 fn nearest_config(environment: &Environment) -> Result<Nearest> {
-    let mut ignored = Vec::new();
+    let mut nearest = Nearest::default();
     let here = &environment.directory;
     // A broken repository is told of by the choice of the store, if it matters.
     let repository = git::around(here).ok().flatten();
-    let places = here.ancestors().flat_map(|directory| {
-        let found_here = repository.as_ref().filter(|it| it.found_in == directory);
-        let main = found_here.and_then(|repository| repository.main_worktree.as_deref());
+    for directory in here.ancestors() {
+        let root = repository.as_ref().filter(|it| it.found_in == directory);
+        let main = root.and_then(|repository| repository.main_worktree.as_deref());
         let main = main.filter(|main| *main != directory);
-        [Some(directory), main].into_iter().flatten()
-    });
-    for directory in places {
-        match config::look(directory, environment.uid)? {
-            ConfigFile::Nothing => {}
-            ConfigFile::Foreign(path, uid) => ignored.push(Ignored { path, uid }),
-            ConfigFile::Ours(path, config) => return Ok((Some((path, *config)), ignored)),
+        for place in [Some(directory), main].into_iter().flatten() {
+            match config::look(place, environment.uid)? {
+                ConfigFile::Nothing => {}
+                ConfigFile::Foreign(path, uid) => nearest.ignored.push(Ignored { path, uid }),
+                ConfigFile::Ours(path, config) => {
+                    nearest.store = config.store.clone().map(|store| (path.clone(), store));
+                    nearest.file.get_or_insert((path, *config));
+                }
+            }
+            if nearest.store.is_some() {
+                return Ok(nearest);
+            }
+        }
+        // A file above the repository counts only if there is none in it.
+        let is_within = repository
+            .as_ref()
+            .is_some_and(|it| directory.starts_with(&it.found_in) && root.is_none());
+        if nearest.file.is_some() && !is_within {
+            break;
         }
     }
-    Ok((None, ignored))
+    Ok(nearest)
 }
 
 /// Returns the user's state directory: `$XDG_STATE_HOME/tenure` or `~/.local/state/tenure`.
@@ -317,10 +345,9 @@ pub fn slots(environment: &Environment) -> Result<String> {
 /// the other. Only the file counts, since the command under `run` gets another `TENURE_STORE` than `run` itself, and
 /// must find the same board.
 pub fn board(environment: &Environment) -> Result<PathBuf> {
-    let (file, _) = nearest_config(environment)?;
-    let store = file.and_then(|(_, config)| config.store);
-    if let Some(store) = store.filter(|store| user::is(store)) {
-        return Ok(user::directory(&store, environment)?.join("board"));
+    let store = nearest_config(environment)?.store;
+    if let Some((path, store)) = store.filter(|(_, store)| user::is(store)) {
+        return Ok(user::directory(&store, Some(&path), environment)?.join("board"));
     }
     match git::common_directory(environment)? {
         Some(common) => Ok(common.join("tenure/board")),

@@ -1,6 +1,6 @@
 //! Remembers the claims of a coding agent, so that its hooks renew them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tenure::{Owner, Result, Timestamp, clock};
 use tenure_work::agents::claim_notes::{ClaimNote, ClaimNotes, ClaimedIn};
@@ -23,8 +23,7 @@ pub fn remember(
     let remembered = || -> Result<()> {
         let claim = ClaimNote {
             kind,
-            directory: std::path::absolute(directory)
-                .map_err(|source| tenure::Error::io("find", directory, source))?,
+            directory: absolute(directory)?,
             id: id.to_owned(),
             token,
             ttl_ms: u64::try_from(expires_at.since(now).as_millis()).unwrap_or(u64::MAX),
@@ -38,4 +37,25 @@ pub fn remember(
     if let Err(error) = remembered() {
         word(&format!("hooks will not renew this claim: {error}"));
     }
+}
+
+/// Forgets a claim that was just ended, if an agent had it. One that cannot be forgotten is dropped when it is to be renewed.
+pub fn forget((kind, directory): (ClaimedIn, &Path), id: &str, owner: &Owner) {
+    if !owner.as_str().starts_with("agent:") {
+        return;
+    }
+    let forgotten = || -> Result<()> {
+        let notes = ClaimNotes::new(&Context::without_store()?.state_directory()?);
+        notes.forget(owner, kind, &absolute(directory)?, id)
+    };
+    if let Err(error) = forgotten() {
+        word(&format!(
+            "tenure agent ls may show this claim for a while: {error}"
+        ));
+    }
+}
+
+fn absolute(directory: &Path) -> Result<PathBuf> {
+    let found = std::path::absolute(directory);
+    found.map_err(|source| tenure::Error::io("find", directory, source))
 }

@@ -2,30 +2,46 @@
 //!
 //! A hook never stands in the way of its agent: it exits 0 whatever happens, and says what went wrong on standard error. An event that cannot
 //! be processed now goes to the spool. What a guard decides is in the answer on standard output, in the form of the agent's program.
+//!
+//! The store, and with it the guards, are those of the project: by the variable of the program, else by the directory of this process.
+//! An agent may work in another directory than its project, which is what its event says; that one counts only where there is no project.
+//!
+//! One deadline counts for everything that waits, from the opening of the store to the renewal of claims. A guard has half as long again.
 
 use std::env;
 use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use tenure::config::EditsUntil;
-use tenure::{Class, Error, Keeper, Lease, Owner, Result, Session, SessionOptions, duration};
+use tenure::config::{Commands, EditsUntil};
+use tenure::request::command_line;
+use tenure::{
+    Class, Error, Keeper, Lease, LeaseState, Owner, Result, Session, SessionOptions, duration,
+};
 use tenure_work::agents::answer::HookAnswer;
 use tenure_work::agents::claim_notes::ClaimNotes;
 use tenure_work::agents::event::{EVENT_BYTES_MAX, EventKind, HookEvent, Program};
 use tenure_work::agents::guard::{self, CommandRule, EditDecision, edited_files, instead};
-use tenure_work::agents::process::{HOOK_WAIT, Processed, Processor};
+use tenure_work::agents::identity;
+use tenure_work::agents::process::{HOOK_WAIT, Incoming, Processed, Processor};
 use tenure_work::agents::spool::Spool;
 use tenure_work::agents::state::{Agent, Watched};
+use tenure_work::publish::new_id;
+use tokio::time::{Instant, timeout_at};
 
 use super::locks::AgentLocks;
 use crate::cli::{AgentHook, Global};
 use crate::context::Context;
+use crate::identity::is_server;
 use crate::output::{self, word};
 use crate::people::{age, ends, this_host};
 use crate::report::Failure;
 use crate::runtime;
+
+/// How long threads of a store are waited for, once the event is processed or put off.
+const END_WAIT: Duration = Duration::from_millis(100);
 
 /// Processes one event, and answers it. It never fails.
 pub fn hook(global: &Global, options: &AgentHook) -> ExitCode {
@@ -40,95 +56,165 @@ pub fn hook(global: &Global, options: &AgentHook) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// Variables that name the directory of the project for a hook.
+const PROJECT: [&str; 2] = ["CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR"];
+
 fn carry_out(global: &Global, options: &AgentHook) -> Result<(), Failure> {
     let mut body = Vec::new();
     let most = EVENT_BYTES_MAX as u64 + 1;
     let read = io::stdin().lock().take(most).read_to_end(&mut body);
     read.map_err(|source| Error::io("read", "standard input", source))?;
     let program = options.program.map(Program::from);
-    let event = HookEvent::parse(&body, program, options.event.as_deref())?;
-    let context = Context::at(global, event.cwd().filter(|cwd| cwd.is_dir()))?;
-    let answer = runtime::start()?.block_on(answer(&context, &event))?;
-    match answer.json(&event) {
-        Some(answer) => output::json(&answer),
-        None => Ok(()),
+    let mut event = HookEvent::parse(&body, program, options.event.as_deref())?;
+    if program.is_none() {
+        let by_session = identity::program_of(&event.session, |name| env::var(name).ok());
+        event.program = by_session.unwrap_or(event.program);
+    }
+    let context = project(global, &event)?;
+    let mut answer = HookAnswer {
+        denied: heavy_command(&context, &event),
+        context: None,
+    };
+    let runtime = runtime::start()?;
+    let processed = runtime.block_on(process(&context, &event, &mut answer));
+    // A thread that a store still keeps waiting must not keep the agent waiting.
+    runtime.shutdown_timeout(END_WAIT);
+    if let Some(answer) = answer.json(&event) {
+        output::json(&answer)?;
+    }
+    Ok(processed?)
+}
+
+/// Returns the store and settings of the project that an agent works on.
+fn project(global: &Global, event: &HookEvent) -> Result<Context> {
+    let named = PROJECT.iter().find_map(env::var_os).map(PathBuf::from);
+    let own = Context::at(global, named.filter(|named| named.is_dir()));
+    let cwd = event.cwd().filter(|cwd| cwd.is_dir());
+    match (own, cwd) {
+        (Ok(own), _) if own.has_project() => Ok(own),
+        (_, Some(cwd)) => Context::at(global, Some(cwd)),
+        (own, None) => own,
     }
 }
 
 /// Processes an event. What cannot be done is told on standard error.
-async fn answer(context: &Context, event: &HookEvent) -> Result<HookAnswer> {
-    let mut answer = HookAnswer {
-        denied: heavy_command(context, event)?,
-        context: None,
-    };
+async fn process(context: &Context, event: &HookEvent, answer: &mut HookAnswer) -> Result<()> {
     let state = context.state_directory()?;
     let spool = Spool::new(&state, &crate::identity::identity(&context.located.url));
+    let id = new_id();
     let put_off = |error: Error| {
         // A store that can never do this would fill the spool for nothing.
-        let kept = match error.class() {
-            Class::Configuration | Class::BadInput => Err(error),
-            _ => spool.add(event).map(|()| error),
+        let problem = match error.class() {
+            Class::Configuration | Class::BadInput => format!("{error}; {}", error.remedy()),
+            _ => match spool.add(&id, event) {
+                Ok(()) => format!(
+                    "{}; the event waits for the next hook, or for tenure agent watch",
+                    in_words(context, &error)
+                ),
+                Err(unkept) => format!(
+                    "{error}; the event is lost: {unkept}; let the agent write {}: allow it in its sandbox, as tenure agent install shows",
+                    state.display()
+                ),
+            },
         };
-        match kept {
-            Ok(error) => word(&format!(
-                "agent hook: {error}; the event waits for the next hook, or for tenure agent watch"
-            )),
-            Err(error) => word(&format!("agent hook: {error}; {}", error.remedy())),
-        }
+        word(&format!("agent hook: {problem}"));
     };
     let wait = context.located.config.agents.hook_wait.unwrap_or(HOOK_WAIT);
-    let settings = context.settings(wait).with_open(wait).with_wait(wait);
-    let keeper = match context.open(settings).await {
-        Ok(keeper) => keeper,
-        Err(error) => {
-            put_off(error);
-            return Ok(answer);
+    let deadline = Instant::now() + wait;
+    let late = || Error::Unreachable {
+        store: context.shown(),
+        problem: format!("it did not answer within {}", duration::show(wait)),
+    };
+    let settings = context.settings(wait).with_open(wait * 3 / 4);
+    let opening = context.open(settings.with_wait(wait));
+    let keeper = match timeout_at(deadline, opening).await {
+        Ok(Ok(keeper)) => keeper,
+        failed => {
+            put_off(failed.map_or_else(|_| late(), |opened| opened.err().unwrap_or_else(late)));
+            return Ok(());
         }
     };
-    let session = SessionOptions::new(event.owner()).with_command("tenure agent hook");
-    let session = keeper.session(session).await?;
-    let guards = &context.located.config.guard;
-    let watched = match guards.edits && event.kind == EventKind::BeforeTool {
-        true => watched(&keeper, event).await,
-        false => None,
+    let session = |owner: &Owner| {
+        let options = SessionOptions::new(owner.clone()).with_command("tenure agent hook");
+        keeper.session(options)
     };
+    let own = session(&event.owner()).await?;
+    let guards = &context.located.config.guard;
     let processed = async {
-        let locks = AgentLocks::open(context, &session, wait).await?;
+        let watched = match guards.edits && event.kind == EventKind::BeforeTool {
+            true => watched(&keeper, event).await,
+            false => None,
+        };
+        let locks = AgentLocks::open(context, &own, wait * 3 / 4).await?;
         let processor = Processor {
             keeper: &keeper,
             locks: &locks,
             spool: spool.clone(),
             claim_notes: ClaimNotes::new(&state),
             host: this_host(),
-            wait,
+            hides_commands: context.located.config.commands == Some(Commands::Name),
         };
         let tmux = tmux();
         let also = move |agent: &mut Agent| {
             agent.tmux = tmux.clone().or(agent.tmux.take());
             if let Some(watched) = &watched {
-                agent.watched.clone_from(watched);
+                let others = watched.iter().filter(|it| it.owner != agent.owner);
+                agent.watched = others.cloned().collect();
             }
         };
-        processor.process(event, &also).await
+        let incoming = Incoming {
+            event,
+            id: &id,
+            deadline: deadline.into_std(),
+        };
+        processor.process(&incoming, &also).await
     };
-    let processed = processed.await;
-    // The lock of the agent comes before the locks of files, and is released by now.
-    if guards.edits && answer.denied.is_none() {
+    let processed = timeout_at(deadline, processed).await;
+    let processed = processed.unwrap_or_else(|_| Err(late()));
+    // The lock of the agent comes before those of files, and is given back by now.
+    if guards.edits && answer.denied.is_none() && event.kind == EventKind::BeforeTool {
         let agent = processed.as_ref().ok().map(|processed| &processed.agent);
         let task = agent.and_then(|agent| agent.task.as_deref());
-        answer.denied = match guard_edits(&keeper, &session, event, task).await {
-            Ok(denied) => denied,
-            Err(error) => {
-                word(&format!("agent hook: the edit is not guarded: {error}"));
-                None
+        let guarding = async {
+            // Events whose program was guessed may be one agent's; its record knows its owner.
+            let known = agent.map(|agent| &agent.owner);
+            match known.filter(|known| *known != own.owner()) {
+                Some(known) => guard_edits(&keeper, &session(known).await?, event, task).await,
+                None => guard_edits(&keeper, &own, event, task).await,
             }
         };
+        let guarded = timeout_at(deadline.max(Instant::now() + wait / 2), guarding).await;
+        answer.denied = guarded
+            .unwrap_or_else(|_| Err(late()))
+            .unwrap_or_else(|error| {
+                word(&format!("agent hook: the edit is not guarded: {error}"));
+                None
+            });
     }
     match processed {
-        Ok(processed) => finish(&keeper, context, event, processed, &mut answer).await,
+        Ok(processed) => {
+            let finishing = finish(&keeper, context, event, processed, answer);
+            let limit = deadline.max(Instant::now() + wait / 2);
+            if timeout_at(limit, finishing).await.is_err() {
+                word(&format!("agent hook: {}", late()));
+            }
+        }
         Err(error) => put_off(error),
     }
-    Ok(answer)
+    Ok(())
+}
+
+/// Returns an error in the words of a hook. A lock that nobody holds was not granted since the database is busy.
+fn in_words(context: &Context, error: &Error) -> String {
+    match error {
+        Error::Timeout { holders, limit, .. }
+            if holders.is_empty() && !is_server(&context.located.url) =>
+        {
+            let limit = duration::show(*limit);
+            format!("the database {} was busy for {limit}", context.located.url)
+        }
+        error => error.to_string(),
+    }
 }
 
 /// Does what follows from a processed event.
@@ -156,35 +242,36 @@ async fn finish(
         answer.context = Some(introduction(&processed.agent, context));
     }
     if event.kind == EventKind::AfterTool && event.shell_command().is_some() {
-        answer.context = guard::told(&processed.agent.watched);
+        answer.context = guard::told(&processed.watched);
     }
 }
 
 /// Returns the reason why a command must not be run as it is.
-fn heavy_command(context: &Context, event: &HookEvent) -> Result<Option<String>> {
+fn heavy_command(context: &Context, event: &HookEvent) -> Option<String> {
     let commands = &context.located.config.guard.commands;
     if commands.is_empty() || event.kind != EventKind::BeforeTool {
-        return Ok(None);
+        return None;
     }
-    let Some(line) = event.shell_command() else {
-        return Ok(None);
-    };
-    let slots = &context.located.config.slot;
-    let rule = |(command, slot): (&String, &String)| {
-        let places = slots.get(slot).map(|places| format!("{slot}:{places}"));
-        CommandRule {
-            words: command.split_whitespace().map(str::to_owned).collect(),
-            slot: places.unwrap_or_else(|| slot.clone()),
-        }
+    let line = event.shell_command()?;
+    let rule = |(command, slot): (&String, &String)| CommandRule {
+        words: command.split_whitespace().map(str::to_owned).collect(),
+        slot: slot.clone(),
     };
     let rules: Vec<CommandRule> = commands.iter().map(rule).collect();
-    Ok(instead(&line, &rules).map(|(instead, rule)| {
-        format!(
-            "{} goes through slot {} here, so that not all agents run it at once. Run this instead:\n{instead}",
-            rule.words.join(" "),
-            rule.slot,
-        )
-    }))
+    let (instead, rule) = instead(&line, &rules)?;
+    let is_under_run = env::var_os("TENURE_LEASES").is_some_and(|leases| !leases.is_empty());
+    let order = match is_under_run {
+        true => {
+            " You run under tenure run, which may hold locks: slots are taken before them, so if it is refused for the order, \
+             ask a person to start you without tenure run, or under it with the slot."
+        }
+        false => "",
+    };
+    Some(format!(
+        "{} goes through slot {} here, so that not all agents run it at once.{order} Run this instead:\n{instead}",
+        rule.words.join(" "),
+        rule.slot,
+    ))
 }
 
 /// Takes the files of an edit. Returns the reason why it must not be made.
@@ -194,9 +281,6 @@ async fn guard_edits(
     event: &HookEvent,
     task: Option<&str>,
 ) -> Result<Option<String>> {
-    if event.kind != EventKind::BeforeTool {
-        return Ok(None);
-    }
     let files = edited_files(event);
     if files.is_empty() {
         return Ok(None);
@@ -217,24 +301,27 @@ fn held_by_another(lease: &Lease) -> String {
         Some(purpose) => format!(" for \"{purpose}\""),
         None => String::new(),
     };
+    let ends = match lease.state {
+        LeaseState::Expired => "its time is over, and it is free in some seconds".to_owned(),
+        _ => ends(lease),
+    };
     format!(
         "{path} is being edited by {owner}{purpose}, since {since} ({age} ago); {ends}. Nothing was changed. \
          Work on something else and come back, or make your change in another file. \
          Look with: tenure ls {resource}. A person may end it with: tenure break {id} --reason TEXT",
-        path = path.display(),
+        path = guard::shown(&path),
         owner = lease.owner,
         since = lease.acquired_at,
         age = duration::show(age(lease)),
-        ends = ends(lease),
-        resource = lease.resource,
+        resource = command_line([lease.resource.to_string()]),
         id = lease.lease,
     )
 }
 
-/// Returns the files of others as they are before a command of the shell.
+/// Returns the files that are edited, as they are before a command of the shell.
 async fn watched(keeper: &Keeper, event: &HookEvent) -> Option<Vec<Watched>> {
     event.shell_command()?;
-    guard::look(keeper, &event.owner()).await.ok()
+    guard::look(keeper).await.ok()
 }
 
 /// Returns the pane of tmux that this process is in, and the socket of that tmux.

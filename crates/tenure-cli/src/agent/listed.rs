@@ -23,8 +23,13 @@ pub struct Listed {
     pub claims: Vec<String>,
 }
 
-/// Returns the agents, those that were seen last first.
-pub async fn agents(keeper: &Keeper, notes: &ClaimNotes, all: bool) -> Result<Vec<Listed>> {
+/// Returns the agents, those that were seen last first. `slots` is the store of the slots, if there is one.
+pub async fn agents(
+    keeper: &Keeper,
+    slots: Option<&Keeper>,
+    notes: &ClaimNotes,
+    all: bool,
+) -> Result<Vec<Listed>> {
     let records = keeper.records("agents")?;
     let mut query = RecordQuery::new(AGENT);
     let mut agents: Vec<Agent> = Vec::new();
@@ -43,10 +48,13 @@ pub async fn agents(keeper: &Keeper, notes: &ClaimNotes, all: bool) -> Result<Ve
     let mut listed = Vec::new();
     for agent in agents {
         let query = Query::default().with_owner(agent.owner.clone());
-        let page = keeper.list(&query).await?;
-        let held = page.held.iter().map(|lease| lease.resource.to_string());
-        let waiting = page.waiting.unwrap_or_default();
-        let waiting = waiting.iter().map(|waiter| waiter.resource.to_string());
+        let (mut holds, mut waits_for) = (Vec::new(), Vec::new());
+        for keeper in [Some(keeper), slots].into_iter().flatten() {
+            let page = keeper.list(&query).await?;
+            holds.extend(page.held.iter().map(|lease| lease.resource.to_string()));
+            let waiting = page.waiting.iter().flatten();
+            waits_for.extend(waiting.map(|waiter| waiter.resource.to_string()));
+        }
         let claimed = notes
             .of(&agent.owner)
             .into_iter()
@@ -55,8 +63,8 @@ pub async fn agents(keeper: &Keeper, notes: &ClaimNotes, all: bool) -> Result<Ve
                 ClaimedIn::Ledger => format!("node {}", note.id),
             });
         listed.push(Listed {
-            holds: held.collect(),
-            waits_for: waiting.collect(),
+            holds,
+            waits_for,
             claims: claimed.collect(),
             agent,
         });

@@ -23,7 +23,8 @@ pub fn ls(global: &Global, options: &AgentLs) -> Result<ExitCode, Failure> {
             Some(_) => Vec::new(),
             None => {
                 let keeper = context.keeper(WAIT_DEFAULT).await?;
-                agents(&keeper, &notes, options.all).await?
+                let slots = context.slots_if_made().await?;
+                agents(&keeper, slots.as_ref(), &notes, options.all).await?
             }
         };
         let document = json!({ "agents": agents, "next": null });

@@ -24,7 +24,7 @@ use std::process::ExitCode;
 
 use crate::cli::{Agent, Global};
 use crate::report::Failure;
-pub use claimed::remember;
+pub use claimed::{forget, remember};
 pub use listed::{Listed, agents, table};
 
 /// Carries out one of its commands.

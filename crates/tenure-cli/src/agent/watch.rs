@@ -2,9 +2,10 @@
 
 use std::process::{Command, ExitCode, Stdio};
 
-use tenure::{Owner, SessionOptions};
+use tenure::config::Commands;
+use tenure::{Class, Owner, SessionOptions};
 use tenure_work::agents::claim_notes::ClaimNotes;
-use tenure_work::agents::process::{HOOK_WAIT, Processor};
+use tenure_work::agents::process::Processor;
 use tenure_work::agents::spool::Spool;
 use tenure_work::agents::workers::{Cycle, GONE_AFTER, Workers};
 
@@ -37,20 +38,34 @@ pub fn watch(global: &Global, options: &AgentWatch) -> Result<ExitCode, Failure>
                 spool: Spool::new(&state, &crate::identity::identity(&context.located.url)),
                 claim_notes: ClaimNotes::new(&state),
                 host: this_host(),
-                wait: HOOK_WAIT,
+                hides_commands: context.located.config.commands == Some(Commands::Name),
             },
             gone_after: config.gone_after.unwrap_or(GONE_AFTER),
             panes: &panes,
         };
         let summary = summary_command(&context)?;
         loop {
-            let mut cycle = workers.cycle().await?;
-            if let Some(command) = &summary {
-                let (made, warnings) = summarise(&context, &keeper, &session, command).await?;
-                cycle.summaries = made;
-                cycle.warnings.extend(warnings);
+            let work = async {
+                let mut cycle = workers.cycle().await?;
+                if let Some(command) = &summary {
+                    let (made, warnings) = summarise(&context, &keeper, &session, command).await?;
+                    cycle.summaries = made;
+                    cycle.warnings.extend(warnings);
+                }
+                Ok::<_, tenure::Error>(cycle)
+            };
+            let worked = tokio::select! {
+                _ = signals.interruption() => return Ok(ExitCode::SUCCESS),
+                worked = work => worked,
+            };
+            match worked {
+                // A store that is away comes back.
+                Err(error) if !options.once && error.class() == Class::Unreachable => {
+                    let every = tenure::duration::show(options.every);
+                    word(&format!("{error}; trying again in {every}"));
+                }
+                worked => tell(global, &worked?, options.once)?,
             }
-            tell(global, &cycle, options.once)?;
             if options.once {
                 return Ok(ExitCode::SUCCESS);
             }
@@ -106,14 +121,20 @@ fn tell(global: &Global, cycle: &Cycle, once: bool) -> Result<(), Failure> {
     }
 }
 
-/// Returns the panes of the tmux at a socket: none if that tmux is gone, `None` if there is no tmux to ask.
+/// Returns the panes of the tmux at a socket: none if that tmux is gone, `None` if it cannot be asked.
 fn panes(socket: &str) -> Option<Vec<String>> {
     let listed = Command::new("tmux")
         .args(["-S", socket, "list-panes", "-a", "-F", "#{pane_id}"])
         .stdin(Stdio::null())
-        .stderr(Stdio::null())
+        .env("LC_ALL", "C")
         .output()
         .ok()?;
+    let told = String::from_utf8_lossy(&listed.stderr);
+    let is_gone = ["no server running", "No such file", "Connection refused"];
+    let is_gone = is_gone.iter().any(|words| told.contains(words));
+    if !listed.status.success() && !is_gone {
+        return None;
+    }
     let text = String::from_utf8_lossy(&listed.stdout).into_owned();
     Some(text.lines().map(str::to_owned).collect())
 }

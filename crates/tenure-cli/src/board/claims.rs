@@ -9,8 +9,9 @@ use tenure_work::agents::claim_notes::ClaimedIn;
 
 use super::open_board::OpenBoard;
 use super::{Issues, answer};
-use crate::agent::remember;
+use crate::agent::{forget, remember};
 use crate::cli::{BoardClaim, BoardEnd, BoardNext, Global};
+use crate::context::owner;
 use crate::output::{self, word};
 use crate::report::Failure;
 
@@ -147,11 +148,19 @@ fn remember_claim(board: &Board, issue: &Issue) {
     }
 }
 
+fn forget_claim(board: &Board, options: &BoardEnd) -> Result<()> {
+    let owner = owner(options.terms.owner.clone())?;
+    let place = (ClaimedIn::Board, board.directory());
+    forget(place, options.id.as_str(), &owner);
+    Ok(())
+}
+
 /// Ends a claim.
 pub fn release(global: &Global, options: &BoardEnd) -> Result<ExitCode, Failure> {
     let opened = OpenBoard::open(global, &options.terms)?;
     let (id, token) = (&options.id, options.token);
     let issue = opened.wait(Some(id), |board| board.release(id, token))?;
+    forget_claim(opened.board(), options)?;
     answer(global, &issue, &format!("released {id}"))
 }
 
@@ -160,5 +169,6 @@ pub fn done(global: &Global, options: &BoardEnd) -> Result<ExitCode, Failure> {
     let opened = OpenBoard::open(global, &options.terms)?;
     let (id, token) = (&options.id, options.token);
     let issue = opened.wait(Some(id), |board| board.done(id, token))?;
+    forget_claim(opened.board(), options)?;
     answer(global, &issue, &format!("{id} is done"))
 }

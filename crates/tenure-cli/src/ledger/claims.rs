@@ -9,8 +9,9 @@ use tenure_files::{Claim, ClaimToken, Node};
 use tenure_work::agents::claim_notes::ClaimedIn;
 
 use super::open_ledger::{OpenLedger, about, to_read};
-use crate::agent::remember;
+use crate::agent::{forget, remember};
 use crate::cli::{Global, LedgerClaim, LedgerDirectory, LedgerReap, LedgerRelease};
+use crate::context::owner;
 use crate::output::{self, word};
 use crate::report::Failure;
 use crate::table::{self, Table};
@@ -66,6 +67,9 @@ pub fn release(global: &Global, options: &LedgerRelease) -> Result<ExitCode, Fai
     let node: Node = options.node.parse()?;
     let opened = OpenLedger::open(global, &options.terms, &options.place.directory, None)?;
     let claim = opened.wait(|ledger| ledger.release(&node))?;
+    let place = (ClaimedIn::Ledger, options.place.directory.as_path());
+    let owner = owner(options.terms.owner.clone())?;
+    forget(place, &claim.node, &owner);
     let released = format!("released {}#{}", claim.node, claim.token);
     let state = "released";
     let claims = listed(&[ClaimWithState { claim, state }]);

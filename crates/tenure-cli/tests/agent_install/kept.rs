@@ -142,3 +142,53 @@ fn many_installs_at_once_add_each_hook_once() {
     );
     assert_eq!(project.read("tenure.toml").matches("store =").count(), 1);
 }
+
+#[test]
+fn a_guard_of_the_file_is_completed_or_kept_and_told() {
+    let project = Project::new();
+    project.write("tenure.toml", "[guard.commands]\nmake = \"slot build:2\"\n");
+    project.answer(&["install", "--write", "claude"]);
+    assert!(
+        project
+            .read("tenure.toml")
+            .contains("[guard]\nedits = true")
+    );
+    let project = Project::new();
+    project.write("tenure.toml", "guard.edits = false\n");
+    let output = project.agent(&["install", "--write", "claude"]);
+    assert_eq!(code(&output), 0, "{output:?}");
+    let told = text(&output.stderr);
+    assert!(
+        told.contains("guard of its own") && !told.contains("duplicate"),
+        "{told}"
+    );
+    assert!(project.path(".claude/settings.json").exists());
+}
+
+#[test]
+fn new_files_have_the_mode_that_the_umask_gives_them() {
+    use std::os::unix::fs::PermissionsExt;
+    let project = Project::new();
+    let mut command = std::process::Command::new("sh");
+    project.world.prepare(&mut command);
+    let script = "umask 022 && cd repo && exec \"$TENURE\" agent install --write claude";
+    command.env_remove("TENURE_STORE").args(["-c", script]);
+    let output = command.output().unwrap();
+    assert_eq!(code(&output), 0, "{output:?}");
+    for file in [".claude/settings.json", "tenure.toml"] {
+        let mode = fs::metadata(project.path(file))
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o644, "{file}");
+    }
+}
+
+#[test]
+fn after_uninstall_a_program_does_not_count_as_used() {
+    let project = Project::new();
+    project.answer(&["install", "--write", "claude"]);
+    project.answer(&["uninstall", "claude"]);
+    let output = project.agent(&["install"]);
+    assert_eq!(code(&output), 66, "{output:?}");
+}

@@ -123,3 +123,16 @@ fn locks_and_boards_in_the_old_store_are_told_of() {
     assert!(said.contains("tenure ls --store sqlite:"), "{said}");
     assert!(said.contains(".git/tenure/board is not moved"), "{said}");
 }
+
+#[test]
+fn a_worktree_whose_settings_were_committed_before_install_uses_the_same_store() {
+    let project = Project::new();
+    project.write("tenure.toml", "[slot]\nbuild = 2\n");
+    project.git(&["-C", "repo", "add", "tenure.toml"]);
+    project.git(&["-C", "repo", "commit", "--quiet", "-m", "first"]);
+    project.git(&["-C", "repo", "worktree", "add", "--quiet", "../linked"]);
+    project.answer(&["install", "--write", "claude"]);
+    let store = store_in(&project, "repo");
+    assert!(store.contains("/repositories/repo-"), "{store}");
+    assert_eq!(store_in(&project, "linked"), store);
+}

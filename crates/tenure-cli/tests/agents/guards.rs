@@ -168,3 +168,104 @@ fn a_command_that_changed_the_file_of_another_is_told_so() {
     place.hook(OTHER, "PreToolUse", bash("ls"));
     assert_eq!(place.hook(OTHER, "PostToolUse", bash("ls")), Value::Null);
 }
+
+#[test]
+fn the_file_of_a_lease_whose_time_is_over_is_free() {
+    let place = Place::with(GUARDS);
+    let resource = format!("file:{}", place.path("a.rs").display());
+    let dead = ["--ttl", "1s", "--owner", "agent:dead"];
+    place
+        .world
+        .lock([resource.as_str()].into_iter().chain(dead));
+    crate::world::until("its time is over", || {
+        let held = place.world.json(["ls", &resource]);
+        held["held"][0]["state"] == "expired"
+    });
+    crate::world::until("it is free", || place.edit(ONE, "a.rs").is_empty());
+    let held = place.world.json(["ls", &resource]);
+    assert_eq!(held["held"][0]["owner"], ONE_OWNER);
+}
+
+#[test]
+fn whatever_the_prompt_is_the_edit_is_guarded() {
+    let place = Place::with(GUARDS);
+    for (number, prompt) in ["fix\tthis", &"修".repeat(190), "a\u{1b}[31mb"]
+        .into_iter()
+        .enumerate()
+    {
+        let file = format!("{number}.rs");
+        place.hook(ONE, "UserPromptSubmit", json!({"prompt": prompt}));
+        assert_eq!(place.edit(ONE, &file), "");
+        assert_ne!(place.edit(OTHER, &file), "", "{prompt:?}");
+    }
+}
+
+#[test]
+fn the_command_to_run_instead_has_the_places_that_are_set_and_a_rule_without_places_is_refused() {
+    let place = Place::with(
+        "[guard.commands]\n\"make\" = \"slot mk:3\"\n\"npm test\" = \"slot js:2\"\n[slot]\nmk = 1\n",
+    );
+    let instead = |line: &str| reason(&place.hook(ONE, "PreToolUse", bash(line)));
+    assert!(instead("make").ends_with("\ntenure run --slot mk:1 -- make"));
+    assert!(instead("npm test").ends_with("\ntenure run --slot js:2 -- npm test"));
+    place.settings("[guard.commands]\n\"npm test\" = \"slot nope\"\n");
+    let refused = place.world.call(["ls"]);
+    assert_eq!(code(&refused), 78, "{refused:?}");
+    let told = text(&refused.stderr);
+    assert!(
+        told.contains("npm test") && told.contains("[slot] nope = 2"),
+        "{told}"
+    );
+}
+
+#[test]
+fn an_agent_under_a_run_is_told_that_slots_come_before_its_locks() {
+    let place = Place::with(GUARDS);
+    let body = place
+        .body(ONE, "PreToolUse", bash("cargo test"))
+        .to_string();
+    let mut command = place.world.tenure();
+    command.args(["run", "a", "--", env!("CARGO_BIN_EXE_tenure")]);
+    let output = place.begin(&body, &mut command).wait_with_output().unwrap();
+    let denied = reason(&place.answer(&output));
+    assert!(denied.contains("slots are taken before them"), "{denied}");
+    assert!(
+        denied.ends_with("\ntenure run --slot build:2 -- cargo test"),
+        "{denied}"
+    );
+}
+
+#[test]
+fn a_file_name_is_told_so_that_it_can_be_typed_and_is_no_line_of_its_own() {
+    let place = Place::with(GUARDS);
+    assert_eq!(place.edit(ONE, "a b\nc.rs"), "");
+    let denied = place.edit(OTHER, "a b\nc.rs");
+    assert!(denied.contains("a b\\nc.rs is being edited"), "{denied}");
+    assert_eq!(denied.lines().count(), 1, "{denied}");
+    let start = denied.find("tenure ls ").unwrap();
+    let line = &denied[start..start + denied[start..].find(". A person").unwrap()];
+    let mut shell = std::process::Command::new("sh");
+    place.world.prepare(&mut shell);
+    let line = line.replacen("tenure", env!("CARGO_BIN_EXE_tenure"), 1);
+    let output = shell.args(["-c", &line]).output().unwrap();
+    assert!(
+        text(&output.stdout).contains(ONE_OWNER),
+        "{line}: {output:?}"
+    );
+}
+
+#[test]
+fn what_a_guard_denies_is_answered_where_the_event_cannot_be_kept() {
+    let place = Place::with(GUARDS);
+    let body = place
+        .body(ONE, "PreToolUse", bash("cargo test"))
+        .to_string();
+    let mut homeless = place.world.tenure();
+    homeless.env_remove("HOME");
+    let output = place
+        .begin(&body, &mut homeless)
+        .wait_with_output()
+        .unwrap();
+    assert!(reason(&place.answer(&output)).ends_with("cargo test"));
+    assert!(text(&output.stderr).contains("HOME"), "{output:?}");
+}

@@ -250,3 +250,185 @@ fn a_stop_takes_effect_two_seconds_later_unless_the_session_ends_first() {
     assert_eq!(place.agent(ONE)["turns"], 2);
     assert_eq!(place.agent(OTHER), ended);
 }
+
+#[test]
+fn the_project_chooses_the_store_and_the_guards_not_the_directory_of_an_event() {
+    let place = Place::with(crate::place::GUARDS);
+    let elsewhere = tempfile::tempdir().unwrap();
+    let send = |session: &str, name: &str, cwd: &std::path::Path| {
+        let input = json!({"tool_name": "Edit", "tool_input": {"file_path": place.path("a.rs")}});
+        let mut body = place.body(session, name, input);
+        body["cwd"] = json!(cwd);
+        let mut command = place.world.tenure();
+        command.env_remove("TENURE_STORE");
+        let output = place.begin(&body.to_string(), &mut command);
+        let output = output.wait_with_output().unwrap();
+        assert_eq!(text(&output.stderr), "");
+        crate::place::reason(&place.answer(&output))
+    };
+    assert_eq!(send(ONE, "PreToolUse", &place.path("")), "");
+    let denied = send(OTHER, "PreToolUse", elsewhere.path());
+    assert!(denied.contains(ONE_OWNER), "{denied}");
+    send(ONE, "SessionEnd", elsewhere.path());
+    assert_eq!(send(OTHER, "PreToolUse", elsewhere.path()), "");
+    // A hook that is started outside of any project goes by its event.
+    let input = json!({"tool_name": "Edit", "tool_input": {"file_path": place.path("a.rs")}});
+    let body = place.body(ONE, "PreToolUse", input).to_string();
+    let mut command = place.world.tenure();
+    command
+        .env_remove("TENURE_STORE")
+        .current_dir(elsewhere.path());
+    let output = place.begin(&body, &mut command).wait_with_output().unwrap();
+    assert_ne!(crate::place::reason(&place.answer(&output)), "");
+}
+
+#[test]
+fn a_start_that_waited_in_the_spool_does_not_use_up_what_the_agent_is_told() {
+    let place = Place::new();
+    place.hook(ONE, "UserPromptSubmit", json!({"prompt": "go"}));
+    let held = Held::agent(&place);
+    place.with_default_wait();
+    let start = place.body(ONE, "SessionStart", json!({})).to_string();
+    let output = place.send(&start);
+    assert!(
+        text(&output.stderr).contains("the event waits"),
+        "{output:?}"
+    );
+    held.end();
+    place.settings("");
+    assert_eq!(place.watch()["spooled"], 1);
+    assert_eq!(place.agent(ONE)["prompt_injected_at"], Value::Null);
+    let told = place.hook(ONE, "SessionStart", json!({"source": "resume"}));
+    assert!(
+        told["hookSpecificOutput"]["additionalContext"].is_string(),
+        "{told}"
+    );
+}
+
+#[test]
+fn an_event_that_was_committed_without_its_hook_knowing_is_not_processed_twice() {
+    let place = Place::new();
+    place.hook(ONE, "UserPromptSubmit", json!({"prompt": "once"}));
+    let id = place.agent(ONE)["processed"][0].clone();
+    assert!(id.is_string(), "it is remembered");
+    let held = Held::agent(&place);
+    place.with_default_wait();
+    let body = place.body(ONE, "UserPromptSubmit", json!({"prompt": "once"}));
+    place.send(&body.to_string());
+    held.end();
+    place.settings("");
+    // The hook that was cut off left its event under the id that is committed.
+    let spool = std::fs::read_dir(place.path("home/.local/state/tenure/spool")).unwrap();
+    let store = spool.flatten().next().unwrap().path();
+    let file = std::fs::read_dir(store)
+        .unwrap()
+        .flatten()
+        .next()
+        .unwrap()
+        .path();
+    let line = std::fs::read_to_string(&file).unwrap();
+    let mut line: Value = serde_json::from_str(line.trim()).unwrap();
+    line["id"] = id;
+    std::fs::write(&file, format!("{line}\n")).unwrap();
+    place.hook(ONE, "Notification", json!({}));
+    assert_eq!(place.agent(ONE)["commands"], 1);
+    assert_eq!(std::fs::metadata(&file).unwrap().len(), 0);
+}
+
+/// The lock of the first agent, held by another program.
+struct Held {
+    child: std::process::Child,
+}
+
+impl Held {
+    fn agent(place: &Place) -> Self {
+        let mut command = place.world.tenure();
+        let command = command.args(["run", "agent:1", "--", "sleep", "60"]);
+        let child = command.spawn().unwrap();
+        until("it is held", || !place.world.is_free("agent:1"));
+        Self { child }
+    }
+
+    fn end(mut self) {
+        crate::world::signal(self.child.id(), libc::SIGTERM);
+        self.child.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_hook_does_not_wait_longer_than_it_may_while_another_program_writes_to_the_database() {
+    let place = Place::new();
+    place.hook(OTHER, "SessionStart", json!({}));
+    std::fs::write(
+        place.path("tenure.toml"),
+        "[agents]\nhook_wait = \"200ms\"\n",
+    )
+    .unwrap();
+    let script = "import select, sqlite3, sys\n\
+        db = sqlite3.connect('store/tenure.db')\n\
+        db.execute('BEGIN IMMEDIATE')\n\
+        print('locked', flush=True)\n\
+        select.select([sys.stdin], [], [], 20)\n";
+    let mut python = std::process::Command::new("python3");
+    place.world.prepare(&mut python);
+    python
+        .args(["-c", script])
+        .stdin(std::process::Stdio::piped());
+    let mut writer = python.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut said = std::io::BufReader::new(writer.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut said, &mut String::new()).unwrap();
+    // The first event of an agent, and one of an agent that is known.
+    for session in [ONE, OTHER] {
+        let began = std::time::Instant::now();
+        let body = place.body(session, "UserPromptSubmit", json!({"prompt": "go"}));
+        let output = place.send(&body.to_string());
+        let took = began.elapsed();
+        assert!(
+            took < std::time::Duration::from_secs(3),
+            "{took:?}: {output:?}"
+        );
+        let told = text(&output.stderr);
+        assert!(
+            told.contains("the event waits") && !told.contains("held"),
+            "{told}"
+        );
+    }
+    drop(writer.stdin.take());
+    writer.wait().unwrap();
+    place.settings("");
+    assert_eq!(place.watch()["spooled"], 2);
+    assert_eq!(place.agent(ONE)["commands"], 1);
+}
+
+#[test]
+fn a_hook_that_is_called_wrongly_says_so_and_does_not_refuse_the_tool() {
+    let place = Place::new();
+    for wrong in [["--program", "nonsense"], ["--flag", "x"]] {
+        let output = place.world.call(["agent", "hook"].into_iter().chain(wrong));
+        assert_eq!((code(&output), text(&output.stdout).as_str()), (0, ""));
+        let under_run = ["run", "x", "--flag", "--", "agent", "hook"];
+        assert_eq!(code(&place.world.call(under_run)), 2);
+        assert!(text(&output.stderr).contains(wrong[1]) || text(&output.stderr).contains(wrong[0]));
+    }
+}
+
+#[test]
+fn what_an_agent_runs_is_shown_without_its_secrets_or_not_at_all() {
+    let line = "API_TOKEN=sekrit123 mysql --password=hunter2";
+    let shell = json!({"tool_name": "Bash", "tool_input": {"command": line}});
+    let place = Place::new();
+    place.hook(ONE, "PreToolUse", shell.clone());
+    let shown = place.world.call(["agent", "ls", "--json"]);
+    let shown = text(&shown.stdout);
+    assert!(
+        !shown.contains("sekrit123") && !shown.contains("hunter2"),
+        "{shown}"
+    );
+    assert_eq!(
+        place.agent(ONE)["doing"],
+        "Bash: API_TOKEN=… mysql --password=…"
+    );
+    place.settings("commands = \"name\"\n");
+    place.hook(ONE, "PreToolUse", shell);
+    assert_eq!(place.agent(ONE)["doing"], "Bash");
+}

@@ -165,3 +165,37 @@ fn the_routes_of_older_programs_are_the_same_events() {
     assert!(child.wait().unwrap().success());
     assert_eq!(only_agent(&place)["commands"], 1);
 }
+
+#[test]
+fn a_session_whose_program_is_guessed_is_one_owner_to_its_end() {
+    let place = Place::with(GUARDS);
+    let patch = "*** Begin Patch\n*** Update File: a.rs\n@@\n-x\n+y\n*** End Patch\n";
+    send(
+        &place,
+        &[
+            json!({"session_id": ONE, "cwd": place.path(""), "hook_event_name": "SessionStart", "source": "startup"}),
+            json!({"session_id": ONE, "turn_id": "t1", "cwd": place.path(""), "hook_event_name": "PreToolUse", "tool_name": "apply_patch", "tool_input": {"command": patch}}),
+        ],
+    );
+    let agent = only_agent(&place);
+    let held = place.world.json(["ls", "file:"]);
+    assert_eq!(held["held"][0]["owner"], agent["owner"]);
+    send(
+        &place,
+        &[
+            json!({"session_id": ONE, "turn_id": "t1", "cwd": place.path(""), "hook_event_name": "SessionEnd"}),
+        ],
+    );
+    assert_eq!(place.world.json(["ls", "file:"])["held"], json!([]));
+}
+
+#[test]
+fn the_environment_tells_a_program_that_its_event_does_not() {
+    let place = Place::new();
+    let body = json!({"session_id": ONE, "cwd": place.path(""), "hook_event_name": "SessionStart"});
+    let mut command = place.world.tenure();
+    command.env("CODEX_THREAD_ID", ONE);
+    let hook = place.begin(&body.to_string(), &mut command);
+    place.answer(&hook.wait_with_output().unwrap());
+    assert_eq!(only_agent(&place)["owner"], "agent:codex-aaaaaaaaaaaa");
+}

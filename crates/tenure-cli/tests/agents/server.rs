@@ -1,7 +1,7 @@
 //! PostgreSQL, with psql as the other program.
 
 use serde_json::json;
-use tenure_testkit::postgres::{Cluster, Database};
+use tenure_testkit::postgres::{Cluster, Database, Proxy};
 
 use crate::place::{GUARDS, ONE, ONE_OWNER, OTHER, Place};
 use crate::world::{World, code, text, until};
@@ -101,4 +101,72 @@ fn agents_guards_claims_and_stops_work_on_a_server() {
         (&json!("done"), &json!([]))
     );
     assert_eq!(place.edit(OTHER, "a.rs"), "");
+}
+
+#[test]
+fn a_hook_does_not_wait_longer_than_it_may_for_a_server_that_does_not_answer() {
+    let database = Cluster::shared().database();
+    let proxy = Proxy::before(&database);
+    let place = Place::of(World::at(&proxy.url_through(&database)));
+    place.hook(ONE, "SessionStart", json!({}));
+    std::fs::write(
+        place.path("tenure.toml"),
+        "[agents]\nhook_wait = \"500ms\"\n",
+    )
+    .unwrap();
+    proxy.pause();
+    let body = place.body(ONE, "UserPromptSubmit", json!({"prompt": "go"}));
+    let began = std::time::Instant::now();
+    let output = place.send(&body.to_string());
+    let took = began.elapsed();
+    assert!(took < std::time::Duration::from_secs(3), "{took:?}");
+    assert!(
+        text(&output.stderr).contains("the event waits"),
+        "{output:?}"
+    );
+    proxy.resume();
+    place.settings("");
+    assert_eq!(place.watch()["spooled"], 1);
+    assert_eq!(place.agent(ONE)["commands"], 1);
+}
+
+#[test]
+fn a_watcher_lives_through_an_outage_of_its_server() {
+    let database = Cluster::shared().database();
+    let proxy = Proxy::before(&database);
+    let place = Place::of(World::at(&proxy.url_through(&database)));
+    let answered = || {
+        place.hook(ONE, "UserPromptSubmit", json!({"prompt": "go"}));
+        place.hook(ONE, "Stop", json!({"last_assistant_message": "done"}));
+    };
+    answered();
+    let mut watcher = place.world.tenure();
+    watcher.args(["agent", "watch", "--every", "100ms"]);
+    let told = std::fs::File::create(place.path("told")).unwrap();
+    let did = std::fs::File::create(place.path("did")).unwrap();
+    let mut watcher = watcher.stderr(told).stdout(did).spawn().unwrap();
+    let stopped = || {
+        let did = std::fs::read_to_string(place.path("did")).unwrap();
+        did.matches("1 stopped").count()
+    };
+    until("it is at work", || stopped() == 1);
+    proxy.refuse();
+    proxy.cut();
+    until("it tells of the outage", || {
+        let told = std::fs::read_to_string(place.path("told")).unwrap();
+        told.contains("trying again in 100ms")
+    });
+    proxy.admit();
+    answered();
+    until("it goes on", || stopped() == 2);
+    assert!(watcher.try_wait().unwrap().is_none(), "it is still there");
+    crate::world::signal(watcher.id(), libc::SIGTERM);
+    assert!(watcher.wait().unwrap().success());
+}
+
+#[test]
+fn a_prompt_that_postgresql_has_no_text_for_breaks_no_view() {
+    let (place, database) = place();
+    place.hook(ONE, "UserPromptSubmit", json!({"prompt": "a\u{0}b"}));
+    assert_eq!(database.psql("SELECT text FROM tenure.turns"), "a\u{fffd}b");
 }

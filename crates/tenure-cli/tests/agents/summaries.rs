@@ -153,3 +153,50 @@ fn psql_that_has_the_row_keeps_the_command_from_being_called() {
         "a long answer"
     );
 }
+
+#[test]
+fn what_a_command_leaves_in_the_background_is_not_waited_for() {
+    let place = Place::new();
+    place.settings(&settings(&place, "echo short; sleep 60 &"));
+    trust(&place);
+    answered(&place);
+    until("it is summarised", || place.watch()["summaries"] == 1);
+    assert_eq!(calls(&place), 1);
+}
+
+#[test]
+fn of_a_command_that_prints_much_the_beginning_is_kept() {
+    let place = Place::new();
+    place.settings(&settings(&place, "exec seq 50000"));
+    trust(&place);
+    answered(&place);
+    until("it is summarised", || place.watch()["summaries"] == 1);
+    assert_eq!(calls(&place), 1, "it did not fail first");
+}
+
+#[test]
+fn a_watcher_is_interrupted_while_a_summary_is_made_and_takes_the_command_along() {
+    let place = Place::new();
+    let pid = place.path("pid");
+    let hangs = format!(
+        "sleep 600 & echo $! > '{0}.new'; mv '{0}.new' '{0}'; wait",
+        pid.display()
+    );
+    place.settings(&settings(&place, &hangs));
+    trust(&place);
+    answered(&place);
+    let mut watcher = place.world.tenure();
+    let mut watcher = watcher
+        .args(["agent", "watch", "--every", "100ms"])
+        .spawn()
+        .unwrap();
+    crate::world::until_exists(&pid);
+    crate::world::signal(watcher.id(), libc::SIGINT);
+    until("it ends", || watcher.try_wait().unwrap().is_some());
+    let pid: u32 = std::fs::read_to_string(&pid)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
+    until("the command is gone", || !crate::world::is_alive(pid));
+}

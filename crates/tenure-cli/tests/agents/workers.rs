@@ -150,3 +150,117 @@ fn one_page_shows_agents_locks_slots_and_the_board() {
         assert!(words.contains(part), "{words}");
     }
 }
+
+#[test]
+fn a_stop_that_is_pending_when_its_agent_is_gone_is_carried_out() {
+    let place = Place::with("[agents]\ngone_after = \"1ms\"\n");
+    place.hook(ONE, "UserPromptSubmit", json!({"prompt": "go"}));
+    place.hook(ONE, "Stop", json!({"last_assistant_message": "done"}));
+    let (mut gone, mut stopped) = (0, 0);
+    until("it is gone and stopped", || {
+        let cycle = place.watch();
+        gone += cycle["gone"].as_u64().unwrap();
+        stopped += cycle["stopped"].as_u64().unwrap();
+        (gone, stopped) == (1, 1)
+    });
+    let agent = place.agent(ONE);
+    assert_eq!(
+        (&agent["state"], &agent["stop_due"], &agent["turns"]),
+        (&json!("gone"), &Value::Null, &json!(2))
+    );
+}
+
+#[test]
+fn the_last_words_of_a_session_that_ended_without_a_stop_come_from_the_transcript() {
+    let place = Place::new();
+    place.hook(ONE, "UserPromptSubmit", json!({"prompt": "go"}));
+    place.hook(ONE, "SessionEnd", json!({}));
+    let lines = [
+        json!({"type": "user", "message": {"role": "user", "content": "go"}}),
+        json!({"type": "assistant", "requestId": "r1", "message": {"content": [{"type": "text", "text": "last words"}], "usage": {"input_tokens": 100, "output_tokens": 7}}}),
+    ];
+    let lines = lines.map(|line| format!("{line}\n")).concat();
+    std::fs::write(place.path("transcript.jsonl"), lines).unwrap();
+    let cycle = place.watch();
+    assert_eq!(
+        (&cycle["turns"], &cycle["contexts"]),
+        (&json!(1), &json!(1)),
+        "{cycle}"
+    );
+    assert_eq!(place.watch()["turns"], 0, "once");
+    assert_eq!(place.agent(ONE)["state"], "done");
+}
+
+#[test]
+fn slots_that_an_agent_has_or_waits_for_are_shown_with_it() {
+    let place = Place::new();
+    place.hook(ONE, "SessionStart", json!({}));
+    place.hook(OTHER, "SessionStart", json!({}));
+    let run = |owner: &str| {
+        let mut command = place.world.tenure();
+        command.args([
+            "run", "--slot", "build:1", "--owner", owner, "--", "sleep", "60",
+        ]);
+        command.spawn().unwrap()
+    };
+    let mut holder = run(ONE_OWNER);
+    let slot = json!(["slot:build"]);
+    until("it is held", || place.agent(ONE)["holds"] == slot);
+    let mut waiter = run("agent:claude-bbbbbbbbbbbb");
+    until("it waits", || place.agent(OTHER)["waits_for"] == slot);
+    for child in [&mut waiter, &mut holder] {
+        crate::world::signal(child.id(), libc::SIGTERM);
+        child.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_page_that_is_watched_shows_what_is_new_until_it_is_interrupted() {
+    let place = Place::new();
+    place.hook(ONE, "SessionStart", json!({}));
+    let page = std::fs::File::create(place.path("page")).unwrap();
+    let mut status = place.world.tenure();
+    let mut status = status
+        .args(["status", "--watch"])
+        .stdout(page)
+        .spawn()
+        .unwrap();
+    let shows = |part: &str| {
+        let page = std::fs::read_to_string(place.path("page")).unwrap();
+        page.contains(part)
+    };
+    until("it shows the agent", || shows(ONE_OWNER));
+    place.hook(OTHER, "SessionStart", json!({}));
+    until("it shows the other", || shows("agent:claude-bbbbbbbbbbbb"));
+    crate::world::signal(status.id(), libc::SIGINT);
+    assert!(status.wait().unwrap().success());
+}
+
+#[test]
+fn hooks_and_a_reaper_that_never_rests_lose_nothing_of_each_other() {
+    let place = Place::with("[agents]\ngone_after = \"1ms\"\n");
+    place.hook(ONE, "SessionStart", json!({}));
+    let mut reaper = place.world.tenure();
+    let mut reaper = reaper
+        .args(["agent", "watch", "--every", "1ms"])
+        .spawn()
+        .unwrap();
+    for number in 0..10 {
+        place.hook(
+            ONE,
+            "UserPromptSubmit",
+            json!({"prompt": format!("prompt {number}")}),
+        );
+    }
+    until("it is gone in between", || {
+        place.agent(ONE)["state"] == "gone"
+    });
+    crate::world::signal(reaper.id(), libc::SIGTERM);
+    assert!(reaper.wait().unwrap().success());
+    place.hook(ONE, "UserPromptSubmit", json!({"prompt": "last"}));
+    let agent = place.agent(ONE);
+    assert_eq!(
+        (&agent["commands"], &agent["state"]),
+        (&json!(11), &json!("running"))
+    );
+}

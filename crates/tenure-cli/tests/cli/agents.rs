@@ -66,18 +66,24 @@ fn an_agent_releases_its_own_lease_by_name_and_may_not_break_one() {
         command.env("CODEX_THREAD_ID", session);
         command.args(arguments).output().unwrap()
     };
-    for session in ["aaaaaaaaaaaa", "bbbbbbbbbbbb"] {
+    for session in [
+        "019a1b2c-3d4e-7f00-8a11-aaaaaaaaaaaa",
+        "019a1b2c-3d4e-7f00-8a11-bbbbbbbbbbbb",
+    ] {
         let taken = by(session, &["lock", "shared=read", "--ttl", "1h"]);
         assert_eq!(code(&taken), 0, "{taken:?}");
     }
-    let released = by("aaaaaaaaaaaa", &["release", "shared"]);
+    let released = by(
+        "019a1b2c-3d4e-7f00-8a11-aaaaaaaaaaaa",
+        &["release", "shared"],
+    );
     assert_eq!(code(&released), 0, "{released:?}");
     let held = world.json(["ls"]);
     assert_eq!(held["held"].as_array().unwrap().len(), 1, "{held}");
     assert_eq!(held["held"][0]["owner"], "agent:codex-bbbbbbbbbbbb");
     let lease = held["held"][0]["lease"].as_str().unwrap();
     let broken = by(
-        "aaaaaaaaaaaa",
+        "019a1b2c-3d4e-7f00-8a11-aaaaaaaaaaaa",
         &["break", lease, "--reason", "mine", "--yes"],
     );
     assert_eq!(code(&broken), 77, "{broken:?}");
@@ -124,7 +130,7 @@ fn an_agent_waits_for_ninety_seconds_unless_told_otherwise() {
     let world = World::new();
     let _lease = world.lock(["x", "--ttl", "1h"]);
     let mut command = world.tenure();
-    command.env("CODEX_THREAD_ID", "aaaaaaaaaaaa");
+    command.env("CODEX_THREAD_ID", "019a1b2c-3d4e-7f00-8a11-aaaaaaaaaaaa");
     let mut waiter = command.args(["run", "x", "--", "true"]).spawn().unwrap();
     world.until_waiting(1, waiter.id());
     let listing = json(&world.call(["ls", "--json"]).stdout);

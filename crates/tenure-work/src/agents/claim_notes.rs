@@ -10,7 +10,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use tenure::{Class, Error, Owner, Result, SessionOptions, Timestamp, clock};
@@ -18,7 +18,7 @@ use tenure_files::{Board, ClaimToken, Documents, IssueId, Ledger, Node, Version}
 
 use super::decide::ClaimAction;
 
-/// The time to wait for a lock of a board or a ledger.
+/// How long the lock of a file with notes is waited for.
 const WAIT: Duration = Duration::from_secs(1);
 /// More claims of one agent than this are not remembered.
 const CLAIMS_MAX: usize = 1000;
@@ -103,20 +103,49 @@ impl ClaimNotes {
         notes.claims
     }
 
-    /// Gives the claims of an owner more time, or ends them. Returns what could not be done, for people.
-    pub fn renew_or_release(&self, owner: &Owner, claims: ClaimAction) -> Vec<String> {
+    /// Forgets a claim that its owner has ended.
+    ///
+    /// # Errors
+    ///
+    /// `Io` and `Timeout` where the file cannot be written.
+    pub fn forget(&self, owner: &Owner, kind: ClaimedIn, directory: &Path, id: &str) -> Result<()> {
+        let is_it = |known: &ClaimNote| {
+            (known.kind, known.directory.as_path(), known.id.as_str()) == (kind, directory, id)
+        };
+        if !self.of(owner).iter().any(is_it) {
+            return Ok(());
+        }
+        let forget = |notes: &mut Notes| {
+            notes.claims.retain(|known| !is_it(known));
+            Ok::<_, Error>(())
+        };
+        let documents = Documents::new(WAIT);
+        documents.transaction_or_create(&self.path(owner), Notes::default(), forget)
+    }
+
+    /// Gives the claims of an owner more time, or ends them, until `deadline`. Returns what could not be done, for people.
+    ///
+    /// Each claim gets its share of the time that is left, so that one whose lock is held does not keep the others from being renewed.
+    pub fn renew_or_release(
+        &self,
+        owner: &Owner,
+        claims: ClaimAction,
+        deadline: Instant,
+    ) -> Vec<String> {
         let known = self.of(owner);
         let now = clock::now();
         let mut warnings = Vec::new();
         let mut over = Vec::new();
         let mut renewed = Vec::new();
-        for claim in &known {
-            if claims == ClaimAction::Renew
-                && now.since(claim.renewed_at).as_millis() * 10 < u128::from(claim.ttl_ms)
-            {
-                continue;
-            }
-            match claim.renew_or_release(owner, claims) {
+        let is_due = |claim: &&ClaimNote| {
+            claims == ClaimAction::Release
+                || now.since(claim.renewed_at).as_millis() * 10 >= u128::from(claim.ttl_ms)
+        };
+        let due: Vec<&ClaimNote> = known.iter().filter(is_due).collect();
+        for (index, claim) in due.iter().copied().enumerate() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let rest = u32::try_from(due.len() - index).unwrap_or(u32::MAX);
+            match claim.renew_or_release(owner, claims, left / rest) {
                 Ok(()) if claims == ClaimAction::Renew => renewed.push(claim.clone()),
                 Ok(()) => over.push(claim.clone()),
                 // It was released, is done, or is another's by now.
@@ -153,12 +182,12 @@ fn is_over(error: &Error) -> bool {
 }
 
 impl ClaimNote {
-    fn renew_or_release(&self, owner: &Owner, claims: ClaimAction) -> Result<()> {
+    fn renew_or_release(&self, owner: &Owner, claims: ClaimAction, wait: Duration) -> Result<()> {
         let asker = SessionOptions::new(owner.clone()).asker();
         let ttl = Some(Duration::from_millis(self.ttl_ms));
         match self.kind {
             ClaimedIn::Board => {
-                let board = Board::for_asker(&self.directory, WAIT, asker)?;
+                let board = Board::for_asker(&self.directory, wait, asker)?;
                 let board = board.as_automated();
                 let id: IssueId = self.id.parse()?;
                 match claims {
@@ -167,7 +196,7 @@ impl ClaimNote {
                 }
             }
             ClaimedIn::Ledger => {
-                let ledger = Ledger::for_asker(&self.directory, WAIT, asker)?;
+                let ledger = Ledger::for_asker(&self.directory, wait, asker)?;
                 let node: Node = self.id.parse()?;
                 match claims {
                     ClaimAction::Renew => {
@@ -178,5 +207,57 @@ impl ClaimNote {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claims_whose_locks_are_held_share_one_deadline_and_a_free_one_is_renewed() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().join("board");
+        Board::init(&root).unwrap();
+        let owner = Owner::parse("agent:claude-x").unwrap();
+        let asker = SessionOptions::new(owner.clone()).asker();
+        let board = Board::for_asker(&root, WAIT, asker).unwrap();
+        let notes = ClaimNotes::new(directory.path());
+        let mut held = Vec::new();
+        for number in 0..5 {
+            let id: IssueId = format!("i{number}").parse().unwrap();
+            let mut new = tenure_files::NewIssue::titled("x");
+            new.id = Some(id.clone());
+            board.create(new).unwrap();
+            let issue = board.claim(&id, None).unwrap();
+            let claim = ClaimNote {
+                kind: ClaimedIn::Board,
+                directory: root.clone(),
+                id: id.to_string(),
+                token: issue.claim.unwrap().token,
+                ttl_ms: 60_000,
+                renewed_at: Timestamp::from_millis(0),
+            };
+            notes.add(&owner, claim).unwrap();
+            if number < 4 {
+                let lock = fs::File::open(root.join(format!("issues/{id}.lock"))).unwrap();
+                lock.lock().unwrap();
+                held.push(lock);
+            }
+        }
+        let began = Instant::now();
+        let limit = Duration::from_millis(500);
+        let warnings = notes.renew_or_release(&owner, ClaimAction::Renew, began + limit);
+        assert!(
+            began.elapsed() < Duration::from_secs(3),
+            "{:?}",
+            began.elapsed()
+        );
+        assert_eq!(warnings.len(), 4, "{warnings:?}");
+        let renewed = notes.of(&owner);
+        let renewed = renewed
+            .iter()
+            .filter(|claim| claim.renewed_at > Timestamp::from_millis(0));
+        assert_eq!(renewed.count(), 1, "the one that is free");
     }
 }

@@ -12,7 +12,7 @@
 //! | stop | as it was, until the stop is due | done | | the stop is due in 2 s |
 //! | session end | done | done | complete | the claims and leases of the agent end |
 //! | other | as it was; gone: idle | done | | kept |
-//! | (stop due) | idle | done | complete | a turn of the agent |
+//! | (stop due) | idle; gone: gone | done | complete | a turn of the agent |
 //!
 //! A stop is put off, since the session may end in the same moment: the one that comes second finds the command complete, and skips
 //! it. Every event says that the agent is alive, so `gone` is lifted by all of them. A late event does not open a session that is
@@ -20,11 +20,11 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tenure::Timestamp;
 
 use super::event::{EventKind, HookEvent, shortened};
-use super::state::{Agent, AgentState, Command, CommandState, Speaker, Turn};
+use super::state::{Agent, AgentState, Command, CommandState, Speaker, Turn, Watched};
 
 /// The time by which a stop is put off.
 pub const STOP_DELAY: Duration = Duration::from_secs(2);
@@ -35,6 +35,47 @@ const COMMAND_CHARS_MAX: usize = 200;
 /// The number of unknown events that are kept, and the length of each, in bytes.
 const OTHER_EVENTS_MAX: usize = 50;
 const OTHER_EVENT_BYTES_MAX: usize = 8 * 1024;
+/// How long a field may be that is not known and kept, in bytes.
+const OTHER_FIELD_BYTES_MAX: usize = 1024;
+/// The fields that are read, and those that say what tools were given and answered: these may be long, or secret.
+const KNOWN_FIELDS: [&str; 36] = [
+    "attachments",
+    "cmd",
+    "command",
+    "content",
+    "conversation_id",
+    "cwd",
+    "edits",
+    "event",
+    "file_path",
+    "hookEventName",
+    "hook_event_name",
+    "last_assistant_message",
+    "message",
+    "model",
+    "output",
+    "prompt",
+    "prompt_response",
+    "reason",
+    "response",
+    "sessionId",
+    "session_id",
+    "source",
+    "title",
+    "toolArgs",
+    "toolInput",
+    "toolName",
+    "toolResult",
+    "tool_input",
+    "tool_name",
+    "tool_output",
+    "tool_response",
+    "transcript_path",
+    "user_prompt",
+    "workspace_roots",
+    "old_string",
+    "new_string",
+];
 
 /// The action on the claims and leases of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +84,16 @@ pub enum ClaimAction {
     Renew,
     /// They end.
     Release,
+}
+
+impl ClaimAction {
+    /// Returns what becomes of them after an event.
+    pub fn after(event: &HookEvent) -> Self {
+        match event.kind {
+            EventKind::SessionEnd => ClaimAction::Release,
+            _ => ClaimAction::Renew,
+        }
+    }
 }
 
 /// An agent with its open command, and what is new.
@@ -58,6 +109,8 @@ pub struct Decision {
     pub claims: ClaimAction,
     /// True if it is to be told about Tenure now.
     pub needs_introduction: bool,
+    /// Files that others edit, as they were before the command of the shell that the event ends.
+    pub watched: Vec<Watched>,
     open: Option<Command>,
 }
 
@@ -71,6 +124,7 @@ impl Decision {
             turns: Vec::new(),
             claims: ClaimAction::Renew,
             needs_introduction: false,
+            watched: Vec::new(),
             open,
         }
     }
@@ -80,12 +134,17 @@ impl Decision {
     pub fn after(mut self, event: &HookEvent, now: Timestamp) -> Self {
         self.stop_if_due(now);
         self.remember(event, now);
+        self.claims = ClaimAction::after(event);
+        // What was watched for one command of the shell says nothing about the next.
+        let is_tool = matches!(event.kind, EventKind::BeforeTool | EventKind::AfterTool);
+        if is_tool && event.shell_command().is_some() {
+            self.watched = std::mem::take(&mut self.agent.watched);
+        }
         match event.kind {
             EventKind::SessionStart => self.start(event, now),
             EventKind::SessionEnd => {
                 self.complete(now);
                 self.become_state(AgentState::Done, event.text(&["reason"]));
-                self.claims = ClaimAction::Release;
             }
             EventKind::Prompt => self.prompt(event, now),
             EventKind::BeforeTool => {
@@ -120,7 +179,7 @@ impl Decision {
         let is_due = self.agent.stop_due.is_some_and(|due| due <= now);
         if is_due {
             self.complete(now);
-            if self.agent.state != AgentState::Done {
+            if !matches!(self.agent.state, AgentState::Done | AgentState::Gone) {
                 self.become_state(AgentState::Idle, None);
             }
         }
@@ -143,12 +202,16 @@ impl Decision {
     fn remember(&mut self, event: &HookEvent, now: Timestamp) {
         let agent = &mut self.agent;
         agent.last_seen = now;
+        agent.is_settled = false;
         agent.program = event.program;
         agent.cwd = event.cwd().or(agent.cwd.take());
         let transcript = event.text(&["transcript_path"]).map(str::to_owned);
         agent.transcript_path = transcript.or(agent.transcript_path.take());
         let model = event.text(&["model"]).map(str::to_owned);
         agent.model = model.or(agent.model.take());
+        if event.kind != EventKind::Other {
+            keep_fields(&mut agent.other_fields, event);
+        }
     }
 
     fn start(&mut self, event: &HookEvent, now: Timestamp) {
@@ -248,6 +311,18 @@ impl Decision {
             false => Value::String("too long to be kept".into()),
         };
         kept.insert(event.name.clone(), value);
+    }
+}
+
+/// Keeps the fields of an event that nothing here reads: the last of each name.
+fn keep_fields(kept: &mut Map<String, Value>, event: &HookEvent) {
+    for (name, value) in &event.fields {
+        let is_known = KNOWN_FIELDS.contains(&name.as_str());
+        let is_full = kept.len() >= OTHER_EVENTS_MAX && !kept.contains_key(name);
+        let is_long = || name.len() + value.to_string().len() > OTHER_FIELD_BYTES_MAX;
+        if !is_known && !is_full && !is_long() {
+            kept.insert(name.clone(), value.clone());
+        }
     }
 }
 
@@ -410,6 +485,41 @@ mod tests {
         let ended = Decision::new(due.agent, Some(due.commands[0].clone())).after(&end, at(4));
         assert_eq!(ended.agent.state, Done);
         assert!(ended.commands.is_empty(), "it was complete already");
+    }
+
+    #[test]
+    fn a_stop_that_is_due_when_its_agent_is_gone_is_carried_out_and_it_stays_gone() {
+        let mut stopped = agent(Running).after(&event("Stop", json!({})), at(1));
+        stopped.call_gone("its pane is gone");
+        assert!(stopped.stop_if_due(at(3)));
+        assert_eq!(stopped.agent.state, Gone);
+        assert_eq!(stopped.commands[0].state, CommandState::Complete);
+    }
+
+    #[test]
+    fn what_was_watched_for_one_command_says_nothing_about_the_next() {
+        let shell = json!({"tool_name": "Bash", "tool_input": {"command": "ls"}});
+        let mut decided = agent(Running);
+        decided.agent.watched = vec![Watched {
+            path: "/a".into(),
+            owner: decided.agent.owner.clone(),
+            stamp: None,
+        }];
+        let after = decided
+            .clone()
+            .after(&event("PostToolUse", shell.clone()), at(1));
+        assert_eq!((after.watched.len(), after.agent.watched.len()), (1, 0));
+        let before = decided.after(&event("PreToolUse", shell.clone()), at(1));
+        let next = Decision::new(before.agent, None).after(&event("PostToolUse", shell), at(2));
+        assert!(next.watched.is_empty());
+    }
+
+    #[test]
+    fn fields_that_are_not_known_are_kept_as_far_as_they_are_short() {
+        let more = json!({"new_field": 7, "tool_response": "x", "long": "y".repeat(2000)});
+        let decided = agent(Running).after(&event("PostToolUse", more), at(1));
+        let fields = &decided.agent.other_fields;
+        assert_eq!(Value::Object(fields.clone()), json!({"new_field": 7}));
     }
 
     #[test]

@@ -19,6 +19,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use tenure::request::{command_line, kept_command};
 use tenure::{Error, Owner, Result};
 
 use super::identity::owner_of;
@@ -148,8 +149,9 @@ impl HookEvent {
         if body.len() > EVENT_BYTES_MAX {
             return Err(bad(format!("it has more than {EVENT_BYTES_MAX} bytes")));
         }
-        let fields: Map<String, Value> =
+        let mut fields: Map<String, Value> =
             serde_json::from_slice(body).map_err(|error| bad(error.to_string()))?;
+        fields.values_mut().for_each(without_nul);
         Self::of(fields, program, name)
     }
 
@@ -248,24 +250,35 @@ impl HookEvent {
                     [_, flag, script] if flag.starts_with('-') && flag.ends_with('c') => {
                         Some((*script).to_owned())
                     }
-                    words => Some(words.join(" ")),
+                    words => Some(command_line(words)),
                 }
             }
             _ => None,
         }
     }
 
-    /// Returns what the agent is about to do, for people.
+    /// Returns what the agent is about to do, for people. A command is shown without its secrets.
     pub fn doing(&self) -> Option<String> {
         let tool = self.tool()?;
         let input = self.tool_input();
         let about = ["file_path", "notebook_path", "path", "description"];
         let about = || about.iter().find_map(|name| input.get(*name)?.as_str());
-        let about = self.shell_command().or_else(|| about().map(str::to_owned));
+        let command = self.shell_command().map(|line| kept_command(&line));
+        let about = command.or_else(|| about().map(str::to_owned));
         Some(match about {
             Some(about) => shortened(&format!("{tool}: {about}"), SHOWN_CHARS_MAX),
             None => tool.to_owned(),
         })
+    }
+}
+
+/// Replaces the character that PostgreSQL has no text for.
+fn without_nul(value: &mut Value) {
+    match value {
+        Value::String(text) if text.contains('\0') => *text = text.replace('\0', "\u{fffd}"),
+        Value::Array(values) => values.iter_mut().for_each(without_nul),
+        Value::Object(fields) => fields.values_mut().for_each(without_nul),
+        _ => {}
     }
 }
 
@@ -356,6 +369,14 @@ mod tests {
     }
 
     #[test]
+    fn secrets_are_left_out_of_what_an_agent_does() {
+        let line = "API_TOKEN=sekrit123 mysql --password=hunter2";
+        let body = json!({"hook_event_name": "PreToolUse", "session_id": "s", "tool_name": "Bash", "tool_input": {"command": line}});
+        let doing = event(body).doing().unwrap();
+        assert_eq!(doing, "Bash: API_TOKEN=… mysql --password=…");
+    }
+
+    #[test]
     fn the_command_of_a_shell_is_found_in_each_form() {
         let of = |tool: &str, input: Value| {
             let body = json!({"hook_event_name": "PreToolUse", "session_id": "s", "tool_name": tool, "tool_input": input});
@@ -367,6 +388,9 @@ mod tests {
         assert_eq!(of("shell", words), line);
         let words = json!({"command": ["cargo", "test"]});
         assert_eq!(of("shell", words), line);
+        let words = json!({"command": ["cargo", "test", "--", "a b; rm x"]});
+        let quoted = Some("cargo test -- 'a b; rm x'".to_owned());
+        assert_eq!(of("shell", words), quoted, "it can be run");
         assert_eq!(
             of("run_shell_command", json!({"command": "cargo test"})),
             line

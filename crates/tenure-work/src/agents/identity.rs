@@ -1,7 +1,7 @@
 //! The owner that a coding agent asks as.
 //!
-//! It is `agent:PROGRAM-TAIL`: the program, and the last twelve letters and digits of the session id. The tail is random in every
-//! kind of UUID, also in those that begin with the time. So two agents of one user are two owners.
+//! It is `agent:PROGRAM-TAIL`: the program, and the last twelve digits of the session id. They are random in the UUIDs that programs use, also
+//! in those that begin with the time. A session id of another form gets a hash of all of it besides. So two agents of one user are two owners.
 //!
 //! A command that an agent starts finds the session in its environment ([`running_under`]):
 //!
@@ -24,16 +24,19 @@
 //! those two are one owner in their commands. A sandbox with process ids of its own for every command makes every command an owner of its own if no session is named.
 
 use tenure::Owner;
+use tenure_files::Version;
 
-use super::ancestors;
+use super::{ancestors, event};
 
 /// The number of characters of a session id in the owner.
 const TAIL_CHARS: usize = 12;
+/// How much of the hash of a session id is in the owner, if the id is no UUID.
+const HASH_DIGITS: usize = 8;
 
 /// A coding agent that can be told by its environment.
 struct ProgramMarkers {
-    /// The name in the owner.
-    name: &'static str,
+    /// The program, whose word is in the owner.
+    is: event::Program,
     /// The names of its process.
     processes: &'static [&'static str],
     /// The variable that names the session.
@@ -44,31 +47,31 @@ struct ProgramMarkers {
 
 const PROGRAMS: [ProgramMarkers; 5] = [
     ProgramMarkers {
-        name: "claude",
+        is: event::Program::Claude,
         processes: &["claude"],
         session: "CLAUDE_CODE_SESSION_ID",
         marker: "CLAUDECODE",
     },
     ProgramMarkers {
-        name: "codex",
+        is: event::Program::Codex,
         processes: &["codex"],
         session: "CODEX_THREAD_ID",
         marker: "CODEX_SANDBOX_NETWORK_DISABLED",
     },
     ProgramMarkers {
-        name: "copilot",
+        is: event::Program::Copilot,
         processes: &["copilot"],
         session: "COPILOT_AGENT_SESSION_ID",
         marker: "COPILOT_CLI",
     },
     ProgramMarkers {
-        name: "cursor",
+        is: event::Program::Cursor,
         processes: &["cursor-agent", "cursor"],
         session: "CURSOR_CONVERSATION_ID",
         marker: "CURSOR_AGENT",
     },
     ProgramMarkers {
-        name: "gemini",
+        is: event::Program::Gemini,
         processes: &["gemini"],
         session: "GEMINI_SESSION_ID",
         marker: "GEMINI_CLI",
@@ -96,6 +99,15 @@ pub fn owner_of(program: &str, session: &str) -> Owner {
     owner(&named)
 }
 
+/// Returns the program that set this session for its hooks, by its variables.
+pub fn program_of(
+    session: &str,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Option<event::Program> {
+    let is_its = |program: &&ProgramMarkers| variable(program.session).as_deref() == Some(session);
+    PROGRAMS.iter().find(is_its).map(|program| program.is)
+}
+
 /// Returns the owner of the coding agent that this process runs under, by its variables, or `None` if there is none.
 pub fn running_under(variable: impl Fn(&str) -> Option<String>) -> Option<Owner> {
     let nearest =
@@ -113,10 +125,10 @@ fn told_by(
     let found: Vec<&ProgramMarkers> = PROGRAMS.iter().filter(known).collect();
     let name =
         |program: &ProgramMarkers| match set(program.session).map(|session| tail_of(&session)) {
-            Some(tail) if !tail.is_empty() => format!("{}-{tail}", program.name),
+            Some(tail) if !tail.is_empty() => format!("{}-{tail}", program.is.as_str()),
             _ => {
                 let agent = ancestors::agent(program.processes, program.marker);
-                format!("{}-{agent}", program.name)
+                format!("{}-{agent}", program.is.as_str())
             }
         };
     let names: Vec<String> = match *found {
@@ -130,12 +142,31 @@ fn told_by(
     Some(owner(&format!("agent:{}", names.join("+"))))
 }
 
-/// Returns the last letters and digits of a session id.
+/// Returns the last letters and digits of a session id, and a hash of the whole unless the tail of such an id is random.
 fn tail_of(session: &str) -> String {
     let plain = session.chars().filter(char::is_ascii_alphanumeric);
     let plain: Vec<char> = plain.collect();
     let tail = &plain[plain.len().saturating_sub(TAIL_CHARS)..];
-    tail.iter().collect()
+    let tail: String = tail.iter().collect();
+    if session.is_empty() || has_random_tail(session) {
+        return tail;
+    }
+    let hash = &Version::of(session.as_bytes()).to_string()[..HASH_DIGITS];
+    match tail.is_empty() {
+        true => hash.to_owned(),
+        false => format!("{tail}-{hash}"),
+    }
+}
+
+/// Returns true for a UUID of version 4 or 7.
+fn has_random_tail(session: &str) -> bool {
+    const FORM: &str = "xxxxxxxx-xxxx-Vxxx-xxxx-xxxxxxxxxxxx";
+    let is_of_form = |(c, form): (char, char)| match form {
+        'V' => matches!(c, '4' | '7'),
+        'x' => c.is_ascii_hexdigit(),
+        dash => c == dash,
+    };
+    session.len() == FORM.len() && session.chars().zip(FORM.chars()).all(is_of_form)
 }
 
 fn owner(named: &str) -> Owner {
@@ -163,12 +194,28 @@ mod tests {
     }
 
     #[test]
+    fn sessions_whose_ids_end_alike_are_two_owners() {
+        let mac = |time: &str| format!("{time}-0000-1000-8000-aaaaaaaaaaaa");
+        for [one, other] in [
+            ["one-shared-integration-x", "two-shared-integration-x"].map(str::to_owned),
+            ["s1", "s-1"].map(str::to_owned),
+            ["é", "ü"].map(str::to_owned),
+            // A UUID of version 1 ends with the address of its machine.
+            [mac("00000001"), mac("00000002")],
+        ] {
+            let (owner, others) = (owner_of("claude", &one), owner_of("claude", &other));
+            assert_ne!(owner, others, "{one}, {other}");
+            assert_ne!(owner.as_str(), "agent:unknown");
+        }
+    }
+
+    #[test]
     fn every_program_is_told_by_the_session_it_names() {
         let session = "0b5e2f0e-93a1-4c5d-8e7f-1f2e3d4c5b6a";
         for program in &PROGRAMS {
             let found = under(&[(program.session, session), (program.marker, "1")]).unwrap();
-            assert_eq!(found, format!("agent:{}-1f2e3d4c5b6a", program.name));
-            assert_eq!(found, owner_of(program.name, session).as_str());
+            assert_eq!(found, format!("agent:{}-1f2e3d4c5b6a", program.is.as_str()));
+            assert_eq!(found, owner_of(program.is.as_str(), session).as_str());
         }
         assert_eq!(under(&[]), None);
         assert_eq!(under(&[("CLAUDECODE", ""), ("GEMINI_CLI", "0")]), None);
@@ -178,7 +225,7 @@ mod tests {
     fn a_program_that_names_no_session_is_told_by_its_process() {
         for program in &PROGRAMS {
             let found = under(&[(program.marker, "1")]).unwrap();
-            let rest = found.strip_prefix(&format!("agent:{}-", program.name));
+            let rest = found.strip_prefix(&format!("agent:{}-", program.is.as_str()));
             let parts: Vec<&str> = rest.unwrap().split('-').collect();
             assert_eq!(parts.len(), 3, "{found}");
             assert_eq!(Some(found), under(&[(program.marker, "1")]), "it stays");
@@ -187,14 +234,22 @@ mod tests {
 
     #[test]
     fn an_agent_inside_another_is_not_the_outer_one() {
-        let set = [("CODEX_THREAD_ID", "a"), ("CLAUDE_CODE_SESSION_ID", "b")];
+        let (a, b) = (
+            "00000000-0000-4000-8000-aaaaaaaaaaaa",
+            "00000000-0000-7000-8000-bbbbbbbbbbbb",
+        );
+        let set = [("CODEX_THREAD_ID", a), ("CLAUDE_CODE_SESSION_ID", b)];
         let value = |name: &str| set.iter().find(|(it, _)| *it == name);
         let told = |nearest| {
             let variable = |name: &str| value(name).map(|(_, value)| (*value).to_owned());
             told_by(variable, |_| nearest).unwrap().as_str().to_owned()
         };
-        assert_eq!(told(Some(0)), "agent:claude-b");
-        assert_eq!(told(Some(1)), "agent:codex-a");
-        assert_eq!(told(None), "agent:claude-b+codex-a", "it is neither");
+        assert_eq!(told(Some(0)), "agent:claude-bbbbbbbbbbbb");
+        assert_eq!(told(Some(1)), "agent:codex-aaaaaaaaaaaa");
+        assert_eq!(
+            told(None),
+            "agent:claude-bbbbbbbbbbbb+codex-aaaaaaaaaaaa",
+            "it is neither"
+        );
     }
 }

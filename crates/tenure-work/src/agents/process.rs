@@ -13,29 +13,32 @@
 //!    does it, or they run out by their own rules.
 //! 6. The lock is given back.
 //!
-//! A crash before the commit of 4 leaves the agent as it was, and the event unreported. If the lock was not to be had in time, the caller adds the
-//! event to the spool.
+//! A crash before the commit of 4 leaves the agent as it was, and the event unreported. If the lock was not to be had in time, or the store did not
+//! answer, the caller adds the event to the spool, with its id. The record remembers the ids of its last events: one that was committed
+//! although its hook never heard of it is not processed again.
 
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tenure::patterns::{EntityLocks, under};
 use tenure::records::{Changes, Columns, Expected, RecordChange, RecordKey, Records, Seen};
-use tenure::{Binding, Error, Keeper, Lease, Query, Result, Timestamp};
+use tenure::{Binding, Error, Keeper, Lease, Owner, Query, Result, Timestamp};
 
 use super::claim_notes::ClaimNotes;
 use super::decide::{ClaimAction, Decision};
 use super::event::HookEvent;
 use super::spool::Spool;
 use super::state::{
-    Agent, AgentState, Command, agent_key, command_key, counter_key, read, turn_key,
+    Agent, AgentState, Command, Watched, agent_key, command_key, counter_key, read, turn_key,
 };
 
 /// The default time that a hook waits for the agent's lock.
 pub const HOOK_WAIT: Duration = Duration::from_secs(1);
 /// The number of tries of a change whose record somebody changed without the lock.
 const TRIES: usize = 5;
-/// The largest number of turns that one change may add.
+/// How many ids of events a record remembers: more hooks of one agent are not under way at once.
+const PROCESSED_MAX: usize = 16;
+/// How many turns one change may add.
 pub(super) const TURNS_MAX: u32 = 3;
 
 /// Processes the events of agents.
@@ -50,8 +53,18 @@ pub struct Processor<'a, L> {
     pub claim_notes: ClaimNotes,
     /// The host this runs on.
     pub host: String,
-    /// The time to wait for the lock of an agent.
-    pub wait: Duration,
+    /// True if of a command only the tool that runs it is shown.
+    pub hides_commands: bool,
+}
+
+/// An event that is to be processed.
+pub struct Incoming<'a> {
+    /// The event.
+    pub event: &'a HookEvent,
+    /// Its id, by which it is known in the spool.
+    pub id: &'a str,
+    /// How long it may take. The lock of the agent is waited for until a quarter of the time is left.
+    pub deadline: Instant,
 }
 
 /// The result of an event.
@@ -61,7 +74,9 @@ pub struct Processed {
     pub agent: Agent,
     /// True if the agent is to be told about Tenure in the answer to this event.
     pub needs_introduction: bool,
-    /// The actions that failed, for people.
+    /// Files that others edit, as they were before the command of the shell that this event ends.
+    pub watched: Vec<Watched>,
+    /// What could not be done, for people.
     pub warnings: Vec<String>,
 }
 
@@ -92,7 +107,10 @@ pub(super) fn new_agent(event: &HookEvent, id: i32, now: Timestamp, host: &str) 
         context: None,
         watched: Vec::new(),
         spooled: None,
+        processed: Vec::new(),
+        is_settled: false,
         other_events: serde_json::Map::new(),
+        other_fields: serde_json::Map::new(),
         more: serde_json::Map::new(),
     }
 }
@@ -110,23 +128,37 @@ impl<L: EntityLocks> Processor<'_, L> {
     /// `Timeout` if the agent's lock was not free in time; nothing was changed then. Those of the store.
     pub async fn process(
         &self,
-        event: &HookEvent,
+        incoming: &Incoming<'_>,
         also: &(dyn Fn(&mut Agent) + Send + Sync),
     ) -> Result<Processed> {
-        let id = self.number(event).await?;
-        let guard = self.locks.lock(id, self.wait).await?;
+        let Incoming {
+            event,
+            id,
+            deadline,
+        } = *incoming;
+        let number = self.number(event).await?;
+        let left = deadline.saturating_duration_since(Instant::now());
+        let guard = self.locks.lock(number, left * 3 / 4).await?;
         under(guard, async {
-            let mut warnings = self.process_spooled(&event.session).await?;
+            let mut warnings = self.process_spooled(&event.session, deadline).await?;
             let apply = |decision: Decision, now| {
-                let mut decision = decision.after(event, now);
+                let mut decision = self.decided(decision, event, now);
                 also(&mut decision.agent);
+                let processed = &mut decision.agent.processed;
+                processed.push(id.to_owned());
+                processed.drain(..processed.len().saturating_sub(PROCESSED_MAX));
                 Some(decision)
             };
             let decided = self.change(&event.session, &apply).await?;
             let decision = decided.ok_or_else(|| gone(&event.session))?;
-            warnings.extend(self.renew_or_release_claims(&decision).await);
+            let owner = &decision.agent.owner;
+            warnings.extend(
+                self.renew_or_release_claims(owner, decision.claims, deadline)
+                    .await,
+            );
             Ok(Processed {
                 needs_introduction: decision.needs_introduction,
+                watched: decision.watched,
                 agent: decision.agent,
                 warnings,
             })
@@ -134,27 +166,57 @@ impl<L: EntityLocks> Processor<'_, L> {
         .await
     }
 
+    /// Decides what an event makes of an agent.
+    fn decided(&self, decision: Decision, event: &HookEvent, now: Timestamp) -> Decision {
+        let mut decision = decision.after(event, now);
+        if self.hides_commands && event.shell_command().is_some() {
+            let tool = || event.tool().map(str::to_owned);
+            decision.agent.doing = decision.agent.doing.and_then(|_| tool());
+        }
+        decision
+    }
+
     /// Processes the events of an agent that wait in the spool. The caller holds the agent's lock.
-    pub(super) async fn process_spooled(&self, session: &str) -> Result<Vec<String>> {
+    pub(super) async fn process_spooled(
+        &self,
+        session: &str,
+        deadline: Instant,
+    ) -> Result<Vec<String>> {
         let mut warnings = Vec::new();
         if !self.spool.has(session) {
             return Ok(warnings);
         }
         let record = self.records()?.read(&agent_key(session)?).await?;
         let agent: Option<Agent> = record.as_ref().map(read).transpose()?;
-        let last = agent.and_then(|agent| agent.spooled);
+        let last = agent.as_ref().and_then(|agent| agent.spooled.clone());
         let Some(mut waiting) = self.spool.waiting(session, last.as_deref())? else {
             return Ok(warnings);
         };
         for spooled in std::mem::take(&mut waiting.events) {
             let Ok(event) = spooled.event() else { continue };
+            let is_processed = |agent: &&Agent| agent.processed.contains(&spooled.id);
+            if let Some(agent) = agent.as_ref().filter(is_processed) {
+                let claims = ClaimAction::after(&event);
+                warnings.extend(
+                    self.renew_or_release_claims(&agent.owner, claims, deadline)
+                        .await,
+                );
+                continue;
+            }
             let apply = |decision: Decision, now| {
-                let mut decision = decision.after(&event, now);
+                let told_at = decision.agent.prompt_injected_at;
+                let mut decision = self.decided(decision, &event, now);
+                // Nobody hears the answer to this event, so the agent is told at the next start.
+                decision.agent.prompt_injected_at = told_at;
                 decision.agent.spooled = Some(spooled.id.clone());
                 Some(decision)
             };
             if let Some(decision) = self.change(session, &apply).await? {
-                warnings.extend(self.renew_or_release_claims(&decision).await);
+                let owner = &decision.agent.owner;
+                warnings.extend(
+                    self.renew_or_release_claims(owner, decision.claims, deadline)
+                        .await,
+                );
             }
         }
         waiting.clear()?;
@@ -230,19 +292,23 @@ impl<L: EntityLocks> Processor<'_, L> {
     }
 
     /// Gives the claims and leases of an agent more time, or ends them. Returns what could not be done.
-    pub(super) async fn renew_or_release_claims(&self, decision: &Decision) -> Vec<String> {
-        let (owner, claims) = (&decision.agent.owner, decision.claims);
-        let mut warnings = self.claim_notes.renew_or_release(owner, claims);
-        if let Err(error) = self.renew_or_release_leases(decision).await {
+    async fn renew_or_release_claims(
+        &self,
+        owner: &Owner,
+        claims: ClaimAction,
+        deadline: Instant,
+    ) -> Vec<String> {
+        let mut warnings = self.claim_notes.renew_or_release(owner, claims, deadline);
+        if let Err(error) = self.renew_or_release_leases(owner, claims).await {
             warnings.push(error.to_string());
         }
         warnings
     }
 
-    async fn renew_or_release_leases(&self, decision: &Decision) -> Result<()> {
-        for lease in self.leases_of(&decision.agent).await? {
+    async fn renew_or_release_leases(&self, owner: &Owner, claims: ClaimAction) -> Result<()> {
+        for lease in self.leases_of(owner).await? {
             let by = Some(&lease.owner);
-            let done = match decision.claims {
+            let done = match claims {
                 ClaimAction::Release => self.keeper.release(&lease.lease, by).await,
                 // A file is held until some time after its last edit.
                 ClaimAction::Renew if is_edit(&lease) => continue,
@@ -259,8 +325,8 @@ impl<L: EntityLocks> Processor<'_, L> {
     }
 
     /// Returns the leases that an agent took by `tenure lock`, and those of its edits.
-    async fn leases_of(&self, agent: &Agent) -> Result<Vec<Lease>> {
-        let mut query = Query::default().with_owner(agent.owner.clone()).held_only();
+    async fn leases_of(&self, owner: &Owner) -> Result<Vec<Lease>> {
+        let mut query = Query::default().with_owner(owner.clone()).held_only();
         let mut leases = Vec::new();
         loop {
             let page = self.keeper.list(&query).await?;

@@ -23,7 +23,6 @@ use tenure::{Error, Result};
 use tenure_files::Version;
 
 use super::event::{HookEvent, Program};
-use crate::publish::new_id;
 
 /// A spool that is longer takes no more events, in bytes.
 const SPOOL_BYTES_MAX: u64 = 32 << 20;
@@ -31,7 +30,7 @@ const SPOOL_BYTES_MAX: u64 = 32 << 20;
 /// One event that waits.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Spooled {
-    /// Its id, which begins with the time.
+    /// Its id, which begins with the time. The agent's record remembers it, so that no event is processed twice.
     pub id: String,
     program: Program,
     event: String,
@@ -75,12 +74,12 @@ impl Spool {
         length.is_ok_and(|length| length > 0)
     }
 
-    /// Adds an event, durably.
+    /// Adds an event with its id, durably.
     ///
     /// # Errors
     ///
     /// `Io` where it cannot be written, `BadInput` if the spool is full.
-    pub fn add(&self, event: &HookEvent) -> Result<()> {
+    pub fn add(&self, id: &str, event: &HookEvent) -> Result<()> {
         super::make_directory(&self.directory)?;
         let path = self.path(&event.session);
         let failed = |source| Error::io("write", &path, source);
@@ -93,7 +92,7 @@ impl Spool {
             )));
         }
         let spooled = Spooled {
-            id: new_id(),
+            id: id.to_owned(),
             program: event.program,
             event: event.name.clone(),
             fields: event.fields.clone(),
@@ -199,6 +198,7 @@ fn open(path: &Path, make: bool) -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::publish::new_id;
     use serde_json::json;
     use std::os::unix::fs::PermissionsExt;
 
@@ -217,8 +217,8 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let spool = Spool::new(state.path(), "sqlite:/x");
         assert!(spool.waiting("s", None).unwrap().is_none());
-        spool.add(&event(1)).unwrap();
-        spool.add(&event(2)).unwrap();
+        spool.add(&new_id(), &event(1)).unwrap();
+        spool.add(&new_id(), &event(2)).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(
             (mode(&spool.directory), mode(&spool.path("s"))),
@@ -231,7 +231,7 @@ mod tests {
         let again = spool.waiting("s", Some(&first)).unwrap().unwrap();
         assert_eq!(numbers(&again), [2]);
         // One that comes after the look stays.
-        spool.add(&event(3)).unwrap();
+        spool.add(&new_id(), &event(3)).unwrap();
         waiting.clear().unwrap();
         let all = spool.waiting("s", Some(&first)).unwrap().unwrap();
         assert_eq!(numbers(&all), [2, 3]);
@@ -249,10 +249,10 @@ mod tests {
     fn a_torn_line_does_not_swallow_the_next() {
         let state = tempfile::tempdir().unwrap();
         let spool = Spool::new(state.path(), "sqlite:/x");
-        spool.add(&event(1)).unwrap();
+        spool.add(&new_id(), &event(1)).unwrap();
         let mut file = open(&spool.path("s"), false).unwrap();
         file.write_all(b"{\"id\":\"torn").unwrap();
-        spool.add(&event(2)).unwrap();
+        spool.add(&new_id(), &event(2)).unwrap();
         assert_eq!(numbers(&spool.waiting("s", None).unwrap().unwrap()), [1, 2]);
     }
 }

@@ -23,7 +23,10 @@ pub const COMMAND: &str = "agent_command";
 /// The kind of a turn's record.
 pub const TURN: &str = "agent_turn";
 
-/// The state of an agent.
+/// The subject of the record of an agent that something may have to be done about in the background.
+pub(super) const UNSETTLED: &str = "unsettled";
+
+/// What an agent does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AgentState {
@@ -149,9 +152,18 @@ pub struct Agent {
     /// The last event of the spool that was processed.
     #[serde(default)]
     pub spooled: Option<String>,
+    /// The last events that were processed. One whose hook could not know that is not processed twice.
+    #[serde(default)]
+    pub processed: Vec<String>,
+    /// True if nothing is to be done about it in the background, as its session is over.
+    #[serde(default)]
+    pub is_settled: bool,
     /// The last of each event that is not known.
     #[serde(default)]
     pub other_events: Map<String, Value>,
+    /// The last of each field that is not known, of known events.
+    #[serde(default)]
+    pub other_fields: Map<String, Value>,
     /// Fields of a later version.
     #[serde(flatten)]
     pub more: Map<String, Value>,
@@ -248,7 +260,7 @@ impl Agent {
         let columns = Columns {
             state: Some(self.state.as_str().to_owned()),
             owner: Some(self.owner.to_string()),
-            subject: None,
+            subject: (!self.is_settled).then(|| UNSETTLED.to_owned()),
         };
         changes.put(agent_key(&self.session)?, columns, body(self)?);
         Ok(())

@@ -12,11 +12,12 @@
 //! | reconciler | adds turns that the hooks missed, from the transcript |
 //! | poller | reads how many tokens were used, from the same file |
 //! | watchdog | calls agents gone whose pane of tmux is gone |
+//! | settler | marks agents that are done or gone, some time after they were seen last: the others leave them alone from then on |
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tenure::patterns::{EntityLocks, for_each_unlocked};
@@ -24,13 +25,15 @@ use tenure::records::{Column, RecordQuery};
 use tenure::{Error, Result, Timestamp};
 
 use super::decide::{Decision, kept_turn};
-use super::process::{Processor, TURNS_MAX};
-use super::state::{AGENT, Agent, AgentState, Speaker, TURN, Turn, agent_key, read};
+use super::process::{HOOK_WAIT, Processor, TURNS_MAX};
+use super::state::{AGENT, Agent, AgentState, Speaker, TURN, Turn, UNSETTLED, agent_key, read};
 use super::transcript::{Transcript, transcript};
 
 /// An agent that was not seen for so long is called gone, unless it is set.
 pub const GONE_AFTER: Duration = Duration::from_secs(60 * 60);
-/// The number of times that a worker adds turns to one agent in one cycle.
+/// An agent that is done or gone is left alone this long after it was seen last: its transcript may be written late.
+const SETTLED_AFTER: Duration = Duration::from_secs(30);
+/// How many times a worker adds turns to one agent in one cycle.
 const ADDITIONS_MAX: usize = 20;
 
 /// Returns the panes of the tmux at a socket, or `None` if tmux cannot be asked.
@@ -82,12 +85,9 @@ impl<L: EntityLocks> Workers<'_, L> {
             self.stop(session, &cycle)
         })
         .await?;
-        self.each(
-            &agents,
-            |_| true,
-            &cycle,
-            |session| self.reap(session, &cycle),
-        )
+        self.each(&agents, is_at_work, &cycle, |session| {
+            self.reap(session, &cycle)
+        })
         .await?;
         let has_transcript = |agent: &Agent| agent.transcript_path.is_some();
         self.each(&agents, has_transcript, &cycle, |session| {
@@ -98,34 +98,36 @@ impl<L: EntityLocks> Workers<'_, L> {
             self.poll(session, &cycle)
         })
         .await?;
-        let has_pane = |agent: &Agent| agent.tmux.is_some() && agent.host == self.processor.host;
+        let has_pane = |agent: &Agent| {
+            is_at_work(agent) && agent.tmux.is_some() && agent.host == self.processor.host
+        };
         self.each(&agents, has_pane, &cycle, |session| {
             self.watch_pane(session, &cycle)
         })
         .await?;
+        let is_over = |agent: &Agent| !is_at_work(agent);
+        self.each(&agents, is_over, &cycle, |session| self.settle(session))
+            .await?;
         let cycle = tenure_core::poison::lock(&cycle).clone();
         Ok(cycle)
     }
 
-    /// Returns the agents that are at work.
+    /// Returns the agents that are at work, or were until a moment ago.
     async fn agents(&self) -> Result<Vec<Agent>> {
         let records = self.processor.records()?;
         let mut agents = Vec::new();
-        for state in [AgentState::Idle, AgentState::Running, AgentState::Waiting] {
-            let column = Column::State(state.as_str().to_owned());
-            let mut query = RecordQuery::new(AGENT).with_column(column);
-            loop {
-                let page = records.list(&query).await?;
-                for record in &page.records {
-                    agents.push(read(record)?);
-                }
-                query.after = page.next;
-                if query.after.is_none() {
-                    break;
-                }
+        let column = Column::Subject(UNSETTLED.to_owned());
+        let mut query = RecordQuery::new(AGENT).with_column(column);
+        loop {
+            let page = records.list(&query).await?;
+            for record in &page.records {
+                agents.push(read(record)?);
+            }
+            query.after = page.next;
+            if query.after.is_none() {
+                return Ok(agents);
             }
         }
-        Ok(agents)
     }
 
     /// The loop of every worker: those agents that are `wanted`, each under its lock.
@@ -178,7 +180,9 @@ impl<L: EntityLocks> Workers<'_, L> {
             |_| true,
             cycle,
             |session| async move {
-                let warnings = processor.process_spooled(session).await?;
+                let warnings = processor
+                    .process_spooled(session, Instant::now() + HOOK_WAIT)
+                    .await?;
                 note(cycle, |cycle| {
                     cycle.spooled += 1;
                     cycle.warnings.extend(warnings);
@@ -271,8 +275,9 @@ impl<L: EntityLocks> Workers<'_, L> {
     /// Returns what the transcript has more than the turns, text by text.
     async fn missed(&self, agent: &Agent) -> Result<Vec<(Speaker, String)>> {
         let mut said = transcript_of(agent).said;
-        // A turn that may go on is left to the hooks.
-        let may_go_on = agent.state != AgentState::Idle || agent.stop_due.is_some();
+        // What may go on is left to the hooks.
+        let is_over = matches!(agent.state, AgentState::Idle | AgentState::Done);
+        let may_go_on = !is_over || agent.stop_due.is_some();
         if may_go_on && said.last().is_some_and(|(by, _)| *by == Speaker::Agent) {
             said.pop();
         }
@@ -317,6 +322,21 @@ impl<L: EntityLocks> Workers<'_, L> {
         };
         self.processor.change(session, &apply).await?;
         note(cycle, |cycle| cycle.contexts += 1);
+        Ok(())
+    }
+
+    /// Marks an agent that is done or gone, so that it is not looked at again before its next event.
+    async fn settle(&self, session: &str) -> Result<()> {
+        let apply = |mut decision: Decision, now: Timestamp| {
+            let agent = &mut decision.agent;
+            let is_over = !is_at_work(agent) && agent.stop_due.is_none();
+            if !is_over || now.since(agent.last_seen) < SETTLED_AFTER {
+                return None;
+            }
+            agent.is_settled = true;
+            Some(decision)
+        };
+        self.processor.change(session, &apply).await?;
         Ok(())
     }
 

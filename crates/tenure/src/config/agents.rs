@@ -1,12 +1,13 @@
 //! `[slot]`, `[guard]` and `[agents]`: what coding agents must do, and what is done about them.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, de};
-use tenure_core::Resource;
+use tenure_core::{Error, Resource};
 
-use super::optional_duration;
+use super::{Config, optional_duration};
 
 /// More places are no limit at all.
 const CAPACITY_MAX: u32 = 1000;
@@ -26,7 +27,7 @@ pub struct GuardConfig {
     /// The event at which files are released.
     #[serde(default)]
     pub edits_until: EditsUntil,
-    /// Heavy commands, and the slot that each goes through: `slot NAME` or `slot NAME:N`.
+    /// Heavy commands, and the slot that each goes through, with its places: `NAME:N`.
     #[serde(default, deserialize_with = "commands")]
     pub commands: BTreeMap<String, String>,
 }
@@ -107,4 +108,31 @@ where
         }
     };
     rules.into_iter().map(rule).collect()
+}
+
+impl Config {
+    /// Completes the slots of heavy commands by their places: those under `[slot]`, else those that the rule says.
+    pub(super) fn with_places(mut self, path: &Path) -> tenure_core::Result<Self> {
+        for (command, slot) in &mut self.guard.commands {
+            let (name, said) = match slot.split_once(':') {
+                Some((name, places)) => (name, places.parse().ok()),
+                None => (slot.as_str(), None),
+            };
+            let places = self.slot.get(name).copied().or(said);
+            let places = places.filter(|places| (1..=CAPACITY_MAX).contains(places));
+            let Some(places) = places.filter(|_| Resource::new("slot", name).is_ok()) else {
+                return Err(Error::configuration(
+                    format!(
+                        "{}: {command:?} goes through slot {slot}, and nothing says how many places it has",
+                        path.display()
+                    ),
+                    format!(
+                        "write [slot] {name} = 2, or \"slot {name}:2\"; a slot has 1 to {CAPACITY_MAX} places"
+                    ),
+                ));
+            };
+            *slot = format!("{name}:{places}");
+        }
+        Ok(self)
+    }
 }

@@ -401,3 +401,50 @@ fn the_file_of_the_main_worktree_counts_in_linked_ones_unless_they_have_their_ow
     place.file("linked/tenure.toml", "store = 'file:/own'");
     assert_eq!(url(&place.environment("linked/src")), "file:/own");
 }
+
+#[test]
+fn a_file_that_names_no_store_leaves_it_to_the_main_worktree_and_the_root_of_the_repository() {
+    let place = Place::new("no-store");
+    place.git_directory("repo/.git");
+    place.linked_worktree("linked", "repo/.git");
+    place.file("tenure.toml", "store = 'file:/above'");
+    for own in [
+        "repo/tenure.toml",
+        "linked/tenure.toml",
+        "repo/deep/tenure.toml",
+    ] {
+        place.file(own, "[slot]\nbuild = 2\n");
+    }
+    let of = |directory: &str| locate(None, &place.environment(directory)).unwrap();
+    for directory in ["repo", "repo/deep", "linked/src"] {
+        assert_eq!(of(directory).url, place.repository_url("repo/.git"));
+    }
+    place.file("repo/tenure.toml", "store = 'user:'\n[slot]\nbuild = 2\n");
+    for directory in ["repo", "repo/deep", "linked", "linked/src"] {
+        let located = of(directory);
+        assert_eq!(located.url, user_url(&place, "repo"), "{directory}");
+        assert_eq!(located.why, Why::File(place.path("repo/tenure.toml")));
+        assert_eq!(located.config.slot["build"], 2);
+    }
+    // The settings are still those of the nearest file.
+    let own = place.path("linked/tenure.toml");
+    assert_eq!(of("linked/src").config_path, Some(own));
+}
+
+#[test]
+fn a_repository_inside_of_another_shares_the_store_that_the_outer_one_names() {
+    let place = Place::new("nested-user");
+    place.git_directory("repo/.git");
+    place.git_directory("repo/vendor/.git");
+    place.file("repo/tenure.toml", "store = 'user:'");
+    let inner = place.environment("repo/vendor/src");
+    assert_eq!(url(&inner), user_url(&place, "repo"));
+    assert_eq!(
+        board(&inner).unwrap(),
+        board(&place.environment("repo")).unwrap()
+    );
+    // One above all repositories is for each of them.
+    place.git_directory("other/.git");
+    place.file("tenure.toml", "store = 'user:'");
+    assert_eq!(url(&place.environment("other")), user_url(&place, "other"));
+}

@@ -2,7 +2,8 @@
 //!
 //! Sandboxes of coding agents often make `.git` read-only, so a store in there is out of their reach. This one is
 //! in `<state>/repositories/NAME-HASH/`, where the hash is that of the canonical path of the git common directory:
-//! all worktrees have the same one. Outside of a repository it is the ordinary store of the user.
+//! all worktrees have the same one. A repository inside of another that has no `tenure.toml` of its own, such as a submodule, shares the store of
+//! the outer one. Outside of a repository it is the ordinary store of the user.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,8 +27,12 @@ pub(super) fn is(url: &str) -> bool {
     url.starts_with(SCHEME)
 }
 
-/// Returns the directory of the store, which may not be there yet.
-pub(super) fn directory(url: &str, environment: &Environment) -> Result<PathBuf> {
+/// Returns the directory of the store, which may not be there yet. `named_in` is the `tenure.toml` that names it.
+pub(super) fn directory(
+    url: &str,
+    named_in: Option<&Path>,
+    environment: &Environment,
+) -> Result<PathBuf> {
     if url != SCHEME {
         return Err(Error::configuration(
             format!("bad store {url:?}: user: takes no path, since the repository decides it"),
@@ -35,7 +40,15 @@ pub(super) fn directory(url: &str, environment: &Environment) -> Result<PathBuf>
         ));
     }
     let state = state_directory(environment)?;
-    Ok(match git::common_directory(environment)? {
+    let around_file = match named_in.and_then(Path::parent) {
+        Some(directory) => git::around(directory)?.map(|repository| repository.common),
+        None => None,
+    };
+    let common = match around_file {
+        Some(common) => Some(common),
+        None => git::common_directory(environment)?,
+    };
+    Ok(match common {
         Some(common) => state.join(REPOSITORIES).join(name_of(&common)),
         None => state,
     })

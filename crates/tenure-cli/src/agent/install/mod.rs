@@ -151,7 +151,17 @@ fn plan(target: &InstallTarget, programs: &[InstallProgram]) -> Result<Vec<FileC
             path.display()
         ));
     }
-    if !planned.added.is_empty() {
+    if planned.is_guard_kept {
+        word(&format!(
+            "{} has a guard of its own, which is kept: set its edits = true, and agents do not overwrite each other's edits",
+            path.display()
+        ));
+    }
+    if planned
+        .added
+        .iter()
+        .any(|added| added == tenure_toml::STORE_KEY)
+    {
         tell_of_old_store(target)?;
     }
     changes.push(addition(&path, None, planned.added));
@@ -235,6 +245,9 @@ fn add_to_toml(target: &InstallTarget) -> Result<Vec<String>> {
     let addition = tenure_toml::add(old.as_deref(), &path)?;
     if let Some(text) = &addition.text {
         replace_file(&path, text.as_bytes())?;
+        if old.is_none() {
+            settings_file::let_others_read(&path)?;
+        }
     }
     Ok(addition.added)
 }

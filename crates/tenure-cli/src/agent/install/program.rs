@@ -8,6 +8,7 @@
 //! | Copilot CLI | `.github/hooks/tenure.json` | by itself, `bash` and `timeoutSec` | seconds |
 //! | Cursor | `.cursor/hooks.json` | by itself | seconds |
 
+use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -81,7 +82,7 @@ impl InstallProgram {
             Self::Cursor => &[".cursor"],
             Self::Gemini => &[".gemini", "GEMINI.md"],
         };
-        signs.iter().any(|sign| worktree.join(sign).exists())
+        signs.iter().any(|sign| is_sign(&worktree.join(sign)))
     }
 
     /// Returns the events that get a hook, by the names that the program has for them.
@@ -178,5 +179,18 @@ impl InstallProgram {
                 format!("for its container: export SANDBOX_MOUNTS={directory}:{directory}:rw")
             }
         }
+    }
+}
+
+/// Returns true if a path is there, and is more than a directory with the lock files that `uninstall` leaves.
+fn is_sign(path: &Path) -> bool {
+    let is_lock = |name: &str| name.starts_with('.') && name.ends_with(".lock");
+    let names = fs::read_dir(path).map(|entries| {
+        let names = entries.flatten().map(|entry| entry.file_name());
+        names.map(|name| name.to_string_lossy().into_owned())
+    });
+    match names.map(Iterator::collect::<Vec<_>>) {
+        Ok(names) => names.is_empty() || !names.iter().all(|name| is_lock(name)),
+        Err(_) => path.exists(),
     }
 }

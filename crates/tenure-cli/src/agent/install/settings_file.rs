@@ -65,8 +65,12 @@ pub fn add_hooks(program: InstallProgram, path: &Path) -> Result<Changed> {
         let text = changed.text.clone().unwrap_or_default();
         Ok::<_, Error>((vec![text], changed))
     };
+    let is_new = !path.exists();
     let documents = Documents::new(WAIT_DEFAULT);
     let (_, changed) = documents.edit(&[path], &Terms::default(), work)?;
+    if is_new {
+        let_others_read(path)?;
+    }
     Ok(changed)
 }
 
@@ -85,6 +89,17 @@ pub fn take_out_hooks(program: InstallProgram, path: &Path) -> Result<Changed> {
     }
     lock.release()?;
     Ok(changed)
+}
+
+/// Gives a new file the mode that an editor would: it is to be committed.
+pub fn let_others_read(path: &Path) -> Result<()> {
+    use rustix::fs::Mode;
+    use std::os::unix::fs::PermissionsExt;
+    // There is no other way to ask for it.
+    let mask = rustix::process::umask(Mode::empty());
+    rustix::process::umask(mask);
+    let mode = fs::Permissions::from_mode(0o666 & !mask.bits());
+    fs::set_permissions(path, mode).map_err(|error| Error::io("set the mode of", path, error))
 }
 
 /// Removes a file that was made here.

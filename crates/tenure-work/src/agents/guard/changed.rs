@@ -9,29 +9,28 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-use tenure::{Keeper, Lease, Owner, Query, Result};
+use tenure::{Keeper, Lease, LeaseState, Query, Result};
 
+use super::shown;
 use crate::agents::process::is_edit;
 use crate::agents::state::Watched;
 
 /// More files than this are not looked at.
 const WATCHED_MAX: usize = 200;
 
-/// Returns the files that others edit, as they are now.
+/// Returns the files that agents edit, as they are now.
 ///
 /// # Errors
 ///
-/// Errors of the store.
-pub async fn look(keeper: &Keeper, owner: &Owner) -> Result<Vec<Watched>> {
+/// Those of the store.
+pub async fn look(keeper: &Keeper) -> Result<Vec<Watched>> {
     let query = Query::default()
         .with_prefix("file:")
         .with_limit(WATCHED_MAX)
         .held_only();
     let held = keeper.list(&query).await?.held;
-    let others = held
-        .into_iter()
-        .filter(|lease| is_edit(lease) && lease.owner != *owner);
-    let watched = others.map(|lease: Lease| {
+    let is_held = |lease: &Lease| is_edit(lease) && lease.state != LeaseState::Expired;
+    let watched = held.into_iter().filter(is_held).map(|lease: Lease| {
         let path = PathBuf::from(OsString::from_vec(lease.resource.raw_id()));
         Watched {
             stamp: stamp(&path),
@@ -47,7 +46,7 @@ pub fn told(before: &[Watched]) -> Option<String> {
     let changed: Vec<String> = before
         .iter()
         .filter(|watched| stamp(&watched.path) != watched.stamp)
-        .map(|watched| format!("{} (edited by {})", watched.path.display(), watched.owner))
+        .map(|watched| format!("{} (edited by {})", shown(&watched.path), watched.owner))
         .collect();
     if changed.is_empty() {
         return None;

@@ -2,6 +2,12 @@
 //!
 //! A line of the shell is cut into simple commands, as far as that is possible without running it. One that begins with the words of a rule
 //! is heavy, unless it is a call of `tenure` already. Variables that are set for it, and programs such as `timeout` and `env` before it, are passed over.
+//! The script of `sh -c` is read, too: the whole shell goes through the slot then. So does `sudo`, since root has slots of its own.
+//!
+//! # Limitations
+//!
+//! Not recognised is what `eval`, an alias, a function or a script hides, what stands in backquotes inside of quotes, and a command under a `tenure run` that
+//! takes no slot.
 
 /// A rule: what a heavy command begins with, and the slot it goes through.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,11 +29,12 @@ struct Word {
 pub fn instead<'a>(line: &str, rules: &'a [CommandRule]) -> Option<(String, &'a CommandRule)> {
     let mut heavy: Vec<(usize, &CommandRule)> = Vec::new();
     for command in simple_commands(line) {
-        let command = without_prefix(&command);
-        heavy.extend(rules.iter().find_map(|rule| {
-            let first = command.first()?;
-            begins_with(command, &rule.words).then_some((first.at, rule))
-        }));
+        let (at, command) = without_prefix(&command);
+        let script = script_of(command).and_then(|script| instead(script, rules));
+        let in_script = script.map(|(_, rule)| rule);
+        let mut rules = rules.iter();
+        let rule = in_script.or_else(|| rules.find(|rule| begins_with(command, &rule.words)));
+        heavy.extend(rule.map(|rule| (at, rule)));
     }
     let (_, first) = *heavy.first()?;
     let mut changed = line.to_owned();
@@ -51,8 +58,9 @@ fn begins_with(command: &[Word], words: &[String]) -> bool {
     }
     for wanted in more {
         let is_option = |word: &Word| word.text.starts_with(['-', '+']) && word.text != *wanted;
-        while rest.first().is_some_and(is_option) {
-            rest = &rest[1..];
+        while let Some((option, after)) = rest.split_first().filter(|(word, _)| is_option(word)) {
+            let is_valued = WITH_VALUE.contains(&option.text.as_str());
+            rest = &after[usize::from(is_valued).min(after.len())..];
         }
         match rest.split_first() {
             Some((word, after)) if word.text == *wanted => rest = after,
@@ -62,11 +70,41 @@ fn begins_with(command: &[Word], words: &[String]) -> bool {
     true
 }
 
-/// Returns a command without the variables that are set for it, and without programs that only run another.
-fn without_prefix(mut command: &[Word]) -> &[Word] {
-    const RUNNERS: [&str; 8] = [
-        "env", "time", "timeout", "nice", "nohup", "sudo", "command", "exec",
+/// Options whose value is the next word.
+const WITH_VALUE: [&str; 12] = [
+    "--chdir",
+    "--color",
+    "--config",
+    "--directory",
+    "--manifest-path",
+    "--prefix",
+    "--signal",
+    "-C",
+    "-I",
+    "-f",
+    "-s",
+    "-u",
+];
+
+/// Returns the script that a shell is given, as in `bash -lc SCRIPT`.
+fn script_of(command: &[Word]) -> Option<&str> {
+    let (shell, rest) = command.split_first()?;
+    let shell = shell.text.rsplit('/').next()?;
+    ["sh", "bash", "dash", "zsh"]
+        .contains(&shell)
+        .then_some(())?;
+    let is_c = |word: &Word| word.text.starts_with('-') && word.text.ends_with('c');
+    let at = rest.iter().position(is_c)?;
+    rest.get(at + 1).map(|script| script.text.as_str())
+}
+
+/// Returns a command without the variables that are set for it, and without programs that only run another, and where `tenure run` goes.
+fn without_prefix(mut command: &[Word]) -> (usize, &[Word]) {
+    const RUNNERS: [&str; 11] = [
+        "env", "time", "timeout", "nice", "nohup", "sudo", "command", "exec", "stdbuf", "xargs",
+        "setsid",
     ];
+    let mut sudo = None;
     while let Some((first, rest)) = command.split_first() {
         let is_setting = first.text.split_once('=').is_some_and(|(name, _)| {
             !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
@@ -75,6 +113,9 @@ fn without_prefix(mut command: &[Word]) -> &[Word] {
         if !is_setting && !is_runner {
             break;
         }
+        if first.text == "sudo" {
+            sudo.get_or_insert(first.at);
+        }
         command = rest;
         // The options of a runner, and the time of `timeout`.
         let is_number = |word: &Word| word.text.starts_with(|c: char| c.is_ascii_digit());
@@ -82,18 +123,23 @@ fn without_prefix(mut command: &[Word]) -> &[Word] {
             && let Some((word, after)) = command.split_first()
             && (word.text.starts_with('-') || is_number(word))
         {
-            command = after;
+            let is_valued = WITH_VALUE.contains(&word.text.as_str());
+            command = &after[usize::from(is_valued).min(after.len())..];
         }
     }
-    command
+    let first = command.first().map_or(0, |first| first.at);
+    (sudo.unwrap_or(first), command)
 }
 
 /// Cuts a line of the shell into simple commands. Quotes are kept together; what is inside of `$(…)` and backquotes counts as commands,
-/// too.
+/// too. The text of a here-document does not.
 fn simple_commands(line: &str) -> Vec<Vec<Word>> {
     let mut commands = vec![Vec::new()];
     let mut word: Option<Word> = None;
     let mut quote: Option<char> = None;
+    // The quote around each parenthesis that is open.
+    let mut around: Vec<Option<char>> = Vec::new();
+    let mut documents: Vec<String> = Vec::new();
     let mut chars = line.char_indices().peekable();
     while let Some((at, c)) = chars.next() {
         match (quote, c) {
@@ -102,6 +148,11 @@ fn simple_commands(line: &str) -> Vec<Vec<Word>> {
                 if let Some((_, escaped)) = chars.next().filter(|(_, next)| *next != '\n') {
                     push(&mut word, at, escaped);
                 }
+            }
+            (Some('"'), '$') if chars.next_if(|(_, next)| *next == '(').is_some() => {
+                around.push(quote.take());
+                end_word(&mut word, &mut commands);
+                commands.push(Vec::new());
             }
             (Some(_), c) => push(&mut word, at, c),
             (None, '\'' | '"') => {
@@ -116,9 +167,29 @@ fn simple_commands(line: &str) -> Vec<Vec<Word>> {
                 while chars.next_if(|(_, next)| *next != '\n').is_some() {}
             }
             (None, ' ' | '\t') => end_word(&mut word, &mut commands),
+            (None, '<') if line[at..].starts_with("<<") && !line[at..].starts_with("<<<") => {
+                end_word(&mut word, &mut commands);
+                chars.next();
+                documents.push(delimiter(&line[at + 2..]));
+            }
+            (None, '<' | '>') => end_word(&mut word, &mut commands),
             (None, ';' | '&' | '|' | '\n' | '(' | ')' | '{' | '}' | '`') => {
                 end_word(&mut word, &mut commands);
                 commands.push(Vec::new());
+                match c {
+                    '\n' if !documents.is_empty() => {
+                        let end = after_documents(line, at + 1, &mut documents);
+                        while chars.next_if(|(at, _)| *at < end).is_some() {}
+                    }
+                    '(' => around.push(None),
+                    // What follows inside of the quote is no command.
+                    ')' => {
+                        quote = around.pop().flatten();
+                        let text = "\"".to_owned();
+                        word = quote.map(|_| Word { at, text });
+                    }
+                    _ => {}
+                }
             }
             (None, '$') if chars.peek().is_some_and(|(_, next)| *next == '(') => {
                 end_word(&mut word, &mut commands);
@@ -129,7 +200,7 @@ fn simple_commands(line: &str) -> Vec<Vec<Word>> {
     end_word(&mut word, &mut commands);
     commands.retain(|command| !command.is_empty());
     // Words of the shell's own grammar before a command.
-    const GRAMMAR: [&str; 7] = ["if", "then", "else", "do", "while", "until", "!"];
+    const GRAMMAR: [&str; 8] = ["if", "then", "elif", "else", "do", "while", "until", "!"];
     for command in &mut commands {
         let own = command
             .iter()
@@ -138,6 +209,28 @@ fn simple_commands(line: &str) -> Vec<Vec<Word>> {
         command.drain(..own);
     }
     commands
+}
+
+/// Returns the word that ends a here-document, from what follows `<<`.
+fn delimiter(rest: &str) -> String {
+    let rest = rest.trim_start_matches('-').trim_start_matches(' ');
+    let end = rest.find(|c: char| c.is_whitespace() || ";&|<>()".contains(c));
+    let word = &rest[..end.unwrap_or(rest.len())];
+    word.chars().filter(|c| !"'\"\\".contains(*c)).collect()
+}
+
+/// Returns where the line goes on after here-documents that begin at `start`.
+fn after_documents(line: &str, start: usize, documents: &mut Vec<String>) -> usize {
+    let mut end = start;
+    for delimiter in documents.drain(..) {
+        for text in line[end..].split_inclusive('\n') {
+            end += text.len();
+            if text.trim_end_matches('\n').trim_start_matches('\t') == delimiter {
+                break;
+            }
+        }
+    }
+    end
 }
 
 fn end_word(word: &mut Option<Word>, commands: &mut [Vec<Word>]) {
@@ -196,6 +289,39 @@ mod tests {
             ),
             ("echo $(make)", "echo $(tenure run --slot build:2 -- make)"),
             (
+                "OUT=\"$(make 2>&1) make\" && echo \"$OUT\"",
+                "OUT=\"$(tenure run --slot build:2 -- make 2>&1) make\" && echo \"$OUT\"",
+            ),
+            (
+                "bash -lc 'cd x; cargo test'",
+                "tenure run --slot build:2 -- bash -lc 'cd x; cargo test'",
+            ),
+            ("make>log", "tenure run --slot build:2 -- make>log"),
+            (
+                "cargo --manifest-path a/Cargo.toml test",
+                "tenure run --slot build:2 -- cargo --manifest-path a/Cargo.toml test",
+            ),
+            (
+                "env -u FOO stdbuf -oL make",
+                "env -u FOO stdbuf -oL tenure run --slot build:2 -- make",
+            ),
+            (
+                "ls | xargs make",
+                "ls | xargs tenure run --slot build:2 -- make",
+            ),
+            (
+                "if x; then y; elif make; then z; fi",
+                "if x; then y; elif tenure run --slot build:2 -- make; then z; fi",
+            ),
+            (
+                "sudo -u ana make install",
+                "tenure run --slot build:2 -- sudo -u ana make install",
+            ),
+            (
+                "cat > notes.md <<'EOF'\nmake\nEOF\nmake",
+                "cat > notes.md <<'EOF'\nmake\nEOF\ntenure run --slot build:2 -- make",
+            ),
+            (
                 "/usr/bin/make",
                 "tenure run --slot build:2 -- /usr/bin/make",
             ),
@@ -216,6 +342,13 @@ mod tests {
             "# make",
             "tenure run --slot build:2 -- cargo test",
             "grep make Makefile",
+            "cat > notes.md <<'EOF'\ncargo test\nEOF",
+            "cat <<-EOF > a && cat b\n\tmake\n\tEOF\nls",
+            "cat <<< make",
+            "echo \"$(date)make\"",
+            "bash -lc 'echo make'",
+            "bash make.sh",
+            "echo x > make",
         ] {
             assert_eq!(changed(line), None, "{line}");
         }

@@ -3,7 +3,8 @@
 //! # Steps, before an edit
 //!
 //! 1. The files are found: as the tool names them, relative to the agent's directory, links followed.
-//! 2. Who holds `file:PATH` is looked up for each. One that another owner holds: the edit is denied, and nothing is taken.
+//! 2. Who holds `file:PATH` is looked up for each. One that another owner holds: the edit is denied, and nothing is taken. A lease whose
+//!    time is over counts for nothing.
 //! 3. What nobody holds is taken as a set, all or none, without waiting. Another agent that came in between: denied, nothing taken.
 //! 4. What the agent holds already gets its full time again.
 //!
@@ -15,9 +16,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tenure::request::PURPOSE_BYTES_MAX;
 use tenure::{
-    Class, Error, Keeper, Lease, LeaseTerms, LockSet, Mode, Options, Owner, Resource, Result,
-    Session,
+    Class, Error, Keeper, Lease, LeaseState, LeaseTerms, LockSet, Mode, Options, Owner, Resource,
+    Result, Session,
 };
 
 use crate::agents::event::HookEvent;
@@ -28,7 +30,10 @@ pub const EDIT_TTL: Duration = Duration::from_secs(10 * 60);
 /// An edit of more files is not guarded.
 const FILES_MAX: usize = 200;
 
-/// The decision whether an edit may go on.
+/// A longer chain of links is not followed.
+const LINKS_MAX: usize = 40;
+
+/// Whether an edit may go on.
 #[derive(Debug)]
 pub enum EditDecision {
     /// It may: the files are held now.
@@ -44,13 +49,15 @@ pub fn edited_files(event: &HookEvent) -> Vec<PathBuf> {
     let text = |name: &str| input.get(name).and_then(Value::as_str).map(str::to_owned);
     let named = match tool.as_str() {
         "edit" | "write" | "multiedit" | "notebookedit" | "create" | "write_file" | "replace"
-        | "edit_file" | "str_replace_editor" | "search_replace" | "delete_file" => {
+        | "edit_file" | "str_replace_editor" | "search_replace" | "delete_file" | "strreplace"
+        | "editnotebook" | "delete" | "str_replace" | "insert" => {
             let names = [
                 "file_path",
                 "notebook_path",
                 "path",
                 "absolute_path",
                 "target_file",
+                "target_notebook",
             ];
             names
                 .iter()
@@ -65,7 +72,11 @@ pub fn edited_files(event: &HookEvent) -> Vec<PathBuf> {
             let patch = patch.or_else(|| input.as_str().map(str::to_owned));
             patched_files(&patch.unwrap_or_default())
         }
-        _ => Vec::new(),
+        // A patch that is given to the shell.
+        _ => match event.shell_command() {
+            Some(line) if line.starts_with("apply_patch") => patched_files(&line),
+            _ => Vec::new(),
+        },
     };
     let directory = event.cwd();
     let mut files: Vec<PathBuf> = named
@@ -102,6 +113,7 @@ fn resolved(directory: Option<&Path>, name: &Path) -> Option<PathBuf> {
         true => name.to_owned(),
         false => directory?.join(name),
     };
+    let path = target_of(path);
     for above in path.ancestors() {
         if let Ok(found) = fs::canonicalize(above) {
             let rest = path.strip_prefix(above).ok()?;
@@ -113,6 +125,17 @@ fn resolved(directory: Option<&Path>, name: &Path) -> Option<PathBuf> {
         }
     }
     None
+}
+
+/// Follows a link that leads to nothing yet: who writes to it makes the file that it names.
+fn target_of(mut path: PathBuf) -> PathBuf {
+    for _ in 0..LINKS_MAX {
+        match (path.exists(), fs::read_link(&path)) {
+            (false, Ok(target)) => path = path.parent().unwrap_or(&path).join(target),
+            _ => break,
+        }
+    }
+    path
 }
 
 fn plain(path: &Path) -> PathBuf {
@@ -154,8 +177,9 @@ pub async fn acquire(
     let (mut own, mut free) = (Vec::new(), Vec::new());
     for file in files {
         let resource = resource_of(file)?;
-        let holders = keeper.holders(&resource).await?;
-        match holders.into_iter().next() {
+        let holders = keeper.holders(&resource).await?.into_iter();
+        let mut holders = holders.filter(|lease| lease.state != LeaseState::Expired);
+        match holders.next() {
             Some(lease) if lease.owner == *owner => own.push(lease),
             Some(lease) => return Ok(EditDecision::Denied(Box::new(lease))),
             None => free.push((resource, Mode::Write)),
@@ -165,7 +189,7 @@ pub async fn acquire(
         let set = LockSet::new(&keeper.settings().ranking, free);
         let options = Options::default()
             .with_wait(Duration::ZERO)
-            .with_purpose(purpose)
+            .with_purpose(kept_purpose(purpose))
             .with_metadata(json!({ "guard": "edit" }));
         let terms = LeaseTerms::default().with_ttl(EDIT_TTL);
         match keeper.lock(session, &set, &terms, &options).await {
@@ -182,6 +206,12 @@ pub async fn acquire(
             .await?;
     }
     Ok(EditDecision::Granted)
+}
+
+/// Returns what an agent is asked to do as the purpose of a lease, whatever was typed: on one line, and cut to the limit.
+fn kept_purpose(task: &str) -> String {
+    let purpose = task.replace(char::is_control, " ");
+    purpose[..purpose.floor_char_boundary(PURPOSE_BYTES_MAX)].to_owned()
 }
 
 /// Returns who came in between. Fails if that one is gone again.
@@ -258,6 +288,17 @@ mod tests {
             of("NotebookEdit", json!({"notebook_path": "link/new/x/../b"})),
             new
         );
+        symlink("new/b", here.join("real/dangling")).unwrap();
+        assert_eq!(of("Write", json!({"file_path": "link/dangling"})), new);
+        for (tool, field) in [
+            ("StrReplace", "path"),
+            ("EditNotebook", "target_notebook"),
+            ("Delete", "path"),
+            ("str_replace", "path"),
+            ("insert", "path"),
+        ] {
+            assert_eq!(of(tool, json!({ field: "real/a" })), a, "{tool}");
+        }
         assert!(of("Read", json!({"file_path": "real/a"})).is_empty());
         assert!(of("Bash", json!({"command": "rm real/a"})).is_empty());
     }
@@ -275,5 +316,7 @@ mod tests {
         ] {
             assert_eq!(edited_files(&event("apply_patch", input, &here)), wanted);
         }
+        let words = json!({"command": ["apply_patch", patch]});
+        assert_eq!(edited_files(&event("shell", words, &here)), wanted);
     }
 }

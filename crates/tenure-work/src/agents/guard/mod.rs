@@ -14,6 +14,18 @@ mod changed;
 mod commands;
 mod edits;
 
+use std::path::Path;
+
 pub use changed::{look, told};
 pub use commands::{CommandRule, instead};
 pub use edits::{EDIT_TTL, EditDecision, acquire, edited_files, release};
+
+/// Returns a path as an agent is told it: what is no printable character in a file name is no line of the message.
+pub fn shown(path: &Path) -> String {
+    let path = path.to_string_lossy();
+    let escaped = path.chars().map(|c| match c.is_control() {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
+    });
+    escaped.collect()
+}
