@@ -124,11 +124,21 @@ impl Board {
         Ok(Tail { offset, lines })
     }
 
-    /// Adds the lines of changes that are not there yet, under the lock of the log.
-    pub(super) fn add_lines(&self, changes: &[&Pending], deadline: Instant) -> Result<()> {
-        let _held = self.lock_all(&[(Part::Events, tenure_core::Mode::Write)], deadline)?;
+    /// Returns where the last whole line ends. What is torn behind it is cut off before a line is added.
+    pub(super) fn end_of_lines(&self) -> Result<u64> {
+        let tail = self.last_lines()?;
+        Ok(match tail.lines.is_empty() {
+            true => 0,
+            false => tail.offset + tail.lines.len() as u64,
+        })
+    }
+
+    /// Adds the lines of changes that are not there yet, and marks the changes as finished. The log is locked.
+    pub(super) fn add_lines(&self, changes: &[&Pending]) -> Result<()> {
         self.mend_end()?;
-        self.append_missing(changes)
+        self.append_missing(changes)?;
+        changes.iter().for_each(|change| self.mark_finished(change));
+        Ok(())
     }
 
     /// Adds lines that are not there yet. The log is locked.

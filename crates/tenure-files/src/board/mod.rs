@@ -138,10 +138,9 @@ mod ready;
 mod registry;
 mod settle;
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_core::{Asker, Error, Owner, Result, RetryPolicy, Timestamp};
@@ -171,8 +170,6 @@ pub struct Board {
     is_automated: bool,
     retry: RetryPolicy,
     disk: Arc<dyn Disk>,
-    /// Pending changes that are known to be finished, each with the files to sync.
-    finished: Mutex<HashMap<String, Vec<PathBuf>>>,
     /// How many changes were pending when somebody last looked.
     pending_seen: AtomicUsize,
     /// True once no change of an earlier boot is pending.
@@ -220,7 +217,6 @@ impl Board {
             is_automated: false,
             retry: RetryPolicy::default(),
             disk,
-            finished: Mutex::default(),
             pending_seen: AtomicUsize::new(0),
             is_recovered: AtomicBool::new(false),
             tell: Arc::new(|_| ()),
