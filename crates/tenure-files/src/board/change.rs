@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tenure_core::{Error, Mode, Result};
 
@@ -14,9 +14,13 @@ use super::names::Part;
 use super::pending::{GatesImage, Image, IssueImage, MODE_OF_MARKER, Pending};
 use super::read::Loaded;
 use super::registry::{Gates, Index, encode};
+use crate::clock;
 use crate::disk::{Attributes, Found};
 use crate::replace::{Replacement, replace_unsynced, sync_directory_of};
 use crate::retry::{TooManyRetries, retry_with_backoff};
+
+/// How long the log is waited for at least, whatever was waited for before: it is held for moments.
+const LOG_WAIT_MIN: Duration = Duration::from_millis(500);
 
 /// What an operation changes.
 pub(super) struct Change {
@@ -37,14 +41,14 @@ pub(super) struct IssueChange {
 }
 
 impl Board {
-    /// Does the steps of one change: locks, finishes what is pending, and makes what `work` says durable. Passing faults are tried
+    /// Does the steps of one change: locks until the deadline, finishes what is pending, and makes what `work` says durable. Passing faults are tried
     /// again, as nothing has happened then.
     pub(super) fn change<R>(
         &self,
         parts: &[(Part, Mode)],
+        deadline: Instant,
         mut work: impl FnMut() -> Result<(Option<Change>, R)>,
     ) -> Result<R> {
-        let deadline = self.deadline();
         let mut once = || {
             self.recover(deadline)?;
             let held = self.lock_all(parts, deadline)?;
@@ -81,6 +85,7 @@ impl Board {
         held.check()?;
         record.put_in_place()?;
         self.pending_seen.fetch_add(1, Relaxed);
+        let deadline = deadline.max(clock::after(Instant::now(), LOG_WAIT_MIN));
         let finished = sync_directory_of(&*self.disk, &path)
             .and_then(|()| self.put_images(&pending, likes))
             .and_then(|()| {

@@ -91,3 +91,35 @@ impl Board {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::board::NewIssue;
+    use crate::clock;
+
+    #[test]
+    fn what_killed_writers_left_is_removed_once_it_is_old() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().join("board");
+        Board::init(&root).unwrap();
+        let mut board = Board::open(&root, Duration::from_secs(30)).unwrap();
+        board.pending_max = 1;
+        board.create(NewIssue::titled("one")).unwrap();
+        let uuid = "3f2a9c00-1111-4222-8333-444455556666";
+        let temporary = root.join(format!(".pending/.{uuid}.json.0123456789abcdef.tmp"));
+        let stray = root.join(format!(".pending/{uuid}.done"));
+        let other = root.join(".pending/mine");
+        for path in [&temporary, &stray, &other] {
+            fs::write(path, "").unwrap();
+        }
+        board.create(NewIssue::titled("two")).unwrap();
+        assert!(temporary.exists() && !stray.exists() && other.exists());
+        board.now = || clock::now().after(2 * TEMPORARY_AGE);
+        board.create(NewIssue::titled("three")).unwrap();
+        assert!(!temporary.exists() && other.exists());
+        assert_eq!(board.list().unwrap().issues.len(), 3);
+    }
+}

@@ -29,7 +29,11 @@ impl Board {
             .mode(0o700)
             .create(directory);
         made.map_err(|source| Error::io("make the directory", directory, source))?;
-        let board = Self::on(directory, FileLocker::new(Duration::ZERO), Arc::new(RealDisk))?;
+        let board = Self::on(
+            directory,
+            FileLocker::new(Duration::ZERO),
+            Arc::new(RealDisk),
+        )?;
         // Before the index is there: whoever finds it goes on.
         for made in board.names.root().ancestors() {
             match sync_directory_of(&RealDisk, made) {

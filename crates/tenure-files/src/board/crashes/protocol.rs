@@ -4,8 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::atomic::AtomicUsize;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use tenure_core::{Owner, Result, Timestamp};
@@ -194,8 +194,10 @@ impl crashes::Protocol for OneBoard {
 impl OneBoard {
     fn pending(&self, state: &State) -> Vec<PathBuf> {
         let paths = state.paths().into_iter();
-        let is_pending =
-            |path: &PathBuf| path.file_name().is_some_and(|name| uuid_of(name, ".json").is_some());
+        let is_pending = |path: &PathBuf| {
+            path.file_name()
+                .is_some_and(|name| uuid_of(name, ".json").is_some())
+        };
         paths.filter(is_pending).collect()
     }
 }
