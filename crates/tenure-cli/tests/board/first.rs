@@ -45,18 +45,16 @@ fn of_first_commands_that_make_the_board_at_once_none_loses_its_issue() {
 #[test]
 fn one_who_makes_the_board_slowly_does_not_take_away_what_another_added_meanwhile() {
     let world = in_git();
-    let renames = "renameat2:delay_enter=2000000";
-    let options = [
-        "-f",
-        "-e",
-        "trace=renameat2",
-        "-e",
-        &format!("inject={renames}"),
-    ];
+    // The fourth is that of the index.
+    let renames = "inject=rename,renameat2:delay_enter=3000000:when=4";
+    let options = ["-f", "-e", "trace=rename,renameat2", "-e", renames];
     let slow = ["board", "add", "slow", "--id", "slow"];
     let slow = Process::start(&mut strace(&world, &options, &slow));
     let root = world.path(".git/tenure/board");
-    until("it has begun", || root.join("issues").exists());
+    until("its index is ready to be put in place", || {
+        let is_index = |name: &String| name.starts_with(".index.json.");
+        root.exists() && crate::site::names(&root).iter().any(is_index)
+    });
     assert_eq!(
         code(&world.call(["board", "add", "quick", "--id", "quick"])),
         0

@@ -230,3 +230,21 @@ fn next_passes_over_an_issue_that_is_locked_and_waits_only_if_there_is_no_other(
     assert_eq!(code(&waiting.end()), 0);
     assert_eq!(place.issue("a")["claim"]["owner"], "agent:2");
 }
+
+#[test]
+fn the_wait_of_next_is_one_for_the_index_and_the_issue() {
+    let place = Place::new();
+    place.add(&["a"]);
+    let _issue = hold(&place, "flock", "issues/a.lock");
+    let mut index = hold(&place, "flock", ".index.lock");
+    let begun = Instant::now();
+    let mut command = place.command(&["next", "--claim"]);
+    let next = Process::start(command.env("TENURE_LOCK_TIMEOUT", "6"));
+    // The index becomes free when most of the wait is over.
+    std::thread::sleep(Duration::from_secs(4));
+    index.kill();
+    let output = next.end();
+    assert_eq!(code(&output), 75, "{output:?}");
+    let waited = begun.elapsed();
+    assert!(waited < Duration::from_secs(9), "{waited:?}");
+}

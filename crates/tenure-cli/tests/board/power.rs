@@ -84,9 +84,10 @@ fn a_half_line_is_not_counted_so_that_no_event_is_there_twice() {
     let place = Place::new();
     place.add(&["a"]);
     // Until a checkpoint leaves nothing pending, so that the next change finds only the log.
-    while crate::site::names(&place.path(".pending")) != ["durable"] {
-        place.board().note(&crate::place::id("a"), "x").unwrap();
-    }
+    let board = place.board();
+    let is_empty = || crate::site::names(&place.path(".pending")) == ["durable"];
+    let mut notes = (0..100).map(|_| board.note(&crate::place::id("a"), "x").unwrap());
+    assert!(notes.any(|_| is_empty()));
     let mut log = fs::read(place.path("events.jsonl")).unwrap();
     log.extend(b"{\"type\":\"issue_noted\",\"id\":\"0123456789\",\"issue");
     fs::write(place.path("events.jsonl"), log).unwrap();

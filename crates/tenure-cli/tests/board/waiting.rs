@@ -15,12 +15,19 @@ fn opens(place: &Place, arguments: &[&str]) -> usize {
         .into_iter()
         .chain(arguments.iter().map(String::as_str))
         .collect();
-    let output = strace(&place.world, &["-f", "-e", "trace=openat"], &arguments).output();
+    let output = strace(
+        &place.world,
+        &["-f", "-e", "trace=open,openat,openat2"],
+        &arguments,
+    )
+    .output();
     let output = output.unwrap();
     assert_eq!(code(&output), 0, "{output:?}");
     let trace = text(&fs::read(place.world.path("trace")).unwrap());
     let is_issue = |line: &&str| line.contains("/issues/") && line.contains(".json\"");
-    trace.lines().filter(is_issue).count()
+    let opened = trace.lines().filter(is_issue).count();
+    assert!(opened > 0, "the trace shows no issue: {trace}");
+    opened
 }
 
 #[test]
