@@ -64,9 +64,9 @@ mod store;
 mod token_counter;
 
 pub use board::{
-    BOARD_CLAIM_TTL, BOARD_CLAIM_TTL_MAX, BOARD_CLAIM_TTL_MIN, Blocked, Board, BoardEvent, GateBy,
-    GateState, Issue, IssueClaim, IssueId, IssueList, IssueState, NewIssue, Next, Note,
-    PRIORITY_DEFAULT, Take, Unreadable, Unready,
+    BOARD_CLAIM_TTL, BOARD_CLAIM_TTL_MAX, BOARD_CLAIM_TTL_MIN, Blocked, Board, BoardEvent,
+    EventCursor, GateBy, GateState, Issue, IssueClaim, IssueId, IssueList, IssueState, NewIssue,
+    Next, Note, PRIORITY_DEFAULT, Take, Unreadable, Unready,
 };
 pub use document::{
     Content, DOCUMENT_BYTES_MAX, DOCUMENTS_MAX, Documents, Expect, Fence, Follow, Terms, Version,

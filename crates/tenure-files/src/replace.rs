@@ -135,6 +135,19 @@ impl<'a> Replacement<'a> {
         self.in_place = true;
         Ok(())
     }
+
+    /// Step 4 for a target that is not there. One that is there stays as it is.
+    pub(crate) fn put_in_place_if_missing(mut self) -> Result<()> {
+        let renamed = self
+            .disk
+            .rename_without_replacing(&self.temporary, self.target);
+        match renamed {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+            renamed => renamed.map_err(|source| Error::io("create", self.target, source))?,
+        }
+        self.in_place = true;
+        Ok(())
+    }
 }
 
 impl Drop for Replacement<'_> {

@@ -25,14 +25,14 @@ pub fn next(global: &Global, options: &BoardNext) -> Result<ExitCode, Failure> {
         true => Take::Claim(options.ttl),
         false => Take::Look,
     };
-    let mut waiting = NextWait::new(options.wait);
+    let mut waiting = NextWait::new(options.wait, options.label.clone());
     let next = |board: &Board| {
         Ok(match board.next(options.label.as_deref(), take)? {
             Next::Issue(issue) => Ok(issue),
             Next::Nothing(unready) => Err(unready),
         })
     };
-    let issue = opened.wait_until(next, |unready| waiting.left(unready))?;
+    let issue = opened.wait_until(next, |unready| waiting.left(&unready))?;
     if options.claim {
         remember_claim(opened.board(), &issue);
     }
@@ -55,29 +55,50 @@ pub fn next(global: &Global, options: &BoardNext) -> Result<ExitCode, Failure> {
 /// A wait for an issue that is ready.
 pub struct NextWait {
     deadline: Option<Instant>,
+    label: Option<String>,
     is_told: bool,
 }
 
 impl NextWait {
-    pub fn new(wait: Option<Duration>) -> Self {
+    pub fn new(wait: Option<Duration>, label: Option<String>) -> Self {
         let begun = Instant::now();
         Self {
             deadline: wait.and_then(|wait| begun.checked_add(wait)),
+            label,
             is_told: false,
         }
     }
 
-    /// Returns how long to wait before the next look. Fails if nothing is left to do, or the wait is over.
-    pub fn left(&mut self, unready: Unready) -> Result<Duration> {
+    /// Returns how long to wait before the next look. Fails if nothing is left to do, if that cannot be said, or if the wait
+    /// is over.
+    pub fn left(&mut self, unready: &Unready) -> Result<Duration> {
         let left = self
             .deadline
             .map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let counts = counts(unready);
-        if unready.open == 0 {
-            return Err(Error::NotFound(format!("nothing is left to do: {counts}")));
+        let label = self.label.as_ref();
+        let label = label.map_or(String::new(), |label| format!(" with the label {label}"));
+        match &unready.unreadable[..] {
+            _ if unready.open > 0 => {}
+            [] => {
+                let problem = format!("nothing is left to do{label}: {counts}");
+                return Err(Error::NotFound(problem));
+            }
+            // Nobody knows whether it is done.
+            [broken, others @ ..] => {
+                let more = match others {
+                    [] => String::new(),
+                    others => {
+                        let others = others.iter().map(|other| other.id.as_str());
+                        format!("; nor can {}", others.collect::<Vec<_>>().join(", "))
+                    }
+                };
+                let problem = format!("it cannot be read: {}{more}", broken.problem);
+                return Err(Error::corrupt(&broken.path, problem));
+            }
         }
         let Some(left) = left.filter(|left| !left.is_zero()) else {
-            let problem = format!("nothing is ready: {counts}");
+            let problem = format!("nothing is ready{label}: {counts}");
             return Err(Error::Unready { problem });
         };
         if !self.is_told {
@@ -94,7 +115,7 @@ impl NextWait {
 }
 
 /// `5 open, 2 claimed, 3 blocked`.
-fn counts(unready: Unready) -> String {
+fn counts(unready: &Unready) -> String {
     let Unready {
         open,
         claimed,
@@ -102,7 +123,7 @@ fn counts(unready: Unready) -> String {
         unreadable,
         ..
     } = unready;
-    let broken = match unreadable {
+    let broken = match unreadable.len() {
         0 => String::new(),
         broken => format!(", and {broken} that cannot be read"),
     };

@@ -1,8 +1,12 @@
 //! Errors of a board, each with its remedy on the command line.
 
+use std::ffi::OsString;
+use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+use std::path::Path;
 use std::time::Duration;
 
 use tenure::{Error, duration};
+use tenure_core::request::command_line;
 use tenure_files::strangers;
 
 use crate::people::visible;
@@ -12,8 +16,25 @@ use crate::report::Failure;
 pub fn about(error: Error, wait: Duration) -> Failure {
     let remedy = match &error {
         Error::Timeout { .. } | Error::Busy { .. } => return timed_out(error, wait),
+        Error::Corrupt { problem, .. } if is_of_another_program(problem) => {
+            "if another program made it, it is only listed here, and changed there; if not, correct it"
+                .into()
+        }
+        Error::Corrupt { path, .. } if path.parent().is_some_and(|above| above.ends_with(".pending")) => {
+            format!(
+                "move it away, and the board is usable; the change in it is lost then: {}",
+                path.display()
+            )
+        }
         Error::Corrupt { path, .. } => {
             format!("correct it, or put back an older one: {}", path.display())
+        }
+        Error::Io { source, .. }
+            if matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem) =>
+        {
+            "give this user write access to it; or use a board in another place, the same for all \
+             who share it: --dir DIR, or store = \"user:\" in tenure.toml"
+                .into()
         }
         Error::NotFound(problem) if problem.starts_with("there is no board") => {
             "make one with: tenure board init, or name another with --dir".into()
@@ -25,6 +46,23 @@ pub fn about(error: Error, wait: Duration) -> Failure {
         _ => return Failure::Error(error),
     };
     Failure::with_remedy(error, remedy)
+}
+
+/// Returns true for what is wrong with an issue that is none of ours.
+pub fn is_of_another_program(problem: &str) -> bool {
+    problem.contains("it has another shape")
+}
+
+/// Returns the failure of a command whose board cannot be opened, which was asked for in this way.
+pub fn unopened(error: Error, asked: Option<&Path>, wait: Duration) -> Failure {
+    match (&error, asked) {
+        (Error::NotFound(_), Some(asked)) => {
+            let init = ["tenure", "board", "init", "--dir"].map(OsString::from);
+            let init = command_line(init.into_iter().chain([asked.into()]));
+            Failure::with_remedy(error, format!("make one with: {init}"))
+        }
+        _ => about(error, wait),
+    }
 }
 
 /// Says who has the lock, and three things to try.
@@ -50,7 +88,7 @@ fn timed_out(error: Error, wait: Duration) -> Failure {
     };
     let known = strangers.iter().map(|stranger| {
         let command = visible(&stranger.command);
-        format!("it is held by pid {}, \"{command}\"; ", stranger.pid)
+        format!("the kernel names it: pid {}, \"{command}\"; ", stranger.pid)
     });
     let known: String = known.collect();
     let longer = 2 * wait.max(Duration::from_secs(1)).as_secs();

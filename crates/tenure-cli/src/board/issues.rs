@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use tenure::{Error, Result};
-use tenure_files::{GateBy, GateState, Issue, IssueId, NewIssue};
+use tenure_files::{GateBy, GateState, Issue, IssueId, IssueState, NewIssue};
 
 use super::open_board::OpenBoard;
 use super::{Issues, answer};
@@ -52,70 +52,55 @@ fn given(text: String) -> Result<String> {
 
 /// Changes fields.
 pub fn set(global: &Global, options: &BoardSet) -> Result<ExitCode, Failure> {
-    let mut reopens = false;
-    for field in &options.fields {
-        reopens |= field == "state=open";
-        change(&mut None, field)?;
-    }
+    let fields = options.fields.iter().map(|field| parsed(field));
+    let fields: Vec<Field> = fields.collect::<Result<_>>()?;
     let opened = OpenBoard::open(global, &options.terms)?;
-    let fields = options.fields.iter().filter(|field| *field != "state=open");
-    let fields: Vec<&String> = fields.collect();
     let id = &options.id;
-    let issue = opened.wait(Some(id), |board| {
-        let mut issue = None;
-        if reopens {
-            issue = Some(board.reopen(id)?);
+    let work = |issue: &mut Issue| {
+        for field in &fields {
+            match field.clone() {
+                Field::Title(title) => issue.title = title,
+                Field::Body(body) => issue.body = body,
+                Field::Priority(priority) => issue.priority = priority,
+                Field::Labels(labels) => issue.labels = labels,
+                Field::Open => issue.state = IssueState::Open,
+            }
         }
-        if !fields.is_empty() {
-            let work = |issue: &mut Issue| {
-                fields
-                    .iter()
-                    .try_for_each(|field| change(&mut Some(issue), field))
-            };
-            issue = Some(board.update(id, work)?);
-        }
-        issue.map_or_else(|| board.issue(id), Ok)
-    })?;
+        Ok(())
+    };
+    let issue = opened.wait(Some(id), |board| board.update(id, work))?;
     answer(global, &issue, &format!("changed {id}"))
 }
 
-/// Changes one field of an issue, or only checks it if there is none.
-fn change(issue: &mut Option<&mut Issue>, field: &str) -> Result<()> {
+/// What a field is to be.
+#[derive(Clone)]
+enum Field {
+    Title(String),
+    Body(String),
+    Priority(u32),
+    Labels(Vec<String>),
+    Open,
+}
+
+fn parsed(field: &str) -> Result<Field> {
     let bad = |problem: &str| Error::BadInput(format!("bad {field:?}: {problem}"));
     let known = "fields are title, body, priority, labels and state=open";
-    let Some((name, value)) = field.split_once('=') else {
-        return Err(bad(known));
-    };
-    match name {
-        "title" => {
-            if let Some(issue) = issue {
-                issue.title = value.to_owned();
-            }
-        }
-        "body" => {
-            if let Some(issue) = issue {
-                issue.body = value.to_owned();
-            }
-        }
+    let (name, value) = field.split_once('=').ok_or_else(|| bad(known))?;
+    Ok(match name {
+        "title" => Field::Title(value.to_owned()),
+        "body" => Field::Body(value.to_owned()),
         "priority" => {
-            let priority = value
-                .parse()
-                .map_err(|_| bad("a priority is a whole number"))?;
-            if let Some(issue) = issue {
-                issue.priority = priority;
-            }
+            let priority = value.parse();
+            Field::Priority(priority.map_err(|_| bad("a priority is a whole number"))?)
         }
         "labels" => {
             let labels = value.split(',').filter(|label| !label.is_empty());
-            if let Some(issue) = issue {
-                issue.labels = labels.map(str::to_owned).collect();
-            }
+            Field::Labels(labels.map(str::to_owned).collect())
         }
-        "state" if value == "open" => {}
+        "state" if value == "open" => Field::Open,
         "state" => return Err(bad("to say that it is done, use: tenure board done ID")),
         _ => return Err(bad(known)),
-    }
-    Ok(())
+    })
 }
 
 /// Leaves a note.

@@ -9,10 +9,12 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tenure::{Error, duration};
-use tenure_files::{Blocked, Board, BoardEvent, GateState, Issue, IssueId, IssueState, Unreadable};
+use tenure_files::{
+    Blocked, Board, BoardEvent, EventCursor, GateState, Issue, IssueId, IssueState, Unreadable,
+};
 
 use super::Issues;
-use super::failure::about;
+use super::failure::{about, is_of_another_program};
 use super::open_board::{OpenBoard, to_read};
 use crate::cli::{BoardEvents, BoardLs, BoardOne, Global, StateFilter};
 use crate::output::{self, word};
@@ -196,9 +198,13 @@ fn print_table(
     for broken in unreadable {
         let title = broken.title.clone().unwrap_or_default();
         let id = broken.id.to_string();
+        let state = match is_of_another_program(&broken.problem) {
+            true => "foreign",
+            false => "broken",
+        };
         let cells = [
             id,
-            "broken".into(),
+            state.into(),
             "-".into(),
             title,
             String::new(),
@@ -256,8 +262,10 @@ struct BoardEventLine {
 pub fn events(global: &Global, options: &BoardEvents) -> Result<ExitCode, Failure> {
     let board = to_read(options.dir.as_deref())?;
     let failed = |error| about(error, Duration::ZERO);
+    let mut cursor = EventCursor::default();
     let mut length = board.events_length().map_err(failed)?;
-    let mut events = board.events_after(options.after).map_err(failed)?;
+    let events = board.events_since(&mut cursor, options.after);
+    let mut events = events.map_err(failed)?;
     if !options.follow {
         let page = Page {
             events: events.iter().map(shown).collect::<Result<_, _>>()?,
@@ -282,7 +290,7 @@ pub fn events(global: &Global, options: &BoardEvents) -> Result<ExitCode, Failur
             }
         }
         length = board.events_length().map_err(failed)?;
-        events = board.events_after(last).map_err(failed)?;
+        events = board.events_since(&mut cursor, last).map_err(failed)?;
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tenure::{Resource, Result, SessionOptions};
 use tenure_files::{Board, IssueId, resource_of};
 
-use super::failure::about;
+use super::failure::{about, unopened};
 use crate::cli::{BoardTerms, Global};
 use crate::context::{Context, WAIT_DEFAULT};
 use crate::output::word;
@@ -33,7 +33,8 @@ pub fn to_read(asked: Option<&Path>) -> Result<Board, Failure> {
     let context = Context::for_board()?;
     let wait = context.settings(WAIT_DEFAULT).wait;
     let directory = directory(asked)?;
-    let board = Board::open(&directory, wait).map_err(|error| about(error, wait))?;
+    let board = Board::open(&directory, wait);
+    let board = board.map_err(|error| unopened(error, asked, wait))?;
     Ok(finished(board, &context))
 }
 
@@ -54,8 +55,8 @@ pub fn for_owner(
     let asker = SessionOptions::new(owner).with_command(context.own_command());
     let asker = asker.asker();
     let directory = directory(terms.dir.as_deref())?;
-    let board = Board::for_asker(&directory, limit, asker.clone());
-    let board = board.map_err(|error| about(error, limit))?;
+    let board = Board::for_asker(&directory, settings.wait, asker.clone());
+    let board = board.map_err(|error| unopened(error, terms.dir.as_deref(), settings.wait))?;
     let mut board = finished(board, &context);
     if is_automated {
         board = board.as_automated();

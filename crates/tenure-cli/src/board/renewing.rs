@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | the claim could not be renewed for two thirds of its time | at once | at five sixths |
 //! | it is somebody else's, or over | at once | 5 s later |
+//! | the command said that the issue is done | never | never |
 
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex};
@@ -42,6 +43,8 @@ struct Shared {
     problem: String,
     /// True if the claim is gone.
     is_lost: bool,
+    /// True if the issue is done, so that no claim is needed.
+    is_over: bool,
 }
 
 impl Renewing {
@@ -57,6 +60,7 @@ impl Renewing {
             good_ms: asked_ms,
             problem: "it was not renewed".into(),
             is_lost: false,
+            is_over: false,
         }));
         let (stop, stopped) = mpsc::channel();
         let (told, board, id) = (Arc::clone(&shared), Arc::clone(board), issue.id.clone());
@@ -99,7 +103,7 @@ impl Renewing {
                 if shared.is_lost {
                     break (shared.problem.clone(), clock::boot_now() + GRACE_MS);
                 }
-                if clock::boot_now() >= shared.good_ms + ttl_ms * 2 / 3 {
+                if !shared.is_over && clock::boot_now() >= shared.good_ms + ttl_ms * 2 / 3 {
                     let reason = format!("the claim could not be renewed: {}", shared.problem);
                     break (reason, shared.good_ms + ttl_ms * 5 / 6);
                 }
@@ -125,9 +129,15 @@ impl Renewing {
 fn renew(board: &Board, id: &IssueId, token: u64, ttl: Duration, shared: &Mutex<Shared>) -> bool {
     let asked_ms = clock::boot_now();
     let renewed = board.renew(id, Some(token), Some(ttl));
+    // The command may say itself that the issue is done: then there is nothing to renew, and nothing is lost.
+    let is_done = renewed.is_err() && board.is_done_under(id, token).is_ok_and(|is_done| is_done);
     let mut shared = lock(shared);
     match renewed {
         Ok(_) => shared.good_ms = asked_ms,
+        Err(error) if is_done => {
+            shared.is_over = true;
+            shared.problem = error.to_string();
+        }
         Err(error) => {
             let gone = [Class::NotAllowed, Class::NotFound, Class::Conflict];
             shared.is_lost |= gone.contains(&error.class());

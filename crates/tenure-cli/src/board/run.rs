@@ -45,6 +45,12 @@ pub fn run(_: &Global, options: BoardRun, report: Report) -> Result<ExitCode, Fa
             ("TENURE_ISSUE", OsString::from(claimed.issue.id.as_str())),
             ("TENURE_TOKEN", claimed.token.to_string().into()),
             ("TENURE_OWNER", asker.owner.as_str().into()),
+            // The token is not one of a lease around this.
+            (
+                "TENURE_RESOURCE",
+                claimed.issue.id.resource().as_str().into(),
+            ),
+            ("TENURE_LEASE", OsString::new()),
         ];
         let launch = Launch {
             command: &options.command,
@@ -104,6 +110,13 @@ fn finish(board: &SharedBoard, claimed: &Claimed, ended: Ended) -> Result<()> {
     if ended.lost {
         return Ok(());
     }
+    if board
+        .is_done_under(&issue.id, *token)
+        .is_ok_and(|is_done| is_done)
+    {
+        // The command said so itself.
+        return Ok(());
+    }
     if ended.code != 0 {
         return release(match i32::from(ended.code) - exit::SIGNAL_BASE {
             signal if signal > 0 => format!("the command was ended by signal {signal}"),
@@ -151,7 +164,7 @@ fn claim(
     wait: Option<Duration>,
     stop: &AtomicBool,
 ) -> Result<Claimed> {
-    let mut waiting = NextWait::new(wait);
+    let mut waiting = NextWait::new(wait, label.map(str::to_owned));
     loop {
         let (length, asked_ms) = (board.events_length()?, clock::boot_now());
         match board.next(label, Take::Claim(ttl))? {
@@ -164,7 +177,7 @@ fn claim(
                 });
             }
             Next::Nothing(unready) => {
-                let mut left = waiting.left(unready)?;
+                let mut left = waiting.left(&unready)?;
                 while !left.is_zero() && !stop.load(Relaxed) {
                     let step = left.min(INTERRUPTED_EVERY);
                     if board.wait_for_events(length, step)? {

@@ -152,7 +152,7 @@ pub fn parse_ttl(text: &str) -> Result<Duration, String> {
     let ttl = parse_wait(text)?;
     match (TTL_MIN..=TTL_MAX).contains(&ttl) {
         true => Ok(ttl),
-        false => Err("a lease lasts from 1s to 24h".into()),
+        false => Err("a lease or a claim lasts from 1s to 24h".into()),
     }
 }
 

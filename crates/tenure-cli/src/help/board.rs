@@ -133,8 +133,8 @@ Ready is what is open, waits for no issue and no gate, and nobody has: lowest
 priority number first, then oldest. Prints its id; the token of the claim is in
 the JSON, and told on standard error.
 
-Exit codes: 0 printed; 66 nothing is left to do; 75 something is, but it is
-claimed or blocked.";
+Exit codes: 0 printed; 65 an issue cannot be read, and nothing else is left; 66
+nothing is left to do; 75 something is, but it is claimed, blocked or locked.";
 
 /// After the options of `board run`.
 pub const BOARD_RUN_LONG: &str = "\
@@ -146,10 +146,11 @@ Examples:
 The command gets TENURE_ISSUE, TENURE_TOKEN, and the issue as JSON on standard
 input. The claim is renewed while it runs. If it exits with 0 the issue is done;
 else it is released with a note. If this process is killed, so is the command,
-and the claim ends by itself.
+but not what the command started, and the claim ends by itself.
 
-Exit codes: that of the command; 66 nothing is left to do; 75 nothing is ready;
-79 the claim was lost while it ran.";
+Exit codes: that of the command; 65 an issue cannot be read, and nothing else is
+left; 66 nothing is left to do; 75 nothing is ready; 79 the claim was lost while
+it ran.";
 
 /// After the options of `board claim`.
 pub const BOARD_CLAIM_LONG: &str = "\

@@ -6,7 +6,7 @@ use std::io;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use tenure::{Error, Lease, Resource};
+use tenure::{Error, Lease, Resource, Timestamp};
 
 use crate::exit;
 use crate::output;
@@ -131,7 +131,18 @@ impl Failure {
             kind,
             message,
             resource: error.and_then(Error::resource),
-            holders: error.map_or(&[], Error::holders),
+            holders: match error {
+                Some(Error::Claimed {
+                    resource,
+                    owner,
+                    expires_at,
+                }) => Holders::Claim([ClaimHolder {
+                    resource,
+                    owner,
+                    expires_at: *expires_at,
+                }]),
+                _ => Holders::Leases(error.map_or(&[], Error::holders)),
+            },
             remedy,
             sequence: match error {
                 Some(Error::SequenceMismatch {
@@ -171,10 +182,26 @@ pub struct Body<'a> {
     kind: &'a str,
     message: String,
     resource: Option<&'a Resource>,
-    holders: &'a [Lease],
+    holders: Holders<'a>,
     remedy: String,
     #[serde(flatten)]
     sequence: Option<Mismatch>,
+}
+
+/// Who is in the way.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Holders<'a> {
+    Leases(&'a [Lease]),
+    Claim([ClaimHolder<'a>; 1]),
+}
+
+/// `{"resource","owner","expires_at"}`: who has claimed a node of a ledger, or an issue of a board.
+#[derive(Debug, Serialize)]
+struct ClaimHolder<'a> {
+    resource: &'a Resource,
+    owner: &'a str,
+    expires_at: Timestamp,
 }
 
 /// The sequence that was expected, and the one that was found.

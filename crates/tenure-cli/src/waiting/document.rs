@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tenure::{LockContext, Mode, SessionId};
 use tenure_core::poison::lock;
-use tenure_files::{holders, resource_of};
+use tenure_files::{FlockHolder, holders, resource_of, strangers};
 
 use super::blocked::{BlockedRequest, unrecorded};
 use super::screen::Screen;
@@ -79,23 +79,35 @@ fn tell(wait: &DocumentWait, stopped: &Receiver<()>) {
             return;
         }
         told += 1;
-        let blocked = what_blocks(wait);
-        screen.show(blocked.as_ref(), began.elapsed(), wait.limit);
+        // Where nobody holds anything, the work itself takes its time.
+        if let Some(blocked) = what_blocks(wait) {
+            screen.show(Some(&blocked), began.elapsed(), wait.limit);
+        }
     }
 }
 
-/// Returns the first document that another session holds, or the first one whose holder is not
-/// found.
+/// Returns the first document that another session holds, or another program by a kernel lock alone. Where one document is
+/// waited for, or a lock of another kind, it is that one, whether its holder is found or not.
 fn what_blocks(wait: &DocumentWait) -> Option<BlockedRequest> {
-    let mut first_missing = None;
+    let is_certain = wait.files.len() == 1 || wait.with_node || wait.inner_lock.is_some();
+    let (mut first_missing, mut by_stranger) = (None, None);
     for (document, lock) in &wait.files {
-        let blocked = who_has(wait, document, lock);
+        let mut blocked = who_has(wait, document, lock);
         if !blocked.holders.is_empty() {
             return Some(blocked);
         }
-        first_missing = first_missing.or(Some(blocked));
+        if is_certain {
+            first_missing = first_missing.or(Some(blocked));
+            continue;
+        }
+        let mut strangers = strangers(lock).into_iter();
+        if let Some(stranger) = strangers.find(|stranger| stranger.pid != std::process::id()) {
+            let FlockHolder { pid, command, .. } = stranger;
+            blocked.unrecorded = Some(format!("pid {pid}, \"{command}\", which leaves no record"));
+            by_stranger = by_stranger.or(Some(blocked));
+        }
     }
-    first_missing
+    by_stranger.or(first_missing)
 }
 
 fn who_has(wait: &DocumentWait, document: &Path, lock: &Path) -> BlockedRequest {

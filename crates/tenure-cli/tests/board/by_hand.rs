@@ -121,6 +121,7 @@ fn a_board_of_jit_is_listed_and_its_issues_refuse_changes() {
     fs::write(root.join("events.jsonl"), format!("{event}\n")).unwrap();
     let listed = place.json(&["ls"]);
     assert_eq!(listed["unreadable"][0]["title"], "Their issue", "{listed}");
+    assert!(place.done(&["ls"]).contains("foreign"));
     for arguments in [
         &["show", theirs][..],
         &["claim", theirs],
@@ -128,6 +129,10 @@ fn a_board_of_jit_is_listed_and_its_issues_refuse_changes() {
     ] {
         let said = place.refused(65, arguments);
         assert!(said.contains("another shape"), "{said}");
+        assert!(
+            said.contains("only listed here") && !said.contains("put back"),
+            "{said}"
+        );
     }
     assert_eq!(fs::read_to_string(&path).unwrap(), issue.to_string());
     // Ours live beside it.
@@ -164,5 +169,53 @@ fn a_board_that_may_only_be_read_is_read() {
         let output = read(arguments);
         assert_eq!(code(&output), 0, "{output:?}");
     }
-    assert_eq!(code(&read(&["note", "a", "y"])), 69);
+    let refused = read(&["note", "a", "y"]);
+    let said = crate::world::text(&refused.stderr);
+    assert_eq!(code(&refused), 69);
+    assert!(
+        said.contains("--dir") && !said.contains("--store"),
+        "{said}"
+    );
+}
+
+#[test]
+fn an_id_that_a_merge_left_twice_is_listed_once() {
+    let mut place = Place::new();
+    place.stays_broken();
+    place.add(&["a", "b"]);
+    let index = fs::read_to_string(place.path("index.json")).unwrap();
+    let twice = index.replace("\"b\"", "\"b\",\n    \"a\"");
+    fs::write(place.path("index.json"), twice).unwrap();
+    assert_eq!(place.json(&["ls"])["issues"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn broken_gates_refuse_only_those_who_need_them() {
+    let mut place = Place::new();
+    place.stays_broken();
+    fs::write(place.path("gates.json"), "{").unwrap();
+    place.done(&["add", "x"]);
+    for arguments in [
+        &["add", "x", "--gate", "review"][..],
+        &["gate", "define", "review"],
+    ] {
+        assert!(place.refused(65, arguments).contains("gates.json"));
+    }
+}
+
+#[test]
+fn a_pending_change_that_is_broken_is_named_with_what_is_lost_without_it() {
+    let mut place = Place::new();
+    place.stays_broken();
+    place.add(&["a"]);
+    let name = "3f2a9c00-1111-4222-8333-444455556666.json";
+    fs::write(place.path(".pending").join(name), "{").unwrap();
+    let said = place.refused(65, &["ls"]);
+    assert!(
+        said.contains(name) && said.contains("is lost then"),
+        "{said}"
+    );
+    assert!(!said.contains("put back"), "{said}");
+    fs::remove_file(place.path(".pending").join(name)).unwrap();
+    place.done(&["ls"]);
 }

@@ -58,6 +58,10 @@ fn claiming_what_is_claimed_is_busy_and_for_its_own_owner_a_conflict() {
     let token = place.done(&["claim", "a", "--owner", "ana"]);
     let said = place.refused(75, &["claim", "a", "--owner", "bo"]);
     assert!(said.contains("claimed by ana until"), "{said}");
+    let error = place.call(&["claim", "a", "--owner", "bo", "--json"]);
+    let error = crate::world::json(&error.stdout)["error"].clone();
+    assert_eq!(error["holders"][0]["owner"], "ana", "{error}");
+    assert!(error["holders"][0]["expires_at"].is_string(), "{error}");
     let said = place.refused(76, &["claim", "a", "--owner", "ana"]);
     assert!(said.contains("renew"), "{said}");
     assert_eq!(
@@ -66,7 +70,8 @@ fn claiming_what_is_claimed_is_busy_and_for_its_own_owner_a_conflict() {
         ]),
         token
     );
-    place.refused(2, &["claim", "a", "--ttl", "25h"]);
+    let said = place.refused(2, &["claim", "a", "--ttl", "25h"]);
+    assert!(said.contains("claim lasts from 1s to 24h"), "{said}");
     place.done(&["release", "a", "--owner", "ana"]);
     place.refused(77, &["release", "a", "--owner", "ana"]);
     let again = place.done(&["claim", "a", "--owner", "bo"]);
@@ -106,6 +111,8 @@ fn only_people_pass_a_gate_that_is_for_people() {
     place.done(&["gate", "pass", "a", "tests", "--owner", "agent:1"]);
     let said = place.refused(77, &["gate", "pass", "a", "review", "--owner", "agent:1"]);
     assert!(said.contains("is for people"), "{said}");
+    let said = place.refused(77, &["gate", "fail", "a", "review", "--owner", "agent:1"]);
+    assert!(said.contains("gate fail a review"), "{said}");
     for refused in ["claim", "done"] {
         let said = place.refused(76, &[refused, "a", "--owner", "agent:1"]);
         assert!(said.contains("review (pending)"), "{said}");
@@ -115,5 +122,9 @@ fn only_people_pass_a_gate_that_is_for_people() {
     place.done(&["gate", "fail", "a", "tests"]);
     place.refused(76, &["done", "a", "--owner", "agent:1"]);
     place.refused(66, &["gate", "pass", "a", "other"]);
-    place.refused(76, &["gate", "define", "review"]);
+    let said = place.refused(76, &["gate", "define", "review"]);
+    assert!(
+        said.contains("it is for people, and you asked for anyone"),
+        "{said}"
+    );
 }

@@ -151,7 +151,7 @@ fn what_others_depend_on_is_not_deleted_and_a_circle_is_named() {
     place.done(&["depend", "b", "--on", "a"]);
     place.done(&["depend", "c", "--on", "b"]);
     let said = place.refused(76, &["delete", "a"]);
-    assert!(said.contains("b depend on it"), "{said}");
+    assert!(said.contains("b depends on it"), "{said}");
     let said = place.refused(76, &["depend", "a", "--on", "c"]);
     assert!(said.contains("a → c → b → a"), "{said}");
     place.refused(76, &["depend", "a", "--on", "a"]);
@@ -163,6 +163,7 @@ fn what_others_depend_on_is_not_deleted_and_a_circle_is_named() {
     assert!(said.contains("not used again"), "{said}");
     place.refused(76, &["add", "x", "--id", "b"]);
     place.refused(66, &["delete", "nobody"]);
+    assert!(!place.path("issues/nobody.lock").exists());
 }
 
 #[test]
@@ -178,6 +179,8 @@ fn bad_input_is_refused_with_what_is_allowed() {
         &["set", "a", "state=done"],
         &["set", "a", "title="],
         &["note", "a", " "],
+        &["add", "x", "--id=--"],
+        &["add", "x", "--id=-x"],
     ] {
         place.refused(65, arguments);
     }
@@ -280,10 +283,50 @@ fn all_worktrees_of_a_repository_share_the_board_and_it_is_private() {
         );
     }
     // A board elsewhere is made by hand, so that a mistyped path makes none.
-    assert_eq!(code(&at("main", &["add", "x", "--dir", "elsewhere"])), 66);
+    let missing = at("main", &["add", "x", "--dir", "elsewhere"]);
+    assert_eq!(code(&missing), 66);
+    assert!(text(&missing.stderr).contains("tenure board init --dir elsewhere"));
     assert_eq!(code(&at("main", &["init", "--dir", "elsewhere"])), 0);
     let ignored = fs::read_to_string(world.path("main/elsewhere/.gitignore")).unwrap();
     for line in ["*.lock", ".pending/", ".ready"] {
         assert!(ignored.lines().any(|ignored| ignored == line), "{ignored}");
     }
+}
+
+#[test]
+fn fields_and_the_state_are_set_in_one_change_or_not_at_all() {
+    let place = Place::new();
+    place.add(&["a"]);
+    place.done(&["done", "a"]);
+    place.refused(65, &["set", "a", "state=open", "title="]);
+    assert_eq!(place.issue("a")["state"], "done");
+    place.done(&["set", "a", "state=open", "title=again"]);
+    let issue = place.issue("a");
+    assert_eq!(
+        (&issue["state"], &issue["title"]),
+        (&json!("open"), &json!("again"))
+    );
+    assert_eq!(
+        place.json(&["events"])["events"].as_array().unwrap().len(),
+        3
+    );
+}
+
+#[test]
+fn states_are_coloured_on_a_terminal_unless_people_mind() {
+    let place = Place::new();
+    place.add(&["a"]);
+    let mut terminal = crate::terminal::Terminal::open(&place.world);
+    let ls = format!("\"$TENURE\" board ls --dir {}", place.root().display());
+    terminal.press(&format!("{ls}; echo one-$((1+1))\n"));
+    terminal.expect("\u{1b}[32mready");
+    terminal.expect("one-2");
+    terminal.press(&format!("NO_COLOR=1 {ls}; echo two-$((1+1))\n"));
+    terminal.expect("two-2");
+    let screen = terminal.screen();
+    let plain = screen.split("one-2").last().unwrap();
+    assert!(
+        plain.contains("ready") && !plain.contains("\u{1b}[32m"),
+        "{plain:?}"
+    );
 }

@@ -22,7 +22,7 @@ struct Victim {
     happened: fn(&Value) -> bool,
 }
 
-const VICTIMS: [Victim; 11] = [
+const VICTIMS: [Victim; 13] = [
     Victim {
         name: "add",
         before: |_| (),
@@ -95,6 +95,20 @@ const VICTIMS: [Victim; 11] = [
         happened: |issues| issues["b"]["depends_on"][0] == "a",
     },
     Victim {
+        name: "undepend",
+        before: |_| (),
+        arguments: &["depend", "d", "--on", "a", "--remove"],
+        event: "dependency_removed",
+        happened: |issues| issues["d"]["depends_on"][0].is_null(),
+    },
+    Victim {
+        name: "reopen",
+        before: |_| (),
+        arguments: &["set", "d", "state=open", "title=again"],
+        event: "issue_reopened",
+        happened: |issues| issues["d"]["state"] == "open" && issues["d"]["title"] == "again",
+    },
+    Victim {
         name: "gate",
         before: |board| board.define_gate("review", GateBy::People).unwrap(),
         arguments: &["gate", "pass", "g", "review"],
@@ -115,6 +129,15 @@ impl Victim {
             let mut new = titled("g");
             new.gates = vec!["review".into()];
             board.create(new).unwrap();
+        }
+        if self.name == "undepend" {
+            let mut new = titled("d");
+            new.depends_on = vec![id("a")];
+            board.create(new).unwrap();
+        }
+        if self.name == "reopen" {
+            board.create(titled("d")).unwrap();
+            board.done(&id("d"), None).unwrap();
         }
         if matches!(self.name, "renew" | "release") {
             let asker = tenure::SessionOptions::new(tenure::Owner::parse("pid").unwrap()).asker();

@@ -1,6 +1,7 @@
 //! Locks held by `flock` and Python for longer than the wait.
 
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use crate::place::Place;
 use crate::site::{Process, everything};
@@ -102,4 +103,148 @@ fn a_holder_of_ours_is_named_with_its_command() {
         said.contains(&format!("pid {pid}")) && said.contains(&format!("ps -fp {pid}")),
         "{said}"
     );
+}
+
+/// Runs a command that is given two seconds for locks.
+fn in_two_seconds(place: &Place, arguments: &[&str]) -> (i32, String, Duration) {
+    let begun = Instant::now();
+    let mut command = place.command(arguments);
+    let output = command.env("TENURE_LOCK_TIMEOUT", "2").output().unwrap();
+    let said = crate::world::text(&output.stderr);
+    (code(&output), said, begun.elapsed())
+}
+
+#[test]
+fn a_change_is_acknowledged_and_readers_go_on_while_the_log_is_locked_and_its_line_comes_later() {
+    let place = Place::new();
+    place.add(&["a", "b"]);
+    let mut holder = hold(&place, "flock", ".events.lock");
+    let noted = in_two_seconds(&place, &["note", "a", "x"]);
+    assert_eq!(noted.0, 0, "{noted:?}");
+    let mut claim = place.command(&["next", "--claim", "--json", "--owner", "agent:1"]);
+    let claim = claim.env("TENURE_LOCK_TIMEOUT", "1").output().unwrap();
+    assert_eq!(code(&claim), 0, "{claim:?}");
+    let token = crate::world::json(&claim.stdout)["issues"][0]["claim"]["token"].to_string();
+    assert_eq!(place.issue("a")["notes"][0]["text"], "x");
+    place.done(&["ls"]);
+    holder.kill();
+    until("the lock is free", || hold_is_free(&place));
+    place.done(&["done", "a", "--owner", "agent:1", "--token", &token]);
+    let events = place.json(&["events"]);
+    let kinds = events["events"].as_array().unwrap().iter();
+    let kinds: Vec<&str> = kinds
+        .map(|event| event["event"]["type"].as_str().unwrap())
+        .collect();
+    let all = [
+        "issue_created",
+        "issue_created",
+        "issue_noted",
+        "issue_claimed",
+        "issue_done",
+    ];
+    assert_eq!(kinds, all);
+}
+
+fn hold_is_free(place: &Place) -> bool {
+    let locker = tenure_files::FileLocker::new(Duration::ZERO);
+    let lock = locker.try_lock_exclusive(&place.path(".events.lock"));
+    lock.unwrap().is_some()
+}
+
+#[test]
+fn gates_and_issues_that_stay_locked_are_75_and_named_and_nothing_changed() {
+    let place = Place::new();
+    place.done(&["gate", "define", "review"]);
+    place.done(&["add", "x", "--id", "a", "--gate", "review"]);
+    for (lock, arguments) in [
+        (".gates.lock", &["gate", "pass", "a", "review"][..]),
+        (".gates.lock", &["gate", "define", "other"]),
+        ("issues/a.lock", &["note", "a", "x"]),
+        ("issues/a.lock", &["delete", "a"]),
+    ] {
+        let before = everything(&place.root());
+        let holder = hold(&place, "python3", lock);
+        let (code, said, waited) = in_two_seconds(&place, arguments);
+        assert_eq!(code, 75, "{said}");
+        // The report of the wait names what is waited for, and by whom it is held.
+        let name = lock.trim_start_matches('.').trim_end_matches(".lock");
+        let report = said
+            .lines()
+            .find(|line| line.contains("waiting for"))
+            .unwrap();
+        assert!(report.contains(&format!("{name}.json (write)")), "{said}");
+        assert!(report.contains(&format!("pid {}", holder.id())), "{said}");
+        assert!(said.contains(lock) && !said.contains("fuser"), "{said}");
+        assert!(waited >= Duration::from_secs(2), "{waited:?}");
+        assert_eq!(everything(&place.root()), before);
+    }
+}
+
+#[test]
+fn the_wait_is_one_for_all_locks_of_a_command() {
+    let place = Place::new();
+    place.add(&["a", "b"]);
+    // A change is left without its line, so that each command looks after it.
+    let mut log = hold(&place, "flock", ".events.lock");
+    in_two_seconds(&place, &["note", "b", "x"]);
+    let _index = hold(&place, "flock", ".index.lock");
+    let _issue = hold(&place, "flock", "issues/a.lock");
+    for arguments in [
+        &["ls"][..],
+        &["show", "a"],
+        &["done", "a"],
+        &["delete", "a"],
+        &["add", "x"],
+    ] {
+        let (code, said, waited) = in_two_seconds(&place, arguments);
+        assert_eq!(code, 75, "{said}");
+        // Less than two waits, on a busy machine.
+        assert!(
+            waited < Duration::from_millis(3900),
+            "{arguments:?} took {waited:?}"
+        );
+    }
+    log.kill();
+}
+
+#[test]
+fn next_passes_over_an_issue_that_is_locked_and_waits_only_if_there_is_no_other() {
+    let place = Place::new();
+    place.add(&["a", "b"]);
+    let mut holder = hold(&place, "flock", "issues/a.lock");
+    let (code_, said, _) = in_two_seconds(&place, &["next", "--claim", "--owner", "agent:1"]);
+    assert_eq!(code_, 0, "{said}");
+    assert_eq!(place.issue_unlocked("b")["claim"]["owner"], "agent:1");
+    let (code_, said, waited) = in_two_seconds(&place, &["next", "--claim", "--owner", "agent:2"]);
+    assert_eq!(code_, 75, "{said}");
+    assert!(
+        said.contains("issues/a.lock") && waited < Duration::from_millis(3900),
+        "{said}"
+    );
+    let waiting = Process::start(
+        place
+            .command(&["next", "--claim", "--owner", "agent:2"])
+            .env("TENURE_LOCK_TIMEOUT", "60"),
+    );
+    holder.kill();
+    assert_eq!(code(&waiting.end()), 0);
+    assert_eq!(place.issue("a")["claim"]["owner"], "agent:2");
+}
+
+#[test]
+fn the_wait_of_next_is_one_for_the_index_and_the_issue() {
+    let place = Place::new();
+    place.add(&["a"]);
+    let _issue = hold(&place, "flock", "issues/a.lock");
+    let mut index = hold(&place, "flock", ".index.lock");
+    let begun = Instant::now();
+    let mut command = place.command(&["next", "--claim"]);
+    let next = Process::start(command.env("TENURE_LOCK_TIMEOUT", "6"));
+    // The index becomes free when most of the wait is over.
+    std::thread::sleep(Duration::from_secs(4));
+    index.kill();
+    let output = next.end();
+    assert_eq!(code(&output), 75, "{output:?}");
+    let waited = begun.elapsed();
+    assert!(waited < Duration::from_secs(9), "{waited:?}");
 }

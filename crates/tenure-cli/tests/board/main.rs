@@ -2,6 +2,9 @@
 //!
 //! | module | what it tries to break |
 //! |---|---|
+//! | `first` | the first commands of a board, which make it |
+//! | `git` | a board under version control that git takes back |
+//! | `waiting` | what `next` opens, and what keeps it from an issue |
 //! | `crowd` | many threads and processes that create, change, read and list |
 //! | `agents` | many agents that race for the next issue |
 //! | `properties` | dependencies, index and saves under random work of several processes |
@@ -22,6 +25,8 @@ mod by_hand;
 mod claims;
 mod commands;
 mod crowd;
+mod first;
+mod git;
 mod killed_at;
 mod locked;
 mod place;
@@ -41,6 +46,10 @@ mod stage;
 #[path = "../cli/strace.rs"]
 #[allow(dead_code, reason = "shared with the tests of the ledger")]
 mod strace;
+#[path = "../cli/terminal.rs"]
+#[allow(dead_code, reason = "shared with the other tests of the command")]
+mod terminal;
+mod waiting;
 #[path = "../cli/world.rs"]
 #[allow(dead_code, reason = "shared with the other tests of the command")]
 mod world;

@@ -102,6 +102,12 @@ impl Place {
         self.json(&["show", id])["issues"][0].clone()
     }
 
+    /// The file of an issue, without its lock.
+    pub fn issue_unlocked(&self, id: &str) -> Value {
+        let file = fs::read(self.path(&format!("issues/{id}.json"))).unwrap();
+        serde_json::from_slice(&file).unwrap()
+    }
+
     /// Creates issues with these ids.
     pub fn add(&self, ids: &[&str]) {
         let board = self.board();

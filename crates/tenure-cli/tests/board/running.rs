@@ -184,3 +184,64 @@ fn one_who_waits_gets_the_issue_when_it_becomes_ready_and_a_signal_ends_the_wait
         assert_eq!(code(&waiting.end()), 130);
     }
 }
+
+#[test]
+fn a_run_killed_at_any_moment_leaves_the_board_whole() {
+    let place = Place::new();
+    let mut states = std::collections::BTreeSet::new();
+    for number in 0..40 {
+        let name = format!("i{number}");
+        place.add(&[&name]);
+        let mut run = Process::start(&mut place.command(&["run", "--", "true"]));
+        // Not for a condition: each is killed at another moment of its work.
+        std::thread::sleep(std::time::Duration::from_millis(number * 2));
+        run.kill();
+        run.end();
+        crate::place::judge(&place.root());
+        let issue = place.issue(&name);
+        states.insert((issue["claim"].is_null(), issue["state"].to_string()));
+        if issue["state"] == "open" {
+            place.done(&[
+                "delete",
+                &name,
+                "--owner",
+                issue["claim"]["owner"].as_str().unwrap_or("ana"),
+            ]);
+        }
+    }
+    eprintln!("{states:?}");
+}
+
+#[test]
+fn a_command_that_says_itself_that_its_issue_is_done_has_ended_well() {
+    let place = Place::new();
+    place.add(&["a", "b"]);
+    let done = "\"$TENURE\" board done $TENURE_ISSUE --token $TENURE_TOKEN --dir \"$BOARD\"";
+    let run = |arguments: &[&str], script: &str| {
+        let arguments = [&["run"], arguments, &["--", "sh", "-c", script]].concat();
+        let mut command = place.command(&arguments);
+        command.env("BOARD", place.root()).output().unwrap()
+    };
+    let output = run(&[], done);
+    assert_eq!(code(&output), 0, "{output:?}");
+    assert_eq!(place.issue("a")["state"], "done");
+    // It goes on for longer than the claim would have lasted, and fails in the end.
+    let long = format!("{done} && sleep 1.5; exit 3");
+    let output = run(&["--ttl", "1s"], &long);
+    assert_eq!(code(&output), 3, "{output:?}");
+    assert!(!text(&output.stderr).contains("done already"), "{output:?}");
+    assert_eq!(place.issue("b")["state"], "done");
+}
+
+#[test]
+fn the_variables_of_a_run_around_it_are_not_mixed_with_those_of_the_issue() {
+    let place = Place::new();
+    place.add(&["a"]);
+    let mut command = place.world.tenure();
+    let script = "echo $TENURE_RESOURCE,$TENURE_LEASE,$TENURE_ISSUE; test -n \"$TENURE_LEASES\"";
+    command.args(["run", "outer", "--", env!("CARGO_BIN_EXE_tenure"), "board"]);
+    command.args(place.on(&["run", "--", "sh", "-c", script]));
+    let output = command.output().unwrap();
+    assert_eq!(code(&output), 0, "{output:?}");
+    assert_eq!(text(&output.stdout).trim(), "issue:a,,a");
+}

@@ -2,9 +2,8 @@
 
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use tenure_core::poison::lock;
 use tenure_core::{Error, Mode, Result};
 
 use super::Board;
@@ -12,14 +11,18 @@ use super::issue::{Issue, IssueId};
 use super::lock::BoardLocks;
 use super::log::NewEvent;
 use super::names::Part;
-use super::pending::{GatesImage, Image, IssueImage, Pending};
+use super::pending::{GatesImage, Image, IssueImage, MODE_OF_MARKER, Pending};
 use super::read::Loaded;
 use super::registry::{Gates, Index, encode};
+use crate::clock;
 use crate::disk::{Attributes, FileContent};
 use crate::replace::{Replacement, replace_unsynced, sync_directory_of};
 use crate::retry::{TooManyRetries, retry_with_backoff};
 
-/// The changes of an operation.
+/// How long the log is waited for at least, whatever was waited for before: it is held for moments.
+const LOG_WAIT_MIN: Duration = Duration::from_millis(500);
+
+/// What an operation changes.
 pub(super) struct BoardChange {
     pub(super) event: NewEvent,
     pub(super) issue: Option<IssueChange>,
@@ -38,22 +41,22 @@ pub(super) struct IssueChange {
 }
 
 impl Board {
-    /// Does the steps of one change: locks, finishes what is pending, and makes what `work` says durable. Passing faults are tried
+    /// Does the steps of one change: locks until the deadline, finishes what is pending, and makes what `work` says durable. Passing faults are tried
     /// again, as nothing has happened then.
     pub(super) fn change<R>(
         &self,
         parts: &[(Part, Mode)],
+        deadline: Instant,
         mut work: impl FnMut() -> Result<(Option<BoardChange>, R)>,
     ) -> Result<R> {
-        let deadline = self.deadline();
         let mut once = || {
             self.recover(deadline)?;
             let held = self.lock_all(parts, deadline)?;
             (self.on_locked)();
-            self.settle(&held)?;
+            let unlogged = self.settle(&held)?;
             let (change, result) = work()?;
             if let Some(change) = change {
-                self.commit(&held, change, deadline)?;
+                self.commit(&held, &unlogged, change, deadline)?;
             }
             Ok::<R, Error>(result)
         };
@@ -66,8 +69,14 @@ impl Board {
         done
     }
 
-    /// Steps 5 to 7.
-    fn commit(&self, held: &BoardLocks, change: BoardChange, deadline: Instant) -> Result<()> {
+    /// Steps 5 to 7. The lines of `unlogged` come before its own.
+    fn commit(
+        &self,
+        held: &BoardLocks,
+        unlogged: &[Pending],
+        change: BoardChange,
+        deadline: Instant,
+    ) -> Result<()> {
         let likes = change.likes();
         let pending = self.pending(change)?;
         self.make_pending_directory()?;
@@ -75,18 +84,23 @@ impl Board {
         let record = Replacement::prepare(&*self.disk, &path, &pending.encode(), None)?;
         held.check()?;
         record.put_in_place()?;
+        self.pending_seen.fetch_add(1, Relaxed);
+        let deadline = deadline.max(clock::after(Instant::now(), LOG_WAIT_MIN));
         let finished = sync_directory_of(&*self.disk, &path)
             .and_then(|()| self.put_images(&pending, likes))
-            .and_then(|()| self.add_lines(&[&pending], deadline));
+            .and_then(|()| {
+                match self.lock_all(&[(Part::Events, Mode::Write)], deadline) {
+                    // The change is durable and everyone sees it: the next to come adds its line.
+                    Err(Error::Timeout { .. } | Error::Busy { .. }) => Ok(()),
+                    log => log.and_then(|_log| {
+                        self.add_lines(&unlogged.iter().chain([&pending]).collect::<Vec<_>>())
+                    }),
+                }
+            });
         finished.map_err(|source| Error::HalfWay {
             done: "the change is made, and the next command on the board finishes it".into(),
             source: Box::new(source),
-        })?;
-        let files = pending.parts();
-        let files = files.iter().map(|part| self.names.file(part)).collect();
-        lock(&self.finished).insert(pending.uuid, files);
-        self.pending_seen.fetch_add(1, Relaxed);
-        Ok(())
+        })
     }
 
     fn pending(&self, change: BoardChange) -> Result<Pending> {
@@ -111,7 +125,7 @@ impl Board {
         Ok(Pending {
             uuid,
             boot_id: self.boot_id.clone(),
-            log_length: self.log_length()?,
+            log_length: self.end_of_lines()?,
             line,
             issue: issue.transpose()?,
             index,
@@ -142,18 +156,23 @@ impl Board {
         Ok(())
     }
 
-    /// A board of another program has none.
-    fn make_pending_directory(&self) -> Result<()> {
+    /// Makes `.pending`, if it is missing, and its name and that of the index durable: whoever made them may have been killed
+    /// before they were. A file in it says that this was done.
+    pub(super) fn make_pending_directory(&self) -> Result<()> {
         let directory = self.names.all_pending();
         let failed = |source| Error::io("make the directory", &directory, source);
-        if self.disk.exists(&directory).map_err(failed)? {
+        let known = self.names.pending_is_durable();
+        if self.disk.exists(&known).map_err(failed)? {
             return Ok(());
         }
         match self.disk.make_directory(&directory) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            Err(error) => Err(failed(error)),
-            Ok(()) => sync_directory_of(&*self.disk, &directory),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => made.map_err(failed)?,
         }
+        sync_directory_of(&*self.disk, &directory)?;
+        // Without it, the next one syncs again.
+        let _ = self.disk.create(&known, MODE_OF_MARKER);
+        Ok(())
     }
 }
 

@@ -1,14 +1,18 @@
 //! Syncs for many changes together, after which they are no longer pending.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
-use tenure_core::poison::lock;
 use tenure_core::{Error, Result};
 
 use super::Board;
+use super::pending::Pending;
+
+/// The age at which the temporary file of a change has no author any more.
+const TEMPORARY_AGE: Duration = Duration::from_secs(3600);
 
 impl Board {
     /// Syncs what was changed if many changes are pending. What fails is tried again by the next one: the changes are durable, and
@@ -29,19 +33,41 @@ impl Board {
         let Some(_alone) = self.locker.try_lock_exclusive(&lock_file)? else {
             return Ok(());
         };
-        self.unfinished()?;
-        let finished = lock(&self.finished).clone();
-        self.sync_and_remove(finished)
+        let names = self.pending_names()?;
+        let mut changes = Vec::new();
+        for uuid in &names.finished {
+            match self.read_pending(uuid)? {
+                Some(change) => changes.push(change),
+                // Someone was killed who removed the change.
+                None => self.remove_file(&self.names.finished(uuid))?,
+            }
+        }
+        for temporary in &names.temporaries {
+            if self.is_abandoned(temporary) {
+                self.remove_file(temporary)?;
+            }
+        }
+        self.sync_and_remove(&changes)
+    }
+
+    /// Returns true for a temporary file that is old. One whose age the file system does not know is left alone.
+    fn is_abandoned(&self, temporary: &Path) -> bool {
+        let Ok(Some(born)) = self.disk.born(temporary) else {
+            return false;
+        };
+        let age = i128::from((self.now)().as_millis()) - born / 1_000_000;
+        age > TEMPORARY_AGE.as_millis().cast_signed()
     }
 
     /// Syncs the files of finished changes, the log and their directories, then removes the changes from what is pending.
-    pub(super) fn sync_and_remove(&self, changes: HashMap<String, Vec<PathBuf>>) -> Result<()> {
+    pub(super) fn sync_and_remove(&self, changes: &[Pending]) -> Result<()> {
         if changes.is_empty() {
             return Ok(());
         }
-        let files: BTreeSet<&Path> = changes.values().flatten().map(PathBuf::as_path).collect();
+        let parts = changes.iter().flat_map(Pending::parts);
+        let files: BTreeSet<PathBuf> = parts.map(|part| self.names.file(&part)).collect();
         let log = self.names.log();
-        for file in files.iter().copied().chain([log.as_path()]) {
+        for file in files.iter().chain([&log]) {
             let failed = |source| Error::io("sync", file, source);
             if !self.disk.exists(file).map_err(failed)? {
                 // It was deleted, which the sync of its directory makes durable.
@@ -57,10 +83,43 @@ impl Board {
             let synced = self.disk.sync_directory(directory);
             synced.map_err(|source| Error::io("sync", directory, source))?;
         }
-        for uuid in changes.keys() {
-            self.remove_file(&self.names.pending(uuid))?;
-            lock(&self.finished).remove(uuid);
+        for change in changes {
+            // In this order: without its mark, a change would be finished again.
+            self.remove_file(&self.names.pending(&change.uuid))?;
+            self.remove_file(&self.names.finished(&change.uuid))?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::board::NewIssue;
+    use crate::clock;
+
+    #[test]
+    fn what_killed_writers_left_is_removed_once_it_is_old() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().join("board");
+        Board::init(&root).unwrap();
+        let mut board = Board::open(&root, Duration::from_secs(30)).unwrap();
+        board.pending_max = 1;
+        board.create(NewIssue::titled("one")).unwrap();
+        let uuid = "3f2a9c00-1111-4222-8333-444455556666";
+        let temporary = root.join(format!(".pending/.{uuid}.json.0123456789abcdef.tmp"));
+        let stray = root.join(format!(".pending/{uuid}.done"));
+        let other = root.join(".pending/mine");
+        for path in [&temporary, &stray, &other] {
+            fs::write(path, "").unwrap();
+        }
+        board.create(NewIssue::titled("two")).unwrap();
+        assert!(temporary.exists() && !stray.exists() && other.exists());
+        board.now = || clock::now().after(2 * TEMPORARY_AGE);
+        board.create(NewIssue::titled("three")).unwrap();
+        assert!(!temporary.exists() && other.exists());
+        assert_eq!(board.list().unwrap().issues.len(), 3);
     }
 }

@@ -1,12 +1,12 @@
 //! Claim, renew, release and done: each is one change of its issue.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tenure_core::{Error, Result, duration};
 
 use super::Board;
 use super::decide::{ClaimRequest, Waits, decide, refused};
-use super::issue::{Issue, IssueId};
+use super::issue::{Issue, IssueId, IssueState};
 use super::log::NewEvent;
 
 /// The default duration of a claim.
@@ -23,38 +23,64 @@ impl Board {
     ///
     /// [`Claimed`](Error::Claimed) if another owner has it; a conflict if this owner has it, or if it is blocked or done.
     pub fn claim(&self, id: &IssueId, ttl: Option<Duration>) -> Result<Issue> {
+        self.claim_until(self.deadline(), id, ttl)
+    }
+
+    /// The same, waiting for locks until the deadline.
+    pub(super) fn claim_until(
+        &self,
+        deadline: Instant,
+        id: &IssueId,
+        ttl: Option<Duration>,
+    ) -> Result<Issue> {
         let ttl = checked(ttl)?;
-        self.request(id, ClaimRequest::Claim(ttl), None)
+        self.request(deadline, id, ClaimRequest::Claim(ttl), None)
     }
 
     /// Gives a claim more time, from now on. It keeps its token.
     pub fn renew(&self, id: &IssueId, token: Option<u64>, ttl: Option<Duration>) -> Result<Issue> {
         let ttl = checked(ttl)?;
-        self.request(id, ClaimRequest::Renew(token, ttl), None)
+        self.request(self.deadline(), id, ClaimRequest::Renew(token, ttl), None)
     }
 
     /// Ends a claim of this owner.
     pub fn release(&self, id: &IssueId, token: Option<u64>) -> Result<Issue> {
-        self.request(id, ClaimRequest::Release(token), None)
+        self.request(self.deadline(), id, ClaimRequest::Release(token), None)
     }
 
-    /// Ends a claim of this owner, and leaves a note for the next one.
+    /// Ends a claim of this owner, and leaves a note for the next one, unless the issue is full.
     pub fn release_with_note(&self, id: &IssueId, token: u64, note: &str) -> Result<Issue> {
-        self.request(id, ClaimRequest::Release(Some(token)), Some(note))
+        let request = ClaimRequest::Release(Some(token));
+        self.request(self.deadline(), id, request, Some(note))
     }
 
     /// Says that an issue is done, which ends its claim.
     pub fn done(&self, id: &IssueId, token: Option<u64>) -> Result<Issue> {
-        self.request(id, ClaimRequest::Done(token), None)
+        self.request(self.deadline(), id, ClaimRequest::Done(token), None)
     }
 
-    fn request(&self, id: &IssueId, request: ClaimRequest, note: Option<&str>) -> Result<Issue> {
-        self.edit(id, &[], |issue| {
+    /// Returns true if an issue is done, and nobody claimed it after this token.
+    pub fn is_done_under(&self, id: &IssueId, token: u64) -> Result<bool> {
+        let issue = self.issue(id)?;
+        Ok(issue.state == IssueState::Done && issue.last_token == token)
+    }
+
+    fn request(
+        &self,
+        deadline: Instant,
+        id: &IssueId,
+        request: ClaimRequest,
+        note: Option<&str>,
+    ) -> Result<Issue> {
+        self.edit_until(deadline, id, &[], |issue| {
             let waits = || Waits::of(issue, |on| self.is_done(on));
             let decided = decide(issue, waits, &self.owner, request, self.moment());
             let mut after = decided.map_err(|refusal| refused(id, &self.owner, refusal))?;
             if let Some(note) = note {
                 self.add_note(&mut after, note);
+                if after.check_size().is_err() {
+                    after.notes.pop();
+                }
             }
             *issue = after;
             Ok(Some(event(id, request, issue)))

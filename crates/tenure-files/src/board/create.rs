@@ -1,6 +1,7 @@
 //! New issues.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use serde_json::Map;
 use tenure_core::{Error, Mode, Result};
@@ -64,9 +65,18 @@ impl Board {
     ///
     /// A conflict if its id is taken, or was; `NotFound` if an issue that it depends on, or a gate, is not there.
     pub fn create(&self, new: NewIssue) -> Result<Issue> {
+        if new
+            .id
+            .as_ref()
+            .is_some_and(|id| id.as_str().starts_with('-'))
+        {
+            let problem = "an id does not begin with a dash, as it would look like an option";
+            return Err(Error::BadInput(problem.into()));
+        }
+        let deadline = self.deadline();
         loop {
             let id = new.id.clone().unwrap_or_else(random_id);
-            match self.create_as(id, &new)? {
+            match self.create_as(id, &new, deadline)? {
                 Some(issue) => return Ok(issue),
                 // Of forty random bits another one was drawn before.
                 None => continue,
@@ -75,7 +85,7 @@ impl Board {
     }
 
     /// Returns `None` if an id that was drawn is taken.
-    fn create_as(&self, id: IssueId, new: &NewIssue) -> Result<Option<Issue>> {
+    fn create_as(&self, id: IssueId, new: &NewIssue, deadline: Instant) -> Result<Option<Issue>> {
         let mut parts = vec![
             (Part::Index, Mode::Write),
             (Part::Issue(id.clone()), Mode::Write),
@@ -83,7 +93,7 @@ impl Board {
         if !new.gates.is_empty() {
             parts.push((Part::Gates, Mode::Read));
         }
-        self.change(&parts, || {
+        self.change(&parts, deadline, || {
             let index = self.load_index()?;
             if let Some(problem) = self.is_taken(&id, &index)? {
                 return match &new.id {
@@ -93,6 +103,7 @@ impl Board {
             }
             self.check_new(&id, new, &index)?;
             let issue = self.issue_of(&id, new);
+            issue.check_set(None)?;
             let mut after = index.value.clone();
             after.add(&id);
             let change = BoardChange {
@@ -135,6 +146,9 @@ impl Board {
                 )));
             }
             self.refuse_cycle(id, on)?;
+        }
+        if new.gates.is_empty() {
+            return Ok(());
         }
         let gates = self.load_gates()?.value;
         match new.gates.iter().find(|gate| gates.get(gate).is_none()) {

@@ -1,7 +1,9 @@
 //! Changes of issues that are there: by a closure, notes, dependencies, gates, the end.
 
+use std::time::Instant;
+
 use serde_json::json;
-use tenure_core::{Error, Mode, Result};
+use tenure_core::{Error, Mode, Result, Token};
 
 use super::Board;
 use super::change::{BoardChange, IssueChange};
@@ -17,8 +19,8 @@ impl Board {
     ///
     /// # Errors
     ///
-    /// Errors of the closure are passed on, and nothing has changed. Bad input if it changes more than the title, the body,
-    /// the priority, the labels and fields of other programs.
+    /// Those of the closure are passed on, and nothing has changed. Bad input if it changes more than the title, the body,
+    /// the priority, the labels and fields of other programs, and opens an issue again that is done.
     pub fn update(
         &self,
         id: &IssueId,
@@ -27,7 +29,9 @@ impl Board {
         self.edit(id, &[], |issue| {
             let before = issue.clone();
             work(issue)?;
+            let reopens = issue.state == IssueState::Open && before.state == IssueState::Done;
             let kept = Issue {
+                state: if reopens { before.state } else { issue.state },
                 title: before.title.clone(),
                 body: before.body.clone(),
                 priority: before.priority,
@@ -36,9 +40,11 @@ impl Board {
                 ..issue.clone()
             };
             if kept != before {
-                let problem = "only title, body, priority, labels and fields of other programs are changed in this way";
+                let problem = "only title, body, priority, labels, fields of other programs, and the state to open, are \
+                               changed in this way";
                 return Err(Error::BadInput(problem.into()));
             }
+            issue.check_set(Some(&before))?;
             let mut fields = Vec::new();
             for (name, is_changed) in [
                 ("title", issue.title != before.title),
@@ -49,10 +55,12 @@ impl Board {
             ] {
                 fields.extend(is_changed.then_some(name));
             }
-            Ok(match fields.is_empty() {
-                true => None,
-                false => Some(NewEvent::new("issue_updated", id).with("fields", json!(fields))),
-            })
+            let kind = match reopens {
+                true => "issue_reopened",
+                false if fields.is_empty() => return Ok(None),
+                false => "issue_updated",
+            };
+            Ok(Some(NewEvent::new(kind, id).with("fields", json!(fields))))
         })
     }
 
@@ -63,6 +71,7 @@ impl Board {
         }
         self.edit(id, &[], |issue| {
             self.add_note(issue, text);
+            issue.check_size()?;
             Ok(Some(NewEvent::new("issue_noted", id)))
         })
     }
@@ -73,17 +82,6 @@ impl Board {
             owner: self.owner.to_string(),
             text: text.to_owned(),
         });
-    }
-
-    /// Makes an issue that is done open again.
-    pub fn reopen(&self, id: &IssueId) -> Result<Issue> {
-        self.edit(id, &[], |issue| {
-            if issue.state == IssueState::Open {
-                return Ok(None);
-            }
-            issue.state = IssueState::Open;
-            Ok(Some(NewEvent::new("issue_reopened", id)))
-        })
     }
 
     /// Makes an issue depend on another.
@@ -102,7 +100,9 @@ impl Board {
                 )));
             }
             self.refuse_cycle(id, on)?;
+            let before = issue.clone();
             issue.depends_on.push(on.clone());
+            issue.check_set(Some(&before))?;
             let event = NewEvent::new("dependency_added", id);
             Ok(Some(event.with("on", on.as_str())))
         })
@@ -142,7 +142,7 @@ impl Board {
 
     /// Defines a gate.
     pub fn define_gate(&self, name: &str, by: GateBy) -> Result<()> {
-        self.change(&[(Part::Gates, Mode::Write)], || {
+        self.change(&[(Part::Gates, Mode::Write)], self.deadline(), || {
             let before = self.load_gates()?;
             let mut after = before.value.clone();
             if !after.define(name, by)? {
@@ -181,13 +181,17 @@ impl Board {
             // A gate whose definition is gone may have been for people.
             let gates = self.load_gates()?.value;
             let is_for_people = gates.get(name).is_none_or(|gate| gate.by == GateBy::People);
+            let verb = match verdict {
+                GateState::Passed => "pass",
+                _ => "fail",
+            };
             if self.is_automated && is_for_people {
                 return Err(Error::not_allowed(
                     format!(
                         "the gate {name} is for people, and {} is an automated owner",
                         self.owner
                     ),
-                    format!("ask a person for: tenure board gate pass {id} {name}"),
+                    format!("ask a person for: tenure board gate {verb} {id} {name}"),
                 ));
             }
             if *state == verdict {
@@ -208,11 +212,17 @@ impl Board {
     ///
     /// A conflict while others depend on it, which are named; `NotAllowed` while another's claim lasts.
     pub fn delete(&self, id: &IssueId) -> Result<()> {
+        let deadline = self.deadline();
+        match self.require_file(id, deadline) {
+            // Its file is missing or broken, which is told under the locks.
+            Ok(()) | Err(Error::Corrupt { .. }) => {}
+            Err(error) => return Err(error),
+        }
         let parts = [
             (Part::Index, Mode::Write),
             (Part::Issue(id.clone()), Mode::Write),
         ];
-        self.change(&parts, || {
+        self.change(&parts, deadline, || {
             let index = self.load_index()?;
             if !index.value.contains(id) {
                 return Err(Error::NotFound(format!("there is no issue {id}")));
@@ -262,9 +272,12 @@ impl Board {
             .filter(|issue| issue.depends_on.contains(id));
         let dependents: Vec<&str> = dependents.map(|issue| issue.id.as_str()).collect();
         if !dependents.is_empty() {
-            let them = dependents.join(", ");
+            let depend = match &dependents[..] {
+                [one] => format!("{one} depends"),
+                many => format!("{} depend", many.join(", ")),
+            };
             return Err(Error::contradiction(
-                format!("{id} cannot be deleted: {them} depend on it"),
+                format!("{id} cannot be deleted: {depend} on it"),
                 format!("tenure board depend {} --on {id} --remove", dependents[0]),
             ));
         }
@@ -282,19 +295,33 @@ impl Board {
     }
 
     /// Changes an issue under its lock and those of `more`. Without an event, nothing is written.
-    pub(super) fn edit(
+    fn edit(
         &self,
+        id: &IssueId,
+        more: &[(Part, Mode)],
+        work: impl FnMut(&mut Issue) -> Result<Option<NewEvent>>,
+    ) -> Result<Issue> {
+        self.edit_until(self.deadline(), id, more, work)
+    }
+
+    /// The same, waiting for locks until the deadline.
+    pub(super) fn edit_until(
+        &self,
+        deadline: Instant,
         id: &IssueId,
         more: &[(Part, Mode)],
         mut work: impl FnMut(&mut Issue) -> Result<Option<NewEvent>>,
     ) -> Result<Issue> {
         if !self.disk.exists(&self.names.issue(id)).unwrap_or(true) {
-            // A lock file is not made for an issue that never was.
-            self.issue(id)?;
+            self.require_file(id, deadline)?;
         }
         let own = [(Part::Issue(id.clone()), Mode::Write)];
-        self.change(&[&own, more].concat(), || {
+        self.change(&[&own, more].concat(), deadline, || {
             let (mut issue, found) = self.load_issue(id)?;
+            if issue.version.max(issue.last_token) >= Token::MAX.get() {
+                let problem = "its version or its last_token is too high to be raised";
+                return Err(Error::corrupt(self.names.issue(id), problem));
+            }
             let Some(event) = work(&mut issue)? else {
                 return Ok((None, issue));
             };

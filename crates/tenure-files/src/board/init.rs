@@ -1,4 +1,6 @@
 //! A new board.
+//!
+//! Several may make one at once, and one of them may have gone on to add issues: what is there is never replaced.
 
 use std::fs;
 use std::io;
@@ -10,10 +12,11 @@ use std::time::Duration;
 use tenure_core::{Error, Result};
 
 use super::Board;
+use super::lock::is_forbidden;
 use super::registry::{Gates, Index, encode};
 use crate::disk::RealDisk;
 use crate::locker::FileLocker;
-use crate::replace::{replace, sync_directory_of};
+use crate::replace::{Replacement, sync_directory_of};
 
 /// The files that a repository should not keep: locks, pending changes, the cache, leftovers of killed processes.
 const IGNORED: &str = "*.lock\n.pending/\n.ready\n*.tmp\n";
@@ -26,30 +29,47 @@ impl Board {
             .mode(0o700)
             .create(directory);
         made.map_err(|source| Error::io("make the directory", directory, source))?;
-        let locker = FileLocker::new(Duration::ZERO);
-        Self::on(directory, locker, Arc::new(RealDisk))?.fill()
+        let board = Self::on(
+            directory,
+            FileLocker::new(Duration::ZERO),
+            Arc::new(RealDisk),
+        )?;
+        // Before the index is there: whoever finds it goes on.
+        for made in board.names.root().ancestors() {
+            match sync_directory_of(&RealDisk, made) {
+                // The one at the top has no name, and nobody made a directory where he may not look.
+                Err(Error::BadInput(_)) => {}
+                Err(error) if is_forbidden(&error) => {}
+                synced => synced?,
+            }
+        }
+        board.fill()?;
+        sync_directory_of(&RealDisk, &board.names.index())
     }
 
-    /// Makes what is missing. The index comes last: with it, the board is there.
+    /// Makes what is missing. The index comes last, when all else is durable: with it, the board is there. Its own name is
+    /// made durable by the caller, or by the first change.
     pub(super) fn fill(&self) -> Result<()> {
-        for directory in [self.names.issues(), self.names.all_pending()] {
-            match self.disk.make_directory(&directory) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(source) => return Err(Error::io("make the directory", directory, source)),
-                Ok(()) => sync_directory_of(&*self.disk, &directory)?,
-            }
+        let issues = self.names.issues();
+        match self.disk.make_directory(&issues) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => made.map_err(|source| Error::io("make the directory", issues, source))?,
         }
-        for (path, content) in [
-            (self.names.root().join(".gitignore"), IGNORED.to_owned()),
-            (self.names.gates(), encode(&Gates::default())),
-            (self.names.log(), String::new()),
-            (self.names.index(), encode(&Index::default())),
-        ] {
-            let is_there = self.disk.exists(&path);
-            if !is_there.map_err(|source| Error::io("look for", &path, source))? {
-                replace(&*self.disk, &path, content.as_bytes(), None)?;
-            }
+        let ignored = self.names.root().join(".gitignore");
+        self.put_if_missing(&ignored, IGNORED)?;
+        self.put_if_missing(&self.names.gates(), &encode(&Gates::default()))?;
+        self.put_if_missing(&self.names.log(), "")?;
+        let index = self.names.index();
+        sync_directory_of(&*self.disk, &index)?;
+        self.put_if_missing(&index, &encode(&Index::default()))
+    }
+
+    fn put_if_missing(&self, path: &Path, content: &str) -> Result<()> {
+        let is_there = self.disk.exists(path);
+        match is_there.map_err(|source| Error::io("look for", path, source))? {
+            true => Ok(()),
+            false => Replacement::prepare(&*self.disk, path, content.as_bytes(), None)?
+                .put_in_place_if_missing(),
         }
-        Ok(())
     }
 }

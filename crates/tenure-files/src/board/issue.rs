@@ -10,8 +10,10 @@ use tenure_core::{Error, Resource, Result, Timestamp};
 
 use crate::plain_name::is_plain_name;
 
-/// The largest file of an issue, in bytes.
+/// The largest file of an issue in bytes, as far as people and programs fill it.
 pub(super) const ISSUE_BYTES_MAX: usize = 1 << 20;
+/// The largest file of an issue in bytes. There is room for its claim whatever it holds.
+pub(super) const FILE_BYTES_MAX: usize = ISSUE_BYTES_MAX + (64 << 10);
 /// The longest title, in bytes.
 const TITLE_BYTES_MAX: usize = 1000;
 /// The longest label, in bytes.
@@ -128,7 +130,7 @@ pub struct Note {
     pub text: String,
 }
 
-/// An issue. What a closure may change is `title`, `body`, `priority`, `labels` and `other`.
+/// An issue. What a closure may change is `title`, `body`, `priority`, `labels` and `other`, and `state` to open.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Issue {
@@ -187,7 +189,9 @@ impl Issue {
         }
         let issue: Self =
             serde_json::from_slice(bytes).map_err(|error| match error.classify() {
-                serde_json::error::Category::Data => format!("it has another shape: {error}"),
+                serde_json::error::Category::Data => {
+                    format!("it has another shape, as an issue of another program has: {error}")
+                }
                 _ => format!("it is not JSON: {error}"),
             })?;
         match issue.id == *id {
@@ -196,33 +200,60 @@ impl Issue {
         }
     }
 
-    /// Returns its file. Refuses what is too long.
+    /// Returns its file. Refuses what is too long to be read again.
     pub(super) fn encode(&self) -> Result<String> {
-        check_title(&self.title)?;
-        for label in &self.labels {
-            check_label(label)?;
+        let text = self.text();
+        self.require_at_most(FILE_BYTES_MAX, text.len())?;
+        Ok(text)
+    }
+
+    fn text(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("an issue is serialisable");
+        text.push('\n');
+        text
+    }
+
+    /// Refuses what was set since `before` and is too long or odd. What was there stays usable, whoever wrote it.
+    pub(super) fn check_set(&self, before: Option<&Self>) -> Result<()> {
+        if before.is_none_or(|before| before.title != self.title) {
+            check_title(&self.title)?;
         }
-        for (what, count) in [
-            ("labels", self.labels.len()),
-            ("dependencies", self.depends_on.len()),
-            ("gates", self.gates.len()),
-        ] {
-            if count > LIST_MAX {
+        if before.is_none_or(|before| before.labels != self.labels) {
+            self.labels
+                .iter()
+                .try_for_each(|label| check_label(label))?;
+        }
+        let counts = |issue: &Self| {
+            [
+                ("labels", issue.labels.len()),
+                ("dependencies", issue.depends_on.len()),
+                ("gates", issue.gates.len()),
+            ]
+        };
+        let counts_before = before.map(counts);
+        for (number, (what, count)) in counts(self).into_iter().enumerate() {
+            let is_more = counts_before.is_none_or(|before| count > before[number].1);
+            if count > LIST_MAX && is_more {
                 let problem = format!("{count} {what}; an issue has at most {LIST_MAX}");
                 return Err(Error::BadInput(problem));
             }
         }
-        let mut text = serde_json::to_string_pretty(self).expect("an issue is serialisable");
-        text.push('\n');
-        if text.len() > ISSUE_BYTES_MAX {
-            let problem = format!(
-                "issue {} would have {} bytes; an issue has at most 1 MiB",
-                self.id,
-                text.len()
-            );
-            return Err(Error::BadInput(problem));
+        self.check_size()
+    }
+
+    /// Refuses an issue that leaves no room for its claim.
+    pub(super) fn check_size(&self) -> Result<()> {
+        self.require_at_most(ISSUE_BYTES_MAX, self.text().len())
+    }
+
+    fn require_at_most(&self, limit: usize, bytes: usize) -> Result<()> {
+        match bytes <= limit {
+            true => Ok(()),
+            false => Err(Error::BadInput(format!(
+                "issue {} would have {bytes} bytes; an issue has at most 1 MiB",
+                self.id
+            ))),
         }
-        Ok(text)
     }
 
     /// Returns it as people and programs are shown it.
@@ -330,15 +361,18 @@ pub(super) mod tests {
         let mut one = issue("a");
         for title in ["", " ", "a\nb", "\u{1b}[31m", &"x".repeat(1001)] {
             title.clone_into(&mut one.title);
-            assert!(one.encode().is_err(), "{title:?}");
+            assert!(one.check_set(None).is_err(), "{title:?}");
         }
         one.title = "x".into();
         for label in ["", "a b", "a,b", "\n", &"x".repeat(101)] {
             one.labels = vec![label.to_owned()];
-            assert!(one.encode().is_err(), "{label:?}");
+            assert!(one.check_set(None).is_err(), "{label:?}");
+            assert!(one.check_set(Some(&one)).is_ok() && one.encode().is_ok());
         }
         one.labels.clear();
         one.body = "x".repeat(ISSUE_BYTES_MAX);
+        assert!(one.check_size().is_err() && one.encode().is_ok());
+        one.body = "x".repeat(FILE_BYTES_MAX);
         assert!(one.encode().is_err());
         for id in ["", ".a", "a/b", "..", "a b", &"x".repeat(101)] {
             assert!(id.parse::<IssueId>().is_err(), "{id:?}");

@@ -66,8 +66,8 @@ impl Board {
     }
 
     /// Locks a part together with other readers. A process that may only read the board reads without a lock.
-    pub(super) fn share(&self, part: Part) -> Result<BoardLocks> {
-        match self.lock_all(&[(part, Mode::Read)], self.deadline()) {
+    pub(super) fn share(&self, part: Part, deadline: Instant) -> Result<BoardLocks> {
+        match self.lock_all(&[(part, Mode::Read)], deadline) {
             Err(error) if is_forbidden(&error) => Ok(BoardLocks::default()),
             locked => locked,
         }

@@ -31,6 +31,13 @@ pub struct BoardEvent {
     pub text: String,
 }
 
+/// How far the log was read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EventCursor {
+    offset: u64,
+    line: u64,
+}
+
 impl BoardEvent {
     /// Returns a field that is text.
     pub fn field(&self, name: &str) -> Option<String> {
@@ -124,11 +131,21 @@ impl Board {
         Ok(Tail { offset, lines })
     }
 
-    /// Adds the lines of changes that are not there yet, under the lock of the log.
-    pub(super) fn add_lines(&self, changes: &[&Pending], deadline: Instant) -> Result<()> {
-        let _held = self.lock_all(&[(Part::Events, tenure_core::Mode::Write)], deadline)?;
+    /// Returns where the last whole line ends. What is torn behind it is cut off before a line is added.
+    pub(super) fn end_of_lines(&self) -> Result<u64> {
+        let tail = self.last_lines()?;
+        Ok(match tail.lines.is_empty() {
+            true => 0,
+            false => tail.offset + tail.lines.len() as u64,
+        })
+    }
+
+    /// Adds the lines of changes that are not there yet, and marks the changes as finished. The log is locked.
+    pub(super) fn add_lines(&self, changes: &[&Pending]) -> Result<()> {
         self.mend_end()?;
-        self.append_missing(changes)
+        self.append_missing(changes)?;
+        changes.iter().for_each(|change| self.mark_finished(change));
+        Ok(())
     }
 
     /// Adds lines that are not there yet. The log is locked.
@@ -194,15 +211,28 @@ impl Board {
 
     /// Returns the events after a line. What is no event is left out.
     pub fn events_after(&self, line: u64) -> Result<Vec<BoardEvent>> {
-        let tail = self.tail(0)?;
-        let lines = (1..).zip(tail.lines.split(|byte| *byte == b'\n'));
-        let lines = lines.skip(usize::try_from(line).unwrap_or(usize::MAX));
-        let events = lines.filter_map(|(line, bytes)| {
-            let text = str::from_utf8(bytes).ok().filter(|_| is_event(bytes))?;
-            let text = text.to_owned();
-            Some(BoardEvent { line, text })
-        });
-        Ok(events.collect())
+        self.events_since(&mut EventCursor::default(), line)
+    }
+
+    /// Returns the events after a line and after what was read with this cursor before. A log that was cut is read from its
+    /// beginning.
+    pub fn events_since(&self, cursor: &mut EventCursor, after: u64) -> Result<Vec<BoardEvent>> {
+        let tail = self.tail(cursor.offset)?;
+        if tail.offset != cursor.offset {
+            *cursor = EventCursor::default();
+        }
+        cursor.offset += tail.lines.len() as u64;
+        let mut events = Vec::new();
+        for bytes in tail.lines.split_inclusive(|byte| *byte == b'\n') {
+            cursor.line += 1;
+            let bytes = bytes.trim_ascii_end();
+            let text = str::from_utf8(bytes).ok().filter(|_| is_event(bytes));
+            events.extend(text.filter(|_| cursor.line > after).map(|text| BoardEvent {
+                line: cursor.line,
+                text: text.to_owned(),
+            }));
+        }
+        Ok(events)
     }
 
     /// Waits until something was added after the log had a length. Returns false if `limit` is over before.

@@ -30,7 +30,9 @@
 //! | `events.jsonl` | what happened, an object a line; only added to |
 //! | `.index.lock`, `.gates.lock`, `issues/ID.lock`, `.events.lock` | kernel locks, never removed |
 //! | `.pending/UUID.json` | changes whose files are not known to be synced yet |
-//! | `.pending.lock` | the kernel lock of the process that syncs for all |
+//! | `.pending/UUID.done` | such a change is finished: there is nothing left to do for it before a power loss |
+//! | `.pending/durable` | the names of `.pending` and of the index are synced |
+//! | `.pending.lock` | the kernel lock of the one who syncs for all |
 //! | `.ready` | a cache: what `next` would hand out, at an offset of `events.jsonl` |
 //!
 //! Locks are taken in the one order of the core: index, gates, issues by id, events.
@@ -64,27 +66,37 @@
 //! # One change, step by step
 //!
 //! 1. Once for each process: look for pending changes of an earlier boot, and recover from the power loss (below).
-//! 2. Lock what the table says, in order. *Crash:* the kernel unlocks.
-//! 3. Finish pending changes whose author is dead: those whose locks are held here, or free. *Race:* a live author holds
-//!    its locks from here to step 7, so that what can be locked is nobody's. If only some of its locks are free, the files
-//!    under those are put right, and its line is left to a process that gets all. First `.pending` is synced: its author may have been killed
-//!    before the second sync of step 5.
+//! 2. Lock what the table says, in order, within one wait. *Crash:* the kernel unlocks.
+//! 3. Finish pending changes that are not marked as finished and whose author is dead: those whose locks are held here, or free. *Race:* a live
+//!    author holds its locks from here to step 7, so that what can be locked is nobody's. If only some of its locks are free, the files
+//!    under those are put right, and its line is left to one who gets all; if the log is locked, its line is added in step 7, or by the next.
+//!    First `.pending` is synced: its author may have been killed before the second sync of step 5.
 //! 4. Read, decide. *A refusal or an error:* nothing has happened.
-//! 5. Write `.pending/UUID.json`: the new text of issue, index and gates, the hash of each before it, the line for the log, the length
-//!    of the log now, the boot. Sync it, rename it to its name, sync the directory. **This is the commit.** *Crash
+//! 5. Write `.pending/UUID.json`: the new text of issue, index and gates, the hash of each before it, the line for the log, where the last
+//!    whole line of the log ends now, the boot. Sync it, rename it to its name, sync the directory. **This is the commit.** *Crash
 //!    before the rename:* nothing happened, a temporary file stays. *Power loss before the second sync:* it happened or not, and
 //!    nobody was told.
 //! 6. Replace issue, index and gates by a rename, without a sync. *Crash:* the next to lock them does it in step 3.
-//! 7. Lock the log, add the line, unlock everything, answer. *Crash before the line:* as in 6; the line is the last step, so a line that is
-//!    there says that the rest is. *Crash inside of it:* the next process that adds a line cuts the half off first.
-//! 8. If 32 changes are pending: checkpoint. Under `.pending.lock`, of those whose line is in the log: sync each of their
-//!    files, the log and the directories, then remove them from `.pending`. *Crash:* they stay, or some of them. *Power loss after the removal:* some
-//!    come back, and are recognised as done. *Race:* a file that is replaced meanwhile has a pending change of its own, which is
-//!    not among these.
+//! 7. Lock the log, add the line, make `.pending/UUID.done`, unlock everything, answer. *Crash before the line:* as in 6. *Crash inside of
+//!    it:* the next one who adds a line cuts the half off first. *Crash before the mark:* the change is finished again, which finds
+//!    everything there. *The log stays locked:* the change is made, and answered; it is not marked, so that the next one adds its line.
+//!    The mark is beside the log, not in it: git may take the log back, and the change must not be made again then.
+//! 8. If 32 changes are pending: checkpoint. Under `.pending.lock`, of those that are marked: sync each of their
+//!    files, the log and the directories, then remove them from `.pending`, each before its mark. *Crash:* they stay, or some of them, or a
+//!    mark alone, which the next checkpoint removes. *Power loss after the removal:* some come back, and are recognised as done. *Race:* a
+//!    file that is replaced meanwhile has a pending change of its own, which is not among these. Temporary files that are older than
+//!    an hour are removed, too.
+//!
+//! # A new board
+//!
+//! The directories above are synced, `issues`, gates and log are put in place, the directory is synced, and then the index is: with it, the
+//! board is there. *Race:* nothing that is there is replaced, so several may do this at once, and one of them may have gone on.
+//! *Crash:* the next one makes what is missing. *Crash before the name of the index is synced:* the first change syncs it before its
+//! own commit, and makes `.pending/durable`, so that the next need not.
 //!
 //! # After a power loss
 //!
-//! A pending change of another boot says that there may have been one: what was not synced may be lost or torn, and
+//! A pending change of another boot, marked or not, says that there may have been one: what was not synced may be lost or torn, and
 //! all of it is in `.pending`. The first to come waits for the locks of index, gates and all issues concerned, then:
 //!
 //! 1. Each file that is as it was before one of its changes, or torn, becomes what the newest says. Torn is what is empty, holds
@@ -112,10 +124,12 @@
 //! - What a person edits by hand is found by the next to read the file, but `next` may learn of it only when nothing else is
 //!   ready. If a process is killed between steps 5 and 6 and the file is edited before the next command, the edit is kept and the change of the
 //!   killed process is not.
-//! - A process that is killed in step 5 or 6 may leave a hidden file that ends with `.tmp`.
+//! - A process that is killed in step 6 may leave a hidden file that ends with `.tmp`.
+//! - If git takes files back and the machine is booted anew, changes that are still pending may be made again on what git put there.
+//! - Of fields that are not known, a number that a double cannot hold is rounded when the issue is changed.
 //! - Linux tells once that a sync failed. Where that happens in a checkpoint, the change stays pending, but a later
 //!   checkpoint may believe that it is saved.
-//! - An issue has at most 1 MiB; a board is read whole where nothing is ready, and when an issue is deleted.
+//! - An issue has at most 1 MiB, and a claim fits beside that; a note on the end of a claim that does not fit is left out. A board is read whole where nothing is ready, and when an issue is deleted.
 
 mod change;
 mod checkpoint;
@@ -138,10 +152,9 @@ mod ready;
 mod registry;
 mod settle;
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tenure_core::{Asker, Error, Owner, Result, RetryPolicy, Timestamp};
@@ -149,7 +162,7 @@ use tenure_core::{Asker, Error, Owner, Result, RetryPolicy, Timestamp};
 pub use claiming::{BOARD_CLAIM_TTL, BOARD_CLAIM_TTL_MAX, BOARD_CLAIM_TTL_MIN};
 pub use create::NewIssue;
 pub use issue::{GateState, Issue, IssueClaim, IssueId, IssueState, Note, PRIORITY_DEFAULT};
-pub use log::BoardEvent;
+pub use log::{BoardEvent, EventCursor};
 pub use next::{Next, Take, Unready};
 pub use read::{Blocked, IssueList, Unreadable};
 pub use registry::GateBy;
@@ -171,9 +184,7 @@ pub struct Board {
     is_automated: bool,
     retry: RetryPolicy,
     disk: Arc<dyn Disk>,
-    /// Pending changes that are known to be finished, each with the files to sync.
-    finished: Mutex<HashMap<String, Vec<PathBuf>>>,
-    /// The number of pending changes at the last look.
+    /// How many changes were pending when somebody last looked.
     pending_seen: AtomicUsize,
     /// True once no change of an earlier boot is pending.
     is_recovered: AtomicBool,
@@ -220,7 +231,6 @@ impl Board {
             is_automated: false,
             retry: RetryPolicy::default(),
             disk,
-            finished: Mutex::default(),
             pending_seen: AtomicUsize::new(0),
             is_recovered: AtomicBool::new(false),
             tell: Arc::new(|_| ()),

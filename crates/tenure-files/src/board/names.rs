@@ -73,6 +73,16 @@ impl Names {
         self.all_pending().join(format!("{uuid}.json"))
     }
 
+    /// Returns the file that says that the name of `.pending` is durable.
+    pub(super) fn pending_is_durable(&self) -> PathBuf {
+        self.all_pending().join("durable")
+    }
+
+    /// Returns the file that says that a pending change is finished.
+    pub(super) fn finished(&self, uuid: &str) -> PathBuf {
+        self.all_pending().join(format!("{uuid}.done"))
+    }
+
     pub(super) fn checkpoint_lock(&self) -> PathBuf {
         self.root.join(".pending.lock")
     }
@@ -101,9 +111,10 @@ impl Names {
     }
 }
 
-/// Returns the id of a pending change by the name of its file; None for other files.
-pub(super) fn uuid_of(name: &OsStr) -> Option<&str> {
-    let uuid = name.to_str()?.strip_suffix(".json")?;
+/// Returns the id of a pending change by the name of its file, or of the file that says that it is finished, which end in this way;
+/// None for other files.
+pub(super) fn uuid_of<'a>(name: &'a OsStr, ending: &str) -> Option<&'a str> {
+    let uuid = name.to_str()?.strip_suffix(ending)?;
     let is_plain = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
     (uuid.len() == 36 && uuid.bytes().all(is_plain)).then_some(uuid)
 }
@@ -147,13 +158,16 @@ mod tests {
     #[test]
     fn only_whole_names_are_pending_changes() {
         let uuid = "3f2a9c00-1111-4222-8333-444455556666";
-        assert_eq!(uuid_of(OsStr::new(&format!("{uuid}.json"))), Some(uuid));
+        for ending in [".json", ".done"] {
+            let name = format!("{uuid}{ending}");
+            assert_eq!(uuid_of(OsStr::new(&name), ending), Some(uuid));
+        }
         for name in [
             "x.json",
             &format!(".{uuid}.json.0123456789abcdef.tmp"),
             uuid,
         ] {
-            assert_eq!(uuid_of(OsStr::new(name)), None, "{name}");
+            assert_eq!(uuid_of(OsStr::new(name), ".json"), None, "{name}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The next issue: lowest priority number, then oldest, of those that wait for nothing and nobody has.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tenure_core::{Class, Error, Result};
 
@@ -10,7 +10,7 @@ use super::decide::{ClaimStatus, Waits, claim_status};
 use super::issue::{Issue, IssueId, IssueState};
 use super::lock::BoardLocks;
 use super::names::Part;
-use super::read::Blocked;
+use super::read::{Blocked, Unreadable};
 
 /// The action on the next issue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,8 +30,8 @@ pub enum Next {
     Nothing(Unready),
 }
 
-/// The number of open issues, and the reasons why none of them is ready.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// How many issues are open, and why none of them is ready.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unready {
     /// Issues that are not done.
@@ -40,9 +40,9 @@ pub struct Unready {
     pub claimed: usize,
     /// The number of issues that wait for others, or for a gate.
     pub blocked: usize,
-    /// Issues whose file cannot be read.
-    pub unreadable: usize,
-    /// The time until the first claim ends, if there is one.
+    /// Issues that cannot be read, whatever their labels.
+    pub unreadable: Vec<Unreadable>,
+    /// How long it takes until the first claim ends, if there is one.
     pub first_end: Option<Duration>,
 }
 
@@ -53,15 +53,17 @@ impl Board {
         if let Take::Claim(ttl) = take {
             checked(ttl)?;
         }
-        self.recover(self.deadline())?;
+        let deadline = self.deadline();
+        self.recover(deadline)?;
         self.settle(&BoardLocks::default())?;
-        let likely = self.candidates(label)?;
-        if let Some(issue) = self.take_first(likely.unwrap_or_default(), take)? {
+        if let Some(likely) = self.candidates()?
+            && let Ok(Some(issue)) = self.take_first(likely.ids(self, label), take, None)?
+        {
             return Ok(Next::Issue(issue));
         }
         // Before anyone is told that there is nothing, everything is read.
         let before = self.last_lines()?;
-        let held = self.share(Part::Index)?;
+        let held = self.share(Part::Index, deadline)?;
         let list = self.read_all()?;
         drop(held);
         self.write_ready(&list, &before);
@@ -74,8 +76,13 @@ impl Board {
         let open: Vec<&Issue> = open.filter(has_label).collect();
         let blocked = self.blocked(&list);
         let ready = open.iter().filter(|issue| !blocked.contains_key(&issue.id));
-        let ids = ready.map(|issue| issue.id.clone()).collect();
-        if let Some(issue) = self.take_first(ids, take)? {
+        let ids: Vec<IssueId> = ready.map(|issue| issue.id.clone()).collect();
+        let ids = || ids.iter().cloned();
+        let mut taken = self.take_first(ids(), take, None)?;
+        if taken.is_err() {
+            taken = self.take_first(ids(), take, Some(deadline))?;
+        }
+        if let Some(issue) = taken? {
             return Ok(Next::Issue(issue));
         }
         let claimed = |issue: &&&Issue| blocked.get(&issue.id) == Some(&Blocked::Claimed);
@@ -86,13 +93,20 @@ impl Board {
             open: open.len(),
             claimed,
             blocked: open.len() - claimed,
-            unreadable: list.unreadable.len(),
             first_end: ends.min(),
+            unreadable: list.unreadable,
         }))
     }
 
-    /// Returns the first that is ready, and claims it.
-    fn take_first(&self, ids: Vec<IssueId>, take: Take) -> Result<Option<Box<Issue>>> {
+    /// Returns the first that is ready, and claims it, waiting for its lock until the deadline, if there is one. One that is locked
+    /// or refuses to be claimed keeps nobody from the others: its error is the inner one, if there is no other.
+    fn take_first(
+        &self,
+        ids: impl Iterator<Item = IssueId>,
+        take: Take,
+        deadline: Option<Instant>,
+    ) -> Result<Result<Option<Box<Issue>>>> {
+        let mut refused = None;
         for id in ids {
             let issue = match self.load_issue(&id) {
                 Ok((issue, _)) => issue,
@@ -103,18 +117,29 @@ impl Board {
                 continue;
             }
             let taken = match take {
-                Take::Look => return Ok(Some(Box::new(issue))),
-                Take::Claim(ttl) => self.claim(&id, ttl),
+                Take::Look => return Ok(Ok(Some(Box::new(issue)))),
+                Take::Claim(ttl) => {
+                    self.claim_until(deadline.unwrap_or_else(Instant::now), &id, ttl)
+                }
             };
-            match taken {
-                Ok(issue) => return Ok(Some(Box::new(issue))),
+            let error = match taken {
+                Ok(issue) => return Ok(Ok(Some(Box::new(issue)))),
+                Err(error) => error,
+            };
+            match error {
                 // Another one was faster, or changed it.
-                Err(Error::Claimed { .. } | Error::Corrupt { .. } | Error::NotFound(_)) => {}
-                Err(error) if error.class() == Class::Conflict => {}
-                Err(error) => return Err(error),
+                Error::Claimed { .. } | Error::NotFound(_) => {}
+                error if error.class() == Class::Conflict => {}
+                Error::Timeout { .. } | Error::Busy { .. } | Error::Corrupt { .. } => {
+                    refused.get_or_insert(error);
+                }
+                Error::BadInput(problem) => {
+                    refused.get_or_insert(Error::corrupt(self.names.issue(&id), problem));
+                }
+                error => return Err(error),
             }
         }
-        Ok(None)
+        Ok(refused.map_or(Ok(None), Err))
     }
 
     fn is_ready(&self, issue: &Issue) -> bool {

@@ -1,7 +1,11 @@
 //! The record of one change: all that is needed to finish it, or to make it again.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering::Relaxed;
 
 use serde::{Deserialize, Serialize};
 use tenure_core::{Error, Result};
@@ -12,19 +16,22 @@ use super::names::{Part, uuid_of};
 use super::registry::GateBy;
 use crate::document::Version;
 use crate::random;
+use crate::replace::target_of_temporary;
 
 /// A larger record is refused: an issue, an index of a million ids.
 const PENDING_BYTES_MAX: u64 = 256 << 20;
+/// The mode of the files in `.pending` that are only there or not.
+pub(super) const MODE_OF_MARKER: u32 = 0o600;
 
 /// `.pending/UUID.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Pending {
-    /// Its name, and the id of its event.
+    /// The name of its file, and the id of its event.
     #[serde(skip)]
     pub(super) uuid: String,
     /// The boot in which it was made.
     pub(super) boot_id: String,
-    /// The length of the log before: its line is not before that.
+    /// Where the last whole line of the log ended: its own is not before that.
     pub(super) log_length: u64,
     /// Its line in the log, without the newline.
     pub(super) line: String,
@@ -109,16 +116,61 @@ pub(super) fn new_uuid() -> String {
     text
 }
 
+/// What is in `.pending`.
+#[derive(Default)]
+pub(super) struct PendingNames {
+    /// The changes.
+    pub(super) changes: BTreeSet<String>,
+    /// Those that are said to be finished. Some may be gone.
+    pub(super) finished: BTreeSet<String>,
+    /// What is being written, or was when its author was killed.
+    pub(super) temporaries: Vec<PathBuf>,
+}
+
 impl Board {
-    /// Returns the ids of all changes that are pending.
-    pub(super) fn pending_uuids(&self) -> Result<Vec<String>> {
+    pub(super) fn pending_names(&self) -> Result<PendingNames> {
         let directory = self.names.all_pending();
         let names = match self.disk.names(&directory) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            names => names.map_err(|source| Error::io("list", directory, source))?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            names => names.map_err(|source| Error::io("list", &directory, source))?,
         };
-        let uuids = names.iter().filter_map(|name| uuid_of(name));
-        Ok(uuids.map(str::to_owned).collect())
+        let ending_in = |ending| {
+            let uuids = names.iter().filter_map(move |name| uuid_of(name, ending));
+            uuids.map(str::to_owned).collect::<BTreeSet<_>>()
+        };
+        let is_temporary = |name: &&OsString| target_of_temporary(name).is_some();
+        let temporaries = names.iter().filter(is_temporary);
+        let found = PendingNames {
+            changes: ending_in(".json"),
+            finished: ending_in(".done"),
+            temporaries: temporaries.map(|name| directory.join(name)).collect(),
+        };
+        self.pending_seen.store(found.changes.len(), Relaxed);
+        Ok(found)
+    }
+
+    /// Reads pending changes, oldest first. Those that are gone by now are left out.
+    pub(super) fn read_all_pending<'a>(
+        &self,
+        uuids: impl IntoIterator<Item = &'a String>,
+    ) -> Result<Vec<Pending>> {
+        let mut changes = Vec::new();
+        for uuid in uuids {
+            changes.extend(self.read_pending(uuid)?);
+        }
+        changes.sort_by_key(|change| {
+            let version = change.issue.as_ref().map_or(0, |issue| issue.version);
+            (change.log_length, version)
+        });
+        Ok(changes)
+    }
+
+    /// Says that a change is finished, so that nobody makes it again before a power loss. Where that fails, the next
+    /// one finishes it again, which changes nothing.
+    pub(super) fn mark_finished(&self, change: &Pending) {
+        let _ = self
+            .disk
+            .create(&self.names.finished(&change.uuid), MODE_OF_MARKER);
     }
 
     /// Reads a pending change. Returns `None` if it is gone by now.
@@ -135,7 +187,7 @@ impl Board {
             })),
             Err(error) => Err(Error::corrupt(
                 path,
-                format!("it is no pending change: {error}; if it is removed, that change is lost"),
+                format!("it is no pending change: {error}"),
             )),
         }
     }
@@ -151,7 +203,8 @@ mod tests {
         assert_eq!(uuids.len(), 1000);
         for uuid in uuids {
             let name = format!("{uuid}.json");
-            assert_eq!(uuid_of(std::ffi::OsStr::new(&name)), Some(uuid.as_str()));
+            let name = std::ffi::OsStr::new(&name);
+            assert_eq!(uuid_of(name, ".json"), Some(uuid.as_str()));
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -9,7 +10,7 @@ use tenure_core::{Error, Result};
 
 use super::Board;
 use super::decide::{ClaimStatus, Moment, Waits, claim_status, is_over};
-use super::issue::{GateState, ISSUE_BYTES_MAX, Issue, IssueId, IssueState};
+use super::issue::{FILE_BYTES_MAX, GateState, Issue, IssueId, IssueState};
 use super::lock::BoardLocks;
 use super::names::Part;
 use super::registry::{self, Gates, Index};
@@ -80,24 +81,31 @@ impl Board {
     ///
     /// `NotFound` if there is none; `Corrupt` if its file is missing, broken, or of another program.
     pub fn issue(&self, id: &IssueId) -> Result<Issue> {
-        self.recover(self.deadline())?;
-        self.settle(&BoardLocks::default())?;
-        // A lock file is not made for an issue that never was.
-        if !self.disk.exists(&self.names.issue(id)).unwrap_or(true) {
-            return self.load_issue(id).map(|loaded| loaded.0);
-        }
-        let _held = self.share(Part::Issue(id.clone()))?;
+        let deadline = self.deadline();
+        self.require_file(id, deadline)?;
+        let _held = self.share(Part::Issue(id.clone()), deadline)?;
         (self.on_locked)();
         self.load_issue(id).map(|loaded| loaded.0)
     }
 
     /// Returns all issues.
     pub fn list(&self) -> Result<IssueList> {
-        self.recover(self.deadline())?;
+        let deadline = self.deadline();
+        self.recover(deadline)?;
         self.settle(&BoardLocks::default())?;
-        let _held = self.share(Part::Index)?;
+        let _held = self.share(Part::Index, deadline)?;
         (self.on_locked)();
         self.read_all()
+    }
+
+    /// Finishes what others left, and fails if an issue has no file then: no lock file is made for one that never was.
+    pub(super) fn require_file(&self, id: &IssueId, deadline: Instant) -> Result<()> {
+        self.recover(deadline)?;
+        self.settle(&BoardLocks::default())?;
+        match self.disk.exists(&self.names.issue(id)).unwrap_or(true) {
+            true => Ok(()),
+            false => self.load_issue(id).map(drop),
+        }
     }
 
     /// Returns why each open issue that is not ready is not.
@@ -166,7 +174,7 @@ impl Board {
 
     pub(super) fn read_file(&self, path: &Path) -> Result<Option<FileContent>> {
         let limit = match path.parent() == Some(&self.names.issues()) {
-            true => ISSUE_BYTES_MAX as u64,
+            true => FILE_BYTES_MAX as u64,
             false => REGISTRY_BYTES_MAX,
         };
         match self.disk.read(path, limit) {

@@ -1,8 +1,8 @@
 //! The cache of what `next` would hand out: `.ready`.
 //!
 //! The first line says at which offset of the log it was made, and the hash of the line before that. Then comes a line for each open issue in the order in
-//! which they are handed out: id, priority, time of creation, labels, and the issues it waits for. What the log says after the
-//! offset names the issues to be read again.
+//! which they are handed out: priority, time of creation, id, labels, the issues it waits for, whether it waits for a gate, and its
+//! claim, which ends without a word in the log. What the log says after the offset names the issues to be read again.
 //!
 //! It is a hint. It holds every issue that may be claimed, and more; each is decided on its file, under its lock. One that does not fit
 //! the log, as after a power loss, or that cannot be read, is not used.
@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use tenure_core::{Error, Result};
 
 use super::Board;
-use super::decide::Waits;
-use super::issue::{Issue, IssueId, IssueState};
+use super::decide::{Moment, Waits, is_over};
+use super::issue::{Issue, IssueClaim, IssueId, IssueState};
 use super::log::Tail;
 use super::pending::hash;
 use super::read::IssueList;
@@ -35,66 +35,99 @@ struct Header {
     line: String,
 }
 
-/// A line for an issue: its place, its id, its labels, what it waits for.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(super) struct Entry(u32, i64, pub(super) IssueId, Vec<String>, Vec<IssueId>);
+/// A line for an issue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Entry {
+    place: (u32, i64, IssueId),
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    labels: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    waits_for: Vec<IssueId>,
+    #[serde(default, skip_serializing_if = "is_false")]
+    waits_for_gate: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    claim: Option<IssueClaim>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_false(value: &bool) -> bool {
+    !value
+}
 
 impl Entry {
     fn of(issue: &Issue, waits: Waits) -> Self {
         let (priority, created, id) = issue.place();
-        // A gate that is passed is in the log, with the id of its issue.
-        Self(
-            priority,
-            created,
-            id.clone(),
-            issue.labels.clone(),
-            waits.issues,
-        )
+        Self {
+            place: (priority, created, id.clone()),
+            labels: issue.labels.clone(),
+            waits_for: waits.issues,
+            waits_for_gate: !waits.gates.is_empty(),
+            claim: issue.claim.clone(),
+        }
     }
 
-    fn may_be_ready(&self, label: Option<&str>) -> bool {
-        self.4.is_empty() && label.is_none_or(|label| self.3.iter().any(|own| own == label))
+    fn may_be_ready(&self, label: Option<&str>, moment: Moment<'_>) -> bool {
+        let has_label = label.is_none_or(|label| self.labels.iter().any(|own| own == label));
+        let is_free = self
+            .claim
+            .as_ref()
+            .is_none_or(|claim| is_over(claim, moment));
+        self.waits_for.is_empty() && !self.waits_for_gate && has_label && is_free
     }
 }
 
+/// The cache, and what was read again since it was made.
+pub(super) struct Candidates {
+    text: String,
+    fresh: BTreeMap<IssueId, Option<Entry>>,
+}
+
+impl Candidates {
+    /// Returns the issues that may be ready, in order. As much of the cache is read as is needed; what cannot be read ends it.
+    pub(super) fn ids<'a>(
+        &'a self,
+        board: &'a Board,
+        label: Option<&'a str>,
+    ) -> impl Iterator<Item = IssueId> + 'a {
+        let lines = entries_in(&self.text).map_while(Result::ok);
+        let mut lines = lines
+            .filter(|entry| !self.fresh.contains_key(&entry.place.2))
+            .peekable();
+        let mut fresh: Vec<Entry> = self.fresh.values().flatten().cloned().collect();
+        fresh.sort_by(|one, other| one.place.cmp(&other.place));
+        let mut fresh = fresh.into_iter().peekable();
+        let merged = std::iter::from_fn(move || match (lines.peek(), fresh.peek()) {
+            (Some(line), Some(earlier)) if earlier.place < line.place => fresh.next(),
+            (Some(_), _) => lines.next(),
+            (None, _) => fresh.next(),
+        });
+        let ready = merged.filter(move |entry| entry.may_be_ready(label, board.moment()));
+        ready.map(|entry| entry.place.2)
+    }
+}
+
+fn entries_in(text: &str) -> impl Iterator<Item = serde_json::Result<Entry>> {
+    text.lines().skip(1).map(serde_json::from_str)
+}
+
 impl Board {
-    /// Returns the issues that may be ready, in order. Returns `None` without a cache that can be used.
-    pub(super) fn candidates(&self, label: Option<&str>) -> Result<Option<Vec<IssueId>>> {
+    /// Returns `None` without a cache that can be used.
+    pub(super) fn candidates(&self) -> Result<Option<Candidates>> {
         let Some((text, tail)) = self.read_ready()? else {
             return Ok(None);
         };
-        let body = text.split_once('\n').map_or("", |(_, body)| body);
-        let again = read_again(body, &tail);
         let mut fresh = BTreeMap::new();
-        for id in &again {
-            fresh.insert(id.clone(), self.entry(id)?);
+        for id in read_again(&text, &tail) {
+            let entry = self.entry(&id)?;
+            fresh.insert(id, entry);
         }
-        if again.len() > READ_AGAIN_MAX {
-            self.write_ready_anew(body, &fresh, &tail)?;
+        if fresh.len() > READ_AGAIN_MAX {
+            self.write_ready_anew(&text, &fresh, &tail);
         }
-        let mut fresh: Vec<Entry> = fresh.into_values().flatten().collect();
-        fresh.sort();
-        let mut fresh = fresh.into_iter().peekable();
-        let mut ids = Vec::new();
-        // Only as much is read as is likely needed: the rest is read by a process that finds nothing here.
-        for line in body.lines() {
-            let Ok(entry) = serde_json::from_str::<Entry>(line) else {
-                return Ok(None);
-            };
-            if again.contains(&entry.2) || !entry.may_be_ready(label) {
-                continue;
-            }
-            while let Some(earlier) = fresh.next_if(|fresh| *fresh < entry) {
-                ids.extend(earlier.may_be_ready(label).then_some(earlier.2));
-            }
-            ids.push(entry.2);
-            if ids.len() >= READ_AGAIN_MAX {
-                return Ok(Some(ids));
-            }
-        }
-        let rest = fresh.filter(|entry| entry.may_be_ready(label));
-        ids.extend(rest.map(|entry| entry.2));
-        Ok(Some(ids))
+        Ok(Some(Candidates { text, fresh }))
     }
 
     fn entry(&self, id: &IssueId) -> Result<Option<Entry>> {
@@ -158,21 +191,15 @@ impl Board {
         );
     }
 
-    fn write_ready_anew(
-        &self,
-        body: &str,
-        fresh: &BTreeMap<IssueId, Option<Entry>>,
-        tail: &Tail,
-    ) -> Result<()> {
-        let kept = body
-            .lines()
-            .filter_map(|line| serde_json::from_str::<Entry>(line).ok());
-        let kept = kept.filter(|entry| !fresh.contains_key(&entry.2));
-        let mut entries: Vec<Entry> = kept.chain(fresh.values().flatten().cloned()).collect();
-        entries.sort();
+    fn write_ready_anew(&self, text: &str, fresh: &BTreeMap<IssueId, Option<Entry>>, tail: &Tail) {
+        let Ok(mut entries) = entries_in(text).collect::<serde_json::Result<Vec<_>>>() else {
+            return;
+        };
+        entries.retain(|entry| !fresh.contains_key(&entry.place.2));
+        entries.extend(fresh.values().flatten().cloned());
+        entries.sort_by(|one, other| one.place.cmp(&other.place));
         let offset = tail.offset + tail.lines.len() as u64;
         self.replace_ready(entries.into_iter(), offset, &tail.lines);
-        Ok(())
     }
 
     fn replace_ready(&self, entries: impl Iterator<Item = Entry>, offset: u64, lines: &[u8]) {
@@ -195,7 +222,7 @@ fn line_before(lines: &[u8]) -> String {
 }
 
 /// Returns the issues that the log names after the cache was made, and those that waited for one of them.
-fn read_again(body: &str, tail: &Tail) -> BTreeSet<IssueId> {
+fn read_again(text: &str, tail: &Tail) -> BTreeSet<IssueId> {
     #[derive(Deserialize)]
     struct LogLine {
         #[serde(rename = "type")]
@@ -209,12 +236,12 @@ fn read_again(body: &str, tail: &Tail) -> BTreeSet<IssueId> {
     for LogLine { kind, issue_id } in lines {
         if matches!(kind.as_str(), "issue_done" | "issue_deleted") {
             let named = format!("\"{issue_id}\"");
-            let found = memmem::find_iter(body.as_bytes(), named.as_bytes());
+            let found = memmem::find_iter(text.as_bytes(), named.as_bytes());
             for at in found {
-                let begin = body[..at].rfind('\n').map_or(0, |last| last + 1);
-                let line = body[begin..].lines().next().unwrap_or_default();
+                let begin = text[..at].rfind('\n').map_or(0, |last| last + 1);
+                let line = text[begin..].lines().next().unwrap_or_default();
                 let entry = serde_json::from_str::<Entry>(line).ok();
-                again.extend(entry.map(|entry| entry.2));
+                again.extend(entry.map(|entry| entry.place.2));
             }
         }
         again.insert(issue_id);

@@ -1,6 +1,6 @@
 //! The index of issues, and the gates that are defined.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -38,10 +38,11 @@ impl Default for Index {
 }
 
 impl Index {
-    /// Returns the ids of all issues there are. Another program may leave those that were deleted among them.
+    /// Returns the ids of all issues there are, each once. Another program may leave those that were deleted among them, and a
+    /// merge some of them twice.
     pub(super) fn ids(&self) -> Vec<IssueId> {
-        let deleted: std::collections::HashSet<_> = self.deleted_ids.iter().collect();
-        let ids = self.all_ids.iter().filter(|id| !deleted.contains(id));
+        let mut seen: HashSet<_> = self.deleted_ids.iter().collect();
+        let ids = self.all_ids.iter().filter(|id| seen.insert(id));
         ids.cloned().collect()
     }
 
@@ -114,9 +115,16 @@ impl Gates {
         }
         match self.gates.get(name) {
             Some(known) if known.by == by => return Ok(false),
-            Some(_) => {
+            Some(known) => {
+                let [known, asked] = [known.by, by].map(|by| match by {
+                    GateBy::Anyone => "anyone",
+                    GateBy::People => "people",
+                });
                 return Err(Error::contradiction(
-                    format!("the gate {name} is defined already, for other people to pass"),
+                    format!(
+                        "the gate {name} is defined already: it is for {known}, and you asked for \
+                         {asked}"
+                    ),
                     "use it as it is, or define one of another name",
                 ));
             }
@@ -156,7 +164,8 @@ mod tests {
 
     #[test]
     fn an_id_that_was_deleted_never_comes_back_and_unknown_fields_stay() {
-        let text = r#"{"schema_version":1,"all_ids":["a","b","c"],"deleted_ids":["b"],"theirs":7}"#;
+        let text =
+            r#"{"schema_version":1,"all_ids":["a","b","c","a"],"deleted_ids":["b"],"theirs":7}"#;
         let mut index: Index = parse(text.as_bytes()).unwrap();
         let ids = |index: &Index| {
             index

@@ -1,10 +1,9 @@
 //! Finishing the changes that killed processes and power losses left unfinished.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use tenure_core::poison::lock;
 use tenure_core::{Error, Mode, Result};
 
 use super::Board;
@@ -14,46 +13,15 @@ use super::names::Part;
 use super::pending::Pending;
 
 impl Board {
-    /// Returns the changes that are not known to be finished, oldest first, and learns which are.
+    /// Returns the changes that are not said to be finished, oldest first.
     pub(super) fn unfinished(&self) -> Result<Vec<Pending>> {
-        let uuids: HashSet<String> = self.pending_uuids()?.into_iter().collect();
-        self.pending_seen.store(uuids.len(), Relaxed);
-        let unknown: Vec<String> = {
-            let mut finished = lock(&self.finished);
-            finished.retain(|uuid, _| uuids.contains(uuid));
-            let unknown = uuids
-                .into_iter()
-                .filter(|uuid| !finished.contains_key(uuid));
-            unknown.collect()
-        };
-        let mut changes = Vec::with_capacity(unknown.len());
-        for uuid in unknown {
-            changes.extend(self.read_pending(&uuid)?);
-        }
-        let Some(oldest) = changes.iter().map(|change| change.log_length).min() else {
-            return Ok(changes);
-        };
-        let tail = self.tail(oldest)?;
-        let mut finished = lock(&self.finished);
-        changes.retain(|change| {
-            // After a power loss a line says nothing about the files.
-            let is_finished = change.boot_id == self.boot_id && tail.has(&change.uuid);
-            if is_finished {
-                let files = change.parts();
-                let files = files.iter().map(|part| self.names.file(part)).collect();
-                finished.insert(change.uuid.clone(), files);
-            }
-            !is_finished
-        });
-        changes.sort_by_key(|change| {
-            let version = change.issue.as_ref().map_or(0, |issue| issue.version);
-            (change.log_length, version)
-        });
-        Ok(changes)
+        let names = self.pending_names()?;
+        self.read_all_pending(names.changes.difference(&names.finished))
     }
 
-    /// Finishes the changes of dead processes: those whose locks are held here, or free. Those of live ones are left to them.
-    pub(super) fn settle(&self, held: &BoardLocks) -> Result<()> {
+    /// Finishes the changes of dead processes: those whose locks are held here, or free. Those of live ones are left to them. Returns
+    /// those whose line is still missing, as someone else has the log.
+    pub(super) fn settle(&self, held: &BoardLocks) -> Result<Vec<Pending>> {
         let mut changes = self.unfinished()?;
         let mut taken = Vec::new();
         for part in parts(&changes)
@@ -74,7 +42,7 @@ impl Board {
         changes
             .retain(|change| change.boot_id == self.boot_id && change.parts().iter().any(is_ours));
         if changes.is_empty() {
-            return Ok(());
+            return Ok(changes);
         }
         // Its author may have been killed before this, and what follows must not outlive it.
         let directory = self.names.all_pending();
@@ -82,13 +50,21 @@ impl Board {
         synced.map_err(|source| Error::io("sync", directory, source))?;
         self.apply_changes(&changes.iter().collect::<Vec<_>>(), is_ours, Torn::No)?;
         changes.retain(|change| change.parts().iter().all(is_ours));
-        self.add_lines(&changes.iter().collect::<Vec<_>>(), self.deadline())
+        if changes.is_empty() {
+            return Ok(changes);
+        }
+        // The log is nobody's to wait for: the files are right without the line.
+        let Some(_log) = self.try_lock(&Part::Events)? else {
+            return Ok(changes);
+        };
+        self.add_lines(&changes.iter().collect::<Vec<_>>())?;
+        Ok(Vec::new())
     }
 
     /// Recovers from a loss of power, if there was one since the changes were made that are pending.
     pub(super) fn recover(&self, deadline: Instant) -> Result<()> {
         let of_another_boot = || {
-            let mut changes = self.unfinished()?;
+            let mut changes = self.read_all_pending(&self.pending_names()?.changes)?;
             changes.retain(|change| change.boot_id != self.boot_id);
             Ok::<_, Error>(changes)
         };
@@ -106,15 +82,10 @@ impl Board {
                 held => held?,
             };
             let changes = of_another_boot()?;
-            let changes: Vec<&Pending> = changes.iter().collect();
-            self.apply_changes(&changes, |_| true, Torn::Perhaps)?;
-            self.mend_log(&changes, deadline)?;
-            let files = |change: &&Pending| {
-                let files = change.parts();
-                let files = files.iter().map(|part| self.names.file(part)).collect();
-                (change.uuid.clone(), files)
-            };
-            self.sync_and_remove(changes.iter().map(files).collect())?;
+            let borrowed: Vec<&Pending> = changes.iter().collect();
+            self.apply_changes(&borrowed, |_| true, Torn::Perhaps)?;
+            self.mend_log(&borrowed, deadline)?;
+            self.sync_and_remove(&changes)?;
         }
         self.is_recovered.store(true, Relaxed);
         Ok(())

@@ -4,8 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tenure_core::{Owner, Result, Timestamp};
@@ -87,7 +87,6 @@ impl crashes::Protocol for OneBoard {
         });
         let state = disk.state();
         board.disk = Arc::new(disk.clone());
-        board.finished = Mutex::default();
         board.pending_seen = AtomicUsize::new(0);
         board.is_recovered = false.into();
         board.owner = Owner::parse("ana").unwrap();
@@ -124,6 +123,7 @@ impl crashes::Protocol for OneBoard {
     }
 
     fn recover(&self, process: &Process, _: usize) -> Result<()> {
+        process.make_board()?;
         process.board().define_gate("later", GateBy::Anyone)
     }
 
@@ -140,6 +140,7 @@ impl crashes::Protocol for OneBoard {
         world: &World,
     ) -> Result<(), Violation> {
         let failed = |error| format!("further work: {error}");
+        process.make_board().map_err(failed)?;
         process.create("last").map_err(failed)?;
         let expected = world
             .with("last", "last open 2 v1")
@@ -193,8 +194,10 @@ impl crashes::Protocol for OneBoard {
 impl OneBoard {
     fn pending(&self, state: &State) -> Vec<PathBuf> {
         let paths = state.paths().into_iter();
-        let is_pending =
-            |path: &PathBuf| path.file_name().is_some_and(|name| uuid_of(name).is_some());
+        let is_pending = |path: &PathBuf| {
+            path.file_name()
+                .is_some_and(|name| uuid_of(name, ".json").is_some())
+        };
         paths.filter(is_pending).collect()
     }
 }
@@ -210,7 +213,23 @@ impl Process {
         self.board().create(new).map(drop)
     }
 
+    fn has_board(&self) -> bool {
+        let index = self.board().names.index();
+        self.board().disk.exists(&index).unwrap_or(true)
+    }
+
+    /// Makes a board if there is none, as the command does.
+    fn make_board(&self) -> Result<()> {
+        match self.has_board() {
+            true => Ok(()),
+            false => self.board().fill(),
+        }
+    }
+
     pub(super) fn world(&self) -> Result<World> {
+        if !self.has_board() {
+            return Ok(World::default());
+        }
         let list = self.board().list()?;
         if let Some(broken) = list.unreadable.first() {
             return Err(tenure_core::Error::corrupt(&broken.path, &broken.problem));
@@ -289,6 +308,7 @@ impl Scenario {
         let disk = SimulatedDisk::without_history(start.start.clone());
         let process = crashes::Protocol::process(&start.protocol, &disk);
         process.board().fill().unwrap();
+        process.board().make_pending_directory().unwrap();
         let mut world = World::default();
         let titles = ["fix", "test", "ship"];
         for (id, title) in issues.iter().zip(titles) {

@@ -7,7 +7,7 @@ use crate::disk::simulated::{Call, Operation};
 
 fn is_commit(operation: &Operation) -> bool {
     let name = operation.path.file_name().unwrap();
-    operation.call == Call::Rename && uuid_of(name).is_some()
+    operation.call == Call::Rename && uuid_of(name, ".json").is_some()
 }
 
 /// An issue was committed, and nothing else happened before the power went.
