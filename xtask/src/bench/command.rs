@@ -62,11 +62,17 @@ fn traced(program: &Path, arguments: &[&str]) -> Command {
         .args(["-c", "-U", "calls,name"])
         .arg(program)
         .args(arguments);
+    as_in_a_shell(&mut command);
     command
 }
 
+/// Takes out what cargo sets for the programs it starts: with it, every library is looked for in folders of the build first.
+fn as_in_a_shell(command: &mut Command) -> &mut Command {
+    command.env_remove("LD_LIBRARY_PATH")
+}
+
 fn run(command: &mut Command) -> Result<f64> {
-    command.stdin(Stdio::null());
+    as_in_a_shell(command).stdin(Stdio::null());
     let started = Instant::now();
     let status = command
         .status()

@@ -99,60 +99,106 @@ fn project(global: &Global, event: &HookEvent) -> Result<Context> {
 
 /// Processes an event. What cannot be done is told on standard error.
 async fn process(context: &Context, event: &HookEvent, answer: &mut HookAnswer) -> Result<()> {
-    let state = context.state_directory()?;
-    let spool = Spool::new(&state, &crate::identity::identity(&context.located.url));
-    let id = new_id();
-    let put_off = |error: Error| {
-        // A store that can never do this would fill the spool for nothing.
-        let problem = match error.class() {
-            Class::Configuration | Class::BadInput => format!("{error}; {}", error.remedy()),
-            _ => match spool.add(&id, event) {
-                Ok(()) => format!(
-                    "{}; the event waits for the next hook, or for tenure agent watch",
-                    in_words(context, &error)
-                ),
-                Err(unkept) => format!(
-                    "{error}; the event is lost: {unkept}; let the agent write {}: allow it in its sandbox, as tenure agent install shows",
-                    state.display()
-                ),
-            },
-        };
-        word(&format!("agent hook: {problem}"));
-    };
-    let wait = context.located.config.agents.hook_wait.unwrap_or(HOOK_WAIT);
-    let deadline = Instant::now() + wait;
-    let late = || Error::Unreachable {
-        store: context.shown(),
-        problem: format!("it did not answer within {}", duration::show(wait)),
-    };
-    let settings = context.settings(wait).with_open(wait * 3 / 4);
-    let opening = context.open(settings.with_wait(wait));
-    let keeper = match timeout_at(deadline, opening).await {
-        Ok(Ok(keeper)) => keeper,
-        failed => {
-            put_off(failed.map_or_else(|_| late(), |opened| opened.err().unwrap_or_else(late)));
+    let hook = Hook::new(context, event)?;
+    let keeper = match hook.open().await {
+        Ok(keeper) => keeper,
+        Err(error) => {
+            hook.put_off(&error);
             return Ok(());
         }
     };
-    let session = |owner: &Owner| {
-        let options = SessionOptions::new(owner.clone()).with_command("tenure agent hook");
-        keeper.session(options)
-    };
-    let own = session(&event.owner()).await?;
+    let own = hook.session(&keeper, &event.owner()).await?;
+    let processing = hook.process(&keeper, &own);
+    let processed = timeout_at(hook.deadline, processing).await;
+    let processed = processed.unwrap_or_else(|_| Err(hook.late()));
     let guards = &context.located.config.guard;
-    let processed = async {
-        let watched = match guards.edits && event.kind == EventKind::BeforeTool {
-            true => watched(&keeper, event).await,
-            false => None,
+    // The lock of the agent comes before those of files, and is given back by now.
+    if guards.edits && answer.denied.is_none() && event.kind == EventKind::BeforeTool {
+        let agent = processed.as_ref().ok().map(|processed| &processed.agent);
+        answer.denied = hook.guard(&keeper, &own, agent).await;
+    }
+    match processed {
+        Ok(processed) => {
+            let finishing = finish(&keeper, context, event, processed, answer);
+            if timeout_at(hook.extended(), finishing).await.is_err() {
+                word(&format!("agent hook: {}", hook.late()));
+            }
+        }
+        Err(error) => hook.put_off(&error),
+    }
+    Ok(())
+}
+
+/// One event on its way through the store.
+struct Hook<'a> {
+    context: &'a Context,
+    event: &'a HookEvent,
+    /// The directory of the spool and of the notes on claims.
+    state: PathBuf,
+    spool: Spool,
+    /// The id of the event, by which it is known in the spool.
+    id: String,
+    wait: Duration,
+    deadline: Instant,
+}
+
+impl<'a> Hook<'a> {
+    fn new(context: &'a Context, event: &'a HookEvent) -> Result<Self> {
+        let state = context.state_directory()?;
+        let wait = context.located.config.agents.hook_wait.unwrap_or(HOOK_WAIT);
+        Ok(Self {
+            context,
+            event,
+            spool: Spool::new(&state, &crate::identity::identity(&context.located.url)),
+            state,
+            id: new_id(),
+            wait,
+            deadline: Instant::now() + wait,
+        })
+    }
+
+    /// Returns the error of a store that does not answer in time.
+    fn late(&self) -> Error {
+        Error::Unreachable {
+            store: self.context.shown(),
+            problem: format!("it did not answer within {}", duration::show(self.wait)),
+        }
+    }
+
+    /// Returns the deadline of a guard and of what follows from an event: at least half of the whole wait is left for it.
+    fn extended(&self) -> Instant {
+        self.deadline.max(Instant::now() + self.wait / 2)
+    }
+
+    async fn open(&self) -> Result<Keeper> {
+        let settings = self.context.settings(self.wait);
+        let settings = settings.with_open(self.wait * 3 / 4).with_wait(self.wait);
+        let opened = timeout_at(self.deadline, self.context.open(settings)).await;
+        opened.unwrap_or_else(|_| Err(self.late()))
+    }
+
+    async fn session(&self, keeper: &Keeper, owner: &Owner) -> Result<Session> {
+        let options = SessionOptions::new(owner.clone()).with_command("tenure agent hook");
+        keeper.session(options).await
+    }
+
+    /// Processes the event under the lock of its agent.
+    async fn process(&self, keeper: &Keeper, own: &Session) -> Result<Processed> {
+        let config = &self.context.located.config;
+        let is_watched = config.guard.edits && self.event.kind == EventKind::BeforeTool;
+        let watched = if is_watched {
+            watched(keeper, self.event).await
+        } else {
+            None
         };
-        let locks = AgentLocks::open(context, &own, wait * 3 / 4).await?;
+        let locks = AgentLocks::open(self.context, own, self.wait * 3 / 4).await?;
         let processor = Processor {
-            keeper: &keeper,
+            keeper,
             locks: &locks,
-            spool: spool.clone(),
-            claim_notes: ClaimNotes::new(&state),
+            spool: self.spool.clone(),
+            claim_notes: ClaimNotes::new(&self.state),
             host: this_host(),
-            hides_commands: context.located.config.commands == Some(Commands::Name),
+            hides_commands: config.commands == Some(Commands::Name),
         };
         let tmux = tmux();
         let also = move |agent: &mut Agent| {
@@ -163,45 +209,53 @@ async fn process(context: &Context, event: &HookEvent, answer: &mut HookAnswer) 
             }
         };
         let incoming = Incoming {
-            event,
-            id: &id,
-            deadline: deadline.into_std(),
+            event: self.event,
+            id: &self.id,
+            deadline: self.deadline.into_std(),
         };
         processor.process(&incoming, &also).await
-    };
-    let processed = timeout_at(deadline, processed).await;
-    let processed = processed.unwrap_or_else(|_| Err(late()));
-    // The lock of the agent comes before those of files, and is given back by now.
-    if guards.edits && answer.denied.is_none() && event.kind == EventKind::BeforeTool {
-        let agent = processed.as_ref().ok().map(|processed| &processed.agent);
+    }
+
+    /// Takes the files of an edit. Returns the reason why it must not be made. The edit goes on where that cannot be told.
+    async fn guard(&self, keeper: &Keeper, own: &Session, agent: Option<&Agent>) -> Option<String> {
         let task = agent.and_then(|agent| agent.task.as_deref());
         let guarding = async {
             // Events whose program was guessed may be one agent's; its record knows its owner.
             let known = agent.map(|agent| &agent.owner);
             match known.filter(|known| *known != own.owner()) {
-                Some(known) => guard_edits(&keeper, &session(known).await?, event, task).await,
-                None => guard_edits(&keeper, &own, event, task).await,
+                Some(known) => {
+                    let session = self.session(keeper, known).await?;
+                    guard_edits(keeper, &session, self.event, task).await
+                }
+                None => guard_edits(keeper, own, self.event, task).await,
             }
         };
-        let guarded = timeout_at(deadline.max(Instant::now() + wait / 2), guarding).await;
-        answer.denied = guarded
-            .unwrap_or_else(|_| Err(late()))
-            .unwrap_or_else(|error| {
-                word(&format!("agent hook: the edit is not guarded: {error}"));
-                None
-            });
+        let guarded = timeout_at(self.extended(), guarding).await;
+        let guarded = guarded.unwrap_or_else(|_| Err(self.late()));
+        guarded.unwrap_or_else(|error| {
+            word(&format!("agent hook: the edit is not guarded: {error}"));
+            None
+        })
     }
-    match processed {
-        Ok(processed) => {
-            let finishing = finish(&keeper, context, event, processed, answer);
-            let limit = deadline.max(Instant::now() + wait / 2);
-            if timeout_at(limit, finishing).await.is_err() {
-                word(&format!("agent hook: {}", late()));
-            }
-        }
-        Err(error) => put_off(error),
+
+    /// Leaves the event to the next hook, and says why.
+    fn put_off(&self, error: &Error) {
+        // A store that can never do this would fill the spool for nothing.
+        let problem = match error.class() {
+            Class::Configuration | Class::BadInput => format!("{error}; {}", error.remedy()),
+            _ => match self.spool.add(&self.id, self.event) {
+                Ok(()) => format!(
+                    "{}; the event waits for the next hook, or for tenure agent watch",
+                    in_words(self.context, error)
+                ),
+                Err(unkept) => format!(
+                    "{error}; the event is lost: {unkept}; let the agent write {}: allow it in its sandbox, as tenure agent install shows",
+                    self.state.display()
+                ),
+            },
+        };
+        word(&format!("agent hook: {problem}"));
     }
-    Ok(())
 }
 
 /// Returns an error in the words of a hook. A lock that nobody holds was not granted since the database is busy.
