@@ -23,6 +23,11 @@ fn what_git_takes_back_stays_taken_back() {
     git(&["switch", "-qc", "feature"]);
     place.done(&["done", "a"]);
     place.add(&["b"]);
+    assert_eq!(
+        pending(&place),
+        [] as [String; 0],
+        "nothing is left to be made again"
+    );
     git(&["add", "."]);
     git(&["commit", "-qm", "two"]);
     git(&["switch", "-q", "main"]);
@@ -43,4 +48,11 @@ fn what_git_takes_back_stays_taken_back() {
     place.done(&["note", "a", "x"]);
     assert_eq!(place.done(&["next", "--claim"]), "a");
     judge(&place.root());
+}
+
+/// Returns the changes whose files are not synced yet.
+fn pending(place: &Place) -> Vec<String> {
+    let names = std::fs::read_dir(place.path(".pending")).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.contains('-')).collect()
 }

@@ -81,7 +81,7 @@
 //!    it:* the next one who adds a line cuts the half off first. *Crash before the mark:* the change is finished again, which finds
 //!    everything there. *The log stays locked:* the change is made, and answered; it is not marked, so that the next one adds its line.
 //!    The mark is beside the log, not in it: git may take the log back, and the change must not be made again then.
-//! 8. If 32 changes are pending: checkpoint. Under `.pending.lock`, of those that are marked: sync each of their
+//! 8. If 32 changes are pending, or the board is in a work tree of git, which may take files back at any time: checkpoint. Under `.pending.lock`, of those that are marked: sync each of their
 //!    files, the log and the directories, then remove them from `.pending`, each before its mark. *Crash:* they stay, or some of them, or a
 //!    mark alone, which the next checkpoint removes. *Power loss after the removal:* some come back, and are recognised as done. *Race:* a
 //!    file that is replaced meanwhile has a pending change of its own, which is not among these. Temporary files that are older than
@@ -125,7 +125,8 @@
 //!   ready. If a process is killed between steps 5 and 6 and the file is edited before the next command, the edit is kept and the change of the
 //!   killed process is not.
 //! - A process that is killed in step 6 may leave a hidden file that ends with `.tmp`.
-//! - If git takes files back and the machine is booted anew, changes that are still pending may be made again on what git put there.
+//! - If a process is killed between steps 5 and 8, git takes its files back, and the machine is booted anew before the next command, its change is made again on what
+//!   git put there.
 //! - Of fields that are not known, a number that a double cannot hold is rounded when the issue is changed.
 //! - Linux tells once that a sync failed. Where that happens in a checkpoint, the change stays pending, but a later
 //!   checkpoint may believe that it is saved.
@@ -211,12 +212,15 @@ impl Board {
     }
 
     fn with(directory: &Path, locker: FileLocker) -> Result<Self> {
-        let board = Self::on(directory, locker, Arc::new(RealDisk))?;
+        let mut board = Self::on(directory, locker, Arc::new(RealDisk))?;
         if !board.names.index().is_file() {
             return Err(Error::NotFound(format!(
                 "there is no board in {}",
                 directory.display()
             )));
+        }
+        if is_in_work_tree(board.names.root()) {
+            board.pending_max = 0;
         }
         Ok(board)
     }
@@ -288,4 +292,13 @@ impl Board {
             .map(|part| (self.names.file(&part), self.names.lock(&part)))
             .collect()
     }
+}
+
+/// Returns true for a directory in a work tree of git, and false for one in a git directory.
+fn is_in_work_tree(directory: &Path) -> bool {
+    let is_git = |name: &std::ffi::OsStr| name == ".git";
+    directory
+        .ancestors()
+        .take_while(|above| !above.file_name().is_some_and(is_git))
+        .any(|above| above.join(".git").exists())
 }
