@@ -107,9 +107,14 @@ fn a_holder_of_ours_is_named_with_its_command() {
 
 /// Runs a command that is given two seconds for locks.
 fn in_two_seconds(place: &Place, arguments: &[&str]) -> (i32, String, Duration) {
+    in_seconds(2, place, arguments)
+}
+
+fn in_seconds(limit: u32, place: &Place, arguments: &[&str]) -> (i32, String, Duration) {
     let begun = Instant::now();
     let mut command = place.command(arguments);
-    let output = command.env("TENURE_LOCK_TIMEOUT", "2").output().unwrap();
+    command.env("TENURE_LOCK_TIMEOUT", limit.to_string());
+    let output = command.output().unwrap();
     let said = crate::world::text(&output.stderr);
     (code(&output), said, begun.elapsed())
 }
@@ -164,14 +169,19 @@ fn gates_and_issues_that_stay_locked_are_75_and_named_and_nothing_changed() {
     ] {
         let before = everything(&place.root());
         let holder = hold(&place, "python3", lock);
-        let (code, said, waited) = in_two_seconds(&place, arguments);
+        let mut asked = in_two_seconds(&place, arguments);
+        if !asked.1.contains("waiting for") {
+            // A busy machine may not get to the report in so short a time.
+            asked = in_seconds(20, &place, arguments);
+        }
+        let (code, said, waited) = asked;
         assert_eq!(code, 75, "{said}");
         // The report of the wait names what is waited for, and by whom it is held.
         let name = lock.trim_start_matches('.').trim_end_matches(".lock");
         let report = said
             .lines()
             .find(|line| line.contains("waiting for"))
-            .unwrap();
+            .unwrap_or_else(|| panic!("{said}"));
         assert!(report.contains(&format!("{name}.json (write)")), "{said}");
         assert!(report.contains(&format!("pid {}", holder.id())), "{said}");
         assert!(said.contains(lock) && !said.contains("fuser"), "{said}");

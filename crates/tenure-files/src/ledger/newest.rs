@@ -4,6 +4,8 @@
 //! it happened in. It is a hint: whatever it says, the files decide. Where it is exact, no power was lost since
 //! and no stranger appended, so nothing needs to be synced or looked for.
 
+use std::io;
+
 use tenure_core::poison::lock;
 use tenure_core::{Error, Result};
 
@@ -97,8 +99,13 @@ impl Ledger {
         let known = note.map_or(0, |note| note.sequence).min(newest);
         for sequence in known.max(newest.saturating_sub(SYNCED_MAX)) + 1..=newest {
             let path = self.names.event(sequence);
-            let synced = self.disk.sync_file(&path);
-            synced.map_err(|source| Error::io("sync", path, source))?;
+            match self.disk.sync_file(&path) {
+                // Someone removed it, or wrote behind it without the lock.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    return Err(corrupt(&path, GAP));
+                }
+                synced => synced.map_err(|source| Error::io("sync", path, source))?,
+            }
         }
         if newest > known {
             // One that is torn would be hidden for ever behind the next.

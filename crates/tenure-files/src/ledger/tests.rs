@@ -170,6 +170,21 @@ fn the_newest_event_is_found_from_any_hint_and_never_behind_a_gap_of_a_crash() {
 }
 
 #[test]
+fn an_event_that_someone_removed_far_behind_the_newest_is_named() {
+    let (_root, ledger) = new();
+    for sequence in 1..=1000 {
+        put(&ledger, sequence);
+    }
+    fs::remove_file(ledger.names.event(800)).unwrap();
+    let refused = ledger.append(&event(0)).unwrap_err();
+    assert!(
+        matches!(&refused, Error::Corrupt { path, .. } if path.ends_with("event-000800.json")),
+        "{refused}"
+    );
+    assert!(!ledger.has(1001).unwrap());
+}
+
+#[test]
 fn a_number_past_six_digits_is_wider() {
     let (_root, ledger) = new();
     for sequence in 999_900..=999_999 {
