@@ -7,11 +7,11 @@ use std::ops::Range;
 
 use crate::request::quoted;
 
-/// The endings of the names of secrets, in upper or lower case.
-const SECRETS: [&str; 3] = ["password", "token", "secret"];
+/// The parts of names that tell of a secret, in upper or lower case.
+const SECRETS: [&str; 5] = ["password", "passwd", "secret", "api_key", "apikey"];
 
-/// Returns a command line without its secrets: the passwords of addresses, and every value whose
-/// name ends with `password`, `token` or `secret`, written as `NAME=value` or `--name value`, also
+/// Returns a command line without its secrets: the passwords of addresses, and every value in whose
+/// name there is `password`, `passwd`, `secret` or `api_key`, or which ends with `token`, written as `NAME=value` or `--name value`, also
 /// inside quotes.
 pub(crate) fn without_secrets(line: &str) -> String {
     let line = without_passwords(line);
@@ -75,8 +75,9 @@ fn is_of_name(c: char) -> bool {
 }
 
 fn is_secret(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    SECRETS.iter().any(|secret| name.ends_with(secret))
+    let name = name.to_ascii_lowercase().replace('-', "_");
+    // Of many tokens, as in `--max-tokens`, there is a number.
+    name.ends_with("token") || SECRETS.iter().any(|secret| name.contains(secret))
 }
 
 /// Returns the words of a line as a shell splits it, and the range of each. A quote that is never
@@ -293,6 +294,14 @@ mod tests {
             ),
             ("x PASSWORD='s3cret", "x PASSWORD=…"),
             ("x --token", "x --token"),
+            (
+                "env AWS_SECRET_ACCESS_KEY=s3cret aws",
+                "env AWS_SECRET_ACCESS_KEY=… aws",
+            ),
+            (
+                "x --api-key s3cret --secret-key=s3cret",
+                "x --api-key … --secret-key=…",
+            ),
         ] {
             assert_eq!(without_secrets(line), shown, "{line}");
         }

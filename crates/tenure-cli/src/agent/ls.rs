@@ -30,7 +30,13 @@ pub fn ls(global: &Global, options: &AgentLs) -> Result<ExitCode, Failure> {
         let document = json!({ "agents": agents, "next": null });
         output::answer(global.json, &document, || {
             if agents.is_empty() {
-                word("no agent is known here: tenure agent install shows how they report");
+                word(match options.all {
+                    true => "no agent is known here: tenure agent install shows how they report",
+                    false => {
+                        "no agent is at work here: --all shows those that are done or gone, \
+                         and tenure agent install how agents report"
+                    }
+                });
             }
             table(&agents).print(&["DOING", "HOLDS"])
         })

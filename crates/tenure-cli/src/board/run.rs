@@ -111,10 +111,10 @@ fn finish(board: &SharedBoard, claimed: &Claimed, ended: Ended) -> Result<()> {
         return Ok(());
     }
     if board
-        .is_done_under(&issue.id, *token)
-        .is_ok_and(|is_done| is_done)
+        .is_ended(&issue.id, *token)
+        .is_ok_and(|is_ended| is_ended)
     {
-        // The command said so itself.
+        // The command itself said what becomes of it.
         return Ok(());
     }
     if ended.code != 0 {

@@ -80,6 +80,7 @@ async fn put_in_place(
     let publish_target = PublishTarget::new(target, &id).map_err(about)?;
     publish_target.check_source(source).map_err(about)?;
     publish_target.check_target().map_err(about)?;
+    check_store(context, &publish_target)?;
     let (owner, limit) = context.owner_and_limit(None, options.wait, WAIT_DEFAULT, None)?;
     let resource = match &options.resource {
         Some(resource) => resource.clone(),
@@ -125,6 +126,21 @@ async fn put_in_place(
     );
     let answer = Manifests::new(vec![manifest]);
     output::answer(global.json, &answer, || output::text(&shown))
+}
+
+/// Fails if the store lies inside of the target: it would be replaced, and the manifest with it.
+fn check_store(context: &Context, publish_target: &PublishTarget) -> tenure::Result<()> {
+    let store = context.located.url.strip_prefix("sqlite:").map(Path::new);
+    let directory = store.and_then(|store| store.parent()?.canonicalize().ok());
+    let target = publish_target.target();
+    match directory.filter(|directory| directory.starts_with(target)) {
+        None => Ok(()),
+        Some(directory) => Err(Error::BadInput(format!(
+            "the store in {} lies inside of {}, which would be replaced: publish to another directory",
+            directory.display(),
+            target.display()
+        ))),
+    }
 }
 
 /// Says what to do if a directory is missing, or if another publisher is at work.

@@ -234,6 +234,27 @@ fn a_command_that_says_itself_that_its_issue_is_done_has_ended_well() {
 }
 
 #[test]
+fn an_issue_that_its_command_gives_back_or_deletes_is_not_done() {
+    let place = Place::new();
+    place.add(&["a", "b", "c"]);
+    let run = |words: &str| {
+        let script = format!("\"$TENURE\" board {words} --dir \"$BOARD\"");
+        let mut command = place.command(&["run", "--", "sh", "-c", &script]);
+        let output = command.env("BOARD", place.root()).output().unwrap();
+        assert_eq!(code(&output), 0, "{words}: {output:?}");
+    };
+    run("release a --token $TENURE_TOKEN");
+    assert_eq!(place.issue("a")["state"], "open");
+    assert_eq!(place.issue("a")["claim"], serde_json::Value::Null);
+    run("delete a");
+    assert_eq!(code(&place.command(&["show", "a"]).output().unwrap()), 66);
+    let reopened =
+        "done b --token $TENURE_TOKEN --dir \"$BOARD\" && \"$TENURE\" board set b state=open";
+    run(reopened);
+    assert_eq!(place.issue("b")["state"], "open");
+}
+
+#[test]
 fn the_variables_of_a_run_around_it_are_not_mixed_with_those_of_the_issue() {
     let place = Place::new();
     place.add(&["a"]);

@@ -261,6 +261,39 @@ fn targets_that_cannot_be_are_refused_before_anything_is_copied() {
     site.verified(&longest);
 }
 
+#[test]
+fn a_target_that_would_take_a_repository_the_store_or_other_targets_along_is_refused() {
+    let site = Site::sqlite();
+    let source = site.source("one");
+    site.published("one", &site.target());
+    fs::create_dir_all(site.path("repository/.git")).unwrap();
+    fs::create_dir_all(site.path("here/deep")).unwrap();
+    fs::create_dir_all(site.path("kept/inside")).unwrap();
+    let store = format!("sqlite:{}", site.path("kept/inside/x.db").display());
+    let made = site.world.call(["lock", "x", "--store", &store]);
+    assert_eq!(code(&made), 0, "{made:?}");
+    for (target, part) in [
+        ("srv", "was published to"),
+        ("repository", "is a repository of git"),
+        ("here", "is above or is the directory"),
+        ("kept", "the store in"),
+    ] {
+        let before = site.path(target);
+        let mut command = site.world.tenure();
+        command.args(["publish", &source]).arg(&before);
+        match target {
+            "kept" => command.args(["--store", &store]),
+            "here" => command.current_dir(site.path("here/deep")),
+            _ => &mut command,
+        };
+        let output = command.output().unwrap();
+        assert_eq!(code(&output), 65, "{target}: {output:?}");
+        assert!(text(&output.stderr).contains(part), "{target}: {output:?}");
+        assert!(!before.join("a").exists(), "{target}");
+    }
+    site.verified(&site.target());
+}
+
 /// 10 GB with `TENURE_TEST_EVERY_CALL` set, else as much as is soon written.
 #[test]
 fn a_large_file_takes_little_memory() {

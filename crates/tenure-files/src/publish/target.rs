@@ -141,7 +141,7 @@ impl PublishTarget {
     ///
     /// # Errors
     ///
-    /// `BadInput` if the target is no directory, if it is on another device than tmp, if something is mounted on it, or if this user
+    /// `BadInput` if the target is no directory, if it is a repository of git or has the directory of this process in it, if it is on another device than tmp, if something is mounted on it, or if this user
     /// may not move it; and if `tmp` beside it is no directory.
     pub fn check_target(&self) -> Result<()> {
         let above = self.tmp.parent().unwrap_or(Path::new("/"));
@@ -153,6 +153,21 @@ impl PublishTarget {
         }
         if self.inode_of_target()?.is_none() {
             return Ok(());
+        }
+        let bad = |problem: &str| {
+            let target = self.target.display();
+            Err(Error::BadInput(format!("{target} {problem}")))
+        };
+        let is_repository = self.disk.exists(&self.target.join(".git"));
+        if is_repository.map_err(self.failed("look at"))? {
+            return bad(
+                "is a repository of git, all of which would be replaced: publish to a directory inside of it",
+            );
+        }
+        if std::env::current_dir().is_ok_and(|here| here.starts_with(&self.target)) {
+            return bad(
+                "is above or is the directory that this runs in, and would be replaced: publish to another, or from elsewhere",
+            );
         }
         let mounted = self.disk.is_mount_point(&self.target);
         if mounted.map_err(self.failed("look at"))? {

@@ -126,3 +126,33 @@ pub async fn history(keeper: &Keeper, publish_target: &PublishTarget) -> Result<
         }
     }
 }
+
+/// Fails for a target in which others lie that were published to: they would be gone, and their manifests would not know it.
+pub(super) async fn check_inner_targets(
+    records: &Records<'_>,
+    publish_target: &PublishTarget,
+) -> Result<()> {
+    let target = publish_target.target().to_string_lossy();
+    let inside = format!("{}:{target}/", machine::id());
+    let mut query = RecordQuery::new("target");
+    query.after = Some(inside.clone());
+    loop {
+        let page = records.list(&query).await?;
+        for record in &page.records {
+            let Some(inner) = record.key.id().strip_prefix(&inside) else {
+                return Ok(());
+            };
+            let path = publish_target.target().join(inner);
+            if path.exists() {
+                let path = path.display();
+                return Err(Error::BadInput(format!(
+                    "{path} was published to, and lies inside of {target}, which would be replaced: publish to another directory"
+                )));
+            }
+        }
+        query.after = page.next;
+        if query.after.is_none() {
+            return Ok(());
+        }
+    }
+}

@@ -75,6 +75,7 @@ pub async fn publish(
     request.publish_target.check_source(&request.source)?;
     request.publish_target.check_target()?;
     let records = keeper.records("publish")?;
+    look::check_inner_targets(&records, request.publish_target).await?;
     let publisher = Publisher { records, request };
     recover::pending_of(keeper, &publisher).await?;
     let mut manifest = publisher.begin().await?;

@@ -110,7 +110,13 @@ pub fn install(global: &Global, options: &AgentInstall) -> Result<ExitCode, Fail
     } else if options.write {
         word("done; commit these files so that other worktrees and people have the hooks");
     } else {
-        word("nothing is changed; to do it: tenure agent install --write");
+        let named = options
+            .program
+            .map(|program| format!(" {}", program.name()));
+        word(&format!(
+            "nothing is changed; to do it: tenure agent install --write{}",
+            named.unwrap_or_default()
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }
