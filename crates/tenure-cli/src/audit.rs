@@ -32,7 +32,7 @@ fn print_table(page: &AuditPage) -> Result<(), Failure> {
     if page.entries.is_empty() {
         word("nothing is on record");
     }
-    output::text(&table(page).text(table::width(), &["REASON", "ACTOR", "OWNER"]))?;
+    output::text(&table(page).text(table::width(), &["RESOURCE", "OWNER", "ACTOR", "REASON"]))?;
     if let Some(next) = &page.next {
         word(&format!(
             "there is more: --after '{next}', or begin later with --since"

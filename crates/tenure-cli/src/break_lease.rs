@@ -3,12 +3,13 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use serde_json::json;
 use tenure::{Error, Keeper, Lease, LeaseId, clock, duration};
 use tenure_core::decide::BREAK_MS;
 
 use crate::cli::{self, Global};
 use crate::context::{Context, WAIT_DEFAULT, owner};
-use crate::people::{RUN_UNSEEN, can_ask, is_confirmed, is_run_unseen, record};
+use crate::people::{can_ask, is_confirmed, record, run_unseen};
 use crate::report::Failure;
 use crate::{output, runtime};
 
@@ -37,7 +38,8 @@ pub fn break_lease(global: &Global, options: &cli::Break) -> Result<ExitCode, Fa
         }
         let broken = keeper.break_lease(&options.lease, &actor, &options.reason);
         let broken = broken.await?;
-        output::answer(global.json, &broken, || output::text(&outcome(&broken)))
+        let answer = json!({ "leases": [broken] });
+        output::answer(global.json, &answer, || output::text(&outcome(&broken)))
     })
 }
 
@@ -59,14 +61,19 @@ async fn where_it_is(context: &Context, lease: &LeaseId) -> tenure::Result<Keepe
 
 /// Shows everything known of the lease. It goes to standard error, where the question is.
 fn show(lease: &Lease) {
-    let unseen = match is_run_unseen(lease) {
-        true => format!("  {RUN_UNSEEN}\n"),
-        false => String::new(),
+    let unseen = match (run_unseen(lease), lease.command_pid) {
+        (Some(unseen), Some(_)) => format!("  {unseen}\n  the break ends its command\n"),
+        (Some(unseen), None) => format!("  {unseen}\n  the break does not end its command\n"),
+        (None, _) => String::new(),
     };
     output::tell(&format!("{}{unseen}", record(lease)));
 }
 
 fn outcome(lease: &Lease) -> String {
+    if let Some(pid) = lease.command_pid {
+        let resource = &lease.resource;
+        return format!("{resource} was broken, and its command, pid {pid}, was told to end\n");
+    }
     let most = Duration::from_millis(BREAK_MS);
     format!(
         "{} is revoking: others are granted once its holder confirms that it stopped, \

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tenure::config::Commands;
-use tenure::locate::{self, Environment, Located, Why, locate};
 use tenure::request::command_line;
-use tenure::{Error, Keeper, Owner, Result, Settings, shown_address};
+use tenure::store_choice::{self, Environment, Located, Why, locate};
+use tenure::{Automated, Error, Keeper, Owner, Ranking, Result, Settings, shown_address};
 use tenure_work::agents::identity;
 
 use crate::cli::Global;
@@ -71,10 +71,19 @@ impl Context {
             .with_ranking(config.ranking())
             .with_retry(config.retry_policy())
             .with_wait(config.wait.unwrap_or(wait))
-            .with_automated(config.automated());
+            .with_automated(self.automated())
+            .with_actor(owner(None).ok());
         settings.heartbeat = config.heartbeat;
+        settings.stale_grace = config.stale_grace;
         settings.trust_flock = config.trust_flock.unwrap_or(false);
         settings
+    }
+
+    /// Returns who may not do what is for people. Under a coding agent that is everybody, whatever
+    /// owner is named.
+    pub fn automated(&self) -> Automated {
+        let agent = identity::running_under(|name| env::var(name).ok());
+        self.located.config.automated().under_agent(agent)
     }
 
     /// Opens the store.
@@ -154,18 +163,18 @@ impl Context {
 
     /// Returns true if there is a `tenure.toml` or a repository around.
     pub fn has_project(&self) -> bool {
-        let repository = locate::main_worktree(&self.environment);
+        let repository = store_choice::main_worktree(&self.environment);
         self.located.config_path.is_some() || repository.is_ok_and(|found| found.is_some())
     }
 
     /// Returns the user's state directory.
     pub fn state_directory(&self) -> Result<PathBuf> {
-        locate::state_directory(&self.environment)
+        store_choice::state_directory(&self.environment)
     }
 
     /// Returns where the board is, if nobody names a place.
     pub fn board_directory(&self) -> Result<PathBuf> {
-        locate::board(&self.environment)
+        store_choice::board(&self.environment)
     }
 
     /// Returns the owner, see [`owner`]. An automated one may not trust a file system
@@ -173,9 +182,12 @@ impl Context {
     pub fn owner(&self, asked: Option<Owner>) -> Result<Owner> {
         let owner = owner(asked)?;
         let trusts = env::var_os("TENURE_TRUST_FLOCK").is_some_and(|value| value == "1");
-        if trusts && self.located.config.automated().covers(&owner) {
+        if trusts && self.automated().covers(&owner) {
             return Err(Error::not_allowed(
-                format!("{owner} may not trust a file system: it is automated"),
+                format!(
+                    "{owner} may not trust a file system: {}",
+                    self.automated().reason(&owner)
+                ),
                 "unset TENURE_TRUST_FLOCK; a person may set trust_flock = true in tenure.toml",
             ));
         }
@@ -192,7 +204,7 @@ impl Context {
         ttl: Option<Duration>,
     ) -> Result<(Owner, Limit)> {
         let owner = self.owner(asked)?;
-        let automated = self.located.config.automated();
+        let automated = self.automated();
         let setting = self.settings(default).wait;
         let setting = match automated.covers(&owner) {
             true => setting.min(automated.wait_max),
@@ -206,15 +218,16 @@ impl Context {
 
     /// Returns where the slots are.
     pub fn slots_url(&self) -> Result<String> {
-        locate::slots(&self.environment)
+        store_choice::slots(&self.environment)
     }
 
     /// Opens the store of the slots: the same for this user in all directories.
     pub async fn slots(&self, wait: Duration) -> Result<Keeper> {
         let url = self.slots_url()?;
         let mut settings = self.settings(wait);
-        // The trust of one directory must not count for all.
+        // The trust and the order of one directory must not count for all.
         settings.trust_flock = false;
+        settings.ranking = Ranking::default();
         Keeper::open_with(&url, settings).await
     }
 
@@ -275,7 +288,7 @@ pub fn owner(asked: Option<Owner>) -> Result<Owner> {
 }
 
 /// Returns the owner that the caller names: the one asked for, else `TENURE_OWNER`. The agent around this process is none that
-/// is named: every owner that has the id of a lease may end it, an agent also one that a person took for it.
+/// is named: whoever has the id of a lease may end it, but an agent only what it took itself, which the keeper checks.
 pub fn owner_given(asked: Option<Owner>) -> Result<Option<Owner>> {
     if asked.is_some() {
         return Ok(asked);

@@ -1,5 +1,8 @@
 //! The one table of exit codes.
 
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
 use tenure::Class;
 
 /// Success.
@@ -24,7 +27,7 @@ pub const fn code(class: Class) -> u8 {
     match class {
         Class::BadInput => 65,
         Class::NotFound => 66,
-        Class::Unreachable => 69,
+        Class::Unreachable | Class::Unknown => 69,
         Class::Internal => 70,
         Class::Busy => BUSY,
         Class::Conflict => 76,
@@ -34,4 +37,13 @@ pub const fn code(class: Class) -> u8 {
         Class::Interrupted => 130,
         _ => OTHER,
     }
+}
+
+/// Returns the code that passes on how a command ended.
+pub fn of_command(status: ExitStatus) -> u8 {
+    let code = match status.signal() {
+        Some(number) => SIGNAL_BASE + number,
+        None => status.code().unwrap_or(OTHER.into()),
+    };
+    u8::try_from(code).unwrap_or(OTHER)
 }

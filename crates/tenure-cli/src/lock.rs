@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::json;
 use tenure::{Error, Keeper, Lease, LeaseTerms, LockSet, Options, SessionOptions};
+use tenure_run::Signals;
 
 use crate::cli::{self, Global};
 use crate::context::{Context, WAIT_DEFAULT, owner};
@@ -11,7 +12,6 @@ use crate::limit::{self, Limit};
 use crate::nesting::{self, Ancestors};
 use crate::opening::open_unless_interrupted;
 use crate::report::Failure;
-use crate::signals::Signals;
 use crate::waiting::{Wait, wait};
 use crate::{output, runtime};
 

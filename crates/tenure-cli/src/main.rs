@@ -58,7 +58,6 @@ mod report;
 mod run;
 mod runtime;
 mod several;
-mod signals;
 mod status;
 mod table;
 mod trust;
@@ -84,7 +83,15 @@ fn main() -> ExitCode {
     };
     let Cli { global, command } = cli;
     let report = Report::new(global.json);
-    let outcome = log::start().and_then(|()| carry_out(&global, command, report));
+    let started = match log::start() {
+        // A hook does without its log rather than refuse the tool of its agent.
+        Err(failure) if is_hook => {
+            report.failure(&failure);
+            Ok(())
+        }
+        started => started,
+    };
+    let outcome = started.and_then(|()| carry_out(&global, command, report));
     match outcome {
         Ok(code) => code,
         Err(failure) => report.failure(&failure),

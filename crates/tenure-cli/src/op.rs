@@ -76,7 +76,7 @@ fn ls(global: &Global, policy: &Policy) -> Result<ExitCode, Failure> {
                 listed.about.to_owned(),
             ]);
         }
-        output::text(&table.text(table::width(), &["ABOUT"]))
+        output::text(&table.text(table::width(), &["NEEDS", "ABOUT"]))
     })
 }
 
@@ -133,7 +133,7 @@ fn show(
             ]);
         }
         output::text(&format!("{name}: {about}\n"))?;
-        output::text(&table.text(table::width(), &["WHY"]))
+        output::text(&table.text(table::width(), &["LOCK", "WHY"]))
     })
 }
 

@@ -5,10 +5,10 @@ use std::future::Future;
 use std::time::Duration;
 
 use tenure::{Error, Resource, Result};
+use tenure_run::Signals;
 use tokio::time::sleep;
 
 use crate::output::word;
-use crate::signals::Signals;
 
 /// The wait after which a person is told of it.
 const TELL_AFTER: Duration = Duration::from_secs(2);

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 
-use crate::people::{visible, visible_lines};
+use crate::people::{visible, visible_lines, without_long_words};
 use crate::report::Failure;
 
 /// Prints the answer of a command, as one JSON document or in words, and returns its exit code.
@@ -55,7 +55,7 @@ pub fn word(text: &str) {
 
 /// Prints lines for people on standard error. A failure to print is ignored.
 pub fn tell(text: &str) {
-    let _ = io::stderr().write_all(visible_lines(text).as_bytes());
+    let _ = io::stderr().write_all(visible_lines(&without_long_words(text)).as_bytes());
 }
 
 /// Prints one document on standard error: standard output belongs to the command.

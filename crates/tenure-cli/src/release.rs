@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use tenure::{Error, Keeper, Lease, LeaseId, Mode, Owner, Resource, Result};
 
-use crate::cli::{self, Global, Slot};
+use crate::cli::{self, Global, Slot, parse_resource};
 use crate::context::{Context, WAIT_DEFAULT, owner, owner_given};
 use crate::report::Failure;
 use crate::runtime;
@@ -52,7 +52,7 @@ async fn release_one(
             answer => return answer,
         }
     }
-    let resource = Resource::parse(name).map_err(|error| Error::BadInput(error.to_string()))?;
+    let resource = parse_resource(name.as_bytes()).map_err(Error::BadInput)?;
     let keeper = match slots.as_ref().filter(|_| resource.kind() == Slot::KIND) {
         Some(slots) => slots,
         None => keeper,

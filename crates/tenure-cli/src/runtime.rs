@@ -3,8 +3,9 @@
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 
+use tenure_run::signals::unavailable;
+
 use crate::report::Failure;
-use crate::signals::unavailable;
 
 /// Runs a command to its end, on this very thread: what `run` starts is a child of it, as
 /// `--close` needs it.

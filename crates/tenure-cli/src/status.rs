@@ -6,17 +6,18 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tenure::{Class, Listing, Query, Result};
-use tenure_files::{Board, IssueState};
+use tenure_board::Board;
+use tenure_board::issue::IssueState;
+use tenure_run::Signals;
 use tenure_work::agents::claim_notes::ClaimNotes;
 
-use crate::agent::{Listed, agents, table};
+use crate::agent::{FREE, Listed, agents, table};
 use crate::cli::{Global, Status};
 use crate::context::{Context, WAIT_DEFAULT};
 use crate::ls::{View, missing};
 use crate::output;
 use crate::report::Failure;
 use crate::runtime;
-use crate::signals::Signals;
 
 /// The interval at which the page is drawn anew.
 const EVERY: Duration = Duration::from_secs(1);
@@ -150,7 +151,7 @@ fn show(page: &Page, store: &str) -> Result<(), Failure> {
         true => output::text("\nno agent is at work\n")?,
         false => {
             output::text("\n")?;
-            table(&page.agents).print(&["DOING", "HOLDS"])?;
+            table(&page.agents).print(&FREE)?;
         }
     }
     let view = View {

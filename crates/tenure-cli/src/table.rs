@@ -5,11 +5,8 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal};
 
 use crate::output;
-use crate::people::{columns, cut, visible};
+use crate::people::{columns, cut_in_the_middle, visible};
 use crate::report::Failure;
-
-/// The smallest width to which a column is cut to fit a terminal.
-const CUT_MIN: usize = 8;
 
 /// Returns the control sequence that gives a cell its colour.
 type Colour = fn(&str) -> &'static str;
@@ -37,10 +34,26 @@ impl Table {
         self
     }
 
-    /// Prints it, no wider than the terminal if there is one.
-    pub fn print(&self, cuttable: &[&str]) -> Result<(), Failure> {
+    /// Prints it, no wider than the terminal if there is one; see [`text`](Self::text).
+    pub fn print(&self, free: &[&str]) -> Result<(), Failure> {
         // Every cell was made visible when it was added.
-        output::exact(self.text(width(), cuttable))
+        output::exact(self.text(width(), free))
+    }
+
+    /// Leaves out those of these columns that have nothing to say.
+    pub fn without_empty(mut self, headings: &[&str]) -> Self {
+        for heading in headings {
+            let column = self.headings.iter().position(|it| it == heading);
+            let column =
+                column.filter(|column| self.rows.iter().all(|row| row[*column].is_empty()));
+            if let Some(column) = column {
+                self.headings.remove(column);
+                self.rows
+                    .iter_mut()
+                    .for_each(|row| drop(row.remove(column)));
+            }
+        }
+        self
     }
 
     /// Adds a row, with a cell for each heading. Control characters are escaped.
@@ -50,9 +63,9 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// The text. What is too wide is taken from the columns under the headings named in
-    /// `cuttable`, from the first of them first.
-    pub fn text(&self, width: Option<usize>, cuttable: &[&str]) -> String {
+    /// Returns the text. The columns under the headings in `free` have cells of any length: what is
+    /// too wide is taken out of the middle of the widest of these.
+    pub fn text(&self, width: Option<usize>, free: &[&str]) -> String {
         if self.rows.is_empty() {
             return String::new();
         }
@@ -65,13 +78,13 @@ impl Table {
             }
         }
         if let Some(width) = width {
-            self.fit(&mut widths, width, cuttable);
+            self.fit(&mut widths, width, free);
         }
         let mut text = String::new();
         for row in rows() {
             let mut line = String::new();
             for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
-                let cell = cut(cell, *width);
+                let cell = cut_in_the_middle(cell, *width);
                 let blanks = width - columns(&cell) + 2;
                 let colour = self.colour.filter(|(coloured, _)| *coloured == column);
                 let (begin, end) = match colour.map(|(_, colour)| colour(&cell)) {
@@ -86,16 +99,21 @@ impl Table {
         text
     }
 
-    fn fit(&self, widths: &mut [usize], width_max: usize, cuttable: &[&str]) {
-        for heading in cuttable {
-            let Some(column) = self.headings.iter().position(|h| h == heading) else {
-                continue;
-            };
-            let all = widths.iter().sum::<usize>() + 2 * (widths.len() - 1);
-            let too_much = all.saturating_sub(width_max);
-            let least = CUT_MIN.min(widths[column]);
-            widths[column] = widths[column].saturating_sub(too_much).max(least);
-        }
+    /// Cuts the free columns to the greatest width that is the same for all that are wider.
+    fn fit(&self, widths: &mut [usize], width_max: usize, free: &[&str]) {
+        let is_free: Vec<bool> = self.headings.iter().map(|it| free.contains(it)).collect();
+        let cut_to = |level: usize| {
+            let columns = widths.iter().zip(&is_free);
+            columns.map(move |(width, is_free)| match is_free {
+                true => level.min(*width),
+                false => *width,
+            })
+        };
+        let gaps = 2 * (widths.len() - 1);
+        let fits = |level: &usize| cut_to(*level).sum::<usize>() + gaps <= width_max;
+        let level = (1..=width_max).rev().find(fits);
+        let cut: Vec<usize> = cut_to(level.unwrap_or(1)).collect();
+        widths.copy_from_slice(&cut);
     }
 }
 
@@ -127,6 +145,18 @@ mod tests {
         let whole = table.text(None, &["C", "B"]);
         assert!(!whole.contains('…') && whole.contains(&"make ".repeat(40)));
         assert!(whole.starts_with("A   B") && !whole.contains('\u{1b}'));
+    }
+
+    #[test]
+    fn the_widest_of_the_free_columns_is_cut_in_the_middle_and_short_ones_stay_whole() {
+        let mut table = Table::new(vec!["A", "B", "C"]);
+        let path = format!("file:/{}/main.rs", "deep/".repeat(100));
+        table.push([path, "ana@desk".into(), "5m 03s".into()]);
+        let narrow = table.text(Some(40), &["A", "B"]);
+        assert!(narrow.lines().all(|line| columns(line) <= 40), "{narrow}");
+        let row = narrow.lines().nth(1).unwrap();
+        assert!(row.starts_with("file:/deep/"), "{row}");
+        assert!(row.ends_with("main.rs  ana@desk  5m 03s"), "{row}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use tenure::config::Config;
 use tenure::{Error, Result};
-use tenure_files::{Documents, Version};
+use tenure_files::document::{Documents, Version};
 
 use crate::context::{Context, WAIT_DEFAULT};
 
@@ -27,9 +27,13 @@ fn read(path: &Path) -> Result<String> {
 /// Trusts the commands of the nearest `tenure.toml`. Returns its path, and the commands.
 pub fn trust(context: &Context) -> Result<(PathBuf, Vec<Vec<String>>)> {
     let owner = context.owner(None)?;
-    if context.located.config.automated().covers(&owner) {
+    let automated = context.automated();
+    if automated.covers(&owner) {
         return Err(Error::not_allowed(
-            format!("{owner} may not trust commands: it is automated"),
+            format!(
+                "{owner} may not trust commands: {}",
+                automated.reason(&owner)
+            ),
             "ask a person to run: tenure doctor --trust",
         ));
     }

@@ -2,13 +2,14 @@
 
 use std::process::ExitCode;
 
+use serde_json::json;
 use tenure::{LockSet, Mode, SessionOptions};
+use tenure_run::Signals;
 
 use crate::cli::{self, Global};
 use crate::context::{Context, WAIT_DEFAULT, owner_given};
 use crate::limit;
 use crate::report::Failure;
-use crate::signals::Signals;
 use crate::waiting::{Wait, wait};
 use crate::{output, runtime};
 
@@ -41,7 +42,7 @@ pub fn upgrade(global: &Global, options: cli::Upgrade) -> Result<ExitCode, Failu
         let asking = keeper.upgrade(&session, &options.lease, Some(limit.left()), by.as_ref());
         let upgraded = wait(asking, about, &mut signals).await;
         let lease = upgraded.map_err(|error| limit.whole_in(error))?;
-        output::answer(global.json, &lease, || {
+        output::answer(global.json, &json!({ "leases": [lease] }), || {
             output::text(&format!(
                 "upgraded {}: {} is held for {}, with the new token {}\n",
                 lease.lease, lease.resource, lease.mode, lease.token
@@ -57,7 +58,7 @@ pub fn downgrade(global: &Global, options: cli::Downgrade) -> Result<ExitCode, F
     runtime::block_on(async {
         let keeper = context.keeper(WAIT_DEFAULT).await?;
         let lease = keeper.downgrade(&options.lease, by.as_ref()).await?;
-        output::answer(global.json, &lease, || {
+        output::answer(global.json, &json!({ "leases": [lease] }), || {
             output::text(&format!(
                 "downgraded {}: {} is held for {} again\n",
                 lease.lease, lease.resource, lease.mode

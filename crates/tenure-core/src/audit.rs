@@ -41,6 +41,8 @@ pub enum Action {
     Lost,
     /// A person started to break a lease.
     Break,
+    /// A request was refused because it closed a circle of requests that wait for each other.
+    Deadlock,
     /// A directory was put in place.
     Publish,
     /// A publish was given up: the directory that was there before stays.
@@ -51,7 +53,7 @@ pub enum Action {
 
 impl Action {
     /// All actions.
-    pub const ALL: [Action; 12] = [
+    pub const ALL: [Action; 13] = [
         Action::Acquire,
         Action::Upgrade,
         Action::Downgrade,
@@ -61,6 +63,7 @@ impl Action {
         Action::SessionEnded,
         Action::Lost,
         Action::Break,
+        Action::Deadlock,
         Action::Publish,
         Action::Abort,
         Action::Remove,
@@ -78,6 +81,7 @@ impl Action {
             Action::SessionEnded => "session_ended",
             Action::Lost => "lost",
             Action::Break => "break",
+            Action::Deadlock => "deadlock",
             Action::Publish => "publish",
             Action::Abort => "abort",
             Action::Remove => "remove",
@@ -200,18 +204,22 @@ impl Entry {
     }
 }
 
+/// The reason in the entries of a lease that a request of the same owner took out of the hands of an earlier one.
+pub const TAKEN_OVER: &str = "taken over by a later request of its owner";
+
 /// The reason in the entry of an offer that was not accepted in time.
 pub const OFFER_LAPSED: &str = "offered to a waiter that did not take it up in 5s";
 
-/// Returns the reason in the entry of a recovered lease: the conditions that held.
-pub fn recovered(lease: &Lease, now: Timestamp, grace: Duration) -> String {
+/// Returns the reason in the entry of a recovered lease: the conditions that held. The heartbeat is
+/// one of them only where a grace period is given.
+pub fn recovered(lease: &Lease, now: Timestamp, grace: Option<Duration>) -> String {
     let ago = |at: Timestamp| duration::show(now.since(at));
     let expired = lease.expires_at.map_or_else(String::new, ago);
-    format!(
-        "expired {expired} ago; heartbeat {} ago, older than {}; no active job claims it",
-        ago(lease.heartbeat_at),
-        duration::show(grace),
-    )
+    let heartbeat = grace.map_or_else(String::new, |grace| {
+        let (age, limit) = (ago(lease.heartbeat_at), duration::show(grace));
+        format!("heartbeat {age} ago, older than {limit}; ")
+    });
+    format!("expired {expired} ago; {heartbeat}no active job claims it")
 }
 
 /// Returns the reason in the entry of a lost lease. The note says who broke the lease, and why.

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-/// The longest duration that [`parse`] accepts: one year.
+/// The longest duration that [`parse`] accepts, and the longest wait: one year.
 pub const DURATION_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The text is not a duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "bad duration {0:?}; a duration is a number and ms, s, m or h, such as 500ms, 30s, 5m or 1h"
+    "bad duration {0:?}; a duration is a number and ms, s, m or h, such as 500ms, 30s, 5m or 1h, \
+     and at most 8760h"
 )]
 pub struct DurationError(String);
 
@@ -35,6 +36,15 @@ pub fn parse_or_seconds(text: &str) -> Result<Duration, DurationError> {
         return parse(&format!("{text}s"));
     }
     parse(text)
+}
+
+/// Refuses a wait that is as good as endless: every wait has an end.
+pub fn check_wait(wait: Duration) -> crate::Result<()> {
+    if wait <= DURATION_MAX {
+        return Ok(());
+    }
+    let problem = "there is no wait without an end: the longest is 8760h (a year)";
+    Err(crate::Error::BadInput(problem.into()))
 }
 
 /// Formats a duration for people, in at most two units: `850ms`, `4.2s`, `3m 05s`, `2h 10m`, `3d 4h`.

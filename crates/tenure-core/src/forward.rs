@@ -76,6 +76,14 @@ macro_rules! forward_lease_store {
             begin_key(keyed: &'a $crate::leases::Keyed) -> $crate::leases::KeyState;
             forget_key(keyed: &'a $crate::leases::Keyed) -> ();
             extend(lease: &'a $crate::LeaseId, ttl: Option<std::time::Duration>) -> $crate::Lease;
+            release_by(lease: &'a $crate::LeaseId, actor: &'a $crate::Owner) -> ();
+            downgrade_by(lease: &'a $crate::LeaseId, actor: &'a $crate::Owner) -> $crate::Mode;
+            take_over(
+                lease: &'a $crate::LeaseId,
+                new: &'a $crate::LeaseId,
+                ttl: std::time::Duration,
+                asker: &'a $crate::Asker
+            ) -> Option<$crate::Lease>;
             recover(
                 actor: &'a $crate::Owner,
                 recovery: $crate::leases::Recovery,
@@ -93,6 +101,10 @@ macro_rules! forward_lease_store {
                 asker: &'a std::sync::Arc<$crate::Asker>
             ) -> ();
             unclaim(lease: &'a $crate::LeaseId, claimant: &'a str) -> ();
+        }
+
+        fn circles(&self) -> $crate::Reply<'_, Vec<$crate::circles::Circle>> {
+            Box::pin(self.inner.circles())
         }
     };
 }

@@ -73,6 +73,10 @@ pub struct Lease {
     pub state: LeaseState,
     /// Process id of the holder, on `host`.
     pub pid: u32,
+    /// Process id of a command that goes on under the lease after its `pid` has ended. It is known
+    /// of session-bound leases that are listed or looked up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command_pid: Option<u32>,
     /// The machine of the holder.
     pub host: String,
     /// The command line of the holder.
@@ -81,6 +85,9 @@ pub struct Lease {
     pub purpose: Option<String>,
     /// Data that the holder stored with it.
     pub metadata: Option<Value>,
+    /// The coding agent that took it, whatever owner it named; left out if none was detected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<Owner>,
 }
 
 impl Lease {
@@ -106,10 +113,23 @@ impl Lease {
             binding: Binding::Session,
             state: LeaseState::Held,
             pid: asker.pid,
+            command_pid: None,
             host: asker.host,
             command: asker.command,
             purpose: None,
             metadata: None,
+            agent: asker.agent,
         }
+    }
+
+    /// Returns who took it, for the audit: the coding agent, else the owner.
+    pub fn actor(&self) -> &Owner {
+        self.agent.as_ref().unwrap_or(&self.owner)
+    }
+
+    /// Returns true if a caller may change it that runs under this coding agent, or under none.
+    /// Agents change what they took themselves, whoever the owner is.
+    pub fn may_be_changed_under(&self, agent: Option<&Owner>) -> bool {
+        agent.is_none_or(|agent| agent == self.actor())
     }
 }

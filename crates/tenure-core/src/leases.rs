@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::audit::{AuditPage, AuditQuery};
+use crate::circles::Circle;
 use crate::{
     Asker, Error, IdempotenceKey, Lease, LeaseId, LeaseState, Mode, Owner, Reply, Resource, Result,
     SessionId, Timestamp, duration,
@@ -21,8 +22,12 @@ pub const TTL_DEFAULT: Duration = Duration::from_secs(15 * 60);
 pub const TTL_MIN: Duration = Duration::from_secs(1);
 /// The longest time to live.
 pub const TTL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-/// The longest grace period for a heartbeat; see [`grace`].
-pub const GRACE_MAX: Duration = Duration::from_secs(15);
+/// The longest grace period for a heartbeat where none is set; see [`grace`].
+pub const GRACE_DEFAULT_MAX: Duration = Duration::from_secs(15);
+/// The shortest grace period that can be set.
+pub const STALE_GRACE_MIN: Duration = HEARTBEAT_MIN;
+/// The longest grace period that can be set.
+pub const STALE_GRACE_MAX: Duration = TTL_MAX;
 /// The time that a store remembers an idempotence key.
 pub const KEY_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -52,9 +57,29 @@ pub fn check_heartbeat(every: Duration, ttl: Option<Duration>) -> Result<()> {
     ))
 }
 
-/// Returns how old a heartbeat may get before the lease can be recovered.
-pub fn grace(ttl: Duration) -> Duration {
-    ttl.min(GRACE_MAX)
+/// Checks a grace period that is set.
+///
+/// # Errors
+///
+/// `Configuration` if it is out of bounds.
+pub fn check_stale_grace(grace: Duration) -> Result<()> {
+    if (STALE_GRACE_MIN..=STALE_GRACE_MAX).contains(&grace) {
+        return Ok(());
+    }
+    Err(Error::configuration(
+        format!("bad grace period {}", duration::show(grace)),
+        format!(
+            "stale_grace is from {} to {}",
+            duration::show(STALE_GRACE_MIN),
+            duration::show(STALE_GRACE_MAX)
+        ),
+    ))
+}
+
+/// Returns how old a heartbeat may get before the lease can be recovered: what is set, else the
+/// time to live, but 15 s at most.
+pub fn grace(ttl: Duration, set: Option<Duration>) -> Duration {
+    set.unwrap_or(ttl.min(GRACE_DEFAULT_MAX))
 }
 
 /// A request under an idempotence key: the same request under the same key gets the same leases.
@@ -77,8 +102,12 @@ pub enum KeyState {
     Yours,
     /// Another session that is alive asks under this key.
     Taken(SessionId),
-    /// The same request was granted before. All its leases are still held.
+    /// The same request was granted before, and nobody took its leases. A store gives those that
+    /// have [expired](KeyState::expired) new time in the transaction that answers so.
     Done(Vec<Lease>),
+    /// The request was granted before to somebody else than the coding agent that asks: it may not
+    /// have these leases, and they get no new time.
+    Foreign(Box<Lease>),
     /// The key was used for another request, or its leases are over.
     Conflict(String),
 }
@@ -87,6 +116,33 @@ pub enum KeyState {
 pub fn spell_leases(leases: &[LeaseId]) -> Result<String> {
     let ids: Vec<&str> = leases.iter().map(LeaseId::as_str).collect();
     serde_json::to_string(&ids).map_err(|error| Error::Internal(error.to_string()))
+}
+
+impl KeyState {
+    /// Returns the leases of the answer whose time is over. They get new time before anybody is
+    /// told of them: the next request for what they hold would end them.
+    pub fn expired(&self) -> Vec<LeaseId> {
+        let KeyState::Done(leases) = self else {
+            return Vec::new();
+        };
+        let expired = |lease: &&Lease| lease.state == LeaseState::Expired;
+        let expired = leases.iter().filter(expired);
+        expired.map(|lease| lease.lease.clone()).collect()
+    }
+
+    /// Replaces leases of the answer by what they are after they got new time.
+    #[must_use]
+    pub fn renewed(mut self, renewed: Vec<Lease>) -> Self {
+        if let KeyState::Done(leases) = &mut self {
+            for new in renewed {
+                let mut old = leases.iter_mut().filter(|old| old.lease == new.lease);
+                if let Some(old) = old.next() {
+                    *old = new;
+                }
+            }
+        }
+        self
+    }
 }
 
 impl Keyed {
@@ -111,6 +167,16 @@ impl Keyed {
                 let problem = format!("lease {id}, which it got at {made_at}, is over");
                 return Ok(KeyState::Conflict(problem));
             };
+            if !lease.may_be_changed_under(self.asker.agent.as_ref()) {
+                return Ok(KeyState::Foreign(Box::new(lease)));
+            }
+            if lease.state == LeaseState::Revoking {
+                let problem = format!(
+                    "lease {}, which it got at {made_at}, is being broken",
+                    lease.lease
+                );
+                return Ok(KeyState::Conflict(problem));
+            }
             held.push(lease);
         }
         Ok(KeyState::Done(held))
@@ -137,7 +203,8 @@ pub struct Finding {
     pub lease: Lease,
     /// True if its time is over or, for a session-bound lease, its session is proved dead.
     pub expired: bool,
-    /// True if its heartbeat is older than the grace period.
+    /// True if its heartbeat is older than the grace period, as it always is where that is not
+    /// longer than the time of the lease.
     pub heartbeat_old: bool,
     /// The active job that claims it, if any.
     pub claimed_by: Option<String>,
@@ -156,8 +223,9 @@ pub struct Stale {
     pub expired: Duration,
     /// The age of its heartbeat.
     pub heartbeat: Duration,
-    /// The largest age that its heartbeat may have.
-    pub grace: Duration,
+    /// The largest age that its heartbeat may have, or `None` if that is not longer than the time
+    /// of the lease: then the heartbeat has nothing to decide.
+    pub grace: Option<Duration>,
     /// The active job that claims it, if any.
     pub claimed_by: Option<String>,
 }
@@ -171,13 +239,15 @@ impl Finding {
             grace,
             claimed_by,
         } = stale;
-        let heartbeat_old = heartbeat >= grace;
-        let (age, limit) = (duration::show(heartbeat), duration::show(grace));
+        let heartbeat_old = grace.is_none_or(|grace| heartbeat >= grace);
         let mut parts = vec![format!("expired {} ago", duration::show(expired))];
-        parts.push(match heartbeat_old {
-            true => format!("heartbeat {age} ago, older than {limit}"),
-            false => format!("but its heartbeat is {age} old, not yet {limit}"),
-        });
+        parts.extend(grace.map(|grace| {
+            let (age, limit) = (duration::show(heartbeat), duration::show(grace));
+            match heartbeat_old {
+                true => format!("heartbeat {age} ago, older than {limit}"),
+                false => format!("but its heartbeat is {age} old, not yet {limit}"),
+            }
+        }));
         parts.push(match &claimed_by {
             None => "no active job claims it".into(),
             Some(by) => format!("but {by} claims it, which is alive"),
@@ -289,6 +359,24 @@ pub trait LeaseStore: Send + Sync {
     /// gets less time than it has.
     fn extend<'a>(&'a self, lease: &'a LeaseId, ttl: Option<Duration>) -> Reply<'a, Lease>;
 
+    /// Ends a lease for a caller that knows its id. `actor` is who asks, for the audit.
+    fn release_by<'a>(&'a self, lease: &'a LeaseId, actor: &'a Owner) -> Reply<'a, ()>;
+
+    /// Makes an upgraded lease upgradeable again for a caller that knows its id.
+    fn downgrade_by<'a>(&'a self, lease: &'a LeaseId, actor: &'a Owner) -> Reply<'a, Mode>;
+
+    /// Takes a lease out of the hands of a guard: in one step it gets the id `new`, the asker's
+    /// session, and time of its own. Nobody else can get the resource in between, and nothing that
+    /// the guard does to the old id has an effect any more. Returns `None` if the lease is over, or
+    /// in nobody's hands.
+    fn take_over<'a>(
+        &'a self,
+        lease: &'a LeaseId,
+        new: &'a LeaseId,
+        ttl: Duration,
+        asker: &'a Asker,
+    ) -> Reply<'a, Option<Lease>>;
+
     /// Recovers the stale leases of one page, and explains those it keeps.
     fn recover<'a>(
         &'a self,
@@ -305,6 +393,11 @@ pub trait LeaseStore: Send + Sync {
         actor: &'a Owner,
         reason: &'a str,
     ) -> Reply<'a, Lease>;
+
+    /// Returns the circles of requests that wait for each other, as they are at this moment.
+    fn circles(&self) -> Reply<'_, Vec<Circle>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
 
     /// Returns a page of the audit record.
     fn audit<'a>(&'a self, query: &'a AuditQuery) -> Reply<'a, AuditPage>;

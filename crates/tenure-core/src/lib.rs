@@ -8,6 +8,8 @@
 //! | [`resource`], [`owner`], [`id`], [`token`], [`time`] | the basic values, each a checked type |
 //! | [`mode`] | the three modes and the one conflict matrix |
 //! | [`order`] | the global order and sorted lock sets |
+//! | [`circles`] | requests that wait for each other |
+//! | [`written_order`] | the order that a store has written down, and a request with another one |
 //! | [`mod@decide`] | the decision on every request: conflicts, queue, upgrades |
 //! | [`lease`], [`request`], [`store`], [`leases`] | what a store is asked and what it answers |
 //! | [`page`] | pages of a listing: cursors and the range of a query |
@@ -29,6 +31,7 @@
 //! This crate promises nothing about waiting, waking and durability: the stores do.
 
 pub mod audit;
+pub mod circles;
 pub mod decide;
 pub mod duration;
 pub mod error;
@@ -54,6 +57,7 @@ pub mod store;
 mod text;
 pub mod time;
 pub mod token;
+pub mod written_order;
 
 pub use error::{Class, Error, LockContext, Result};
 pub use id::{IdempotenceKey, LeaseId, SessionId};

@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use crate::audit::{Action, OFFER_LAPSED, not_confirmed, recovered};
+use crate::circles::Standing;
 use crate::decide::{
     Bound, Change, Decision, End, Holder, HolderState, Life, Millis, Refusal, State, Waiter,
 };
@@ -37,6 +38,9 @@ pub struct LeaseRow<P> {
     /// The time to live it was last given, or will have once it is taken up. `None` while it is
     /// bound to its session.
     pub ttl: Option<Duration>,
+    /// The grace period it was last given. `None` while it is bound to its session, and where the
+    /// default counts.
+    pub stale_grace: Option<Duration>,
     /// The person that broke it, and the reason.
     pub note: Option<String>,
     /// The session that waited for it to become write.
@@ -57,10 +61,14 @@ pub struct WaiterRow<P> {
     pub session: SessionId,
     /// The owner of the request.
     pub owner: Owner,
+    /// The coding agent that asks, if one was detected.
+    pub agent: Option<Owner>,
     /// The time when it began to wait.
     pub since: Timestamp,
     /// The time when it gives up, for people.
     pub deadline: Option<Timestamp>,
+    /// Its relation to what else its owner does, for the search of circles.
+    pub standing: Standing,
     /// The process that waits.
     pub process: P,
 }
@@ -140,6 +148,13 @@ impl<L, W> Loaded<L, W> {
     }
 }
 
+impl<P> WaiterRow<P> {
+    /// Returns who asks, for the audit: the coding agent, else the owner.
+    pub fn actor(&self) -> &Owner {
+        self.agent.as_ref().unwrap_or(&self.owner)
+    }
+}
+
 impl<P> LeaseRow<P> {
     /// Returns true if it is over and only waits to be removed: the time of an offer or of a break
     /// has run out, or its session is dead and nothing else keeps it.
@@ -184,7 +199,13 @@ impl<P> LeaseRow<P> {
 
     /// Returns how old the heartbeat of a lease may be before it counts as stale.
     pub fn grace(&self) -> Duration {
-        grace(self.ttl())
+        grace(self.ttl(), self.stale_grace)
+    }
+
+    /// Returns the grace period, or `None` if it is not longer than the time of the lease, so that
+    /// the heartbeat has nothing to decide.
+    fn deciding_grace(&self) -> Option<Duration> {
+        Some(self.grace()).filter(|grace| *grace > self.ttl())
     }
 
     /// Returns the finding about a lease whose time is over, or `None` if it is not.
@@ -193,13 +214,12 @@ impl<P> LeaseRow<P> {
             return None;
         };
         let since = |at: Millis| Duration::from_millis(now.saturating_sub(at));
-        let grace = self.grace();
-        let heartbeat = stale.saturating_sub(millis(grace));
+        let heartbeat = stale.saturating_sub(millis(self.grace()));
         (expires <= now).then(|| {
             let stale = Stale {
                 expired: since(expires),
                 heartbeat: since(heartbeat),
-                grace,
+                grace: self.deciding_grace(),
                 claimed_by,
             };
             Finding::stale(&self.lease, stale)
@@ -217,7 +237,7 @@ impl<P> LeaseRow<P> {
             ),
             End::Recovered => (
                 Action::Recover,
-                Some(recovered(&self.lease, now, self.grace())),
+                Some(recovered(&self.lease, now, self.deciding_grace())),
             ),
             End::OfferLapsed => (Action::Expire, Some(OFFER_LAPSED.to_owned())),
             End::Broken => (Action::Lost, Some(not_confirmed(self.note.as_deref()))),

@@ -1,7 +1,11 @@
 //! The global order of resources, and sets of locks sorted by it.
 //!
 //! Every session takes several locks in this order, so that no cycle of waiters can form: by
-//! rank of the kind, then kind, then id, byte by byte.
+//! rank of the kind, then kind, then id, byte by byte, as it was before it was encoded.
+//!
+//! An order that is set need not name every kind. The default kinds that it lacks are inserted
+//! where they stand in the default order: behind the nearest one before them, else before the
+//! nearest one after them. Kinds that are in neither come last, by name.
 
 use std::cmp::Ordering;
 
@@ -13,7 +17,7 @@ pub const DEFAULT_KINDS: [&str; 13] = [
     "name", "events",
 ];
 
-/// The order of kinds. Kinds that are not in it come last, by name.
+/// The order of kinds, all default kinds among them. Kinds that are not in it come last, by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ranking {
     kinds: Vec<String>,
@@ -21,16 +25,43 @@ pub struct Ranking {
 
 impl Default for Ranking {
     fn default() -> Self {
-        Self::new(DEFAULT_KINDS.map(str::to_owned))
+        Self {
+            kinds: DEFAULT_KINDS.map(str::to_owned).into(),
+        }
     }
 }
 
 impl Ranking {
-    /// Makes a ranking. If a kind appears twice, its first place counts.
+    /// Makes a ranking. If a kind appears twice, its first place counts. Default kinds that are
+    /// missing are inserted at their default place.
     pub fn new(kinds: impl IntoIterator<Item = String>) -> Self {
-        Self {
-            kinds: kinds.into_iter().collect(),
+        let mut ranking = Self { kinds: Vec::new() };
+        for kind in kinds {
+            if !ranking.kinds.contains(&kind) {
+                ranking.kinds.push(kind);
+            }
         }
+        for (place, kind) in DEFAULT_KINDS.into_iter().enumerate() {
+            if !ranking.kinds.iter().any(|named| named == kind) {
+                let at = ranking.default_place(place);
+                ranking.kinds.insert(at, kind.to_owned());
+            }
+        }
+        ranking
+    }
+
+    /// Returns the kinds in their order.
+    pub fn kinds(&self) -> &[String] {
+        &self.kinds
+    }
+
+    /// Returns where the default kind at this place belongs.
+    fn default_place(&self, place: usize) -> usize {
+        let find = |kind: &&str| self.kinds.iter().position(|named| named == kind);
+        let (before, after) = (&DEFAULT_KINDS[..place], &DEFAULT_KINDS[place + 1..]);
+        let behind = before.iter().rev().find_map(find).map(|at| at + 1);
+        let ahead_of = || after.iter().find_map(find);
+        behind.or_else(ahead_of).unwrap_or(self.kinds.len())
     }
 
     fn rank(&self, kind: &str) -> usize {
@@ -44,7 +75,16 @@ impl Ranking {
         key(a)
             .cmp(&key(b))
             .then_with(|| a.kind().cmp(b.kind()))
-            .then_with(|| a.id().cmp(b.id()))
+            .then_with(|| compare_ids(a, b))
+    }
+}
+
+/// Compares ids byte by byte, as they were before they were encoded: `a=b` comes after `a-b`,
+/// although it is spelled `a%3Db`.
+fn compare_ids(a: &Resource, b: &Resource) -> Ordering {
+    match a.id().contains('%') || b.id().contains('%') {
+        true => a.raw_id().cmp(&b.raw_id()),
+        false => a.id().cmp(b.id()),
     }
 }
 
@@ -93,11 +133,29 @@ mod tests {
 
     #[test]
     fn kinds_come_by_rank_then_unknown_kinds_by_name() {
-        let mut kinds = DEFAULT_KINDS.map(|kind| format!("{kind}:x")).to_vec();
-        kinds.extend(["alpha:x".into(), "zeta:a".into(), "zeta:b".into()]);
-        let mut shuffled: Vec<&str> = kinds.iter().map(String::as_str).collect();
+        // As the specification has it, and not taken from the code.
+        let kinds = [
+            "slot:x",
+            "project:x",
+            "map:x",
+            "sketch:x",
+            "index:x",
+            "gates:x",
+            "issue:x",
+            "agent:x",
+            "file:x",
+            "node:x",
+            "job:x",
+            "name:x",
+            "events:x",
+            "alpha:x",
+            "zeta:a",
+            "zeta:b",
+        ];
+        let mut shuffled = kinds;
         shuffled.reverse();
         assert_eq!(sorted(&shuffled), kinds);
+        assert_eq!(DEFAULT_KINDS.len() + 3, kinds.len());
     }
 
     #[test]
@@ -106,6 +164,47 @@ mod tests {
             sorted(&["map:b", "map:a/2", "map:a/10", "map:B", "map:é"]),
             ["map:B", "map:a/10", "map:a/2", "map:b", "map:é"]
         );
+    }
+
+    #[test]
+    fn maps_of_a_project_come_by_their_ids_whatever_has_to_be_encoded() {
+        // As section 8.1 of the lock table says: lexicographically by the id of the map.
+        let mut maps = ["a b", "a!", "a#1", "a%", "a,c", "a-b", "a=b", "aä", "b"];
+        maps.sort_unstable();
+        let resource = |map: &str| Resource::new("map", format!("atlas/{map}")).unwrap();
+        let items = maps.iter().rev().map(|map| (resource(map), Mode::Read));
+        let set = LockSet::new(&Ranking::default(), items);
+        let sorted: Vec<_> = set.iter().map(|(map, _)| map.clone()).collect();
+        assert_eq!(sorted, maps.map(resource));
+    }
+
+    #[test]
+    fn kinds_that_an_order_lacks_have_their_default_place() {
+        let order = |kinds: &str| Ranking::new(kinds.split(' ').map(str::to_owned));
+        for (set, complete) in [
+            (
+                "name project",
+                "name events slot project map sketch index gates issue agent file node job",
+            ),
+            (
+                "shop map",
+                "shop slot project map sketch index gates issue agent file node job name events",
+            ),
+            (
+                "b a",
+                "b a slot project map sketch index gates issue agent file node job name events",
+            ),
+            (
+                "events sketch events",
+                "events slot project map sketch index gates issue agent file node job name",
+            ),
+        ] {
+            assert_eq!(order(set).kinds().join(" "), complete, "{set}");
+            assert_eq!(order(set), order(complete), "{set}");
+        }
+        // What a newer version ranks has its place in an order that an older one wrote down.
+        let older = "slot project sketch index gates issue agent file node job name events";
+        assert_eq!(order(older), Ranking::default());
     }
 
     #[test]

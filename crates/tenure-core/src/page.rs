@@ -3,6 +3,8 @@
 //! Pages are ordered by (resource, lease id). Names are compared byte by byte, and no name has a
 //! byte below a blank.
 
+use std::collections::BTreeSet;
+
 use crate::store::Waiting;
 use crate::{Lease, LeaseId, Owner, Query, Resource};
 
@@ -75,7 +77,9 @@ impl Query {
 
     /// Returns true if the query includes this owner.
     pub fn wants(&self, owner: &Owner) -> bool {
+        let among = |wanted: &BTreeSet<Owner>| wanted.contains(owner);
         self.owner.as_ref().is_none_or(|wanted| wanted == owner)
+            && self.owners.as_ref().is_none_or(among)
     }
 }
 
@@ -247,5 +251,7 @@ mod tests {
             ..by(1)
         };
         assert_eq!(pages(one, &lines), ["y/2"]);
+        let two = ["x", "a"].map(|owner| Owner::parse(owner).unwrap());
+        assert_eq!(pages(by(4).with_owners(two), &lines), ["x/3 a/1"]);
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::circles::Standing;
 use crate::decide::Wait;
 use crate::secret::without_secrets;
 use crate::{Lease, LeaseId, Mode, Owner, Resource, SessionId, Timestamp, Token};
@@ -29,6 +30,15 @@ pub struct Asker {
     pub host: String,
     /// Command line, cut to [`COMMAND_BYTES_MAX`].
     pub command: String,
+    /// The coding agent that it runs under, if one was detected.
+    pub agent: Option<Owner>,
+}
+
+impl Asker {
+    /// Returns who asks, for the audit: the coding agent, whatever owner it names, else the owner.
+    pub fn actor(&self) -> &Owner {
+        self.agent.as_ref().unwrap_or(&self.owner)
+    }
 }
 
 /// A request for one lock.
@@ -53,6 +63,8 @@ pub struct Request {
     pub wait: Wait,
     /// The number of holders that the resource may have at once, for this request; `None` if the modes decide.
     pub capacity: Option<u32>,
+    /// The relation to what else its owner does, for the search of circles.
+    pub standing: Arc<Standing>,
 }
 
 impl Request {
@@ -78,6 +90,8 @@ pub struct UpgradeRequest {
     pub deadline: Option<Timestamp>,
     /// The wait; see [`Request::wait`].
     pub wait: Wait,
+    /// The relation to what else its owner does, for the search of circles.
+    pub standing: Arc<Standing>,
 }
 
 /// The goal of a request that waits.
@@ -111,6 +125,14 @@ impl Awaited {
         match self {
             Awaited::Lease(request) => &request.asker,
             Awaited::Upgrade(request, _) => &request.asker,
+        }
+    }
+
+    /// Returns its relation to what else its owner does.
+    pub fn standing(&self) -> &Standing {
+        match self {
+            Awaited::Lease(request) => &request.standing,
+            Awaited::Upgrade(request, _) => &request.standing,
         }
     }
 

@@ -1,5 +1,6 @@
 //! The [`Store`] trait, and the types of its questions and answers.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
@@ -48,6 +49,8 @@ pub struct Query {
     pub prefix: Option<String>,
     /// Only leases of this owner.
     pub owner: Option<Owner>,
+    /// Only leases of these owners.
+    pub owners: Option<BTreeSet<Owner>>,
     /// At most this many. A store may return fewer, with a cursor.
     pub limit: Option<usize>,
     /// Only what comes after this cursor, which an earlier page returned.
@@ -64,6 +67,8 @@ impl Query {
         with_prefix(prefix: impl Into<String>) => prefix = Some(prefix.into());
         /// Lists leases of this owner only.
         with_owner(owner: Owner) => owner = Some(owner);
+        /// Lists leases of these owners only.
+        with_owners(owners: impl IntoIterator<Item = Owner>) => owners = Some(owners.into_iter().collect());
         /// Lists at most this many.
         with_limit(limit: usize) => limit = Some(limit);
         /// Lists only what comes after this cursor, which an earlier page returned.

@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 
 use tenure_core::duration::DURATION_MAX;
 use tenure_core::{Error, Result, RetryPolicy};
-use tenure_files::random;
+use tenure_os::random;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};

@@ -14,6 +14,7 @@
 //!
 //! A crash leaves nothing: both connections end with the process.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -39,32 +40,10 @@ pub(crate) async fn sessions(
     settings: &str,
     deadline: Instant,
 ) -> Result<Connection, ConnectFailure> {
-    // While there is no room for the second, the first is not kept: processes that hold one each and wait for another
-    // would wait for each other.
-    let mut listener = Connection::try_open(address, settings, deadline).await?;
-    let speaker = Connection::try_open(address, settings, deadline).await?;
     let proof = async {
-        let channel = format!("tenure_proof_{}_{}", listener.pid, speaker.pid);
-        // One after the other: with a single session behind a pooler, a transaction that began first would keep the
-        // first connection waiting until the deadline.
-        let first = listen(&listener, &channel).await?;
-        let second = begin(&speaker).await?;
-        if first == second {
-            return Err(shared(&format!("two connections share session {first}")));
-        }
-        let again = session_after(&listener, "").await?;
-        if again != first {
-            return Err(shared(&format!("session {first} became {again}")));
-        }
-        execute(&speaker, &format!("NOTIFY {channel}; COMMIT")).await?;
-        let heard = timeout(HEARING, listener.notification()).await;
-        match heard {
-            Ok(Some(notification)) if notification.channel() == channel => {}
-            Ok(Some(_)) => return Err(shared("a notification for somebody else arrived")),
-            Ok(None) => return Err(unreachable(address, "the connection was closed")),
-            Err(_) => return Err(shared("a notification did not arrive")),
-        }
-        let key = Key::of_name(&channel).bits();
+        let both = [(address, settings), (address, settings)];
+        let [listener, speaker] = open_two(both, deadline).await?;
+        let key = Key::of_name(&channel(&listener, &speaker)).bits();
         execute(
             &speaker,
             &format!("SELECT pg_catalog.pg_advisory_lock({key})"),
@@ -74,12 +53,77 @@ pub(crate) async fn sessions(
         check_clean(&listener, key).await?;
         Ok(listener)
     };
+    in_time(address, deadline, proof).await
+}
+
+/// Proves the same by two connections that are both kept, each with its statements that set it up. As none of them
+/// leaves, 5 is not proved: a pooler that does not clean sessions is found by whoever opens the store otherwise.
+pub(crate) async fn two_sessions(
+    both: [(&Arc<Address>, &str); 2],
+    deadline: Instant,
+) -> Result<[Connection; 2], ConnectFailure> {
+    let proof = async {
+        let [listener, speaker] = open_two(both, deadline).await?;
+        execute(&listener, "UNLISTEN *").await?;
+        Ok([listener, speaker])
+    };
+    in_time(both[0].0, deadline, proof).await
+}
+
+async fn in_time<T>(
+    address: &Address,
+    deadline: Instant,
+    proof: impl Future<Output = Result<T, ConnectFailure>>,
+) -> Result<T, ConnectFailure> {
     match timeout(left(deadline), proof).await {
-        Ok(proved) => Ok(proved?),
+        Ok(proved) => proved,
         Err(_) => Err(ConnectFailure::Late(unreachable(
             address,
             "no answer in time",
         ))),
+    }
+}
+
+/// Opens two connections, and shows that they are two sessions: 1 to 4.
+async fn open_two(
+    [first, second]: [(&Arc<Address>, &str); 2],
+    deadline: Instant,
+) -> Result<[Connection; 2], ConnectFailure> {
+    // While there is no room for the second, the first is not kept: processes that hold one each and wait for another
+    // would wait for each other.
+    let mut listener = Connection::try_open(first.0, first.1, deadline).await?;
+    let speaker = Connection::try_open(second.0, second.1, deadline).await?;
+    show_apart(&mut listener, &speaker, first.0).await?;
+    Ok([listener, speaker])
+}
+
+fn channel(listener: &Connection, speaker: &Connection) -> String {
+    format!("tenure_proof_{}_{}", listener.pid, speaker.pid)
+}
+
+async fn show_apart(
+    listener: &mut Connection,
+    speaker: &Connection,
+    address: &Address,
+) -> Result<()> {
+    let channel = channel(listener, speaker);
+    // One after the other: with a single session behind a pooler, a transaction that began first would keep the
+    // first connection waiting until the deadline.
+    let first = listen(listener, &channel).await?;
+    let second = begin(speaker).await?;
+    if first == second {
+        return Err(shared(&format!("two connections share session {first}")));
+    }
+    let again = session_after(listener, "").await?;
+    if again != first {
+        return Err(shared(&format!("session {first} became {again}")));
+    }
+    execute(speaker, &format!("NOTIFY {channel}; COMMIT")).await?;
+    match timeout(HEARING, listener.notification()).await {
+        Ok(Some(notification)) if notification.channel() == channel => Ok(()),
+        Ok(Some(_)) => Err(shared("a notification for somebody else arrived")),
+        Ok(None) => Err(unreachable(address, "the connection was closed")),
+        Err(_) => Err(shared("a notification did not arrive")),
     }
 }
 

@@ -29,11 +29,16 @@ use crate::fault::unreachable;
 use ours::SchemaContent;
 
 /// The steps, oldest first. A step that was released is never changed.
-const STEPS: [&str; 4] = [
+const STEPS: [&str; 9] = [
     include_str!("schema/0001.sql"),
     include_str!("schema/0002.sql"),
     include_str!("schema/0003.sql"),
     include_str!("schema/0004.sql"),
+    include_str!("schema/0005.sql"),
+    include_str!("schema/0006.sql"),
+    include_str!("schema/0007.sql"),
+    include_str!("schema/0008.sql"),
+    include_str!("schema/0009.sql"),
 ];
 
 /// The version this Tenure works with.

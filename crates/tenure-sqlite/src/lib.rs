@@ -19,7 +19,6 @@
 //! | `anchor` | tokens, and what happens when the database is replaced |
 //! | `session_file` | who is alive |
 //! | `wake` | how a waiter is woken, and how it learns of a death |
-//! | `in_place` | steps that wait for the disk, without stalling a runtime |
 //! | `private` | a store that others may write is refused |
 //! | `platform` | every call to the kernel |
 //!
@@ -53,7 +52,6 @@
 
 mod anchor;
 mod connection;
-mod in_place;
 mod platform;
 mod private;
 mod schema;

@@ -12,8 +12,9 @@ use std::path::Path;
 
 use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
-pub(crate) use tenure_files::platform::{
-    Share, duplicate, is_gone, try_flock, try_lock_bytes, unlock_bytes,
+pub(crate) use tenure_os::platform::{
+    Share, duplicate, holders_of_flock, host_name, is_gone, signal_holder_of_flock, try_flock,
+    try_lock_bytes, unlock_bytes,
 };
 
 /// The identity of a file.

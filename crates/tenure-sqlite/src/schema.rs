@@ -10,10 +10,15 @@ use rusqlite::Connection;
 use tenure_core::{Error, Result};
 
 /// The steps, oldest first. A step that was released is never changed.
-const STEPS: [&str; 3] = [
+const STEPS: [&str; 8] = [
     include_str!("schema/0001.sql"),
     include_str!("schema/0002.sql"),
     include_str!("schema/0003.sql"),
+    include_str!("schema/0004.sql"),
+    include_str!("schema/0005.sql"),
+    include_str!("schema/0006.sql"),
+    include_str!("schema/0007.sql"),
+    include_str!("schema/0008.sql"),
 ];
 
 /// The version this Tenure writes.
@@ -131,7 +136,13 @@ pub(crate) mod tests {
                 connection.execute_batch(&drop).unwrap();
             }
         }
-        connection.execute_batch("PRAGMA user_version = 1").unwrap();
+        let back = "DROP INDEX dal_locks_by_agent; \
+             ALTER TABLE dal_locks DROP COLUMN grace_ms; \
+             ALTER TABLE dal_locks DROP COLUMN agent; \
+             ALTER TABLE waiters DROP COLUMN agent; \
+             ALTER TABLE waiters DROP COLUMN ancestors; \
+             ALTER TABLE waiters DROP COLUMN lasting; PRAGMA user_version = 1";
+        connection.execute_batch(back).unwrap();
     }
 
     fn fresh() -> Connection {

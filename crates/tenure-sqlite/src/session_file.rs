@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use rustix::fs::FileType;
 use tenure_core::{Error, Result, SessionId};
-use tenure_files::clock;
+use tenure_os::clock;
 
 use crate::platform::{self, FileIdentity, Share};
 

@@ -7,6 +7,7 @@
 //! | [`mod@agent`] | a client that takes locks in a test: a child process, or a thread of this one |
 //! | [`stage`] | a fresh store, its agents, and proof that an agent waits |
 //! | `budget` | how long a test waits before it fails |
+//! | `campaign` | how long random operations beside kills go on |
 //! | [`postgres`] | real servers: PostgreSQL, pgbouncer, and a proxy that injects network faults |
 //! | [`fixture`] | what the crate of a store provides for its tests |
 //!
@@ -40,16 +41,18 @@
 
 pub mod agent;
 mod budget;
+mod campaign;
 mod conformance;
 pub mod fixture;
 pub mod histories;
 pub mod kernel_locks;
 pub mod postgres;
 pub mod stage;
-mod tell;
 
+pub use campaign::campaign_end;
 pub use conformance::{Area, conformance};
 pub use fixture::{Fixture, Fresh};
+pub use tenure_os::crashes::tell;
 
 /// Makes a test of each area, and one of random histories, for the store of a fixture.
 /// [`agent!`] must be at the root of the same test binary.

@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tenure_files::{Documents, Error};
+use tenure_files::Error;
+use tenure_files::document::Documents;
 
 #[derive(Default, Serialize, Deserialize)]
 struct Counter {

@@ -26,6 +26,8 @@ pub const PATTERN_BYTES_MAX: usize = tenure_core::owner::OWNER_BYTES_MAX;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Automated {
     patterns: Vec<String>,
+    /// The coding agent that this process runs under: whatever owner is named, no person asks.
+    agent: Option<Owner>,
     /// The longest lease they may take.
     pub ttl_max: Duration,
     /// The longest wait they may ask for.
@@ -64,6 +66,7 @@ impl Automated {
     fn of(patterns: Vec<String>) -> Self {
         Self {
             patterns,
+            agent: None,
             ttl_max: TTL_MAX_DEFAULT,
             wait_max: WAIT_MAX_DEFAULT,
         }
@@ -111,15 +114,42 @@ impl Automated {
         };
         let (asked, most) = (shown(asked), shown(most));
         Err(Error::not_allowed(
-            format!("{owner} may not {what} {asked}: it is automated, and {most} is the most"),
+            format!(
+                "{owner} may not {what} {asked}: {}, and {most} is the most",
+                self.reason(owner)
+            ),
             format!("ask for {most} or less, or let a person set {key} in tenure.toml"),
         ))
+    }
+
+    /// Sets the coding agent that this process runs under. Every owner is automated then.
+    pub fn under_agent(mut self, agent: Option<Owner>) -> Self {
+        self.agent = agent;
+        self
+    }
+
+    /// Returns the coding agent that this process runs under.
+    pub fn agent(&self) -> Option<&Owner> {
+        self.agent.as_ref()
+    }
+
+    /// Returns who asks, for the audit: the coding agent, whatever owner is named, else the owner.
+    pub fn actor<'a>(&'a self, owner: &'a Owner) -> &'a Owner {
+        self.agent.as_ref().unwrap_or(owner)
     }
 
     /// Returns true if an owner is one of them.
     pub fn covers(&self, owner: &Owner) -> bool {
         let matches = |pattern: &String| matches(pattern, owner.as_str());
-        self.patterns.iter().any(matches)
+        self.agent.is_some() || self.patterns.iter().any(matches)
+    }
+
+    /// Returns why an owner that is covered is automated, as the end of a sentence.
+    pub fn reason(&self, owner: &Owner) -> String {
+        match &self.agent {
+            Some(agent) if agent != owner => format!("it runs under the coding agent {agent}"),
+            _ => "it is automated".into(),
+        }
     }
 }
 
@@ -211,6 +241,18 @@ mod tests {
         assert!(said.to_string().contains("a lease of 3601s"), "{said}");
         automated.check_ttl(&person, hour * 24).unwrap();
         automated.check_wait(&person, hour).unwrap();
+    }
+
+    #[test]
+    fn under_a_coding_agent_nobody_is_a_person() {
+        let automated = Automated::default().under_agent(Some(owner("agent:claude-1")));
+        assert!(automated.covers(&owner("ana@desk")));
+        let said = automated.reason(&owner("ana@desk"));
+        assert_eq!(said, "it runs under the coding agent agent:claude-1");
+        assert_eq!(
+            automated.reason(&owner("agent:claude-1")),
+            "it is automated"
+        );
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! store = "sqlite:.tenure/locks.db"   # relative to the main worktree, else to this file
 //! wait = "5m"                         # how long a lock is waited for
 //! heartbeat = "10s"                   # how often a holder writes that it is alive
+//! stale_grace = "5m"                  # how long after its heartbeat an expired lease is kept
 //! order = ["project", "map"]          # kinds in the order they are taken
 //! trust_flock = false                 # "I know that flock works on this file system"
 //! automated = ["agent:*", "job:*"]    # owners that may never break a lock
@@ -52,12 +53,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, de};
-use tenure_core::leases::check_heartbeat;
+use tenure_core::leases::{check_heartbeat, check_stale_grace};
 use tenure_core::{Error, Ranking, Resource, Result, RetryPolicy, duration};
 
 use crate::Automated;
-use crate::locate::Environment;
-pub use agents::{AgentsConfig, EditsUntil, GuardConfig};
+use crate::store_choice::{Distrust, Environment, Ignored};
+pub use agents::{AgentsConfig, EditsUntil, GuardConfig, WhenUnsure};
 pub use operation::{CountRule, LockPattern, Operation};
 
 /// The name of the file.
@@ -94,6 +95,9 @@ pub struct Config {
     /// The interval of heartbeats of a holder.
     #[serde(default, deserialize_with = "optional_heartbeat")]
     pub heartbeat: Option<Duration>,
+    /// The age that the heartbeat of an expired lease may reach before others may recover it.
+    #[serde(default, deserialize_with = "optional_grace")]
+    pub stale_grace: Option<Duration>,
     /// Kinds in the order they are taken.
     #[serde(default, deserialize_with = "optional_order")]
     pub order: Option<Vec<String>>,
@@ -153,18 +157,21 @@ pub struct Retry {
     pub initial_delay: Option<Duration>,
 }
 
+/// Everybody may change a file with this bit.
+const WRITABLE_BY_ALL: u32 = 0o002;
+
 /// The outcome of a look for a `tenure.toml` in one directory.
 #[derive(Debug)]
 pub(crate) enum ConfigFile {
     /// There is none.
     Nothing,
-    /// There is one, but it belongs to another user.
-    Foreign(PathBuf, u32),
+    /// There is one, but another user could change it.
+    Ignored(Ignored),
     /// There is one.
     Ours(PathBuf, Box<Config>),
 }
 
-const KNOWN: &str = "known keys are store, wait, heartbeat, order, trust_flock, automated, automated_wait_max, \
+const KNOWN: &str = "known keys are store, wait, heartbeat, stale_grace, order, trust_flock, automated, automated_wait_max, \
     automated_ttl_max, commands, policy, [operation.NAME] (see docs/operations.md), [slot], [guard] and \
     [agents] (see docs/agents.md), and attempts and initial_delay under [retry]";
 
@@ -285,8 +292,13 @@ pub(crate) fn look(directory: &Path, uid: u32) -> Result<ConfigFile> {
     let metadata = file
         .metadata()
         .map_err(|error| Error::io("look at", &path, error))?;
-    if metadata.uid() != uid {
-        return Ok(ConfigFile::Foreign(path, metadata.uid()));
+    let distrust = match metadata.uid() {
+        owner if owner != uid => Some(Distrust::OwnedBy(owner)),
+        _ if metadata.mode() & WRITABLE_BY_ALL != 0 => Some(Distrust::WritableByAll),
+        _ => None,
+    };
+    if let Some(distrust) = distrust {
+        return Ok(ConfigFile::Ignored(Ignored { path, distrust }));
     }
     if !metadata.is_file() || metadata.len() > FILE_BYTES_MAX {
         return Err(Error::configuration(
@@ -328,6 +340,14 @@ fn optional_heartbeat<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Durat
         return Err(de::Error::custom("heartbeat is at least 1s"));
     }
     Ok(every)
+}
+
+fn optional_grace<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    let grace = optional_duration(from)?;
+    if grace.is_some_and(|grace| check_stale_grace(grace).is_err()) {
+        return Err(de::Error::custom("stale_grace is from 1s to 24h"));
+    }
+    Ok(grace)
 }
 
 /// A kind that cannot be, or that stands there twice, is a misspelling of another one, which
@@ -407,12 +427,13 @@ mod tests {
 
     #[test]
     fn every_key_is_read() {
-        let text = "store = 'file:x'\nwait = '5m'\nheartbeat = '4s'\norder = ['b', 'a']\ntrust_flock = true\n\
+        let text = "store = 'file:x'\nwait = '5m'\nheartbeat = '4s'\nstale_grace = '5m'\norder = ['b', 'a']\ntrust_flock = true\n\
                     automated = ['ci:*']\ncommands = 'name'\n[retry]\nattempts = 7\ninitial_delay = '20ms'\n";
         let config = parse(text).unwrap();
         assert_eq!(config.store.as_deref(), Some("file:x"));
         assert_eq!(config.wait, Some(Duration::from_secs(300)));
         assert_eq!(config.heartbeat, Some(Duration::from_secs(4)));
+        assert_eq!(config.stale_grace, Some(Duration::from_secs(300)));
         assert_eq!(config.trust_flock, Some(true));
         assert_eq!(config.commands, Some(Commands::Name));
         let automated = Automated::new(["ci:*".into()]).unwrap();
@@ -446,6 +467,8 @@ mod tests {
             "wait = 5\n",
             "wait = '5'\n",
             "heartbeat = '500ms'\n",
+            "stale_grace = '0s'\n",
+            "stale_grace = '25h'\n",
             "trust_flock = 'yes'\n",
             "[retry]\nattempts = 0\n",
             "[retry]\ninitial_delay = '2m'\n",

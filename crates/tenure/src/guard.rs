@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tenure_core::decide::Millis;
 use tenure_core::poison::lock;
-use tenure_core::{Error, Lease, Mode, Resource, Result, Token};
+use tenure_core::{Error, Lease, LockContext, Mode, Resource, Result, Token};
 
 use crate::log::Logged;
 use crate::retry::{Tries, retry};
@@ -99,7 +99,7 @@ impl Guard {
     pub(crate) async fn watched(self) -> Result<Guard> {
         self.hold.prove().await?;
         // The guard exists already: if this panics because there is no runtime, its drop releases.
-        self.session.watch.add(&self.hold);
+        self.session.renewal.add(&self.hold);
         Ok(self)
     }
 
@@ -134,16 +134,27 @@ impl Guard {
         self.hold.expires_in()
     }
 
+    /// Returns what errors say about the lock.
+    pub fn context(&self) -> Box<LockContext> {
+        self.hold.context()
+    }
+
+    /// Returns when the guard is lost without a renewal, in milliseconds since boot, or `None` if it
+    /// lasts for as long as its session.
+    pub fn lost_at_ms(&self) -> Option<u64> {
+        self.hold.over_at()
+    }
+
     /// Waits until the lease has used up two thirds of its time without a renewal, or is lost, and
     /// returns what is wrong. A caller that needs time to stop begins now. Any number of tasks may
     /// wait.
     pub async fn in_doubt(&self) -> Doubt {
-        self.session.watch.watching(self.hold.in_doubt()).await
+        self.session.renewal.watching(self.hold.in_doubt()).await
     }
 
     /// Waits until the lock is lost, and returns why. Any number of tasks may wait.
     pub async fn lost(&self) -> Error {
-        self.session.watch.watching(self.hold.lost()).await
+        self.session.renewal.watching(self.hold.lost()).await
     }
 
     /// Fails if the lock is known to be lost. It asks nobody: [`renew`](Guard::renew) does.
@@ -210,7 +221,7 @@ impl Guard {
         if let Err(gave_up) = place.wait_until_first(deadline).await {
             return Ok(Err(gave_up));
         }
-        let request = session.upgrade_request(&self.hold.id, deadline);
+        let request = session.upgrade_request(&self.hold.id, false, deadline);
         let ask = || self.hold.store.upgrade(&request);
         let token = wait(deadline, self.hold.retry.as_ref(), ask);
         let token = tokio::select! {
@@ -320,7 +331,7 @@ pub(crate) async fn any_lost(guards: &[Guard]) -> Error {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.session.watch.remove(&self.hold);
+        self.session.renewal.remove(&self.hold);
         if !self.released {
             self.hold.store.abandon(&self.hold.id);
         }

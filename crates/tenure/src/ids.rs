@@ -1,7 +1,7 @@
 //! Ids that nobody else has.
 
 use tenure_core::{LeaseId, SessionId};
-use tenure_files::{clock, random};
+use tenure_os::{clock, random};
 
 /// Returns a new lease id.
 pub(crate) fn lease_id() -> LeaseId {

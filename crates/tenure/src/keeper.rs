@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use tenure_core::{Lease, LeaseId, Listing, Query, Resource, Result, RetryPolicy, Store};
 
+#[cfg(feature = "postgres")]
+use tenure_postgres::advisory::{self, AdvisoryLocks};
+
 use crate::retry::retry;
 use crate::{Session, SessionOptions, Settings, url};
 
@@ -36,6 +39,18 @@ impl Keeper {
         Ok(Self::from_store(store, settings))
     }
 
+    /// Opens the store of a `postgres://…`, and advisory locks of the same database: one connection for each, where two openings
+    /// would take four. See `PostgresStore::open_with_locks` for what it does not find out about a pooler.
+    #[cfg(feature = "postgres")]
+    pub async fn open_with_locks(
+        url: &str,
+        settings: Settings,
+        locks: &advisory::Settings,
+    ) -> Result<(Keeper, AdvisoryLocks)> {
+        let (store, locks) = url::open_with_locks(url, &settings, locks).await?;
+        Ok((Self::from_store(store, settings), locks))
+    }
+
     /// Makes a keeper of a store that is open already.
     pub fn from_store(store: Arc<dyn Store>, settings: Settings) -> Keeper {
         let store_retries = store.capabilities().retries;
@@ -57,7 +72,29 @@ impl Keeper {
     /// Returns one page of the holders and waiters.
     pub async fn list(&self, query: &Query) -> Result<Listing> {
         let store = self.store();
-        retry(self.retry(), || store.list(query)).await
+        let mut listing = retry(self.retry(), || store.list(query)).await?;
+        self.tell_circles(&mut listing).await;
+        Ok(listing)
+    }
+
+    /// Adds to the reason of every waiter that is in a circle what the circle is. A listing is
+    /// worth showing without that, too.
+    async fn tell_circles(&self, listing: &mut Listing) {
+        let waiting = listing
+            .waiting
+            .as_mut()
+            .filter(|waiting| !waiting.is_empty());
+        let (Some(waiting), Some(leases)) = (waiting, self.store().leases()) else {
+            return;
+        };
+        for circle in leases.circles().await.unwrap_or_default() {
+            for waiter in waiting
+                .iter_mut()
+                .filter(|waiter| circle.has(&waiter.waiter))
+            {
+                waiter.reason = format!("{}; in a circle: {circle}", waiter.reason);
+            }
+        }
     }
 
     /// Returns all holders of a resource.

@@ -4,14 +4,15 @@
 //! it in one step. From then on it belongs to no guard: a caller that knows the id of a lease may
 //! renew, release, upgrade and downgrade it, unless it names another owner.
 //!
-//! The permission is checked here, before the store is asked: neither the owner nor the
-//! binding of a bound lease ever changes, so nothing can come between the check and the act.
+//! The permission is checked here, once for every surface, before the store is asked: neither the owner of a lease, nor who
+//! took it, nor the binding of a bound one ever changes, so nothing can come between the check and the act.
 //!
 //! | step | file |
 //! |---|---|
 //! | take a set and bind it; ask again under a key | `lock`, `key` |
 //! | check that a lease exists and the caller may act on it | `permit` |
 //! | upgrade by id | `upgrade` |
+//! | take what the same owner's guard has in hand | `take_over` |
 //! | recover what is stale, break what is not | `recover` |
 //!
 //! # Limitations
@@ -23,11 +24,13 @@ mod key;
 mod lock;
 mod permit;
 mod recover;
+mod take_over;
 mod upgrade;
 
 use std::time::Duration;
 
 use tenure_core::audit::{AuditPage, AuditQuery};
+use tenure_core::circles::Circle;
 use tenure_core::leases::{TTL_DEFAULT, TTL_MAX, TTL_MIN};
 use tenure_core::token::fenced;
 use tenure_core::{
@@ -79,8 +82,8 @@ impl Keeper {
     ///
     /// # Errors
     ///
-    /// As [`find`](Keeper::find); `NotAllowed` if `by` is not its owner, or if it is bound to a session or in the
-    /// hands of a guard.
+    /// As [`find`](Keeper::find); `NotAllowed` if `by` is not its owner, if a coding agent asks that did not take it,
+    /// or if it is bound to a session or in the hands of a guard.
     pub async fn renew(
         &self,
         lease: &LeaseId,
@@ -105,8 +108,11 @@ impl Keeper {
     /// As [`renew`](Keeper::renew).
     pub async fn release(&self, lease: &LeaseId, by: Option<&Owner>) -> Result<Lease> {
         let before = permit::permit(self, lease, "release", by).await?;
-        let store = self.store();
-        retry(self.retry(), || store.release(lease)).await?;
+        let (leases, actor) = (
+            permit::leases(self, "release")?,
+            permit::actor(self, &before, by),
+        );
+        retry(self.retry(), || leases.release_by(lease, actor)).await?;
         Ok(before)
     }
 
@@ -117,9 +123,12 @@ impl Keeper {
     /// As [`renew`](Keeper::renew); `Conflict` if it was never upgraded.
     pub async fn downgrade(&self, lease: &LeaseId, by: Option<&Owner>) -> Result<Lease> {
         let mut held = permit::permit(self, lease, "downgrade", by).await?;
-        let store = self.store();
+        let (leases, actor) = (
+            permit::leases(self, "downgrade")?,
+            permit::actor(self, &held, by),
+        );
         let mut tries = Tries::default();
-        let answer = tries.run(self.retry(), || store.downgrade(lease));
+        let answer = tries.run(self.retry(), || leases.downgrade_by(lease, actor));
         held.mode = match answer.await {
             // The first try had done it, and its answer was lost.
             Err(Error::Conflict { .. }) if held.mode == Mode::Write && tries.made > 1 => {
@@ -148,6 +157,18 @@ impl Keeper {
             true => Ok(()),
             false => Err(fenced(resource, token, newest, store.url())),
         }
+    }
+
+    /// Returns the circles of requests that wait for each other at this moment. Those that are
+    /// certain end by themselves, as a request that closes one is refused; the others are for
+    /// people to see.
+    ///
+    /// # Errors
+    ///
+    /// `Configuration` from a store without leases of their own.
+    pub async fn circles(&self) -> Result<Vec<Circle>> {
+        let leases = permit::leases(self, "look for circles")?;
+        retry(self.retry(), || leases.circles()).await
     }
 
     /// Reads the record of what was done, oldest first, one page of it.

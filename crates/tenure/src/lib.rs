@@ -30,8 +30,9 @@
 //! | `session` | what a session holds and awaits, the order of locks, the one wait loop |
 //! | `leases`, `automated` | leases that outlive their process; recovery, break, audit |
 //! | [`records`] | rows above the locks, changed in one transaction with them |
-//! | `guard`, `watch` | a lock in hand, and how its loss is noticed |
-//! | [`locate`], [`config`] | which store to use and why; settings of files and environment |
+//! | `guard`, `renewal` | a lock in hand, and how its loss is noticed |
+//! | [`store_choice`], [`config`] | which store to use and why; settings of files and environment |
+//! | [`patterns`] | patterns for locks, as calls |
 //! | [`memory`] | the store within one process |
 //! | [`blocking`] | the same without `async` |
 //!
@@ -90,15 +91,16 @@ mod guard;
 mod ids;
 mod keeper;
 mod leases;
-pub mod locate;
 mod log;
 pub mod memory;
+pub mod patterns;
 pub mod records;
+mod renewal;
 mod retry;
 mod session;
 mod settings;
+pub mod store_choice;
 mod url;
-mod watch;
 
 pub use automated::{AUTOMATED_DEFAULT, AUTOMATED_WAIT_DEFAULT, Automated};
 pub use entity_locks::KeeperLocks;
@@ -118,5 +120,5 @@ pub use tenure_core::{
     LeaseState, LeaseStore, Listing, LockContext, LockSet, Mode, Owner, Query, Ranking, Reply,
     Request, Resource, Result, RetryPolicy, SessionId, Store, Timestamp, Token, UpgradeRequest,
 };
-pub use tenure_core::{duration, patterns, request, shown_address, without_passwords};
-pub use tenure_files::clock;
+pub use tenure_core::{duration, request, shown_address, without_passwords};
+pub use tenure_os::clock;

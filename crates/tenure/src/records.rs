@@ -40,6 +40,12 @@ impl Keeper {
 }
 
 impl<'a> Records<'a> {
+    /// Returns the records of another store than the keeper's, for tests of what is kept in records.
+    #[doc(hidden)]
+    pub fn of(keeper: &'a Keeper, store: &'a dyn RecordStore) -> Self {
+        Self { keeper, store }
+    }
+
     /// Returns a record, or `None` if there is none.
     pub async fn read(&self, key: &RecordKey) -> Result<Option<Record>> {
         retry(self.keeper.retry(), || self.store.read_record(key)).await
@@ -57,7 +63,9 @@ impl<'a> Records<'a> {
     /// `RecordChanged` for a version that is another, `NotAllowed` and `LeaseOver` for a lease or token that is
     /// not good any more, and whatever the function of the change refuses.
     pub async fn change(&self, change: &RecordChange<'_>) -> Result<Vec<Record>> {
-        retry(self.keeper.retry(), || self.store.change_records(change)).await
+        let agent = self.keeper.settings().automated.agent();
+        let change = change.clone().under_agent(agent.cloned());
+        retry(self.keeper.retry(), || self.store.change_records(&change)).await
     }
 
     /// Begins to listen for wake-ups on behalf of a session.

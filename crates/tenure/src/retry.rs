@@ -4,7 +4,7 @@
 //! [`Capabilities`](tenure_core::Capabilities). The keeper calls such a store once.
 
 use tenure_core::{Error, Reply, Result, Retry, RetryPolicy};
-use tenure_files::random;
+use tenure_os::random;
 
 /// The calls made to a store, and the last fault.
 #[derive(Default)]
@@ -31,9 +31,11 @@ impl Tries {
                 Ok(done) => return Ok(done),
                 Err(error) => error,
             };
-            let retry = retry.as_mut().filter(|_| error.is_passing());
-            let Some(pause) = retry.and_then(|retry| retry.next_pause(random::fraction())) else {
+            let Some(retry) = retry.as_mut().filter(|_| error.is_passing()) else {
                 return Err(error);
+            };
+            let Some(pause) = retry.next_pause(random::fraction()) else {
+                return Err(error.after(self.made));
             };
             self.fault = Some(error);
             tokio::time::sleep(pause).await;
@@ -54,6 +56,8 @@ pub(crate) async fn retry<'a, T>(
 mod tests {
     use std::cell::Cell;
     use std::io;
+
+    use tenure_core::Class;
 
     use super::*;
 
@@ -83,6 +87,24 @@ mod tests {
         assert_eq!(calls_until(kind, 1).await, (1, true));
         assert_eq!(calls_until(kind, 3).await, (3, true));
         assert_eq!(calls_until(kind, 4).await, (3, false));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_run_out_of_tries_is_told_so_with_the_last_fault() {
+        let policy = RetryPolicy {
+            attempts: 5,
+            ..RetryPolicy::default()
+        };
+        let fail =
+            || -> Reply<'_, ()> { Box::pin(async { Err(fault(io::ErrorKind::WouldBlock)) }) };
+        let error = retry(Some(&policy), fail).await.unwrap_err();
+        assert!(
+            matches!(error, Error::TooManyRetries { attempts: 5, .. }),
+            "{error}"
+        );
+        let said = "too many retries: it failed 5 times, the last time with: cannot lock /x";
+        assert!(error.to_string().starts_with(said), "{error}");
+        assert!(error.is_passing() && error.class() == Class::Unreachable);
     }
 
     #[tokio::test(start_paused = true)]

@@ -22,8 +22,8 @@ use tenure_core::{
     Asker, Error, LeaseId, LockContext, LockSet, Mode, Owner, Resource, Result, SessionId,
 };
 
+use crate::renewal::Renewal;
 use crate::retry::retry;
-use crate::watch::Watch;
 use crate::{Guard, Keeper};
 
 pub(crate) use locks::Reservation;
@@ -42,12 +42,13 @@ pub(crate) struct Shared {
     pub(crate) keeper: Keeper,
     pub(crate) asker: Arc<Asker>,
     pub(crate) locks: Arc<locks::SessionLocks>,
-    pub(crate) watch: Arc<Watch>,
+    pub(crate) renewal: Arc<Renewal>,
 }
 
 impl Session {
     pub(crate) fn begin(keeper: Keeper, options: SessionOptions) -> Result<Session> {
-        let asker = asker::asker(options.owner, options.command);
+        let agent = keeper.settings().automated.agent().cloned();
+        let asker = asker::asker(options.owner, options.command, agent);
         let store = Arc::clone(keeper.store());
         let locks = locks::SessionLocks::new(
             keeper.settings().ranking.clone(),
@@ -57,7 +58,7 @@ impl Session {
         let shared = Shared {
             asker: Arc::new(asker),
             locks: Arc::new(locks),
-            watch: Arc::new(Watch::new(store)),
+            renewal: Arc::new(Renewal::new(store)),
             keeper,
         };
         Ok(Session {

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf, absolute};
 use std::sync::Arc;
 
 use tenure_core::{Error, Result, Store};
-use tenure_files::FileStore;
+use tenure_lockfile::FileStore;
+#[cfg(feature = "postgres")]
+use tenure_postgres::advisory::{self, AdvisoryLocks};
 
 use crate::memory::MemoryStore;
 use crate::{Settings, shown_address};
@@ -42,8 +44,13 @@ fn open_sqlite(url: &str, database: &str, settings: &Settings) -> Result<Arc<dyn
         return Err(bad(url, &problem));
     }
     let store = tenure_sqlite::SqliteStore::open(&path, settings.trust_flock)?;
-    Ok(Arc::new(match settings.heartbeat {
+    let store = store.with_order(settings.ranking.clone());
+    let store = match settings.heartbeat {
         Some(heartbeat) => store.with_heartbeat(heartbeat)?,
+        None => store,
+    };
+    Ok(Arc::new(match settings.stale_grace {
+        Some(grace) => store.with_stale_grace(grace)?,
         None => store,
     }))
 }
@@ -55,6 +62,29 @@ fn open_sqlite(_url: &str, _database: &str, _settings: &Settings) -> Result<Arc<
 
 #[cfg(feature = "postgres")]
 async fn open_postgres(url: &str, settings: &Settings) -> Result<Arc<dyn Store>> {
+    let (address, options) = postgres_options(url, settings)?;
+    let store = tenure_postgres::PostgresStore::open(address, options).await?;
+    Ok(Arc::new(store))
+}
+
+/// Opens the store of a server, and advisory locks of the same database.
+#[cfg(feature = "postgres")]
+pub(crate) async fn open_with_locks(
+    url: &str,
+    settings: &Settings,
+    locks: &advisory::Settings,
+) -> Result<(Arc<dyn Store>, AdvisoryLocks)> {
+    let (address, options) = postgres_options(url, settings)?;
+    let opened = tenure_postgres::PostgresStore::open_with_locks(address, options, locks);
+    let (store, locks) = opened.await?;
+    Ok((Arc::new(store), locks))
+}
+
+#[cfg(feature = "postgres")]
+fn postgres_options(
+    url: &str,
+    settings: &Settings,
+) -> Result<(tenure_postgres::Address, tenure_postgres::OpenOptions)> {
     let address = tenure_postgres::Address::parse(url).map_err(|error| match error {
         Error::BadInput(problem) => malformed(&problem),
         error => error,
@@ -62,8 +92,9 @@ async fn open_postgres(url: &str, settings: &Settings) -> Result<Arc<dyn Store>>
     let mut options = tenure_postgres::OpenOptions::waiting(settings.open);
     options.retry = settings.retry.clone();
     options.heartbeat = settings.heartbeat;
-    let store = tenure_postgres::PostgresStore::open(address, options).await?;
-    Ok(Arc::new(store))
+    options.stale_grace = settings.stale_grace;
+    options.order = Some(settings.ranking.clone());
+    Ok((address, options))
 }
 
 #[cfg(not(feature = "postgres"))]

@@ -7,11 +7,22 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use serde_json::json;
+use tenure_testkit::postgres::Database;
 
 use super::command::build;
 use super::postgres::server::Server;
+use super::postgres::size::FILL;
+use super::program::{Program, free_names};
+use super::sqlite::fill::fill;
 use super::{Measured, compare, median, micros};
 
+/// How many leases others hold.
+const LEASES: u32 = 100_000;
+/// How many agents there are where leases count, and where agents do.
+const AGENTS_FEW: usize = 20;
+const AGENTS_MANY: usize = 1000;
+/// How many locks one measure of what an index costs takes.
+const LOCKS: u32 = 250;
 /// How many hooks one measure of a rate takes.
 const HOOKS: usize = 200;
 
@@ -42,7 +53,135 @@ pub fn measure() -> Result<Vec<Measured>> {
             all.push(place.crowd()?);
         }
     }
+    all.extend(with_leases(&tenure, &server)?);
     Ok(all)
+}
+
+/// Hooks and listings in stores where others hold many leases, against stores where nobody does; and the list of many agents.
+fn with_leases(tenure: &Path, server: &Server) -> Result<Vec<Measured>> {
+    let mut all = Vec::new();
+    for name in ["SQLite", "PostgreSQL"] {
+        let (full, empty) = (
+            Store::new(tenure, name, server)?,
+            Store::new(tenure, name, server)?,
+        );
+        full.fill(name)?;
+        for store in [&full, &empty] {
+            for agent in 0..AGENTS_FEW {
+                store.place.hook(&format!("agent{agent}"), "SessionStart")?;
+            }
+        }
+        let hook = |store: &Store| timed(|| store.place.hook("agent0", "Notification"));
+        all.push(compare(
+            &format!("agent hook on {name}, {LEASES} leases against none"),
+            Some(1.5),
+            60,
+            || hook(&full),
+            || hook(&empty),
+        )?);
+        let list = |store: &Store| timed(|| store.place.ls());
+        all.push(compare(
+            &format!("agent ls of {AGENTS_FEW} on {name}, {LEASES} leases against none"),
+            Some(1.5),
+            30,
+            || list(&full),
+            || list(&empty),
+        )?);
+        for agent in AGENTS_FEW..AGENTS_MANY {
+            full.place.hook(&format!("agent{agent}"), "SessionStart")?;
+        }
+        let times = (0..15).map(|_| list(&full)).collect::<Result<Vec<_>>>()?;
+        let time = median(times);
+        all.push(Measured {
+            what: format!("agent ls of {AGENTS_MANY} on {name}, against half a second"),
+            sides: format!("{time:.1} µs"),
+            ratio: time / 500_000.0,
+            limit: Some(1.0),
+        });
+        all.push(cost_of_index(tenure, name, server)?);
+    }
+    Ok(all)
+}
+
+/// What the index by which leases of an owner are found costs every lock.
+fn cost_of_index(tenure: &Path, name: &str, server: &Server) -> Result<Measured> {
+    let (with, without) = (
+        Store::new(tenure, name, server)?,
+        Store::new(tenure, name, server)?,
+    );
+    let open = |store: &Store| Program::open(&store.place.store);
+    let (program, bare) = (open(&with)?, open(&without)?);
+    without.drop_index()?;
+    let names = free_names(LOCKS)?;
+    let each = |program: &Program| {
+        let time = timed(|| program.acquire_and_release_each(&names))?;
+        Ok(time / f64::from(LOCKS))
+    };
+    let what = format!("acquire + release on {name}, with the index of owners");
+    compare(&what, None, 60, || each(&program), || each(&bare))
+}
+
+/// A store of its own.
+struct Store {
+    place: Place,
+    _directory: tempfile::TempDir,
+    database: Option<Database>,
+}
+
+impl Store {
+    fn new(tenure: &Path, name: &str, server: &Server) -> Result<Self> {
+        let directory = tempfile::tempdir()?;
+        std::fs::create_dir(directory.path().join("store"))?;
+        let database = (name == "PostgreSQL").then(|| server.database());
+        let store = match &database {
+            Some(database) => database.url(),
+            None => format!("sqlite:{}/store/tenure.db", directory.path().display()),
+        };
+        let place = Place {
+            tenure: tenure.to_owned(),
+            directory: directory.path().to_owned(),
+            store,
+        };
+        place.settings("")?;
+        Ok(Self {
+            place,
+            _directory: directory,
+            database,
+        })
+    }
+
+    fn drop_index(&self) -> Result<()> {
+        match &self.database {
+            Some(database) => drop(database.psql("DROP INDEX tenure.dal_locks_by_owner")),
+            None => {
+                let path = self.place.directory.join("store/tenure.db");
+                rusqlite::Connection::open(path)?.execute_batch("DROP INDEX dal_locks_by_agent")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes leases of another owner into the tables that the store has made.
+    fn fill(&self, name: &str) -> Result<()> {
+        match &self.database {
+            Some(database) => {
+                self.place.hook("agent0", "SessionStart")?;
+                let fill = FILL.replace("1000000", &LEASES.to_string());
+                for statement in fill.split_inclusive(';') {
+                    database.psql(statement);
+                }
+            }
+            None => fill(&self.place.directory.join("store/tenure.db"), LEASES)?,
+        }
+        println!("  {LEASES} leases written on {name}");
+        Ok(())
+    }
+}
+
+fn timed(act: impl FnOnce() -> Result<()>) -> Result<f64> {
+    let began = Instant::now();
+    act()?;
+    Ok(micros(began.elapsed()))
 }
 
 struct Place {
@@ -106,6 +245,14 @@ impl Place {
             .context("standard input")?
             .write_all(body.to_string().as_bytes())?;
         finished(child.wait()?.success(), "hook")
+    }
+
+    fn ls(&self) -> Result<()> {
+        let mut command = self.command();
+        command
+            .args(["agent", "ls", "--json"])
+            .stdout(Stdio::null());
+        finished(command.status()?.success(), "list")
     }
 
     /// The time of a hook of one agent, against fifty agents on all cores: the rate of a core must be at least 0.8 of the other.

@@ -4,13 +4,16 @@
 //! comparison of durable writes says nothing.
 
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
-use tenure_files::{Board, FileLocker, IssueId, NewIssue, Next, Take};
+use tenure_board::issue::IssueId;
+use tenure_board::{Board, NewIssue, Next, Take};
+use tenure_lockfile::FileLocker;
 
 use super::{Measured, compare, median, micros};
 
@@ -98,6 +101,19 @@ impl Place {
         Ok(place)
     }
 
+    /// Returns how long a write and its sync take here, in microseconds.
+    fn bare_sync(&self) -> Result<f64> {
+        let file = fs::File::create(self.path.join("bare-sync"))?;
+        let mut times = Vec::new();
+        for _ in 0..TIMES {
+            let started = Instant::now();
+            file.write_all_at(&[0; 4096], 0)?;
+            file.sync_all()?;
+            times.push(micros(started.elapsed()));
+        }
+        Ok(median(times))
+    }
+
     /// Starts children, and returns the microseconds for each piece of work.
     fn spread(&self, children: u32, work: impl Fn(u32) -> Vec<String>) -> Result<f64> {
         let started = Instant::now();
@@ -129,7 +145,11 @@ fn updates() -> Result<Measured> {
         || global.spread(WRITERS, work("update-alone")),
     )?;
     let times = 1.0 / measured.ratio;
-    let sides = format!("{}: {times:.1} × the updates", measured.sides);
+    let sync = own.bare_sync()?;
+    let sides = format!(
+        "{}: {times:.1} × the updates, where a bare sync takes {sync:.0} µs",
+        measured.sides
+    );
     Ok(Measured { sides, ..measured })
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use tenure_files::FileLocker;
+use tenure_lockfile::FileLocker;
 
 use super::{Measured, compare, micros};
 

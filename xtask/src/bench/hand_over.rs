@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use tenure_files::FileLocker;
+use tenure_lockfile::FileLocker;
 
 use super::lock_unlock::open;
 use super::{Measured, compare, median};

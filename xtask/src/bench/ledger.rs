@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
-use tenure_files::Ledger;
+use tenure_ledger::Ledger;
 
 use super::{Measured, compare, median, micros};
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use tenure_files::FileLocker;
+use tenure_lockfile::FileLocker;
 
 use super::{Measured, compare, micros, syscalls};
 

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use tenure_files::FileLocker;
+use tenure_lockfile::FileLocker;
 
 use super::{Measured, compare, micros};
 

@@ -1,7 +1,8 @@
 //! `tenure advisory`: PostgreSQL's own locks, which other programs take, too.
 
-mod ending;
+mod held;
 mod ls;
+mod outer;
 mod run;
 
 use std::process::ExitCode;
@@ -9,6 +10,7 @@ use std::time::Duration;
 
 use tenure::{Error, Result};
 use tenure_postgres::advisory::{AdvisoryLocks, Settings};
+use tenure_run::Watchdog;
 
 use crate::cli::{Advisory, Global};
 use crate::context::Context;
@@ -23,12 +25,15 @@ const SERVER_WAIT: Duration = Duration::from_secs(5);
 /// Carries out one of its commands.
 pub fn advisory(global: &Global, command: Advisory, report: Report) -> Result<ExitCode, Failure> {
     let context = Context::new(global)?;
-    runtime::block_on(async {
-        match command {
-            Advisory::Ls => ls::ls(&open(&context, SERVER_WAIT).await?, global.json).await,
-            Advisory::Run(options) => run::run(&context, options, report).await,
+    match command {
+        Advisory::Ls => runtime::block_on(async {
+            ls::ls(&open(&context, SERVER_WAIT).await?, global.json).await
+        }),
+        Advisory::Run(options) => {
+            let watchdog = Watchdog::start()?;
+            runtime::block_on(run::run(&context, options, watchdog, report))
         }
-    })
+    }
 }
 
 /// Opens the advisory locks with one connection. Waits for a server that is away.

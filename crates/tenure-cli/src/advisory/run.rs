@@ -1,24 +1,23 @@
 //! `tenure advisory run`: a command under an advisory lock.
 
 use std::convert::Infallible;
-use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use tenure::{Class, Error, LockContext, Mode, Result, duration};
+use tenure::{Error, LockContext, Mode, Result, duration};
 use tenure_postgres::advisory::{AdvisoryLocks, DEFAULT_WAIT, Guard, Key, LockEntry};
+use tenure_run::{Signals, Watchdog};
 use tokio::time::sleep;
 
-use super::ending::ending;
-use super::open;
+use super::held::AdvisoryLock;
+use super::{open, outer};
 use crate::cli::AdvisoryRun;
 use crate::context::Context;
 use crate::limit::{self, Limit};
 use crate::opening::open_unless_interrupted;
 use crate::output::word;
 use crate::report::{Failure, Report};
-use crate::run::{Child, Launch};
-use crate::signals::Signals;
+use crate::run::{command, exit_code, run_under};
 
 /// The wait after which a person is told of the holder.
 const TELL_AFTER: Duration = Duration::from_secs(1);
@@ -29,8 +28,10 @@ const LOOK: Duration = Duration::from_millis(50);
 pub async fn run(
     context: &Context,
     options: AdvisoryRun,
+    watchdog: Watchdog,
     report: Report,
 ) -> Result<ExitCode, Failure> {
+    let mut command = command(&options.command)?;
     let mut signals = Signals::listen()?;
     let key = Key::Pair(options.namespace, options.id);
     let lock_context = key.context(Mode::Write, context.shown())?;
@@ -39,51 +40,24 @@ pub async fn run(
     let opening = open(context, limit.for_opening());
     let resource = Some(&lock_context.resource);
     let locks = open_unless_interrupted(opening, resource, &mut signals).await?;
+    let store = context.shown();
+    // A request that does not wait finds the lock held, whoever holds it.
+    if !limit.whole().is_zero() && outer::is_held_around(&locks, &store, key).await? {
+        return Err(locks.reentry(key, Mode::Write)?.into());
+    }
     let taken = acquire_unless_interrupted(&locks, key, limit, &mut signals, &lock_context).await;
     let guard = taken.map_err(|error| limit.whole_in(error))?;
-    let environment = [
-        ("TENURE_STORE", OsString::from(&context.located.url)),
-        ("TENURE_RESOURCE", lock_context.resource.as_str().into()),
-        ("TENURE_TOKEN", guard.token().to_string().into()),
-    ];
-    let child = Child::spawn(&Launch {
-        command: &options.command,
-        environment: &environment,
-        guards: &[],
-        close: true,
-        input: None,
-    });
-    match child {
-        Ok(child) => Ok(supervise(child, guard, lock_context, &mut signals, report).await),
-        Err(failure) => {
-            // If this fails, the lock is freed with the connection, as this process ends.
-            drop(guard.release().await);
-            Err(failure)
-        }
-    }
-}
-
-/// Waits for the end of the command, releases the lock, and returns the exit code.
-async fn supervise(
-    mut child: Child,
-    guard: Guard,
-    lock_context: Box<LockContext>,
-    signals: &mut Signals,
-    report: Report,
-) -> ExitCode {
-    let ending = ending(&guard, lock_context);
-    let ended = child.supervise(signals, ending, report).await;
-    child.conclude(ended, release(guard), report).await
-}
-
-/// Releases the lock, and returns the error if it turns out to be lost.
-async fn release(guard: Guard) -> Option<Error> {
-    let error = guard.release().await.err()?;
-    if error.class() == Class::Lost {
-        return Some(error);
-    }
-    word(&error.to_string());
-    None
+    command
+        .envs([outer::variable(&guard, &store, key)])
+        .env("TENURE_STORE", &context.located.url)
+        .env("TENURE_RESOURCE", lock_context.resource.as_str())
+        .env("TENURE_TOKEN", guard.token().to_string());
+    let held = AdvisoryLock {
+        guard,
+        context: lock_context,
+    };
+    let ended = run_under(command, held, Some(watchdog), &mut signals, report).await?;
+    Ok(exit_code(ended, report))
 }
 
 async fn acquire_unless_interrupted(

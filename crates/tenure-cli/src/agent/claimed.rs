@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use tenure::store_choice::{Environment, state_directory};
 use tenure::{Owner, Result, Timestamp, clock};
 use tenure_work::agents::claim_notes::{ClaimNote, ClaimNotes, ClaimedIn};
 
-use crate::context::Context;
 use crate::output::word;
 
 /// Remembers a claim that was just made or renewed, if an agent has it. One that cannot be remembered lasts for its time.
@@ -31,7 +31,7 @@ pub fn remember(
         };
         let owner =
             Owner::parse(owner).map_err(|error| tenure::Error::BadInput(error.to_string()))?;
-        let notes = ClaimNotes::new(&Context::without_store()?.state_directory()?);
+        let notes = ClaimNotes::new(&state_directory(&Environment::of_process()?)?);
         notes.add(&owner, claim)
     };
     if let Err(error) = remembered() {
@@ -45,7 +45,7 @@ pub fn forget((kind, directory): (ClaimedIn, &Path), id: &str, owner: &Owner) {
         return;
     }
     let forgotten = || -> Result<()> {
-        let notes = ClaimNotes::new(&Context::without_store()?.state_directory()?);
+        let notes = ClaimNotes::new(&state_directory(&Environment::of_process()?)?);
         notes.forget(owner, kind, &absolute(directory)?, id)
     };
     if let Err(error) = forgotten() {

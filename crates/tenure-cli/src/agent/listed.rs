@@ -1,14 +1,19 @@
 //! Agents with what each holds, waits for and has claimed.
 
+use std::collections::{BTreeSet, HashMap};
+
 use serde::Serialize;
 use tenure::records::RecordQuery;
-use tenure::{Keeper, Query, Result, Timestamp, clock};
+use tenure::{Keeper, Owner, Query, Result, Timestamp, Waiting, clock};
 use tenure_work::agents::claim_notes::{ClaimNotes, ClaimedIn};
 use tenure_work::agents::decide::Decision;
 use tenure_work::agents::state::{AGENT, Agent, AgentState, read};
 
 use crate::people::ago;
 use crate::table::Table;
+
+/// The largest number of leases on a page.
+const PAGE: usize = 1000;
 
 /// An agent, as JSON shows it.
 #[derive(Serialize)]
@@ -45,16 +50,12 @@ pub async fn agents(
     }
     agents.retain(|agent| all || !matches!(agent.state, AgentState::Done | AgentState::Gone));
     agents.sort_by_key(|agent| std::cmp::Reverse(agent.last_seen));
-    let mut listed = Vec::new();
-    for agent in agents {
-        let query = Query::default().with_owner(agent.owner.clone());
-        let (mut holds, mut waits_for) = (Vec::new(), Vec::new());
-        for keeper in [Some(keeper), slots].into_iter().flatten() {
-            let page = keeper.list(&query).await?;
-            holds.extend(page.held.iter().map(|lease| lease.resource.to_string()));
-            let waiting = page.waiting.iter().flatten();
-            waits_for.extend(waiting.map(|waiter| waiter.resource.to_string()));
-        }
+    let owners: BTreeSet<Owner> = agents.iter().map(|agent| agent.owner.clone()).collect();
+    let mut locks = LocksOf::default();
+    for keeper in [Some(keeper), slots].into_iter().flatten() {
+        locks.add(keeper, &owners).await?;
+    }
+    let listed = agents.into_iter().map(|agent| {
         let claimed = notes
             .of(&agent.owner)
             .into_iter()
@@ -62,14 +63,56 @@ pub async fn agents(
                 ClaimedIn::Board => format!("issue {}", note.id),
                 ClaimedIn::Ledger => format!("node {}", note.id),
             });
-        listed.push(Listed {
-            holds,
-            waits_for,
+        let of_agent = |locks: &HashMap<Owner, Vec<String>>| locks.get(&agent.owner).cloned();
+        Listed {
+            holds: of_agent(&locks.held).unwrap_or_default(),
+            waits_for: of_agent(&locks.awaited).unwrap_or_default(),
             claims: claimed.collect(),
             agent,
-        });
+        }
+    });
+    Ok(listed.collect())
+}
+
+/// The resources that owners hold and wait for. A store is asked once for all owners.
+#[derive(Default)]
+struct LocksOf {
+    held: HashMap<Owner, Vec<String>>,
+    awaited: HashMap<Owner, Vec<String>>,
+}
+
+impl LocksOf {
+    async fn add(&mut self, keeper: &Keeper, owners: &BTreeSet<Owner>) -> Result<()> {
+        let all = Query::default()
+            .with_limit(PAGE)
+            .with_owners(owners.clone());
+        let mut page = keeper.list(&all).await?;
+        let mut waiting_next = page.waiting_next.take();
+        self.add_waiting(page.waiting.take());
+        loop {
+            for lease in page.held {
+                let of_owner = self.held.entry(lease.owner).or_default();
+                of_owner.push(lease.resource.to_string());
+            }
+            let Some(next) = page.next else { break };
+            page = keeper
+                .list(&all.clone().held_only().with_after(next))
+                .await?;
+        }
+        while let Some(next) = waiting_next {
+            let page = keeper.list(&all.clone().with_after(next)).await?;
+            self.add_waiting(page.waiting);
+            waiting_next = page.waiting_next;
+        }
+        Ok(())
     }
-    Ok(listed)
+
+    fn add_waiting(&mut self, waiting: Option<Vec<Waiting>>) {
+        for waiter in waiting.into_iter().flatten() {
+            let of_owner = self.awaited.entry(waiter.owner).or_default();
+            of_owner.push(waiter.resource.to_string());
+        }
+    }
 }
 
 /// Returns an agent as it is now: a stop that is due counts, although nobody has written it yet.
@@ -78,6 +121,9 @@ fn shown(agent: Agent, now: Timestamp) -> Agent {
     decision.stop_if_due(now);
     decision.agent
 }
+
+/// The columns of the table whose cells have any length.
+pub const FREE: [&str; 4] = ["DOING", "HOLDS", "WAITS FOR", "CLAIMED"];
 
 /// Returns the table of agents.
 pub fn table(agents: &[Listed]) -> Table {
@@ -104,7 +150,7 @@ pub fn table(agents: &[Listed]) -> Table {
             listed.claims.join(", "),
         ]);
     }
-    table
+    table.without_empty(&["HOLDS", "WAITS FOR", "CLAIMED"])
 }
 
 fn colour(state: &str) -> &'static str {

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use tenure::patterns::{EntityGuard, EntityLocks};
-use tenure::{Error, Guard, KeeperLocks, Result, Session, Token};
+use tenure::{Error, Guard, Keeper, KeeperLocks, Result, Session, Token};
 use tenure_postgres::advisory::{self, AdvisoryLocks, Namespace, NamespaceLocks, Settings};
 
 use crate::context::Context;
 use crate::identity::is_server;
+use crate::opening::open_and_tell;
 
 /// The locks of agents, by number.
 pub enum AgentLocks<'a> {
@@ -25,17 +26,44 @@ impl<'a> AgentLocks<'a> {
     /// Opens the locks of a store. A server is waited for as long as `wait`.
     pub async fn open(context: &Context, session: &'a Session, wait: Duration) -> Result<Self> {
         let url = &context.located.url;
-        if !is_server(url) {
-            return Ok(AgentLocks::Keeper(session.numbered("agent")));
-        }
-        let settings = Settings::default()
-            .with_pool(1)
-            .with_overflow(0)
-            .with_wait(wait)
-            .with_open(wait);
-        let locks = AdvisoryLocks::open(url, settings).await?;
-        Ok(AgentLocks::Advisory(locks.of(Namespace::AGENT)))
+        let locks = match is_server(url) {
+            true => Some(AdvisoryLocks::open(url, advisory_settings(wait)).await?),
+            false => None,
+        };
+        Ok(Self::of(session, locks))
     }
+
+    /// Returns the locks that came with a store, or those of the keeper.
+    pub fn of(session: &'a Session, locks: Option<AdvisoryLocks>) -> Self {
+        match locks {
+            Some(locks) => AgentLocks::Advisory(locks.of(Namespace::AGENT)),
+            None => AgentLocks::Keeper(session.numbered("agent")),
+        }
+    }
+}
+
+/// Opens a store with the locks of a server, if it is one: with one connection for each.
+pub async fn open_with_locks(
+    context: &Context,
+    settings: tenure::Settings,
+    wait: Duration,
+) -> Result<(Keeper, Option<AdvisoryLocks>)> {
+    let url = &context.located.url;
+    if !is_server(url) {
+        return Ok((context.open(settings).await?, None));
+    }
+    let advisory = advisory_settings(wait);
+    let opening = Keeper::open_with_locks(url, settings, &advisory);
+    let (keeper, locks) = open_and_tell(opening, &context.shown()).await?;
+    Ok((keeper, Some(locks)))
+}
+
+fn advisory_settings(wait: Duration) -> Settings {
+    Settings::default()
+        .with_pool(1)
+        .with_overflow(0)
+        .with_wait(wait)
+        .with_open(wait)
 }
 
 impl EntityLocks for AgentLocks<'_> {
@@ -61,6 +89,13 @@ impl EntityLocks for AgentLocks<'_> {
                 guard.map(|guard| AgentGuard::Keeper(Box::new(guard)))
             }
         })
+    }
+
+    async fn scope<F: Future>(&self, work: F) -> F::Output {
+        match self {
+            AgentLocks::Advisory(locks) => locks.scope(work).await,
+            AgentLocks::Keeper(locks) => locks.scope(work).await,
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use serde_json::json;
 use tenure_work::agents::claim_notes::ClaimNotes;
 
-use super::{agents, table};
+use super::{FREE, agents, table};
 use crate::cli::{AgentLs, Global};
 use crate::context::{Context, WAIT_DEFAULT};
 use crate::ls::missing;
@@ -38,7 +38,7 @@ pub fn ls(global: &Global, options: &AgentLs) -> Result<ExitCode, Failure> {
                     }
                 });
             }
-            table(&agents).print(&["DOING", "HOLDS"])
+            table(&agents).print(&FREE)
         })
     })
 }

@@ -4,6 +4,10 @@
 //! |---|---|
 //! | `install/` | the hooks in the settings of each program |
 //! | `hook` | one event of a hook, and what is answered |
+//! | `edits` | what an agent is told about the files that it edits |
+//! | `in_time` | the answer in time, whatever happens to the hook |
+//! | `input` | what a program writes to its hook |
+//! | `undecided` | a tool that a guard cannot decide on |
 //! | `claimed` | the claims of an agent, remembered for its hooks |
 //! | `locks` | the lock of an agent: PostgreSQL's own, or the keeper's |
 //! | `listed` | agents with what each holds, waits for and has claimed |
@@ -12,12 +16,17 @@
 //! | `summary` | turns summarised by a command from the settings |
 
 mod claimed;
+mod edits;
 mod hook;
+mod in_time;
+mod input;
 pub mod install;
 mod listed;
 mod locks;
 mod ls;
+pub mod sandbox;
 mod summary;
+mod undecided;
 mod watch;
 
 use std::process::ExitCode;
@@ -25,7 +34,7 @@ use std::process::ExitCode;
 use crate::cli::{Agent, Global};
 use crate::report::Failure;
 pub use claimed::{forget, remember};
-pub use listed::{Listed, agents, table};
+pub use listed::{FREE, Listed, agents, table};
 
 /// Carries out one of its commands.
 pub fn agent(global: &Global, command: &Agent) -> Result<ExitCode, Failure> {

@@ -2,216 +2,227 @@
 //!
 //! # Steps
 //!
-//! 1. The lock `turn:AGENT/NUMBER` of the keeper is taken, or the turn is skipped. On PostgreSQL its row is locked besides, by `FOR UPDATE
-//!    NOWAIT`, so that other programs that summarise meet here.
+//! 1. The turn is locked, or skipped: on PostgreSQL its row, by `FOR UPDATE NOWAIT`, so that other programs that summarise meet here; on
+//!    SQLite `turn:AGENT/NUMBER` in the keeper.
 //! 2. The turn is read anew. One that has a summary is left alone.
-//! 3. The command is called, with the text on its standard input, in a process group of its own. It has a minute, or what is set; what is left
-//!    of the group then, or when the command has ended, is killed.
-//! 4. The summary is committed inside the locks: on PostgreSQL in the transaction that holds the row.
+//! 3. The call is counted and recorded durably (`summary_calls`): who makes it, and until when. There are three for a turn at most; after
+//!    them the turn is closed without a summary.
+//! 4. The command is called, with the text on its standard input, in a process group of its own. It has a minute, or what is set, from
+//!    before 3 on; what is left of the group then, or when the command has ended, is killed. It dies with this process, and on SQLite it
+//!    inherits the lock.
+//! 5. The summary is committed: on PostgreSQL in the transaction that holds the row. If that connection is lost it is written without, when
+//!    the server is back and the time of the call is not over, unless somebody else changed the turn meanwhile.
+//! 6. The call is recorded as over, and the turn unlocked.
 //!
-//! A crash in 3 leaves no summary, and frees the locks. So there are never two calls for one turn at the same time, and none for
-//! a turn that has a summary. A command that fails three times for a turn is not called again for it.
+//! | crash or race | what follows |
+//! |---|---|
+//! | two at once | the second finds the turn locked, or the call recorded, and skips it |
+//! | killed after 3 | the call was counted. The kernel kills the command with this process |
+//! | … on SQLite | the lock is free when nothing of the call is left, and then the next begins at once |
+//! | … on PostgreSQL | the next begins when the recorded time is over |
+//! | stopped in 4, for longer than it has | the lock (SQLite) or the row (PostgreSQL) stays held |
+//! | the connection lost in 4 | the recorded call keeps others out; the command goes on, and its summary is kept |
+//! | killed after 5 | the turn has its summary, and no call is made for it |
+//!
+//! # Limitations
+//!
+//! What the command of a killed watcher has itself started is not killed. On PostgreSQL, where nothing proves when it has ended, it
+//! may go on when the next call begins, if it takes longer than the command may. So may the command of a watcher that was stopped, or whose machine slept, and that has
+//! lost its connection besides.
 
-use std::io::{Read, Write};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::cell::RefCell;
+use std::os::fd::OwnedFd;
+use std::process::Command;
+use std::time::Duration;
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
-use tenure::records::{Changes, Column, Expected, RecordChange, RecordKey, RecordQuery, Seen};
-use tenure::{Error, Keeper, Mode, Options, Resource, Result, Session};
+use tenure::records::{
+    Changes, Column, Expected, Record, RecordChange, RecordKey, RecordQuery, Seen,
+};
+use tenure::{Error, Guard, Keeper, Mode, Options, Resource, Result, Session, clock};
 use tenure_postgres::RecordRow;
-use tenure_work::agents::state::{TURN, Turn, read, turn_key};
-use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tenure_run::{CallLimits, call};
+use tenure_work::agents::state::{TURN, Turn, read};
+use tenure_work::agents::summary_calls::{self, Refused};
+use tokio::time::sleep;
 
 use crate::context::Context;
 use crate::identity::is_server;
+use crate::people::this_host;
 
 /// The default time limit of a command.
 const COMMAND_MAX: Duration = Duration::from_secs(60);
-/// The interval of checks whether the command has ended.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// How long the output of a command that has ended is waited for, if something outside of its process group has it open.
-const OUTPUT_WAIT: Duration = Duration::from_secs(1);
 /// More of a summary is not kept, in bytes.
 const SUMMARY_BYTES_MAX: u64 = 8 * 1024;
-/// After so many failures a turn is left without a summary.
-const FAILURES_MAX: u32 = 3;
+/// The pause between tries to write a summary to a server that is away.
+const AWAY_PAUSE: Duration = Duration::from_millis(500);
 /// The number of turns that are summarised together.
 const TURNS_MAX: usize = 100;
 
-/// Summarises turns that have no summary. Returns how many got one, and what went wrong.
-pub async fn summarise(
-    context: &Context,
-    keeper: &Keeper,
-    session: &Session,
-    command: &[String],
-) -> Result<(usize, Vec<String>)> {
-    let mut query = RecordQuery::new(TURN).with_column(Column::State("open".into()));
-    query.limit = TURNS_MAX;
-    let page = keeper.records("agents")?.list(&query).await?;
-    let (mut made, mut warnings) = (0, Vec::new());
-    for record in &page.records {
-        let turn: Turn = read(record)?;
-        let key = turn_key(turn.agent, turn.number)?;
-        let name = format!("{}/{}", turn.agent, turn.number);
-        let resource = Resource::new("turn", &name);
+/// Summarises turns.
+pub struct Summariser<'a> {
+    pub context: &'a Context,
+    pub keeper: &'a Keeper,
+    /// A session for the locks of turns alone: a command inherits them, and must keep nothing else locked.
+    pub session: &'a Session,
+    pub command: Vec<String>,
+}
+
+/// What was done since it was asked for last.
+#[derive(Default)]
+pub struct Made {
+    /// The number of turns that got a summary.
+    pub summaries: usize,
+    /// What failed.
+    pub warnings: Vec<String>,
+}
+
+impl Summariser<'_> {
+    /// Goes through the turns that have no summary, and adds to what was done.
+    pub async fn go_through(&self, made: &RefCell<Made>) -> Result<()> {
+        let mut query = RecordQuery::new(TURN).with_column(Column::State("open".into()));
+        query.limit = TURNS_MAX;
+        let page = self.keeper.records("agents")?.list(&query).await?;
+        for record in &page.records {
+            let turn: Turn = read(record)?;
+            let name = format!("{}/{}", turn.agent, turn.number);
+            let lock = match is_server(&self.context.located.url) {
+                true => None,
+                false => match self.lock(&name).await? {
+                    Some(lock) => Some(lock),
+                    None => continue,
+                },
+            };
+            let done = self.one(&record.key, lock.as_ref()).await;
+            if let Some(lock) = lock {
+                drop(lock.release().await);
+            }
+            let mut made = made.borrow_mut();
+            match done {
+                Ok(is_made) => made.summaries += usize::from(is_made),
+                Err(error) => made.warnings.push(format!("turn {name}: {error}")),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the lock of a turn in the keeper, if it is free.
+    async fn lock(&self, turn: &str) -> Result<Option<Guard>> {
+        let resource = Resource::new("turn", turn);
         let resource = resource.map_err(|error| Error::Internal(error.to_string()))?;
         let options = Options::default();
-        let lock = session.try_acquire(&resource, Mode::Write, &options);
-        let Some(guard) = lock.await? else { continue };
-        let done = one(context, keeper, &key, command).await;
-        drop(guard.release().await);
-        match done {
-            Ok(is_made) => made += usize::from(is_made),
-            Err(error) => warnings.push(format!("turn {name}: {error}")),
+        let lock = self.session.try_acquire(&resource, Mode::Write, &options);
+        lock.await
+    }
+
+    /// Summarises one turn that is locked in the keeper, or else by its row. Returns true if it got a summary.
+    async fn one(&self, key: &RecordKey, lock: Option<&Guard>) -> Result<bool> {
+        let records = self.keeper.records("agents")?;
+        let row = match lock {
+            Some(_) => None,
+            None => match RecordRow::lock(&self.context.located.url, key).await? {
+                Some(row) => Some(row),
+                None => return Ok(false),
+            },
+        };
+        let Some(record) = records.read(key).await? else {
+            return Ok(false);
+        };
+        let mut turn: Turn = read(&record)?;
+        if turn.summary.is_some() {
+            return Ok(false);
+        }
+        let time_max = self.context.located.config.agents.summary_max;
+        let time_max = time_max.unwrap_or(COMMAND_MAX);
+        let limits = CallLimits {
+            end_ms: clock::boot_now() + u64::try_from(time_max.as_millis()).unwrap_or(u64::MAX / 2),
+            time_max,
+            bytes_max: SUMMARY_BYTES_MAX,
+        };
+        let inherited = lock.map(Guard::descriptor).transpose()?.flatten();
+        // Whoever held what is inherited is proved dead, with all of the call.
+        let is_alone = inherited.is_some();
+        let by = format!(
+            "{}, process {} on {}",
+            self.session.owner(),
+            std::process::id(),
+            this_host()
+        );
+        let begun = summary_calls::begin(&records, key, &by, time_max, is_alone).await?;
+        let recorded = match begun {
+            Ok(recorded) => recorded,
+            Err(Refused::GoesOn) => return Ok(false),
+            Err(Refused::Enough) => {
+                self.write(&record, row, &turn, limits).await?;
+                return Ok(false);
+            }
+        };
+        let called = self.summary_of(&turn.text, inherited, limits).await;
+        let written = match &called {
+            Ok(summary) => {
+                turn.summary = Some(summary.clone());
+                self.write(&record, row, &turn, limits).await
+            }
+            Err(_) => Ok(()),
+        };
+        recorded.end(&records).await?;
+        written.and(called).map(|_| true)
+    }
+
+    /// Writes a turn that gets no more calls, unless somebody else has changed it. A server that is away is waited for, within the
+    /// time of the call.
+    async fn write(
+        &self,
+        read: &Record,
+        row: Option<RecordRow>,
+        turn: &Turn,
+        limits: CallLimits,
+    ) -> Result<()> {
+        let body = serde_json::to_value(turn);
+        let body = body.map_err(|error| Error::Internal(error.to_string()))?;
+        let columns = turn.columns(true);
+        if let Some(row) = row {
+            let state = columns.state.clone().unwrap_or_default();
+            // What became of a write whose connection is lost is told by the version below.
+            if row.write(&state, &body).await.is_ok() {
+                return Ok(());
+            }
+        }
+        let put = |_: &Seen| {
+            let mut changes = Changes::default();
+            changes.put(read.key.clone(), columns.clone(), body.clone());
+            Ok(changes)
+        };
+        let expected = Expected::Version(read.version);
+        let change = RecordChange::new([], &put).expecting(read.key.clone(), expected);
+        let records = self.keeper.records("agents")?;
+        loop {
+            match records.change(&change).await {
+                Ok(_) | Err(Error::RecordChanged { .. }) => return Ok(()),
+                Err(error) if error.is_passing() && clock::boot_now() < limits.end_ms => {
+                    sleep(AWAY_PAUSE).await;
+                }
+                Err(error) => return Err(error),
+            }
         }
     }
-    Ok((made, warnings))
-}
 
-/// Summarises one turn whose lock is held. Returns true if it got a summary.
-async fn one(
-    context: &Context,
-    keeper: &Keeper,
-    key: &RecordKey,
-    command: &[String],
-) -> Result<bool> {
-    let records = keeper.records("agents")?;
-    let url = &context.located.url;
-    let row = match is_server(url) {
-        true => match RecordRow::lock(url, key).await? {
-            Some(row) => Some(row),
-            None => return Ok(false),
-        },
-        false => None,
-    };
-    let Some(record) = records.read(key).await? else {
-        return Ok(false);
-    };
-    let mut turn: Turn = read(&record)?;
-    if turn.summary.is_some() {
-        return Ok(false);
-    }
-    // The lock is renewed meanwhile.
-    let most = context.located.config.agents.summary_max;
-    let called = call(command, &turn.text, most.unwrap_or(COMMAND_MAX)).await;
-    match &called {
-        Ok(summary) => turn.summary = Some(summary.clone()),
-        Err(_) => turn.summary_failures += 1,
-    }
-    let body = serde_json::to_value(&turn).map_err(|error| Error::Internal(error.to_string()))?;
-    let is_given_up = turn.summary_failures >= FAILURES_MAX;
-    let columns = turn.columns(is_given_up);
-    match row {
-        Some(row) => {
-            let state = columns.state.unwrap_or_default();
-            row.write(&state, &body).await?;
+    /// Returns what the command made of a text.
+    async fn summary_of(
+        &self,
+        text: &str,
+        inherited: Option<OwnedFd>,
+        limits: CallLimits,
+    ) -> Result<String> {
+        let failed = |problem: &str| Error::BadInput(format!("the summary command {problem}"));
+        let words = self.command.split_first();
+        let (program, arguments) = words.ok_or_else(|| failed("is empty"))?;
+        let mut command = Command::new(program);
+        command.args(arguments);
+        let printed = call(command, inherited.map(Ok), text, limits).await;
+        let printed = printed.map_err(|error| failed(&error.to_string()))?;
+        match String::from_utf8_lossy(&printed).trim() {
+            "" => Err(failed("printed nothing")),
+            summary => Ok(summary.to_owned()),
         }
-        None => {
-            let put = |_: &Seen| {
-                let mut changes = Changes::default();
-                changes.put(key.clone(), columns.clone(), body.clone());
-                Ok(changes)
-            };
-            let expected = Expected::Version(record.version);
-            let change = RecordChange::new([], &put).expecting(key.clone(), expected);
-            records.change(&change).await?;
-        }
-    }
-    called.map(|_| true)
-}
-
-/// The command while it runs. Dropped, it is killed with all that it has started.
-struct Running {
-    child: Child,
-    group: Pid,
-}
-
-impl Running {
-    fn kill(&self) {
-        // It is gone if it has ended.
-        let _ = kill_process_group(self.group, Signal::KILL);
-    }
-
-    /// Returns true if the command has ended. It is not reaped, so that its number is nobody else's.
-    fn has_ended(&self) -> Result<bool> {
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        let ended = waitid(WaitId::Pid(self.group), options);
-        ended
-            .map(|ended| ended.is_some())
-            .map_err(|error| failed(&error.to_string()))
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn failed(problem: &str) -> Error {
-    Error::BadInput(format!("the summary command {problem}"))
-}
-
-/// Calls the command, with a text on its standard input. Returns what it printed.
-async fn call(command: &[String], text: &str, most: Duration) -> Result<String> {
-    let Some((program, arguments)) = command.split_first() else {
-        return Err(failed("is empty"));
-    };
-    let spawned = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .process_group(0)
-        .spawn();
-    let mut child =
-        spawned.map_err(|error| failed(&format!("{program:?} cannot be run: {error}")))?;
-    let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-    let mut running = Running {
-        group: Pid::from_child(&child),
-        child,
-    };
-    let text = text.to_owned();
-    // Both pipes may be full, so neither waits for the other. A command that reads nothing closes its own.
-    std::thread::spawn(move || stdin.map(|mut stdin| stdin.write_all(text.as_bytes())));
-    let (printed, mut reading) = oneshot::channel();
-    std::thread::spawn(move || {
-        let mut summary = Vec::new();
-        if let Some(mut stdout) = stdout {
-            let _ = (&mut stdout)
-                .take(SUMMARY_BYTES_MAX)
-                .read_to_end(&mut summary);
-            // A command that prints more than is kept still ends well.
-            let _ = std::io::copy(&mut stdout, &mut std::io::sink());
-        }
-        let _ = printed.send(summary);
-    });
-    let deadline = Instant::now() + most;
-    let late = || {
-        let most = tenure::duration::show(most);
-        failed(&format!("took longer than {most}, and was ended"))
-    };
-    while !running.has_ended()? {
-        if Instant::now() >= deadline {
-            return Err(late());
-        }
-        tokio::time::sleep(LOOK_EVERY).await;
-    }
-    // What it has left in the background has its output open.
-    running.kill();
-    let status = running.child.wait();
-    let status = status.map_err(|error| failed(&error.to_string()))?;
-    if !status.success() {
-        return Err(failed(&format!("failed: {status}")));
-    }
-    let summary = timeout(OUTPUT_WAIT, &mut reading).await;
-    let summary = summary.map_err(|_| late())?.unwrap_or_default();
-    match String::from_utf8_lossy(&summary).trim() {
-        "" => Err(failed("printed nothing")),
-        summary => Ok(summary.to_owned()),
     }
 }

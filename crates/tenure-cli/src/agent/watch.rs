@@ -1,23 +1,29 @@
 //! `tenure agent watch`: the background workers.
+//!
+//! Two loops go on side by side: that of the workers, and that of the summaries, whose command may take a minute.
 
+use std::cell::RefCell;
+use std::convert::Infallible;
+use std::future::pending;
 use std::process::{Command, ExitCode, Stdio};
 
-use tenure::config::Commands;
-use tenure::{Class, Owner, SessionOptions};
+use tenure::config::{Commands, EditsUntil};
+use tenure::{Class, Keeper, Session, SessionOptions};
+use tenure_run::Signals;
 use tenure_work::agents::claim_notes::ClaimNotes;
-use tenure_work::agents::process::Processor;
+use tenure_work::agents::processor::Processor;
 use tenure_work::agents::spool::Spool;
 use tenure_work::agents::workers::{Cycle, GONE_AFTER, Workers};
+use tokio::time::sleep;
 
 use super::locks::AgentLocks;
-use super::summary::summarise;
+use super::summary::{Made, Summariser};
 use crate::cli::{AgentWatch, Global};
 use crate::context::{Context, WAIT_DEFAULT, owner};
 use crate::output::{self, word};
 use crate::people::this_host;
 use crate::report::Failure;
 use crate::runtime;
-use crate::signals::Signals;
 use crate::trust;
 
 /// Tends the agents, until it is interrupted.
@@ -27,8 +33,7 @@ pub fn watch(global: &Global, options: &AgentWatch) -> Result<ExitCode, Failure>
         let mut signals = Signals::listen()?;
         let keeper = context.keeper(WAIT_DEFAULT).await?;
         let state = context.state_directory()?;
-        let session = SessionOptions::new(watcher()?).with_command("tenure agent watch");
-        let session = keeper.session(session).await?;
+        let session = session_of_watcher(&keeper).await?;
         let locks = AgentLocks::open(&context, &session, WAIT_DEFAULT).await?;
         let config = &context.located.config.agents;
         let workers = Workers {
@@ -38,43 +43,92 @@ pub fn watch(global: &Global, options: &AgentWatch) -> Result<ExitCode, Failure>
                 spool: Spool::new(&state, &crate::identity::identity(&context.located.url)),
                 claim_notes: ClaimNotes::new(&state),
                 host: this_host(),
+                releases_files_at_stop: context.located.config.guard.edits_until
+                    == EditsUntil::Turn,
                 hides_commands: context.located.config.commands == Some(Commands::Name),
             },
             gone_after: config.gone_after.unwrap_or(GONE_AFTER),
             panes: &panes,
         };
-        let summary = summary_command(&context)?;
-        loop {
-            let work = async {
-                let mut cycle = workers.cycle().await?;
-                if let Some(command) = &summary {
-                    let (made, warnings) = summarise(&context, &keeper, &session, command).await?;
-                    cycle.summaries = made;
-                    cycle.warnings.extend(warnings);
-                }
-                Ok::<_, tenure::Error>(cycle)
-            };
-            let worked = tokio::select! {
-                _ = signals.interruption() => return Ok(ExitCode::SUCCESS),
-                worked = work => worked,
-            };
-            match worked {
-                // A store that is away comes back.
-                Err(error) if !options.once && error.class() == Class::Unreachable => {
-                    let every = tenure::duration::show(options.every);
-                    word(&format!("{error}; trying again in {every}"));
-                }
-                worked => tell(global, &worked?, options.once)?,
-            }
+        let turns = session_of_watcher(&keeper).await?;
+        let summariser = summary_command(&context)?.map(|command| Summariser {
+            context: &context,
+            keeper: &keeper,
+            session: &turns,
+            command,
+        });
+        let made = RefCell::new(Made::default());
+        let work = async {
             if options.once {
-                return Ok(ExitCode::SUCCESS);
+                let cycle = workers.cycle().await?;
+                if let Some(summariser) = &summariser {
+                    summariser.go_through(&made).await?;
+                }
+                return tell(global, with_summaries(cycle, &made), true);
             }
+            let summaries = summarise(summariser.as_ref(), options, &made);
             tokio::select! {
-                _ = signals.interruption() => return Ok(ExitCode::SUCCESS),
-                () = tokio::time::sleep(options.every) => {}
+                ended = go_on(global, options, &workers, &made) => ended,
+                never = summaries => match never {},
             }
+        };
+        tokio::select! {
+            _ = signals.interruption() => Ok(ExitCode::SUCCESS),
+            worked = work => worked.map(|()| ExitCode::SUCCESS),
         }
     })
+}
+
+/// Goes through the agents, again and again.
+async fn go_on(
+    global: &Global,
+    options: &AgentWatch,
+    workers: &Workers<'_, AgentLocks<'_>>,
+    made: &RefCell<Made>,
+) -> Result<(), Failure> {
+    loop {
+        match workers.cycle().await {
+            // A store that is away comes back, and so does the lock that an agent's worker lost with its connection.
+            Err(error)
+                if matches!(
+                    error.class(),
+                    Class::Unreachable | Class::Lost | Class::Busy
+                ) =>
+            {
+                let every = tenure::duration::show(options.every);
+                word(&format!("{error}; trying again in {every}"));
+            }
+            cycle => tell(global, with_summaries(cycle?, made), false)?,
+        }
+        sleep(options.every).await;
+    }
+}
+
+/// Summarises turns, again and again. What fails is told with the next cycle, and tried again.
+async fn summarise(
+    summariser: Option<&Summariser<'_>>,
+    options: &AgentWatch,
+    made: &RefCell<Made>,
+) -> Infallible {
+    let Some(summariser) = summariser else {
+        return pending().await;
+    };
+    loop {
+        if let Err(error) = summariser.go_through(made).await {
+            made.borrow_mut()
+                .warnings
+                .push(format!("summaries: {error}"));
+        }
+        sleep(options.every).await;
+    }
+}
+
+/// Adds to a cycle what became of the summaries since the last one.
+fn with_summaries(mut cycle: Cycle, made: &RefCell<Made>) -> Cycle {
+    let made = made.take();
+    cycle.summaries = made.summaries;
+    cycle.warnings.extend(made.warnings);
+    cycle
 }
 
 /// Returns the command that summarises turns, if a person trusts the file that names it.
@@ -91,17 +145,18 @@ fn summary_command(context: &Context) -> tenure::Result<Option<Vec<String>>> {
     Ok(trusted.and_then(|config| config.agents.summary))
 }
 
-/// The watcher asks in the name of the caller.
-fn watcher() -> tenure::Result<Owner> {
-    owner(None)
+/// Returns a session that asks in the name of the caller.
+async fn session_of_watcher(keeper: &Keeper) -> tenure::Result<Session> {
+    let options = SessionOptions::new(owner(None)?).with_command("tenure agent watch");
+    keeper.session(options).await
 }
 
-fn tell(global: &Global, cycle: &Cycle, once: bool) -> Result<(), Failure> {
+fn tell(global: &Global, cycle: Cycle, once: bool) -> Result<(), Failure> {
     for warning in &cycle.warnings {
         word(warning);
     }
     if global.json {
-        return output::json(cycle);
+        return output::json(&cycle);
     }
     let did = [
         (cycle.spooled, "agents with events from the spool"),
@@ -110,6 +165,7 @@ fn tell(global: &Global, cycle: &Cycle, once: bool) -> Result<(), Failure> {
         (cycle.turns, "turns from transcripts"),
         (cycle.contexts, "counts of tokens"),
         (cycle.summaries, "summaries"),
+        (cycle.reaped, "claims in ledgers reaped"),
         (cycle.skipped, "skipped"),
     ];
     let did = did.into_iter().filter(|(count, _)| *count > 0);

@@ -4,7 +4,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use tenure::{Error, Result};
-use tenure_files::{Board, Issue, Next, Take, Unready};
+use tenure_board::issue::Issue;
+use tenure_board::{Board, Next, Take, Unreadable, Unready};
 use tenure_work::agents::claim_notes::ClaimedIn;
 
 use super::open_board::OpenBoard;
@@ -15,12 +16,14 @@ use crate::context::owner;
 use crate::output::{self, word};
 use crate::report::Failure;
 
+/// How many issues that cannot be read are named in one message.
+const NAMED_MAX: usize = 3;
 /// The longest time between two looks at a board on which nothing happens.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Prints the next issue.
 pub fn next(global: &Global, options: &BoardNext) -> Result<ExitCode, Failure> {
-    let opened = OpenBoard::open_to_claim(global, &options.terms, options.wait, options.ttl)?;
+    let opened = OpenBoard::open_to_claim(&options.terms, options.wait, options.ttl)?;
     let take = match options.claim {
         true => Take::Claim(options.ttl),
         false => Take::Look,
@@ -88,10 +91,7 @@ impl NextWait {
             [broken, others @ ..] => {
                 let more = match others {
                     [] => String::new(),
-                    others => {
-                        let others = others.iter().map(|other| other.id.as_str());
-                        format!("; nor can {}", others.collect::<Vec<_>>().join(", "))
-                    }
+                    others => format!("; nor can {}", some_of(others)),
                 };
                 let problem = format!("it cannot be read: {}{more}", broken.problem);
                 return Err(Error::corrupt(&broken.path, problem));
@@ -111,6 +111,16 @@ impl NextWait {
         // A claim may end without a word.
         let end = unready.first_end.unwrap_or(LOOK_EVERY) + Duration::from_millis(1);
         Ok(left.min(LOOK_EVERY).min(end))
+    }
+}
+
+/// `a, b, c and 14 more`.
+fn some_of(unreadable: &[Unreadable]) -> String {
+    let (shown, more) = unreadable.split_at(unreadable.len().min(NAMED_MAX));
+    let shown: Vec<&str> = shown.iter().map(|one| one.id.as_str()).collect();
+    match more.len() {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
     }
 }
 
@@ -151,7 +161,7 @@ fn claimed(
     options: &BoardClaim,
     work: impl FnOnce(&Board) -> Result<Issue>,
 ) -> Result<ExitCode, Failure> {
-    let opened = OpenBoard::open_to_claim(global, &options.terms, None, options.ttl)?;
+    let opened = OpenBoard::open_to_claim(&options.terms, None, options.ttl)?;
     let issue = opened.wait(Some(&options.id), work)?;
     remember_claim(opened.board(), &issue);
     output::answer(global.json, &Issues::one(&issue), || {
@@ -178,7 +188,7 @@ fn forget_claim(board: &Board, options: &BoardEnd) -> Result<()> {
 
 /// Ends a claim.
 pub fn release(global: &Global, options: &BoardEnd) -> Result<ExitCode, Failure> {
-    let opened = OpenBoard::open(global, &options.terms)?;
+    let opened = OpenBoard::open(&options.terms)?;
     let (id, token) = (&options.id, options.token);
     let issue = opened.wait(Some(id), |board| board.release(id, token))?;
     forget_claim(opened.board(), options)?;
@@ -187,7 +197,7 @@ pub fn release(global: &Global, options: &BoardEnd) -> Result<ExitCode, Failure>
 
 /// Says that an issue is done.
 pub fn done(global: &Global, options: &BoardEnd) -> Result<ExitCode, Failure> {
-    let opened = OpenBoard::open(global, &options.terms)?;
+    let opened = OpenBoard::open(&options.terms)?;
     let (id, token) = (&options.id, options.token);
     let issue = opened.wait(Some(id), |board| board.done(id, token))?;
     forget_claim(opened.board(), options)?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tenure::{Error, duration};
 use tenure_core::request::command_line;
-use tenure_files::strangers;
+use tenure_lockfile::strangers;
 
 use crate::people::visible;
 use crate::report::Failure;
@@ -17,7 +17,8 @@ pub fn about(error: Error, wait: Duration) -> Failure {
     let remedy = match &error {
         Error::Timeout { .. } | Error::Busy { .. } => return timed_out(error, wait),
         Error::Corrupt { problem, .. } if is_of_another_program(problem) => {
-            "if another program made it, it is only listed here, and changed there; if not, correct it"
+            "if another program made it, it is only listed here, and changed there; if not, correct \
+             it, or use a board in another place: --dir DIR"
                 .into()
         }
         Error::Corrupt { path, .. } if path.parent().is_some_and(|above| above.ends_with(".pending")) => {
@@ -25,6 +26,16 @@ pub fn about(error: Error, wait: Duration) -> Failure {
                 "move it away, and the board is usable; the change in it is lost then: {}",
                 path.display()
             )
+        }
+        Error::Corrupt { path, problem } if problem.contains("conflict markers") => {
+            match path.parent().filter(|_| path.ends_with("index.json")) {
+                Some(board) => {
+                    let verify = ["tenure", "board", "verify", "--repair", "--dir"];
+                    let verify = verify.map(OsString::from).into_iter().chain([board.into()]);
+                    format!("put both sides together with: {}", command_line(verify))
+                }
+                None => format!("take one side, or put both together: {}", path.display()),
+            }
         }
         Error::Corrupt { path, .. } => {
             format!("correct it, or put back an older one: {}", path.display())

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use tenure::{Error, Result};
-use tenure_files::{GateBy, GateState, Issue, IssueId, IssueState, NewIssue};
+use tenure_board::issue::{GateState, Issue, IssueId, IssueState};
+use tenure_board::{GateBy, NewIssue};
 
 use super::open_board::OpenBoard;
 use super::{Issues, answer};
@@ -28,7 +29,7 @@ pub fn add(global: &Global, options: BoardAdd) -> Result<ExitCode, Failure> {
     new.labels = options.labels;
     new.depends_on = options.depends_on;
     new.gates = options.gates;
-    let opened = OpenBoard::open_or_make(global, &options.terms)?;
+    let opened = OpenBoard::open_or_make(&options.terms)?;
     let id = new.id.clone();
     let issue = opened.wait(id.as_ref(), |board| board.create(new))?;
     output::answer(global.json, &Issues::one(&issue), || {
@@ -54,7 +55,7 @@ fn given(text: String) -> Result<String> {
 pub fn set(global: &Global, options: &BoardSet) -> Result<ExitCode, Failure> {
     let fields = options.fields.iter().map(|field| parsed(field));
     let fields: Vec<Field> = fields.collect::<Result<_>>()?;
-    let opened = OpenBoard::open(global, &options.terms)?;
+    let opened = OpenBoard::open(&options.terms)?;
     let id = &options.id;
     let work = |issue: &mut Issue| {
         for field in &fields {
@@ -105,7 +106,7 @@ fn parsed(field: &str) -> Result<Field> {
 
 /// Leaves a note.
 pub fn note(global: &Global, options: &BoardNote) -> Result<ExitCode, Failure> {
-    let opened = OpenBoard::open(global, &options.terms)?;
+    let opened = OpenBoard::open(&options.terms)?;
     let text = given(options.text.clone())?;
     let (id, text) = (&options.id, text.trim_end());
     let issue = opened.wait(Some(id), |board| board.note(id, text))?;
@@ -121,7 +122,7 @@ struct Deleted<'a> {
 
 /// Deletes an issue.
 pub fn delete(global: &Global, options: &BoardOne) -> Result<ExitCode, Failure> {
-    let opened = OpenBoard::open(global, &options.terms)?;
+    let opened = OpenBoard::open(&options.terms)?;
     let id = &options.id;
     opened.wait(Some(id), |board| board.delete(id))?;
     let deleted = Deleted {
@@ -136,7 +137,7 @@ pub fn delete(global: &Global, options: &BoardOne) -> Result<ExitCode, Failure> 
 
 /// Adds a dependency, or takes it away.
 pub fn depend(global: &Global, options: &BoardDepend) -> Result<ExitCode, Failure> {
-    let opened = OpenBoard::open(global, &options.terms)?;
+    let opened = OpenBoard::open(&options.terms)?;
     let (id, on) = (&options.id, &options.on);
     let issue = opened.wait(Some(id), |board| match options.remove {
         true => board.undepend(id, on),
@@ -165,7 +166,7 @@ struct Gate<'a> {
 
 /// Defines a gate.
 pub fn define_gate(global: &Global, options: &BoardGateDefine) -> Result<ExitCode, Failure> {
-    let opened = OpenBoard::open_or_make(global, &options.terms)?;
+    let opened = OpenBoard::open_or_make(&options.terms)?;
     let by = match options.by {
         Judge::Anyone => GateBy::Anyone,
         Judge::People => GateBy::People,
@@ -185,7 +186,7 @@ pub fn judge_gate(
     options: &BoardGateJudge,
     verdict: GateState,
 ) -> Result<ExitCode, Failure> {
-    let opened = OpenBoard::open(global, &options.terms)?;
+    let opened = OpenBoard::open(&options.terms)?;
     let (id, name) = (&options.id, &options.name);
     let issue = opened.wait(Some(id), |board| board.judge_gate(id, name, verdict))?;
     answer(

@@ -9,9 +9,9 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tenure::{Error, duration};
-use tenure_files::{
-    Blocked, Board, BoardEvent, EventCursor, GateState, Issue, IssueId, IssueState, Unreadable,
-};
+use tenure_board::issue::{GateState, Issue, IssueId, IssueState};
+use tenure_board::log::{BoardEvent, EventCursor};
+use tenure_board::{Blocked, Board, Unreadable};
 
 use super::Issues;
 use super::failure::{about, is_of_another_program};
@@ -27,7 +27,7 @@ const UNREAD_EVERY: Duration = Duration::from_millis(100);
 
 /// Shows one issue.
 pub fn show(global: &Global, options: &BoardOne) -> Result<ExitCode, Failure> {
-    let opened = OpenBoard::open(global, &options.terms)?;
+    let opened = OpenBoard::open(&options.terms)?;
     let issue = opened.wait(Some(&options.id), |board| board.issue(&options.id))?;
     output::answer(global.json, &Issues::one(&issue), || {
         output::text(&in_full(opened.board(), &issue))
@@ -112,11 +112,7 @@ struct Broken {
 
 /// Shows all issues, or some of them.
 pub fn ls(global: &Global, options: &BoardLs) -> Result<ExitCode, Failure> {
-    let terms = crate::cli::BoardTerms {
-        dir: options.dir.clone(),
-        owner: None,
-    };
-    let opened = OpenBoard::open(global, &terms)?;
+    let opened = OpenBoard::open_to_read(options.dir.as_deref())?;
     let list = opened.wait(None, Board::list)?;
     let blocked = opened.board().blocked(&list);
     let issues = list
@@ -230,8 +226,7 @@ fn by(issue: &Issue) -> String {
     let Some(claim) = &issue.claim else {
         return String::new();
     };
-    let left = claim.expires_at.since(tenure::clock::now());
-    format!("by {}, {} left", claim.owner, duration::show(left))
+    format!("by {}, {} left", claim.owner, duration::show(claim.left()))
 }
 
 fn waits(blocked: &Blocked) -> String {

@@ -6,26 +6,29 @@
 //! | `issues` | add, set, note, delete, depend, gate |
 //! | `look` | show, ls, events |
 //! | `claims` | next, claim, renew, release, done |
-//! | `run`, `renewing` | a command for the next issue; its claim while that runs |
+//! | `verify` | faults, and the repair of some |
+//! | `run`, `held` | a command for the next issue; its claim while that runs |
 //! | `failure` | what goes wrong, with what to do about it here |
 //!
-//! The format, the locks and the writes of a board are all in `tenure_files`.
+//! The format, the locks and the writes of a board are all in `tenure_board`.
 
 mod claims;
 mod failure;
+mod held;
 mod issues;
 mod look;
 mod open_board;
-mod renewing;
 mod run;
+mod verify;
 
 use std::process::ExitCode;
 
 use serde::Serialize;
 use serde_json::Value;
-use tenure_files::{GateState, Issue};
+use tenure_board::issue::{GateState, Issue};
 
 use crate::cli::{Board, BoardGate, BoardTerms, Global};
+use crate::context::Context;
 use crate::output::{self, word};
 use crate::report::{Failure, Report};
 
@@ -46,6 +49,7 @@ pub fn board(global: &Global, command: Board, report: Report) -> Result<ExitCode
             BoardGate::Fail(options) => issues::judge_gate(global, &options, GateState::Failed),
         },
         Board::Events(options) => look::events(global, &options),
+        Board::Verify(options) => verify::verify(global, &options),
         Board::Next(options) => claims::next(global, &options),
         Board::Run(options) => run::run(global, options, report),
         Board::Claim(options) => claims::claim(global, &options),
@@ -86,8 +90,8 @@ struct Made {
 }
 
 fn init(global: &Global, terms: &BoardTerms) -> Result<ExitCode, Failure> {
-    let directory = open_board::directory(terms.dir.as_deref())?;
-    tenure_files::Board::init(&directory)?;
+    let directory = open_board::directory(&Context::for_board()?, terms.dir.as_deref())?;
+    tenure_board::Board::init(&directory)?;
     let board = directory.display().to_string();
     let in_words = format!("there is a board in {board}");
     output::answer(global.json, &Made { board }, || {

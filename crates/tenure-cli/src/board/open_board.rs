@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure::{Resource, Result, SessionOptions};
-use tenure_files::{Board, IssueId, resource_of};
+use tenure_board::Board;
+use tenure_board::issue::IssueId;
+use tenure_lockfile::resource_of;
 
 use super::failure::{about, unopened};
-use crate::cli::{BoardTerms, Global};
+use crate::cli::BoardTerms;
 use crate::context::{Context, WAIT_DEFAULT};
 use crate::output::word;
 use crate::report::Failure;
@@ -21,10 +23,10 @@ pub struct OpenBoard {
 }
 
 /// Returns where the board is.
-pub fn directory(asked: Option<&Path>) -> Result<PathBuf> {
+pub fn directory(context: &Context, asked: Option<&Path>) -> Result<PathBuf> {
     match asked {
         Some(asked) => Ok(asked.to_owned()),
-        None => Context::for_board()?.board_directory(),
+        None => context.board_directory(),
     }
 }
 
@@ -32,7 +34,7 @@ pub fn directory(asked: Option<&Path>) -> Result<PathBuf> {
 pub fn to_read(asked: Option<&Path>) -> Result<Board, Failure> {
     let context = Context::for_board()?;
     let wait = context.settings(WAIT_DEFAULT).wait;
-    let directory = directory(asked)?;
+    let directory = directory(&context, asked)?;
     let board = Board::open(&directory, wait);
     let board = board.map_err(|error| unopened(error, asked, wait))?;
     Ok(finished(board, &context))
@@ -41,11 +43,11 @@ pub fn to_read(asked: Option<&Path>) -> Result<Board, Failure> {
 /// Opens a board in the name of an owner, who may wait for an issue for `wait` and claim it for `ttl`, and returns how long it waits
 /// for locks.
 pub fn for_owner(
+    context: &Context,
     terms: &BoardTerms,
     wait: Option<Duration>,
     ttl: Option<Duration>,
 ) -> Result<(Board, tenure::Asker, Duration), Failure> {
-    let context = Context::for_board()?;
     let settings = context.settings(WAIT_DEFAULT);
     let (owner, limit) = context.owner_and_limit(terms.owner.clone(), None, WAIT_DEFAULT, ttl)?;
     let automated = &settings.automated;
@@ -54,10 +56,10 @@ pub fn for_owner(
     let is_automated = settings.automated.covers(&owner);
     let asker = SessionOptions::new(owner).with_command(context.own_command());
     let asker = asker.asker();
-    let directory = directory(terms.dir.as_deref())?;
-    let board = Board::for_asker(&directory, settings.wait, asker.clone());
-    let board = board.map_err(|error| unopened(error, terms.dir.as_deref(), settings.wait))?;
-    let mut board = finished(board, &context);
+    let directory = directory(context, terms.dir.as_deref())?;
+    let board = Board::for_asker(&directory, limit, asker.clone());
+    let board = board.map_err(|error| unopened(error, terms.dir.as_deref(), limit))?;
+    let mut board = finished(board, context);
     if is_automated {
         board = board.as_automated();
     }
@@ -74,32 +76,54 @@ fn finished(board: Board, context: &Context) -> Board {
 }
 
 impl OpenBoard {
-    pub fn open(global: &Global, terms: &BoardTerms) -> Result<Self, Failure> {
-        Self::open_to_claim(global, terms, None, None)
+    pub fn open(terms: &BoardTerms) -> Result<Self, Failure> {
+        Self::open_to_claim(terms, None, None)
+    }
+
+    /// Opens it for a command that only reads, which a signal ends as long as it does.
+    pub fn open_to_read(dir: Option<&Path>) -> Result<Self, Failure> {
+        let terms = BoardTerms {
+            dir: dir.map(Path::to_owned),
+            owner: None,
+        };
+        let mut opened = Self::open(&terms)?;
+        let told = opened.waits.on_locked_to_read();
+        opened.board = opened.board.on_locked(told);
+        Ok(opened)
     }
 
     /// The same for a claim that is waited for for `wait` and lasts for `ttl`, if its owner may have both.
     pub fn open_to_claim(
-        global: &Global,
         terms: &BoardTerms,
         wait: Option<Duration>,
         ttl: Option<Duration>,
     ) -> Result<Self, Failure> {
-        let (board, asker, limit) = for_owner(terms, wait, ttl)?;
-        let waits = FileWaits::new(global, &asker, limit)?;
+        Self::with(&Context::for_board()?, terms, wait, ttl)
+    }
+
+    fn with(
+        context: &Context,
+        terms: &BoardTerms,
+        wait: Option<Duration>,
+        ttl: Option<Duration>,
+    ) -> Result<Self, Failure> {
+        let (board, asker, limit) = for_owner(context, terms, wait, ttl)?;
+        let waits = FileWaits::new(&asker, limit)?;
         let board = board.on_locked(waits.on_locked());
+        let board = board.cancelled_by(waits.cancel());
         Ok(Self { board, waits })
     }
 
     /// Does the same, and makes a board in its usual place if there is none.
-    pub fn open_or_make(global: &Global, terms: &BoardTerms) -> Result<Self, Failure> {
+    pub fn open_or_make(terms: &BoardTerms) -> Result<Self, Failure> {
+        let context = Context::for_board()?;
         if terms.dir.is_none() {
-            let directory = directory(None)?;
+            let directory = directory(&context, None)?;
             if !directory.join("index.json").exists() {
                 Board::init(&directory)?;
             }
         }
-        Self::open(global, terms)
+        Self::with(&context, terms, None, None)
     }
 
     /// Does something that waits for locks. The wait is reported to people, and signals end it.
@@ -109,7 +133,7 @@ impl OpenBoard {
         work: impl FnOnce(&Board) -> Result<T>,
     ) -> Result<T, Failure> {
         let work = || work(&self.board);
-        let done = self.waits.wait(self.waited_for(id), || (), work);
+        let done = self.waits.wait(self.waited_for(id), work);
         done.map_err(|error| self.about(error))
     }
 
@@ -123,7 +147,7 @@ impl OpenBoard {
         let mut found = || loop {
             let length = self.board.events_length()?;
             let work = || work(&self.board);
-            let tried = self.waits.wait_in_turn(self.waited_for(None), || (), work);
+            let tried = self.waits.wait_in_turn(self.waited_for(None), work);
             let nothing = match tried? {
                 Ok(found) => return Ok(found),
                 Err(nothing) => nothing,

@@ -1,94 +1,64 @@
 //! `tenure board run`: a command for the next issue.
 
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Seek, Write};
+use std::mem;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use rustix::fs::MemfdFlags;
 use tenure::{Error, Result, clock};
-use tenure_files::{BOARD_CLAIM_TTL, Issue, Next, Take, resource_of};
+use tenure_board::issue::Issue;
+use tenure_board::{BOARD_CLAIM_TTL, Board, Next, Take};
+use tenure_lockfile::resource_of;
+use tenure_os::cancel::Cancel;
+use tenure_run::{Signals, Watchdog};
 
 use super::claims::NextWait;
 use super::failure::about;
+use super::held::{Claimed, IssueClaim};
 use super::open_board::{SharedBoard, for_owner};
-use super::renewing::Renewing;
 use crate::cli::{BoardRun, Global};
+use crate::context::Context;
 use crate::report::{Failure, Report};
-use crate::run::{Child, Ended, Launch};
-use crate::signals::Signals;
-use crate::{exit, runtime};
-
-/// The longest time between two looks whether the wait was interrupted.
-const INTERRUPTED_EVERY: Duration = Duration::from_millis(100);
-
-/// An issue that was claimed for a command.
-struct Claimed {
-    issue: Issue,
-    token: u64,
-    /// The time when it was asked for, in milliseconds since boot.
-    asked_ms: u64,
-}
+use crate::run::{command, exit_code, run_under};
+use crate::runtime;
 
 /// Claims the next issue, runs the command, and says that the issue is done, or releases it.
 pub fn run(_: &Global, options: BoardRun, report: Report) -> Result<ExitCode, Failure> {
+    let watchdog = Watchdog::start()?;
     runtime::block_on(async {
+        let mut command = command(&options.command)?;
         let mut signals = Signals::listen()?;
-        let (board, asker, limit) = for_owner(&options.terms, options.wait, options.ttl)?;
+        let (board, asker, limit) = for_owner(
+            &Context::for_board()?,
+            &options.terms,
+            options.wait,
+            options.ttl,
+        )?;
         let board = Arc::new(board);
         let claimed = claim_unless_interrupted(&board, &options, &mut signals);
         let claimed = claimed.await.map_err(|error| about(error, limit))?;
-        let environment = [
-            ("TENURE_ISSUE", OsString::from(claimed.issue.id.as_str())),
-            ("TENURE_TOKEN", claimed.token.to_string().into()),
-            ("TENURE_OWNER", asker.owner.as_str().into()),
+        command
+            .env("TENURE_ISSUE", claimed.issue.id.as_str())
+            .env("TENURE_TOKEN", claimed.token.to_string())
+            .env("TENURE_OWNER", asker.owner.as_str())
+            .env("TENURE_RESOURCE", claimed.issue.id.resource().as_str())
             // The token is not one of a lease around this.
-            (
-                "TENURE_RESOURCE",
-                claimed.issue.id.resource().as_str().into(),
-            ),
-            ("TENURE_LEASE", OsString::new()),
-        ];
-        let launch = Launch {
-            command: &options.command,
-            environment: &environment,
-            guards: &[],
-            // If we are killed, nobody renews the claim any more.
-            close: true,
-            input: Some(input(&claimed.issue)?),
-        };
-        let mut child = match Child::spawn(&launch) {
-            Ok(child) => child,
-            Err(failure) => {
-                let note = "the command could not be started";
-                let _ = board.release_with_note(&claimed.issue.id, claimed.token, note);
-                return Err(failure);
-            }
-        };
+            .env("TENURE_LEASE", "")
+            .stdin(input(&claimed.issue)?);
         let ttl = options.ttl.unwrap_or(BOARD_CLAIM_TTL);
-        let renewing =
-            Renewing::start(&board, &claimed.issue, claimed.token, ttl, claimed.asked_ms);
-        let ended = child
-            .supervise(&mut signals, renewing.ending(), report)
-            .await;
-        // Nothing is renewed after this.
-        drop(renewing);
-        match finish(&board, &claimed, ended) {
-            Err(error) if ended.code == 0 => {
-                let failure = Failure::Error(error);
-                report.late_failure(&failure);
-                Ok(ExitCode::from(failure.code()))
-            }
-            finished => {
-                if let Err(error) = finished {
-                    report.late_failure(&Failure::Error(error));
-                }
-                Ok(child.conclude(ended, async { None }, report).await)
+        let held = IssueClaim::renewed(board, claimed, ttl);
+        let mut ended = run_under(command, held, Some(watchdog), &mut signals, report).await?;
+        if let Err(error) = mem::replace(&mut ended.released, Ok(())) {
+            let failure = Failure::Error(error);
+            report.late_failure(&failure);
+            if ended.status.success() {
+                return Ok(ExitCode::from(failure.code()));
             }
         }
+        Ok(exit_code(ended, report))
     })
 }
 
@@ -103,66 +73,37 @@ fn input(issue: &Issue) -> Result<File> {
     Ok(file)
 }
 
-/// Says what became of the issue. One whose claim was lost is somebody else's.
-fn finish(board: &SharedBoard, claimed: &Claimed, ended: Ended) -> Result<()> {
-    let Claimed { issue, token, .. } = claimed;
-    let release = |note: String| board.release_with_note(&issue.id, *token, &note).map(drop);
-    if ended.lost {
-        return Ok(());
-    }
-    if board
-        .is_ended(&issue.id, *token)
-        .is_ok_and(|is_ended| is_ended)
-    {
-        // The command itself said what becomes of it.
-        return Ok(());
-    }
-    if ended.code != 0 {
-        return release(match i32::from(ended.code) - exit::SIGNAL_BASE {
-            signal if signal > 0 => format!("the command was ended by signal {signal}"),
-            _ => format!("the command ended with {}", ended.code),
-        });
-    }
-    let done = board.done(&issue.id, Some(*token)).map(drop);
-    if let Err(error) = &done {
-        let note = format!("the command ended well, but the issue is not done: {error}");
-        // The error that is reported is the one that kept it from being done.
-        let _ = release(note);
-    }
-    done
-}
-
-/// Claims the next issue in a thread, as that waits for locks.
+/// Claims the next issue in a thread, as that waits for locks. A signal cancels the waits, and what
+/// is claimed all the same is released.
 async fn claim_unless_interrupted(
     board: &SharedBoard,
     options: &BoardRun,
     signals: &mut Signals,
 ) -> Result<Claimed> {
-    let is_interrupted = Arc::new(AtomicBool::new(false));
-    let (shared, stop) = (Arc::clone(board), Arc::clone(&is_interrupted));
+    let cancel = Cancel::default();
+    let waiting = Board::clone(board).cancelled_by(cancel.clone());
     let (label, ttl, wait) = (options.label.clone(), options.ttl, options.wait);
-    let claim = move || claim(&shared, label.as_deref(), ttl, wait, &stop);
+    let claim = move || claim(&waiting, label.as_deref(), ttl, wait);
     let mut claiming = tokio::task::spawn_blocking(claim);
     let died = |_| Error::Internal("the thread that claims died".into());
     tokio::select! {
         biased;
         claimed = &mut claiming => claimed.map_err(died)?,
         _ = signals.interruption() => {
-            is_interrupted.store(true, Relaxed);
+            cancel.cancel();
             if let Ok(claimed) = claiming.await.map_err(died)? {
                 board.release(&claimed.issue.id, Some(claimed.token))?;
             }
-            Err(interrupted(board))
+            Err(Error::interrupted(resource_of(board.directory())))
         }
     }
 }
 
 fn claim(
-    board: &SharedBoard,
+    board: &Board,
     label: Option<&str>,
     ttl: Option<Duration>,
     wait: Option<Duration>,
-    stop: &AtomicBool,
 ) -> Result<Claimed> {
     let mut waiting = NextWait::new(wait, label.map(str::to_owned));
     loop {
@@ -177,26 +118,8 @@ fn claim(
                 });
             }
             Next::Nothing(unready) => {
-                let mut left = waiting.left(&unready)?;
-                while !left.is_zero() && !stop.load(Relaxed) {
-                    let step = left.min(INTERRUPTED_EVERY);
-                    if board.wait_for_events(length, step)? {
-                        break;
-                    }
-                    left -= step;
-                }
+                board.wait_for_events(length, waiting.left(&unready)?)?;
             }
         }
-        if stop.load(Relaxed) {
-            return Err(interrupted(board));
-        }
-    }
-}
-
-fn interrupted(board: &SharedBoard) -> Error {
-    let resource = resource_of(board.directory());
-    Error::Interrupted {
-        act: "waiting for",
-        resource,
     }
 }

@@ -21,7 +21,7 @@ pub enum Advisory {
 
 #[derive(Debug, Args)]
 pub struct AdvisoryRun {
-    /// How long to wait, such as 500ms, 30s, 5m or 1h (default: 15s)
+    /// How long to wait, such as 500ms, 30s, 5m or 1h, at most 8760h (default: 15s)
     #[arg(long, value_name = "DURATION", value_parser = parse_wait, conflicts_with = "no_wait")]
     pub wait: Option<Duration>,
     /// Do not wait: exit 75 at once if it is held

@@ -27,7 +27,7 @@ pub enum Agent {
     Watch(AgentWatch),
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct AgentHook {
     /// The program that calls (default: told by what it sends)
     #[arg(long, value_enum)]

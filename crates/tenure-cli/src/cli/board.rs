@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use tenure::Owner;
-use tenure_files::IssueId;
+use tenure_board::issue::IssueId;
 
 use super::values::{parse_ttl, parse_wait};
 use crate::help;
@@ -46,6 +46,9 @@ pub enum Board {
     /// Show what happened
     #[command(after_long_help = help::BOARD_EVENTS_LONG)]
     Events(BoardEvents),
+    /// Look at every file, and repair what can be repaired
+    #[command(after_long_help = help::BOARD_VERIFY_LONG)]
+    Verify(BoardVerify),
     /// Print the next issue that is ready, and claim it
     #[command(after_long_help = help::BOARD_NEXT_LONG)]
     Next(BoardNext),
@@ -86,7 +89,7 @@ pub struct BoardAdd {
     #[arg(long, value_name = "TEXT|-")]
     pub body: Option<String>,
     /// Lower numbers come first
-    #[arg(long, value_name = "N", default_value_t = tenure_files::PRIORITY_DEFAULT)]
+    #[arg(long, value_name = "N", default_value_t = tenure_board::issue::PRIORITY_DEFAULT)]
     pub priority: u32,
     /// A word to find it by
     #[arg(long = "label", value_name = "LABEL")]
@@ -227,6 +230,16 @@ pub struct BoardEvents {
     /// Go on with each event as it comes
     #[arg(long)]
     pub follow: bool,
+    /// The board (default: that of the git repository, else of the user)
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct BoardVerify {
+    /// Repair what needs no person
+    #[arg(long)]
+    pub repair: bool,
     /// The board (default: that of the git repository, else of the user)
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub dir: Option<PathBuf>,

@@ -6,7 +6,9 @@ use clap::Args;
 use serde_json::Value;
 use tenure::{IdempotenceKey, LeaseId, Mode, Owner, Resource, Token};
 
-use super::values::{Wanted, bytes, parse_meta, parse_mode, parse_purpose, parse_ttl, parse_wait};
+use super::values::{
+    Wanted, bytes, parse_meta, parse_mode, parse_purpose, parse_resource, parse_ttl, parse_wait,
+};
 
 #[derive(Debug, Args)]
 pub struct Lock {
@@ -16,7 +18,7 @@ pub struct Lock {
     /// How long the lease lasts unless renewed, from 1s to 24h (default: 15m)
     #[arg(long, value_name = "DURATION", value_parser = parse_ttl)]
     pub ttl: Option<Duration>,
-    /// How long to wait, such as 500ms, 30s, 5m or 1h (default: 5s)
+    /// How long to wait, such as 500ms, 30s, 5m or 1h, at most 8760h (default: 5s)
     #[arg(long, value_name = "DURATION", value_parser = parse_wait, conflicts_with = "no_wait")]
     pub wait: Option<Duration>,
     /// Do not wait: exit 75 at once if it is held
@@ -85,7 +87,7 @@ pub struct Downgrade {
 #[derive(Debug, Args)]
 pub struct Check {
     /// What the token is of
-    #[arg(value_parser = bytes(Resource::parse_bytes))]
+    #[arg(value_parser = bytes(parse_resource))]
     pub resource: Resource,
     /// The token, as the lease has it
     pub token: Token,

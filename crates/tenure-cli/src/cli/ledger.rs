@@ -54,7 +54,7 @@ pub struct LedgerTerms {
     /// On whose behalf (default: TENURE_OWNER, else user@host)
     #[arg(long)]
     pub owner: Option<Owner>,
-    /// How long to wait, such as 500ms, 30s, 5m or 1h (default: 5s)
+    /// How long to wait, such as 500ms, 30s, 5m or 1h, at most 8760h (default: 5s)
     #[arg(long, value_name = "DURATION", value_parser = parse_wait, conflicts_with = "no_wait")]
     pub wait: Option<Duration>,
     /// Do not wait: exit 75 at once if the ledger is locked
@@ -120,7 +120,7 @@ pub struct LedgerVerify {
     /// Repair what can be repaired; what is taken out is kept
     #[arg(long)]
     pub repair: bool,
-    /// Also remove a lock of another program that is older than 30s
+    /// Also mark missing events as such, and remove a lock of another program that is older than 30s
     #[arg(long, requires = "repair")]
     pub yes: bool,
     #[command(flatten)]

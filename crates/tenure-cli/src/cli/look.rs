@@ -4,13 +4,14 @@ use clap::Args;
 use tenure::{LeaseId, Owner, Resource, Timestamp};
 
 use super::values::{
-    bytes, parse_audit_cursor, parse_cursor, parse_limit, parse_reason, parse_since,
+    bytes, parse_audit_cursor, parse_cursor, parse_limit, parse_prefix, parse_reason,
+    parse_resource, parse_since,
 };
 
 #[derive(Debug, Args)]
 pub struct Ls {
     /// The beginning of a resource, or a kind; `slot` shows the slots
-    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    #[arg(value_parser = parse_prefix)]
     pub prefix: Option<String>,
     /// Only what this owner holds
     #[arg(long)]
@@ -26,7 +27,7 @@ pub struct Ls {
 #[derive(Debug, Args)]
 pub struct Audit {
     /// Only what was done to this resource
-    #[arg(long, value_parser = bytes(Resource::parse_bytes))]
+    #[arg(long, value_parser = bytes(parse_resource))]
     pub resource: Option<Resource>,
     /// Only from then on: a time, or how long ago, such as 1h
     #[arg(long, value_name = "TIME", value_parser = parse_since)]

@@ -41,8 +41,8 @@ pub use advisory::{Advisory, AdvisoryRun};
 pub use agent::{Agent, AgentHook, AgentInstall, AgentLs, AgentUninstall, AgentWatch, Status};
 pub use board::{
     Board, BoardAdd, BoardClaim, BoardDepend, BoardEnd, BoardEvents, BoardGate, BoardGateDefine,
-    BoardGateJudge, BoardLs, BoardNext, BoardNote, BoardOne, BoardRun, BoardSet, BoardTerms, Judge,
-    StateFilter,
+    BoardGateJudge, BoardLs, BoardNext, BoardNote, BoardOne, BoardRun, BoardSet, BoardTerms,
+    BoardVerify, Judge, StateFilter,
 };
 pub use doc::{
     Access, Compat, Doc, DocClean, DocRead, DocUpdate, DocWrite, WaitArguments, WriteTerms,
@@ -58,7 +58,7 @@ pub use op::{Op, OpShow};
 pub use publish::Publish;
 pub use run::Run;
 pub use usage_error::UsageError;
-pub use values::{Slot, TokenOf, Wanted};
+pub use values::{Slot, TokenOf, Wanted, parse_resource};
 
 /// The options of every command are shown after its own.
 const LAST: usize = 100;
@@ -79,7 +79,7 @@ pub struct Cli {
 }
 
 /// Options of every command.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct Global {
     /// The store: sqlite:PATH, postgres://… or file:DIR (default: as `tenure doctor` says)
     #[arg(long, global = true, value_name = "URL", display_order = LAST)]
@@ -233,6 +233,27 @@ mod tests {
 
     fn kind(text: &str) -> ErrorKind {
         parse(arguments(text)).map(drop).unwrap_err().error.kind()
+    }
+
+    #[test]
+    fn the_help_of_a_command_begins_as_the_list_of_commands_says() {
+        fn summaries(command: &clap::Command, above: &str, all: &mut Vec<(String, String)>) {
+            for command in command.get_subcommands() {
+                let name = format!("{above} {}", command.get_name());
+                let about = command.get_about().map(ToString::to_string);
+                all.push((name.clone(), about.unwrap_or_default()));
+                summaries(command, &name, all);
+            }
+        }
+        let (mut listed, mut built) = (Vec::new(), Vec::new());
+        let mut command = Cli::command();
+        summaries(&command, "", &mut listed);
+        command.build();
+        summaries(&command, "", &mut built);
+        assert!(listed.len() > 20);
+        for one in &listed {
+            assert!(built.contains(one), "{one:?} is not among {built:#?}");
+        }
     }
 
     #[test]

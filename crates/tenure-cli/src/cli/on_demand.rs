@@ -20,11 +20,22 @@ impl<T: FromArgMatches> FromArgMatches for OnDemand<T> {
 
 impl<T: Args> Args for OnDemand<T> {
     fn augment_args(command: Command) -> Command {
-        command.defer(T::augment_args)
+        command.defer(augment_args::<T>)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
         command.defer(T::augment_args_for_update)
+    }
+}
+
+/// Adds the arguments. The summary of the command stays that of the list it stands in, and not the
+/// comment on a group of arguments.
+fn augment_args<T: Args>(command: Command) -> Command {
+    let about = command.get_about().cloned();
+    let command = T::augment_args(command);
+    match about {
+        None => command,
+        Some(about) => command.about(about),
     }
 }
 

@@ -16,7 +16,7 @@ pub struct Publish {
     /// What made the directory, for people who look
     #[arg(long, value_name = "TEXT", default_value = "publish")]
     pub op_type: String,
-    /// How long to wait, such as 500ms, 30s, 5m or 1h (default: 5s)
+    /// How long to wait, such as 500ms, 30s, 5m or 1h, at most 8760h (default: 5s)
     #[arg(long, value_name = "DURATION", value_parser = parse_wait, conflicts_with_all = ["verify", "history"])]
     pub wait: Option<Duration>,
     /// Compare every file of TARGET with its manifest

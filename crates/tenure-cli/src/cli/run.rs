@@ -21,7 +21,7 @@ pub struct Run {
     /// Lock for writing, alone: --mode write, which is the default
     #[arg(short = 'x', long, conflicts_with_all = ["mode", "shared"])]
     pub exclusive: bool,
-    /// How long to wait, such as 500ms, 30s, 5m or 1h (default: 10m; agents and jobs: 90s)
+    /// How long to wait, such as 500ms, 30s, 5m or 1h, at most 8760h (default: 10m; agents and jobs: 90s)
     #[arg(short, long, value_name = "DURATION", value_parser = parse_wait, conflicts_with = "no_wait")]
     pub wait: Option<Duration>,
     /// Do not wait: exit 75 at once if it is held

@@ -1,14 +1,17 @@
 //! The values on the command line, one reader each. Malformed ones are refused here, before any store is
 //! touched.
 
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};
 use serde_json::Value;
 use tenure::{Mode, Resource, TTL_MAX, TTL_MIN, Timestamp, Token, clock, duration};
 use tenure_core::audit::REASON_BYTES_MAX;
-use tenure_files::Expect;
+use tenure_files::document::Expect;
+use tenure_os::real_path::real_path;
 
 /// A resource that is to be locked, with its own mode or without.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,9 +41,37 @@ impl Wanted {
     }
 }
 
+/// Reads a resource. The path of a file is made absolute and clean, with its links followed, so
+/// that whoever names the file meets the guard of edits there.
+pub fn parse_resource(text: &[u8]) -> Result<Resource, String> {
+    let resource = Resource::parse_bytes(text).map_err(|error| error.to_string())?;
+    if resource.kind() != "file" {
+        return Ok(resource);
+    }
+    let path = PathBuf::from(OsString::from_vec(resource.raw_id()));
+    let here = std::env::current_dir().ok();
+    let found = real_path(here.as_deref(), &path)
+        .ok_or_else(|| format!("{} cannot be found from here", path.display()))?;
+    Resource::new("file", found.as_os_str().as_bytes()).map_err(|error| error.to_string())
+}
+
+/// Reads the beginning of a resource, as [`parse_resource`] does.
+pub fn parse_prefix(text: &str) -> Result<String, String> {
+    match text.strip_prefix("file:") {
+        Some(path) if !path.is_empty() => {
+            let resource = parse_resource(text.as_bytes())?;
+            // All in a directory, and not what only begins like it.
+            let is_directory = path.ends_with('/') && !resource.as_str().ends_with('/');
+            Ok(format!("{resource}{}", if is_directory { "/" } else { "" }))
+        }
+        _ if text.is_empty() => Err("a beginning of nothing; leave it out to see all".into()),
+        _ => Ok(text.to_owned()),
+    }
+}
+
 /// Reads a resource that can be locked, which a slot cannot.
 pub fn parse_lockable(name: &[u8]) -> Result<Resource, String> {
-    let resource = Resource::parse_bytes(name).map_err(|error| error.to_string())?;
+    let resource = parse_resource(name)?;
     if resource.kind() == Slot::KIND {
         let id = resource.id();
         return Err(format!(
@@ -104,7 +135,7 @@ impl TokenOf {
         let number = str::from_utf8(&number[1..]).map_err(|_| wrong())?;
         let token = number.parse::<Token>();
         Ok(Self {
-            resource: Resource::parse_bytes(name).map_err(|error| error.to_string())?,
+            resource: parse_resource(name)?,
             token: token.map_err(|error| format!("{}: {error}", wrong()))?,
         })
     }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde_json::json;
 use tenure::{Error, Mode, Result};
-use tenure_files::Documents;
+use tenure_files::document::Documents;
 
 use super::failure;
 use super::open_documents::OpenDocuments;
@@ -20,7 +20,7 @@ pub fn clean(global: &Global, options: &DocClean) -> Result<ExitCode, Failure> {
     let context = Context::without_store()?;
     let path = options.path.as_path();
     let files = std::slice::from_ref(&options.path);
-    let opened = OpenDocuments::open(global, &context, &options.access, files)?;
+    let opened = OpenDocuments::open(&context, &options.access, files)?;
     if !is_known(path) {
         let problem = format!(
             "there is no document {}, nor anything left of one",
@@ -57,9 +57,9 @@ fn under_lock(
     step: impl Fn(&Documents, &Path) -> Result<Vec<PathBuf>>,
 ) -> Result<Vec<PathBuf>, Failure> {
     let wait = opened.wait(&[document], Mode::Write)?;
-    let done = step(&opened.documents, document);
-    wait.ended();
-    done.map_err(|error| failure::about(error.into(), &[document]))
+    let done = step(&opened.documents, document).map_err(Failure::from);
+    wait.conclude(done)
+        .map_err(|failure| failure::about(failure, &[document]))
 }
 
 /// Reports what was removed: `{"removed":[…],"next":null}`.

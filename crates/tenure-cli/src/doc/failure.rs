@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use tenure::Error;
+use tenure_files::document::DOCUMENT_BYTES_MAX;
 
 use super::token_check::CHECK;
 use crate::report::Failure;
@@ -38,6 +39,9 @@ pub fn about(failure: Failure, files: &[&Path]) -> Failure {
         }
         Error::Corrupt { path, .. } if ends_with(path, ".lock") => {
             "if no program needs it, move it away".into()
+        }
+        Error::Corrupt { path, .. } if is_one_of(path, files) && is_too_large(path) => {
+            "split it, or keep what makes it large in files of its own".into()
         }
         Error::Corrupt { path, .. } if is_one_of(path, files) => {
             "repair it; a good one is put in its place with: tenure doc write FILE < good.json"
@@ -115,6 +119,11 @@ fn missing_directory(file: &Path) -> Option<PathBuf> {
     // A file may be in its place.
     let missing = directory.try_exists().is_ok_and(|there| !there);
     missing.then(|| directory.to_owned())
+}
+
+fn is_too_large(path: &Path) -> bool {
+    path.metadata()
+        .is_ok_and(|found| found.len() > DOCUMENT_BYTES_MAX as u64)
 }
 
 fn is_one_of(path: &Path, files: &[&Path]) -> bool {

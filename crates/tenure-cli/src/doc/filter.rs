@@ -10,12 +10,12 @@ use std::thread;
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use tenure::Error;
-use tenure_files::DOCUMENT_BYTES_MAX;
+use tenure_files::document::DOCUMENT_BYTES_MAX;
+use tenure_os::platform::die_with_parent;
 
-use super::interrupt::Interrupt;
 use crate::exit;
 use crate::report::Failure;
-use crate::run::die_with_parent;
+use crate::waiting::Interruption;
 
 /// A command that gets text and prints text.
 pub struct Filter<'a> {
@@ -26,7 +26,7 @@ pub struct Filter<'a> {
     /// The subject and verb for "untouched" in errors: `a.json is`.
     pub untouched: &'a str,
     /// The listener that passes signals on to it.
-    pub interrupt: &'a Interrupt,
+    pub interruption: &'a Interruption,
 }
 
 impl Filter<'_> {
@@ -36,7 +36,7 @@ impl Filter<'_> {
     /// be written any more.
     pub fn run(&self, input: &str) -> Result<String, Failure> {
         let mut child = self.spawn()?;
-        self.interrupt.pass_on_to(child.id());
+        self.interruption.pass_on_to(Pid::from_child(&child));
         let printed = exchange(&mut child, input);
         if !matches!(printed, Ok(Some(_))) {
             let _ = child.kill();
@@ -68,7 +68,7 @@ impl Filter<'_> {
             command.env("TENURE_DOCUMENT", document);
         }
         die_with_parent(&mut command);
-        self.interrupt.open_to_signals(&mut command);
+        self.interruption.open_to_signals(&mut command);
         command.spawn().map_err(|source| {
             let program = program.to_string_lossy().into_owned();
             Failure::Spawn { program, source }
@@ -81,7 +81,7 @@ impl Filter<'_> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         let pid = WaitId::Pid(Pid::from_child(child));
         while matches!(waitid(pid.clone(), options), Err(Errno::INTR)) {}
-        self.interrupt.hold_off();
+        self.interruption.hold_off();
         child.wait()
     }
 
@@ -94,17 +94,13 @@ impl Filter<'_> {
 
     fn ended(&self, status: ExitStatus) -> Failure {
         let (name, untouched) = (self.name(), self.untouched);
-        let (what, code) = match (status.code(), status.signal()) {
-            (Some(code), _) => (format!("{name} exited with {code}"), code),
-            (None, signal) => {
-                let number = signal.unwrap_or_default();
-                let code = exit::SIGNAL_BASE + number;
-                (format!("{name} was ended by signal {number}"), code)
-            }
+        let what = match (status.code(), status.signal()) {
+            (Some(code), _) => format!("exited with {code}"),
+            (None, signal) => format!("was ended by signal {}", signal.unwrap_or_default()),
         };
         Failure::Command {
-            message: format!("{what}; {untouched} untouched"),
-            code: u8::try_from(code).unwrap_or(exit::OTHER),
+            message: format!("{name} {what}; {untouched} untouched"),
+            code: exit::of_command(status),
         }
     }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use tenure::{Class, Mode};
-use tenure_files::Content;
+use tenure_files::document::Content;
 
 use super::open_documents::OpenDocuments;
 use super::{failure, read, text};
@@ -26,7 +26,7 @@ pub fn follow(global: &Global, options: &DocRead) -> Result<ExitCode, Failure> {
         ));
     };
     let context = Context::without_store()?;
-    let opened = OpenDocuments::open(global, &context, &options.access, &options.files)?;
+    let opened = OpenDocuments::open(&context, &options.access, &options.files)?;
     if let Some(text) = &options.create {
         create(&opened, &context, file, text)?;
     }
@@ -68,8 +68,7 @@ fn create(
     text: &str,
 ) -> Result<(), Failure> {
     let wait = opened.wait(&[file], Mode::Write)?;
-    let made = read::make(opened, context, file, text, &wait);
-    wait.ended();
+    let made = wait.conclude(read::make(opened, context, file, text, &wait));
     made.map_err(|failure| failure::about(failure, &[file]))
 }
 

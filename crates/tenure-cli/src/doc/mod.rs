@@ -7,7 +7,6 @@
 //! | `filter` | the command that a document is piped through |
 //! | `bundle` | several documents as one, for that command |
 //! | `token_check` | checks that the locks around a write are still held |
-//! | `interrupt` | signals that ask for the end |
 //! | `failure`, `text` | what people are told; documents as they are printed |
 //!
 //! The format, the locks and the replacement of a document are all in `tenure_files`. Nothing here
@@ -18,7 +17,6 @@ mod clean;
 mod failure;
 mod filter;
 mod follow;
-mod interrupt;
 mod open_documents;
 mod read;
 mod text;
@@ -27,8 +25,6 @@ mod update;
 mod write;
 
 use std::process::ExitCode;
-
-pub use interrupt::Interrupt;
 
 use crate::cli::{Doc, Global};
 use crate::report::Failure;

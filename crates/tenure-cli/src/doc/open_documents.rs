@@ -1,21 +1,20 @@
 //! Opens the documents of a command, with its settings, its owner and its wait.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
-use tenure::{Error, Mode, Result, SessionId, SessionOptions};
-use tenure_files::{Content, Documents, Terms, Version, resource_of};
+use tenure::{Error, Mode, Resource, Result, SessionId, SessionOptions};
+use tenure_files::document::{Content, Documents, Terms, Version};
+use tenure_lockfile::resource_of;
 
 use super::failure;
-use super::interrupt::Interrupt;
 use super::token_check::TokenCheck;
-use crate::cli::{Access, Compat, Global, WaitArguments, WriteTerms};
+use crate::cli::{Access, Compat, WaitArguments, WriteTerms};
 use crate::context::{Context, WAIT_DEFAULT};
 use crate::limit;
 use crate::output::word;
-use crate::report::{Failure, Report};
-use crate::waiting::{self, WaitReporter};
+use crate::report::Failure;
+use crate::waiting::{self, Interruption, WaitReporter};
 
 /// The default wait with Node: a lock of a dead Node program blocks for ten seconds.
 const WAIT_WITH_NODE: Duration = Duration::from_secs(15);
@@ -26,46 +25,54 @@ pub struct OpenDocuments {
     limit: Duration,
     session: SessionId,
     with_node: bool,
-    interrupt: Interrupt,
+    interruption: Interruption,
 }
 
 /// A wait for documents that people are told of and that signals end.
 pub struct Wait<'a> {
-    reporter: Arc<WaitReporter>,
-    pub interrupt: &'a Interrupt,
+    reporter: WaitReporter,
+    /// The resource that the message about an interrupted wait names.
+    resource: Resource,
+    pub interruption: &'a Interruption,
 }
 
 impl Wait<'_> {
-    /// Ends the wait: nothing more is reported, and a signal no longer ends the command.
-    fn is_over(&self) {
-        self.interrupt.hold_off();
+    /// Ends the wait: nothing more is reported, and a signal no longer ends the command. Fails if
+    /// one came before this.
+    fn end(&self) -> Result<()> {
         self.reporter.stop();
+        if self.interruption.is_interrupted() {
+            return Err(Error::interrupted(self.resource.clone()));
+        }
+        self.interruption.hold_off();
+        Ok(())
     }
 
     /// Returns the guard that runs under the locks before a write: it ends the wait and checks
     /// every token.
     pub fn guard<'a>(&'a self, tokens: &'a TokenCheck<'_>) -> impl Fn() -> Result<()> + 'a {
         || {
-            self.is_over();
+            self.end()?;
             tokens.check()
         }
     }
 
     /// Marks the work as done or failed: a signal ends the process as usual again.
-    pub fn ended(&self) {
+    pub fn conclude<T>(&self, done: Result<T, Failure>) -> Result<T, Failure> {
         self.reporter.stop();
-        self.interrupt.end();
+        self.interruption.end();
+        done.map_err(|failure| match failure {
+            Failure::Error(Error::Interrupted { .. }) => {
+                Error::interrupted(self.resource.clone()).into()
+            }
+            failure => failure,
+        })
     }
 }
 
 impl OpenDocuments {
     /// Opens the documents.
-    pub fn open(
-        global: &Global,
-        context: &Context,
-        access: &Access,
-        files: &[PathBuf],
-    ) -> Result<Self> {
+    pub fn open(context: &Context, access: &Access, files: &[PathBuf]) -> Result<Self> {
         let with_node = access.compat == Some(Compat::ProperLockfile);
         let default = if with_node {
             WAIT_WITH_NODE
@@ -74,7 +81,7 @@ impl OpenDocuments {
         };
         let settings = context.settings(default);
         let WaitArguments { no_wait, wait } = access.wait_arguments;
-        let interrupt = Interrupt::listen(Report::new(global.json))?;
+        let interruption = Interruption::listen()?;
         let wait = limit::asked(no_wait, wait);
         let asked = access.owner.clone();
         let (owner, limit) = context.owner_and_limit(asked, wait, default, None)?;
@@ -82,7 +89,7 @@ impl OpenDocuments {
         let asker = SessionOptions::new(owner).with_command(context.own_command());
         let asker = asker.asker();
         let session = asker.session.clone();
-        let mut documents = Documents::for_asker(limit, asker);
+        let mut documents = Documents::for_asker(limit, asker).cancelled_by(interruption.cancel());
         if settings.trust_flock {
             documents = documents.trusting_the_file_system();
         }
@@ -99,7 +106,7 @@ impl OpenDocuments {
             limit,
             session,
             with_node,
-            interrupt,
+            interruption,
         })
     }
 
@@ -116,7 +123,7 @@ impl OpenDocuments {
         let Some((first, _)) = known.first() else {
             return Err(Error::BadInput("there is no document to wait for".into()).into());
         };
-        let first = resource_of(first);
+        let resource = resource_of(first);
         let told = waiting::DocumentWait {
             files: known,
             // Node's lock is taken inside of our exclusive one, by readers, too.
@@ -126,12 +133,12 @@ impl OpenDocuments {
             inner_lock: None,
             with_node: self.with_node,
         };
-        let reporter = Arc::new(WaitReporter::start(told));
-        let told = Arc::clone(&reporter);
-        self.interrupt.wait(first, move || told.stop());
+        let reporter = WaitReporter::start(told);
+        self.interruption.wait();
         Ok(Wait {
             reporter,
-            interrupt: &self.interrupt,
+            resource,
+            interruption: &self.interruption,
         })
     }
 
@@ -142,7 +149,7 @@ impl OpenDocuments {
         files: &[&Path],
         tokens: &TokenCheck<'_>,
         (given, existing): (&WriteTerms, bool),
-        work: impl FnOnce(&[Option<Content>], &Interrupt) -> Result<Vec<String>, Failure>,
+        work: impl FnOnce(&[Option<Content>], &Interruption) -> Result<Vec<String>, Failure>,
     ) -> Result<Vec<Version>, Failure> {
         let wait = self.wait(files, Mode::Write)?;
         let guard = wait.guard(tokens);
@@ -152,10 +159,9 @@ impl OpenDocuments {
         terms.expect = given.expect;
         terms.fence = tokens.fence(given.rebind);
         terms.overridden = Some(&overridden);
-        let work = |old: &[Option<Content>]| Ok((work(old, wait.interrupt)?, ()));
-        let edited = self.documents.edit(files, &terms, work);
-        wait.ended();
-        let edited = edited.map_err(|failure: Failure| failure::about(failure, files));
+        let work = |old: &[Option<Content>]| Ok((work(old, wait.interruption)?, ()));
+        let edited = wait.conclude(self.documents.edit(files, &terms, work));
+        let edited = edited.map_err(|failure| failure::about(failure, files));
         Ok(edited?.0)
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use tenure::{Error, Mode};
-use tenure_files::{Content, Expect, Terms};
+use tenure_files::document::{Content, Expect, Terms};
 
 use super::open_documents::{OpenDocuments, Wait};
 use super::token_check::TokenCheck;
@@ -21,11 +21,10 @@ const MADE_MAX: usize = 1000;
 /// Reads them under their locks, and prints them after.
 pub fn read(global: &Global, options: &DocRead) -> Result<ExitCode, Failure> {
     let context = Context::without_store()?;
-    let opened = OpenDocuments::open(global, &context, &options.access, &options.files)?;
+    let opened = OpenDocuments::open(&context, &options.access, &options.files)?;
     let files: Vec<&Path> = options.files.iter().map(AsRef::as_ref).collect();
     let wait = opened.wait(&files, Mode::Read)?;
-    let contents = all_of(&opened, &context, options, &files, &wait);
-    wait.ended();
+    let contents = wait.conclude(all_of(&opened, &context, options, &files, &wait));
     let contents = contents.map_err(|failure| failure::about(failure, &files))?;
     let printed = match global.json {
         true => as_json(&files, &contents),

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-use tenure_files::{Content, Version, on_one_line};
+use tenure_files::document::{Content, Version, on_one_line};
 
 use crate::output::{self, word};
 use crate::report::Failure;

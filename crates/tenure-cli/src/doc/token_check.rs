@@ -12,7 +12,7 @@ use std::path::Path;
 
 use tenure::blocking::Keeper;
 use tenure::{Error, Resource, Result, Token, shown_address};
-use tenure_files::Fence;
+use tenure_files::document::Fence;
 
 use crate::cli::{Global, Slot, TokenOf, WriteTerms};
 use crate::context::{Context, WAIT_DEFAULT};

@@ -4,20 +4,20 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use tenure::Error;
-use tenure_files::{Content, check_json, laid_out};
+use tenure_files::document::{Content, check_json, laid_out};
 
 use super::filter::Filter;
-use super::interrupt::Interrupt;
 use super::open_documents::OpenDocuments;
 use super::token_check::{self, TokenCheck};
 use super::{bundle, failure, text};
 use crate::cli::{DocUpdate, Global};
 use crate::report::Failure;
+use crate::waiting::Interruption;
 
 /// Pipes the documents through the command. Reading and writing are one step for everyone else.
 pub fn update(global: &Global, options: &DocUpdate) -> Result<ExitCode, Failure> {
     let context = token_check::context(global, &options.terms)?;
-    let opened = OpenDocuments::open(global, &context, &options.access, &options.files)?;
+    let opened = OpenDocuments::open(&context, &options.access, &options.files)?;
     let tokens = TokenCheck::new(&context, options.terms.token.as_ref())?;
     let files: Vec<&Path> = options.files.iter().map(AsRef::as_ref).collect();
     let names = names(&files)?;
@@ -31,12 +31,12 @@ pub fn update(global: &Global, options: &DocUpdate) -> Result<ExitCode, Failure>
         [file] => format!("{} is", file.display()),
         _ => "the documents are".into(),
     };
-    let work = |old: &[Option<Content>], interrupt: &Interrupt| {
+    let work = |old: &[Option<Content>], interruption: &Interruption| {
         let filter = Filter {
             command: &options.command,
             document: old_path(&files),
             untouched: &untouched,
-            interrupt,
+            interruption,
         };
         let given = given(old, &files, options.create.as_deref())?;
         match (&given[..], old) {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use tenure::Error;
-use tenure_files::DOCUMENT_BYTES_MAX;
+use tenure_files::document::DOCUMENT_BYTES_MAX;
 
 use super::open_documents::OpenDocuments;
 use super::text;
@@ -19,7 +19,6 @@ use crate::report::Failure;
 pub fn write(global: &Global, options: &DocWrite) -> Result<ExitCode, Failure> {
     let context = token_check::context(global, &options.terms)?;
     let opened = OpenDocuments::open(
-        global,
         &context,
         &options.access,
         std::slice::from_ref(&options.file),

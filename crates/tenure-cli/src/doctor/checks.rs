@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use tenure::store_choice::Distrust;
 use tenure::{Error, Examined, duration};
 use tenure_core::store::Found;
 
-use super::{exclusion, failed, leftovers, sandbox, storage};
+use super::{exclusion, failed, hooks, leftovers, sandbox, storage};
 use crate::context::{Context, WAIT_DEFAULT};
 use crate::limit::Limit;
 use crate::runtime;
@@ -50,6 +51,7 @@ async fn of_store(context: &Context, checks: &mut Vec<Examined>) {
     checks.push(exclusion::prove(&keeper, url).await);
     checks.extend(sandbox::reach(context, url));
     checks.extend(sandbox::worktrees(context));
+    checks.extend(hooks::all(context, &keeper, url).await);
     checks.push(leftovers::all(&keeper).await);
     checks.push(slots(context));
 }
@@ -90,10 +92,11 @@ fn settings(context: &Context) -> Vec<Examined> {
     let retry = format!("{} attempts", settings.retry.attempts);
     let mut checks = vec![Found::good(format!("wait {wait}, {retry}, {source}")).of("settings")];
     for ignored in &context.located.ignored {
-        let remedy = format!(
-            "make it yours (chown), or remove {}",
-            ignored.path.display()
-        );
+        let path = ignored.path.display();
+        let remedy = match ignored.distrust {
+            Distrust::WritableByAll => format!("chmod o-w {path}, if what it says is yours"),
+            _ => format!("make it yours (chown), or remove {path}"),
+        };
         checks.push(Found::bad(ignored.to_string(), remedy).of("settings"));
     }
     checks

@@ -2,6 +2,7 @@
 
 mod checks;
 mod exclusion;
+mod hooks;
 mod leftovers;
 mod sandbox;
 mod storage;
@@ -19,7 +20,7 @@ use crate::context::Context;
 use crate::exit;
 use crate::output;
 use crate::people::visible;
-use crate::report::Failure;
+use crate::report::{Failure, remedy_of};
 use crate::trust;
 
 /// Reports a check that failed before it could find anything.
@@ -31,6 +32,7 @@ fn failed(name: &'static str, error: &Error) -> Examined {
 /// options it does not have.
 fn remedy(error: &Error) -> String {
     match error {
+        Error::TooManyRetries { last, .. } => remedy(last),
         Error::Corrupt { path, .. } => {
             format!("when nothing is held, move {} away", path.display())
         }
@@ -38,7 +40,7 @@ fn remedy(error: &Error) -> String {
         Error::Unreachable { .. } => {
             "see that the server runs, has room for one more connection, and can be reached from here".into()
         }
-        Error::Io { .. } | Error::Configuration { .. } => match error.remedy() {
+        Error::Io { .. } | Error::Configuration { .. } => match remedy_of(error) {
             usual if usual.contains("tenure doctor") => {
                 "look at the disk, and at the log of the system (dmesg)".into()
             }

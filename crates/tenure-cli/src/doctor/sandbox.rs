@@ -6,7 +6,7 @@ use std::env;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use tenure::locate::{self, Environment, locate};
+use tenure::store_choice::{self, Environment, locate};
 use tenure::{Error, Examined, Result};
 use tenure_core::store::Found;
 
@@ -23,11 +23,11 @@ shift; exec "$@""#;
 pub fn reach(context: &Context, url: &str) -> Option<Examined> {
     let scheme = url.split(':').next();
     let environment = Environment::of_process().ok()?;
-    let common = locate::common_directory(&environment).ok()??;
+    let common = store_choice::common_directory(&environment).ok()??;
     if !matches!(scheme, Some("sqlite" | "file")) {
         return None;
     }
-    let found = locate::state_directory(&environment)
+    let found = store_choice::state_directory(&environment)
         .and_then(|state| tried(context, url, &common, &state));
     Some(found.map_or_else(|error| failed(NAME, &error), |found| found.of(NAME)))
 }
@@ -83,13 +83,13 @@ fn usable(url: &str, common: &Path) -> Result<Option<bool>> {
 /// Tells of a main worktree whose settings name another store than those here: locks taken there keep nobody out here.
 pub fn worktrees(context: &Context) -> Option<Examined> {
     let environment = Environment::of_process().ok()?;
-    let main = locate::main_worktree(&environment).ok()??;
+    let main = store_choice::main_worktree(&environment).ok()??;
     let mut there = environment.clone();
     there.directory.clone_from(&main);
     let (here, there) = (&context.located.url, locate(None, &there).ok()?.url);
     let chosen_by_hand = matches!(
         context.located.why,
-        locate::Why::Asked | locate::Why::Variable
+        store_choice::Why::Asked | store_choice::Why::Variable
     );
     if chosen_by_hand || *here == there {
         return None;

@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::fs::{Access, AtFlags, CWD};
 use tenure::{Error, Examined};
 use tenure_core::store::Found;
-use tenure_files::filesystem;
+use tenure_os::filesystem;
 
 use super::{failed, remedy};
 

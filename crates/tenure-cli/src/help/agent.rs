@@ -96,7 +96,9 @@ Processes events that hooks could not, carries out stops that are due, calls
 agents gone that were not seen for long ([agents] gone_after in tenure.toml, 1h)
 or whose tmux pane is gone, adds turns and token counts from transcripts, and
 summarises turns with [agents] summary, once a person ran `tenure doctor --trust`.
-An agent that a hook is at is skipped, and comes in the next go. Ends no lease.
+An agent that a hook is at is skipped, and comes in the next go. It ends no
+lease but the files of a turn that has ended (edits_until), and reaps the ledgers that
+agents have claimed in.
 With --json prints one object for each go: {\"spooled\",\"stopped\",\"gone\",\"turns\",
 \"contexts\",\"summaries\",\"skipped\",\"warnings\"}.
 

@@ -36,7 +36,8 @@ Examples:
 
 Prints the id. With --json prints {\"issues\":[…]}.
 
-Exit codes: 0 on disk; 65 bad title, id or label; 66 no board, or what it
+Exit codes: 0 on disk; 65 bad title, id or label, or the board is that of
+another program; 66 no board, or what it
 depends on or its gate is not there; 75 locked for too long; 76 the id is
 taken, or was.";
 
@@ -121,6 +122,22 @@ Examples:
 Takes no lock. With --json prints {\"events\":[{\"line\",\"event\"}],\"next\":null}.
 
 Exit codes: 0 shown; 66 there is no board.";
+
+/// After the options of `board verify`.
+pub const BOARD_VERIFY_LONG: &str = "\
+Examples:
+  tenure board verify
+  tenure board verify --repair                 says what it did
+
+Names every file that cannot be read, issues that the index does not list, and
+what killed processes left. Nothing is repaired unasked. A repair puts both
+sides of a merge of git together in index.json, lists issues and removes what
+was left; issues, gates and the log are for people to correct.
+
+With --json prints {\"issues\":N,\"findings\":[{\"file\",\"problem\",\"repair\"}]}.
+
+Exit codes: 0 all is in order, or repaired; 65 there are findings; 66 there is
+no board; 75 it is locked.";
 
 /// After the options of `board next`.
 pub const BOARD_NEXT_LONG: &str = "\

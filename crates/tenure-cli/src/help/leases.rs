@@ -18,8 +18,9 @@ Guard what you write with the token of the lease: `tenure check` says whether
 someone took over meanwhile.
 
 Exit codes: 0 locked; 75 busy or timed out; 76 asked for in the wrong order,
-held by the run around it, or the key stands for another request; 78 the store
-keeps no leases; 79 a person broke it before it was taken; 130 interrupted while
+held by the run around it, or the key stands for another request or for a lease
+that has ended (one that only ran out of time is renewed); 78 the store keeps no
+leases; 79 a person broke it before it was taken; 130 interrupted while
 waiting.";
 
 /// After the options of `renew`.

@@ -37,7 +37,8 @@ Prints the number of the event. With --json prints {\"sequence\"}. What must be
 atomic is one event: there are no transactions over several.
 
 Exit codes: 0 on disk; 65 no JSON object with a type, over 1 MB, or an event of
-claims; 66 there is no ledger; 69 the disk is full or broken; 75 locked for too
+claims; 66 there is no ledger; 69 the disk is full or broken, with the kind
+\"unknown\" and a \"sequence\" if the event may be there: look; 75 locked for too
 long; 76 another event came first (\"expected\", \"actual\" in JSON); 77 the claim
 is over; 79 the lock was taken away meanwhile: look before you repeat it.";
 
@@ -66,12 +67,15 @@ pub const LEDGER_VERIFY_LONG: &str = "\
 Examples:
   tenure ledger verify proof
   tenure ledger verify proof --repair          says what it did
-  tenure ledger verify proof --repair --yes    also removes a stale ledger.lock
+  tenure ledger verify proof --repair --yes    also what a program is not sure of
 
-Reads every event. Finds gaps, torn events, wrong names, events that were
+Reads every event. Finds missing and torn events, wrong names, events that were
 edited, and what dead processes left. Nothing is repaired unasked; what is taken
-out is kept beside, under a hidden name that ends with .aside. A ledger.lock of another
-program is removed only with --yes, and only if it is older than 30s.
+out is kept beside, under a hidden name that ends with .aside. With --yes an event
+that is missing or torn is replaced by one of type event_missing, since its number
+never comes again, and the claims from before it are ended and named; and a
+ledger.lock of another program is removed if it and its text are older than 30s;
+claims that last too long are ended.
 
 With --json prints {\"events\":N,\"findings\":[{\"file\",\"problem\",\"repair\"}]}.
 
@@ -88,8 +92,8 @@ Examples:
 Prints NODE#TOKEN. The token is the number of the event that acquired it; it is
 for renewing, and for append --token, which refuses a claim that was lost.
 
-Exit codes: 0 claimed; 65 bad node, bad time, or a claim event of another day;
-75 node already locked, or the ledger is; 76 this owner has it already; 77 the
+Exit codes: 0 claimed; 65 bad node or time, a missing event, or one about the node
+that is not whole or not of this day; 69 as for append, with the token as \"sequence\"; 75 node already locked, or the ledger is; 76 this owner has it already; 77 the
 claim to be renewed is over.";
 
 /// After the options of `ledger release`.
@@ -110,7 +114,8 @@ Examples:
 Takes no lock. Claims whose time is over are shown as expired until someone
 reaps them, or claims the node.
 
-Exit codes: 0 shown; 65 an event is torn; 66 there is no ledger.";
+Exit codes: 0 shown; 65 an event is missing or torn, or the ledger is of the form
+000001.json, whose claims are not read; 66 there is no ledger.";
 
 /// After the options of `ledger reap`.
 pub const LEDGER_REAP_LONG: &str = "\
@@ -121,5 +126,4 @@ Examples:
 Appends lock_reaped for each claim whose time is over, and shows them. Also
 removes files of such claims that other programs left in DIR/locks.
 
-Exit codes: 0 done; 65 a claim event is a day ahead of the clock; 75 the ledger
-is locked.";
+Exit codes: 0 done; 65 an event is missing or torn; 75 the ledger is locked.";

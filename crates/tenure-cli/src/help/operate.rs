@@ -14,7 +14,9 @@ log and its sessions. For postgres: the server, its clock, poolers, rights, the
 schema, and how many connections are left. Then takes a real lock in a child
 process, shows that this process cannot take it, kills the child (on postgres,
 lets it release), and shows that it can then. In a git repository it tries the
-store with .git mounted read-only, as sandboxes of coding agents do.
+store with .git mounted read-only, as sandboxes of coding agents do. For each
+coding agent with hooks here it says whether they run, and sends one event
+through them.
 
 A tenure.toml can name commands ([agents] summary). They count after --trust,
 which is for people, and until the file changes.

@@ -17,7 +17,8 @@ Inside a `tenure run` that holds the resource for writing, its lease is used.
 
 With --json prints {\"manifests\":[{\"id\",\"op_type\",\"target\",\"tmp\",\"state\",
 \"files\":[{\"relative_path\",\"sha256\"}],\"created_at\",\"committed_at\",\"author\",
-\"token\"}],\"next\"}; with --verify {\"manifest\",\"files\",\"differences\":[…]}.
+\"token\"}],\"next\"}; with --verify {\"manifest\",\"files\",\"differences\":[…]},
+and {\"error\"} beside them if files differ.
 
 Exit codes: 0 in place, or as the manifest says; 65 SRC changed or cannot be
 published, TARGET is on another device, or files differ; 66 nothing was

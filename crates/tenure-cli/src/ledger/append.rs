@@ -5,9 +5,10 @@ use std::process::ExitCode;
 
 use serde_json::json;
 use tenure::{Error, Result};
-use tenure_files::{AppendTerms, EVENT_BYTES_MAX};
+use tenure_ledger::AppendTerms;
+use tenure_ledger::event::EVENT_BYTES_MAX;
 
-use super::open_ledger::OpenLedger;
+use super::open_ledger::{OpenLedger, answered};
 use crate::cli::{Global, LedgerAppend};
 use crate::output;
 use crate::report::Failure;
@@ -19,14 +20,15 @@ pub fn append(global: &Global, options: &LedgerAppend) -> Result<ExitCode, Failu
         expect: options.expect,
         claim: token.transpose()?,
     };
-    let opened = OpenLedger::open(global, &options.terms, &options.place.directory, None)?;
+    let opened = OpenLedger::open(&options.terms, &options.place.directory, None)?;
     let event = match options.event.as_str() {
         "-" => standard_input()?,
         event => event.to_owned(),
     };
     let sequence = opened.wait(|ledger| ledger.append_on(&event, terms))?;
     let in_words = || output::text(&format!("{sequence}\n"));
-    output::answer(global.json, &json!({ "sequence": sequence }), in_words)
+    let answer = output::answer(global.json, &json!({ "sequence": sequence }), in_words);
+    answered(answer, &options.place.directory, sequence)
 }
 
 /// An event that is too large is read only as far as needed to know that.

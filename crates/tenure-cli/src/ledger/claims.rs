@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tenure::Timestamp;
-use tenure_files::{Claim, ClaimToken, Node};
+use tenure_ledger::{Claim, ClaimToken, Node};
 use tenure_work::agents::claim_notes::ClaimedIn;
 
-use super::open_ledger::{OpenLedger, about, to_read};
+use super::open_ledger::{OpenLedger, about, answered, to_read};
 use crate::agent::{forget, remember};
 use crate::cli::{Global, LedgerClaim, LedgerDirectory, LedgerReap, LedgerRelease};
 use crate::context::owner;
@@ -38,7 +38,7 @@ impl ClaimWithState {
 pub fn claim(global: &Global, options: &LedgerClaim) -> Result<ExitCode, Failure> {
     let ttl = options.ttl;
     let is_renewal = options.node.contains('#');
-    let opened = OpenLedger::open(global, &options.terms, &options.place.directory, ttl)?;
+    let opened = OpenLedger::open(&options.terms, &options.place.directory, ttl)?;
     let claim = match is_renewal {
         true => {
             let token: ClaimToken = options.node.parse()?;
@@ -56,16 +56,17 @@ pub fn claim(global: &Global, options: &LedgerClaim) -> Result<ExitCode, Failure
         claim.token,
         claim.expires_at,
     );
-    let token = format!("{}#{}\n", claim.node, claim.token);
-    let now = claim.acquired_at;
+    let text = format!("{}#{}\n", claim.node, claim.token);
+    let (now, token) = (claim.acquired_at, claim.token);
     let claims = listed(&[ClaimWithState::at(claim, now)]);
-    output::answer(global.json, &claims, || output::text(&token))
+    let answer = output::answer(global.json, &claims, || output::text(&text));
+    answered(answer, &options.place.directory, token)
 }
 
 /// Ends a claim.
 pub fn release(global: &Global, options: &LedgerRelease) -> Result<ExitCode, Failure> {
     let node: Node = options.node.parse()?;
-    let opened = OpenLedger::open(global, &options.terms, &options.place.directory, None)?;
+    let opened = OpenLedger::open(&options.terms, &options.place.directory, None)?;
     let claim = opened.wait(|ledger| ledger.release(&node))?;
     let place = (ClaimedIn::Ledger, options.place.directory.as_path());
     let owner = owner(options.terms.owner.clone())?;
@@ -94,7 +95,7 @@ pub fn claims(global: &Global, options: &LedgerDirectory) -> Result<ExitCode, Fa
 
 /// Ends all claims whose time is over.
 pub fn reap(global: &Global, options: &LedgerReap) -> Result<ExitCode, Failure> {
-    let opened = OpenLedger::open(global, &options.terms, &options.place.directory, None)?;
+    let opened = OpenLedger::open(&options.terms, &options.place.directory, None)?;
     let reaped = opened.wait(|ledger| ledger.reap())?;
     let state = "expired";
     let reaped = reaped

@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tenure::Error;
-use tenure_files::{Event, Ledger};
+use tenure_ledger::Ledger;
+use tenure_ledger::event::Event;
 
 use super::open_ledger::{about, to_read};
 use crate::cli::{Global, LedgerLog, LedgerShow};

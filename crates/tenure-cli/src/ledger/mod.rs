@@ -44,7 +44,7 @@ struct Made {
 
 fn init(global: &Global, options: &LedgerInit) -> Result<ExitCode, Failure> {
     let directory = &options.place.directory;
-    tenure_files::Ledger::init(directory, options.claim_ttl)?;
+    tenure_ledger::Ledger::init(directory, options.claim_ttl)?;
     let ledger = directory.display().to_string();
     match global.json {
         true => output::json(&Made { ledger })?,

@@ -1,13 +1,14 @@
 //! Opens the ledger of a command, with its settings, its owner and its wait.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use tenure::{Error, Result, SessionOptions};
-use tenure_files::{Ledger, resource_of};
+use tenure_ledger::Ledger;
+use tenure_lockfile::resource_of;
 
-use crate::cli::{Global, LedgerTerms};
+use crate::cli::LedgerTerms;
 use crate::context::{Context, WAIT_DEFAULT};
 use crate::limit;
 use crate::output::word;
@@ -16,7 +17,7 @@ use crate::waiting::{FileWaits, WaitedFor};
 
 /// A ledger that is open for a command that writes.
 pub struct OpenLedger {
-    ledger: Arc<Ledger>,
+    ledger: Ledger,
     waits: FileWaits,
 }
 
@@ -30,7 +31,6 @@ pub fn to_read(directory: &Path) -> Result<Ledger, Failure> {
 impl OpenLedger {
     /// Opens a ledger to change it; `ttl` is how long a claim is to last.
     pub fn open(
-        global: &Global,
         terms: &LedgerTerms,
         directory: &Path,
         ttl: Option<Duration>,
@@ -44,13 +44,13 @@ impl OpenLedger {
         let asker = SessionOptions::new(owner)
             .with_command(context.own_command())
             .asker();
-        let waits = FileWaits::new(global, &asker, limit)?;
+        let waits = FileWaits::new(&asker, limit)?;
         let mut ledger = Ledger::for_asker(directory, limit, asker).map_err(about)?;
         if settings.trust_flock {
             ledger = ledger.trusting_the_file_system();
         }
         let ledger = ledger.with_messages(word).on_locked(waits.on_locked());
-        let ledger = Arc::new(ledger);
+        let ledger = ledger.cancelled_by(waits.cancel());
         Ok(Self { ledger, waits })
     }
 
@@ -63,9 +63,7 @@ impl OpenLedger {
             files: vec![(place, queue)],
             inner_lock: Some(self.ledger.shared_lock()),
         };
-        let ledger = Arc::clone(&self.ledger);
-        let give_up = move || ledger.abandon();
-        let done = self.waits.wait(waited_for, give_up, || work(&self.ledger));
+        let done = self.waits.wait(waited_for, || work(&self.ledger));
         done.map_err(about)
     }
 }
@@ -80,4 +78,20 @@ pub fn about(error: Error) -> Failure {
         _ => return Failure::Error(error),
     };
     Failure::with_remedy(error, remedy)
+}
+
+/// The end of a command that added an event. A failure to print its number is one of which the number is told.
+pub fn answered(
+    answer: Result<ExitCode, Failure>,
+    directory: &Path,
+    sequence: u64,
+) -> Result<ExitCode, Failure> {
+    answer.map_err(|failure| match failure {
+        Failure::Output(source) => Failure::Error(Error::OutcomeUnknown {
+            path: directory.to_owned(),
+            sequence,
+            source: Box::new(Error::io("write", "standard output", source)),
+        }),
+        other => other,
+    })
 }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use tenure::Class;
-use tenure_files::RemoveForeignLock;
+use tenure_ledger::Confirmed;
 
 use super::open_ledger::{about, to_read};
 use crate::cli::{Global, LedgerVerify};
@@ -17,8 +17,8 @@ pub fn verify(global: &Global, options: &LedgerVerify) -> Result<ExitCode, Failu
     let ledger = to_read(&options.place.directory)?;
     let verified = match (options.repair, options.yes) {
         (false, _) => ledger.verify(),
-        (true, false) => ledger.repair(RemoveForeignLock::No),
-        (true, true) => ledger.repair(RemoveForeignLock::IfStale),
+        (true, false) => ledger.repair(Confirmed::No),
+        (true, true) => ledger.repair(Confirmed::Yes),
     };
     let verified = verified.map_err(about)?;
     if global.json {
@@ -32,7 +32,7 @@ pub fn verify(global: &Global, options: &LedgerVerify) -> Result<ExitCode, Failu
                 finding.repair.clone(),
             ]);
         }
-        output::text(&table.text(table::width(), &[]))?;
+        output::text(&table.text(table::width(), &["FILE", "PROBLEM", "REPAIR"]))?;
         let repaired = verified
             .findings
             .iter()

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tenure::{Binding, Lease, LeaseState, Listing, Waiting, clock, duration};
 
-use crate::people::{RUN_UNSEEN, age, ago, cut, is_run_unseen, this_host, visible};
+use crate::people::{age, ago, cut, run_unseen, this_host, visible};
 use crate::table::Table;
 
 /// A page as people see it.
@@ -25,7 +25,7 @@ impl View<'_> {
         for lease in &self.listing.held {
             table.push(columns.iter().map(|(_, cell)| cell(lease)));
         }
-        let mut text = table.text(width, &["COMMAND", "PURPOSE"]);
+        let mut text = table.text(width, &["RESOURCE", "OWNER", "PURPOSE", "COMMAND"]);
         for waiter in self.listing.waiting.iter().flatten() {
             let line = visible(&waiting_line(waiter));
             text.push_str(&cut(&line, width.unwrap_or(usize::MAX)));
@@ -62,19 +62,21 @@ impl View<'_> {
 }
 
 fn command(lease: &Lease) -> String {
-    match is_run_unseen(lease) {
-        true => format!("{} {RUN_UNSEEN}", lease.command),
-        false => lease.command.clone(),
+    match run_unseen(lease) {
+        Some(unseen) => format!("{} {unseen}", lease.command),
+        None => lease.command.clone(),
     }
 }
 
-/// Returns the process that holds it, and where. A lease of its own belongs to none.
+/// Returns the process that holds it, and where: the command, if its `run` has ended. A lease of its
+/// own belongs to none.
 fn pid(lease: &Lease, host: &str) -> String {
+    let pid = lease.command_pid.unwrap_or(lease.pid);
     match (lease.binding, lease.host == host) {
         (Binding::Lease, true) => "-".into(),
         (Binding::Lease, false) => format!("-@{}", lease.host),
-        (Binding::Session, true) => lease.pid.to_string(),
-        (Binding::Session, false) => format!("{}@{}", lease.pid, lease.host),
+        (Binding::Session, true) => pid.to_string(),
+        (Binding::Session, false) => format!("{pid}@{}", lease.host),
     }
 }
 

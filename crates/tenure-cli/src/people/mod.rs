@@ -11,18 +11,26 @@ use tenure::{Binding, Lease, LeaseState, clock, duration};
 use crate::cli::Slot;
 pub use ask::{can_ask, is_confirmed};
 pub use record::{ago, record};
-pub use tenure_files::platform::host_name as this_host;
-use tenure_files::platform::is_gone;
-pub use text::{columns, counted, cut, visible, visible_lines};
+pub use tenure_os::platform::host_name as this_host;
+use tenure_os::platform::is_gone;
+pub use text::{
+    columns, counted, cut, cut_in_the_middle, visible, visible_lines, without_long_words,
+};
 
 /// Returns how long a lease has been held.
 pub fn age(lease: &Lease) -> Duration {
     clock::now().since(lease.acquired_at)
 }
 
-/// The words about a lease if [`is_run_unseen`].
-pub const RUN_UNSEEN: &str =
-    "(run not seen here: its command goes on, or it is in another PID namespace)";
+/// Returns the words about a lease if [`is_run_unseen`].
+pub fn run_unseen(lease: &Lease) -> Option<String> {
+    is_run_unseen(lease).then(|| match lease.command_pid {
+        Some(pid) => format!("(run not seen here: its command goes on, pid {pid})"),
+        None => {
+            "(run not seen here: its command goes on, or it is in another PID namespace)".into()
+        }
+    })
+}
 
 /// Returns true if this process does not see the process that holds the lease: `run` was killed and
 /// its command, which inherited the lock, goes on; or `run` is in another PID namespace. A lease of
@@ -52,9 +60,9 @@ pub fn held_by(lease: &Lease) -> String {
         text.push_str(", purpose: ");
         text.push_str(&visible(purpose));
     }
-    if is_run_unseen(lease) {
+    if let Some(unseen) = run_unseen(lease) {
         text.push(' ');
-        text.push_str(RUN_UNSEEN);
+        text.push_str(&unseen);
     }
     text
 }
@@ -106,6 +114,7 @@ pub mod tests {
             pid: 4242,
             host: "desk".into(),
             command: "cargo test".into(),
+            agent: None,
         };
         let mut lease = Lease::granted(
             LeaseId::parse("l1").unwrap(),
@@ -164,7 +173,9 @@ pub mod tests {
         own.host = this_host();
         own.pid = i32::MAX.cast_unsigned();
         assert!(is_run_unseen(&own));
-        assert!(held_by(&own).ends_with(RUN_UNSEEN));
+        assert!(held_by(&own).ends_with("goes on, or it is in another PID namespace)"));
+        own.command_pid = Some(4711);
+        assert!(held_by(&own).ends_with("goes on, pid 4711)"));
         own.binding = Binding::Lease;
         assert!(!is_run_unseen(&own));
     }

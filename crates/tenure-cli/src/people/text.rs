@@ -1,5 +1,7 @@
 //! Text on a terminal: safe to show, as wide as it is, cut to fit.
 
+use std::borrow::Cow;
+
 /// `1 lease`, `2 leases`.
 pub fn counted(number: usize, what: &str) -> String {
     let ending = if number == 1 { "" } else { "s" };
@@ -63,6 +65,45 @@ pub fn cut(text: &str, columns_max: usize) -> String {
     cut
 }
 
+/// Cuts a text to a number of columns, with a mark in its middle: the end of a path says most.
+pub fn cut_in_the_middle(text: &str, columns_max: usize) -> String {
+    if columns(text) <= columns_max || columns_max == 0 {
+        return cut(text, columns_max);
+    }
+    let end_max = (columns_max - 1) / 2;
+    let mut used = 0;
+    let end = text.char_indices().rev().take_while(|(_, c)| {
+        used += columns_of(*c);
+        used <= end_max
+    });
+    let end = end.last().map_or(text.len(), |(start, _)| start);
+    let end = &text[end..];
+    format!("{}{end}", cut(text, columns_max - columns(end)))
+}
+
+/// A longer word is cut in messages, in bytes: no path is longer.
+const WORD_BYTES_MAX: usize = 4096;
+/// The rest of a word that is cut, in characters.
+const WORD_CHARS_KEPT: usize = 80;
+
+/// Returns a message without words that are longer than anything of use, such as an argument of
+/// 100 kB that is refused.
+pub fn without_long_words(text: &str) -> Cow<'_, str> {
+    if text.len() <= WORD_BYTES_MAX {
+        return Cow::Borrowed(text);
+    }
+    let words = text.split_inclusive(char::is_whitespace);
+    let shortened = words.map(|word| match word.len() <= WORD_BYTES_MAX {
+        true => Cow::Borrowed(word),
+        false => {
+            let kept: String = word.chars().take(WORD_CHARS_KEPT).collect();
+            let end = &word[word.trim_end().len()..];
+            Cow::Owned(format!("{kept}… ({} bytes){end}", word.trim_end().len()))
+        }
+    });
+    Cow::Owned(shortened.collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,5 +122,10 @@ mod tests {
         assert_eq!(cut("abcdef", 4), "abc…");
         assert_eq!(cut("漢字漢字", 5), "漢字…");
         assert_eq!(cut("abc", 0), "");
+        assert_eq!(cut_in_the_middle("abcdef", 6), "abcdef");
+        assert_eq!(cut_in_the_middle("abcdefgh", 6), "abc…gh");
+        assert_eq!(cut_in_the_middle("漢字漢字", 6), "漢…字");
+        assert_eq!(cut_in_the_middle("abc", 1), "…");
+        assert_eq!(cut_in_the_middle("abc", 0), "");
     }
 }

@@ -3,18 +3,19 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use serde::Serialize;
 use tenure::Error;
 use tenure_files::publish::PublishTarget;
-use tenure_work::publish::{self, Manifest};
+use tenure_work::publish::{self, Manifest, Verified};
 
 use super::Manifests;
 use crate::cli::Global;
 use crate::context::{Context, WAIT_DEFAULT};
 use crate::output::word;
 use crate::people::{counted, visible};
-use crate::report::Failure;
+use crate::report::{Body, Failure};
 use crate::table::{self, Table};
-use crate::{exit, output, runtime};
+use crate::{output, runtime};
 
 /// Compares every file with the manifest.
 pub fn verify(global: &Global, context: &Context, target: &Path) -> Result<ExitCode, Failure> {
@@ -24,7 +25,13 @@ pub fn verify(global: &Global, context: &Context, target: &Path) -> Result<ExitC
         let verified = publish::verify(&keeper, &publish_target)
             .await
             .map_err(not_found)?;
-        output::answer(global.json, &verified, || {
+        let target = publish_target.target();
+        let failure = difference(target, &verified);
+        let answer = Answer {
+            verified: &verified,
+            error: failure.as_ref().map(Failure::body),
+        };
+        output::answer(global.json, &answer, || {
             let line = |found: &publish::Difference| {
                 format!(
                     "{}: {}\n",
@@ -35,26 +42,42 @@ pub fn verify(global: &Global, context: &Context, target: &Path) -> Result<ExitC
             let lines: String = verified.differences.iter().map(line).collect();
             output::text(&lines)
         })?;
-        let (shown, files) = (publish_target.target().display(), verified.files);
-        match verified.differences.len() {
-            0 => {
+        match failure {
+            Some(failure) if global.json => Ok(ExitCode::from(failure.code())),
+            Some(failure) => Err(failure),
+            None => {
                 word(&format!(
-                    "{shown} has all of manifest {}: {}",
+                    "{} has all of manifest {}: {}",
+                    target.display(),
                     verified.manifest,
-                    counted(files, "file")
+                    counted(verified.files, "file")
                 ));
                 Ok(ExitCode::SUCCESS)
             }
-            count => {
-                word(&format!(
-                    "{shown} differs from manifest {} in {}",
-                    verified.manifest,
-                    counted(count, "file")
-                ));
-                Ok(ExitCode::from(exit::code(tenure::Class::BadInput)))
-            }
         }
     })
+}
+
+/// `{"manifest","files","differences":[…]}`, and the error if there are differences.
+#[derive(Serialize)]
+struct Answer<'a> {
+    #[serde(flatten)]
+    verified: &'a Verified,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Body<'a>>,
+}
+
+/// Returns the error for a directory that differs from its manifest.
+fn difference(target: &Path, verified: &Verified) -> Option<Failure> {
+    let count = verified.differences.len();
+    let problem = format!(
+        "{} differs from manifest {} in {}",
+        target.display(),
+        verified.manifest,
+        counted(count, "file")
+    );
+    let remedy = "find out what changed it, and publish it again";
+    (count > 0).then(|| Failure::with_remedy(Error::BadInput(problem), remedy))
 }
 
 /// Shows what was published, oldest first.

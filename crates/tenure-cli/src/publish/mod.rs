@@ -18,7 +18,9 @@ use std::sync::Arc;
 use serde::Serialize;
 use tenure::records::Fence;
 use tenure::{Error, Guard, Keeper, Lease, LockSet, Mode, Options, Resource, SessionOptions};
+use tenure_core::poison::lock;
 use tenure_files::publish::PublishTarget;
+use tenure_run::Signals;
 use tenure_work::publish::{self, Manifest, Progress, Request, new_id};
 
 use crate::cli::{self, Global};
@@ -29,9 +31,11 @@ use crate::opening::open_unless_interrupted;
 use crate::output::word;
 use crate::people::counted;
 use crate::report::Failure;
-use crate::signals::Signals;
 use crate::waiting::{Wait, wait};
 use crate::{output, runtime};
+
+/// The number of files that a message names.
+const NAMED_MAX: usize = 5;
 
 /// `{"manifests":[…],"next":null}`.
 #[derive(Serialize)]
@@ -65,10 +69,28 @@ pub fn publish(global: &Global, options: &cli::Publish) -> Result<ExitCode, Fail
         ));
     };
     // On several threads: the lease is renewed while files are copied.
-    runtime::block_on_threads(put_in_place(global, &context, options, source, target))
+    runtime::block_on_threads(publish_whole(global, &context, options, source, target))
 }
 
-async fn put_in_place(
+/// Tells which files lost setuid or setgid.
+fn tell_unprivileged(progress: &Progress) {
+    let unprivileged = lock(&progress.unprivileged);
+    let named = unprivileged.iter().take(NAMED_MAX);
+    let named: Vec<_> = named.map(|path| path.display().to_string()).collect();
+    if named.is_empty() {
+        return;
+    }
+    let more = match unprivileged.len() - named.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    word(&format!(
+        "setuid and setgid were dropped, as the copy has another owner: {}{more}",
+        named.join(", ")
+    ));
+}
+
+async fn publish_whole(
     global: &Global,
     context: &Context,
     options: &cli::Publish,
@@ -78,9 +100,7 @@ async fn put_in_place(
     let mut signals = Signals::listen()?;
     let id = new_id();
     let publish_target = PublishTarget::new(target, &id).map_err(about)?;
-    publish_target.check_source(source).map_err(about)?;
-    publish_target.check_target().map_err(about)?;
-    check_store(context, &publish_target)?;
+    publish::check(&context.located.url, source, &publish_target).map_err(about)?;
     let (owner, limit) = context.owner_and_limit(None, options.wait, WAIT_DEFAULT, None)?;
     let resource = match &options.resource {
         Some(resource) => resource.clone(),
@@ -119,6 +139,7 @@ async fn put_in_place(
             manifest.tmp
         ));
     }
+    tell_unprivileged(&progress);
     let shown = format!(
         "published {} to {}\n",
         counted(manifest.files.len(), "file"),
@@ -126,21 +147,6 @@ async fn put_in_place(
     );
     let answer = Manifests::new(vec![manifest]);
     output::answer(global.json, &answer, || output::text(&shown))
-}
-
-/// Fails if the store lies inside of the target: it would be replaced, and the manifest with it.
-fn check_store(context: &Context, publish_target: &PublishTarget) -> tenure::Result<()> {
-    let store = context.located.url.strip_prefix("sqlite:").map(Path::new);
-    let directory = store.and_then(|store| store.parent()?.canonicalize().ok());
-    let target = publish_target.target();
-    match directory.filter(|directory| directory.starts_with(target)) {
-        None => Ok(()),
-        Some(directory) => Err(Error::BadInput(format!(
-            "the store in {} lies inside of {}, which would be replaced: publish to another directory",
-            directory.display(),
-            target.display()
-        ))),
-    }
 }
 
 /// Says what to do if a directory is missing, or if another publisher is at work.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tenure_run::Signals;
 use tenure_work::publish::Progress;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
 use crate::output;
-use crate::signals::Signals;
 
 /// Shorter copies are not worth a flicker.
 const AFTER: Duration = Duration::from_millis(500);
@@ -25,10 +25,10 @@ pub struct Watching {
 
 /// Draws a line where a person watches, and lets a signal end the copy: nothing is in place then.
 pub fn watch(progress: &Arc<Progress>, mut signals: Signals) -> Watching {
-    let stopped = Arc::clone(progress);
+    let cancel = progress.cancel.clone();
     let mut tasks = vec![tokio::spawn(async move {
         let _ = signals.interruption().await;
-        stopped.stopped.store(true, Ordering::Relaxed);
+        cancel.cancel();
     })];
     let is_live = io::stderr().is_terminal();
     if is_live {

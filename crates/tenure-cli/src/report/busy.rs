@@ -29,14 +29,18 @@ pub fn message(error: &Error) -> String {
     };
     let resource = &first.resource;
     let mut message = match (error, resource.kind()) {
-        (Error::Timeout { limit, .. }, kind) => {
+        (Error::Timeout { context, limit, .. }, kind) => {
+            let words = context.words_of_timeout();
             let limit = duration::show(*limit);
             let what = match kind {
                 Slot::KIND => format!("no place in {resource}"),
                 _ => resource.to_string(),
             };
             let not = if kind == Slot::KIND { "" } else { " not" };
-            format!("{what} was{not} free within {limit}: {}", held_by(first))
+            format!(
+                "{words}{what} was{not} free within {limit}: {}",
+                held_by(first)
+            )
         }
         (_, Slot::KIND) => format!("no place in {resource} is free: {}", held_by(first)),
         _ => format!("{resource} is {}", held_by(first)),

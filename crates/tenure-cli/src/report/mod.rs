@@ -7,9 +7,12 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use tenure::{Error, Lease, Resource, Timestamp};
+use tenure_run::SpawnError;
 
+use crate::agent::sandbox;
 use crate::exit;
 use crate::output;
+use crate::people::without_long_words;
 
 /// The reason why a command failed.
 #[derive(Debug)]
@@ -58,6 +61,15 @@ impl From<Error> for Failure {
     }
 }
 
+impl From<SpawnError> for Failure {
+    fn from(error: SpawnError) -> Self {
+        match error {
+            SpawnError::Program { program, source } => Failure::Spawn { program, source },
+            SpawnError::NotTried(error) => Failure::Error(error),
+        }
+    }
+}
+
 impl Failure {
     /// Makes the failure of a command that was asked for wrongly.
     pub fn usage(message: &str, remedy: &str) -> Self {
@@ -97,11 +109,11 @@ impl Failure {
         let (kind, message, error, remedy) = match self {
             Failure::Error(error) => {
                 let kind = error.class().as_str();
-                (kind, error.to_string(), Some(error), error.remedy())
+                (kind, error.to_string(), Some(error), remedy_of(error))
             }
             Failure::Adjusted { error, remedy, .. } => {
                 let kind = error.class().as_str();
-                let remedy = remedy.clone().unwrap_or_else(|| error.remedy());
+                let remedy = remedy.clone().unwrap_or_else(|| remedy_of(error));
                 (kind, error.to_string(), Some(error), remedy)
             }
             Failure::Usage { message, remedy } => ("usage", message.clone(), None, remedy.clone()),
@@ -129,7 +141,7 @@ impl Failure {
         };
         Body {
             kind,
-            message,
+            message: without_long_words(&message).into_owned(),
             resource: error.and_then(Error::resource),
             holders: match error {
                 Some(Error::Claimed {
@@ -147,9 +159,12 @@ impl Failure {
             sequence: match error {
                 Some(Error::SequenceMismatch {
                     expected, actual, ..
-                }) => Some(Mismatch {
+                }) => Some(Sequence::Mismatch {
                     expected: *expected,
                     actual: *actual,
+                }),
+                Some(Error::OutcomeUnknown { sequence, .. }) => Some(Sequence::Unknown {
+                    sequence: *sequence,
                 }),
                 _ => None,
             },
@@ -170,6 +185,11 @@ impl Failure {
     }
 }
 
+/// Returns the remedy for an error: in a sandbox, how that is opened.
+pub fn remedy_of(error: &Error) -> String {
+    sandbox::remedy(error).unwrap_or_else(|| error.remedy())
+}
+
 /// `{"error":{…}}`.
 #[derive(Serialize)]
 struct Document<'a> {
@@ -185,7 +205,7 @@ pub struct Body<'a> {
     holders: Holders<'a>,
     remedy: String,
     #[serde(flatten)]
-    sequence: Option<Mismatch>,
+    sequence: Option<Sequence>,
 }
 
 /// Who is in the way.
@@ -204,11 +224,14 @@ struct ClaimHolder<'a> {
     expires_at: Timestamp,
 }
 
-/// The sequence that was expected, and the one that was found.
+/// The place in a ledger that a failure is about.
 #[derive(Debug, Serialize)]
-struct Mismatch {
-    expected: u64,
-    actual: u64,
+#[serde(untagged)]
+enum Sequence {
+    /// The sequence that was expected, and the one that was found.
+    Mismatch { expected: u64, actual: u64 },
+    /// The number that the event has, if it is there.
+    Unknown { sequence: u64 },
 }
 
 /// The form in which failures are shown, and where.
@@ -230,8 +253,10 @@ impl Report {
             matches!(failure, Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe);
         if !broken_pipe {
             if self.json {
-                // There is nowhere left to say that this failed.
-                let _ = output::json(&failure.document());
+                // Where nothing can be written, as on a full disk, standard error is left.
+                if output::json(&failure.document()).is_err() {
+                    output::tell_json(&failure.document());
+                }
             } else {
                 self.say(failure);
             }

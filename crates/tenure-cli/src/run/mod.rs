@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //!
-//! - From the first grant to the end of the command the locks are held by this process, and by
-//!   the command too unless `--close` says otherwise: it never runs unprotected. Where leases run out
+//! - From the first grant to the end of the command the locks are held by this process, and by the
+//!   command too unless `--close` says otherwise: it never runs unprotected. Where leases run out
 //!   by themselves the command cannot hold them: there it is killed with this process, and ended
 //!   before the lock can be somebody else's.
 //! - Signals are listened to before the first lock is asked for, so that none is lost between
@@ -11,34 +11,32 @@
 //! - Whatever happens after the grant, the locks are released before this process ends.
 //! - A slot is taken before all locks, and given back after them.
 
-mod child;
-mod ending;
 mod environment;
-mod job_control;
+mod held;
 mod slot;
 mod taken;
 
-use std::process::ExitCode;
+use std::ffi::OsString;
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use tenure::{
-    AUTOMATED_WAIT_DEFAULT, Class, Error, Guard, Keeper, LockSet, Options, Owner, Session,
-    SessionOptions,
+    AUTOMATED_WAIT_DEFAULT, Class, Error, Keeper, LockSet, Options, Owner, SessionOptions,
 };
+use tenure_run::{Ended, Held, Signals, Watchdog};
 use tenure_work::policy::{Policy, Scope};
 
 use crate::cli::{self, Global};
 use crate::context::Context;
+use crate::exit;
+use crate::identity::is_server;
 use crate::limit::{self, Limit};
 use crate::nesting::{self, Ancestors, Outer, Outers, Plan};
 use crate::opening::open_unless_interrupted;
-use crate::output::word;
 use crate::report::{Failure, Report};
 use crate::runtime;
-use crate::signals::Signals;
-pub use child::{Child, Ended, Launch, die_with_parent};
-pub use ending::{Distrusted, Ending};
 use environment::CommandEnvironment;
+use held::{RunLocks, release};
 use taken::{RunRequest, Taken};
 
 /// The default wait of `run`.
@@ -49,7 +47,10 @@ pub fn run(global: &Global, options: cli::Run, report: Report) -> Result<ExitCod
     let context = Context::new(global)?;
     let owner = context.owner(options.owner.clone())?;
     let options = with_operation(&context, options, &owner)?;
-    runtime::block_on(under_locks(&context, options, owner, report))
+    // Where leases run out. Elsewhere the command holds what it runs under.
+    let watchdog = is_server(&context.located.url).then(Watchdog::start);
+    let watchdog = watchdog.transpose()?;
+    runtime::block_on(under_locks(&context, options, owner, watchdog, report))
 }
 
 /// Adds the locks of the operation to those that are named.
@@ -65,7 +66,7 @@ fn with_operation(
     let scope = Scope::new(std::mem::take(&mut options.with))?;
     let locks = policy.locks_of(name, &scope)?;
     let needs_person = policy.find(name)?.operation.needs_approval;
-    if needs_person && context.located.config.automated().covers(owner) {
+    if needs_person && context.automated().covers(owner) {
         return Err(Failure::Error(Error::not_allowed(
             format!("{owner} may not do {name}: it needs the approval of a person"),
             "ask a person to run it",
@@ -82,7 +83,7 @@ fn with_operation(
 
 /// Returns how long `run` waits unless it is told otherwise.
 fn default_wait(context: &Context, owner: &Owner) -> Duration {
-    match context.located.config.automated().covers(owner) {
+    match context.automated().covers(owner) {
         true => AUTOMATED_WAIT_DEFAULT,
         false => WAIT_DEFAULT,
     }
@@ -124,8 +125,10 @@ async fn under_locks(
     context: &Context,
     options: cli::Run,
     owner: Owner,
+    watchdog: Option<Watchdog>,
     report: Report,
 ) -> Result<ExitCode, Failure> {
+    let mut command = command(&options.command)?;
     let mut signals = Signals::listen()?;
     let outers = nesting::outers()?;
     let wait = limit::asked(options.no_wait, options.wait);
@@ -151,62 +154,62 @@ async fn under_locks(
         &mut signals,
     )
     .await?;
-    let environment = environment::of_command(&CommandEnvironment {
+    command.envs(environment::of_command(&CommandEnvironment {
         store: context.for_command(stores.locks.as_ref()),
         owner: &owner,
         slot: &slot,
         locks: &locks,
         wanted: &wanted,
         ancestors: &ancestors,
-    });
+    }));
     // In the order they were acquired.
     let mut guards = slot.guards;
     guards.extend(locks.guards);
     let held = RunLocks {
         guards,
         sessions: [slot.session, locks.session],
-    };
-    let launch = Launch {
-        command: &options.command,
-        environment: &environment,
-        guards: &held.guards,
         close: options.close,
-        input: None,
     };
-    let child = Child::spawn(&launch);
-    supervise(child, held, &mut signals, report).await
+    let ended = run_under(command, held, watchdog, &mut signals, report).await?;
+    Ok(exit_code(ended, report))
 }
 
-/// The locks of the command, and the sessions that hold them.
-struct RunLocks {
-    guards: Vec<Guard>,
-    /// Dropped after the guards: the sessions end after all that they hold.
-    sessions: [Option<Session>; 2],
+/// Returns the command that the user wants to be run.
+pub fn command(words: &[OsString]) -> tenure::Result<Command> {
+    let [program, arguments @ ..] = words else {
+        return Err(Error::BadInput("there is no command to run".into()));
+    };
+    let mut command = Command::new(program);
+    command.args(arguments);
+    Ok(command)
 }
 
-/// Waits for the end of the command, releases its locks, and returns its exit code.
-async fn supervise(
-    child: Result<Child, Failure>,
-    held: RunLocks,
+/// Runs a command under something held, and reports at once if that is lost meanwhile.
+pub async fn run_under(
+    command: Command,
+    held: impl Held,
+    watchdog: Option<Watchdog>,
     signals: &mut Signals,
     report: Report,
-) -> Result<ExitCode, Failure> {
-    let RunLocks { guards, sessions } = held;
-    let mut child = match child {
-        Ok(child) => child,
-        Err(failure) => {
-            release(guards).await;
-            return Err(failure);
-        }
-    };
-    let ended = child.supervise(signals, Ending::of(&guards), report).await;
-    let release = async {
-        let lost = release(guards).await;
-        // Before this process may end itself by the signal that ended the command.
-        drop(sessions);
-        lost
-    };
-    Ok(child.conclude(ended, release, report).await)
+) -> Result<Ended, Failure> {
+    let on_loss = |error| report.late_failure(&Failure::Error(error));
+    Ok(tenure_run::run(command, held, watchdog, signals, on_loss).await?)
+}
+
+/// Returns the exit code of a command that ended. Ends this process as the command ended, if that
+/// was by the keyboard.
+pub fn exit_code(ended: Ended, report: Report) -> ExitCode {
+    if ended.is_lost {
+        return ExitCode::from(exit::LOST);
+    }
+    if let Err(error) = ended.released {
+        report.late_failure(&Failure::Error(error));
+        return ExitCode::from(exit::LOST);
+    }
+    if let Some(signal) = ended.keyboard {
+        signal.repeat();
+    }
+    ExitCode::from(exit::of_command(ended.status))
 }
 
 /// Takes the slot and then the locks, within one time limit; all or nothing.
@@ -243,14 +246,14 @@ async fn acquire(
     match acquire_locks(keeper, wanted, options, ancestors, &request, signals).await {
         Ok(locks) => Ok((slot, locks)),
         Err(error) => {
-            release(slot.guards).await;
+            drop(release(slot.guards).await);
             Err(not_started(limit.whole_in(error), busy_exit))
         }
     }
 }
 
-/// The failure to take what the command is to run under. What is busy has the exit code that the user
-/// wants for it.
+/// The failure to take what the command is to run under. What is busy has the exit code that the
+/// user wants for it.
 fn not_started(error: Error, busy_exit: u8) -> Failure {
     let (code, remedy) = match error.class() {
         Class::Busy => (Some(busy_exit), None),
@@ -294,19 +297,4 @@ async fn acquire_locks(
     });
     taken.under = reused.collect();
     Ok(taken)
-}
-
-/// Releases in reverse order, and says whether a lock turned out to be lost.
-async fn release(guards: Vec<Guard>) -> Option<Error> {
-    let mut lost = None;
-    for guard in guards.into_iter().rev() {
-        if let Err(failed) = guard.release().await {
-            match failed.source.class() {
-                Class::Lost | Class::NotAllowed => lost = Some(failed.source),
-                // Dropping the guard gives the lock up all the same.
-                _ => word(&failed.to_string()),
-            }
-        }
-    }
-    lost
 }

@@ -4,6 +4,7 @@
 //! by those that wait for the lock. So a slot asked for inside a lock is refused at once.
 
 use tenure::{Error, Keeper, LockSet, Mode, Owner, Resource, Result, SessionOptions};
+use tenure_run::Signals;
 
 use super::not_started;
 use super::taken::{self, RunRequest, Taken};
@@ -11,7 +12,6 @@ use crate::cli::Slot;
 use crate::context::Context;
 use crate::nesting::Ancestors;
 use crate::report::Failure;
-use crate::signals::Signals;
 
 /// A slot with its number of places.
 pub struct SlotRequest {
@@ -26,7 +26,7 @@ pub fn slot_request(slot: &Slot, context: &Context, owner: &Owner) -> Result<Slo
     let name = slot.resource.id();
     let set = config.slot.get(name).copied();
     let capacity = match (slot.capacity, set) {
-        (Some(asked), Some(set)) if asked != set && config.automated().covers(owner) => {
+        (Some(asked), Some(set)) if asked != set && context.automated().covers(owner) => {
             return Err(Error::not_allowed(
                 format!(
                     "{owner} may not choose {asked} places of slot {name}: tenure.toml sets {set}"

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use tenure::{Guard, LockSet, Options, Owner, Result, Session};
+use tenure_run::Signals;
 
 use crate::nesting::Outer;
-use crate::signals::Signals;
 use crate::waiting::{Wait, wait};
 
 /// The request of a `run` for its locks and its slot.

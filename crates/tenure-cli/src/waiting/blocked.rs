@@ -19,6 +19,8 @@ pub struct BlockedRequest {
     pub unrecorded: Option<String>,
     /// Our place in the queue, if the store knows it.
     pub position: Option<usize>,
+    /// The circle of requests that it is part of, in words.
+    pub circle: Option<String>,
 }
 
 impl BlockedRequest {
@@ -55,6 +57,9 @@ impl BlockedRequest {
         if let Some(position) = self.position {
             text.push_str(&format!("; place {position} in the queue"));
         }
+        if let Some(circle) = &self.circle {
+            text.push_str(&format!("; in a circle: {circle}"));
+        }
         text
     }
 }
@@ -82,6 +87,7 @@ pub async fn what_blocks(wait: &Wait<'_>) -> Option<BlockedRequest> {
             holders,
             unrecorded: lock_context.without_record().map(unrecorded),
             position: position(wait, resource).await,
+            circle: circle(wait, resource).await,
         };
         if !blocked.holders.is_empty() || blocked.position.is_some() {
             return Some(blocked);
@@ -105,6 +111,17 @@ async fn position(wait: &Wait<'_>, resource: &Resource) -> Option<usize> {
     };
     let found = wait.session.keeper().position(resource, &lease).await;
     found.ok().flatten()
+}
+
+/// Returns the circle that our request is part of, if the store can tell.
+async fn circle(wait: &Wait<'_>, resource: &Resource) -> Option<String> {
+    let lease = match wait.own {
+        Some(own) => own.clone(),
+        None => wait.session.lease_of(resource)?,
+    };
+    let circles = wait.session.keeper().circles().await.ok()?;
+    let circle = circles.into_iter().find(|circle| circle.has(&lease))?;
+    Some(circle.to_string())
 }
 
 /// `waiting for name:x (write), 12s of 10m 00s`.
@@ -155,6 +172,7 @@ pub mod tests {
             holders,
             unrecorded: None,
             position,
+            circle: None,
         }
     }
 

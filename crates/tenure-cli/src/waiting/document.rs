@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tenure::{LockContext, Mode, SessionId};
 use tenure_core::poison::lock;
-use tenure_files::{FlockHolder, holders, resource_of, strangers};
+use tenure_lockfile::{FlockHolder, holders, resource_of, strangers};
 
 use super::blocked::{BlockedRequest, unrecorded};
 use super::screen::Screen;
@@ -89,19 +89,24 @@ fn tell(wait: &DocumentWait, stopped: &Receiver<()>) {
 /// Returns the first document that another session holds, or another program by a kernel lock alone. Where one document is
 /// waited for, or a lock of another kind, it is that one, whether its holder is found or not.
 fn what_blocks(wait: &DocumentWait) -> Option<BlockedRequest> {
-    let is_certain = wait.files.len() == 1 || wait.with_node || wait.inner_lock.is_some();
+    let has_inner_lock = wait.with_node || wait.inner_lock.is_some();
+    let is_certain = wait.files.len() == 1 || has_inner_lock;
     let (mut first_missing, mut by_stranger) = (None, None);
     for (document, lock) in &wait.files {
         let mut blocked = who_has(wait, document, lock);
         if !blocked.holders.is_empty() {
             return Some(blocked);
         }
+        let (ours, strangers): (Vec<_>, Vec<_>) = strangers(lock)
+            .into_iter()
+            .partition(|holder| holder.pid == std::process::id());
         if is_certain {
-            first_missing = first_missing.or(Some(blocked));
+            // A lock that we hold is waited for no more: reading takes its time.
+            let is_missing = has_inner_lock || ours.is_empty();
+            first_missing = first_missing.or(is_missing.then_some(blocked));
             continue;
         }
-        let mut strangers = strangers(lock).into_iter();
-        if let Some(stranger) = strangers.find(|stranger| stranger.pid != std::process::id()) {
+        if let Some(stranger) = strangers.into_iter().next() {
             let FlockHolder { pid, command, .. } = stranger;
             blocked.unrecorded = Some(format!("pid {pid}, \"{command}\", which leaves no record"));
             by_stranger = by_stranger.or(Some(blocked));
@@ -125,6 +130,7 @@ fn who_has(wait: &DocumentWait, document: &Path, lock: &Path) -> BlockedRequest 
         lock.display().to_string(),
     );
     BlockedRequest {
+        circle: None,
         slots: None,
         holders,
         // A lock of others is taken inside of ours: it is what is missing where ours is held.

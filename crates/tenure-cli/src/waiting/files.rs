@@ -4,19 +4,18 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tenure::{Asker, Mode, Resource, Result, SessionId};
+use tenure::{Asker, Error, Mode, Resource, Result, SessionId};
 use tenure_core::poison::lock;
+use tenure_os::cancel::Cancel;
 
 use super::document::{DocumentWait, WaitReporter};
-use crate::cli::Global;
-use crate::doc::Interrupt;
-use crate::report::Report;
+use super::interruption::Interruption;
 
 /// The waits of one command.
 pub struct FileWaits {
     limit: Duration,
     session: SessionId,
-    interrupt: Arc<Interrupt>,
+    interruption: Arc<Interruption>,
     /// Reports the wait, while there is one.
     reporter: Arc<Mutex<Option<Arc<WaitReporter>>>>,
 }
@@ -33,12 +32,11 @@ pub struct WaitedFor {
 
 impl FileWaits {
     /// Begins to listen to signals.
-    pub fn new(global: &Global, asker: &Asker, limit: Duration) -> Result<Self> {
-        let interrupt = Interrupt::listen(Report::new(global.json))?;
+    pub fn new(asker: &Asker, limit: Duration) -> Result<Self> {
         Ok(Self {
             limit,
             session: asker.session.clone(),
-            interrupt: Arc::new(interrupt),
+            interruption: Arc::new(Interruption::listen()?),
             reporter: Arc::default(),
         })
     }
@@ -48,11 +46,24 @@ impl FileWaits {
         self.limit
     }
 
+    /// Returns what a signal cancels.
+    pub fn cancel(&self) -> Cancel {
+        self.interruption.cancel()
+    }
+
     /// Returns what is to be called when the locks are held: nothing more is reported, and signals wait until the work is done.
     pub fn on_locked(&self) -> impl Fn() + Send + Sync + 'static {
-        let (interrupt, reporter) = (Arc::clone(&self.interrupt), Arc::clone(&self.reporter));
+        let (interruption, stop) = (Arc::clone(&self.interruption), self.on_locked_to_read());
         move || {
-            interrupt.hold_off();
+            interruption.hold_off();
+            stop();
+        }
+    }
+
+    /// Does the same for work that only reads: nothing more is reported, and signals go on to cancel it.
+    pub fn on_locked_to_read(&self) -> impl Fn() + Send + Sync + 'static {
+        let reporter = Arc::clone(&self.reporter);
+        move || {
             let reporter = lock(&reporter).take();
             if let Some(reporter) = reporter {
                 reporter.stop();
@@ -60,14 +71,9 @@ impl FileWaits {
         }
     }
 
-    /// Does something that waits for locks. `give_up` is called before a signal ends the process.
-    pub fn wait<T>(
-        &self,
-        waited_for: WaitedFor,
-        give_up: impl Fn() + Send + 'static,
-        work: impl FnOnce() -> T,
-    ) -> T {
-        let done = self.wait_in_turn(waited_for, give_up, work);
+    /// Does something that waits for locks.
+    pub fn wait<T>(&self, waited_for: WaitedFor, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let done = self.wait_in_turn(waited_for, work);
         self.end();
         done
     }
@@ -76,9 +82,8 @@ impl FileWaits {
     pub fn wait_in_turn<T>(
         &self,
         waited_for: WaitedFor,
-        give_up: impl Fn() + Send + 'static,
-        work: impl FnOnce() -> T,
-    ) -> T {
+        work: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
         let reporter = Arc::new(WaitReporter::start(DocumentWait {
             files: waited_for.files,
             mode: Mode::Write,
@@ -88,28 +93,32 @@ impl FileWaits {
             inner_lock: waited_for.inner_lock,
         }));
         *lock(&self.reporter) = Some(Arc::clone(&reporter));
-        let told = Arc::clone(&reporter);
-        self.interrupt.wait(waited_for.resource, move || {
-            told.stop();
-            give_up();
-        });
-        let done = work();
-        self.interrupt.hold_off();
+        let done = self.idle_in_turn(waited_for.resource, work);
         reporter.stop();
         *lock(&self.reporter) = None;
         done
     }
 
     /// Does something that waits for other than locks, and that a signal ends; one of several waits.
-    pub fn idle_in_turn<T>(&self, resource: Resource, work: impl FnOnce() -> T) -> T {
-        self.interrupt.wait(resource, || ());
+    pub fn idle_in_turn<T>(
+        &self,
+        resource: Resource,
+        work: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        self.interruption.wait();
+        if self.interruption.is_interrupted() {
+            return Err(Error::interrupted(resource));
+        }
         let done = work();
-        self.interrupt.hold_off();
-        done
+        self.interruption.hold_off();
+        done.map_err(|error| match error {
+            Error::Interrupted { .. } => Error::interrupted(resource),
+            error => error,
+        })
     }
 
     /// Ends the last wait: a signal ends the process as usual.
     pub fn end(&self) {
-        self.interrupt.end();
+        self.interruption.end();
     }
 }

@@ -4,6 +4,7 @@
 mod blocked;
 mod document;
 mod files;
+mod interruption;
 mod screen;
 
 use std::convert::Infallible;
@@ -11,15 +12,16 @@ use std::pin::pin;
 use std::time::Duration;
 
 use tenure::{Error, LeaseId, LockSet, Query, Result, Session};
+use tenure_run::Signals;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::signals::Signals;
 pub use document::{DocumentWait, WaitReporter};
 pub use files::{FileWaits, WaitedFor};
+pub use interruption::Interruption;
 use screen::Screen;
 
 /// The longest time that an interrupted wait takes to end.
-const SETTLE_MAX: Duration = Duration::from_secs(2);
+const CLEANUP_MAX: Duration = Duration::from_secs(2);
 
 /// A wait for a set of locks.
 #[derive(Debug, Clone, Copy)]
@@ -55,31 +57,28 @@ pub async fn wait<T>(
             never = telling => match never {},
         }
     }
-    settle(wait.session, signals).await;
+    wait_for_cleanup(wait.session, signals).await;
     Err(interrupted(wait.set))
 }
 
 /// Lets a store finish the clean-up that the drop of a request left to its background: otherwise,
 /// as this process ends now, the next in line would wait until a dead waiter is noticed. A look
 /// waits for it. A second signal ends this wait.
-async fn settle(session: &Session, signals: &mut Signals) {
+async fn wait_for_cleanup(session: &Session, signals: &mut Signals) {
     let keeper = session.keeper();
     if keeper.store().capabilities().ttl.is_none() {
         return;
     }
     let query = Query::default().with_limit(1);
     tokio::select! {
-        _ = timeout(SETTLE_MAX, keeper.list(&query)) => {}
+        _ = timeout(CLEANUP_MAX, keeper.list(&query)) => {}
         _ = signals.interruption() => {}
     }
 }
 
 fn interrupted(set: &LockSet) -> Error {
     match set.iter().next() {
-        Some((first, _)) => Error::Interrupted {
-            act: "waiting for",
-            resource: first.clone(),
-        },
+        Some((first, _)) => Error::interrupted(first.clone()),
         None => Error::Internal("a wait for nothing was interrupted".into()),
     }
 }

@@ -5,11 +5,11 @@ use std::io;
 use std::time::Duration;
 
 use tenure::{LeaseId, Resource};
+use tenure_os::platform::own_group;
 
 use super::blocked::{BlockedRequest, in_few_words, in_words};
 use crate::output;
 use crate::people::{cut, visible};
-use crate::signals::own_group;
 
 /// Shorter waits are not worth a flicker.
 const LIVE_AFTER: Duration = Duration::from_millis(300);

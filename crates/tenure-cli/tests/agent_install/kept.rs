@@ -166,6 +166,36 @@ fn a_guard_of_the_file_is_completed_or_kept_and_told() {
 }
 
 #[test]
+fn where_guards_deny_what_they_cannot_decide_claude_code_is_told_to_block_too() {
+    let project = Project::new();
+    project.write("tenure.toml", "[guard]\nedits = true\n");
+    project.answer(&["install", "--write", "claude"]);
+    let allowing = project.read(".claude/settings.json");
+    assert!(!allowing.contains("onFailure"));
+    let settings = "[guard]\nedits = true\nwhen_unsure = \"deny\"\n";
+    project.write("tenure.toml", settings);
+    let shown = text(&project.agent(&["install", "claude"]).stdout);
+    let line = "+ hooks.PreToolUse: tenure agent hook --program claude (onFailure: block)";
+    assert!(shown.contains(line), "{shown}");
+    project.answer(&["install", "--write"]);
+    let read: Value = serde_json::from_str(&project.read(".claude/settings.json")).unwrap();
+    for (event, entries) in read["hooks"].as_object().unwrap() {
+        let expected = match event.as_str() {
+            "PreToolUse" => Value::from("block"),
+            _ => Value::Null,
+        };
+        assert_eq!(entries[0]["hooks"][0]["onFailure"], expected, "{event}");
+    }
+    project.write("tenure.toml", "[guard]\nedits = true\n");
+    project.answer(&["install", "--write"]);
+    assert_eq!(project.read(".claude/settings.json"), allowing);
+    project.write("tenure.toml", settings);
+    project.answer(&["install", "--write"]);
+    project.answer(&["uninstall"]);
+    assert!(!project.path(".claude/settings.json").exists());
+}
+
+#[test]
 fn new_files_have_the_mode_that_the_umask_gives_them() {
     use std::os::unix::fs::PermissionsExt;
     let project = Project::new();
@@ -181,6 +211,43 @@ fn new_files_have_the_mode_that_the_umask_gives_them() {
             .permissions()
             .mode();
         assert_eq!(mode & 0o777, 0o644, "{file}");
+    }
+}
+
+#[test]
+fn what_a_killed_install_leaves_is_removed_by_the_next_install_and_by_uninstall() {
+    let of_others = ".claude/.settings.json.0123456789abcde.tmp";
+    let finishes = [
+        &["install", "--write", "claude"][..],
+        &["uninstall", "claude"],
+    ];
+    // The file that it is killed at, and the call that puts it in place.
+    for (rename, directory) in [("renameat2", ".claude"), ("rename", "")] {
+        for finish in finishes {
+            let project = Project::new();
+            project.write(of_others, "");
+            let inject = format!("inject={rename}:signal=KILL:when=1");
+            let mut command = std::process::Command::new("strace");
+            project.world.prepare(&mut command);
+            command
+                .env_remove("TENURE_STORE")
+                .current_dir(project.path(""));
+            command.args(["-qq", "-f", "-o", "/dev/null", "-e", &inject]);
+            command.arg(env!("CARGO_BIN_EXE_tenure"));
+            command.args(["agent", "install", "--write", "claude"]);
+            assert!(!command.output().unwrap().status.success());
+            let left = || {
+                let entries = fs::read_dir(project.path(directory)).unwrap();
+                let names = entries.map(|entry| entry.unwrap().file_name());
+                let names = names.map(|name| name.into_string().unwrap());
+                let ours = |name: &String| name.ends_with(".tmp") && !of_others.ends_with(name);
+                names.filter(ours).count()
+            };
+            assert_eq!(left(), 1, "{finish:?}");
+            project.answer(finish);
+            assert_eq!(left(), 0, "{finish:?}");
+            assert!(project.path(of_others).exists());
+        }
     }
 }
 

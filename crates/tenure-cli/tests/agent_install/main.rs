@@ -5,6 +5,7 @@
 //! | `commands` | every program, from nothing to nothing |
 //! | `kept` | files that are there, broken, linked, or of others |
 //! | `place` | worktrees, `tenure.toml`, and directories without git |
+//! | `really_run` | what doctor says of hooks that do not run |
 //! | `project` | a git repository and its files |
 
 // All of it is test code, helpers included.
@@ -14,6 +15,7 @@ mod commands;
 mod kept;
 mod place;
 mod project;
+mod really_run;
 #[path = "../cli/world.rs"]
 #[allow(dead_code, reason = "shared with the other tests of the command")]
 mod world;

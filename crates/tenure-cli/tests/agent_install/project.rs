@@ -1,5 +1,7 @@
 //! A git repository and its files.
 
+use std::env;
+use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -37,6 +39,13 @@ impl Project {
         assert!(output.status.success(), "{output:?}");
     }
 
+    /// Makes a second worktree, `linked`, beside the first.
+    pub fn link_worktree(&self) {
+        let commit = ["commit", "--quiet", "--allow-empty", "-m", "first"];
+        self.git(&[&["-C", "repo"], &commit[..]].concat());
+        self.git(&["-C", "repo", "worktree", "add", "--quiet", "../linked"]);
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.world.path("repo").join(name)
     }
@@ -51,10 +60,15 @@ impl Project {
         fs::write(path, text).unwrap();
     }
 
-    /// `tenure` in a directory below, with nothing said of the store.
+    /// `tenure` in a directory below, with itself in its PATH and nothing said of the store.
     pub fn tenure(&self, directory: &str) -> Command {
         let mut command = self.world.tenure();
-        command.env_remove("TENURE_STORE");
+        command
+            .env_remove("TENURE_STORE")
+            .env("PATH", with_tenure());
+        command
+            .env_remove("CODEX_HOME")
+            .env_remove("CLAUDE_CONFIG_DIR");
         command.current_dir(self.world.path(directory));
         command
     }
@@ -76,4 +90,12 @@ impl Project {
     pub fn state_directory(&self) -> PathBuf {
         self.world.path("home/.local/state/tenure")
     }
+}
+
+/// A PATH in which `tenure` is found.
+pub fn with_tenure() -> OsString {
+    let binary = PathBuf::from(env!("CARGO_BIN_EXE_tenure"));
+    let mut paths = vec![binary.parent().unwrap().to_owned()];
+    paths.extend(env::split_paths(&env::var_os("PATH").unwrap()));
+    env::join_paths(paths).unwrap()
 }

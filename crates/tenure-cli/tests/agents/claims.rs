@@ -35,6 +35,35 @@ fn every_event_renews_the_leases_of_its_agent_and_the_end_of_the_session_ends_th
 }
 
 #[test]
+fn the_watcher_reaps_the_ledgers_that_agents_have_claimed_in() {
+    let place = Place::new();
+    place.hook(ONE, "SessionStart", json!({}));
+    let ledger = place.path("ledger").display().to_string();
+    assert_eq!(code(&place.world.call(["ledger", "init", &ledger])), 0);
+    let claim = |node: &str, ttl: &str| {
+        let claim = ["ledger", "claim", &ledger, node, "--ttl", ttl];
+        place
+            .world
+            .json([&claim[..], &["--owner", ONE_OWNER]].concat());
+    };
+    claim("1.2", "1s");
+    claim("1.3", "20m");
+    let states = || {
+        let listed = place.world.json(["ledger", "claims", &ledger]);
+        let claims = listed["claims"].as_array().unwrap().clone();
+        let state = |claim: &Value| format!("{} {}", claim["node"], claim["state"]);
+        claims.iter().map(state).collect::<Vec<_>>()
+    };
+    crate::world::until("the first is over", || {
+        states() == ["\"1.2\" \"expired\"", "\"1.3\" \"held\""]
+    });
+    let watched = place.world.json(["agent", "watch", "--once"]);
+    assert_eq!(watched["reaped"], 1, "{watched}");
+    assert_eq!(states(), ["\"1.3\" \"held\""]);
+    assert_eq!(place.world.json(["agent", "watch", "--once"])["reaped"], 0);
+}
+
+#[test]
 fn claims_on_the_board_and_in_ledgers_live_while_their_agent_lives() {
     let place = Place::new();
     place.hook(ONE, "SessionStart", json!({}));

@@ -42,6 +42,50 @@ fn a_heavy_command_is_denied_with_the_exact_command_to_run_instead() {
 }
 
 #[test]
+fn a_heavy_command_is_seen_however_it_is_written_and_a_line_that_cannot_be_read_is_told() {
+    let place = Place::with(
+        "[guard.commands]\n\"cargo test|t\" = \"slot build:2\"\n\"npm test\" = \"slot js:1\"\n",
+    );
+    let of = |line: &str| reason(&place.hook(ONE, "PreToolUse", bash(line)));
+    for line in [
+        "@cargo t",
+        "A=\"$(pwd)/x\" @cargo test",
+        "@/usr/bin/env timeout $T cargo test",
+        "@bash --norc <<'EOF'\ncargo test\nEOF",
+        "> out.log @${CARGO_HOME}/bin/cargo test",
+        "@tenure run --slot other:50 -- cargo test",
+    ] {
+        let instead = line.replace('@', "tenure run --slot build:2 -- ");
+        let denied = of(&line.replace('@', ""));
+        assert!(denied.starts_with("cargo test goes through"), "{denied}");
+        assert!(
+            denied.ends_with(&format!("\n{instead}")),
+            "{line}: {denied}"
+        );
+    }
+    assert_eq!(
+        of("command -v cargo; cmds=(cargo test); echo ${cargo} test"),
+        ""
+    );
+    // Two slots, each around what needs it, can be held at once.
+    let both = of("bash -c 'npm test; cargo test'");
+    let runs = "tenure run --slot build:2 -- tenure run --slot js:1 -- bash -c";
+    assert!(both.contains(runs), "{both}");
+    let inner = [env!("CARGO_BIN_EXE_tenure"), "run", "--slot", "js:1", "--"];
+    let outer = ["--slot", "build:2", "--"].into_iter();
+    let output = place.world.run(outer.chain(inner).chain(["true"]));
+    assert_eq!(code(&output), 0, "{output:?}");
+    let body = place.body(ONE, "PreToolUse", bash("cargo test 'x"));
+    let output = place.send(&body.to_string());
+    assert_eq!(place.answer(&output), Value::Null);
+    let told = text(&output.stderr);
+    assert!(
+        told.contains("not guarded") && told.contains("at byte 12"),
+        "{told}"
+    );
+}
+
+#[test]
 fn the_places_of_a_slot_are_set_once_and_agents_do_not_choose_them() {
     let place = Place::with(GUARDS);
     let run = |slot: &str, owner: &str| {
@@ -167,6 +211,127 @@ fn a_command_that_changed_the_file_of_another_is_told_so() {
     assert!(told.contains("a.rs") && told.contains(ONE_OWNER), "{told}");
     place.hook(OTHER, "PreToolUse", bash("ls"));
     assert_eq!(place.hook(OTHER, "PostToolUse", bash("ls")), Value::Null);
+}
+
+#[test]
+fn of_two_commands_at_once_each_is_told_what_changed_while_it_ran() {
+    let place = Place::with(GUARDS);
+    std::fs::write(place.path("a.rs"), "one").unwrap();
+    assert_eq!(place.edit(ONE, "a.rs"), "");
+    let call = |name: &str, id: &str| {
+        let input = json!({"command": "make"});
+        let call = json!({"tool_name": "Bash", "tool_input": input, "tool_use_id": id});
+        place.hook(OTHER, name, call).to_string()
+    };
+    call("PreToolUse", "first");
+    std::fs::write(place.path("a.rs"), "two!").unwrap();
+    call("PreToolUse", "second");
+    assert_eq!(call("PostToolUse", "second"), "null");
+    let told = call("PostToolUse", "first");
+    assert!(told.contains("a.rs") && told.contains(ONE_OWNER), "{told}");
+}
+
+#[test]
+fn of_many_files_that_are_edited_each_is_compared() {
+    let place = Place::with(GUARDS);
+    for part in 0..2 {
+        let names = (0..130).map(|number| format!("*** Add File: {part}-{number}.rs\n+x\n"));
+        let patch = format!(
+            "*** Begin Patch\n{}*** End Patch\n",
+            names.collect::<String>()
+        );
+        let input = json!({"tool_name": "apply_patch", "tool_input": {"command": patch}});
+        assert_eq!(reason(&place.hook(ONE, "PreToolUse", input)), "");
+    }
+    let began = std::time::Instant::now();
+    place.hook(OTHER, "PreToolUse", bash("make"));
+    for name in ["0-0.rs", "0-129.rs", "1-99.rs", "1-129.rs"] {
+        std::fs::write(place.path(name), "x").unwrap();
+    }
+    let told = place.hook(OTHER, "PostToolUse", bash("make")).to_string();
+    tenure_testkit::tell(format!(
+        "260 files compared: {:?} for both hooks",
+        began.elapsed()
+    ));
+    for name in ["/0-0.rs", "/0-129.rs", "/1-99.rs", "/1-129.rs"] {
+        assert!(told.contains(name), "{name}: {told}");
+    }
+    assert_eq!(told.matches("edited by").count(), 4, "{told}");
+}
+
+#[test]
+fn whatever_tool_edits_a_file_it_is_guarded_and_a_look_is_not() {
+    let place = Place::with(GUARDS);
+    std::fs::create_dir(place.path("d")).unwrap();
+    assert_eq!(place.edit(ONE, "d/a.rs"), "");
+    let path = place.path("d/a.rs");
+    let of = |tool: &str, input: Value| {
+        let call = json!({"tool_name": tool, "tool_input": input});
+        reason(&place.hook(OTHER, "PreToolUse", call))
+    };
+    let patch =
+        "apply_patch <<'EOF'\n*** Begin Patch\n  *** Update File: a.rs\n*** End Patch\nEOF\n";
+    for (tool, input) in [
+        (
+            "mcp__filesystem__edit_file",
+            json!({"path": path, "edits": []}),
+        ),
+        (
+            "mcp__filesystem__write_file",
+            json!({"path": path, "content": "x"}),
+        ),
+        (
+            "str_replace_based_edit_tool",
+            json!({"command": "str_replace", "path": path}),
+        ),
+        ("Bash", json!({"command": format!("cd d && {patch}")})),
+        ("Bash", json!({"command": format!("(cd d;\n {patch})")})),
+    ] {
+        let denied = of(tool, input);
+        assert!(denied.contains("a.rs"), "{tool}: {denied}");
+    }
+    let look = json!({"command": "view", "path": path});
+    assert_eq!(of("str_replace_based_edit_tool", look.clone()), "");
+    assert_eq!(of("str_replace_editor", look), "");
+    // Where the event has no directory, that of the hook counts.
+    let input = json!({"file_path": "d/a.rs", "content": "x"});
+    let mut body = place.body(
+        OTHER,
+        "PreToolUse",
+        json!({"tool_name": "Write", "tool_input": input}),
+    );
+    body.as_object_mut().unwrap().remove("cwd");
+    let denied = reason(&place.answer(&place.send(&body.to_string())));
+    assert!(denied.contains("a.rs"), "{denied}");
+}
+
+#[test]
+fn a_tool_that_may_edit_is_asked_of_the_settings() {
+    let place = Place::with(GUARDS);
+    assert_eq!(place.edit(ONE, "a.rs"), "");
+    let input = json!({"path": place.path("a.rs"), "text": "x"});
+    let call = json!({"tool_name": "mcp__notes__put", "tool_input": input});
+    let put = || place.send(&place.body(OTHER, "PreToolUse", call.clone()).to_string());
+    let output = put();
+    let told = text(&output.stderr);
+    let line = "[guard.tools] \"mcp__notes__put\" = \"edits path\"";
+    assert!(told.contains(line), "{told}");
+    assert_eq!(reason(&place.answer(&output)), "");
+    for (does, is_denied) in [("edits path", true), ("reads", false)] {
+        place.settings(&format!(
+            "{GUARDS}[guard.tools]\nmcp__notes__put = \"{does}\"\n"
+        ));
+        let output = put();
+        assert_eq!(text(&output.stderr), "");
+        assert_eq!(
+            !reason(&place.answer(&output)).is_empty(),
+            is_denied,
+            "{does}"
+        );
+    }
+    place.settings("[guard.tools]\nx = \"writes\"\n");
+    let refused = place.world.call(["ls"]);
+    assert_eq!(code(&refused), 78, "{refused:?}");
 }
 
 #[test]

@@ -171,10 +171,8 @@ fn an_event_waits_while_the_agents_lock_is_held_and_comes_first_afterwards() {
     let told = text(&output.stderr);
     assert!(told.contains("the event waits"), "{told}");
     // For this user alone.
-    let spool = std::fs::read_dir(place.path("home/.local/state/tenure/spool")).unwrap();
-    let store = spool.flatten().next().unwrap().path();
-    let file = std::fs::read_dir(store).unwrap().flatten().next().unwrap();
-    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let file = std::fs::metadata(spool_file(&place)).unwrap();
+    assert_eq!(file.permissions().mode() & 0o777, 0o600);
     assert_eq!(place.agent(ONE)["commands"], 0);
     // SAFETY: a plain call on a child that was not reaped.
     unsafe { libc::kill(held.id().cast_signed(), libc::SIGTERM) };
@@ -307,41 +305,52 @@ fn a_start_that_waited_in_the_spool_does_not_use_up_what_the_agent_is_told() {
 
 #[test]
 fn an_event_that_was_committed_without_its_hook_knowing_is_not_processed_twice() {
-    let place = Place::new();
-    place.hook(ONE, "UserPromptSubmit", json!({"prompt": "once"}));
-    let id = place.agent(ONE)["processed"][0].clone();
-    assert!(id.is_string(), "it is remembered");
-    let held = Held::agent(&place);
-    place.with_default_wait();
-    let body = place.body(ONE, "UserPromptSubmit", json!({"prompt": "once"}));
-    place.send(&body.to_string());
-    held.end();
-    place.settings("");
-    // The hook that was cut off left its event under the id that is committed.
+    // More come in between than the agent remembers: its turn is known by the event.
+    for between in [0, 20] {
+        let place = Place::new();
+        place.hook(ONE, "UserPromptSubmit", json!({"prompt": "once"}));
+        let id = place.agent(ONE)["processed"][0].clone();
+        assert!(id.is_string(), "it is remembered");
+        for _ in 0..between {
+            place.hook(ONE, "Notification", json!({}));
+        }
+        let held = Held::agent(&place);
+        place.with_default_wait();
+        let body = place.body(ONE, "UserPromptSubmit", json!({"prompt": "once"}));
+        place.send(&body.to_string());
+        held.end();
+        place.settings("");
+        // The hook that was cut off left its event under the id that is committed.
+        let file = spool_file(&place);
+        let line = std::fs::read_to_string(&file).unwrap();
+        let mut line: Value = serde_json::from_str(line.trim()).unwrap();
+        line["id"] = id;
+        std::fs::write(&file, format!("{line}\n")).unwrap();
+        place.hook(ONE, "Notification", json!({}));
+        let agent = place.agent(ONE);
+        assert_eq!(
+            (&agent["commands"], &agent["turns"]),
+            (&json!(1), &json!(1))
+        );
+        assert_eq!(std::fs::metadata(&file).unwrap().len(), 0);
+    }
+}
+
+/// The only file of the spool.
+pub fn spool_file(place: &Place) -> std::path::PathBuf {
     let spool = std::fs::read_dir(place.path("home/.local/state/tenure/spool")).unwrap();
     let store = spool.flatten().next().unwrap().path();
-    let file = std::fs::read_dir(store)
-        .unwrap()
-        .flatten()
-        .next()
-        .unwrap()
-        .path();
-    let line = std::fs::read_to_string(&file).unwrap();
-    let mut line: Value = serde_json::from_str(line.trim()).unwrap();
-    line["id"] = id;
-    std::fs::write(&file, format!("{line}\n")).unwrap();
-    place.hook(ONE, "Notification", json!({}));
-    assert_eq!(place.agent(ONE)["commands"], 1);
-    assert_eq!(std::fs::metadata(&file).unwrap().len(), 0);
+    let mut files = std::fs::read_dir(store).unwrap().flatten();
+    files.next().unwrap().path()
 }
 
 /// The lock of the first agent, held by another program.
-struct Held {
+pub struct Held {
     child: std::process::Child,
 }
 
 impl Held {
-    fn agent(place: &Place) -> Self {
+    pub fn agent(place: &Place) -> Self {
         let mut command = place.world.tenure();
         let command = command.args(["run", "agent:1", "--", "sleep", "60"]);
         let child = command.spawn().unwrap();
@@ -349,7 +358,7 @@ impl Held {
         Self { child }
     }
 
-    fn end(mut self) {
+    pub fn end(mut self) {
         crate::world::signal(self.child.id(), libc::SIGTERM);
         self.child.wait().unwrap();
     }

@@ -103,8 +103,14 @@ impl Place {
 
     /// Starts a hook with a body.
     pub fn begin(&self, body: &str, command: &mut Command) -> Child {
+        self.begin_with(body, command, &[])
+    }
+
+    /// Starts a hook with a body and options.
+    pub fn begin_with(&self, body: &str, command: &mut Command, options: &[&str]) -> Child {
         let mut child = command
             .args(["agent", "hook"])
+            .args(options)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

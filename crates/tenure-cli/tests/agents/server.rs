@@ -47,17 +47,63 @@ fn a_hook_takes_the_advisory_lock_of_its_agent_and_psql_meets_it() {
 }
 
 #[test]
-fn two_hooks_of_one_agent_at_once_are_processed_one_after_the_other() {
+fn agents_are_read_without_a_lock_while_a_hook_has_theirs() {
     let (place, database) = place();
     place.hook(ONE, "SessionStart", json!({}));
     let mut psql = database.session();
+    psql.run("SELECT pg_advisory_lock(1, 1)");
+    // Who asks for a lock shows in this, even if it gives up at once.
+    let asked = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%advisory_lock%' AND pid <> pg_backend_pid() \
+                 AND application_name LIKE 'tenure%'";
+    let began = std::time::Instant::now();
+    assert_eq!(place.agent(ONE)["commands"], 0);
+    let status = place.world.call(["status"]);
+    assert_eq!(code(&status), 0, "{status:?}");
+    assert!(
+        began.elapsed() < std::time::Duration::from_secs(5),
+        "{:?}",
+        began.elapsed()
+    );
+    assert_eq!(database.psql(asked), "0");
+    psql.run("SELECT pg_advisory_unlock(1, 1)");
+}
+
+#[test]
+fn two_hooks_of_one_agent_at_once_are_processed_one_after_the_other() {
+    let (place, database) = place();
+    place.hook(ONE, "SessionStart", json!({}));
+    let (mut psql, mut writer) = (database.session(), database.session());
     psql.run("SELECT pg_advisory_lock(1, 1)");
     let begin = |prompt: &str| {
         let body = place.body(ONE, "UserPromptSubmit", json!({"prompt": prompt}));
         place.begin(&body.to_string(), &mut place.world.tenure())
     };
     let hooks = [begin("a"), begin("b")];
+    // The locks (1, 1) that hooks have, and those that they wait for.
+    let locks = || {
+        let hooks =
+            "pid IN (SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'tenure%')";
+        let count = format!(
+            "SELECT count(*) FILTER (WHERE granted), count(*) FILTER (WHERE NOT granted) FROM pg_locks \
+             WHERE locktype = 'advisory' AND classid = 1 AND objid = 1 AND objsubid = 2 AND {hooks} \
+             AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+        );
+        database.psql(&count)
+    };
+    until("both wait for the lock", || locks() == "0|2");
+    assert_eq!(place.agent(ONE)["commands"], 0, "neither has begun");
+    // The first to have the lock is kept in the middle of its change: the second waits for the lock meanwhile.
+    writer.run("BEGIN");
+    writer.run(
+        "SELECT count(*) FROM (SELECT FROM tenure.records WHERE kind = 'agent' FOR UPDATE) AS r",
+    );
     psql.run("SELECT pg_advisory_unlock(1, 1)");
+    let blocked = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+                   AND pid <> pg_backend_pid() AND wait_event_type = 'Lock' AND query LIKE '%tenure.records%'";
+    until("one is at its change", || {
+        locks() == "1|1" && database.psql(blocked) == "1"
+    });
+    writer.run("COMMIT");
     for hook in hooks {
         assert_eq!(code(&hook.wait_with_output().unwrap()), 0);
     }
@@ -100,6 +146,16 @@ fn agents_guards_claims_and_stops_work_on_a_server() {
         (&agent["state"], &agent["holds"]),
         (&json!("done"), &json!([]))
     );
+    assert_eq!(place.edit(OTHER, "a.rs"), "");
+}
+
+#[test]
+fn a_stop_releases_the_files_of_its_turn_on_a_server() {
+    let (place, _database) = place();
+    place.settings("[guard]\nedits = true\nedits_until = \"turn\"\n");
+    assert_eq!(place.edit(ONE, "a.rs"), "");
+    assert!(place.edit(OTHER, "a.rs").contains(ONE_OWNER));
+    place.hook(ONE, "Stop", json!({"last_assistant_message": "done"}));
     assert_eq!(place.edit(OTHER, "a.rs"), "");
 }
 
@@ -169,4 +225,74 @@ fn a_prompt_that_postgresql_has_no_text_for_breaks_no_view() {
     let (place, database) = place();
     place.hook(ONE, "UserPromptSubmit", json!({"prompt": "a\u{0}b"}));
     assert_eq!(database.psql("SELECT text FROM tenure.turns"), "a\u{fffd}b");
+}
+
+/// The connections and round trips of what is done.
+fn asked(proxy: &Proxy, act: impl FnOnce()) -> (usize, usize) {
+    let answered = proxy.answered();
+    let before = (answered.connections(), answered.round_trips());
+    act();
+    (
+        answered.connections() - before.0,
+        answered.round_trips() - before.1,
+    )
+}
+
+#[test]
+fn a_hook_has_two_connections_and_at_most_twice_the_round_trips_of_a_run() {
+    let database = Cluster::shared().database();
+    let proxy = Proxy::before(&database);
+    let place = Place::of(World::at(&proxy.url_through(&database)));
+    let run = || assert_eq!(code(&place.world.call(["run", "x", "--", "true"])), 0);
+    let hook = |name: &str| {
+        let more = json!({"prompt": "go", "tool_name": "Read", "tool_input": {"file_path": "a"}});
+        place.hook(ONE, name, more);
+    };
+    // The first of each makes tables and records.
+    run();
+    hook("SessionStart");
+    let (_, of_run) = asked(&proxy, run);
+    for name in [
+        "SessionStart",
+        "Notification",
+        "PreToolUse",
+        "UserPromptSubmit",
+        "Stop",
+    ] {
+        let (connections, round_trips) = asked(&proxy, || hook(name));
+        tenure_testkit::tell(format!("{name}: {round_trips} round trips, a run {of_run}"));
+        assert_eq!(connections, 2, "{name}");
+        assert!(
+            round_trips <= 2 * of_run,
+            "{name}: {round_trips}, a run {of_run}"
+        );
+    }
+}
+
+#[test]
+fn a_list_of_agents_asks_as_often_however_many_there_are() {
+    let database = Cluster::shared().database();
+    let proxy = Proxy::before(&database);
+    let place = Place::of(World::at(&proxy.url_through(&database)));
+    let list = || drop(place.agents());
+    let begin = |number: usize| {
+        let session = format!("00000000-0000-4000-8000-{number:012}");
+        place.hook(&session, "SessionStart", json!({}));
+        let owner = format!("agent:claude-{number:012}");
+        place
+            .world
+            .lock([format!("l{number}").as_str(), "--owner", &owner]);
+    };
+    begin(0);
+    let (_, of_one) = asked(&proxy, list);
+    (1..6).for_each(begin);
+    let (_, of_six) = asked(&proxy, list);
+    assert_eq!(of_six, of_one);
+    let agents = place.agents();
+    assert!(
+        agents
+            .iter()
+            .all(|agent| agent["holds"].as_array().unwrap().len() == 1),
+        "{agents:?}"
+    );
 }

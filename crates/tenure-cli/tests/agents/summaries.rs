@@ -1,10 +1,12 @@
-//! Summaries of turns: never two calls for one turn.
+//! Summaries of turns: never two calls for one turn at once, and three at most.
+
+use std::process::Child;
 
 use serde_json::json;
-use tenure_testkit::postgres::{Cluster, Database};
+use tenure_testkit::postgres::{Cluster, Database, Proxy};
 
-use crate::place::{ONE, Place};
-use crate::world::{World, code, text, until};
+use crate::place::{ONE, OTHER, Place};
+use crate::world::{World, code, is_alive, signal, text, until, until_exists};
 
 /// Settings with a command that counts its calls.
 fn settings(place: &Place, script: &str) -> String {
@@ -190,13 +192,159 @@ fn a_watcher_is_interrupted_while_a_summary_is_made_and_takes_the_command_along(
         .args(["agent", "watch", "--every", "100ms"])
         .spawn()
         .unwrap();
-    crate::world::until_exists(&pid);
-    crate::world::signal(watcher.id(), libc::SIGINT);
+    until_exists(&pid);
+    signal(watcher.id(), libc::SIGINT);
     until("it ends", || watcher.try_wait().unwrap().is_some());
     let pid: u32 = std::fs::read_to_string(&pid)
         .unwrap()
         .trim()
         .parse()
         .unwrap();
-    until("the command is gone", || !crate::world::is_alive(pid));
+    until("the command is gone", || !is_alive(pid));
+}
+
+/// A script that notes its process, and those before it that are alive, and then waits for a gate.
+fn noting(place: &Place) -> String {
+    let script = "for old in $(cat pids 2>/dev/null); do \
+        case $(sed -n 's/^State:.\\(.\\).*/\\1/p' /proc/$old/status 2>/dev/null) in \
+        ''|Z|X) ;; *) echo $old >> overlaps;; esac; done; \
+        echo $$ >> pids; while [ ! -e gate ]; do sleep 0.02; done; cat";
+    format!("cd '{}'; {script}", place.path("").display())
+}
+
+/// The processes that were called.
+fn pids(place: &Place) -> Vec<u32> {
+    let pids = std::fs::read_to_string(place.path("pids")).unwrap_or_default();
+    pids.lines().map(|line| line.parse().unwrap()).collect()
+}
+
+/// A watcher, killed when it is dropped. What it did is in the file `did`.
+struct Watcher(Child);
+
+fn watcher(place: &Place) -> Watcher {
+    let mut watcher = place.world.tenure();
+    watcher.args(["agent", "watch", "--every", "50ms"]);
+    let did = std::fs::File::create(place.path("did")).unwrap();
+    let told = std::fs::File::create(place.path("told")).unwrap();
+    Watcher(watcher.stdout(did).stderr(told).spawn().unwrap())
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Whether the turn of the agent is left without a summary for good.
+fn is_given_up(place: &Place) -> bool {
+    place.watch();
+    place.watch()["summaries"] == 0
+}
+
+#[test]
+fn a_call_ends_with_its_watcher_and_of_those_that_were_killed_there_are_three_at_most() {
+    for (place, _database) in places() {
+        let script = noting(&place);
+        place.settings(&format!(
+            "{}summary_max = \"1s\"\n",
+            settings(&place, &script)
+        ));
+        trust(&place);
+        answered(&place);
+        for made in 1..=3 {
+            let watcher = watcher(&place);
+            until("it is called", || pids(&place).len() >= made);
+            drop(watcher);
+            let last = *pids(&place).last().unwrap();
+            until("the command ended with its watcher", || !is_alive(last));
+        }
+        std::fs::write(place.path("gate"), "").unwrap();
+        until("the last is over", || is_given_up(&place));
+        assert_eq!(pids(&place).len(), 3);
+        assert!(!place.path("overlaps").exists(), "two at once");
+    }
+}
+
+#[test]
+fn a_summary_whose_connection_was_lost_is_kept_and_its_call_was_counted() {
+    let database = Cluster::shared().database();
+    let proxy = Proxy::before(&database);
+    let place = Place::of(World::at(&proxy.url_through(&database)));
+    place.settings(&settings(&place, &noting(&place)));
+    trust(&place);
+    answered(&place);
+    let mut watcher = watcher(&place);
+    until("it is called", || pids(&place).len() == 1);
+    proxy.refuse();
+    proxy.cut();
+    std::fs::write(place.path("gate"), "").unwrap();
+    until("it is done, and the server is away", || {
+        let told = std::fs::read_to_string(place.path("told")).unwrap();
+        assert!(watcher.0.try_wait().unwrap().is_none(), "{told}");
+        !is_alive(pids(&place)[0]) && told.contains("trying again")
+    });
+    proxy.admit();
+    let summary = "SELECT summary FROM tenure.turns WHERE number = 2";
+    until("it is kept", || database.psql(summary) == "a long answer");
+    drop(watcher);
+    assert_eq!(pids(&place).len(), 1);
+}
+
+#[test]
+fn a_slow_summary_keeps_the_watcher_from_nothing_else() {
+    for (place, _database) in places() {
+        place.settings(&settings(&place, &noting(&place)));
+        trust(&place);
+        answered(&place);
+        let watcher = watcher(&place);
+        until("it is called", || pids(&place).len() == 1);
+        place.hook(OTHER, "UserPromptSubmit", json!({"prompt": "go"}));
+        place.hook(OTHER, "Stop", json!({"last_assistant_message": "done"}));
+        until("the other is stopped meanwhile", || {
+            let did = std::fs::read_to_string(place.path("did")).unwrap();
+            did.matches("1 stopped").count() == 2
+        });
+        assert!(is_alive(pids(&place)[0]));
+        drop(watcher);
+    }
+}
+
+#[test]
+fn what_a_killed_call_has_left_behind_keeps_the_next_one_out_on_this_machine() {
+    let place = Place::new();
+    let script = "(while [ ! -e gate ]; do sleep 0.02; done) & echo $$ >> pids; wait; cat";
+    let script = format!("cd '{}'; {script}", place.path("").display());
+    place.settings(&settings(&place, &script));
+    trust(&place);
+    answered(&place);
+    let first = watcher(&place);
+    until("it is called", || pids(&place).len() == 1);
+    drop(first);
+    assert_eq!(place.watch()["summaries"], 0, "something of it is left");
+    assert_eq!(pids(&place).len(), 1);
+    std::fs::write(place.path("gate"), "").unwrap();
+    until("it is called again", || place.watch()["summaries"] == 1);
+    assert_eq!(pids(&place).len(), 2);
+}
+
+#[test]
+fn a_watcher_that_is_stopped_for_longer_than_its_call_may_take_keeps_others_out() {
+    let database = Cluster::shared().database();
+    let place = Place::of(World::at(&database.url()));
+    let noting = settings(&place, &noting(&place));
+    place.settings(&format!("{noting}summary_max = \"1s\"\n"));
+    trust(&place);
+    answered(&place);
+    let stopped = watcher(&place);
+    until("it is called", || pids(&place).len() == 1);
+    signal(stopped.0.id(), libc::SIGSTOP);
+    let over = "SELECT pg_catalog.clock_timestamp() > (body::json->'running'->>'until')::timestamptz \
+        FROM tenure.records WHERE kind = 'agent_summary'";
+    until("its time is over", || database.psql(over) == "t");
+    assert_eq!(place.watch()["summaries"], 0);
+    assert_eq!(pids(&place).len(), 1, "its command is there");
+    signal(stopped.0.id(), libc::SIGCONT);
+    until("it is called again", || pids(&place).len() == 2);
+    assert!(!place.path("overlaps").exists(), "two at once");
 }

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::place::{ONE, Place};
+use crate::place::{GUARDS, ONE, OTHER, Place, reason};
 use crate::world::{code, text};
 
 /// The hook, after a script in a mount namespace of its own.
@@ -59,4 +59,63 @@ fn on_a_full_disk_a_hook_says_so_and_changes_nothing() {
         told.contains("agent hook: ") && told.to_lowercase().contains("no space"),
         "{told}"
     );
+}
+
+const READ_ONLY_HOME: &str = "mount --bind home home && mount -o remount,bind,ro home";
+
+#[test]
+fn where_slots_cannot_be_written_a_denial_names_the_directory_to_allow_and_how() {
+    let place = Place::with(GUARDS);
+    let state = place.path("home/.local/state/tenure");
+    for (session, program, how) in [
+        (ONE, "claude", "in .claude/settings.json: {\"sandbox\""),
+        (
+            OTHER,
+            "codex",
+            "in ~/.codex/config.toml: [sandbox_workspace_write]",
+        ),
+    ] {
+        let input = json!({"tool_name": "Bash", "tool_input": {"command": "cargo test"}});
+        let body = place.body(session, "PreToolUse", input).to_string();
+        let mut command = inside(&place, READ_ONLY_HOME);
+        let hook = place.begin_with(&body, &mut command, &["--program", program]);
+        let denied = reason(&place.answer(&hook.wait_with_output().unwrap()));
+        for part in [
+            "cargo test goes through slot build:2",
+            state.to_str().unwrap(),
+            how,
+        ] {
+            assert!(denied.contains(part), "{part}: {denied}");
+        }
+        assert!(!denied.contains("tenure run"), "{denied}");
+    }
+    // The rest of a machine where all can be written.
+    let input = json!({"tool_name": "Bash", "tool_input": {"command": "cargo test"}});
+    let denied = reason(&place.hook(ONE, "PreToolUse", input));
+    assert!(
+        denied.contains("tenure run --slot build:2 -- cargo test"),
+        "{denied}"
+    );
+}
+
+#[test]
+fn a_command_whose_state_directory_cannot_be_written_is_told_what_to_allow_and_how() {
+    let place = Place::new();
+    let state = place.path("home/.local/state/tenure").display().to_string();
+    for arguments in [
+        &["run", "--slot", "build:2", "--", "true"][..],
+        &["--store", "user:", "lock", "x"],
+    ] {
+        for (variable, how) in [
+            ("CLAUDECODE", "in .claude/settings.json: {\"sandbox\""),
+            ("GEMINI_CLI", "export SANDBOX_MOUNTS="),
+            ("TENURE_NOTHING", "as tenure agent install shows"),
+        ] {
+            let mut command = inside(&place, READ_ONLY_HOME);
+            let output = command.args(arguments).env(variable, "1").output().unwrap();
+            assert_eq!(code(&output), 69, "{output:?}");
+            let told = text(&output.stderr);
+            assert!(told.contains(how) && told.contains(&state), "{told}");
+        }
+    }
 }

@@ -35,7 +35,7 @@ fn of_many_agents_that_race_for_the_next_issue_never_two_have_one_and_none_is_lo
     let events = place.board().events_after(0).unwrap();
     let of = |kind: &str| {
         let is_kind =
-            |event: &&tenure_files::BoardEvent| event.field("type").as_deref() == Some(kind);
+            |event: &&tenure_board::log::BoardEvent| event.field("type").as_deref() == Some(kind);
         events.iter().filter(is_kind).count()
     };
     assert_eq!(of("issue_claimed"), given_back + ISSUES);

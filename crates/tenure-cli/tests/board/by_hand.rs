@@ -1,11 +1,13 @@
 //! Files edited, deleted and merged by hand; boards of another program.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::process::Command;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::place::Place;
-use crate::world::code;
+use crate::place::{Place, judge};
+use crate::world::{code, text};
 
 /// Every change of it is refused with 65 and names its file, and the others are usable.
 fn assert_broken(place: &Place, id: &str, problem: &str) {
@@ -135,18 +137,85 @@ fn a_board_of_jit_is_listed_and_its_issues_refuse_changes() {
         );
     }
     assert_eq!(fs::read_to_string(&path).unwrap(), issue.to_string());
-    // Ours live beside it.
-    let ours = place.done(&["add", "Our issue"]);
-    assert_eq!(place.done(&["next", "--claim"]), ours);
-    let index: Value = serde_json::from_slice(&fs::read(root.join("index.json")).unwrap()).unwrap();
+    // Its list would not show what is added here, and its programs could not read a gate of ours.
+    for arguments in [&["add", "Our issue"][..], &["gate", "define", "review"]] {
+        let said = place.refused(65, arguments);
+        assert!(said.contains("would not show what is added here"), "{said}");
+        assert!(
+            said.contains("index.json") && said.contains("--dir DIR"),
+            "{said}"
+        );
+    }
     assert_eq!(
-        (&index["all_ids"], &index["theirs"]),
-        (&json!([theirs, ours]), &json!(true))
+        fs::read_to_string(root.join("index.json")).unwrap(),
+        index.to_string()
     );
     let events = place.json(&["events"]);
     assert_eq!(events["events"][0]["event"], event);
-    assert_eq!(events["events"].as_array().unwrap().len(), 3);
-    assert!(root.join(".index.lock").exists() && root.join(format!("issues/{ours}.lock")).exists());
+    assert_eq!(events["events"].as_array().unwrap().len(), 1);
+    assert!(root.join(".index.lock").exists());
+    // One without issues is known by its schema.
+    let index = json!({"schema_version": 2, "all_ids": [], "deleted_ids": []});
+    fs::write(root.join("index.json"), index.to_string()).unwrap();
+    place.refused(65, &["add", "Our issue"]);
+}
+
+#[test]
+fn of_many_issues_that_cannot_be_read_next_names_a_few_and_says_how_many() {
+    let mut place = Place::new();
+    place.stays_broken();
+    let ids: Vec<String> = (0..500).map(|number| format!("m{number}")).collect();
+    let index = json!({"schema_version": 1, "all_ids": ids});
+    fs::write(place.path("index.json"), index.to_string()).unwrap();
+    for arguments in [
+        &["next"][..],
+        &["next", "--wait", "10s"],
+        &["run", "--", "true"],
+    ] {
+        let said = place.refused(65, arguments);
+        assert!(said.contains("nor can m1, m2, m3 and 496 more"), "{said}");
+        assert!(said.len() < 1000, "{said}");
+    }
+}
+
+#[test]
+fn an_issue_that_the_index_does_not_list_is_found_and_listed() {
+    let mut place = Place::new();
+    place.stays_broken();
+    place.add(&["a", "b", "gone"]);
+    place.done(&["delete", "gone"]);
+    let index = fs::read_to_string(place.path("index.json")).unwrap();
+    fs::write(place.path("index.json"), index.replace("\"a\",", "")).unwrap();
+    fs::write(place.path("issues/noise.json"), "{").unwrap();
+    let gone = fs::read_to_string(place.path("issues/a.json")).unwrap();
+    let gone = gone.replace("\"a\"", "\"gone\"");
+    fs::write(place.path("issues/gone.json"), gone).unwrap();
+    let found = place.call(&["verify", "--repair", "--json"]);
+    assert_eq!(code(&found), 65, "{found:?}");
+    let found = crate::world::json(&found.stdout);
+    let findings = found["findings"].as_array().unwrap().iter();
+    let findings: Vec<_> = findings
+        .map(|finding| {
+            (
+                finding["file"].as_str().unwrap(),
+                finding["repair"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    let by_hand = "correct it, or put back an older one";
+    assert_eq!(
+        findings,
+        [
+            ("issues/a.json", "it is listed"),
+            ("issues/gone.json", by_hand),
+            ("issues/noise.json", by_hand),
+        ]
+    );
+    place.refused(66, &["show", "gone2"]);
+    fs::remove_file(place.path("issues/gone.json")).unwrap();
+    fs::remove_file(place.path("issues/noise.json")).unwrap();
+    assert!(place.done(&["verify"]).is_empty());
+    judge(&place.root());
 }
 
 #[test]
@@ -209,13 +278,57 @@ fn a_pending_change_that_is_broken_is_named_with_what_is_lost_without_it() {
     place.stays_broken();
     place.add(&["a"]);
     let name = "3f2a9c00-1111-4222-8333-444455556666.json";
-    fs::write(place.path(".pending").join(name), "{").unwrap();
+    fs::write(place.path(".pending").join(name), "{}").unwrap();
     let said = place.refused(65, &["ls"]);
     assert!(
         said.contains(name) && said.contains("is lost then"),
         "{said}"
     );
     assert!(!said.contains("put back"), "{said}");
-    fs::remove_file(place.path(".pending").join(name)).unwrap();
-    place.done(&["ls"]);
+    // One that the power cut short was told to nobody.
+    for torn in ["", "{\"boot_id\":\"0b2f", "\0\0\0\0"] {
+        fs::write(place.path(".pending").join(name), torn).unwrap();
+        place.done(&["ls"]);
+        assert!(!place.path(".pending").join(name).exists(), "{torn:?}");
+    }
+}
+
+/// Before its commit, so that nobody has to finish what this user cannot.
+#[test]
+fn a_change_of_an_issue_that_belongs_to_another_user_is_refused_and_keeps_nobody_from_the_rest() {
+    let place = Place::new();
+    place.add(&["a", "b"]);
+    let tenure = place.world.copy_of_tenure();
+    let root = place.root();
+    for open in [place.world.path(""), root.parent().unwrap().to_owned()] {
+        fs::set_permissions(open, Permissions::from_mode(0o755)).unwrap();
+    }
+    let mut chown_all = Command::new("chown");
+    let chowned = chown_all.args(["-R", "65534:65534"]).arg(&root).status();
+    assert!(chowned.unwrap().success());
+    chown(place.path("issues/b.json"), Some(0), Some(0)).unwrap();
+    let readable = Permissions::from_mode(0o644);
+    fs::set_permissions(place.path("issues/b.json"), readable).unwrap();
+    let as_another = |arguments: &[&str]| {
+        let mut command = Command::new("setpriv");
+        place.world.prepare(&mut command);
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
+        command.arg(&tenure).arg("board").args(arguments);
+        command.arg("--dir").arg(&root).output().unwrap()
+    };
+    for arguments in [&["note", "b", "x"][..], &["claim", "b", "--owner", "o"]] {
+        let output = as_another(arguments);
+        assert_eq!(code(&output), 77, "{output:?}");
+        let said = text(&output.stderr);
+        assert!(said.contains("issues/b.json belongs to another"), "{said}");
+    }
+    for arguments in [
+        &["ls"][..],
+        &["show", "a"],
+        &["note", "a", "x"],
+        &["add", "c"],
+    ] {
+        let output = as_another(arguments);
+        assert_eq!(code(&output), 0, "{arguments:?}: {output:?}");
+    }
 }

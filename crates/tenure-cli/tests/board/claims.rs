@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use crate::place::Place;
+use crate::site::Process;
 use crate::world::{code, text, until};
 
 #[test]
@@ -94,10 +95,51 @@ fn a_clock_on_the_wall_set_forward_neither_ends_a_claim_nor_lets_tokens_go_back(
         }
     };
     assert_eq!(code(&at("+2h", &["claim", "a", "--owner", "bo"])), 75);
+    let time_left = |offset: &str| {
+        let listed = text(&at(offset, &["ls"]).stdout);
+        listed
+            .split("by ana, ")
+            .nth(1)
+            .expect(&listed)
+            .trim()
+            .to_owned()
+    };
+    for offset in ["+2h", "-1h", "+0s"] {
+        let left = time_left(offset);
+        assert!(
+            left.starts_with("14m ") && left.ends_with(" left"),
+            "{offset}: {left}"
+        );
+    }
     place.done(&["release", "a", "--owner", "ana"]);
     let back = at("-1h", &["claim", "a", "--owner", "bo"]);
     let back = text(&back.stdout).trim().parse::<u64>().unwrap();
     assert_eq!(back, token.parse::<u64>().unwrap() + 1);
+}
+
+#[test]
+fn issues_that_others_claim_at_this_moment_count_as_claimed_and_not_as_blocked() {
+    const ISSUES: usize = 12;
+    for _ in 0..3 {
+        let place = Place::new();
+        let ids: Vec<String> = (0..ISSUES).map(|number| format!("i{number}")).collect();
+        place.add(&ids.iter().map(String::as_str).collect::<Vec<_>>());
+        let claimers: Vec<_> = (0..ISSUES * 2)
+            .map(|number| {
+                let owner = format!("agent:{number}");
+                let next = ["next", "--claim", "--owner", &owner];
+                Process::start(&mut place.command(&next))
+            })
+            .collect();
+        let outputs: Vec<_> = claimers.into_iter().map(Process::end).collect();
+        let (won, lost): (Vec<_>, Vec<_>) = outputs.iter().partition(|output| code(output) == 0);
+        assert_eq!(won.len(), ISSUES);
+        for output in lost {
+            assert_eq!(code(output), 75, "{output:?}");
+            let said = text(&output.stderr);
+            assert!(said.contains("12 open, 12 claimed, 0 blocked"), "{said}");
+        }
+    }
 }
 
 #[test]

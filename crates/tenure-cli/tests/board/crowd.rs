@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
-use tenure_files::{FileLocker, NewIssue};
+use tenure_board::NewIssue;
+use tenure_lockfile::FileLocker;
 
 use crate::place::{Place, id, titled};
 use crate::process::Child;
@@ -72,7 +73,7 @@ fn fifty_threads_that_update_ten_issues_each_lose_no_update() {
         for _ in 0..50 {
             scope.spawn(|| {
                 for issue in &ids {
-                    let raise = |issue: &mut tenure_files::Issue| {
+                    let raise = |issue: &mut tenure_board::issue::Issue| {
                         issue.priority += 1;
                         Ok(())
                     };
@@ -134,7 +135,7 @@ fn readers_see_an_issue_before_a_change_or_after_it_and_never_between() {
             });
         }
         for number in 0..60 {
-            let change = |issue: &mut tenure_files::Issue| {
+            let change = |issue: &mut tenure_board::issue::Issue| {
                 issue.title = format!("t{number}");
                 issue.body = issue.title.repeat(2000);
                 Ok(())

@@ -6,9 +6,10 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use tenure_files::{Board, GateBy};
+use tenure_board::{Board, GateBy};
 
 use crate::place::{Place, id, judge, open, titled};
+use crate::site::names;
 use crate::strace::{kill_at, points};
 
 /// An operation, what is there before it, and whether it happened, by what the board says.
@@ -203,15 +204,42 @@ impl Victim {
             board.create(titled("after")).unwrap();
             board.note(&id("a"), "after").unwrap();
             judge(&root);
+            // What was left under the locks that these two took is gone, and a repair finds the rest.
+            let left = temporaries(&root);
+            let of_others = |name: &&String| {
+                [".index.", "-a.", ".a."]
+                    .iter()
+                    .all(|part| !name.contains(part))
+            };
+            assert!(
+                left.iter().all(|name| of_others(&name)),
+                "{}: {point:?}: {left:?}",
+                self.name
+            );
+            board.repair().unwrap();
+            assert_eq!(
+                temporaries(&root),
+                [] as [String; 0],
+                "{}: {point:?}",
+                self.name
+            );
             all.push(happened);
         }
         all
     }
 }
 
+/// The names of temporary files.
+fn temporaries(root: &Path) -> Vec<String> {
+    let directories = [root.to_owned(), root.join("issues"), root.join(".pending")];
+    let names = directories.iter().flat_map(|directory| names(directory));
+    names.filter(|name| name.ends_with(".tmp")).collect()
+}
+
 fn count(board: &Board, kind: &str) -> usize {
     let events = board.events_after(0).unwrap();
-    let is_kind = |event: &&tenure_files::BoardEvent| event.field("type").as_deref() == Some(kind);
+    let is_kind =
+        |event: &&tenure_board::log::BoardEvent| event.field("type").as_deref() == Some(kind);
     events.iter().filter(is_kind).count()
 }
 

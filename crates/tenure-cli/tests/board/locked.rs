@@ -1,11 +1,12 @@
 //! Locks held by `flock` and Python for longer than the wait.
 
+use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::place::Place;
 use crate::site::{Process, everything};
-use crate::world::{code, until};
+use crate::world::{code, signal, until};
 
 /// Holds a lock of the board by another program until it is dropped.
 fn hold(place: &Place, program: &str, lock: &str) -> Process {
@@ -59,6 +60,68 @@ fn a_lock_held_by_flock_or_python_for_longer_than_the_wait_is_75_and_nothing_cha
 }
 
 #[test]
+fn a_signal_ends_the_wait_for_a_lock_with_130_and_nothing_changed() {
+    let place = Place::new();
+    place.add(&["a"]);
+    // The first one writes the cache.
+    place.done(&["next"]);
+    let _holder = hold(&place, "flock", "issues/a.lock");
+    let before = everything(&place.root());
+    for (arguments, resource) in [
+        (&["claim", "a"][..], "issue:a"),
+        (&["next", "--claim", "--wait", "60s"], "file:"),
+        (&["run", "--wait", "60s", "--", "touch", "ran"], "file:"),
+    ] {
+        for number in [libc::SIGINT, libc::SIGTERM] {
+            let mut command = place.command(arguments);
+            let waiting = Process::start(command.env("TENURE_LOCK_TIMEOUT", "60"));
+            let waits = format!(" {} ", waiting.id());
+            until("it waits in the kernel", || {
+                let locks = std::fs::read_to_string("/proc/locks").unwrap();
+                let is_it = |line: &str| line.contains("-> ") && line.contains(&waits);
+                locks.lines().any(is_it)
+            });
+            signal(waiting.id(), number);
+            let output = waiting.end();
+            let said = crate::world::text(&output.stderr);
+            assert_eq!(code(&output), 130, "{said}");
+            let words = format!("interrupted while waiting for {resource}");
+            assert!(said.contains(&words), "{said}");
+            assert_eq!(everything(&place.root()), before);
+        }
+    }
+    assert!(!place.world.path("ran").exists());
+}
+
+#[test]
+fn an_automated_owner_waits_no_longer_for_a_lock_than_it_may() {
+    let place = Place::new();
+    place.add(&["a"]);
+    let _holder = hold(&place, "flock", "issues/a.lock");
+    let settings = "wait = \"20s\"\nautomated_wait_max = \"300ms\"\n";
+    fs::write(place.world.path("tenure.toml"), settings).unwrap();
+    let mut command = place.command(&["note", "a", "x", "--owner", "agent:1"]);
+    let output = command.output().unwrap();
+    assert_eq!(code(&output), 75, "{output:?}");
+    let said = crate::world::text(&output.stderr);
+    assert!(said.contains("within 300ms"), "{said}");
+}
+
+#[test]
+fn a_settings_file_that_does_not_count_is_told_once() {
+    let place = Place::new();
+    place.add(&["a"]);
+    let settings = place.world.path("tenure.toml");
+    fs::write(&settings, "").unwrap();
+    std::os::unix::fs::chown(&settings, Some(65534), None).unwrap();
+    let mut command = place.command(&["next", "--claim", "--owner", "agent:1"]);
+    let output = command.output().unwrap();
+    assert_eq!(code(&output), 0, "{output:?}");
+    let said = crate::world::text(&output.stderr);
+    assert_eq!(said.matches("tenure.toml").count(), 1, "{said}");
+}
+
+#[test]
 fn the_variables_of_jit_count_where_ours_are_not_set() {
     let place = Place::new();
     place.add(&["a"]);
@@ -85,7 +148,7 @@ fn the_variables_of_jit_count_where_ours_are_not_set() {
 fn a_holder_of_ours_is_named_with_its_command() {
     let place = Place::new();
     place.add(&["a"]);
-    let locker = tenure_files::FileLocker::new(crate::world::DEADLINE);
+    let locker = tenure_lockfile::FileLocker::new(crate::world::DEADLINE);
     let _held = locker.lock_exclusive(&place.path("issues/a.lock")).unwrap();
     let mut command = place.command(&["done", "a"]);
     let output = command
@@ -151,7 +214,7 @@ fn a_change_is_acknowledged_and_readers_go_on_while_the_log_is_locked_and_its_li
 }
 
 fn hold_is_free(place: &Place) -> bool {
-    let locker = tenure_files::FileLocker::new(Duration::ZERO);
+    let locker = tenure_lockfile::FileLocker::new(Duration::ZERO);
     let lock = locker.try_lock_exclusive(&place.path(".events.lock"));
     lock.unwrap().is_some()
 }

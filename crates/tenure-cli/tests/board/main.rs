@@ -8,6 +8,7 @@
 //! | `crowd` | many threads and processes that create, change, read and list |
 //! | `agents` | many agents that race for the next issue |
 //! | `properties` | dependencies, index and saves under random work of several processes |
+//! | `campaign` | random operations of several processes under kills and stops |
 //! | `killed_at` | SIGKILL at every system call of each operation |
 //! | `power` | what a loss of power leaves |
 //! | `claims` | claims that are over, late writers, clocks that are wrong |
@@ -22,6 +23,7 @@
 
 mod agents;
 mod by_hand;
+mod campaign;
 mod claims;
 mod commands;
 mod crowd;
@@ -29,9 +31,10 @@ mod first;
 mod git;
 mod killed_at;
 mod locked;
+mod odd_files;
 mod place;
 mod power;
-#[path = "../../../tenure-files/tests/files/process.rs"]
+#[path = "../../../tenure-lockfile/tests/lockfile/process.rs"]
 #[allow(dead_code, reason = "shared with the tests of kernel locks")]
 mod process;
 mod properties;
@@ -40,7 +43,7 @@ mod running;
 #[path = "../documents/site.rs"]
 #[allow(dead_code, reason = "shared with the tests of documents")]
 mod site;
-#[path = "../../../tenure-files/tests/files/stage.rs"]
+#[path = "../../../tenure-lockfile/tests/lockfile/stage.rs"]
 #[allow(dead_code, reason = "shared with the tests of kernel locks")]
 mod stage;
 #[path = "../cli/strace.rs"]

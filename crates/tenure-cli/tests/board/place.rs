@@ -7,7 +7,8 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 use tempfile::TempDir;
-use tenure_files::{Board, IssueId, NewIssue};
+use tenure_board::issue::IssueId;
+use tenure_board::{Board, NewIssue};
 
 use crate::world::{DEADLINE, World, code, json, text};
 

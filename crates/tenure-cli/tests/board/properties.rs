@@ -5,7 +5,8 @@ use std::thread;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use tenure_files::{Board, IssueId};
+use tenure_board::issue::{Issue, IssueId, IssueState, PRIORITY_DEFAULT};
+use tenure_board::{Board, IssueList};
 
 use crate::place::{Place, id, judge, titled};
 use crate::process::Child;
@@ -86,11 +87,12 @@ fn dependencies_that_several_processes_add_at_once_never_form_a_circle_and_none_
 }
 
 /// One thing that someone does.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 enum Work {
     Create(usize),
     Delete(usize),
     Note(usize),
+    Raise(usize),
     Claim(usize),
     Done(usize),
     List,
@@ -101,33 +103,99 @@ fn work() -> impl Strategy<Value = Work> {
         3 => (0..IDS.len()).prop_map(Work::Create),
         1 => (0..IDS.len()).prop_map(Work::Delete),
         4 => (0..IDS.len()).prop_map(Work::Note),
+        2 => (0..IDS.len()).prop_map(Work::Raise),
         1 => (0..IDS.len()).prop_map(Work::Claim),
         1 => (0..IDS.len()).prop_map(Work::Done),
         1 => Just(Work::List),
     ]
 }
 
-/// Does it. Returns the note that was acknowledged.
-fn carry_out(board: &Board, work: &Work, note: &str) -> Option<(usize, String)> {
+/// Does it. Returns true if it was acknowledged.
+fn carry_out(board: &Board, work: &Work, note: &str) -> bool {
+    let raise = |issue: &mut Issue| {
+        issue.priority += 1;
+        Ok(())
+    };
     let done = match work {
         Work::Create(at) => board.create(titled(IDS[*at])).map(drop),
         Work::Delete(at) => board.delete(&id(IDS[*at])),
-        Work::Note(at) => {
-            let noted = board.note(&id(IDS[*at]), note);
-            return noted.is_ok().then(|| (*at, note.to_owned()));
-        }
+        Work::Note(at) => board.note(&id(IDS[*at]), note).map(drop),
+        Work::Raise(at) => board.update(&id(IDS[*at]), raise).map(drop),
         Work::Claim(at) => board.claim(&id(IDS[*at]), None).map(drop),
         Work::Done(at) => board.done(&id(IDS[*at]), None).map(drop),
         Work::List => board.list().map(|list| assert_eq!(list.unreadable, [])),
     };
-    if let Err(error) = done {
+    if let Err(error) = &done {
         use tenure::Class::{Busy, Conflict, NotAllowed, NotFound};
         assert!(
             [Busy, Conflict, NotAllowed, NotFound].contains(&error.class()),
             "{error}"
         );
     }
-    None
+    done.is_ok()
+}
+
+/// Has three threads do their work. Returns what was acknowledged, each with the text that a note would have.
+fn carry_out_at_once(place: &Place, plan: &[Vec<Work>]) -> Vec<(Work, String)> {
+    let boards = [place.board(), place.board(), place.board()];
+    thread::scope(|scope| {
+        let start = |(number, (board, own)): (usize, (_, &Vec<Work>))| {
+            let own = own.clone();
+            scope.spawn(move || {
+                let named = own.into_iter().enumerate();
+                let named = named.map(|(at, work)| (work, format!("{number}-{at}")));
+                named
+                    .filter(|(work, note)| carry_out(board, work, note))
+                    .collect::<Vec<_>>()
+            })
+        };
+        let threads: Vec<_> = boards.iter().zip(plan).enumerate().map(start).collect();
+        let joined = threads.into_iter().map(|thread| thread.join().unwrap());
+        joined.flatten().collect()
+    })
+}
+
+/// Everything that was acknowledged is there, and nothing else: nobody was killed, so nothing is in doubt.
+fn check_saved(saved: &[(Work, String)], first: &[&str], list: &IssueList) -> Result<(), String> {
+    for (at, name) in IDS.iter().enumerate() {
+        let times = |work: Work| saved.iter().filter(|(saved, _)| *saved == work).count();
+        let was_there = first.contains(name);
+        let (created, deleted) = (times(Work::Create(at)), times(Work::Delete(at)));
+        if created + usize::from(was_there) < deleted || created + usize::from(was_there) > 1 {
+            return Err(format!(
+                "{name} was created {created} times, deleted {deleted} times"
+            ));
+        }
+        let is_expected = created + usize::from(was_there) > deleted;
+        let issue = match list.get(&id(name)) {
+            None if !is_expected => continue,
+            None => return Err(format!("{name} is gone, and nobody deleted it")),
+            Some(_) if !is_expected => return Err(format!("{name} is there")),
+            Some(issue) => issue,
+        };
+        let is_note = |(work, _): &&(Work, String)| *work == Work::Note(at);
+        let noted: BTreeSet<&String> = saved.iter().filter(is_note).map(|(_, note)| note).collect();
+        let notes: Vec<&String> = issue.notes.iter().map(|note| &note.text).collect();
+        let is_done = times(Work::Done(at)) > 0;
+        let expected = (
+            noted.len(),
+            noted,
+            PRIORITY_DEFAULT as usize + times(Work::Raise(at)),
+            is_done,
+            !is_done && times(Work::Claim(at)) > 0,
+        );
+        let found = (
+            notes.len(),
+            notes.into_iter().collect(),
+            issue.priority as usize,
+            issue.state == IssueState::Done,
+            issue.claim.is_some(),
+        );
+        if found != expected {
+            return Err(format!("{name} is {found:?}, not {expected:?}"));
+        }
+    }
+    Ok(())
 }
 
 #[test]
@@ -135,15 +203,7 @@ fn no_sequence_of_operations_of_several_at_once_corrupts_the_index() {
     let plan = prop::collection::vec(prop::collection::vec(work(), 1..15), 3);
     check(12, &plan, |plan| {
         let place = Place::new();
-        let boards = [place.board(), place.board(), place.board()];
-        thread::scope(|scope| {
-            for (board, own) in boards.iter().zip(&plan) {
-                scope.spawn(move || {
-                    own.iter()
-                        .for_each(|work| drop(carry_out(board, work, "x")))
-                });
-            }
-        });
+        carry_out_at_once(&place, &plan);
         judge(&place.root());
     });
 }
@@ -152,34 +212,41 @@ fn no_sequence_of_operations_of_several_at_once_corrupts_the_index() {
 fn every_save_that_succeeded_is_visible() {
     let plan = prop::collection::vec(prop::collection::vec(work(), 1..15), 3);
     check(12, &plan, |plan| {
-        let place = Place::new();
-        place.add(&["a", "b"]);
-        let boards = [place.board(), place.board(), place.board()];
-        let saved = thread::scope(|scope| {
-            let start = |(number, (board, own)): (usize, (_, &Vec<Work>))| {
-                let own = own.clone();
-                scope.spawn(move || {
-                    let each = own.iter().enumerate();
-                    let each = each
-                        .filter_map(|(at, work)| carry_out(board, work, &format!("{number}-{at}")));
-                    each.collect::<Vec<_>>()
-                })
-            };
-            let threads: Vec<_> = boards.iter().zip(&plan).enumerate().map(start).collect();
-            threads
-                .into_iter()
-                .flat_map(|thread| thread.join().unwrap())
-                .collect::<Vec<_>>()
-        });
+        let (place, first) = (Place::new(), ["a", "b"]);
+        place.add(&first);
+        let saved = carry_out_at_once(&place, &plan);
         let list = place.board().list().unwrap();
-        for (at, note) in saved {
-            // One that was deleted after it is gone with its notes.
-            if let Some(issue) = list.get(&id(IDS[at])) {
-                assert!(
-                    issue.notes.iter().any(|own| own.text == note),
-                    "{note} is lost"
-                );
-            }
+        if let Err(lost) = check_saved(&saved, &first, &list) {
+            panic!("{lost}: {saved:?}");
         }
     });
+}
+
+#[test]
+fn a_save_that_is_not_visible_is_found() {
+    let place = Place::new();
+    place.add(&["a", "b"]);
+    let board = place.board();
+    let done = |work: &[Work]| {
+        let named = work.iter().map(|work| (work.clone(), "x".to_owned()));
+        named.collect::<Vec<_>>()
+    };
+    let finds = |saved: &[Work], problem: &str| {
+        let found = check_saved(&done(saved), &["a", "b"], &board.list().unwrap());
+        let found = found.err().unwrap_or_default();
+        assert!(found.contains(problem), "{found}");
+        assert_eq!(found.is_empty(), problem.is_empty(), "{found}");
+    };
+    finds(&[], "");
+    for work in [Work::Note(0), Work::Raise(0), Work::Claim(0), Work::Done(0)] {
+        finds(&[work], "a is ");
+    }
+    finds(&[Work::Create(2)], "c is gone");
+    finds(&[Work::Delete(0)], "a is there");
+    carry_out(&board, &Work::Note(0), "x");
+    finds(&[Work::Note(0)], "");
+    finds(&[], "a is ");
+    carry_out(&board, &Work::Delete(0), "");
+    finds(&[Work::Note(0)], "a is gone, and nobody deleted it");
+    finds(&[Work::Note(0), Work::Delete(0)], "");
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use tenure_files::{Board, Next, Take};
+use tenure_board::{Board, Next, Take};
 
 use crate::place::{id, open};
 use crate::process::{Child, role, say};
@@ -26,6 +26,9 @@ fn a_child_process_plays_its_role() {
         ("echo", [word]) => say(word),
         ("note", [root, issue, name, times]) => note(root.as_ref(), issue, name, times),
         ("agent", [root, name, rounds]) => agent(root.as_ref(), name, rounds),
+        ("campaign", [root, journal, owner, seed]) => {
+            crate::campaign::work(root.as_ref(), journal.as_ref(), owner, seed)
+        }
         ("depend", [root, edges @ ..]) => depend(root.as_ref(), edges),
         _ => panic!("no such role: {role}"),
     }

@@ -141,6 +141,97 @@ fn a_run_that_stood_still_too_long_ends_its_command_and_leaves_the_issue_to_the_
     );
 }
 
+/// A script that writes its process id, and that of one which it leaves in the background.
+const TWO: &str = "sleep 600 & echo $$ $! > pid.new && mv pid.new pid && exec sleep 600";
+
+#[test]
+fn the_command_of_a_run_that_is_stopped_is_dead_before_another_gets_the_issue() {
+    let place = Place::new();
+    place.add(&["a"]);
+    let arguments = [
+        "run", "--ttl", "3s", "--owner", "agent:1", "--", "sh", "-c", TWO,
+    ];
+    let run = Process::start(&mut place.command(&arguments));
+    until_exists(&place.world.path("pid"));
+    let pids = fs::read_to_string(place.world.path("pid")).unwrap();
+    let pids: Vec<u32> = pids
+        .split_whitespace()
+        .map(|n| n.parse().unwrap())
+        .collect();
+    signal(run.id(), libc::SIGSTOP);
+    until("another gets the issue", || {
+        code(&place.call(&["claim", "a", "--owner", "agent:2"])) == 0
+    });
+    for pid in pids {
+        assert!(!is_alive(pid), "{pid} works on an issue that is another's");
+    }
+    signal(run.id(), libc::SIGCONT);
+    let output = run.end();
+    assert_eq!(code(&output), 79, "{output:?}");
+    assert!(text(&output.stderr).contains("SIGKILL"), "{output:?}");
+}
+
+/// Returns the watchdog of a run: its child in a session of its own.
+fn watchdog(run: &Process, command: u32) -> Option<u32> {
+    let children = format!("/proc/{0}/task/{0}/children", run.id());
+    let children = fs::read_to_string(children).unwrap();
+    let mut children = children.split_whitespace().map(|n| n.parse().unwrap());
+    children.find(|child| *child != command)
+}
+
+#[test]
+fn when_its_watchdog_is_killed_the_command_is_stopped_and_nothing_is_left_behind() {
+    let place = Place::new();
+    place.add(&["a"]);
+    let (run, command) = asleep(&place, &["--owner", "agent:1"]);
+    let watchdog = watchdog(&run, command).expect("a watchdog");
+    // In a session and a group of its own, which Ctrl-Z does not reach.
+    let stat = fs::read_to_string(format!("/proc/{watchdog}/stat")).unwrap();
+    let fields: Vec<&str> = stat
+        .rsplit(')')
+        .next()
+        .unwrap()
+        .split_whitespace()
+        .collect();
+    assert_eq!(
+        fields[2..4],
+        [watchdog.to_string(), watchdog.to_string()],
+        "{stat}"
+    );
+    let open = fs::read_dir(format!("/proc/{watchdog}/fd")).unwrap();
+    let open: Vec<_> = open
+        .map(|fd| fs::read_link(fd.unwrap().path()).unwrap())
+        .collect();
+    assert!(
+        open.iter().all(|file| {
+            let file = file.to_str().unwrap();
+            file.starts_with("socket:") || file == "anon_inode:[pidfd]"
+        }),
+        "{open:?}"
+    );
+    signal(watchdog, libc::SIGKILL);
+    let output = run.end();
+    assert_eq!(code(&output), 79, "{output:?}");
+    assert!(text(&output.stderr).contains("SIGTERM"), "{output:?}");
+    assert!(!is_alive(command));
+    // Reaped, too.
+    assert_eq!(crate::world::state(watchdog), None);
+}
+
+#[test]
+fn a_watchdog_ends_with_its_run_however_that_ends() {
+    let place = Place::new();
+    place.add(&["a", "b"]);
+    for how in [libc::SIGTERM, libc::SIGKILL] {
+        let (run, command) = asleep(&place, &["--ttl", "60s"]);
+        let watchdog = watchdog(&run, command).expect("a watchdog");
+        signal(run.id(), how);
+        run.end();
+        until("the watchdog is gone", || !is_alive(watchdog));
+        fs::remove_file(place.world.path("pid")).unwrap();
+    }
+}
+
 #[test]
 fn nothing_left_is_66_and_nothing_ready_is_75_with_counts() {
     let place = Place::new();

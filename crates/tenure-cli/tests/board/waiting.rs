@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use tenure_files::GateBy;
+use tenure_board::GateBy;
 
 use crate::place::{Place, id, titled};
 use crate::strace::strace;
@@ -118,7 +118,7 @@ fn a_full_issue_can_be_claimed_and_released_but_takes_no_more_notes() {
     let length = fs::read(place.path("issues/a.json")).unwrap().len();
     let body = "x".repeat((1 << 20) - length - 20);
     let board = place.board();
-    let fill = |issue: &mut tenure_files::Issue| {
+    let fill = |issue: &mut tenure_board::issue::Issue| {
         issue.body.clone_from(&body);
         Ok(())
     };

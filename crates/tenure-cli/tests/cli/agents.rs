@@ -148,3 +148,43 @@ fn an_agent_waits_for_ninety_seconds_unless_told_otherwise() {
     waiter.kill().unwrap();
     waiter.wait().unwrap();
 }
+
+#[test]
+fn under_a_coding_agent_no_owner_that_is_named_is_a_person() {
+    let world = World::new();
+    let lease = world.lock(["x"]);
+    fs::write(
+        world.path("tenure.toml"),
+        "[agents]\nsummary = [\"true\"]\n",
+    )
+    .unwrap();
+    assert_eq!(code(&world.call(["board", "init"])), 0);
+    let gate = ["board", "gate", "define", "review", "--by", "people"];
+    assert_eq!(code(&world.call(gate)), 0);
+    let added = ["board", "add", "fix", "--id", "fix", "--gate", "review"];
+    assert_eq!(code(&world.call(added)), 0);
+    let as_ana = |arguments: &[&str]| {
+        let mut command = world.tenure();
+        command.env(SESSIONS[0].0, SESSIONS[0].1);
+        command.env("TENURE_OWNER", "ana@desk");
+        command.args(arguments).output().unwrap()
+    };
+    for refused in [
+        &["break", &lease, "--reason", "mine", "--yes"][..],
+        &["doctor", "--trust"],
+        &["lock", "y", "--ttl", "2h"],
+        &["run", "--wait", "11m", "y", "--", "true"],
+        &["board", "gate", "pass", "fix", "review"],
+    ] {
+        let output = as_ana(refused);
+        assert_eq!(code(&output), 77, "{refused:?}: {output:?}");
+    }
+    let told = text(&as_ana(&["lock", "y", "--ttl", "2h"]).stderr).to_owned();
+    let agent = SESSIONS[0].2;
+    assert!(
+        told.contains(&format!("it runs under the coding agent {agent}")),
+        "{told}"
+    );
+    // What every owner may do goes on.
+    assert_eq!(code(&as_ana(&["lock", "y"])), 0);
+}

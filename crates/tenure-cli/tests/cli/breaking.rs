@@ -5,6 +5,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use crate::holder::{HOLD, Holder};
+use crate::process::Process;
 use crate::terminal::Terminal;
 use crate::world::{World, code, is_alive, json, text, until};
 
@@ -62,6 +63,59 @@ fn a_command_that_will_not_stop_is_killed_within_the_ten_seconds() {
 }
 
 #[test]
+fn a_command_that_outlived_its_run_is_shown_and_ended_by_the_break() {
+    let stubborn = "trap '' TERM; echo $$; while :; do sleep 0.05; done";
+    for script in [HOLD, stubborn] {
+        let world = World::new();
+        let mut command = world.tenure();
+        command.args(["run", "x", "--", "sh", "-c", script]);
+        let mut holder = Holder::from_command(command);
+        holder.signal_run(libc::SIGKILL);
+        holder.wait();
+        let listed = world.json(["ls"]);
+        assert_eq!(listed["held"][0]["command_pid"], holder.command);
+        let pid = holder.command.to_string();
+        let table = text(&world.call(["ls"]).stdout);
+        assert!(table.contains(&format!("goes on, pid {pid})")), "{table}");
+        let next = Process::in_line(&world, "x", "next");
+        let lease = first_lease(&world);
+        let output = world.call(["break", &lease, "--reason", "run is gone", "--yes"]);
+        assert_eq!(code(&output), 0, "{output:?}");
+        assert!(
+            text(&output.stderr).contains("the break ends its command"),
+            "{output:?}"
+        );
+        assert!(
+            text(&output.stdout).contains(&format!("its command, pid {pid}")),
+            "{output:?}"
+        );
+        assert!(!is_alive(holder.command));
+        next.token();
+    }
+}
+
+#[test]
+fn a_process_that_only_looks_is_not_ended_by_a_break() {
+    let world = World::new();
+    let mut holder = Holder::start(&world, ["x"]);
+    holder.signal_run(libc::SIGKILL);
+    holder.wait();
+    let session = world.json(["ls"])["held"][0]["session"].clone();
+    let file = world.path("store/sessions").join(session.as_str().unwrap());
+    let looker = std::process::Command::new("sleep")
+        .arg("600")
+        .stdin(std::fs::File::open(&file).unwrap())
+        .spawn();
+    let mut looker = looker.unwrap();
+    let lease = first_lease(&world);
+    let output = world.call(["break", &lease, "--reason", "run is gone", "--yes"]);
+    assert_eq!(code(&output), 0, "{output:?}");
+    assert!(!is_alive(holder.command) && is_alive(looker.id()));
+    looker.kill().unwrap();
+    looker.wait().unwrap();
+}
+
+#[test]
 fn the_whole_record_is_shown() {
     let world = World::new();
     let lease = world.lock([
@@ -95,6 +149,7 @@ fn nobody_is_granted_for_ten_seconds_if_nobody_confirms() {
     let lease = world.lock(["x"]);
     let began = Instant::now();
     let broken = world.json(["break", &lease, "--reason", "gone", "--yes"]);
+    let broken = &broken["leases"][0];
     assert_eq!(
         (&broken["lease"], &broken["state"]),
         (&lease.as_str().into(), &"revoking".into())

@@ -220,6 +220,20 @@ fn a_bad_resource_is_shown_with_the_byte_and_what_to_write() {
 }
 
 #[test]
+fn there_is_no_wait_without_an_end() {
+    let world = World::new();
+    for wait in ["8761h", "never", "99999999999h"] {
+        let output = world.run(["--wait", wait, "x", "--", "true"]);
+        assert_eq!(code(&output), 2, "{output:?}");
+        assert!(text(&output.stderr).contains("at most 8760h"), "{output:?}");
+    }
+    let longest = world.run(["--wait", "8760h", "x", "--", "true"]);
+    assert_eq!(code(&longest), 0, "{longest:?}");
+    let help = world.call(["help", "run"]);
+    assert!(text(&help.stdout).contains("at most 8760h"), "{help:?}");
+}
+
+#[test]
 fn bad_variables_are_named_and_exit_78() {
     let world = World::new();
     for (name, value) in [
@@ -293,4 +307,26 @@ fn a_closed_standard_output_is_no_panic() {
     let script = "\"$TENURE\" ls --json >/dev/full; \"$TENURE\" completions bash >/dev/full; \"$TENURE\" doctor >&-";
     let output = command.arg("-c").arg(script).output().unwrap();
     assert!(!text(&output.stderr).contains("panicked"), "{output:?}");
+}
+
+#[test]
+fn an_argument_that_is_far_too_long_is_not_echoed_whole() {
+    let world = World::new();
+    let long = "a".repeat(100_000);
+    for arguments in [
+        &["lock", "x", "--ttl", &long][..],
+        &["lock", &long],
+        &["check", "x", &long],
+        &["doc", "read", &long],
+        &["--store", &long, "ls"],
+        &[&long],
+    ] {
+        let output = world.call(arguments.iter().copied());
+        assert_ne!(code(&output), 0, "{output:?}");
+        let said = text(&output.stderr).len();
+        assert!((1..9000).contains(&said), "{said} bytes");
+        let with_json = world.call([&["--json"], arguments].concat());
+        let said = with_json.stdout.len();
+        assert!((1..9000).contains(&said), "{said} bytes as JSON");
+    }
 }

@@ -63,6 +63,10 @@ fn nobody_takes_over_from_a_stopped_holder() {
         holder.signal_run(libc::SIGSTOP);
         until("run is stopped", || state(holder.run.id()) == Some('T'));
         assert!(!world.is_free("x"));
+        // Nothing runs out here, so nothing is forked that would watch over the command.
+        let children = format!("/proc/{0}/task/{0}/children", holder.run.id());
+        let children = std::fs::read_to_string(children).unwrap();
+        assert_eq!(children.trim(), holder.command.to_string());
         let waited = world.run(["--wait", "200ms", "x", "--", "true"]);
         assert_eq!(code(&waited), 75);
         holder.signal_run(libc::SIGCONT);

@@ -5,6 +5,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::holder::Holder;
+use crate::terminal::Terminal;
 use crate::world::{World, code, json, state, text, until};
 
 fn resources(world: &World, arguments: &[&str]) -> Vec<String> {
@@ -377,5 +378,25 @@ fn looking_never_makes_a_lock_seem_busy() {
                 .iter_mut()
                 .all(|looker| looker.wait().unwrap().success())
         );
+    }
+}
+
+#[test]
+fn a_page_with_one_long_path_is_no_wider_than_the_terminal() {
+    let world = World::new();
+    let path = format!("file:/{}main.rs", "a-deep-directory/".repeat(30));
+    world.lock([path.as_str(), "--purpose", "rename the parser"]);
+    let mut terminal = Terminal::open(&world);
+    for columns in [100, 80] {
+        for command in ["ls", "status"] {
+            let line = format!("stty cols {columns}; \"$TENURE\" {command}; echo at the 'end'\r");
+            terminal.press(&line);
+            terminal.expect("at the end");
+            let shown = terminal.screen();
+            let mut lines = shown.lines().rev().skip_while(|line| *line != "at the end");
+            let row = lines.nth(1).unwrap();
+            assert!(row.contains('…') && row.contains("write"), "{shown}");
+            assert!(row.chars().count() <= columns, "{row}");
+        }
     }
 }

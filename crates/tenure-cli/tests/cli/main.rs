@@ -15,6 +15,7 @@ mod doctor;
 mod environment;
 mod errors;
 mod exclusion;
+mod file_paths;
 mod habits;
 mod holder;
 mod job_control;
@@ -24,6 +25,9 @@ mod log;
 mod ls;
 mod nesting;
 mod op;
+#[path = "../sqlite/process.rs"]
+#[allow(dead_code, reason = "shared with the other tests of the command")]
+mod process;
 mod recover;
 mod release;
 mod renew;
@@ -32,6 +36,7 @@ mod signals;
 mod slots;
 mod store_choice;
 mod terminal;
+mod unsupported;
 mod upgrade;
 mod waiting;
 #[allow(dead_code, reason = "shared with the tests on a server")]

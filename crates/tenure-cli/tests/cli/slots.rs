@@ -283,3 +283,14 @@ fn slot_and_locks_are_all_or_nothing_within_one_limit() {
     ]);
     assert_eq!(code(&output), 9, "{output:?}");
 }
+
+/// Slots are counted for a user and machine, whatever the repository: its order is no concern of
+/// theirs.
+#[test]
+fn repositories_with_different_orders_share_a_slot() {
+    let world = World::new();
+    let inner = "mkdir other && cd other && echo \"order = ['name', 'map']\" > tenure.toml && \
+                 unset TENURE_STORE TENURE_LEASES TENURE_SESSION && \"$TENURE\" run --slot build:2 -- true";
+    let output = world.run(["--slot", "build:2", "--", "sh", "-c", inner]);
+    assert_eq!(code(&output), 0, "{output:?}");
+}

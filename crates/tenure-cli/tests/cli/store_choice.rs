@@ -1,5 +1,6 @@
 //! Which store, and why.
 
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use crate::world::{World, code, json, text};
@@ -205,6 +206,32 @@ fn a_file_of_another_user_is_ignored_with_a_word() {
         text(&output.stderr).contains("tenure.toml is ignored"),
         "{output:?}"
     );
+}
+
+#[test]
+fn a_file_that_everybody_may_write_is_ignored_with_a_word() {
+    let world = World::new();
+    let path = world.path("tenure.toml");
+    std::fs::write(&path, "store = 'file:/nowhere'\n").unwrap();
+    let run = |mode: u32| {
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(&path, mode).unwrap();
+        let mut command = world.tenure();
+        command.env_remove("TENURE_STORE");
+        command.args(["doctor", "--json"]);
+        let output = command.output().unwrap();
+        (text(&output.stderr), text(&output.stdout))
+    };
+    let (said, found) = run(0o666);
+    assert!(
+        said.contains("tenure.toml is ignored: everybody may write it"),
+        "{said}"
+    );
+    assert!(!found.contains("file:/nowhere"), "{found}");
+    assert!(found.contains("chmod o-w"), "{found}");
+    let (said, found) = run(0o664);
+    assert!(!said.contains("is ignored"), "{said}");
+    assert!(found.contains("file:/nowhere"), "{found}");
 }
 
 /// Two processes with `HOME=.` in two directories must not both hold one lock.

@@ -17,13 +17,16 @@ fn an_upgraded_lease_is_exclusive_with_a_new_token_until_it_is_downgraded() {
     let (lease, token) = upgradeable(&world);
     let reads = || code(&world.run(["--no-wait", "x=read", "--", "true"]));
     assert_eq!(reads(), 0);
-    let after = world.json(["upgrade", &lease]);
+    let after = &world.json(["upgrade", &lease])["leases"][0];
     assert_eq!(
         (&after["lease"], &after["mode"]),
         (&lease.as_str().into(), &"write".into())
     );
     assert!(after["token"].as_u64().unwrap() > token);
     assert_eq!(reads(), 75);
+    let downgraded = &world.json(["downgrade", &lease])["leases"][0];
+    assert_eq!(downgraded["mode"], "upgradeable");
+    world.json(["upgrade", &lease]);
     let output = world.call(["downgrade", &lease]);
     assert_eq!(code(&output), 0, "{output:?}");
     let said = text(&output.stdout);

@@ -6,6 +6,7 @@
 //! | `killed`, `killed_at` | SIGKILL at random instants, and at every system call that changes something |
 //! | `live_writer`, `together` | a writer in the middle of its write; many documents at once |
 //! | `foreign_edit` | a commit over several files that crashed, and a file edited since |
+//! | `renamed_over` | editors that rename their file over a document, or write into it, while it is updated |
 //! | `node`, `node_paused` | programs with the real `proper-lockfile` |
 //! | `odd` | large, empty, broken and deep documents, and files of other kinds |
 //! | `rights`, `full_disk` | disks that cannot be written |
@@ -34,14 +35,15 @@ mod lock_log;
 mod node;
 mod node_paused;
 mod odd;
-#[path = "../../../tenure-files/tests/files/process.rs"]
+#[path = "../../../tenure-lockfile/tests/lockfile/process.rs"]
 #[allow(dead_code, reason = "shared with the tests of kernel locks")]
 mod process;
+mod renamed_over;
 mod rights;
 mod roles;
 mod seed;
 mod site;
-#[path = "../../../tenure-files/tests/files/stage.rs"]
+#[path = "../../../tenure-lockfile/tests/lockfile/stage.rs"]
 #[allow(dead_code, reason = "shared with the tests of kernel locks")]
 mod stage;
 mod together;

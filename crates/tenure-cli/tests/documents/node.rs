@@ -6,9 +6,10 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
 use serde_json::json;
+use tenure_lockfile::FileLocker;
 
-use crate::site::{Process, assert_tidy, bytes, doc, done, put, read, refused};
-use crate::world::{World, code, until};
+use crate::site::{Process, assert_tidy, bytes, doc, done, names, put, read, refused};
+use crate::world::{World, code, signal, until};
 
 /// `tenure doc update`, with the lock of Node taken, too.
 const UPDATE: [&str; 4] = ["update", "--compat", "proper-lockfile", "a.json"];
@@ -107,6 +108,32 @@ fn a_killed_node_holder_is_taken_over_10_s_after_its_last_sign_of_life_and_not_b
     assert!(!lock.exists(), "its lock is given back");
     done(&world, ["clean", "--yes", "a.json"]);
     assert_tidy(&world.path(""), &["a.json", "in"]);
+}
+
+#[test]
+fn a_signal_while_waiting_for_node_is_130_and_leaves_only_the_lock_of_node() {
+    let world = World::new();
+    put(&world, "a.json", "{\"n\":0}\n");
+    let holder = node_holder(&world, "a.json");
+    for number in [libc::SIGINT, libc::SIGTERM] {
+        let wait = ["--wait", "60s", "--", "touch", "ran"];
+        let update = Process::doc(&world, UPDATE.into_iter().chain(wait));
+        update.until_said("a.json.lock");
+        signal(update.id(), number);
+        let said = refused(&update.end(), 130);
+        assert!(
+            said.contains("interrupted while waiting for file:"),
+            "{said}"
+        );
+        let left = names(&world.path(""));
+        assert_eq!(left, [".a.json.lock", "a.json", "a.json.lock"]);
+        let ours = world.path(".a.json.lock");
+        let free = FileLocker::new(Duration::ZERO).try_lock_exclusive(&ours);
+        assert!(free.unwrap().is_some(), "our own lock is held");
+    }
+    drop(holder);
+    done(&world, UPDATE.into_iter().chain(["--", "jq", ".n += 1"]));
+    assert_eq!(read(&world, "a.json"), json!({ "n": 1 }));
 }
 
 #[test]

@@ -36,6 +36,49 @@ fn a_document_of_50_mb_is_read_and_updated_like_any_other() {
     assert_tidy(&world.path(""), &["a.json"]);
 }
 
+#[test]
+fn a_document_beyond_the_limit_is_refused_by_its_size_without_being_read() {
+    let world = World::new();
+    let large = fs::File::create(world.path("a.json")).unwrap();
+    large.set_len(3 << 30).unwrap();
+    let path = world.path("a.json").display().to_string();
+    for arguments in [
+        &["read", &path][..],
+        &["update", &path, "--", "touch", "ran"],
+    ] {
+        let mut command = Command::new("strace");
+        world.prepare(&mut command);
+        command.args(["-qq", "-o", "trace", "-e", "trace=read", "-P", &path]);
+        command.args([env!("CARGO_BIN_EXE_tenure"), "doc"]);
+        let said = refused(&Process::start(command.args(arguments)).end(), 65);
+        assert_eq!(bytes(&world, "trace"), "", "not a byte is read");
+        assert!(
+            said.contains("it has 3072 MiB, and a document at most 256 MiB"),
+            "{said}"
+        );
+        assert!(said.contains("split it"), "{said}");
+    }
+    assert!(!world.path("ran").exists());
+}
+
+#[test]
+fn nobody_is_said_to_hold_a_document_that_takes_long_to_read() {
+    let world = World::new();
+    put(&world, "a.json", "{}");
+    let mut command = Command::new("strace");
+    world.prepare(&mut command);
+    let slow = "inject=read:delay_enter=2500000:when=1";
+    command.args(["-qq", "-o", "trace", "-e", "trace=read", "-e", slow, "-P"]);
+    command
+        .arg(world.path("a.json"))
+        .arg(env!("CARGO_BIN_EXE_tenure"));
+    let path = world.path("a.json").display().to_string();
+    let output = Process::start(command.args(["doc", "read", &path])).end();
+    assert_eq!(code(&output), 0, "{output:?}");
+    assert_eq!(text(&output.stderr), "");
+    assert!(bytes(&world, "trace").contains("DELAYED"), "it was slow");
+}
+
 /// A file that is no JSON: reading and updating say where, and touch nothing; writing repairs.
 #[track_caller]
 fn assert_broken(content: &[u8], at: Option<usize>) {

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
-use tenure_files::{Documents, Error};
+use tenure_files::Error;
+use tenure_files::document::Documents;
 
 use crate::process::{Child, hear, role, say};
 

@@ -4,7 +4,8 @@ use std::fs;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
-use tenure_files::{Documents, FileLocker, LockGuard};
+use tenure_files::document::Documents;
+use tenure_lockfile::{FileLocker, LockGuard};
 
 use crate::killed_at::Victim;
 use crate::site::{Process, RAISE, assert_tidy, bytes, doc, done, names, put, read, refused};

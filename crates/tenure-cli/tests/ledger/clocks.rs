@@ -47,24 +47,69 @@ fn a_clock_set_back_an_hour_neither_ends_a_claim_nor_gives_it_more_time() {
 }
 
 #[test]
-fn an_event_from_2035_stops_claim_and_reap_until_its_owner_releases() {
+fn an_event_from_2035_holds_up_its_own_node_alone_until_its_owner_releases() {
     let place = Place::new();
     let (at, until) = ("2035-01-01T00:00:00Z", Some("2035-01-01T00:05:00Z"));
     place.put(1, &claim_event("lock_acquired", "1.1", "ana", at, until));
-    for arguments in [
-        &["claim", "p", "1.2"][..],
-        &["claim", "p", "1.1#1", "--owner", "ana"],
-        &["reap", "p"],
+    let said = place.refused(65, &["claim", "p", "1.1", "--owner", "bo"]);
+    assert!(
+        said.contains("event-000001.json") && said.contains("2035-01-01"),
+        "{said}"
+    );
+    let claim = ["claim", "p", "1.2", "--owner", "bo", "--json"];
+    let claimed = text(&place.call(&claim).stdout);
+    assert!(!claimed.contains("2035"), "{claimed}");
+    place.done(&["reap", "p"]);
+    assert_eq!(place.done(&["append", "p", X]), "3");
+    place.done(&["release", "p", "1.1", "--owner", "ana"]);
+    assert_eq!(place.done(&["claim", "p", "1.1", "--owner", "bo"]), "1.1#5");
+    let released = text(&place.call(&["show", "p", "4"]).stdout);
+    assert!(!released.contains("2035"), "{released}");
+    // A renewal does as well.
+    place.put(6, &claim_event("lock_acquired", "1.3", "ana", at, until));
+    place.done(&["claim", "p", "1.3#6", "--owner", "ana", "--ttl", "1s"]);
+}
+
+#[test]
+fn a_claim_that_never_ends_or_is_not_whole_holds_up_its_own_node_alone_and_is_mended_when_asked() {
+    const EVER: &str = "9999-12-31T23:59:59Z";
+    let acquired = |at, until| claim_event("lock_acquired", "1.1", "ana", at, Some(until));
+    for event in [
+        acquired("2035-01-01T00:00:00Z", "2035-01-01T00:05:00Z"),
+        acquired("2026-01-01T00:00:00Z", "2935-01-01T00:05:00Z"),
+        acquired(EVER, EVER),
+        acquired("2026-01-01T00:00:00Z", EVER),
+        acquired("soon", "later"),
+        "{\"type\":\"lock_acquired\",\"node_id\":\"1.1\"}".into(),
+        "{\"type\":\"lock_released\",\"node_id\":\"1.1\",\"owner\":7}".into(),
+        "{\"type\":\"lock_reaped\"}".into(),
     ] {
-        let said = place.refused(65, arguments);
+        let place = Place::new();
+        let claim = |node: &str| place.call(&["claim", "p", node, "--owner", "bo"]);
+        assert_eq!(code(&claim("1.2")), 0, "{event}");
+        place.put(2, &event);
+        // Whoever has another node goes on, whoever wants another one gets it.
+        assert_eq!(code(&claim("1.3")), 0, "{event}");
+        place.done(&["claim", "p", "1.2#1", "--owner", "bo"]);
+        place.done(&["append", "p", "--token", "1.2#1", "--owner", "bo", X]);
+        for arguments in [&["reap", "p"][..], &["log", "p"], &["claims", "p"]] {
+            place.done(arguments);
+        }
+        let refused = claim("1.1");
+        let is_nobodys = !event.contains("1.1");
+        assert_eq!(code(&refused) == 0, is_nobodys, "{event}: {refused:?}");
+        let verified = place.call(&["verify", "p", "--repair"]);
+        assert_eq!(code(&verified), 65, "{event}");
+        let said = text(&verified.stdout);
         assert!(
-            said.contains("event-000001.json") && said.contains("2035-01-01"),
+            said.contains("event-000002.json") && said.contains("--yes"),
             "{said}"
         );
+        place.done(&["verify", "p", "--repair", "--yes"]);
+        if !is_nobodys {
+            assert_eq!(code(&claim("1.1")), 0, "{event}");
+            place.done(&["append", "p", "--token", "1.2#1", "--owner", "bo", X]);
+        }
+        place.done(&["verify", "p"]);
     }
-    assert_eq!(place.done(&["append", "p", X]), "2");
-    place.done(&["release", "p", "1.1", "--owner", "ana"]);
-    assert_eq!(place.done(&["claim", "p", "1.2"]), "1.2#4");
-    let released = text(&place.call(&["show", "p", "3"]).stdout);
-    assert!(!released.contains("2035"), "{released}");
 }

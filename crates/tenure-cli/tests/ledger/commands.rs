@@ -1,8 +1,10 @@
 //! What each command prints.
 
 use std::fs;
+use std::time::Duration;
 
 use serde_json::json;
+use tenure_lockfile::FileLocker;
 
 use crate::place::{Place, X};
 use crate::site::Process;
@@ -145,11 +147,20 @@ fn a_ledger_of_the_other_form_is_read_and_not_written() {
         &["append", "p", X][..],
         &["claim", "p", "1"],
         &["reap", "p"],
+        &["verify", "p", "--repair", "--yes"],
     ] {
         let said = place.refused(65, arguments);
         assert!(said.contains("only read"), "{said}");
     }
+    // It has claims of another kind, which are not ours to tell.
+    let said = place.refused(65, &["claims", "p"]);
+    assert!(said.contains("claims in it are not read"), "{said}");
     assert_eq!(place.names(), ["000001.json", "000002.json", "notes.txt"]);
+    fs::write(place.path("000004.json"), "").unwrap();
+    let verified = place.call(&["verify", "p", "--json"]);
+    let found = &json(&verified.stdout)["findings"];
+    assert_eq!((code(&verified), found.as_array().unwrap().len()), (65, 2));
+    assert!(!found.to_string().contains("--repair"), "{found}");
 }
 
 #[test]
@@ -157,11 +168,28 @@ fn a_signal_while_waiting_ends_with_130_and_leaves_nothing_behind() {
     let place = Place::new();
     place.done(&["append", "p", X]);
     let before = place.names();
+    let interrupt_while = |said: &str| {
+        for number in [libc::SIGINT, libc::SIGTERM] {
+            let waiting = Process::start(&mut place.command(&["append", "p", "--wait", "60s", X]));
+            waiting.until_said(said);
+            crate::world::signal(waiting.id(), number);
+            let output = waiting.end();
+            assert_eq!(code(&output), 130);
+            let said = text(&output.stderr);
+            assert!(
+                said.contains("interrupted while waiting for file:"),
+                "{said}"
+            );
+        }
+    };
+    // The lock of a stranger, and the kernel lock before it.
     fs::create_dir(place.path("ledger.lock")).unwrap();
-    let waiting = Process::start(&mut place.command(&["append", "p", "--wait", "60s", X]));
-    waiting.until_said("another program");
-    crate::world::signal(waiting.id(), libc::SIGINT);
-    assert_eq!(code(&waiting.end()), 130);
+    interrupt_while("another program");
     fs::remove_dir(place.path("ledger.lock")).unwrap();
+    let queue = FileLocker::new(Duration::ZERO).lock_exclusive(&place.path(".queue.lock"));
+    let queue = queue.unwrap();
+    interrupt_while("waiting for");
+    drop(queue);
     assert_eq!(place.names(), before);
+    place.done(&["append", "p", X]);
 }

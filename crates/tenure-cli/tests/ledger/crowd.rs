@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use tenure_files::Ledger;
+use tenure_ledger::Ledger;
 
 use crate::place::{Place, X, count, judge};
 use crate::process::Child;

@@ -25,7 +25,7 @@ struct Victim<'a> {
 impl Victim<'_> {
     fn fresh(&self, name: &str) -> PathBuf {
         let path = self.directory.path().join(name);
-        tenure_files::Ledger::init(&path, None).unwrap();
+        tenure_ledger::Ledger::init(&path, None).unwrap();
         (self.before)(&path);
         path
     }
@@ -40,7 +40,7 @@ impl Victim<'_> {
         let traced = self.fresh("traced");
         let arguments = self.on(&traced);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let points = points(&self.place.world, &arguments, "/ledger/");
+        let points = points(&self.place.world, &arguments, "/ledger");
         let mut left = Vec::new();
         for (number, point) in points.into_iter().enumerate() {
             let directory = self.fresh(&format!("killed-{number}"));
@@ -64,6 +64,9 @@ impl Victim<'_> {
             let next = self.place.done(&["append", name, "--no-wait", X]);
             assert_eq!(next, (events + 1).to_string(), "{point:?}");
             assert!(!directory.join("ledger/ledger.lock").exists(), "{point:?}");
+            let names = crate::site::names(&directory.join("ledger"));
+            let left = names.iter().find(|name| name.starts_with(".event-"));
+            assert_eq!(left, None, "{point:?}");
             let verified = self.place.call(&["verify", name]);
             assert_eq!(code(&verified), 0, "{point:?}: {verified:?}");
         }
@@ -74,6 +77,29 @@ impl Victim<'_> {
         judge(&left);
         added
     }
+}
+
+#[test]
+fn a_file_system_without_files_that_have_no_name_is_written_to_as_well() {
+    let place = Place::new();
+    let append = ["ledger", "append", "p", X];
+    let traced = points(&place.world, &append, "/ledger");
+    let is_meant = |point: &&Point| point.line.contains("O_TMPFILE");
+    let point = traced.iter().find(is_meant).expect("it makes such a file");
+    let filter = format!("trace={}", point.call);
+    let inject = format!(
+        "inject={}:error=EOPNOTSUPP:when={}",
+        point.call, point.number
+    );
+    let options = ["-e", filter.as_str(), "-e", inject.as_str()];
+    let mut command = crate::strace::strace(&place.world, &options, &append);
+    let output = crate::site::Process::start(&mut command).end();
+    assert_eq!(output.stdout, b"2\n", "{output:?}");
+    let left = place
+        .names()
+        .into_iter()
+        .filter(|name| name.starts_with(".event-"));
+    assert_eq!(left.count(), 0);
 }
 
 #[test]

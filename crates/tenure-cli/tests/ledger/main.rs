@@ -4,26 +4,31 @@
 //! |---|---|
 //! | `killed_at` | SIGKILL at every system call that changes something |
 //! | `crowd` | many processes that append, and that claim the same nodes |
+//! | `campaign` | random operations under kills and stops |
 //! | `strangers` | the script of the protocol for external tools; locks that others make |
 //! | `stalled` | an appender that stands still while its lock is taken away |
 //! | `claims` | one winner, late writers, release and reap at once |
 //! | `clocks` | clocks that are wrong, and events that are |
 //! | `broken` | gaps, torn and foreign files, a full disk; verify and repair |
+//! | `unknown` | steps that fail once an event is in place, answers that cannot be printed |
 //! | `snapshot` | the claims without replaying everything |
 //! | `commands` | what each command prints |
+//! | `defaults` | how long an append waits, and how often it looks |
 //! | `place` | a ledger that the replay of other programs is run on when the test ends |
 
 // All of it is test code, helpers included.
 #![allow(clippy::unwrap_used)]
 
 mod broken;
+mod campaign;
 mod claims;
 mod clocks;
 mod commands;
 mod crowd;
+mod defaults;
 mod killed_at;
 mod place;
-#[path = "../../../tenure-files/tests/files/process.rs"]
+#[path = "../../../tenure-lockfile/tests/lockfile/process.rs"]
 #[allow(dead_code, reason = "shared with the tests of kernel locks")]
 mod process;
 mod roles;
@@ -31,13 +36,14 @@ mod roles;
 #[allow(dead_code, reason = "shared with the tests of documents")]
 mod site;
 mod snapshot;
-#[path = "../../../tenure-files/tests/files/stage.rs"]
+#[path = "../../../tenure-lockfile/tests/lockfile/stage.rs"]
 #[allow(dead_code, reason = "shared with the tests of kernel locks")]
 mod stage;
 mod stalled;
 #[path = "../cli/strace.rs"]
 mod strace;
 mod strangers;
+mod unknown;
 #[path = "../cli/world.rs"]
 #[allow(dead_code, reason = "shared with the other tests of the command")]
 mod world;

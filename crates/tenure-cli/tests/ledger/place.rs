@@ -147,7 +147,7 @@ pub fn judge(directories: &[&Path]) {
     assert_eq!(answers.lines().count(), directories.len());
     for (directory, answer) in directories.iter().zip(answers.lines()) {
         let theirs: Value = serde_json::from_str(answer).unwrap();
-        let ledger = tenure_files::Ledger::open(directory, crate::world::DEADLINE).unwrap();
+        let ledger = tenure_ledger::Ledger::open(directory, crate::world::DEADLINE).unwrap();
         let ours = ledger.claims().unwrap();
         let seconds = |time: tenure::Timestamp| format!("{}Z", &time.to_string()[..19]);
         let pair = |owner: &str, until: &str| (owner.to_owned(), until[..19].to_owned());

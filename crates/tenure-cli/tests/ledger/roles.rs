@@ -4,8 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use tenure_files::{Ledger, Node};
+use tenure_ledger::Ledger;
+use tenure_ledger::Node;
 
+use crate::campaign;
 use crate::process::{Child, role, say};
 
 /// The test a child runs. See [`a_child_process_plays_its_role`].
@@ -25,6 +27,7 @@ fn a_child_process_plays_its_role() {
         ("echo", [word]) => say(word),
         ("append", [directory, name, times]) => append(directory.as_ref(), name, times),
         ("claim", [directory, name, rounds]) => claim(directory.as_ref(), name, rounds),
+        ("campaign", [directory, name, seed]) => campaign::work(directory.as_ref(), name, seed),
         _ => panic!("no such role: {role}"),
     }
 }
@@ -69,7 +72,7 @@ fn claim(directory: &Path, name: &str, rounds: &str) {
         fs::File::create_new(&mark).expect("two have won the same node");
         let event = format!("{{\"type\":\"worked\",\"owner\":\"{name}\"}}");
         let token = format!("{node}#{}", claim.token).parse().unwrap();
-        let terms = tenure_files::AppendTerms {
+        let terms = tenure_ledger::AppendTerms {
             claim: Some(token),
             ..Default::default()
         };

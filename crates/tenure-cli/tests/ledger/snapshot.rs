@@ -79,7 +79,7 @@ fn a_snapshot_that_is_deleted_corrupt_or_of_another_ledger_changes_no_answer() {
 fn a_ledger_that_was_put_in_the_place_of_another_is_not_answered_from_memory() {
     let place = large();
     let ledger =
-        tenure_files::Ledger::open(&place.world.path("p"), crate::world::DEADLINE).unwrap();
+        tenure_ledger::Ledger::open(&place.world.path("p"), crate::world::DEADLINE).unwrap();
     assert_eq!(ledger.claims().unwrap().len(), 10);
     for sequence in 1..=300 {
         place.put(sequence, &numbered("y", sequence));

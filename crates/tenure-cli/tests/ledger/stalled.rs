@@ -13,7 +13,7 @@ const OURS: &str = "{\"type\":\"ours\"}";
 fn stopped_after(place: &Place, is_meant: impl Fn(&Point) -> bool) -> Process {
     let arguments = ["ledger", "append", "q", OURS];
     assert_eq!(code(&place.call(&["init", "q"])), 0);
-    let points = points(&place.world, &arguments, "/ledger/");
+    let points = points(&place.world, &arguments, "/ledger");
     let point = points
         .into_iter()
         .find(is_meant)
@@ -76,7 +76,7 @@ fn an_appender_whose_lock_was_taken_after_its_event_is_in_place_does_not_acknowl
     for replaced in [false, true] {
         let place = Place::new();
         let stalled = stopped_after(&place, |point| {
-            point.call.starts_with("rename") && point.line.contains("event-000001.json")
+            point.call.starts_with("link") && point.line.contains("event-000001.json")
         });
         fs::remove_file(place.path("ledger.lock")).unwrap();
         if replaced {

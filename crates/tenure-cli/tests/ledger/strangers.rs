@@ -72,18 +72,12 @@ fn a_lock_that_another_program_made_is_respected_told_with_its_age_and_removed_o
         make();
         let said = place.refused(75, &["append", "p", "--wait", "50ms", X]);
         assert!(said.contains(what), "{what}: {said}");
+        assert!(said.contains("timeout waiting for lock"), "{said}");
         place.refused(75, &["claim", "p", "1", "--no-wait"]);
-        let says_when = fs::read(&lock).is_ok_and(|record| record.starts_with(b"{"));
-        if !says_when {
-            let young = place.call(&["verify", "p", "--repair", "--yes"]);
-            assert_eq!(code(&young), 0, "{young:?}");
-            assert!(lock.exists(), "{what}: it is not 30 s old");
-            let touched = Command::new("touch")
-                .args(["-d", "31 seconds ago"])
-                .arg(&lock)
-                .status();
-            assert!(touched.unwrap().success());
-        }
+        let young = place.call(&["verify", "p", "--repair", "--yes"]);
+        assert_eq!(code(&young), 0, "{young:?}");
+        assert!(lock.exists(), "{what}: it is not 30 s old");
+        age(&lock);
         assert_eq!(code(&place.call(&["verify", "p"])), 65);
         assert!(lock.exists(), "{what}: nothing is repaired unasked");
         assert_eq!(code(&place.call(&["verify", "p", "--repair"])), 65);
@@ -100,6 +94,54 @@ fn a_lock_that_another_program_made_is_respected_told_with_its_age_and_removed_o
         assert_eq!(aside, kept, "{what}: it is kept");
         place.done(&["append", "p", "--no-wait", X]);
     }
+}
+
+/// Makes a file look as if it was made 31 s ago.
+fn age(path: &Path) {
+    let touched = Command::new("touch")
+        .args(["-d", "31 seconds ago"])
+        .arg(path)
+        .status();
+    assert!(touched.unwrap().success());
+}
+
+#[test]
+fn a_lock_of_another_program_is_as_old_as_the_younger_of_its_text_and_its_file() {
+    let place = Place::new();
+    let lock = place.path("ledger.lock");
+    let hours = tenure::Timestamp::from(std::time::SystemTime::now());
+    let hours = |ago: i64| tenure::Timestamp::from_millis(hours.as_millis() - ago * 3_600_000);
+    // A local time that is marked as UTC, east and west of it.
+    for ago in [2, -2] {
+        let record = format!(
+            "{{\"agent_id\":\"agent-7\",\"acquired_at\":\"{}\"}}\n",
+            hours(ago)
+        );
+        fs::write(&lock, record).unwrap();
+        place.done(&["verify", "p", "--repair", "--yes"]);
+        assert!(
+            lock.exists(),
+            "it was made just now, whatever its text says"
+        );
+        age(&lock);
+        place.done(&["verify", "p", "--repair", "--yes"]);
+        assert_eq!(lock.exists(), ago < 0);
+    }
+}
+
+#[test]
+fn a_wait_for_one_of_ours_says_that_it_was_a_timeout_waiting_for_lock() {
+    let place = Place::new();
+    place.done(&["append", "p", X]);
+    let queue = tenure_lockfile::FileLocker::new(std::time::Duration::ZERO);
+    let held = queue.lock_exclusive(&place.path(".queue.lock")).unwrap();
+    let said = place.refused(75, &["append", "p", "--wait", "50ms", X]);
+    assert!(said.contains("timeout waiting for lock"), "{said}");
+    let output = place.call(&["append", "p", "--wait", "50ms", "--json", X]);
+    let message = &crate::world::json(&output.stdout)["error"]["message"];
+    let message = message.as_str().unwrap();
+    assert!(message.contains("timeout waiting for lock"), "{message}");
+    drop(held);
 }
 
 #[test]
@@ -145,7 +187,7 @@ fn an_event_that_ignores_the_lock_is_never_replaced() {
     // Whoever ignores the lock may go on behind a gap, after ours have moved what lay there aside.
     place.stays_broken();
     let ledger =
-        tenure_files::Ledger::open(&place.world.path("p"), crate::world::DEADLINE).unwrap();
+        tenure_ledger::Ledger::open(&place.world.path("p"), crate::world::DEADLINE).unwrap();
     let stop = std::sync::atomic::AtomicBool::new(false);
     // A program without any lock, at the numbers that are next.
     thread::scope(|scope| {

@@ -72,6 +72,21 @@ fn who_holds_it_is_named_to_one_who_waits_in_vain_or_not_at_all() {
 }
 
 #[test]
+fn unless_it_is_told_otherwise_it_waits_for_fifteen_seconds() {
+    let scene = Scene::new();
+    let mut psql = scene.database.session();
+    psql.run("select pg_advisory_lock(1, 42)");
+    let ask = ["advisory", "run", "agent", "42", "--", "true"];
+    let (output, took) = timed(|| scene.world.call(ask));
+    assert_eq!(code(&output), 75, "{output:?}");
+    let said = text(&output.stderr);
+    assert!(said.contains("waiting up to 15s"), "{said}");
+    assert!(said.contains("was not free within 15s"), "{said}");
+    let limit = Duration::from_secs(15);
+    assert!(took >= limit && took < limit * 2, "{took:?}");
+}
+
+#[test]
 fn a_lock_is_waited_for_and_handed_over() {
     let scene = Scene::new();
     let mut holder = hold(&scene.world, &["agent", "42"], HOLD);
@@ -191,10 +206,52 @@ fn a_command_that_is_cut_off_is_stopped_within_three_seconds() {
 }
 
 #[test]
+fn a_command_whose_run_is_stopped_and_then_loses_the_lock_is_dead_within_three_seconds() {
+    let scene = Scene::new();
+    let mut holder = hold(&scene.world, &["agent", "42"], HOLD);
+    holder.signal_run(libc::SIGSTOP);
+    let ((), took) = timed(|| {
+        assert!(scene.terminate() >= 1);
+        until("the command is dead", || !is_alive(holder.command));
+    });
+    assert!(took < Duration::from_secs(3), "{took:?}");
+    let next = ["advisory", "run", "agent", "42", "--", "true"];
+    assert_eq!(code(&scene.world.call(next)), 0);
+    holder.signal_run(libc::SIGCONT);
+    assert_eq!(holder.code(), 79);
+}
+
+#[test]
 fn other_stores_have_no_advisory_locks() {
     for world in World::each() {
         let output = world.call(["advisory", "ls"]);
         assert_eq!(code(&output), 78, "{output:?}");
         assert!(text(&output.stderr).contains("PostgreSQL"), "{output:?}");
     }
+}
+
+#[test]
+fn a_run_inside_of_a_run_under_the_same_lock_is_refused_at_once() {
+    let scene = Scene::new();
+    let world = &scene.world;
+    let tenure = env!("CARGO_BIN_EXE_tenure");
+    let nested = |inner: &[&str]| {
+        let outer = ["advisory", "run", "1", "5", "--", tenure, "advisory", "run"];
+        timed(|| world.call([&outer[..], inner].concat()))
+    };
+    let (refused, took) = nested(&["1", "5", "--", "true"]);
+    assert_eq!(code(&refused), 76, "{refused:?}");
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    let (busy, _) = nested(&["--no-wait", "1", "5", "--", "true"]);
+    assert_eq!(code(&busy), 75, "{busy:?}");
+    let (other, _) = nested(&["1", "6", "--", "true"]);
+    assert_eq!(code(&other), 0, "{other:?}");
+    // What outlived its run only has the variable left.
+    let script = "echo $TENURE_ADVISORY";
+    let told = world.call(["advisory", "run", "1", "5", "--", "sh", "-c", script]);
+    let mut after = world.tenure();
+    after.env("TENURE_ADVISORY", text(&told.stdout).trim());
+    after.args(["advisory", "run", "1", "5", "--", "true"]);
+    let after = after.output().unwrap();
+    assert_eq!(code(&after), 0, "{after:?}");
 }

@@ -1,9 +1,11 @@
 //! Every command of the contract, once, on a real server.
 
+use std::time::Duration;
+
 use tenure_testkit::postgres::Proxy;
 
-use crate::process::{TELL, field, token};
-use crate::scene::{Scene, lease_of};
+use crate::process::{TELL, field, timed, token};
+use crate::scene::{Scene, TTL, lease_of};
 use crate::world::{World, code, json, text};
 
 #[test]
@@ -218,4 +220,36 @@ fn a_nested_run_knows_what_the_outer_one_holds() {
     assert_eq!(code(&again), 76, "{again:?}");
     let reused = world.run(["x", "--", "sh", "-c", &inner("--reuse")]);
     assert_eq!(code(&reused), 0, "{reused:?}");
+}
+
+#[test]
+fn what_fails_for_a_moment_is_tried_as_often_as_the_settings_say_and_then_told() {
+    let scene = Scene::new();
+    let world = &scene.world;
+    // Each try fails for the moment, once it has waited for the row for a sixth of a lease.
+    let lease = world.lock(["x"]);
+    let mut psql = scene.database.session();
+    psql.run("begin");
+    psql.run("select * from tenure.resources for update");
+    let renew = |variables: &[(&str, &str)]| {
+        let mut command = world.tenure();
+        command.envs(variables.iter().copied());
+        let (output, took) = timed(|| command.args(["renew", &lease]).output().unwrap());
+        assert_eq!(code(&output), 69, "{output:?}");
+        let said = text(&output.stderr);
+        assert!(said.contains("lock timeout"), "{said}");
+        (said, took)
+    };
+    for (variables, tries) in [(&[][..], 3), (&[("TENURE_RETRY_MAX_ATTEMPTS", "5")], 5)] {
+        let (said, took) = renew(variables);
+        let told = format!("too many retries: it failed {tries} times, the last time with");
+        assert!(said.contains(&told), "{said}");
+        assert!(took >= TTL / 6 * tries, "{took:?}");
+    }
+    let (said, _) = renew(&[("TENURE_RETRY_MAX_ATTEMPTS", "1")]);
+    assert!(!said.contains("too many retries"), "{said}");
+    let delay = ("TENURE_RETRY_INITIAL_DELAY_MS", "2000");
+    let (_, took) = renew(&[("TENURE_RETRY_MAX_ATTEMPTS", "2"), delay]);
+    // Half of it is drawn by lot.
+    assert!(took >= Duration::from_secs(1), "{took:?}");
 }

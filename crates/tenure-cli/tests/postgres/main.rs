@@ -19,6 +19,7 @@ mod handover;
 mod holder;
 mod passwords;
 mod paused;
+mod plans;
 mod pooler;
 #[path = "../sqlite/process.rs"]
 #[allow(dead_code, reason = "shared with the other tests of the command")]

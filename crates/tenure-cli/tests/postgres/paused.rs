@@ -52,17 +52,36 @@ fn a_holder_that_was_paused_wakes_up_fenced() {
 }
 
 #[test]
-fn a_holder_that_was_paused_goes_on_if_nobody_took_over() {
+fn the_command_of_a_run_that_is_stopped_is_dead_before_another_has_the_lock() {
+    let scene = Scene::new();
+    let world = &scene.world;
+    let mut holder = Holder::start(world, ["x"]);
+    signal(holder.run.id(), libc::SIGSTOP);
+    let script = format!(
+        "grep -sq '^State:.[^Z]' /proc/{}/status; echo $?",
+        holder.command
+    );
+    let next = world.run(["--wait", "60s", "x", "--", "sh", "-c", &script]);
+    assert_eq!(
+        text(&next.stdout).trim(),
+        "1",
+        "the first command still runs"
+    );
+    go_on(&holder);
+    assert_eq!(holder.code(), 79);
+}
+
+#[test]
+fn a_run_that_is_stopped_for_a_moment_goes_on() {
     let scene = Scene::new();
     let world = &scene.world;
     let mut holder = Holder::start(world, ["x"]);
     let lease = lease_of(world, "x")["lease"].clone();
     signal(holder.run.id(), libc::SIGSTOP);
-    until("its lease is over", || {
-        lease_of(world, "x")["state"] == "expired"
+    until("run stands still", || {
+        crate::world::state(holder.run.id()) == Some('T')
     });
     go_on(&holder);
-    until("it is renewed", || lease_of(world, "x")["state"] == "held");
     stays("it goes on", TTL * 2, || is_alive(holder.command));
     assert_eq!(lease_of(world, "x")["lease"], lease);
     holder.let_go();

@@ -117,13 +117,27 @@ fn what_differs_is_named() {
         "a.txt: its content is another\nin/b.txt: it is missing\nin/new: it is not in the manifest\n"
     );
     let output = site.world.call(["publish", "--verify", &target, "--json"]);
-    assert_eq!(
-        json(&output.stdout)["differences"]
-            .as_array()
-            .unwrap()
-            .len(),
-        3
-    );
+    assert_eq!(code(&output), 65);
+    let answer = json(&output.stdout);
+    assert_eq!(answer["differences"].as_array().unwrap().len(), 3);
+    assert_eq!(answer["error"]["kind"], "bad_input", "{answer}");
+    let message = answer["error"]["message"].as_str().unwrap();
+    assert!(message.contains("in 3 files"), "{message}");
+}
+
+#[test]
+fn a_target_that_is_gone_differs_though_no_file_was_published() {
+    let site = Site::sqlite();
+    let (source, target) = (site.path("empty"), site.target());
+    fs::create_dir(&source).unwrap();
+    let published = site
+        .world
+        .call(["publish", source.to_str().unwrap(), &target]);
+    assert_eq!(code(&published), 0, "{published:?}");
+    fs::remove_dir(&target).unwrap();
+    let verified = site.world.call(["publish", "--verify", &target]);
+    assert_eq!(code(&verified), 65, "{verified:?}");
+    assert_eq!(text(&verified.stdout), ".: the directory is missing\n");
 }
 
 #[test]

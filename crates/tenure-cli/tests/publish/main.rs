@@ -2,6 +2,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | `campaign` | publishes, kills and stops at random, readers, and a checker |
 //! | `commands` | what is published, verified, shown and refused |
 //! | `killed_at` | SIGKILL at every system call, and recovery after each |
 //! | `left_over` | what crashes left over, and that the audit and `recover` tell of it |
@@ -17,6 +18,7 @@
 // All of it is test code, helpers included.
 #![allow(clippy::unwrap_used)]
 
+mod campaign;
 mod commands;
 mod killed_at;
 mod left_over;

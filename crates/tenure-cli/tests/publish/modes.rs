@@ -86,6 +86,31 @@ fn recovery_sets_the_mode_that_a_killed_publisher_had_not_set() {
 }
 
 #[test]
+fn what_gets_another_owner_loses_setuid_and_setgid_and_nothing_else_does() {
+    let site = Site::sqlite();
+    let (source, target) = (site.source("one"), site.target());
+    for (name, owner) in [("theirs", USER), ("ours", 0)] {
+        fs::write(site.path(&format!("src-one/{name}")), "#!/bin/sh\n").unwrap();
+        std::os::unix::fs::chown(
+            site.path(&format!("src-one/{name}")),
+            Some(owner),
+            Some(owner),
+        )
+        .unwrap();
+        set_mode(&site, &format!("src-one/{name}"), 0o6755);
+    }
+    let published = site.world.call(["publish", &source, &target]);
+    assert_eq!(code(&published), 0, "{published:?}");
+    assert_eq!(mode(&site, "srv/tiles/theirs"), 0o755);
+    assert_eq!(mode(&site, "srv/tiles/ours"), 0o6755);
+    let told = text(&published.stderr);
+    assert!(told.contains("src-one/theirs"), "{told}");
+    assert!(!told.contains("src-one/ours"), "{told}");
+    let verified = site.world.call(["publish", "--verify", &target]);
+    assert_eq!(code(&verified), 0, "{verified:?}");
+}
+
+#[test]
 fn devices_and_sockets_are_refused() {
     let site = Site::sqlite();
     let source = site.source("one");

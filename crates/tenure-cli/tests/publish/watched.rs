@@ -1,6 +1,7 @@
 //! What people see of a copy that takes long, and how they end it.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::process::Stdio;
 
 use crate::site::Site;
@@ -59,4 +60,33 @@ fn a_signal_ends_the_copy_and_leaves_nothing() {
         (None, Vec::new())
     );
     assert_eq!(site.states(&target), ["aborted"]);
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_another_publisher_and_leaves_nothing() {
+    let site = Site::sqlite();
+    let target = site.target();
+    site.published("old", &target);
+    let lock = fs::File::options()
+        .read(true)
+        .write(true)
+        .open(site.path("srv/.tiles.lock"))
+        .unwrap();
+    lock.lock().unwrap();
+    let mut command = site.world.tenure();
+    command.args(["publish", &site.source("new"), &target, "--wait", "60s"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let publisher = command.spawn().unwrap();
+    let inode = fs::metadata(site.path("srv/.tiles.lock")).unwrap().ino();
+    until("it waits in the kernel", || {
+        let locks = fs::read_to_string("/proc/locks").unwrap();
+        let waits = |line: &str| line.contains("-> ") && line.contains(&format!(":{inode} "));
+        locks.lines().any(waits)
+    });
+    signal(publisher.id(), libc::SIGINT);
+    let output = publisher.wait_with_output().unwrap();
+    assert_eq!(code(&output), 130, "{output:?}");
+    assert_eq!(site.content(&target).as_deref(), Some("old"));
+    assert_eq!(site.left_in_tmp(), [""; 0]);
+    assert_eq!(site.states(&target), ["committed", "aborted"]);
 }

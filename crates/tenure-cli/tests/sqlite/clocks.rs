@@ -1,10 +1,10 @@
 //! Clocks that are wrong, and a machine that slept.
 
 use std::process::{Command, Output};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::holder::Holder;
-use crate::process::{TELL, field, held, take, timed, token};
+use crate::process::{TELL, field, held, take, token};
 use crate::world::{World, code, json, text};
 
 /// `tenure ARGUMENTS` with the clock on the wall set wrong.
@@ -61,13 +61,15 @@ fn an_unexpired_lease_is_not_taken_over_by_a_clock_an_hour_off() {
 fn an_expired_lease_is_taken_over_whatever_the_clock_on_the_wall_says() {
     let world = World::new();
     for (taken_at, asked_at) in [("+1h", "+0"), ("+0", "-1h"), ("-1h", "+1h"), ("+1h", "-1h")] {
+        let began = Instant::now();
         let taken = at(&world, taken_at, ["lock", "x", "--ttl", "1s"]);
         assert_eq!(code(&taken), 0, "{taken:?}");
         let wait = ["lock", "x", "--wait", "20s", "--ttl", "1h", "--json"];
-        let (next, took) = timed(|| at(&world, asked_at, wait));
+        // By the clock on the wall it would be over at once, or in an hour.
+        let next = at(&world, asked_at, wait);
         assert_eq!(code(&next), 0, "{taken_at}, {asked_at}: {next:?}");
-        assert!(took > Duration::from_millis(700), "{took:?}");
-        assert!(took < Duration::from_secs(4), "{took:?}");
+        let took = began.elapsed();
+        assert!(took >= Duration::from_secs(1), "{took:?}");
         let lease = field(&json(&next.stdout)["leases"][0], "lease");
         assert_eq!(code(&world.call(["release", &lease])), 0);
     }

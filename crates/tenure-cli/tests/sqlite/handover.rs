@@ -3,6 +3,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tenure_testkit::stage::in_time;
+
 use crate::broken_offer;
 use crate::holder::Holder;
 use crate::process::{
@@ -31,7 +33,7 @@ fn until_offered(world: &World) {
 
 #[test]
 fn a_waiter_killed_when_its_offer_is_made_is_passed_over_within_a_second() {
-    shortest_is_within_a_second(|| {
+    in_time("passing on", Duration::from_secs(1), || {
         let world = World::new();
         let (lease, first, second) = first_in_line_is_stopped(&world);
         assert_eq!(code(&world.call(["release", &lease])), 0);
@@ -42,13 +44,6 @@ fn a_waiter_killed_when_its_offer_is_made_is_passed_over_within_a_second() {
         assert_nothing_is_left(&world);
         took
     });
-}
-
-/// A machine that has much to do may be late now and then, but a mechanism that is too slow is so each time.
-fn shortest_is_within_a_second(round: impl Fn() -> Duration) {
-    let within = |took: &Duration| *took < Duration::from_secs(1);
-    let rounds: Vec<Duration> = std::iter::repeat_with(round).take(4).collect();
-    assert!(rounds.iter().any(within), "{rounds:?}");
 }
 
 #[test]
@@ -143,7 +138,7 @@ fn a_waiter_interrupted_in_the_instant_of_its_grant_leaves_nothing() {
 
 #[test]
 fn a_dead_holder_is_replaced_within_a_second() {
-    shortest_is_within_a_second(|| {
+    in_time("passing on", Duration::from_secs(1), || {
         let world = World::new();
         let mut holder = Holder::start(&world, ["x"]);
         let next = Process::in_line(&world, "x", "next");

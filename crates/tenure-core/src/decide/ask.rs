@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::Millis;
-use crate::leases::grace;
 use crate::loaded::millis;
 use crate::{Error, LeaseId, LockContext, Mode, Request, SessionId};
 
@@ -93,21 +92,21 @@ impl Ask {
         }
     }
 
-    /// Asks for a lease to become lease-bound.
-    pub fn bind(lease: &LeaseId, ttl: Duration) -> Self {
+    /// Asks for a lease to become lease-bound, with this time to live and grace period.
+    pub fn bind(lease: &LeaseId, ttl: Duration, grace: Duration) -> Self {
         Ask::Bind {
             lease: lease.clone(),
             ttl: millis(ttl),
-            grace: millis(grace(ttl)),
+            grace: millis(grace),
         }
     }
 
-    /// Asks for new time for a lease.
-    pub fn renew(lease: &LeaseId, ttl: Duration) -> Self {
+    /// Asks for new time for a lease, with this time to live and grace period.
+    pub fn renew(lease: &LeaseId, ttl: Duration, grace: Duration) -> Self {
         Ask::Renew {
             lease: lease.clone(),
             ttl: millis(ttl),
-            grace: millis(grace(ttl)),
+            grace: millis(grace),
         }
     }
 

@@ -43,6 +43,14 @@ impl LockContext {
             .then(|| format!("fuser {}", quoted(&self.location)))
     }
 
+    /// Returns the words that programs which know the protocol of ledgers look for, if it is the lock of a ledger.
+    pub fn words_of_timeout(&self) -> &'static str {
+        match self.location.ends_with("/.queue.lock") {
+            true => "timeout waiting for lock: ",
+            false => "",
+        }
+    }
+
     /// Returns true if it is a lock of Node programs, which say nothing about their holder.
     pub(super) fn is_nodes(&self) -> bool {
         self.store == "node:"

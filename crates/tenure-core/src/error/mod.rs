@@ -11,6 +11,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::circles::Circle;
 use crate::{Lease, LeaseId, Mode, Resource, Timestamp, Token, duration};
 
 pub use context::LockContext;
@@ -42,6 +43,8 @@ pub enum Class {
     Lost,
     /// Interrupted by a signal.
     Interrupted,
+    /// Whether it was done is not known: the store failed between.
+    Unknown,
 }
 
 impl Class {
@@ -58,6 +61,7 @@ impl Class {
             Class::Configuration => "configuration",
             Class::Lost => "lost",
             Class::Interrupted => "interrupted",
+            Class::Unknown => "unknown",
         }
     }
 }
@@ -76,8 +80,8 @@ pub enum Error {
     },
     /// Another holder had the lock for as long as the caller wanted to wait.
     #[error(
-        "{context} was not free within {}; held{}",
-        duration::show(*limit), by(context, holders)
+        "{}{context} was not free within {}; held{}",
+        context.words_of_timeout(), duration::show(*limit), by(context, holders)
     )]
     Timeout {
         /// The lock that was asked for.
@@ -106,6 +110,14 @@ pub enum Error {
         asked: Resource,
         /// The resource that is held and comes later.
         held: Resource,
+    },
+    /// The request closes a circle of requests that wait for each other.
+    #[error("nobody in this circle can go on: {circle}")]
+    Deadlock {
+        /// The lock that was asked for.
+        context: Box<LockContext>,
+        /// The circle.
+        circle: Box<Circle>,
     },
     /// The mode in which an outer `run` holds the lock is too weak.
     #[error("the outer run holds {} for {held}, which is too weak for {}", context.resource, context.mode)]
@@ -163,6 +175,16 @@ pub enum Error {
         /// The newest sequence.
         actual: u64,
     },
+    /// An event has its place, and it is not known whether it stays, or its caller was not told of it.
+    #[error("event {sequence} in {} may be there: {source}", path.display())]
+    OutcomeUnknown {
+        /// The directory of the ledger.
+        path: PathBuf,
+        /// The number of the event, if it is there.
+        sequence: u64,
+        /// The cause.
+        source: Box<Error>,
+    },
     /// Another owner has claimed a node of a ledger, or an issue of a board.
     #[error(
         "{}{resource} is claimed by {owner} until {expires_at}",
@@ -183,7 +205,10 @@ pub enum Error {
         problem: String,
     },
     /// A lock that another program made in its own way was there for as long as the caller waited.
-    #[error("{} was not free within {}: {holder}", path.display(), duration::show(*limit))]
+    #[error(
+        "timeout waiting for lock: {} was not free within {}: {holder}",
+        path.display(), duration::show(*limit)
+    )]
     ForeignLock {
         /// The lock.
         path: PathBuf,
@@ -324,7 +349,16 @@ pub enum Error {
         /// The time that the caller waited for one.
         waited: Duration,
     },
-    /// Interrupted by a signal.
+    /// A passing fault did not pass: it was tried as often as the settings allow.
+    #[error("too many retries: it failed {attempts} times, the last time with: {last}")]
+    TooManyRetries {
+        /// The number of tries.
+        attempts: u32,
+        /// The error of the last try.
+        #[source]
+        last: Box<Error>,
+    },
+    /// Interrupted by a signal, or cancelled by the caller.
     #[error("interrupted while {act} {resource}")]
     Interrupted {
         /// What was done: "waiting for", or another word for it.
@@ -394,6 +428,12 @@ impl Error {
         Error::Lost { context, reason }
     }
 
+    /// Makes an error of a wait that was cancelled.
+    pub fn interrupted(resource: Resource) -> Self {
+        let act = "waiting for";
+        Error::Interrupted { act, resource }
+    }
+
     /// Makes an error of a lease that is not in the state that the request needs.
     pub fn conflict(
         context: Box<LockContext>,
@@ -420,6 +460,7 @@ impl Error {
             | Error::Exhausted { .. } => Class::Busy,
             Error::Reentry { .. }
             | Error::Order { .. }
+            | Error::Deadlock { .. }
             | Error::TooWeak { .. }
             | Error::Contradiction { .. }
             | Error::OtherVersion { .. }
@@ -430,13 +471,16 @@ impl Error {
             Error::LeaseOver { .. } | Error::Fenced { .. } | Error::NotAllowed { .. } => {
                 Class::NotAllowed
             }
-            Error::HalfWay { source, .. } => source.class(),
+            Error::HalfWay { source: cause, .. } | Error::TooManyRetries { last: cause, .. } => {
+                cause.class()
+            }
             Error::Lost { .. } => Class::Lost,
             Error::BadInput(_) | Error::Corrupt { .. } | Error::Stuck { .. } => Class::BadInput,
             Error::NotFound(_) | Error::UnknownResource { .. } => Class::NotFound,
             Error::Configuration { .. } => Class::Configuration,
             Error::Io { .. } | Error::Unreachable { .. } => Class::Unreachable,
             Error::Interrupted { .. } => Class::Interrupted,
+            Error::OutcomeUnknown { .. } => Class::Unknown,
             Error::Internal(_) => Class::Internal,
         }
     }
@@ -448,6 +492,7 @@ impl Error {
             | Error::Timeout { context, .. }
             | Error::Reentry { context, .. }
             | Error::TooWeak { context, .. }
+            | Error::Deadlock { context, .. }
             | Error::Conflict { context, .. }
             | Error::Lost { context, .. } => Some(&context.resource),
             Error::Order { asked, .. } => Some(asked),
@@ -475,7 +520,19 @@ impl Error {
                 io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock
             ),
             Error::Unreachable { .. } => true,
+            Error::TooManyRetries { last, .. } => last.is_passing(),
             _ => false,
+        }
+    }
+
+    /// Returns the error of the last of several tries. One try is told as it is.
+    pub fn after(self, attempts: u32) -> Self {
+        match attempts {
+            0 | 1 => self,
+            _ => Error::TooManyRetries {
+                attempts,
+                last: Box::new(self),
+            },
         }
     }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::{Error, LockContext};
 use crate::Lease;
+use crate::request::quoted;
 
 impl Error {
     /// Returns what to do next, in one sentence.
@@ -28,6 +29,22 @@ impl Error {
             Error::Order { asked, held } => {
                 format!("take both in one set, or {asked} first and {held} after it")
             }
+            Error::Deadlock { circle, .. } => {
+                let asked = circle.links.first().map(|link| &link.waiter.owner);
+                let own = asked.map(|owner| circle.leases_of(owner));
+                let own = own
+                    .unwrap_or_default()
+                    .iter()
+                    .map(|lease| lease.as_str())
+                    .collect::<Vec<_>>();
+                match own.is_empty() {
+                    true => "release what you hold of it, then ask again".into(),
+                    false => format!(
+                        "release {}, then ask again for all of it in one set",
+                        own.join(", ")
+                    ),
+                }
+            }
             Error::Conflict { .. } => "look at its state with: tenure ls".into(),
             Error::OtherVersion { .. } | Error::RecordChanged { .. } => {
                 "read it again, and repeat the change on what is there now".into()
@@ -35,6 +52,10 @@ impl Error {
             Error::SequenceMismatch { .. } => {
                 "read what was added, decide anew, and append with its sequence".into()
             }
+            Error::OutcomeUnknown { path, sequence, .. } => format!(
+                "look before you repeat it: tenure ledger show {} {sequence}",
+                quoted(&path.to_string_lossy())
+            ),
             Error::Claimed { resource, .. } => format!(
                 "wait until it is released or over, or work on another {}",
                 resource.kind()
@@ -77,6 +98,7 @@ impl Error {
             Error::Exhausted { .. } => {
                 "hold fewer locks at once, or allow more connections in the settings".into()
             }
+            Error::TooManyRetries { last, .. } => last.remedy(),
             Error::Interrupted { .. } => "start it again when it suits".into(),
             Error::Internal(_) => "please report it, with this message".into(),
         }

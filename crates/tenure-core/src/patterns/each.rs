@@ -32,6 +32,18 @@ where
     E: From<Error>,
     W: Future<Output = Result<(), E>>,
 {
+    locks.scope(Box::pin(each(locks, ids, &mut work))).await
+}
+
+async fn each<E, W>(
+    locks: &impl EntityLocks,
+    ids: impl IntoIterator<Item = i32>,
+    work: &mut impl FnMut(i32, Token) -> W,
+) -> Result<Tally, E>
+where
+    E: From<Error>,
+    W: Future<Output = Result<(), E>>,
+{
     let mut tally = Tally::default();
     for id in ids {
         let Some(guard) = locks.lock_or_skip(id).await? else {

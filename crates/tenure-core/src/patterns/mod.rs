@@ -54,6 +54,12 @@ pub trait EntityLocks: Sync {
     ///
     /// Errors of the store.
     fn lock_or_skip(&self, id: i32) -> impl Future<Output = Result<Option<Self::Guard>>> + Send;
+
+    /// Runs work that takes these locks, so that it is refused at once what it holds itself,
+    /// however deep it asks. Locks of one session need nothing for that.
+    fn scope<F: Future>(&self, work: F) -> impl Future<Output = F::Output> {
+        work
+    }
 }
 
 /// Holds one lock until it is released or dropped.

@@ -24,9 +24,13 @@ where
     E: From<Error>,
     W: Future<Output = Result<T, E>>,
 {
-    let guard = locks.lock(id, SERIALISE_WAIT).await?;
-    let token = guard.token();
-    under(guard, work(token)).await
+    let serialised = async {
+        let guard = locks.lock(id, SERIALISE_WAIT).await?;
+        let token = guard.token();
+        under(guard, work(token)).await
+    };
+    // In a box: calls nest, and each layer of futures would hold the next one twice.
+    locks.scope(Box::pin(serialised)).await
 }
 
 /// Runs work under a lock, and gives the lock back whatever comes of it.

@@ -72,9 +72,12 @@ impl Fence {
 }
 
 /// A change to be made: what it names and compares, and the function that decides.
+#[derive(Clone)]
 pub struct RecordChange<'a> {
     keys: BTreeMap<RecordKey, Expected>,
     fences: Vec<Fence>,
+    /// The coding agent that asks, if one was detected: it is the actor of every entry for the audit.
+    agent: Option<Owner>,
     decide: &'a Decide<'a>,
 }
 
@@ -85,8 +88,16 @@ impl<'a> RecordChange<'a> {
         Self {
             keys: keys.collect(),
             fences: Vec::new(),
+            agent: None,
             decide,
         }
+    }
+
+    /// Sets the coding agent that asks, whatever actor the function names.
+    #[must_use]
+    pub fn under_agent(mut self, agent: Option<Owner>) -> Self {
+        self.agent = agent;
+        self
     }
 
     /// Names a record, and the version of it that the caller relies on.
@@ -158,7 +169,10 @@ impl<'a> RecordChange<'a> {
         for (key, expected) in &self.keys {
             compare_version(key, *expected, seen.get(key))?;
         }
-        let changes = (self.decide)(&seen)?;
+        let mut changes = (self.decide)(&seen)?;
+        for note in &mut changes.notes {
+            note.actor = self.agent.clone().unwrap_or_else(|| note.actor.clone());
+        }
         let mut writes = Vec::with_capacity(changes.puts.len());
         for (key, put) in changes.puts {
             if !self.keys.contains_key(&key) {
@@ -410,6 +424,7 @@ mod tests {
             pid: 1,
             host: "h".into(),
             command: "c".into(),
+            agent: None,
         };
         let (id, resource) = (LeaseId::parse("l").unwrap(), Resource::parse("x").unwrap());
         let token = Token::new(token).unwrap();

@@ -15,12 +15,13 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use tenure_core::{Error, Result};
+use tenure_os::clock;
+use tenure_os::disk::Disk;
+use tenure_os::replace::target_of_temporary;
 
 use super::Documents;
 use super::path::{Location, document_of_journal, document_of_note};
-use crate::disk::Disk;
-use crate::replace::target_of_temporary;
-use crate::{clock, node_lock};
+use crate::node_lock;
 
 impl Documents {
     /// Returns the files that crashed writers of a document left and nobody needs. None is removed;

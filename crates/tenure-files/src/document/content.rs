@@ -101,7 +101,7 @@ impl Version {
     }
 
     /// Returns the SHA-256 of both, one after the other.
-    pub(crate) fn and(self, next: Self) -> Self {
+    pub fn and(self, next: Self) -> Self {
         Self::of(&[self.0, next.0].concat())
     }
 }

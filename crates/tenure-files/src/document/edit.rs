@@ -4,10 +4,10 @@
 //! 2. Shared with Node: take its lock, too, inside of ours.
 //! 3. Read; compare with the version expected and with the fence remembered.
 //! 4. Work. *An error or a panic:* nothing has happened yet.
-//! 5. Write: one document by [`crate::replace`], several by [`super::several`]. A fence is kept in
+//! 5. Write: one document by [`tenure_os::replace`], several by [`super::several`]. A fence is kept in
 //!    the note before.
 //! 6. Right before the rename, ask again whatever guards this write: the store about the token,
-//!    Node's lock, our own.
+//!    Node's lock, our own. The document must still be the file that was read: an editor takes no lock.
 //!
 //! There is no way to load, drop the lock and save: what was read is lent to the work, and what
 //! the work gives back is written before the lock is given up.
@@ -16,6 +16,10 @@ use std::path::Path;
 use std::time::Instant;
 
 use tenure_core::{Error, Result, setters};
+use tenure_lockfile::LockGuard;
+use tenure_os::clock;
+use tenure_os::disk::Attributes;
+use tenure_os::replace::{Replacement, sync_directory_of};
 
 use super::content::{Content, Version};
 use super::fence::Fence;
@@ -25,11 +29,7 @@ use super::re_entry::{Busy, refuse_re_entry};
 use super::read::missing;
 use super::several::{self, DOCUMENTS_MAX, DocumentChange};
 use super::{Documents, json, lock};
-use crate::clock;
-use crate::disk::Attributes;
-use crate::locker::LockGuard;
 use crate::node_lock::NodeLock;
-use crate::replace::{Replacement, sync_directory_of};
 
 /// The conditions of a write.
 #[derive(Default)]
@@ -271,7 +271,7 @@ impl Documents {
         let replacement = Replacement::prepare(disk, path, text.as_bytes(), like)?;
         // Writing a large document takes a while, in which a lock can be lost.
         gate()?;
-        replacement.put_in_place()?;
+        replacement.put_in_place_if_unchanged()?;
         sync_directory_of(disk, path).map_err(|source| Error::HalfWay {
             done: format!(
                 "{} was changed, which may not survive a power loss",

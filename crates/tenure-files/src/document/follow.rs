@@ -15,10 +15,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tenure_core::{Error, Result};
+use tenure_lockfile::resource_of;
+use tenure_os::cancel::Ended;
+use tenure_os::look::look_until;
 
 use super::Documents;
 use super::content::{Content, Version};
-use crate::look::look_until;
 
 /// The interval of looks at the file.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -52,11 +54,12 @@ impl<'a> Follow<'a> {
 
     /// Returns the next version: at once the first time, then whenever the content is another than
     /// the one returned last. Returns `Some(None)` if the document is gone, `None` when `limit` is
-    /// over.
+    /// over. A cancelled wait is [`Error::Interrupted`].
     ///
     /// Changes in quick succession may be seen as one. The content need not be JSON.
     pub fn next(&mut self, limit: Option<Duration>) -> Result<Option<Option<Content>>> {
-        look_until(LOOK_EVERY, limit, || {
+        let cancel = self.documents.locker.cancel();
+        let found = look_until(LOOK_EVERY, limit, cancel, || {
             // Looked at before it is read: what is written in between makes it another file.
             let state = self.state()?;
             if self.read == Some(state) {
@@ -70,7 +73,12 @@ impl<'a> Follow<'a> {
             }
             self.seen = Some(version);
             Ok(Some(content))
-        })
+        })?;
+        match found {
+            Ok(content) => Ok(Some(content)),
+            Err(Ended::Deadline) => Ok(None),
+            Err(Ended::Cancelled) => Err(Error::interrupted(resource_of(&self.path))),
+        }
     }
 
     fn state(&self) -> Result<FileState> {

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use tenure_core::{Error, Result};
+use tenure_os::disk::Disk;
 
 use super::content::Version;
 use super::path::{Location, document_of_journal, relative, resolved};
 use super::several::DOCUMENTS_MAX;
-use crate::disk::Disk;
 
 /// The version of the format, in the first field. An unknown one is refused.
 const FORM: u32 = 1;

@@ -9,11 +9,11 @@ use std::time::Instant;
 
 use rustix::fs::Access;
 use tenure_core::{Error, Mode, Resource, Result};
+use tenure_lockfile::{BriefGuard, LockGuard, resource_of};
+use tenure_os::replace::unguessable_name;
 
 use super::Documents;
 use super::path::{Location, document_of_lock};
-use crate::locker::{BriefGuard, LockGuard, resource_of};
-use crate::replace::unguessable_name;
 
 /// The lock of a reader.
 pub(super) enum Shared {

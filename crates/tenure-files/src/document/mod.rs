@@ -5,7 +5,7 @@
 //! # let directory = tempfile::tempdir().unwrap();
 //! # let path = directory.path().join("counter.json");
 //! use std::time::Duration;
-//! use tenure_files::Documents;
+//! use tenure_files::document::Documents;
 //!
 //! let documents = Documents::new(Duration::from_secs(5));
 //! documents.write(&path, &serde_json::json!({"n": 1}))?;
@@ -33,6 +33,12 @@
 //! | `follow` | seeing changes as they come |
 //! | `clean` | what crashed writers left |
 //!
+//! # What can be cancelled
+//!
+//! [`Documents::cancelled_by`] ends the waits for our locks and Node's, and for the next version of
+//! a document that is followed. What is held by then is released, and nothing has changed. From the
+//! first write on nothing is waited for, so a call that writes completes, and its result says so.
+//!
 //! # Guarantees
 //!
 //! - A reader sees a whole document, before a change or after it. A reader of several at once sees
@@ -49,7 +55,8 @@
 //! # Limitations
 //!
 //! - On one machine, on local file systems, for programs that take the lock. A program that writes
-//!   the file without it is not kept out, and what it wrote half is read half.
+//!   the file without it is not kept out, and what it wrote half is read half. What it wrote between a
+//!   change's read and its write is not overwritten, but for the cases in [`tenure_os::replace`].
 //! - Hard links, access lists and extended attributes are not carried over to the new file.
 //! - A user that may read a document but not write it or its lock file reads without a lock: each
 //!   document is whole, but several are not seen at one moment.
@@ -92,10 +99,14 @@ pub(crate) use path::lock_beside;
 pub use several::DOCUMENTS_MAX;
 pub use style::{laid_out, on_one_line};
 
-use crate::disk::{Disk, RealDisk};
-use crate::locker::FileLocker;
+use tenure_lockfile::FileLocker;
+use tenure_os::cancel::Cancel;
+use tenure_os::disk::{Disk, RealDisk};
 
 /// Reads and changes documents. One for all threads of a program is enough.
+///
+/// A clone shares the queues and open lock files, and may have a [`Cancel`] of its own.
+#[derive(Clone)]
 pub struct Documents {
     locker: FileLocker,
     disk: Arc<dyn Disk>,
@@ -124,6 +135,13 @@ impl Documents {
         }
     }
 
+    /// Ends waits once `cancel` is cancelled, with
+    /// [`Error::Interrupted`](tenure_core::Error::Interrupted).
+    pub fn cancelled_by(mut self, cancel: Cancel) -> Self {
+        self.locker = self.locker.cancelled_by(cancel);
+        self
+    }
+
     /// Takes the lock of Node's proper-lockfile, too, inside our own. `on_lost` is called at once when
     /// it is lost; a write is then refused. The wait should exceed the ten seconds after which the
     /// lock of a dead program is taken over.
@@ -139,7 +157,7 @@ impl Documents {
         self
     }
 
-    /// Returns the lock file of a document, for [`holders`](crate::holders).
+    /// Returns the lock file of a document, for [`holders`](tenure_lockfile::holders).
     pub fn lock_file(document: &Path) -> Result<PathBuf> {
         Ok(path::Location::of(document)?.lock())
     }

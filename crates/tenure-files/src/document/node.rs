@@ -43,7 +43,8 @@ impl Documents {
         deadline: Instant,
     ) -> Result<Vec<NodeLock>> {
         let take = |document| {
-            let taken = NodeLock::acquire(document, deadline, self.on_lost.clone());
+            let cancel = self.locker.cancel();
+            let taken = NodeLock::acquire(document, deadline, cancel, self.on_lost.clone());
             // The wait for our own lock is part of it.
             taken.map_err(|mut error| {
                 if let Error::Timeout { limit, .. } = &mut error {

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use tenure_core::{Error, Resource, Result, Token};
+use tenure_os::disk::{Attributes, Disk};
+use tenure_os::replace::{Replacement, sync_directory_of};
 
 use super::path::{Location, document_of_journal, relative, resolved};
-use crate::disk::{Attributes, Disk};
-use crate::replace::{Replacement, sync_directory_of};
 
 /// The longest note: two paths, a resource and a number.
 const NOTE_BYTES_MAX: u64 = 64 * 1024;
@@ -96,7 +96,7 @@ impl Note {
 
     /// Writes the note. Its name is durable only after its directory was synced. It has the owner and the
     /// mode of the document: a user that may read the one must be able to read the other.
-    pub(crate) fn put_in_place(
+    pub(crate) fn write(
         &self,
         disk: &dyn Disk,
         location: &Location,
@@ -116,7 +116,7 @@ impl Note {
         location: &Location,
         like: Option<&Attributes>,
     ) -> Result<()> {
-        self.put_in_place(disk, location, like)?;
+        self.write(disk, location, like)?;
         sync_directory_of(disk, location.path())
     }
 
@@ -135,7 +135,7 @@ impl Note {
             let _ = disk.remove(&path);
         } else if let Ok(Some(found)) = disk.read(&path, NOTE_BYTES_MAX) {
             // Its content must be durable before its name can be.
-            let _ = note.put_in_place(disk, location, Some(&found.attributes));
+            let _ = note.write(disk, location, Some(&found.attributes));
         }
     }
 }

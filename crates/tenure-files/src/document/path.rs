@@ -12,8 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use tenure_core::{Error, Result};
-
-use crate::replace::{beside, unguessable_name};
+use tenure_os::replace::{beside, unguessable_name};
 
 /// The largest number of links that are followed to a document.
 const LINKS_MAX: usize = 40;

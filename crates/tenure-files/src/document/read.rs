@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use tenure_core::{Error, Result};
+use tenure_lockfile::LockGuard;
+use tenure_os::clock;
+use tenure_os::disk::Attributes;
 
 use super::Documents;
 use super::content::Content;
@@ -13,9 +16,6 @@ use super::note::Note;
 use super::path::Location;
 use super::re_entry::refuse_re_entry;
 use super::recover;
-use crate::clock;
-use crate::disk::Attributes;
-use crate::locker::LockGuard;
 
 /// The largest number of journals finished for one request. More come from a mistake.
 const RECOVERIES_MAX: u32 = 100;
@@ -200,7 +200,10 @@ fn unreadable(path: &Path, source: std::io::Error) -> Error {
         std::io::ErrorKind::FileTooLarge => Error::corrupt(
             path.to_owned(),
             format!(
-                "it has more than {} MiB, which is the limit for a document",
+                "it has {} MiB, and a document at most {} MiB",
+                path.metadata()
+                    .map_or(0, |found| found.len())
+                    .div_ceil(1 << 20),
                 DOCUMENT_BYTES_MAX >> 20
             ),
         ),

@@ -28,15 +28,15 @@ use std::io;
 use std::path::Path;
 
 use tenure_core::{Error, Result};
+use tenure_os::disk::{Attributes, Disk};
+use tenure_os::replace::{Replacement, sync_directory_of};
 
 use super::content::Version;
 use super::journal::{Journal, Step};
 use super::json::DOCUMENT_BYTES_MAX;
 use super::note::Note;
 use super::path::Location;
-use super::several::finish;
-use crate::disk::{Attributes, Disk};
-use crate::replace::{Replacement, sync_directory_of};
+use super::several::{finish, put_in_place, require_none_kept};
 
 /// Returns the locations of the documents in a journal, in the order of locks, or `None` if it is finished.
 pub(crate) fn places(disk: &dyn Disk, journal: &Path) -> Result<Option<Vec<Location>>> {
@@ -68,13 +68,12 @@ pub(crate) fn redo(disk: &dyn Disk, path: &Path) -> Result<bool> {
         let content = journal.documents[*number].after.as_bytes();
         replacements.push(Replacement::prepare(disk, target, content, like.as_ref())?);
     }
-    for replacement in replacements {
-        replacement.put_in_place()?;
-    }
+    let kept = put_in_place(replacements)?;
     finish(disk, path, &places)?;
     for place in &places {
         Note::forget(disk, place, path);
     }
+    require_none_kept(&kept)?;
     Ok(true)
 }
 

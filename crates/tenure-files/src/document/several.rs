@@ -12,7 +12,9 @@
 //!    N names J, so the next process that opens any D finds it and redoes it (see
 //!    [`super::recover`]), before it reads or changes anything. That is why N comes first: if J existed while some N did not name
 //!    it, that D could be changed in between, and then fit neither before nor after.
-//! 4. Rename every temporary file to its D; sync the directories. *Crash:* J is redone.
+//!    Right before, every D must still be the file that was read: an editor takes no lock.
+//! 4. Exchange every temporary file with its D; sync the directories. *Crash:* J is redone. What an editor put in the place
+//!    of D since 3 is kept under a name of its own, which is told.
 //! 5. Remove J; sync its directory. *Crash before the sync:* J is there or not; if it is, all D are
 //!    at "after" and nothing is left to do. This sync comes before any D can change again: if J
 //!    came back after a later change, redoing it would meet a D that fits neither.
@@ -23,16 +25,16 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tenure_core::{Error, Result};
+use tenure_os::disk::{Attributes, Disk};
+use tenure_os::replace::{Replacement, others_kept, sync_directory_of};
 
 use super::content::Version;
 use super::journal::{Journal, Step};
 use super::note::Note;
 use super::path::Location;
-use crate::disk::{Attributes, Disk};
-use crate::replace::{Replacement, sync_directory_of};
 
 /// The largest number of documents in one transaction.
 pub const DOCUMENTS_MAX: usize = 256;
@@ -63,18 +65,20 @@ pub(crate) fn commit(
     let locations = changes.iter().map(|change| change.location.clone());
     let locations: Vec<Location> = locations.collect();
     let named = name_journal(disk, &changes, &journal);
-    let committed = named.and_then(|()| put_journal(disk, &journal, changes, gate));
+    let mut last_look = || {
+        gate()?;
+        let mut replacements = replacements.iter();
+        replacements.try_for_each(Replacement::require_unchanged)
+    };
+    let committed = named.and_then(|()| put_journal(disk, &journal, changes, &mut last_look));
     if let Err(error) = committed {
         forget(disk, &locations, &journal);
         return Err(error);
     }
     let finished = sync_directory_of(disk, &journal)
-        .and_then(|()| {
-            let mut replacements = replacements.into_iter();
-            replacements.try_for_each(Replacement::put_in_place)
-        })
-        .and_then(|()| finish(disk, &journal, &locations));
-    finished.map_err(|source| Error::HalfWay {
+        .and_then(|()| put_in_place(replacements))
+        .and_then(|kept| finish(disk, &journal, &locations).map(|()| kept));
+    let kept = finished.map_err(|source| Error::HalfWay {
         done: format!(
             "the transaction is committed, and the next to open one of its documents finishes it \
              (its journal is {})",
@@ -83,7 +87,27 @@ pub(crate) fn commit(
         source: Box::new(source),
     })?;
     forget(disk, &locations, &journal);
-    Ok(())
+    require_none_kept(&kept)
+}
+
+/// Makes step 4 without its syncs. Returns the files of other programs that are kept beside the documents.
+pub(super) fn put_in_place(replacements: Vec<Replacement<'_>>) -> Result<Vec<PathBuf>> {
+    let mut kept = Vec::new();
+    for replacement in replacements {
+        kept.extend(replacement.put_in_place_keeping_others()?);
+    }
+    Ok(kept)
+}
+
+/// Fails if files of other programs were taken out of the places of the documents.
+pub(super) fn require_none_kept(kept: &[PathBuf]) -> Result<()> {
+    if kept.is_empty() {
+        return Ok(());
+    }
+    Err(Error::HalfWay {
+        done: "the transaction is done".into(),
+        source: Box::new(others_kept(kept)),
+    })
 }
 
 /// Syncs the directories of step 4, and makes step 5.
@@ -121,7 +145,7 @@ fn name_journal(disk: &dyn Disk, changes: &[DocumentChange<'_>], journal: &Path)
     for change in changes {
         let note = change.note.with_journal(journal, change.location);
         let like = change.before.as_ref().map(|(_, attributes)| attributes);
-        note.put_in_place(disk, change.location, like)?;
+        note.write(disk, change.location, like)?;
     }
     sync_directories(disk, changes.iter().map(|change| change.location))
 }

@@ -1,10 +1,12 @@
 //! Acquires the lock, and waits for it.
 
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use tenure_core::{Error, Mode, Result, RetryPolicy};
+use tenure_lockfile::log;
+use tenure_os::cancel::{Cancel, Ended};
+use tenure_os::{clock, random};
 
 use crate::node_lock::directory::{self, Moved};
 use crate::node_lock::hold::Hold;
@@ -12,11 +14,10 @@ use crate::node_lock::names::Names;
 use crate::node_lock::release;
 use crate::node_lock::stale::StaleCheck;
 use crate::node_lock::take_over::{RemovalResult, take_over};
-use crate::{clock, log, random};
 
 /// The time that a lock that was taken over must stay ours before it counts as held: a Node process
 /// that saw the stale one removes what is there a few system calls later.
-const SETTLE: Duration = Duration::from_millis(100);
+const UNDISTURBED: Duration = Duration::from_millis(100);
 
 /// The pauses between looks: 50 ms, twice as long each time, 500 ms at most.
 const PAUSES: RetryPolicy = RetryPolicy {
@@ -26,15 +27,15 @@ const PAUSES: RetryPolicy = RetryPolicy {
     factor: 2.0,
 };
 
-/// Waits for the lock until the deadline.
-pub(super) fn acquire(names: Names, deadline: Instant) -> Result<Hold> {
+/// Waits for the lock until the deadline, or until cancelled.
+pub(super) fn acquire(names: Names, deadline: Instant, cancel: &Cancel) -> Result<Hold> {
     let names = Arc::new(names);
     let started = Instant::now();
     let mut watch = StaleCheck::default();
     let mut attempts = 0;
     loop {
         attempts += 1;
-        if let Some(hold) = attempt(&names, &mut watch)? {
+        if let Some(hold) = attempt(&names, &mut watch, cancel)? {
             return Ok(hold);
         }
         if attempts == 1 {
@@ -46,14 +47,18 @@ pub(super) fn acquire(names: Names, deadline: Instant) -> Result<Hold> {
             let limit = deadline.saturating_duration_since(started);
             return Err(names.timeout(started.elapsed(), limit, attempts));
         }
-        thread::sleep(pause(attempts, random::fraction()).min(left));
+        let pause = pause(attempts, random::fraction()).min(left);
+        if cancel.sleep(pause) == Ended::Cancelled {
+            log::gave_up(names.lock(), Mode::Write, started);
+            return Err(names.interrupted());
+        }
     }
 }
 
 /// Takes the lock if it is free or stale.
-fn attempt(names: &Arc<Names>, watch: &mut StaleCheck) -> Result<Option<Hold>> {
+fn attempt(names: &Arc<Names>, watch: &mut StaleCheck, cancel: &Cancel) -> Result<Option<Hold>> {
     let Some(seen) = directory::look(names.lock())? else {
-        return put_in_place(names);
+        return place(names);
     };
     if !watch.is_stale(seen) {
         return Ok(None);
@@ -62,14 +67,14 @@ fn attempt(names: &Arc<Names>, watch: &mut StaleCheck) -> Result<Option<Hold>> {
         RemovalResult::ByUs | RemovalResult::ByAnother => {}
         RemovalResult::Not => return Ok(None),
     }
-    match put_in_place(names)? {
-        Some(hold) => settle(hold),
+    match place(names)? {
+        Some(hold) => stays_ours(hold, cancel),
         None => Ok(None),
     }
 }
 
 /// Puts a lock of ours in place. Returns `None` if somebody is faster.
-fn put_in_place(names: &Arc<Names>) -> Result<Option<Hold>> {
+fn place(names: &Arc<Names>) -> Result<Option<Hold>> {
     let new = names.unplaced();
     let boot_ms = clock::boot_now();
     let (opened, seen) = directory::make(&new)?;
@@ -89,9 +94,12 @@ fn put_in_place(names: &Arc<Names>) -> Result<Option<Hold>> {
 }
 
 /// Waits until no process that saw the stale lock can still be about to remove ours.
-fn settle(hold: Hold) -> Result<Option<Hold>> {
-    thread::sleep(SETTLE);
-    match hold.verify() {
+fn stays_ours(hold: Hold, cancel: &Cancel) -> Result<Option<Hold>> {
+    let verified = match cancel.sleep(UNDISTURBED) {
+        Ended::Deadline => hold.verify(),
+        Ended::Cancelled => Err(hold.names().interrupted()),
+    };
+    match verified {
         Ok(()) => Ok(Some(hold)),
         Err(error) => {
             // It is removed only if it is still ours.

@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 
 use tenure_core::poison::lock;
 use tenure_core::{Error, Result};
+use tenure_os::clock;
 
-use crate::clock;
 use crate::node_lock::directory::{self, DirectoryIdentity, LockDirectory};
 use crate::node_lock::names::Names;
 use crate::node_lock::stale;

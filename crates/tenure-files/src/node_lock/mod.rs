@@ -18,6 +18,8 @@
 //! first lock of a Node process carries one. A lock that was seen unchanged for 12 s on the
 //! clock that nobody sets is stale whatever its time says.
 //!
+//! A cancelled wait ends between two looks, where nothing of ours is in place.
+//!
 //! # Taking over a stale one
 //!
 //! The original removes it by its path. Two that saw the same stale lock then remove it one
@@ -30,6 +32,8 @@
 //! | remove it | nothing | |
 //! | take the lock as above | see above | somebody may be faster: then it is waited for |
 //! | let 100 ms pass, then look whether it is still ours | a lock that is stale in 10 s | a Node process that saw the stale lock, too, may remove ours by its path |
+//!
+//! A cancellation in these 100 ms releases the lock as below.
 //!
 //! # Holding it
 //!
@@ -74,9 +78,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tenure_core::{Mode, Result};
+use tenure_lockfile::log::Logged;
+use tenure_os::cancel::Cancel;
+use tenure_os::platform;
 
-use crate::log::Logged;
-use crate::platform;
 use hold::Hold;
 use names::Names;
 
@@ -106,7 +111,8 @@ pub struct NodeLock {
 }
 
 impl NodeLock {
-    /// Waits for the lock of `document`, the directory `document` + `.lock`, until the deadline.
+    /// Waits for the lock of `document`, the directory `document` + `.lock`, until the deadline or
+    /// until it is cancelled.
     ///
     /// The caller holds Tenure's own exclusive lock of the document. A symbolic link and what
     /// it means have a lock each: Node programs take the one or the other (its option
@@ -116,9 +122,14 @@ impl NodeLock {
     /// that refreshes it, or by [`check`](Self::check).
     ///
     /// Past the deadline a stale lock is still taken over, which takes 100 ms.
-    pub fn acquire(document: &Path, deadline: Instant, on_lost: OnLost) -> Result<Self> {
+    pub fn acquire(
+        document: &Path,
+        deadline: Instant,
+        cancel: &Cancel,
+        on_lost: OnLost,
+    ) -> Result<Self> {
         let asked = Instant::now();
-        let hold = acquire::acquire(Names::of(document)?, deadline)?;
+        let hold = acquire::acquire(Names::of(document)?, deadline, cancel)?;
         hold.tell_when_lost(on_lost);
         // Made first, so that a thread that cannot be started does not leave a lock behind.
         let lock = Self {

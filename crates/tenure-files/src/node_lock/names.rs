@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tenure_core::{Error, LockContext, Mode, Result};
-
-use crate::locker::resource_of;
-use crate::random;
+use tenure_lockfile::resource_of;
+use tenure_os::random;
 
 const LOCK: &str = ".lock";
 const NEW: &str = ".new";
@@ -65,6 +64,11 @@ impl Names {
             attempts,
             holders: Vec::new(),
         }
+    }
+
+    /// Returns the error of a wait that was cancelled.
+    pub(super) fn interrupted(&self) -> Error {
+        Error::interrupted(resource_of(&self.document))
     }
 
     /// Returns the error of a lock that is no longer ours.

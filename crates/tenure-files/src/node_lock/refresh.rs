@@ -9,10 +9,10 @@ use std::thread;
 use std::time::Duration;
 
 use tenure_core::{Error, Result};
+use tenure_os::platform;
 
 use crate::node_lock::REFRESH_EVERY;
 use crate::node_lock::hold::{Hold, Refresh};
-use crate::platform;
 
 /// The pause after a refresh that the file system refused.
 const RETRY_AFTER: Duration = Duration::from_secs(1);

@@ -6,7 +6,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::clock;
+use tenure_os::clock;
+
 use crate::node_lock::directory::LockDirectory;
 use crate::node_lock::{STALE_AFTER, UNCHANGED_FOR};
 

@@ -5,31 +5,39 @@ use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::OFlags;
+use tenure_core::poison::lock;
 use tenure_core::{Error, Result};
+use tenure_lockfile::resource_of;
+use tenure_os::cancel::Cancel;
+use tenure_os::disk::Attributes;
 
 use super::hashing::Hashing;
 use super::verify::{PublishedFile, hex};
 use super::{Inode, PublishTarget};
-use crate::disk::Attributes;
-use crate::locker::resource_of;
 
 /// More files than this are refused, and so are more directories.
 pub const FILES_MAX: usize = 100_000;
 /// After so many bytes of a file the kernel begins to write them to the disk.
 const WRITE_BACK_BYTES: u64 = 16 << 20;
 
+/// The bits that let a program run with the rights of its owner and group.
+const SETUID_AND_SETGID: u32 = 0o6000;
+
 /// The progress of a copy, for an observer.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Progress {
     /// The files that are copied.
     pub files: AtomicU64,
     /// The bytes that are copied.
     pub bytes: AtomicU64,
-    /// Set to end the copy.
-    pub stopped: AtomicBool,
+    /// Ends the copy, and the wait for the lock after it.
+    pub cancel: Cancel,
+    /// The files and directories that lost setuid or setgid, as their copies have another owner.
+    pub unprivileged: Mutex<Vec<PathBuf>>,
 }
 
 /// A copy that is whole and synced.
@@ -175,8 +183,9 @@ impl Copy<'_> {
         let read = |error| Error::io("read", source, error);
         let found = fs::symlink_metadata(source).map_err(read)?;
         self.stamps.push((source.to_owned(), Stamp::of(&found)));
-        self.directories
-            .push((to.to_owned(), found.mode() & 0o7777));
+        let (owner, group) = (rustix::process::geteuid(), rustix::process::getegid());
+        let mode = self.mode_for(source, &found, owner.as_raw(), group.as_raw());
+        self.directories.push((to.to_owned(), mode));
         let mut names: Vec<OsString> = Vec::new();
         for entry in fs::read_dir(source).map_err(read)? {
             let entry = entry.map_err(read)?;
@@ -207,14 +216,14 @@ impl Copy<'_> {
             } else {
                 return Err(self.refused(&from, "it is neither file, directory nor link"));
             }
-            self.check_stopped()?;
+            self.check_cancelled()?;
         }
         Ok(())
     }
 
     /// Fails once the caller wants the copy to end.
-    fn check_stopped(&self) -> Result<()> {
-        match self.progress.stopped.load(Ordering::Relaxed) {
+    fn check_cancelled(&self) -> Result<()> {
+        match self.progress.cancel.is_cancelled() {
             true => Err(Error::Interrupted {
                 act: "copying to",
                 resource: resource_of(self.publish_target.target()),
@@ -284,7 +293,7 @@ impl Copy<'_> {
             if count == 0 {
                 break;
             }
-            self.check_stopped()?;
+            self.check_cancelled()?;
             copy.write(&chunk[..count]).map_err(write)?;
             chunk = hashing.update(chunk, count);
             if (length + count as u64) / WRITE_BACK_BYTES > length / WRITE_BACK_BYTES {
@@ -296,7 +305,7 @@ impl Copy<'_> {
                 .fetch_add(count as u64, Ordering::Relaxed);
         }
         let own = copy.attributes().map_err(write)?;
-        let mode = before.mode() & 0o7777;
+        let mode = self.mode_for(from, &before, own.owner, own.group);
         copy.dress(&own, &Attributes { mode, ..own })
             .map_err(write)?;
         copy.sync().map_err(write)?;
@@ -313,6 +322,18 @@ impl Copy<'_> {
         self.bytes += length;
         self.progress.files.fetch_add(1, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Returns the permission bits of a copy that belongs to this owner and group. Setuid and
+    /// setgid would lend the rights of the new owner to a program that somebody else wrote.
+    fn mode_for(&self, source: &Path, found: &Metadata, owner: u32, group: u32) -> u32 {
+        let mode = found.mode() & 0o7777;
+        let is_same_owner = (found.uid(), found.gid()) == (owner, group);
+        if is_same_owner || mode & SETUID_AND_SETGID == 0 {
+            return mode;
+        }
+        lock(&self.progress.unprivileged).push(source.to_owned());
+        mode & !SETUID_AND_SETGID
     }
 
     /// Gives every directory its mode and syncs it, the inner ones first: one without write permission can still be filled. The

@@ -15,7 +15,7 @@
 //! | 2 | [`PublishTarget::copy`]: files copied and hashed | TARGET as it was; a part of tmp, which the manifest names |
 //! | 3, 4 | every file and every directory of tmp is synced | the same, and tmp is whole |
 //! | 5 | [`PublishTarget::lock`]; [`PublishTarget::check_target`] again; hashes and the inodes of old and new are in the manifest, durably, if lease and token are good | the same |
-//! | 6 | [`PublishTarget::put_in_place`]: tmp is renamed to TARGET, or exchanged with the directory that is there | TARGET is old or new; its inode says which |
+//! | 6 | [`PublishTarget::swap`]: tmp is renamed to TARGET, or exchanged with the directory that is there | TARGET is old or new; its inode says which |
 //! | 7 | TARGET gets its mode and is synced, then its parent is; the lock is released | TARGET is new |
 //! | 8, 9 | the manifest is `committed`, durably, if lease and token are good | TARGET is new, and the manifest says so |
 //! | 10 | the lease is released; what was exchanged into tmp is removed | the old directory may be left in tmp |
@@ -37,7 +37,10 @@
 //! # Limitations
 //!
 //! - Names that are not UTF-8 are refused, as a manifest is JSON. Devices, sockets and pipes are refused. Owners, access lists, extended
-//!   attributes, hard links and holes are not kept; modes are.
+//!   attributes, file capabilities, hard links and holes are not kept; modes are, but for setuid and setgid of what has another owner in the
+//!   copy.
+//! - A change that a program makes through a memory map while the directory is read is missed: no time of the file may change for it. SQLite
+//!   (its `-shm`, and databases with `mmap_size`) and LMDB write that way: publish a copy that they made themselves.
 //! - A directory that is published over must be on a file system that can exchange two names (Linux: all common local ones). One on which
 //!   something is mounted, or that this user may not write, is refused. Where something is mounted inside of it, the mount goes with it to tmp,
 //!   and nothing of it is removed until it is unmounted.
@@ -45,12 +48,12 @@
 //!   earlier one, which then touches nothing (77).
 
 mod copy;
-#[cfg(test)]
-mod crashes;
 mod hashing;
+mod swap;
 mod target;
 mod verify;
 
 pub use copy::{Copied, FILES_MAX, Progress};
-pub use target::{CrashOutcome, Inode, PublishTarget};
+pub use swap::CrashOutcome;
+pub use target::{Inode, PublishTarget};
 pub use verify::{Difference, PublishedFile};

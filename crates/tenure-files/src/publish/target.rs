@@ -1,17 +1,20 @@
-//! Where a directory is published: its lock, putting it in place, and what a crash left.
+//! Where a directory is published: its path, its lock and its inodes.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tenure_core::{Asker, Error, Result};
+use tenure_lockfile::{FileLocker, LockGuard};
+use tenure_os::cancel::Cancel;
+use tenure_os::disk::{Disk, RealDisk};
+use tenure_os::filesystem;
+use tenure_os::platform::Identity;
 
-use crate::disk::{Disk, RealDisk};
 use crate::document::lock_beside;
-use crate::locker::{FileLocker, LockGuard};
-use crate::platform::Identity;
 
 /// The inode of a directory, as a manifest keeps it. Device numbers count only within one boot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,7 +40,7 @@ impl From<Identity> for Inode {
 
 impl Inode {
     /// Returns true if this is the inode that a manifest names. `same_boot` says whether it was written on this boot.
-    fn is(&self, named: &Inode, same_boot: bool) -> bool {
+    pub(super) fn is(&self, named: &Inode, same_boot: bool) -> bool {
         let born = self.born == named.born || self.born.is_none() || named.born.is_none();
         self.inode == named.inode && born && (!same_boot || self.device == named.device)
     }
@@ -46,22 +49,11 @@ impl Inode {
 /// The longest name of a target, in bytes: its lock, `.NAME.lock`, is a name as well.
 const NAME_BYTES_MAX: usize = 249;
 
-/// What a crash left.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CrashOutcome {
-    /// TARGET is what it was, or what somebody else made of it.
-    Aborted,
-    /// TARGET is the new directory.
-    Finished,
-    /// TARGET is the new directory, and what it was exchanged with is not what was published over.
-    ExchangeBack,
-}
-
 /// The path at which a directory is published, and the path at which it is made.
 pub struct PublishTarget {
-    target: PathBuf,
-    tmp: PathBuf,
-    pub(super) disk: Box<dyn Disk>,
+    pub(super) target: PathBuf,
+    pub(super) tmp: PathBuf,
+    pub(super) disk: Arc<dyn Disk>,
 }
 
 impl PublishTarget {
@@ -104,13 +96,19 @@ impl PublishTarget {
 
     /// Returns the publish target for a path that was resolved before.
     pub fn at(target: PathBuf, id: &str) -> Self {
-        Self::on(target, id, Box::new(RealDisk))
+        Self::on(target, id, Arc::new(RealDisk))
     }
 
-    pub(super) fn on(target: PathBuf, id: &str, disk: Box<dyn Disk>) -> Self {
+    /// Returns the publish target on this disk.
+    pub fn on(target: PathBuf, id: &str, disk: Arc<dyn Disk>) -> Self {
         let parent = target.parent().unwrap_or(Path::new("/"));
         let tmp = parent.join("tmp").join(id);
         Self { target, tmp, disk }
+    }
+
+    /// Returns the disk that it is on.
+    pub fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
     }
 
     /// Returns the target.
@@ -131,9 +129,10 @@ impl PublishTarget {
     ///
     /// # Errors
     ///
-    /// `Timeout` if another publisher is between steps 5 and 7 for as long as `wait`.
-    pub fn lock(&self, wait: Duration, asker: Asker) -> Result<LockGuard> {
-        let locker = FileLocker::for_asker(wait, asker);
+    /// `Timeout` if another publisher is between steps 5 and 7 for as long as `wait`; `Interrupted`
+    /// if the wait is cancelled.
+    pub fn lock(&self, wait: Duration, asker: Asker, cancel: &Cancel) -> Result<LockGuard> {
+        let locker = FileLocker::for_asker(wait, asker).cancelled_by(cancel.clone());
         locker.lock_exclusive(&lock_beside(&self.target))
     }
 
@@ -142,8 +141,9 @@ impl PublishTarget {
     /// # Errors
     ///
     /// `BadInput` if the target is no directory, if it is a repository of git or has the directory of this process in it, if it is on another device than tmp, if something is mounted on it, or if this user
-    /// may not move it; and if `tmp` beside it is no directory.
+    /// may not move it; and if `tmp` beside it is no directory. `Configuration` on a file system where its lock is not known to hold.
     pub fn check_target(&self) -> Result<()> {
+        self.require_trusted()?;
         let above = self.tmp.parent().unwrap_or(Path::new("/"));
         if fs::metadata(above).is_ok_and(|found| !found.is_dir()) {
             return Err(Error::BadInput(format!(
@@ -206,6 +206,16 @@ impl PublishTarget {
         )))
     }
 
+    /// Says early what the lock beside the target would say after everything was copied. There is no setting that trusts such a place.
+    fn require_trusted(&self) -> Result<()> {
+        filesystem::require_trusted(self.parent()).map_err(|error| match error {
+            Error::Configuration { problem, .. } => {
+                Error::configuration(problem, "publish to a directory on a local file system")
+            }
+            error => error,
+        })
+    }
+
     /// Returns the inode of the target, or `None` if there is nothing.
     ///
     /// # Errors
@@ -232,7 +242,7 @@ impl PublishTarget {
         self.inode(&self.tmp)
     }
 
-    fn inode(&self, path: &Path) -> Result<Option<Inode>> {
+    pub(super) fn inode(&self, path: &Path) -> Result<Option<Inode>> {
         let found = self.disk.identity(path);
         let found = found.map_err(|error| Error::io("look at", path, error))?;
         let Some(found) = found else {
@@ -245,83 +255,6 @@ impl PublishTarget {
             .map_err(|error| Error::io("look at", path, error))?;
         inode.born = born.map(|born| born.to_string());
         Ok(Some(inode))
-    }
-
-    /// Steps 6 and 7. To be called under the lock, after the store said that lease and token are good. `mode` is what the new
-    /// directory is to have.
-    ///
-    /// # Errors
-    ///
-    /// `Contradiction` if the target is not what it was when it was looked at; then it is left, or put back, as it was.
-    pub fn put_in_place(&self, old: Option<&Inode>, new: &Inode, mode: u32) -> Result<()> {
-        if self.inode_of_target()?.as_ref() != old || self.inode_of_tmp()?.as_ref() != Some(new) {
-            return Err(self.meddled());
-        }
-        let moved = match old {
-            None => self.disk.rename_without_replacing(&self.tmp, &self.target),
-            Some(_) => self.disk.exchange(&self.tmp, &self.target),
-        };
-        moved.map_err(self.failed("put in place"))?;
-        // A program that takes no lock may have put something else there just before.
-        if self.inode_of_tmp()?.as_ref() != old {
-            self.exchange_back()?;
-            return Err(self.meddled());
-        }
-        self.finish(Some(mode))
-    }
-
-    fn meddled(&self) -> Error {
-        Error::contradiction(
-            format!(
-                "{} was changed meanwhile by a program that takes no lock",
-                self.target.display()
-            ),
-            "find out which; what it made is there, and nothing was published",
-        )
-    }
-
-    fn sync_parent(&self) -> Result<()> {
-        let synced = self.disk.sync_directory(self.parent());
-        synced.map_err(self.failed("sync the directory of"))
-    }
-
-    /// Tells what a crash left, by the inodes in the manifest. To be called under the lock.
-    pub fn judge(
-        &self,
-        old: Option<&Inode>,
-        new: Option<&Inode>,
-        same_boot: bool,
-    ) -> Result<CrashOutcome> {
-        let is = |found: &Inode, named: Option<&Inode>| {
-            named.is_some_and(|named| found.is(named, same_boot))
-        };
-        let target = self.inode(&self.target)?;
-        if !target.is_some_and(|target| is(&target, new)) {
-            return Ok(CrashOutcome::Aborted);
-        }
-        Ok(match self.inode_of_tmp()? {
-            None => CrashOutcome::Finished,
-            Some(tmp) if is(&tmp, old) => CrashOutcome::Finished,
-            Some(_) => CrashOutcome::ExchangeBack,
-        })
-    }
-
-    /// Step 7: gives the target the mode it is to have, and makes it durable. Recovery does it for what [`CrashOutcome::Finished`] says: the
-    /// crash may have come before.
-    pub fn finish(&self, mode: Option<u32>) -> Result<()> {
-        if let Some(mode) = mode {
-            let set = self.disk.set_mode(&self.target, mode);
-            set.and_then(|()| self.disk.sync_directory(&self.target))
-                .map_err(self.failed("set the mode of"))?;
-        }
-        self.sync_parent()
-    }
-
-    /// Undoes an exchange. To be called under the lock.
-    pub fn exchange_back(&self) -> Result<()> {
-        let back = self.disk.exchange(&self.tmp, &self.target);
-        back.map_err(self.failed("exchange back"))?;
-        self.sync_parent()
     }
 
     /// Removes what is in tmp, if it is a directory that the manifest names: the one that was made, or the one that was there before.

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tenure_core::{Class, Error, Mode, Resource, Result, Token};
-use tenure_files::{Documents, Expect, Fence, Terms, Version};
+use tenure_files::Cancel;
+use tenure_files::document::{Documents, Expect, Fence, Terms, Version};
 
 use crate::process::{Child, hear, say};
 use crate::stage::{LONG, Stage, patient, until, until_waiting};
@@ -444,6 +445,76 @@ fn clean_waits_for_a_live_writer_and_touches_nothing_of_it() {
         Ok::<_, Error>(cleaned.unwrap_err().class())
     });
     assert_eq!(busy.unwrap(), Class::Busy);
+}
+
+fn assert_interrupted<T>(result: Result<T>) {
+    let error = result.err().expect("it was not cancelled");
+    assert_eq!(error.class(), Class::Interrupted, "{error}");
+}
+
+#[test]
+fn a_cancelled_wait_for_the_second_document_changes_nothing_and_releases_the_first() {
+    let stage = Stage::new();
+    let [a, b] = ["a.json", "b.json"].map(|name| stage.at(name));
+    let documents = documents();
+    documents.write(&a, &json!({"n": 1})).unwrap();
+    documents.write(&b, &json!({"n": 1})).unwrap();
+    let before = names(&stage);
+    let lock = Documents::lock_file(&b).unwrap();
+    let held = patient().lock_exclusive(&lock).unwrap();
+    let cancel = Cancel::default();
+    let cancelled = documents.clone().cancelled_by(cancel.clone());
+    thread::scope(|scope| {
+        let both = scope
+            .spawn(|| cancelled.transaction_many(&[&a, &b], |_: &mut [Value]| Ok::<_, Error>(())));
+        until_waiting(&lock, 1);
+        assert_eq!(impatient().read(&a).unwrap_err().class(), Class::Busy);
+        let reading = scope.spawn(|| cancelled.read_all(&[&b]));
+        cancel.cancel();
+        assert_interrupted(both.join().unwrap());
+        assert_interrupted(reading.join().unwrap());
+    });
+    assert_eq!(raise(&impatient(), &a).unwrap(), 2);
+    drop(held);
+    assert_eq!(raise(&impatient(), &b).unwrap(), 2);
+    assert_eq!(names(&stage), before);
+}
+
+#[test]
+fn a_call_that_is_cancelled_in_its_work_completes() {
+    let stage = Stage::new();
+    let [a, b] = ["a.json", "b.json"].map(|name| stage.at(name));
+    documents().write(&a, &json!({"n": 1})).unwrap();
+    documents().write(&b, &json!({"n": 1})).unwrap();
+    for paths in [&[&*a][..], &[&*a, &*b]] {
+        let cancel = Cancel::default();
+        let documents = documents().cancelled_by(cancel.clone());
+        let n = documents.transaction_many(paths, |counters: &mut [Value]| {
+            cancel.cancel();
+            for counter in counters.iter_mut() {
+                counter["n"] = (counter["n"].as_u64().unwrap() + 1).into();
+            }
+            Ok::<_, Error>(counters[0]["n"].clone())
+        });
+        let read: Value = documents.read(&a).unwrap().parse().unwrap();
+        assert_eq!(read["n"], n.unwrap());
+    }
+}
+
+#[test]
+fn whoever_follows_is_cancelled() {
+    let stage = Stage::new();
+    let path = stage.at("a.json");
+    documents().write(&path, &json!({"n": 1})).unwrap();
+    let cancel = Cancel::default();
+    let documents = documents().cancelled_by(cancel.clone());
+    let mut follow = documents.follow(&path).unwrap();
+    assert!(follow.next(Some(LONG)).unwrap().is_some());
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| follow.next(None));
+        cancel.cancel();
+        assert_interrupted(waiting.join().unwrap());
+    });
 }
 
 #[test]

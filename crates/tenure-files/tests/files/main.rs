@@ -1,51 +1,16 @@
-//! The locks of `tenure-files` from the outside, with real processes.
-//!
-//! | module | what it tries to break |
-//! |---|---|
-//! | `locker` | the locker, as its users know it |
-//! | `crash` | holders and waiters that are killed, stopped, or panic |
-//! | `crowd` | hundreds of threads in ten processes |
-//! | `fairness` | streams of readers and writers |
-//! | `upgrade` | upgradeable locks |
-//! | `timeout` | waits that end in the instant of the grant |
-//! | `task` | the store as tasks use it, and futures that are dropped |
-//! | `store` | names, pages, and leases of the store |
-//! | `look` | looking at locks, and what records say |
-//! | `garbage` | lock files full of nonsense |
-//! | `tokens` | numbers that never go back |
-//! | `trouble` | file systems that refuse |
-//! | `paths` | what a path may mean |
-//! | `fork` | children that share open files, and programs that must not |
-//! | `line` | how often a process waits in the kernel |
-//! | `documents` | JSON files that many change |
-//! | `neighbours` | other programs that use `flock` |
-//!
-//! Tests play with other processes by `process`: this binary again, in a role of `roles`.
-//! What a test needs of the machine (root, faketime, flock, python3) it asks for when it
-//! is missing; nothing is skipped.
+//! Documents as programs use them, with real threads and processes. Processes are this binary in a
+//! role.
 
 #![allow(
     clippy::unwrap_used,
     reason = "a test says by panicking what went wrong"
 )]
 
-mod crash;
-mod crowd;
 mod documents;
-mod fairness;
-mod fork;
-mod garbage;
-mod line;
-mod locker;
-mod look;
-mod neighbours;
-mod paths;
+#[allow(dead_code, reason = "shared with the tests of lock files")]
+#[path = "../../../tenure-lockfile/tests/lockfile/process.rs"]
 mod process;
 mod roles;
+#[allow(dead_code, reason = "shared with the tests of lock files")]
+#[path = "../../../tenure-lockfile/tests/lockfile/stage.rs"]
 mod stage;
-mod store;
-mod task;
-mod timeout;
-mod tokens;
-mod trouble;
-mod upgrade;

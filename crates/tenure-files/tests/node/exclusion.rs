@@ -2,9 +2,11 @@
 
 use std::os::unix::fs::symlink;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use tenure_core::Class;
+use tenure_files::Cancel;
 use tenure_files::node_lock::{NodeLock, is_fresh};
 
 use crate::node::Node;
@@ -43,6 +45,54 @@ fn we_exclude_node_and_hand_over() {
     scene.assert_busy();
     assert_eq!(node.release(), "released");
     assert_eq!(scene.neighbours(), [""; 0]);
+}
+
+#[test]
+fn a_cancelled_wait_ends_and_leaves_the_lock_of_the_other() {
+    let scene = Scene::new();
+    let mut node = Node::hold(&scene.document());
+    assert_eq!(node.answer(), "held");
+    let (cancel, started) = (Cancel::default(), Instant::now());
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| scene.acquire_unless(&cancel, LONG).map(drop));
+        cancel.cancel();
+        let error = waiting.join().unwrap().unwrap_err();
+        assert_eq!(error.class(), Class::Interrupted);
+    });
+    assert!(started.elapsed() < LONG);
+    assert_eq!(scene.neighbours(), ["data.json.lock"]);
+    assert_eq!(node.release(), "released");
+    scene.acquire().unwrap().release().unwrap();
+    assert_eq!(scene.neighbours(), [""; 0]);
+}
+
+#[test]
+fn a_wait_cancelled_while_a_lock_that_was_taken_over_settles_gives_it_back() {
+    // A cancellation that comes too late, on a busy machine, is not what is meant here.
+    let interrupted = (0..50).any(|_| {
+        let scene = Scene::new();
+        scene.leave_stale();
+        let cancel = Cancel::default();
+        let taken = thread::scope(|scope| {
+            let waiting = scope.spawn(|| scene.acquire_unless(&cancel, LONG));
+            until("in place", || is_fresh(&scene.document()).unwrap());
+            cancel.cancel();
+            waiting.join().unwrap()
+        });
+        let is_interrupted = match taken {
+            Ok(lock) => {
+                lock.release().unwrap();
+                false
+            }
+            Err(error) => {
+                assert_eq!(error.class(), Class::Interrupted);
+                true
+            }
+        };
+        assert_eq!(scene.neighbours(), [""; 0]);
+        is_interrupted
+    });
+    assert!(interrupted, "every cancellation came too late");
 }
 
 #[test]
@@ -95,7 +145,7 @@ fn a_symlinked_document_is_locked_under_both_its_names() {
     symlink(scene.document(), &link).unwrap();
     let deadline = Instant::now() + LONG;
     let real = scene.acquire().unwrap();
-    let given = NodeLock::acquire(&link, deadline, Arc::new(|_| ())).unwrap();
+    let given = NodeLock::acquire(&link, deadline, &Cancel::default(), Arc::new(|_| ())).unwrap();
     let mut by_real = Node::hold_what_it_means(&link);
     assert_eq!(by_real.answer(), "busy");
     let mut by_given = Node::hold(&link);

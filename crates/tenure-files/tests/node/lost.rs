@@ -7,6 +7,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant, SystemTime};
 
 use tenure_core::{Class, Error};
+use tenure_files::Cancel;
 use tenure_files::node_lock::NodeLock;
 
 use crate::node::Node;
@@ -19,7 +20,13 @@ fn acquire_and_listen(scene: &Scene) -> (NodeLock, mpsc::Receiver<String>) {
     let (sender, told) = mpsc::channel();
     let tell = move |reason: &str| sender.send(reason.to_owned()).unwrap();
     let deadline = Instant::now() + LONG;
-    let lock = NodeLock::acquire(&scene.document(), deadline, Arc::new(tell)).unwrap();
+    let lock = NodeLock::acquire(
+        &scene.document(),
+        deadline,
+        &Cancel::default(),
+        Arc::new(tell),
+    )
+    .unwrap();
     (lock, told)
 }
 

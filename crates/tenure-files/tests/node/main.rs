@@ -21,14 +21,14 @@ mod exclusion;
 mod killed_at;
 mod lost;
 mod node;
-#[allow(dead_code, reason = "shared with the tests of kernel locks")]
-#[path = "../files/process.rs"]
+#[allow(dead_code, reason = "shared with the tests of lock files")]
+#[path = "../../../tenure-lockfile/tests/lockfile/process.rs"]
 mod process;
 mod race;
 mod release;
 mod roles;
 mod scene;
-#[allow(dead_code, reason = "shared with the tests of kernel locks")]
-#[path = "../files/stage.rs"]
+#[allow(dead_code, reason = "shared with the tests of lock files")]
+#[path = "../../../tenure-lockfile/tests/lockfile/stage.rs"]
 mod stage;
 mod stale;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tenure_core::{Error, Result};
+use tenure_files::Cancel;
 use tenure_files::node_lock::NodeLock;
 
 use crate::process::{Child, hear, role, say};
@@ -37,7 +38,7 @@ fn once(document: &Path) {
         let _ = std::fs::File::open("/dev/null").and_then(|file| file.metadata());
     }
     let deadline = Instant::now() + LONG;
-    let lock = NodeLock::acquire(document, deadline, Arc::new(|_| ())).unwrap();
+    let lock = NodeLock::acquire(document, deadline, &Cancel::default(), Arc::new(|_| ())).unwrap();
     lock.check().unwrap();
     lock.release().unwrap();
     say("released");
@@ -59,7 +60,8 @@ fn puppet() {
                 let wait = Duration::from_millis(wait.parse().unwrap());
                 let tell = Arc::new(|reason: &str| say(format!("told {reason}")));
                 let deadline = Instant::now() + wait;
-                let taken = NodeLock::acquire(Path::new(document), deadline, tell);
+                let taken =
+                    NodeLock::acquire(Path::new(document), deadline, &Cancel::default(), tell);
                 told(taken.map(|lock| held.insert(lock)), "held")
             }
             ("verify", Some(lock)) => told(held.insert(lock).check(), "held"),

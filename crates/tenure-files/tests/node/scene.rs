@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use tenure_core::{Error, Result};
+use tenure_files::Cancel;
 use tenure_files::node_lock::NodeLock;
 
 use crate::stage::{LONG, Stage};
@@ -70,8 +71,12 @@ impl Scene {
     }
 
     pub fn acquire_within(&self, time: Duration) -> Result<NodeLock> {
+        self.acquire_unless(&Cancel::default(), time)
+    }
+
+    pub fn acquire_unless(&self, cancel: &Cancel, time: Duration) -> Result<NodeLock> {
         let deadline = Instant::now() + time;
-        NodeLock::acquire(&self.document(), deadline, Arc::new(|_| ()))
+        NodeLock::acquire(&self.document(), deadline, cancel, Arc::new(|_| ()))
     }
 
     /// Tries for a moment, in vain.

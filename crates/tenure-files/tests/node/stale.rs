@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use tenure_core::{Class, Error};
+use tenure_files::Cancel;
 use tenure_files::node_lock::{NodeLock, is_fresh};
 
 use crate::node::Node;
@@ -58,10 +59,10 @@ fn take_over_from_the_future() -> Duration {
     let scene = Scene::new();
     fs::create_dir(scene.lock_path()).unwrap();
     set_time(&scene.lock_path(), SystemTime::now() + 1000 * STALE_AFTER);
-    let started = tenure_files::clock::boot_now();
+    let started = tenure_os::clock::boot_now();
     let watched = Duration::from_secs(12);
     let lock = scene.acquire().unwrap();
-    let waited = Duration::from_millis(tenure_files::clock::boot_now() - started);
+    let waited = Duration::from_millis(tenure_os::clock::boot_now() - started);
     assert!(waited > watched, "{waited:?}");
     lock.check().unwrap();
     waited - watched
@@ -132,7 +133,7 @@ fn a_directory_that_may_not_be_written_or_is_not_there_is_said_so() {
     let scene = Scene::new();
     let missing = scene.at("missing/data.json");
     let deadline = Instant::now() + Duration::from_secs(1);
-    let error = NodeLock::acquire(&missing, deadline, Arc::new(|_| ()));
+    let error = NodeLock::acquire(&missing, deadline, &Cancel::default(), Arc::new(|_| ()));
     let error = error.err().unwrap();
     assert!(matches!(error, Error::Io { .. }), "{error}");
     // A thread of its own: what it may do ends with it.

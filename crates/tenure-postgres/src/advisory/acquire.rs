@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tenure_core::{Error, Lease, LockContext, Mode, Result};
-use tenure_files::clock;
+use tenure_os::clock;
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
 
@@ -78,7 +78,7 @@ pub(super) async fn acquire(pool: &Arc<Pool>, ask: Ask) -> Result<Option<Guard>>
                     false => token,
                     true => draw_beyond(pool, &prepared, before).await?,
                 };
-                let guard = settle(pool, ask, prepared, token, sent).await;
+                let guard = guard_of(pool, ask, prepared, token, sent).await;
                 return guard.map(Some);
             }
             Err(_) if origin == Origin::Kept && prepared.connection.is_over() => {}
@@ -105,7 +105,7 @@ pub(super) async fn acquire(pool: &Arc<Pool>, ask: Ask) -> Result<Option<Guard>>
 }
 
 /// Makes a guard of a grant. An error ends the connection, and the lock with it.
-async fn settle(
+async fn guard_of(
     pool: &Arc<Pool>,
     ask: Ask,
     prepared: Prepared,

@@ -106,6 +106,12 @@ impl Guard {
         self.lock.liveness.state()
     }
 
+    /// Returns when the server was last asked for a proof that it gave, in milliseconds since boot.
+    /// Three seconds later the lock counts as lost.
+    pub fn proved_at_ms(&self) -> u64 {
+        self.lock.liveness.proved_at_ms()
+    }
+
     /// Waits until the lock is lost, and returns why. Any number of tasks may wait.
     pub async fn lost(&self) -> Error {
         let reason = self.lock.liveness.lost().await;

@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use tenure_files::clock;
+use tenure_os::clock;
 use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 
@@ -99,6 +99,11 @@ impl Liveness {
     /// Returns how long it has been held.
     pub(super) fn held_ms(&self) -> u64 {
         clock::boot_now().saturating_sub(self.granted)
+    }
+
+    /// Returns when the last probe was sent that was answered well, in milliseconds since boot.
+    pub(super) fn proved_at_ms(&self) -> u64 {
+        self.sent.load(Ordering::Acquire)
     }
 
     /// Returns why it is lost, if it is.

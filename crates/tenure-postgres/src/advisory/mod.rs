@@ -7,7 +7,7 @@
 //! | `service` | locks and sessions, the entry for programs |
 //! | `acquire` | taking a lock, step by step |
 //! | `guard`, `liveness`, `probe` | a lock that is held, the trust in it, and its proof |
-//! | `reentry` | the keys a session holds |
+//! | `reentry`, `scope` | the keys a session holds; calls that share a session without handing it on |
 //! | `pool` | clean connections |
 //! | `tokens` | fencing tokens, and what keeps them from going back |
 //! | `sql` | every statement on a lock |
@@ -22,6 +22,7 @@ mod namespace;
 mod pool;
 mod probe;
 mod reentry;
+mod scope;
 mod service;
 mod since;
 mod sql;

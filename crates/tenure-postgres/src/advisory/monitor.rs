@@ -101,7 +101,7 @@ pub(super) async fn holders(
 ) -> Result<Vec<Lease>> {
     let mut entries = entries(connection).await?;
     entries.retain(|entry| entry.granted && entry.key() == key && entry.pid != connection.pid);
-    let now = tenure_files::clock::now();
+    let now = tenure_os::clock::now();
     let leases = entries.iter();
     Ok(leases
         .filter_map(|entry| lease(entry, resource, now))
@@ -170,6 +170,7 @@ fn lease(entry: &LockEntry, resource: &Resource, now: Timestamp) -> Option<Lease
         pid: u32::try_from(entry.pid).unwrap_or(0),
         host: "the database's".into(),
         command: program.to_owned(),
+        agent: None,
     };
     let id = LeaseId::parse(&format!("advisory-{}", entry.pid)).ok()?;
     let at = since.or(entry.query_start).unwrap_or(now);

@@ -20,9 +20,9 @@ use super::Settings;
 use super::since::Name;
 use super::sql::Prepared;
 use super::tokens::Highest;
+use crate::Address;
 use crate::connect::{ConnectPauses, Connection, left, permit};
 use crate::fault::unreachable;
-use crate::{Address, schema};
 
 pub(super) struct Pool {
     pub(super) address: Arc<Address>,
@@ -44,8 +44,8 @@ pub(super) enum Origin {
 }
 
 impl Pool {
-    /// Makes missing tables with the first connection, which is then kept.
-    pub(super) async fn open(
+    /// Begins with one connection, which is kept.
+    pub(super) async fn with(
         address: Arc<Address>,
         settings: &Settings,
         connection: Connection,
@@ -64,7 +64,6 @@ impl Pool {
             name,
             highest: Highest::default(),
         };
-        schema::migrate(&connection, &pool.address, deadline).await?;
         let first = pool.prepare(connection, deadline).await?;
         pool.give_back(first);
         Ok(pool)

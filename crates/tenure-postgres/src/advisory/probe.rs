@@ -16,7 +16,7 @@
 
 use std::sync::Arc;
 
-use tenure_files::clock;
+use tenure_os::clock;
 use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_postgres::{Client, Statement};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tenure_core::patterns::{EntityGuard, EntityLocks};
-use tenure_core::{Error, Mode, Result, Token, duration::DURATION_MAX, setters};
+use tenure_core::{Error, Mode, Result, Token, duration, setters};
 
 use super::acquire::{Ask, acquire};
 use super::monitor::{self, Locks};
@@ -12,8 +12,8 @@ use super::pool::Pool;
 use super::reentry::{HeldKeys, lease_id};
 use super::sql::Step;
 use super::{Guard, Key, Namespace};
-use crate::connect::open_with_retry;
-use crate::{Address, prove};
+use crate::connect::{ConnectFailure, Connection, open_with_retry};
+use crate::{Address, prove, schema};
 
 /// The default wait for a lock.
 pub const DEFAULT_WAIT: Duration = Duration::from_secs(15);
@@ -60,7 +60,7 @@ impl Settings {
 /// Advisory locks of one database, each on a connection of its own. Cheap to clone.
 #[derive(Clone)]
 pub struct AdvisoryLocks {
-    pool: Arc<Pool>,
+    pub(super) pool: Arc<Pool>,
     wait: Duration,
 }
 
@@ -81,6 +81,10 @@ impl EntityLocks for NamespaceLocks {
     async fn lock_or_skip(&self, id: i32) -> Result<Option<Guard>> {
         self.locks.lock_or_skip(self.namespace, id).await
     }
+
+    async fn scope<F: Future>(&self, work: F) -> F::Output {
+        self.locks.scope(work).await
+    }
 }
 
 impl EntityGuard for Guard {
@@ -100,7 +104,7 @@ impl EntityGuard for Guard {
 /// One logical unit of work: it never waits for what it holds itself.
 #[derive(Clone)]
 pub struct Session {
-    locks: AdvisoryLocks,
+    pub(super) locks: AdvisoryLocks,
     held_keys: Arc<HeldKeys>,
 }
 
@@ -121,16 +125,27 @@ impl AdvisoryLocks {
     ///
     /// `Configuration` behind a pooler that shares sessions, and where rights are missing; `Unreachable`.
     pub async fn open(url: &str, settings: Settings) -> Result<AdvisoryLocks> {
+        duration::check_wait(settings.wait)?;
         let address = Arc::new(Address::parse(url)?.named("advisory"));
         let open = async |deadline| {
             let connection = prove::sessions(&address, "", deadline).await?;
-            let pool = Pool::open(Arc::clone(&address), &settings, connection, deadline).await;
-            Ok(pool?)
+            schema::migrate(&connection, &address, deadline).await?;
+            Self::on(Arc::clone(&address), &settings, connection, deadline).await
         };
-        let pool = open_with_retry(&address, settings.open, open).await?;
+        open_with_retry(&address, settings.open, open).await
+    }
+
+    /// Begins with a connection that is proved, to a database that has the tables.
+    pub(crate) async fn on(
+        address: Arc<Address>,
+        settings: &Settings,
+        connection: Connection,
+        deadline: Instant,
+    ) -> Result<AdvisoryLocks, ConnectFailure> {
+        let pool = Pool::with(address, settings, connection, deadline).await?;
         Ok(AdvisoryLocks {
             pool: Arc::new(pool),
-            wait: settings.wait.min(DURATION_MAX),
+            wait: settings.wait,
         })
     }
 
@@ -142,7 +157,8 @@ impl AdvisoryLocks {
         }
     }
 
-    /// Returns the locks of one namespace, each taken in a session of its own.
+    /// Returns the locks of one namespace, each taken in the session of the [scope](Self::scope) or
+    /// one of its own.
     pub fn of(&self, namespace: Namespace) -> NamespaceLocks {
         NamespaceLocks {
             locks: self.clone(),
@@ -150,25 +166,26 @@ impl AdvisoryLocks {
         }
     }
 
-    /// Waits for an exclusive lock, in a session of its own.
+    /// Waits for an exclusive lock, in the session of the [scope](Self::scope) or one of its own.
     ///
     /// # Errors
     ///
     /// As [`Session::lock`].
     pub async fn lock(&self, namespace: Namespace, id: i32, wait: Duration) -> Result<Guard> {
-        self.session().lock(namespace, id, wait).await
+        self.session_of_scope().lock(namespace, id, wait).await
     }
 
-    /// Takes an exclusive lock if it is free, in a session of its own.
+    /// Takes an exclusive lock if it is free, in the session of the [scope](Self::scope) or one of
+    /// its own.
     ///
     /// # Errors
     ///
     /// As [`Session::lock_or_skip`].
     pub async fn lock_or_skip(&self, namespace: Namespace, id: i32) -> Result<Option<Guard>> {
-        self.session().lock_or_skip(namespace, id).await
+        self.session_of_scope().lock_or_skip(namespace, id).await
     }
 
-    /// Waits for a shared lock, in a session of its own.
+    /// Waits for a shared lock, in the session of the [scope](Self::scope) or one of its own.
     ///
     /// # Errors
     ///
@@ -179,10 +196,13 @@ impl AdvisoryLocks {
         id: i32,
         wait: Duration,
     ) -> Result<Guard> {
-        self.session().lock_shared(namespace, id, wait).await
+        self.session_of_scope()
+            .lock_shared(namespace, id, wait)
+            .await
     }
 
-    /// Takes a shared lock if nobody holds it exclusively, in a session of its own.
+    /// Takes a shared lock if nobody holds it exclusively, in the session of the
+    /// [scope](Self::scope) or one of its own.
     ///
     /// # Errors
     ///
@@ -192,7 +212,9 @@ impl AdvisoryLocks {
         namespace: Namespace,
         id: i32,
     ) -> Result<Option<Guard>> {
-        self.session().lock_shared_or_skip(namespace, id).await
+        self.session_of_scope()
+            .lock_shared_or_skip(namespace, id)
+            .await
     }
 
     /// Lists every holder and waiter of an advisory lock in this database, of Tenure or not.
@@ -204,6 +226,18 @@ impl AdvisoryLocks {
     /// `Unreachable`.
     pub async fn list(&self) -> Result<Locks> {
         monitor::list(&self.pool.address, Instant::now() + self.wait).await
+    }
+
+    /// Returns the error of work that asks for a key it holds already.
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`Key::context`].
+    pub fn reentry(&self, key: Key, mode: Mode) -> Result<Error> {
+        Ok(Error::Reentry {
+            context: key.context(mode, self.pool.address.to_string())?,
+            lease: lease_id(key),
+        })
     }
 
     /// Returns the number of connections.
@@ -269,11 +303,9 @@ impl Session {
     ///
     /// As [`lock`](Session::lock); `BadInput` for the mode upgradeable, which advisory locks do not have.
     pub async fn acquire(&self, key: Key, mode: Mode, wait: Duration) -> Result<Guard> {
-        match self.ask(Step::Lock, key, mode, wait.min(DURATION_MAX))? {
-            None => Err(Error::Reentry {
-                context: key.context(mode, self.locks.pool.address.to_string())?,
-                lease: lease_id(key),
-            }),
+        duration::check_wait(wait)?;
+        match self.ask(Step::Lock, key, mode, wait)? {
+            None => Err(self.locks.reentry(key, mode)?),
             Some(ask) => acquire(&self.locks.pool, ask)
                 .await?
                 .ok_or_else(|| Error::Internal("a lock that was waited for was skipped".into())),

@@ -55,7 +55,7 @@ const LOOK: &str = "
             c.relkind::text || ' ' || c.relname IN ('r migrations', 'r store', 'r resources', 'r dal_locks',
                 'r waiters', 'S waiters_place_seq', 'r processes', 'r audit', 'S audit_seq_seq', 'r keys',
                 'r lease_claims', 'S advisory_tokens', 'r advisory_epoch', 'r advisory_holders',
-                'r advisory_last', 'r records', 'v manifests', 'v agents', 'v turns') AS is_known
+                'r advisory_last', 'r records', 'r settings', 'v manifests', 'v agents', 'v turns') AS is_known
         FROM things JOIN pg_catalog.pg_class AS c ON c.oid = things.objid
         WHERE things.classid = 'pg_catalog.pg_class'::pg_catalog.regclass
     ), functions AS (
@@ -67,6 +67,8 @@ const LOOK: &str = "
                 pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(p.prosrc, 'UTF8')), 'hex')) IN (
                 ('audit_is_append_only', '', '8f6785f1f264eb6cc6d7131f308bc6d77a4a954af2966657aeab9aedc06070f8'),
                 ('release', '25 20', 'a78786587a924634f2df4224a4dfb3f84610aa1999df6c7236c51966ad640447'),
+                ('release', '25 20', 'a6e7c6dec89a3c21d198542a2694ddb2d544c1c3960985812ee9181f9daaee7f'),
+                ('release', '25 20 25', 'e41589fbf76b2a1860be645df43c8c7caff2e86f13106ad4fb12c362c34bea7b'),
                 ('take_up', '25 25', 'ab45fd71b19688b8a21b7598b7b660044b30636715c40a05fe4def84c4bd2589')
             ) AS is_known
         FROM things JOIN pg_catalog.pg_proc AS p ON p.oid = things.objid

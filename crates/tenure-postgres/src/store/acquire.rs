@@ -3,11 +3,11 @@
 //! # The steps
 //!
 //! 1. The empty case, one statement and one round trip: if nobody holds the resource and nobody waits, which the row of
-//!    the resource says (`alone`), the lease is granted. `ON CONFLICT DO UPDATE … WHERE` looks at the newest
+//!    the resource says (`alone`), and the order of the request is the written one (`order`), the lease is granted. `ON CONFLICT DO UPDATE … WHERE` looks at the newest
 //!    version of the row, after it has locked it, so of two requests that meet here one is granted and the other finds nothing.
 //! 2. Else a request that waits registers with the `listener`, before it has a place in line: it misses no wake-up, and nobody
 //!    takes it for dead.
-//! 3. A step loads everything and decides. The lease is granted, or the request takes its place in line.
+//! 3. A step loads everything and decides; an order that is not the written one is adopted first, or refused. The lease is granted, or the request takes its place in line.
 //! 4. The request waits (`wait`).
 //!
 //! A connection that is lost during 1 or 3 leaves the outcome unknown. The request is made again, by the id of the lease: the
@@ -22,6 +22,7 @@ use std::time::Duration;
 use tenure_core::decide::{Ask, Outcome, Wait};
 use tenure_core::loaded::LineExtent;
 use tenure_core::request::{Awaited, NewRequest};
+use tenure_core::written_order::StoreOrder;
 use tenure_core::{Error, Lease, Request, Result};
 use tokio::time::sleep;
 
@@ -29,6 +30,7 @@ use super::change::new_lease;
 use super::inner::Inner;
 use super::look_timer::LookTimer;
 use super::moment::Moment;
+use super::order::written_order;
 use super::retry::{Retry, end_of, time_left};
 use super::row::{column, millis, token};
 use super::sql::{Statement, values};
@@ -83,10 +85,14 @@ impl Inner {
 
     /// Grants the lease if nobody holds the resource or waits for it, whatever the mode and the capacity. Returns `None` otherwise.
     pub(super) async fn acquire_uncontended(&self, request: &Request) -> Result<Option<Lease>> {
-        const ACQUIRE: &str = "WITH r AS ( \
+        const ACQUIRE: &str = concat!(
+            "WITH r AS ( \
                 INSERT INTO tenure.resources AS r (resource, token, alone) \
-                VALUES ($1, CASE WHEN $3 THEN \
-                    (extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000)::bigint ELSE 0 END, $2) \
+                SELECT $1::text, CASE WHEN $3 THEN \
+                    (extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000)::bigint ELSE 0 END, $2::text \
+                WHERE $14::text IS NULL OR coalesce(",
+            written_order!(),
+            ", $15) = $14 \
                 ON CONFLICT (resource) DO UPDATE SET alone = $2, token = CASE WHEN $3 THEN greatest(r.token + 1, \
                     (extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000)::bigint) ELSE r.token END \
                 WHERE r.alone = '' RETURNING r.resource, r.token \
@@ -95,12 +101,13 @@ impl Inner {
                     pg_catalog.date_trunc('milliseconds', pg_catalog.clock_timestamp()) AS now FROM r \
             ), l AS ( \
                 INSERT INTO tenure.dal_locks (lock_id, owner, lease_expires, heartbeat_ts, metadata, resource, \
-                    mode, session, process, token, acquired_at, state, ttl_ms, pid, host, command, purpose) \
+                    mode, session, process, token, acquired_at, state, ttl_ms, pid, host, command, purpose, agent) \
                 SELECT $2, $4, t.now + $5::bigint * interval '1 millisecond', t.now, $6, t.resource, $7, $8, $9, \
-                    t.token, t.now, 'held', $5, $10, $11, $12, $13 FROM t \
+                    t.token, t.now, 'held', $5, $10, $11, $12, $13, $16 FROM t \
             ) \
             INSERT INTO tenure.audit (at, action, resource, lock_id, token, owner, actor) \
-            SELECT t.now, 'acquire', t.resource, $2, t.token, $4, $4 FROM t RETURNING token, at";
+            SELECT t.now, 'acquire', t.resource, $2, t.token, $4, coalesce($16::text, $4) FROM t RETURNING token, at"
+        );
         let asker = &request.asker;
         let ttl = millis(self.ttl);
         let values = values![
@@ -117,6 +124,9 @@ impl Inner {
             asker.host.as_str(),
             asker.command.as_str(),
             request.purpose.as_deref(),
+            self.order().map(StoreOrder::text),
+            self.default_order.as_str(),
+            asker.agent.as_ref().map(ToString::to_string),
         ];
         let sql = self.lend_until(end_of(request.wait)).await?;
         let row = sql.row(&Statement::new(ACQUIRE, values)).await?;
@@ -153,7 +163,8 @@ impl Inner {
         }
     }
 
-    /// Returns `None` if the request would be turned away for something that this process is about to take back.
+    /// Returns `None` if the request would be turned away for something that this process is about
+    /// to take back, or if its order was written down just now.
     async fn acquire_once(
         &self,
         request: &Request,
@@ -161,12 +172,19 @@ impl Inner {
     ) -> Result<Option<StepOutcome>> {
         let id = &request.lease;
         let extent = LineExtent::FrontAnd(id);
-        let step = Step::on_until(end_of(request.wait), self, &request.resource, extent).await?;
-        let Some(mut step) = step else {
-            // The empty case was tried before and has created the row. No row is ever deleted.
-            return Err(Error::Internal(format!("{} has no row", request.resource)));
+        let until = end_of(request.wait);
+        let step = Step::on_with_order(until, self, &request.resource, extent).await?;
+        let Some((mut step, written)) = step else {
+            return self.acquire_without_row(request).await;
         };
-        step.actor = Some(request.asker.owner.clone());
+        if let Some(order) = self.order()
+            && !order.is_written(written.as_deref())
+        {
+            step.roll_back().await?;
+            self.adopt_order(order).await?;
+            return Ok(None);
+        }
+        step.actor = Some(request.asker.actor().clone());
         let ask = Ask::acquire(request, step.until(request.wait));
         if step.loaded.lease(id).is_some() {
             // An earlier try was granted, and its answer was lost.
@@ -204,6 +222,18 @@ impl Inner {
             (Outcome::Busy, _) => Ok(Some(StepOutcome::Busy)),
             (other, _) => Err(Error::Internal(format!("acquire ended with {other:?}"))),
         }
+    }
+
+    /// Acquires what was never locked before. The empty case creates the row of a resource, and no
+    /// row is ever deleted: it is missing only because the order of the request was not the written
+    /// one.
+    async fn acquire_without_row(&self, request: &Request) -> Result<Option<StepOutcome>> {
+        let Some(order) = self.order() else {
+            return Err(Error::Internal(format!("{} has no row", request.resource)));
+        };
+        self.adopt_order(order).await?;
+        let lease = self.acquire_uncontended(request).await?;
+        Ok(lease.map(|lease| StepOutcome::Granted(Box::new(lease))))
     }
 }
 

@@ -91,7 +91,7 @@ fn bind_each(step: &mut Step<'_>, leases: &[LeaseId], ttl: Duration) -> Result<V
     for lease in leases {
         let over = || Error::not_held(lease);
         let row = step.loaded.lease(lease).cloned().ok_or_else(over)?;
-        let bind = Ask::bind(lease, ttl);
+        let bind = Ask::bind(lease, ttl, step.store.grace(ttl));
         let decision = step.decide_alone(&row, &bind);
         if decision.outcome != Outcome::Done {
             return Err(over());

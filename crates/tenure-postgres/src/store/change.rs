@@ -64,8 +64,8 @@ impl Step<'_> {
     fn grant(&mut self, request: &Request) -> Result<Lease> {
         const INSERT: &str = "INSERT INTO tenure.dal_locks (lock_id, owner, lease_expires, heartbeat_ts, \
             metadata, resource, mode, session, process, token, acquired_at, state, ttl_ms, pid, host, \
-            command, purpose) \
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $4, 'held', $11, $12, $13, $14, $15)";
+            command, purpose, agent) \
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $4, 'held', $11, $12, $13, $14, $15, $16)";
         let token = self.token_for(request.mode)?;
         let ttl = self.store.ttl;
         let expires = self.moment.now().saturating_add(millis(ttl));
@@ -88,6 +88,7 @@ impl Step<'_> {
                 lease.host.clone(),
                 lease.command.clone(),
                 lease.purpose.clone(),
+                lease.agent.as_ref().map(ToString::to_string),
             ],
         ));
         self.audit(Action::Acquire, &lease, None, false);
@@ -98,9 +99,9 @@ impl Step<'_> {
     fn offer(&mut self, holder: &Holder) -> Result<()> {
         const MOVE: &str = "WITH w AS (DELETE FROM tenure.waiters WHERE place = $1 RETURNING *) \
             INSERT INTO tenure.dal_locks (lock_id, owner, heartbeat_ts, metadata, resource, mode, session, \
-            process, token, acquired_at, state, until, ttl_ms, pid, host, command, purpose) \
+            process, token, acquired_at, state, until, ttl_ms, pid, host, command, purpose, agent) \
             SELECT lock_id, owner, $2, metadata, resource, mode, session, process, $3, $2, 'offered', $4, \
-            ttl_ms, pid, host, command, purpose FROM w";
+            ttl_ms, pid, host, command, purpose, agent FROM w";
         let waiter = self.loaded.waiter(&holder.lease).cloned();
         let waiter = waiter.ok_or_else(|| Error::Internal("a grant to nobody".into()))?;
         let until = match holder.state {
@@ -116,7 +117,7 @@ impl Step<'_> {
             lease: Some(&holder.lease),
             token: Some(token),
             owner: &waiter.owner,
-            actor: self.actor.as_ref().unwrap_or(&waiter.owner),
+            actor: waiter.actor(),
             reason: Some("next in line"),
             ends: false,
         };
@@ -142,14 +143,15 @@ impl Step<'_> {
         // The session that asks now, or that waited for the upgrade.
         let asks = match new_request {
             NewRequest::Upgrade(request) if request.lease == *id => {
-                Some(request.asker.session.clone())
+                let asker = &request.asker;
+                Some((asker.session.clone(), asker.actor().clone()))
             }
             _ => None,
         };
         let waiter = self.loaded.waiter(id);
         let waiter = waiter.filter(|row| row.waiter.life == Life::Alive);
-        let by = asks.or_else(|| waiter.map(|waiter| waiter.session.clone()));
-        let by = by.filter(|_| upgraded);
+        let waited = || waiter.map(|row| (row.session.clone(), row.actor().clone()));
+        let (by, asked) = asks.or_else(waited).filter(|_| upgraded).unzip();
         self.add(Statement::new(
             UPDATE,
             values![
@@ -167,7 +169,11 @@ impl Step<'_> {
         held.holder.upgraded = upgraded;
         held.upgraded_by = by;
         let lease = held.lease.clone();
+        // An upgrade that waited was asked for by its waiter, not by whoever ends its wait.
+        let asked = asked.or_else(|| self.actor.clone());
+        let step = std::mem::replace(&mut self.actor, asked);
         self.audit(mode_action(mode), &lease, None, false);
+        self.actor = step;
         Ok(())
     }
 
@@ -197,28 +203,31 @@ impl Step<'_> {
         let now = self.moment.now();
         Bound::Lease {
             expires: now.saturating_add(millis(ttl)),
-            stale: now.saturating_add(millis(grace(ttl))),
+            stale: now.saturating_add(millis(grace(ttl, None))),
             claimed: false,
         }
     }
 
     fn set_binding(&mut self, id: &LeaseId, binding: Bound) -> Result<()> {
         const UPDATE: &str = "UPDATE tenure.dal_locks SET lease_expires = $2, heartbeat_ts = $3, \
-            ttl_ms = $4, state = 'held', until = NULL WHERE lock_id = $1";
-        let Bound::Lease { expires, .. } = binding else {
+            ttl_ms = $4, grace_ms = $5, state = 'held', until = NULL WHERE lock_id = $1";
+        let Bound::Lease { expires, stale, .. } = binding else {
             return Err(Error::Internal("a lease does not lose its time".into()));
         };
         let now = self.moment;
         let ttl = expires.saturating_sub(now.now());
+        let grace = stale.saturating_sub(now.now());
         let values = values![
             id.to_string(),
             written(expires),
             now.at(),
-            ttl.cast_signed()
+            ttl.cast_signed(),
+            grace.cast_signed()
         ];
         self.add(Statement::new(UPDATE, values));
         let held = self.lease_to_change(id)?;
         held.ttl = Some(Duration::from_millis(ttl));
+        held.stale_grace = Some(Duration::from_millis(grace));
         held.lease.expires_at = Some(shown(expires));
         held.lease.heartbeat_at = now.wall();
         held.lease.state = LeaseState::Held;
@@ -245,11 +254,14 @@ impl Step<'_> {
 
     fn enqueue(&mut self, waiter: &Waiter, new_request: NewRequest<'_>) -> Result<()> {
         const INSERT: &str = "INSERT INTO tenure.waiters (lock_id, resource, want, mode, capacity, session, \
-            holder_session, process, owner, since, deadline, ttl_ms, pid, host, command, purpose, metadata) \
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
-        let (want, request, asker) = match new_request {
-            NewRequest::Lease(request) => ("lease", Some(request), &request.asker),
-            NewRequest::Upgrade(upgrade) => ("upgrade", None, &upgrade.asker),
+            holder_session, process, owner, since, deadline, ttl_ms, pid, host, command, purpose, metadata, \
+            ancestors, lasting, agent) \
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)";
+        let (want, request, asker, standing) = match new_request {
+            NewRequest::Lease(request) => {
+                ("lease", Some(request), &request.asker, &request.standing)
+            }
+            NewRequest::Upgrade(upgrade) => ("upgrade", None, &upgrade.asker, &upgrade.standing),
             NewRequest::None => return Err(Error::Internal("nobody to queue".into())),
         };
         let metadata = request.and_then(|request| request.metadata.as_ref());
@@ -273,6 +285,9 @@ impl Step<'_> {
             asker.command.clone(),
             request.and_then(|request| request.purpose.clone()),
             metadata.map(ToString::to_string),
+            standing.ancestors_text(),
+            standing.lasting.word(),
+            asker.agent.as_ref().map(ToString::to_string),
         ];
         self.add(Statement::new(INSERT, values));
         Ok(())

@@ -5,9 +5,10 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use tenure_core::decide::{Millis, Wait};
-use tenure_core::leases::check_heartbeat;
+use tenure_core::leases::{check_heartbeat, check_stale_grace, grace};
+use tenure_core::written_order::StoreOrder;
 use tenure_core::{Error, LeaseId, LockContext, Mode, Resource, Result, RetryPolicy, SessionId};
-use tenure_files::random;
+use tenure_os::random;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -21,7 +22,8 @@ use super::pool::{Pool, PooledConnection};
 use super::presence::Presences;
 use super::retry::{Retry, time_left};
 use super::sql::{Statement, Value};
-use crate::connect::{ConnectFailure, open_with_retry};
+use crate::advisory::{self, AdvisoryLocks};
+use crate::connect::{ConnectFailure, Connection, open_with_retry};
 use crate::{Address, prove, schema};
 
 /// The time to live of a guard's lease, where the address does not say otherwise.
@@ -38,6 +40,9 @@ pub(super) struct Inner {
     pub(super) process: String,
     pub(super) ttl: Duration,
     options: OpenOptions,
+    order: Option<StoreOrder>,
+    /// The order of a store in which none is written down.
+    pub(super) default_order: String,
     pool: Arc<Pool>,
     pub(super) listener: Listener,
     pub(super) presences: Presences,
@@ -50,23 +55,45 @@ pub(super) struct Inner {
 impl Inner {
     /// Proves that no pooler shares sessions, and creates the tables that are missing.
     pub(super) async fn open(address: Address, options: OpenOptions) -> Result<Arc<Inner>> {
-        let ttl = address.lease_ttl.unwrap_or(TTL);
-        if let Some(heartbeat) = options.heartbeat {
-            check_heartbeat(heartbeat, Some(ttl))?;
-        }
+        let ttl = checked_ttl(&address, &options)?;
         let address = Arc::new(address);
-        let set_up = |deadline| Self::set_up(Arc::clone(&address), ttl, options.clone(), deadline);
-        open_with_retry(&address, options.wait, set_up).await
+        let open = async |deadline| {
+            let pool = Pool::new(Arc::clone(&address), ttl);
+            let connection = prove::sessions(&address, pool.settings(), deadline).await?;
+            Self::set_up(pool, connection, ttl, &options, deadline).await
+        };
+        open_with_retry(&address, options.wait, open).await
+    }
+
+    /// Does the same, with advisory locks of the same database: the two connections of the proof are kept, one for each.
+    pub(super) async fn open_with_locks(
+        address: Address,
+        options: OpenOptions,
+        settings: &advisory::Settings,
+    ) -> Result<(Arc<Inner>, AdvisoryLocks)> {
+        let ttl = checked_ttl(&address, &options)?;
+        let address = Arc::new(address);
+        let named = Arc::new(address.named("advisory"));
+        let open = async |deadline| {
+            let pool = Pool::new(Arc::clone(&address), ttl);
+            let both = [(&address, pool.settings()), (&named, "")];
+            let [first, second] = prove::two_sessions(both, deadline).await?;
+            let inner = Self::set_up(pool, first, ttl, &options, deadline).await?;
+            let named = Arc::clone(&named);
+            let locks = AdvisoryLocks::on(named, settings, second, deadline).await?;
+            Ok((inner, locks))
+        };
+        open_with_retry(&address, options.wait, open).await
     }
 
     async fn set_up(
-        address: Arc<Address>,
+        pool: Arc<Pool>,
+        connection: Connection,
         ttl: Duration,
-        options: OpenOptions,
+        options: &OpenOptions,
         deadline: Instant,
     ) -> Result<Arc<Inner>, ConnectFailure> {
-        let pool = Pool::new(Arc::clone(&address), ttl);
-        let connection = prove::sessions(&address, pool.settings(), deadline).await?;
+        let address = Arc::clone(pool.address());
         examine::refuse_old(connection.server(), &address)?;
         schema::migrate(&connection, &address, deadline).await?;
         let process = SessionId::from_random(random::bytes()).as_str().to_owned();
@@ -75,7 +102,9 @@ impl Inner {
             itself: Weak::clone(itself),
             url: address.to_string(),
             ttl,
-            options,
+            order: options.order.clone().map(StoreOrder::new),
+            default_order: StoreOrder::default_text(),
+            options: options.clone(),
             listener: Listener::new(Arc::clone(&pool), process.clone()),
             presences: Presences::default(),
             pending_cleanup: PendingCleanup::default(),
@@ -102,6 +131,16 @@ impl Inner {
         self.options
             .heartbeat
             .map_or(third, |every| third.min(every))
+    }
+
+    /// Returns the order of the locks of this process, if it was set.
+    pub(super) fn order(&self) -> Option<&StoreOrder> {
+        self.order.as_ref()
+    }
+
+    /// Returns how old the heartbeat may get of a lease of its own that is given this time.
+    pub(super) fn grace(&self, ttl: Duration) -> Duration {
+        grace(ttl, self.options.stale_grace)
     }
 
     /// Runs work that a drop leaves behind, in the runtime the store was opened in.
@@ -191,6 +230,18 @@ impl Inner {
             _ => Error::not_held(lease),
         }
     }
+}
+
+/// Returns the time to live of a guard's lease, if the options suit it.
+fn checked_ttl(address: &Address, options: &OpenOptions) -> Result<Duration> {
+    let ttl = address.lease_ttl.unwrap_or(TTL);
+    if let Some(heartbeat) = options.heartbeat {
+        check_heartbeat(heartbeat, Some(ttl))?;
+    }
+    if let Some(grace) = options.stale_grace {
+        check_stale_grace(grace)?;
+    }
+    Ok(ttl)
 }
 
 /// One piece of background work, counted until dropped.

@@ -11,20 +11,25 @@
 //!    so that nobody else takes, binds or drops it meanwhile; then the presence of its asker and the leases it got
 //!    are read. A read before the lock could be old, and a living asker be taken for dead.
 //! 3. The key is taken over, or left as it is, and committed. A crash before leaves it as it was.
+//! 4. If leases of an answered key have expired, they get new time in one step on their resources, which are locked before
+//!    the key as in `bind`. Between 3 and 4 another request may take them: then all begins anew, and finds that they are over.
 //!
 //! If the answer to 3 is lost the key is asked for again: a key that is the asker's own by then was taken by this very call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tenure_core::decide::{Ask, Outcome};
 use tenure_core::leases::{KeyState, Keyed, spell_leases};
-use tenure_core::{Error, LeaseId, Result, SessionId, Timestamp};
+use tenure_core::request::NewRequest;
+use tenure_core::{Error, Lease, LeaseId, Result, SessionId, Timestamp};
 use tokio_postgres::Row;
 
 use super::cleanup::run_to_end;
 use super::inner::Inner;
 use super::row::{column, leases, parsed, read_leases, text, time};
 use super::sql::{Flush, Statement, values};
+use super::step::Step;
 
 /// The row of a key.
 struct KeyRow {
@@ -169,7 +174,10 @@ impl Inner {
         match state {
             Some(state) => {
                 transaction.roll_back().await?;
-                Ok(Some(state))
+                match state.expired().is_empty() {
+                    true => Ok(Some(state)),
+                    false => self.renew_answer(keyed, state).await,
+                }
             }
             None => {
                 let take = [Statement::new(UPDATE, row()), forget_old()];
@@ -177,6 +185,27 @@ impl Inner {
                 Ok(Some(KeyState::Yours))
             }
         }
+    }
+
+    /// Gives the expired leases of an answer new time, all or none. Returns `None` if one of them
+    /// is over by now, or the key stands for something else.
+    async fn renew_answer(&self, keyed: &Keyed, state: KeyState) -> Result<Option<KeyState>> {
+        let KeyState::Done(leases) = &state else {
+            return Ok(Some(state));
+        };
+        let named: Vec<LeaseId> = leases.iter().map(|lease| lease.lease.clone()).collect();
+        let (mut step, found) = Step::of_leases(self, &named, Some(lock(keyed))).await?;
+        let renewed = if names(&found, &named)? {
+            renew_each(&mut step, &state.expired())?
+        } else {
+            None
+        };
+        let Some(renewed) = renewed else {
+            step.roll_back().await?;
+            return Ok(None);
+        };
+        step.commit().await?;
+        Ok(Some(state.renewed(renewed)))
     }
 
     /// Gives up a key that is still asked for.
@@ -208,6 +237,34 @@ impl Inner {
         };
         self.retrying(drop_once).await
     }
+}
+
+/// Returns true if a key, as [`lock`] found it, names these leases.
+fn names(found: &[Row], leases: &[LeaseId]) -> Result<bool> {
+    let Some(row) = found.first() else {
+        return Ok(false);
+    };
+    let named: Option<String> = column(row, 1)?;
+    Ok(named == Some(spell_leases(leases)?))
+}
+
+/// Gives each lease its last time to live anew. Returns `None` if one of them is over, or is being
+/// broken.
+fn renew_each(step: &mut Step<'_>, leases: &[LeaseId]) -> Result<Option<Vec<Lease>>> {
+    let mut renewed = Vec::with_capacity(leases.len());
+    for lease in leases {
+        let Some(row) = step.loaded.lease(lease).cloned() else {
+            return Ok(None);
+        };
+        let renew = Ask::renew(lease, row.ttl(), step.store.grace(row.ttl()));
+        let decision = step.decide_alone(&row, &renew);
+        if let Outcome::Refused(_) = decision.outcome {
+            return Ok(None);
+        }
+        step.write(&decision.changes, NewRequest::None)?;
+        renewed.extend(step.loaded.lease(lease).map(|row| row.lease.clone()));
+    }
+    Ok(Some(renewed))
 }
 
 impl KeyRow {

@@ -9,7 +9,7 @@ use tenure_core::decide::{Life, explain};
 use tenure_core::loaded::LineExtent;
 use tenure_core::page::{WaitingPage, next_name};
 use tenure_core::store::Waiting;
-use tenure_core::{Cursor, Error, Lease, LeaseId, Listing, Query, Resource, Result};
+use tenure_core::{Cursor, Error, Lease, LeaseId, Listing, Owner, Query, Resource, Result};
 use tokio_postgres::Row;
 
 use super::inner::Inner;
@@ -139,6 +139,36 @@ pub(super) async fn page(
     Ok((rows, moment, next))
 }
 
+/// Reads the leases whose keys the rest of the statement selects.
+macro_rules! of_keys {
+    ($($keys:expr),+) => {
+        leases!(
+            "l.lock_id = ANY (ARRAY (", $($keys),+,
+            " ORDER BY k.resource, k.lock_id LIMIT $5)) ORDER BY l.resource, l.lock_id"
+        )
+    };
+}
+/// Selects the keys after a cursor, within a range of names.
+macro_rules! keys {
+    () => {
+        "SELECT k.resource, k.lock_id FROM tenure.dal_locks AS k \
+         WHERE (k.resource, k.lock_id) > ($1, $2) AND k.resource >= $3 AND k.resource < $4"
+    };
+}
+/// The keys come from an index in its order, so that no more is read than is wanted: of all leases, of those of one owner, and of
+/// each of several owners, which are sorted then.
+const OF_ALL: &str = of_keys!("SELECT k.lock_id FROM (", keys!(), ") AS k");
+const OF_ONE: &str = of_keys!(
+    "SELECT k.lock_id FROM (",
+    keys!(),
+    " AND k.owner = $6) AS k"
+);
+const OF_SEVERAL: &str = of_keys!(
+    "SELECT k.lock_id FROM unnest($6::text[]) AS o (owner) CROSS JOIN LATERAL (",
+    keys!(),
+    " AND k.owner = o.owner ORDER BY k.resource, k.lock_id LIMIT $5) AS k"
+);
+
 /// Reads rows after a cursor, within the names the query asks for.
 async fn chunk_of(
     sql: &Sql,
@@ -146,22 +176,28 @@ async fn chunk_of(
     cursor: &Cursor,
     limit: usize,
 ) -> Result<(Vec<LeaseRow>, Moment)> {
-    // The keys come from the index in its order, so that no more is read than is wanted.
-    const SELECT: &str = leases!(
-        "l.lock_id = ANY (ARRAY (SELECT k.lock_id FROM tenure.dal_locks AS k \
-         WHERE (k.resource, k.lock_id) > ($1, $2) AND k.resource >= $3 AND k.resource < $4 \
-         ORDER BY k.resource, k.lock_id LIMIT $5)) ORDER BY l.resource, l.lock_id"
-    );
     let (from, to) = query.bounds();
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let values = values![
+    let mut values = values![
         cursor.resource.as_str(),
         cursor.lease.as_str(),
         from,
         to,
         limit
     ];
-    let rows = sql.rows(&Statement::new(SELECT, values)).await?;
+    let text = match (&query.owner, &query.owners) {
+        (Some(owner), _) => {
+            values.extend(values![owner.as_str()]);
+            OF_ONE
+        }
+        (None, Some(owners)) => {
+            let owners: Vec<&str> = owners.iter().map(Owner::as_str).collect();
+            values.extend(values![owners]);
+            OF_SEVERAL
+        }
+        (None, None) => OF_ALL,
+    };
+    let rows = sql.rows(&Statement::new(text, values)).await?;
     let first = rows.first();
     let first = first.ok_or_else(|| Error::Internal("the clock was not read".into()))?;
     Ok((read_leases(&rows)?, Moment::read(first, 0)?))
@@ -222,4 +258,51 @@ fn explained(resource: &Resource, loaded: &Loaded) -> Vec<Waiting> {
         Some(waits.listed(resource, &row.owner, row.since, row.deadline))
     });
     listed.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::{Duration, Instant};
+
+    use tenure_testkit::postgres::Cluster;
+    use tokio_postgres::SimpleQueryMessage;
+
+    use super::*;
+    use crate::connect::Connection;
+    use crate::store::{OpenOptions, PostgresStore};
+
+    /// What an owner holds is found by the owner: a listing reads as many rows, whatever all others hold.
+    #[tokio::test]
+    async fn the_leases_of_owners_are_found_by_an_index() {
+        let database = Cluster::shared().database();
+        let address = crate::Address::parse(&database.url()).unwrap();
+        let options = OpenOptions::default();
+        let _made = PostgresStore::open(address, options).await.unwrap();
+        let address = Arc::new(crate::Address::parse(&database.url()).unwrap());
+        let deadline = Instant::now() + Duration::from_secs(15);
+        let settings = "SET plan_cache_mode TO force_generic_plan; SET enable_seqscan TO off";
+        let opened = Connection::try_open(&address, settings, deadline).await;
+        let connection = opened.unwrap();
+        for (text, types, owners) in [
+            (OF_ONE, "text", "'ana'"),
+            (OF_SEVERAL, "text[]", "ARRAY['ana', 'bo']"),
+        ] {
+            let explain = format!(
+                "DEALLOCATE ALL; PREPARE of_owners (text, text, text, text, bigint, {types}) AS {text}; \
+                 EXPLAIN EXECUTE of_owners ('', '', '', 'x', 100, {owners})"
+            );
+            let answers = connection.client().simple_query(&explain).await.unwrap();
+            let lines = answers.iter().filter_map(|answer| match answer {
+                SimpleQueryMessage::Row(row) => row.get(0),
+                _ => None,
+            });
+            let plan = lines.collect::<Vec<_>>().join("\n");
+            assert!(
+                plan.contains("dal_locks_by_owner") && plan.contains("owner = "),
+                "{plan}"
+            );
+            assert!(!plan.contains("dal_locks_by_resource"), "{plan}");
+        }
+    }
 }

@@ -27,8 +27,8 @@ use std::time::{Duration, Instant};
 
 use tenure_core::poison::lock;
 use tenure_core::{LeaseId, Resource, Result, RetryPolicy};
-use tenure_files::platform::host_name;
-use tenure_files::random;
+use tenure_os::platform::host_name;
+use tenure_os::random;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;

@@ -3,8 +3,11 @@
 //! | file | step |
 //! |---|---|
 //! | `acquire`, `wait` | a new lease, and the line for it |
+//! | `order` | the order of locks that is written down |
+//! | `circles` | requests that wait for each other |
 //! | `upgrade`, `release` | upgradeable to write and back; the end of a lease or a wait |
 //! | `renew`, `bind`, `keys` | proof and new time; another time for a set; requests under a key |
+//! | `take_over` | a lease leaves the hands of its guard for another session of its owner |
 //! | `recover`, `claims`, `breaking` | stale leases, who needs them, and a person's last resort |
 //! | `list`, `audit`, `leases` | who holds and waits; who did what; one lease |
 //! | `records` | rows above the locks, and their changes |
@@ -33,6 +36,7 @@ mod audit;
 mod bind;
 mod breaking;
 mod change;
+mod circles;
 mod claims;
 mod cleanup;
 mod examine;
@@ -44,6 +48,7 @@ mod listener;
 mod load;
 mod look_timer;
 mod moment;
+mod order;
 mod pool;
 mod presence;
 mod records;
@@ -54,6 +59,7 @@ mod retry;
 mod row;
 mod sql;
 mod step;
+mod take_over;
 mod upgrade;
 mod wait;
 
@@ -62,10 +68,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_core::{
-    Capabilities, LeaseId, LeaseStore, RecordStore, Resource, Result, RetryPolicy, Store,
+    Capabilities, LeaseId, LeaseStore, Ranking, RecordStore, Resource, Result, RetryPolicy, Store,
 };
 
 use crate::Address;
+use crate::advisory::{self, AdvisoryLocks};
 use inner::Inner;
 
 /// The interval at which a holder checks that it still holds, unless its lease is very short.
@@ -81,6 +88,14 @@ pub struct OpenOptions {
     pub retry: RetryPolicy,
     /// The interval at which a guard renews its lease. `None`: when a third of its time is used up.
     pub heartbeat: Option<Duration>,
+    /// The age that the heartbeat of a lease of its own may reach before others may recover it: of
+    /// every one that this store binds or renews. `None`: its time to live, but 15 s at most.
+    /// Leases of guards always have that.
+    pub stale_grace: Option<Duration>,
+    /// The order in which the callers of this store take locks. A request is refused while the
+    /// store is used in another one; see [`written_order`](tenure_core::written_order). `None`: it
+    /// is not compared.
+    pub order: Option<Ranking>,
 }
 
 impl OpenOptions {
@@ -110,6 +125,21 @@ impl PostgresStore {
     pub async fn open(address: Address, options: OpenOptions) -> Result<PostgresStore> {
         let inner = Inner::open(address, options).await?;
         Ok(PostgresStore { inner })
+    }
+
+    /// Opens a store and advisory locks of the same database, with one connection for each. A pooler that does not clean the
+    /// sessions it takes back is not found by this, other than by [`open`](PostgresStore::open).
+    ///
+    /// # Errors
+    ///
+    /// The others of [`open`](PostgresStore::open).
+    pub async fn open_with_locks(
+        address: Address,
+        options: OpenOptions,
+        settings: &advisory::Settings,
+    ) -> Result<(PostgresStore, AdvisoryLocks)> {
+        let (inner, locks) = Inner::open_with_locks(address, options, settings).await?;
+        Ok((PostgresStore { inner }, locks))
     }
 }
 

@@ -29,7 +29,7 @@ use tenure_core::records::{
     WakeUps, Write, parse_body,
 };
 use tenure_core::{Error, LeaseId, Reply, Resource, Result, SessionId, Token};
-use tenure_files::random;
+use tenure_os::random;
 use tokio_postgres::Row;
 
 use super::audit;

@@ -3,7 +3,7 @@
 //! | condition | a lease | an offer |
 //! |---|---|---|
 //! | its time is over | `lease_expires` has passed | its process is not seen any more |
-//! | nobody shows up | the heartbeat is older than the grace period | follows from that |
+//! | nobody shows up | the heartbeat is older than the grace period of the lease | follows from that |
 //! | nobody needs it | no active job claims it | – |
 //! | it is on record | written in the same transaction | written in the same transaction |
 //!

@@ -19,8 +19,8 @@ use tenure_core::audit::Action;
 use tenure_core::decide::{Ask, OFFER_MS, Outcome, Wait};
 use tenure_core::loaded::LineExtent;
 use tenure_core::request::{Awaited, NewRequest};
-use tenure_core::{Error, LeaseId, Result, SessionId};
-use tenure_files::clock::boot_now;
+use tenure_core::{Error, LeaseId, Owner, Result, SessionId};
+use tenure_os::clock::boot_now;
 
 use super::cleanup::{CleanupTicket, run_to_end};
 use super::inner::Inner;
@@ -35,9 +35,18 @@ const RECOVERABLE_WITHIN: Duration = Duration::from_secs(1);
 
 impl Inner {
     pub(super) async fn release(&self, lease: &LeaseId) -> Result<()> {
+        self.release_as(lease, None).await
+    }
+
+    pub(super) async fn release_by(&self, lease: &LeaseId, actor: &Owner) -> Result<()> {
+        self.release_as(lease, Some(actor.clone())).await
+    }
+
+    async fn release_as(&self, lease: &LeaseId, actor: Option<Owner>) -> Result<()> {
         let work = release_until_answered(
             self.arc()?,
             lease.clone(),
+            actor,
             Retry::of(Wait::No, self.retry_policy()),
         );
         run_to_end(self, work, |_| std::future::ready(())).await
@@ -53,7 +62,7 @@ impl Inner {
             // The lease is over by then, and the next request recovers it.
             let ends = boot_now().saturating_add(millis(store.ttl + RECOVERABLE_WITHIN));
             let retry = Retry::in_background(Some(ends));
-            drop(release_until_answered(Arc::clone(&store), lease.clone(), retry).await);
+            drop(release_until_answered(Arc::clone(&store), lease.clone(), None, retry).await);
             store.pending_cleanup.forget_abandoned(&lease);
         });
     }
@@ -65,13 +74,14 @@ impl Inner {
     }
 
     /// Ends a lease. Returns true if there was one.
-    async fn release_once(&self, lease: &LeaseId) -> Result<bool> {
-        if self.release_uncontended(lease).await? {
+    async fn release_once(&self, lease: &LeaseId, actor: Option<&Owner>) -> Result<bool> {
+        if self.release_uncontended(lease, actor).await? {
             return Ok(true);
         }
         let Some(mut step) = Step::of_lease(self, lease).await? else {
             return Ok(false);
         };
+        step.actor = actor.cloned();
         let release = Ask::Release(lease.clone());
         let decision = step.decide(&release).await?;
         step.write(&decision.changes, NewRequest::None)?;
@@ -84,9 +94,10 @@ impl Inner {
 
     /// Releases a lease that nobody waits for, or whose first waiter is the only one to be granted anything. Returns
     /// false if the case is another, and then changes nothing.
-    async fn release_uncontended(&self, lease: &LeaseId) -> Result<bool> {
-        const RELEASE: &str = "SELECT tenure.release($1, $2) IS NOT NULL";
-        let values = values![lease.as_str(), OFFER_MS.cast_signed()];
+    async fn release_uncontended(&self, lease: &LeaseId, actor: Option<&Owner>) -> Result<bool> {
+        const RELEASE: &str = "SELECT tenure.release($1, $2, $3) IS NOT NULL";
+        let asks = actor.map(ToString::to_string);
+        let values = values![lease.as_str(), OFFER_MS.cast_signed(), asks];
         let row = self.row(RELEASE, values).await?;
         row.map_or(Ok(false), |row| column(&row, 0))
     }
@@ -101,10 +112,15 @@ impl Inner {
 }
 
 /// Ends a lease. Asks again if the outcome is unknown.
-async fn release_until_answered(store: Arc<Inner>, lease: LeaseId, mut retry: Retry) -> Result<()> {
+async fn release_until_answered(
+    store: Arc<Inner>,
+    lease: LeaseId,
+    actor: Option<Owner>,
+    mut retry: Retry,
+) -> Result<()> {
     let mut asked_before = store.pending_cleanup.is_unanswered(&lease);
     loop {
-        let ended = match store.release_once(&lease).await {
+        let ended = match store.release_once(&lease, actor.as_ref()).await {
             Ok(false) if asked_before => store.was_released(&lease).await,
             ended => ended,
         };

@@ -13,6 +13,7 @@
 use std::time::Duration;
 
 use tenure_core::decide::{Ask, Bound, HolderState, Outcome};
+use tenure_core::leases::grace;
 use tenure_core::request::NewRequest;
 use tenure_core::{Error, Lease, LeaseId, Result};
 
@@ -74,7 +75,11 @@ impl Inner {
             Some(ttl) if !has_guard(&row) => ttl,
             ttl => row.ttl().max(ttl.unwrap_or_default()),
         };
-        let renew = Ask::renew(lease, ttl);
+        let grace = match has_guard(&row) {
+            true => grace(ttl, None),
+            false => self.grace(ttl),
+        };
+        let renew = Ask::renew(lease, ttl, grace);
         let decision = step.decide_alone(&row, &renew);
         if let Outcome::Refused(refusal) = decision.outcome {
             step.roll_back().await?;

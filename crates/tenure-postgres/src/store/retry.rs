@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tenure_core::decide::{Millis, Wait};
 use tenure_core::{Error, Result, RetryPolicy};
-use tenure_files::clock::boot_now;
-use tenure_files::random;
+use tenure_os::clock::boot_now;
+use tenure_os::random;
 use tokio::time::sleep;
 
 use super::row::millis;
@@ -59,8 +59,11 @@ impl Retry {
     /// Waits before the next try. Returns the error if it is not a passing one, or no time or try is left.
     pub(super) async fn pause(&mut self, error: Error) -> Result<()> {
         let pause = self.tries.next_pause(random::fraction());
-        let Some(pause) = pause.filter(|_| self.passes(&error)) else {
+        if !self.passes(&error) {
             return Err(error);
+        }
+        let Some(pause) = pause else {
+            return Err(error.after(self.tries.failed()));
         };
         let left = self.until.map_or(Millis::MAX, time_left);
         if left <= millis(pause) {
@@ -138,6 +141,10 @@ mod tests {
         for _ in 0..2 {
             trying.pause(fault()).await.unwrap();
         }
-        assert!(trying.pause(fault()).await.is_err());
+        let error = trying.pause(fault()).await.unwrap_err();
+        assert!(
+            matches!(error, Error::TooManyRetries { attempts: 3, .. }),
+            "{error}"
+        );
     }
 }

@@ -7,6 +7,7 @@
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
+use tenure_core::circles::Standing;
 use tenure_core::decide::{Bound, Holder, HolderState, Life, Millis, Waiter, Want};
 use tenure_core::leases::grace;
 pub(super) use tenure_core::loaded::millis;
@@ -30,7 +31,8 @@ macro_rules! leases {
                  WHERE p.process = l.process AND p.seen_at > n.now - interval '15 seconds'), \
              l.lease_expires <= n.now AND EXISTS (SELECT 1 FROM tenure.lease_claims c \
                  JOIN tenure.processes p ON p.process = c.process \
-                 WHERE c.lock_id = l.lock_id AND p.seen_at > n.now - interval '15 seconds') \
+                 WHERE c.lock_id = l.lock_id AND p.seen_at > n.now - interval '15 seconds'), \
+             l.grace_ms, l.agent \
              FROM n LEFT JOIN tenure.dal_locks l ON ",
             $($rest),+
         )
@@ -44,7 +46,8 @@ macro_rules! waiter_columns {
         "w.lock_id, w.place, w.resource, w.want, w.mode, w.capacity, w.session, w.holder_session, w.process, \
          w.owner, w.since, w.deadline, EXISTS (SELECT 1 FROM tenure.processes p \
              WHERE p.process = w.process \
-             AND p.seen_at > pg_catalog.clock_timestamp() - interval '15 seconds')"
+             AND p.seen_at > pg_catalog.clock_timestamp() - interval '15 seconds'), w.ancestors, w.lasting, \
+         w.agent"
     };
 }
 pub(super) use waiter_columns;
@@ -65,6 +68,8 @@ pub(super) fn read_lease(row: &Row) -> Result<Option<LeaseRow>> {
     let heartbeat: Millis = instant(row, 10)?.unwrap_or(0);
     let until = instant(row, 12)?.unwrap_or(0);
     let ttl = duration(row, 13)?;
+    let stale_grace = column::<Option<i64>>(row, 24)?;
+    let stale_grace = stale_grace.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
     let state = match column::<&str>(row, 11)? {
         "offered" => HolderState::Offered { until },
         "revoking" => HolderState::Revoking { until },
@@ -74,7 +79,7 @@ pub(super) fn read_lease(row: &Row) -> Result<Option<LeaseRow>> {
         None => Bound::Session,
         Some(expires) => Bound::Lease {
             expires,
-            stale: heartbeat.saturating_add(millis(grace(ttl))),
+            stale: heartbeat.saturating_add(millis(grace(ttl, stale_grace))),
             claimed: column::<Option<bool>>(row, 23)?.unwrap_or(false),
         },
     };
@@ -84,6 +89,7 @@ pub(super) fn read_lease(row: &Row) -> Result<Option<LeaseRow>> {
         pid: number(row, 14)?,
         host: text(row, 15)?,
         command: text(row, 16)?,
+        agent: optional(row, 25, Owner::parse)?,
     };
     let id = id.parse().map_err(|error| odd(row, 1, &error))?;
     let (resource, mode) = (parsed(row, 2)?, parsed(row, 3)?);
@@ -107,6 +113,7 @@ pub(super) fn read_lease(row: &Row) -> Result<Option<LeaseRow>> {
         lease,
         holder,
         ttl: Some(ttl),
+        stale_grace,
         note: column(row, 19)?,
         upgraded_by: optional(row, 20, SessionId::parse)?,
         process: text(row, 21)?,
@@ -149,8 +156,10 @@ pub(super) fn read_waiter(row: &Row) -> Result<WaiterRow> {
         session: parsed(row, 6)?,
         process: text(row, 8)?,
         owner: owner(row, 9)?,
+        agent: optional(row, 15, Owner::parse)?,
         since: time(row, 10)?,
         deadline: deadline.map(shown),
+        standing: Standing::read(column(row, 13)?, column(row, 14)?),
     })
 }
 

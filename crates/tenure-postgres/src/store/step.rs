@@ -33,6 +33,7 @@ use super::audit;
 use super::inner::Inner;
 use super::load::{Loaded, ResourceRow, StepTarget, alone, load, load_line, read, read_line};
 use super::moment::Moment;
+use super::order;
 use super::pool::{PooledConnection, Transaction};
 use super::row::{LeaseRow, leases, read_leases, signed};
 use super::sql::{Flush, Statement, values};
@@ -44,7 +45,7 @@ pub(super) struct Step<'a> {
     pub(super) moment: Moment,
     /// The rows that were loaded. Leases that were changed are as they are now.
     pub(super) loaded: Loaded,
-    /// The actor for the audit; `None` stands for the owner of the lease.
+    /// The actor for the audit; `None` stands for who took the lease.
     pub(super) actor: Option<Owner>,
     /// The row of the resource as it will be written. `None` in a step on several resources, which leaves their rows as they are.
     row: Option<ResourceRow>,
@@ -76,19 +77,35 @@ impl<'a> Step<'a> {
         extent: LineExtent<'_>,
     ) -> Result<Option<Self>> {
         let connection = store.lend_until(until).await?;
-        Self::begin(store, connection, StepTarget::Resource(resource), extent).await
+        let target = StepTarget::Resource(resource);
+        let begun = Self::begin(store, connection, target, extent, Vec::new()).await?;
+        Ok(begun.map(|(step, _)| step))
+    }
+
+    /// Does the same, and also returns the order of locks that is written down. Nobody changes it
+    /// before the step ends.
+    pub(super) async fn on_with_order(
+        until: Millis,
+        store: &'a Inner,
+        resource: &Resource,
+        extent: LineExtent<'_>,
+    ) -> Result<Option<(Self, Option<String>)>> {
+        let connection = store.lend_until(until).await?;
+        let target = StepTarget::Resource(resource);
+        let also = order::lock_and_read();
+        let begun = Self::begin(store, connection, target, extent, also).await?;
+        let Some((step, answers)) = begun else {
+            return Ok(None);
+        };
+        Ok(Some((step, order::read(&answers)?)))
     }
 
     /// Begins a step on the resource of a lease. Returns `None` if there is no such lease.
     pub(super) async fn of_lease(store: &'a Inner, lease: &LeaseId) -> Result<Option<Self>> {
         let connection = store.lend().await?;
-        Self::begin(
-            store,
-            connection,
-            StepTarget::Lease(lease),
-            LineExtent::FrontAnd(lease),
-        )
-        .await
+        let (target, extent) = (StepTarget::Lease(lease), LineExtent::FrontAnd(lease));
+        let begun = Self::begin(store, connection, target, extent, Vec::new()).await?;
+        Ok(begun.map(|(step, _)| step))
     }
 
     async fn begin(
@@ -96,8 +113,13 @@ impl<'a> Step<'a> {
         connection: PooledConnection,
         target: StepTarget<'_>,
         extent: LineExtent<'_>,
-    ) -> Result<Option<Self>> {
-        let (tx, answers) = connection.begin(&load(target, extent)).await?;
+        also: Vec<Statement<'_>>,
+    ) -> Result<Option<(Self, Vec<Vec<Row>>)>> {
+        let mut first = Vec::from(load(target, extent));
+        let loads = first.len();
+        first.extend(also);
+        let (tx, mut answers) = connection.begin(&first).await?;
+        let others = answers.split_off(loads.min(answers.len()));
         let found = match read(target, &answers, extent) {
             Ok(found) => found,
             Err(error) => {
@@ -112,7 +134,7 @@ impl<'a> Step<'a> {
         let mut step = Self::new(store, tx, moment, loaded);
         step.original_row = Some(row.clone());
         step.row = Some(row);
-        Ok(Some(step))
+        Ok(Some((step, others)))
     }
 
     /// Begins a step on leases of several resources, and loads only the rows of these leases: enough for a change that
@@ -244,7 +266,7 @@ impl<'a> Step<'a> {
             lease: Some(&lease.lease),
             token: Some(lease.token),
             owner: &lease.owner,
-            actor: self.actor.as_ref().unwrap_or(&lease.owner),
+            actor: self.actor.as_ref().unwrap_or(lease.actor()),
             reason,
             ends,
         };
@@ -270,6 +292,14 @@ impl<'a> Step<'a> {
             return self.tx.roll_back().await;
         }
         self.tx.commit(&self.writes, self.flush).await
+    }
+
+    /// Notes that a lease has another id from now on.
+    pub(super) fn rename(&mut self, lease: &LeaseId, new: &LeaseId) {
+        let mut holders = self.state.holders.iter_mut();
+        if let Some(holder) = holders.find(|holder| holder.lease == *lease) {
+            holder.lease = new.clone();
+        }
     }
 
     /// Ends the step without a change.

@@ -7,7 +7,7 @@
 
 use tenure_core::decide::{Ask, Outcome, Refusal};
 use tenure_core::request::{Awaited, NewRequest};
-use tenure_core::{Error, LeaseId, Mode, Resource, Result, Token, UpgradeRequest};
+use tenure_core::{Error, LeaseId, Mode, Owner, Resource, Result, Token, UpgradeRequest};
 
 use super::acquire::{OnPendingCleanup, StepOutcome};
 use super::inner::Inner;
@@ -28,18 +28,32 @@ impl Inner {
     }
 
     pub(super) async fn downgrade(&self, lease: &LeaseId) -> Result<Mode> {
+        self.downgrade_as(lease, None).await
+    }
+
+    pub(super) async fn downgrade_by(&self, lease: &LeaseId, actor: &Owner) -> Result<Mode> {
+        self.downgrade_as(lease, Some(actor)).await
+    }
+
+    async fn downgrade_as(&self, lease: &LeaseId, actor: Option<&Owner>) -> Result<Mode> {
         let asked_before = std::sync::atomic::AtomicBool::new(false);
         self.retrying(|| async {
             let again = asked_before.swap(true, std::sync::atomic::Ordering::Relaxed);
-            self.downgrade_once(lease, again).await
+            self.downgrade_once(lease, actor, again).await
         })
         .await
     }
 
-    async fn downgrade_once(&self, lease: &LeaseId, asked_before: bool) -> Result<Mode> {
+    async fn downgrade_once(
+        &self,
+        lease: &LeaseId,
+        actor: Option<&Owner>,
+        asked_before: bool,
+    ) -> Result<Mode> {
         let Some(mut step) = Step::of_lease(self, lease).await? else {
             return Err(self.gone(lease).await);
         };
+        step.actor = actor.cloned();
         let downgrade = Ask::Downgrade(lease.clone());
         let decision = step.decide(&downgrade).await?;
         if let Outcome::Refused(refusal) = decision.outcome {
@@ -84,6 +98,7 @@ pub(super) async fn upgrade_once(
         step.roll_back().await?;
         return Ok(Some(found));
     }
+    step.actor = Some(request.asker.actor().clone());
     let ask = Ask::Upgrade {
         lease: lease.clone(),
         wait: step.until(request.wait),

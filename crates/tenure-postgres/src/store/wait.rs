@@ -2,6 +2,8 @@
 //!
 //! # The protocol
 //!
+//! Once it is in line, a request that closes a circle is refused (`circles`).
+//!
 //! A waiter has a place in line. It registered with the `listener` before it took that place. It sleeps until one
 //! of these happens, and then looks:
 //!
@@ -30,10 +32,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tenure_core::decide::{Ask, Outcome, Refusal, Wait};
+use tenure_core::leases::grace;
 use tenure_core::loaded::LineExtent;
 use tenure_core::request::{Awaited, NewRequest};
 use tenure_core::{Error, Lease, LeaseId, Mode, Result};
-use tenure_files::random;
+use tenure_os::random;
 use tokio::time::{sleep, timeout};
 
 use super::acquire::StepOutcome;
@@ -228,7 +231,10 @@ impl QueuedRequest {
             .ask(move |store, awaited| async move { store.ask_in_step(&awaited, doubtful).await });
         match outcome.await? {
             StepOutcome::Granted(lease) => Ok(Waited::Granted(lease)),
-            StepOutcome::Queued(look_timer) => self.wait_for_grant(look_timer).await,
+            StepOutcome::Queued(look_timer) => {
+                self.store.refuse_circle(&self.awaited).await?;
+                self.wait_for_grant(look_timer).await
+            }
             StepOutcome::Busy => Ok(Waited::Busy),
             StepOutcome::Again => Ok(Waited::PlaceLost),
         }
@@ -374,7 +380,7 @@ async fn look(store: Arc<Inner>, awaited: Arc<Awaited>) -> Result<Look> {
         step.roll_back().await?;
         return Ok(Look::Gone);
     }
-    step.actor = Some(awaited.asker().owner.clone());
+    step.actor = Some(awaited.asker().actor().clone());
     let decision = step.decide(&Ask::Look).await?;
     if decision.changes.is_empty() {
         let look_timer = LookTimer::of(&step, id);
@@ -389,7 +395,7 @@ async fn look(store: Arc<Inner>, awaited: Arc<Awaited>) -> Result<Look> {
 /// Takes up a lease that was granted: its time begins. Returns `Gone` if it has passed on already.
 pub(super) async fn accept(mut step: Step<'_>, id: &LeaseId) -> Result<Look> {
     let ttl = step.loaded.lease(id).map(LeaseRow::ttl).unwrap_or_default();
-    let ask = Ask::bind(id, ttl);
+    let ask = Ask::bind(id, ttl, grace(ttl, None));
     let decision = step.decide(&ask).await?;
     step.write(&decision.changes, NewRequest::None)?;
     let row = step.loaded.lease(id).cloned();

@@ -1,5 +1,8 @@
 //! A session that asks for what it holds.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tenure_core::patterns::{SERIALISE_WAIT, serialise};
 use tenure_core::{Class, Error, Mode};
 use tenure_postgres::advisory::{GuardState, Key};
 
@@ -96,4 +99,54 @@ async fn advisory_locks_are_never_upgradeable() {
         .acquire(Key::of_name("x"), Mode::Upgradeable, SHORT)
         .await;
     assert_eq!(asked.unwrap_err().class(), Class::BadInput);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_under_a_lock_that_asks_for_it_again_is_refused_at_once_however_deep() {
+    let scene = Scene::new().await;
+    let locks = scene.locks.of(AGENT);
+    let deep = async || {
+        let again = serialise(&locks, 1, |_| async { Ok::<_, Error>(()) });
+        let (error, waited) = timed(again).await;
+        let error = error.unwrap_err();
+        assert!(matches!(error, Error::Reentry { .. }), "{error:?}");
+        assert!(waited < SERIALISE_WAIT / 2, "{waited:?}");
+        let again = scene.locks.lock(AGENT, 1, WAIT_MAX).await.unwrap_err();
+        assert!(matches!(again, Error::Reentry { .. }), "{again:?}");
+        assert!(scene.locks.lock_or_skip(AGENT, 1).await.unwrap().is_none());
+        // The outer lock is still held, and another thing can be locked.
+        assert!(!scene.is_free(AGENT, 1));
+        serialise(&locks, 2, |_| async { Ok::<_, Error>(()) }).await
+    };
+    serialise(&locks, 1, |_| deep()).await.unwrap();
+    assert!(scene.is_free(AGENT, 1));
+    // The scope ended with the work.
+    let guard = scene.locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
+    guard.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_outside_of_a_scope_contend_though_they_share_a_task() {
+    let scene = Scene::new().await;
+    let locks = scene.locks.of(AGENT);
+    let inside = AtomicU32::new(0);
+    let work = async |_| {
+        assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "one at a time");
+        tokio::task::yield_now().await;
+        inside.fetch_sub(1, Ordering::SeqCst);
+        Ok::<_, Error>(())
+    };
+    let (one, other) = tokio::join!(serialise(&locks, 1, work), serialise(&locks, 1, work));
+    one.unwrap();
+    other.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_in_a_scope_can_be_given_to_another_thread() {
+    let scene = Scene::new().await;
+    let locks = scene.locks.of(AGENT);
+    let done = tokio::spawn(async move {
+        serialise(&locks, 1, |token| async move { Ok::<_, Error>(token) }).await
+    });
+    done.await.unwrap().unwrap();
 }

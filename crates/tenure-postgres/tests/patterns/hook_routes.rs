@@ -76,22 +76,6 @@ async fn hooks_of_different_agents_run_in_parallel() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_read_takes_no_lock_and_is_answered_at_once() {
-    let scene = Scene::new(AGENTS).await;
-    let application = scene.application().await;
-    let (told, locks) = serialise(&scene.locks.of(AGENT), 1, |_| async {
-        let row = application
-            .query_one("SELECT events FROM agents WHERE id = 1", &[])
-            .await?;
-        Ok::<(i32, usize), Trouble>((row.get(0), scene.held()))
-    })
-    .await
-    .unwrap();
-    // The status of an agent is read while its lock is held by a hook: that is the only lock there is.
-    assert_eq!((told, locks), (0, 1));
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn an_error_of_the_work_is_passed_on_and_the_lock_is_free() {
     let scene = Scene::new(AGENTS).await;
     let failed: Result<(), Trouble> = serialise(&scene.locks.of(AGENT), 1, |_| async {

@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod config;
 mod deferred_stop;
 mod hook_routes;
 mod injector;

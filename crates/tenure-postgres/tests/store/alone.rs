@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tenure_core::decide::Wait;
 use tenure_core::{LeaseId, Mode, Store, UpgradeRequest};
-use tenure_files::clock;
+use tenure_os::clock;
 use tenure_postgres::PostgresStore;
 use tenure_testkit::postgres::Database;
 
@@ -92,6 +92,7 @@ async fn rush(store: Arc<PostgresStore>, seed: u64) {
                 let upgradeable = held.iter().find(|(_, mode)| *mode == Mode::Upgradeable);
                 if let Some((lease, _)) = upgradeable {
                     let request = UpgradeRequest {
+                        standing: Default::default(),
                         lease: lease.clone(),
                         asker: asker("ana"),
                         deadline: None,

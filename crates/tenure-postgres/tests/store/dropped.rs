@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use tenure_core::decide::Wait;
 use tenure_core::{Mode, Store, UpgradeRequest};
-use tenure_files::clock;
+use tenure_os::clock;
 
 use crate::scene::{Asks, Scene, WAIT_MAX, asker, request, take, until};
 
@@ -170,6 +170,7 @@ async fn an_upgrade_dropped_at_every_await_point_leaves_the_lease_as_it_was() {
                     false => None,
                 };
                 let upgrade = UpgradeRequest {
+                    standing: Default::default(),
                     lease: lease.lease.clone(),
                     asker: asker("ana"),
                     deadline: None,

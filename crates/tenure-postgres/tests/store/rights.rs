@@ -58,7 +58,9 @@ async fn a_user_of_older_tables_is_told_that_their_owner_has_to_come_first() {
     let role = unique("user");
     scene.database.psql(&format!(
         "CREATE ROLE {role} LOGIN; {USE} {role}; {TABLES} {role};
-         DROP FUNCTION tenure.release, tenure.take_up; DROP TABLE tenure.records CASCADE;
+         DROP FUNCTION tenure.release(text, bigint), tenure.release(text, bigint, text), tenure.take_up; DROP TABLE tenure.records, tenure.settings CASCADE;
+         DROP INDEX tenure.dal_locks_by_owner; ALTER TABLE tenure.dal_locks DROP COLUMN grace_ms, DROP COLUMN agent;
+         ALTER TABLE tenure.waiters DROP COLUMN ancestors, DROP COLUMN lasting, DROP COLUMN agent;
          DELETE FROM tenure.migrations WHERE version > 2"
     ));
     let url = as_role(&scene.database.url(), &role);

@@ -10,7 +10,7 @@ use tenure_core::{
     Asker, Error, Lease, LeaseId, LeaseStore, LockContext, Mode, Owner, Reply, Request, Resource,
     Result, SessionId, Store, Token, UpgradeRequest,
 };
-use tenure_files::clock;
+use tenure_os::clock;
 use tenure_postgres::{Address, OpenOptions, PostgresStore};
 use tenure_testkit::postgres::{Cluster, Database};
 
@@ -84,6 +84,7 @@ pub fn asker(owner: &str) -> Arc<Asker> {
         pid: std::process::id(),
         host: "here".into(),
         command: "a test".into(),
+        agent: None,
     })
 }
 
@@ -99,6 +100,7 @@ pub fn request(name: &str, mode: Mode, wait: Duration) -> Request {
 pub fn request_by(asker: &Arc<Asker>, name: &str, mode: Mode, wait: Duration) -> Request {
     let wait_ms = u64::try_from(wait.as_millis()).unwrap();
     Request {
+        standing: Default::default(),
         lease: LeaseId::parse(&unique("lease").replace('_', "-")).unwrap(),
         resource: resource(name),
         mode,
@@ -144,6 +146,7 @@ pub trait Asks: Store {
     fn try_upgrade<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Option<Token>> {
         Box::pin(async move {
             let request = UpgradeRequest {
+                standing: Default::default(),
                 lease: lease.clone(),
                 asker: asker("ana"),
                 deadline: None,

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use tenure_core::decide::Wait;
 use tenure_core::{Mode, Store, UpgradeRequest};
-use tenure_files::clock;
+use tenure_os::clock;
 use tenure_postgres::PostgresStore;
 use tenure_testkit::postgres::Proxy;
 
@@ -187,6 +187,7 @@ async fn an_upgrade_whose_answer_is_lost_is_found_again() {
         let done = "SELECT mode = 'write' FROM tenure.dal_locks";
         // Prepared, and the ear hears.
         let ask = || UpgradeRequest {
+            standing: Default::default(),
             lease: lease.lease.clone(),
             asker: asker("ana"),
             deadline: None,

@@ -55,7 +55,7 @@ use std::time::Duration;
 
 use tenure_core::poison::lock;
 use tenure_core::{Error, Result, Token};
-use tenure_files::clock;
+use tenure_os::clock;
 
 use crate::connection::busy;
 use crate::platform::{self, FileIdentity, Share};

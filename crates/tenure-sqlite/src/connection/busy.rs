@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tenure_core::{Error, Result, jittered};
-use tenure_files::random;
+use tenure_os::random;
 
 /// Tries made one after the other, each after a short pause.
 const QUICK_TRIES: u32 = 24;

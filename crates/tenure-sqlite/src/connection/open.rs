@@ -50,7 +50,7 @@ use rusqlite::{Connection, FileControl, OpenFlags};
 use rustix::fs::FileType;
 use tenure_core::poison::lock;
 use tenure_core::{Error, Result};
-use tenure_files::{clock, filesystem};
+use tenure_os::{clock, filesystem};
 
 use super::busy::{busy, is_busy, retry_busy_blocking};
 use super::log::Log;
@@ -76,7 +76,7 @@ const STATEMENTS_MAX: usize = 128;
 impl Db {
     /// Makes the directory of a database and takes the links out of its path. `trust` takes a file
     /// system for local that is not known to be.
-    pub(crate) fn settle(path: &Path, trust: bool) -> Result<PathBuf> {
+    pub(crate) fn prepare_path(path: &Path, trust: bool) -> Result<PathBuf> {
         let absolute = std::path::absolute(path);
         let absolute = absolute.map_err(|source| Error::io("find", path, source))?;
         let (Some(directory), Some(name)) = (absolute.parent(), absolute.file_name()) else {
@@ -102,7 +102,7 @@ impl Db {
         Ok(path)
     }
 
-    /// Opens the database at a settled path, making it and what is beside it where that is
+    /// Opens the database at a prepared path, making it and what is beside it where that is
     /// missing.
     ///
     /// Waits up to half a minute for others that are making or repairing it. One that took
@@ -114,7 +114,7 @@ impl Db {
     /// Opens the database again without waiting, and makes its directory, which may be gone as well.
     /// Fails at once if the database is busy.
     pub(crate) fn reopen(path: &Path, trust: bool) -> Result<Db> {
-        open_once(&Self::settle(path, trust)?)
+        open_once(&Self::prepare_path(path, trust)?)
     }
 }
 
@@ -393,7 +393,7 @@ fn bring_up_to_date(db: &Db, opening: Option<&Opening<'_>>) -> Result<()> {
                 opening.check_nobody_lives()?;
                 schema::migrate(&db.connection, 0).map_err(failed("migrate"))?;
                 let sql = "INSERT INTO store (id, made_at) VALUES (?1, ?2)";
-                let id = u128::from_le_bytes(tenure_files::random::bytes());
+                let id = u128::from_le_bytes(tenure_os::random::bytes());
                 let row = (format!("{id:032x}"), clock::now().to_string());
                 db.connection
                     .execute(sql, row)

@@ -11,6 +11,7 @@ use std::path::Path;
 
 use super::*;
 use crate::anchor::is_replaced;
+use crate::schema::VERSION;
 use crate::schema::tests::take_back_to_the_first_step;
 use crate::session_file::SessionFile;
 
@@ -58,7 +59,7 @@ impl Stage {
 }
 
 fn open(path: &Path) -> Result<Db> {
-    Db::open(&Db::settle(path, true)?)
+    Db::open(&Db::prepare_path(path, true)?)
 }
 
 const SET: &str = "INSERT OR REPLACE INTO resources (resource, token) VALUES (?1, ?2)";
@@ -182,7 +183,9 @@ fn a_newer_database_is_refused_at_opening_and_in_the_middle_of_use() {
     for error in [set(&mut db, "name:y", 1).unwrap_err(), stage.refused()] {
         assert_eq!(error.class(), Class::Configuration);
         assert!(
-            error.to_string().contains("schema 9, this one knows 3"),
+            error
+                .to_string()
+                .contains(&format!("schema 9, this one knows {VERSION}")),
             "{error}"
         );
         assert!(error.remedy().contains("upgrade tenure"));

@@ -3,7 +3,8 @@
 //! # The steps
 //!
 //! 1. The session's file is created and locked.
-//! 2. A step: the lease is granted at once if nobody holds the resource and nobody waits.
+//! 2. A step: the order of the request is compared with the one that is written down (`order`). The
+//!    lease is granted at once if nobody holds the resource and nobody waits.
 //!    Otherwise the resource is loaded and decided upon.
 //! 3. A request that would have to wait proves outside the transaction which sessions in the way
 //!    are dead, and listens for its wake-up, so that none is missed. Then it repeats the step.
@@ -19,6 +20,7 @@ use tenure_core::{Error, Lease, Request, Result, SessionId, Token};
 
 use super::inner::Inner;
 use super::load::{DeadSessions, in_the_way};
+use super::order;
 use super::row::number;
 use super::step::Step;
 
@@ -48,20 +50,28 @@ pub(super) fn acquire_in_step(
 ) -> Result<StepOutcome> {
     const TAKEN: &str = "SELECT EXISTS (SELECT 1 FROM dal_locks WHERE resource = ?1) \
         OR EXISTS (SELECT 1 FROM waiters WHERE resource = ?1), \
-        (SELECT token FROM resources WHERE resource = ?1)";
+        (SELECT token FROM resources WHERE resource = ?1), \
+        (SELECT value FROM settings WHERE name = 'order')";
     let resource = &request.resource;
-    let taken = step.sql.one(TAKEN, params![resource.as_str()], |row| {
-        Ok((number::<bool>(row, 0)?, number::<Option<i64>>(row, 1)?))
+    let found = step.sql.one(TAKEN, params![resource.as_str()], |row| {
+        let taken = (number::<bool>(row, 0)?, number::<Option<i64>>(row, 1)?);
+        Ok((taken, number::<Option<String>>(row, 2)?))
     })?;
+    let (taken, written) = found.unwrap_or_default();
+    if let Some(order) = step.store.order()
+        && !order.is_written(written.as_deref())
+    {
+        order::adopt(step, order, written.as_deref())?;
+    }
     // The empty case: the first request is granted, whatever its mode and capacity.
-    if let Some((false, current)) = taken {
+    if let (false, current) = taken {
         let current =
             current.map(|current| Token::new(current.cast_unsigned()).unwrap_or(Token::NONE));
         return Ok(StepOutcome::Granted(Box::new(
             step.grant(request, current)?,
         )));
     }
-    step.actor = Some(request.asker.owner.clone());
+    step.actor = Some(request.asker.actor().clone());
     let ask = Ask::acquire(request, request.wait);
     let line = LineExtent::FrontAnd(&request.lease);
     let nobody = DeadSessions::new();

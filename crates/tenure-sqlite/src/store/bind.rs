@@ -43,10 +43,10 @@ impl Inner {
     }
 }
 
-fn bind_one(step: &mut Step<'_>, lease: &LeaseId, ttl: Duration) -> Result<Lease> {
+pub(super) fn bind_one(step: &mut Step<'_>, lease: &LeaseId, ttl: Duration) -> Result<Lease> {
     let row = load_lease(step.sql, lease, &step.moment)?;
     let row = row.ok_or_else(|| Error::not_held(lease))?;
-    let bind = Ask::bind(lease, ttl);
+    let bind = Ask::bind(lease, ttl, step.store.grace(ttl));
     // The lease's own row decides alone.
     let alone = Loaded::alone(&row);
     let decision = step.decide_alone(&alone, &bind);

@@ -3,16 +3,47 @@
 //! The lease becomes revoking: no other request is granted until its holder confirms its stop by
 //! releasing it, or ten seconds have passed. A live holder learns of it when it next renews its
 //! lease, within about a second.
+//!
+//! # A command that goes on without its process
+//!
+//! If `run` was killed, nobody would stop its command. It keeps the lock by the file of the session,
+//! which it inherited, and that proves which processes are meant:
+//!
+//! 1. The lease is revoking, on disk.
+//! 2. The processes are looked for that hold the lock of the session's file. If the process of the
+//!    lease is one of them, it learns of the break by itself, and nothing is done.
+//! 3. Each of them gets SIGTERM, and SIGCONT in case it is stopped.
+//! 4. Those that are still there after five seconds get SIGKILL.
+//! 5. The next in line is granted, as the session is dead.
+//!
+//! A crash of the breaker before 4 leaves the lease revoking: others are granted after ten seconds,
+//! and what is left of the command goes on. A process that ends meanwhile and whose number is used
+//! again is told by its pidfd; one that the command starts meanwhile is found in 4.
+//!
+//! # Limitations
+//!
+//! Processes of other users and of other PID namespaces are not seen, and go on.
+
+use std::time::Duration;
 
 use rusqlite::params;
+use rustix::process::Signal;
 use tenure_core::audit::Action;
 use tenure_core::decide::{Ask, Outcome};
 use tenure_core::loaded::LineExtent;
-use tenure_core::{Lease, LeaseId, Owner, Result};
+use tenure_core::{Binding, Lease, LeaseId, Owner, Result};
+use tokio::time::{Instant, sleep};
 
 use super::inner::Inner;
 use super::load::load_lease;
 use super::step::Step;
+
+/// The time that a command has to end by itself.
+const GRACE: Duration = Duration::from_secs(5);
+/// The time after which one that got SIGKILL has ended.
+const KILL_MAX: Duration = Duration::from_secs(1);
+/// The interval of looks whether it has ended.
+const LOOK: Duration = Duration::from_millis(50);
 
 impl Inner {
     pub(super) async fn break_lease(
@@ -39,10 +70,47 @@ impl Inner {
             }
             note(step, lease, actor, reason)
         });
-        match broken.await? {
-            Some(lease) => Ok(lease),
-            None => Err(self.gone(lease).await),
+        let Some(mut broken) = broken.await? else {
+            return Err(self.gone(lease).await);
+        };
+        if broken.binding == Binding::Session {
+            self.end_survivors(&mut broken).await;
         }
+        Ok(broken)
+    }
+
+    /// Ends the command of a lease whose process has ended, and notes its process id.
+    async fn end_survivors(&self, lease: &mut Lease) {
+        let survivors = self.sessions.survivors(lease);
+        let Some(first) = survivors.first() else {
+            return;
+        };
+        lease.command_pid = Some(*first);
+        for signal in [Signal::TERM, Signal::CONT] {
+            self.sessions.signal(&survivors, lease, signal);
+        }
+        if !self.have_ended(lease, GRACE).await {
+            let left = self.sessions.survivors(lease);
+            self.sessions.signal(&left, lease, Signal::KILL);
+            self.have_ended(lease, KILL_MAX).await;
+        }
+        // If that cannot be done now, the next step on the resource does it.
+        let dead = self.read(|sql| self.sessions.dead(sql, [&lease.session]));
+        if let Ok(dead) = dead.await {
+            drop(self.grant_next_now(&lease.resource, &dead));
+        }
+    }
+
+    /// Waits until the processes that survived have ended. Returns false if some have not.
+    async fn have_ended(&self, lease: &Lease, wait: Duration) -> bool {
+        let until = Instant::now() + wait;
+        while !self.sessions.survivors(lease).is_empty() {
+            if Instant::now() >= until {
+                return false;
+            }
+            sleep(LOOK).await;
+        }
+        true
     }
 }
 

@@ -5,7 +5,7 @@ use tenure_core::audit::Action;
 use tenure_core::decide::{Bound, Change, End, Holder, HolderState, Waiter};
 use tenure_core::loaded::{grants, mode_action, not_there};
 use tenure_core::request::NewRequest;
-use tenure_core::{Error, Lease, LeaseId, Mode, Request, Resource, Result, Token};
+use tenure_core::{Error, Lease, LeaseId, Mode, Owner, Request, Resource, Result, Token};
 
 use super::load::{Loaded, load_token};
 use super::row::{LeaseRow, column, millis};
@@ -54,8 +54,8 @@ impl Step<'_> {
     pub(super) fn grant(&mut self, request: &Request, current: Option<Token>) -> Result<Lease> {
         const INSERT: &str = "INSERT INTO dal_locks (lock_id, owner, heartbeat_ts, metadata, \
             resource, mode, session, token, acquired_at, binding, state, boot_id, pid, host, \
-            command, purpose) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?3, 'session', 'held', ?9, \
-            ?10, ?11, ?12, ?13)";
+            command, purpose, agent) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?3, 'session', 'held', \
+            ?9, ?10, ?11, ?12, ?13, ?14)";
         let asker = &request.asker;
         self.record(asker)?;
         let token = self.token_after(current, &request.resource, request.mode)?;
@@ -76,6 +76,7 @@ impl Step<'_> {
             asker.host,
             asker.command,
             request.purpose,
+            asker.agent.as_ref().map(Owner::as_str),
         ];
         self.sql.execute(INSERT, row)?;
         self.audit(Action::Acquire, &lease, None, false)?;
@@ -87,9 +88,9 @@ impl Step<'_> {
     fn offer(&mut self, resource: &Resource, loaded: &Loaded, holder: &Holder) -> Result<()> {
         const INSERT: &str = "INSERT INTO dal_locks (lock_id, owner, heartbeat_ts, metadata, \
             resource, mode, session, token, acquired_at, binding, state, until_boot, boot_id, \
-            pid, host, command, purpose) \
+            pid, host, command, purpose, agent) \
             SELECT lock_id, owner, ?2, metadata, resource, mode, session, ?3, ?2, 'session', \
-            'offered', ?4, ?5, pid, host, command, purpose FROM waiters WHERE place = ?1";
+            'offered', ?4, ?5, pid, host, command, purpose, agent FROM waiters WHERE place = ?1";
         let waiter = loaded.waiter(&holder.lease);
         let waiter = waiter.ok_or_else(|| Error::Internal("a grant to nobody".into()))?;
         let until = match holder.state {
@@ -106,15 +107,13 @@ impl Step<'_> {
         ];
         self.sql.execute(INSERT, row)?;
         self.dequeue(loaded, &holder.lease)?;
-        let owner = &waiter.owner;
-        let actor = self.actor.as_ref().unwrap_or(owner);
         let line = audit::NewEntry {
             action: Action::Acquire,
             resource,
             lease: Some(&holder.lease),
             token: Some(token),
-            owner,
-            actor,
+            owner: &waiter.owner,
+            actor: waiter.actor(),
             reason: Some("next in line"),
             ends: false,
         };
@@ -153,7 +152,13 @@ impl Step<'_> {
         if let Some(waiter) = waiter {
             self.after.wake.push(waiter.session.clone());
         }
-        self.audit(mode_action(mode), &lease, None, false)
+        // An upgrade that waited was asked for by its waiter, not by whoever ends its wait.
+        let asked = waiter.map(|waiter| waiter.actor().clone());
+        let asked = asked.or_else(|| self.actor.clone());
+        let step = std::mem::replace(&mut self.actor, asked);
+        let audited = self.audit(mode_action(mode), &lease, None, false);
+        self.actor = step;
+        audited
     }
 
     fn set_state(&mut self, loaded: &Loaded, lease: &LeaseId, state: &HolderState) -> Result<()> {
@@ -190,8 +195,8 @@ impl Step<'_> {
     fn set_binding(&mut self, lease: &LeaseId, binding: &Bound) -> Result<()> {
         const UPDATE: &str = "UPDATE dal_locks SET binding = 'lease', lease_expires = ?2, \
             expires_boot = ?3, heartbeat_ts = ?4, heartbeat_boot = ?5, ttl_ms = ?6, boot_id = ?7, \
-            state = 'held', until_boot = NULL WHERE lock_id = ?1";
-        let Bound::Lease { expires, .. } = binding else {
+            grace_ms = ?8, state = 'held', until_boot = NULL WHERE lock_id = ?1";
+        let Bound::Lease { expires, stale, .. } = binding else {
             return Err(Error::Internal(
                 "a lease does not go back to its session".into(),
             ));
@@ -210,6 +215,7 @@ impl Step<'_> {
             column(self.moment.boot),
             column(ttl),
             self.moment.boot_id,
+            column(stale.saturating_sub(self.moment.boot)),
         ];
         self.sql.execute(UPDATE, row).map(drop)
     }
@@ -243,13 +249,18 @@ impl Step<'_> {
     ) -> Result<()> {
         const INSERT: &str = "INSERT INTO waiters (lock_id, resource, want, mode, capacity, \
             session, holder_session, owner, since, deadline, deadline_boot, boot_id, pid, host, \
-            command, purpose, metadata) \
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
-        let (want, request, asker, deadline) = match new_request {
+            command, purpose, metadata, ancestors, lasting, agent) \
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, \
+            ?18, ?19, ?20)";
+        let (want, request, asker, deadline, standing) = match new_request {
             NewRequest::Lease(request) => {
-                ("lease", Some(request), &request.asker, request.deadline)
+                let (asker, standing) = (&request.asker, &request.standing);
+                ("lease", Some(request), asker, request.deadline, standing)
             }
-            NewRequest::Upgrade(upgrade) => ("upgrade", None, &upgrade.asker, upgrade.deadline),
+            NewRequest::Upgrade(upgrade) => {
+                let (asker, standing) = (&upgrade.asker, &upgrade.standing);
+                ("upgrade", None, asker, upgrade.deadline, standing)
+            }
             NewRequest::None => return Err(Error::Internal("nobody to queue".into())),
         };
         let metadata = request.and_then(|request| request.metadata.as_ref());
@@ -273,6 +284,9 @@ impl Step<'_> {
             asker.command,
             request.and_then(|request| request.purpose.as_deref()),
             metadata.map(ToString::to_string),
+            standing.ancestors_text(),
+            standing.lasting.word(),
+            asker.agent.as_ref().map(Owner::as_str),
         ];
         self.sql.execute(INSERT, row).map(drop)
     }

@@ -125,7 +125,7 @@ impl Inner {
     }
 
     /// Does the pending clean-up of an upgrade, before the next upgrade of the same lease.
-    pub(super) async fn settle_upgrade(&self, lease: &LeaseId) -> Result<()> {
+    pub(super) async fn clean_up_upgrade(&self, lease: &LeaseId) -> Result<()> {
         while let Some(cleanup) = self.pending_cleanup.upgrade_of(lease) {
             self.write(|step| self.clean_up_in(step, &cleanup)).await?;
             self.pending_cleanup.done(&cleanup);
@@ -160,8 +160,10 @@ pub(super) mod tests {
             pid: std::process::id(),
             host: "here".into(),
             command: "test".into(),
+            agent: None,
         };
         Request {
+            standing: Default::default(),
             lease: LeaseId::parse("l").unwrap(),
             resource: Resource::parse("a").unwrap(),
             mode: Mode::Write,
@@ -212,6 +214,7 @@ pub(super) mod tests {
         };
         store.acquire(&request).await.unwrap().unwrap();
         let upgrade = UpgradeRequest {
+            standing: Default::default(),
             lease: request.lease.clone(),
             asker: Arc::clone(&request.asker),
             deadline: None,

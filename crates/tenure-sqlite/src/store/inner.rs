@@ -33,15 +33,18 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError, Weak};
 use std::time::Duration;
 
+use tenure_core::leases::grace;
 use tenure_core::poison::lock;
-use tenure_core::{Error, LeaseId, LockContext, Mode, Resource, Result, SessionId};
+use tenure_core::written_order::StoreOrder;
+use tenure_core::{Error, LeaseId, LockContext, Mode, Ranking, Resource, Result, SessionId};
 
 use super::cleanup::PendingCleanup;
 use super::sessions::{self, Sessions};
 use super::step::{PostCommit, Step};
+use tenure_os::blocking::blocking;
+
 use crate::anchor::is_replaced;
 use crate::connection::{Db, Durability, Sql, retry_busy, retry_busy_blocking, retry_busy_durably};
-use crate::in_place::in_place;
 use crate::{session_file, wake};
 
 /// The open database, locked for this thread.
@@ -78,6 +81,8 @@ pub(super) struct Inner {
     /// `None` while the file at the path may not be used yet.
     db: Mutex<Option<Db>>,
     heartbeat: OnceLock<Duration>,
+    stale_grace: OnceLock<Duration>,
+    order: OnceLock<StoreOrder>,
     pub(super) sessions: Sessions,
     pub(super) pending_cleanup: PendingCleanup,
     /// The process that opened the store. A forked child ends nothing of its parent, and does not
@@ -87,7 +92,7 @@ pub(super) struct Inner {
 
 impl Inner {
     pub(super) fn open(path: &Path, trust: bool) -> Result<Arc<Inner>> {
-        let path = Db::settle(path, trust)?;
+        let path = Db::prepare_path(path, trust)?;
         let db = match Db::open(&path) {
             Err(error) if is_replaced(&error) => None,
             opened => Some(opened?),
@@ -101,6 +106,8 @@ impl Inner {
             sessions: Sessions::new(directory.join("sessions")),
             db: Mutex::new(db),
             heartbeat: OnceLock::new(),
+            stale_grace: OnceLock::new(),
+            order: OnceLock::new(),
             pending_cleanup: PendingCleanup::default(),
             process: std::process::id(),
             path,
@@ -115,6 +122,26 @@ impl Inner {
     /// Returns how often a holder writes a heartbeat.
     pub(super) fn heartbeat(&self) -> Duration {
         *self.heartbeat.get().unwrap_or(&HEARTBEAT_EVERY)
+    }
+
+    /// Sets how old the heartbeat of a lease may get. The first call counts.
+    pub(super) fn set_stale_grace(&self, grace: Duration) {
+        self.stale_grace.get_or_init(|| grace);
+    }
+
+    /// Returns how old the heartbeat of a lease may get that is given this time.
+    pub(super) fn grace(&self, ttl: Duration) -> Duration {
+        grace(ttl, self.stale_grace.get().copied())
+    }
+
+    /// Sets the order of the locks of this process. The first call counts.
+    pub(super) fn set_order(&self, ranking: Ranking) {
+        self.order.get_or_init(|| StoreOrder::new(ranking));
+    }
+
+    /// Returns the order of the locks of this process, if it was set.
+    pub(super) fn order(&self) -> Option<&StoreOrder> {
+        self.order.get()
     }
 
     pub(super) fn url(&self) -> &str {
@@ -137,7 +164,7 @@ impl Inner {
             // A panic inside a transaction has rolled it back.
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             // Another thread makes a step, which may wait for the disk.
-            Err(TryLockError::WouldBlock) => in_place(|| lock(&self.db)),
+            Err(TryLockError::WouldBlock) => blocking(|| lock(&self.db)),
         }
     }
 
@@ -236,7 +263,7 @@ impl Inner {
             };
             let made = match durability {
                 Durability::Crash => write(),
-                Durability::PowerLoss => in_place(write),
+                Durability::PowerLoss => blocking(write),
             };
             if !redo {
                 return made;

@@ -3,14 +3,18 @@
 //! A key is taken before anything else, and is completed in the transaction that binds the leases.
 //! An asker that dies before that leaves a key whose session is proved dead: the next asker takes
 //! it over.
+//!
+//! A key whose leases have expired gives them new time in the transaction that finds them. Without
+//! that, the asker would be told of a lease that the next request may end.
 
 use rusqlite::params;
 use tenure_core::decide::Millis;
 use tenure_core::leases::{KEY_KEPT, KeyState, Keyed, spell_leases};
-use tenure_core::{Error, LeaseId, Result, SessionId, Timestamp};
+use tenure_core::{Error, Lease, LeaseId, Result, SessionId, Timestamp};
 
 use super::inner::Inner;
 use super::load::load_lease;
+use super::renew::extend_in_step;
 use super::row::{millis, number, parsed, text};
 use super::step::Step;
 use crate::session_file::Proof;
@@ -77,7 +81,12 @@ fn begin_key_in_step(step: &mut Step<'_>, keyed: &Keyed) -> Result<KeyState> {
         && step.moment.boot.saturating_sub(row.made) < millis(KEY_KEPT)
         && let Some(state) = state_of(step, keyed, &row)?
     {
-        return Ok(state);
+        let expired = state.expired();
+        let renewed = expired
+            .iter()
+            .filter_map(|lease| extend_in_step(step, lease, None).transpose());
+        let renewed: Vec<Lease> = renewed.collect::<Result<_>>()?;
+        return Ok(state.renewed(renewed));
     }
     step.record(&keyed.asker)?;
     let row = params![

@@ -1,7 +1,7 @@
 //! Leases that can outlive the session that took them: one of them, those of a session, their tokens.
 
 use rusqlite::params;
-use tenure_core::{Lease, LeaseId, LeaseState, Resource, Result, SessionId, Token};
+use tenure_core::{Binding, Lease, LeaseId, LeaseState, Resource, Result, SessionId, Token};
 
 use super::inner::Inner;
 use super::load::{DeadSessions, load_lease, load_token};
@@ -35,6 +35,9 @@ impl Inner {
         }
         if proof == Proof::Unknown && lease.state == LeaseState::Held {
             lease.state = LeaseState::Unknown;
+        }
+        if lease.binding == Binding::Session {
+            lease.command_pid = self.sessions.command_of(&lease);
         }
         Ok(Some(lease))
     }

@@ -6,12 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use rusqlite::params;
+use serde_json::json;
 use tenure_core::decide::{Want, explain_waiter};
 use tenure_core::loaded::LineExtent;
 use tenure_core::page::{WaitingPage, next_name};
 use tenure_core::store::Waiting;
 use tenure_core::{
-    Cursor, Lease, LeaseId, LeaseState, Listing, Query, Resource, Result, SessionId,
+    Cursor, Lease, LeaseId, LeaseState, Listing, Owner, Query, Resource, Result, SessionId,
 };
 
 use super::inner::Inner;
@@ -32,8 +33,8 @@ struct DeadLeases {
     dead: DeadSessions,
 }
 
-/// The proof about each session of a page.
-type Proofs = HashMap<SessionId, Proof>;
+/// The proof about each session of a page, and its command that goes on without its process.
+type Proofs = HashMap<SessionId, (Proof, Option<u32>)>;
 
 impl Inner {
     pub(super) async fn list(&self, query: &Query) -> Result<Listing> {
@@ -104,13 +105,16 @@ impl Inner {
         if !row.ends_with_session() {
             return Ok(Some(row.lease));
         }
-        let session = &row.lease.session;
-        let proof = match proofs.get(session) {
-            Some(known) => *known,
-            None => self.sessions.prove(sql, session)?,
-        };
-        proofs.insert(session.clone(), proof);
         let mut lease = row.lease;
+        let (proof, command_pid) = match proofs.get(&lease.session) {
+            Some(known) => *known,
+            None => (
+                self.sessions.prove(sql, &lease.session)?,
+                self.sessions.command_of(&lease),
+            ),
+        };
+        proofs.insert(lease.session.clone(), (proof, command_pid));
+        lease.command_pid = command_pid;
         match proof {
             Proof::Alive => Ok(Some(lease)),
             Proof::Unknown => {
@@ -253,7 +257,19 @@ pub(super) fn page(
     Ok((rows, next))
 }
 
-/// Returns rows after a cursor, within the names that the query asks for.
+/// The index of what agents hold, with its condition: SQLite uses it only for a statement that has the same.
+macro_rules! of_agents {
+    () => {
+        "INDEXED BY dal_locks_by_agent WHERE owner >= 'agent:' AND owner < 'agent;' AND "
+    };
+}
+
+fn is_agent(owner: &Owner) -> bool {
+    owner.as_str().starts_with("agent:")
+}
+
+/// Returns rows after a cursor, within the names that the query asks for. Those of one agent come from the index in their order,
+/// and those of several are sorted; the rows of other owners are among all.
 fn chunk_of(
     sql: &Sql<'_>,
     query: &Query,
@@ -261,16 +277,33 @@ fn chunk_of(
     limit: usize,
     moment: &Moment,
 ) -> Result<Vec<LeaseRow>> {
+    let (from_index, owners) = match (&query.owner, &query.owners) {
+        (Some(owner), _) if is_agent(owner) => {
+            (concat!(of_agents!(), "owner = ?6"), Some(owner.to_string()))
+        }
+        (None, Some(owners)) if owners.iter().all(is_agent) => (
+            concat!(of_agents!(), "owner IN (SELECT value FROM json_each(?6))"),
+            Some(json!(owners).to_string()),
+        ),
+        _ => ("WHERE ?6 IS NULL", None),
+    };
     let select = format!(
-        "SELECT {LEASE_COLUMNS} FROM dal_locks \
-         WHERE (resource, lock_id) > (?1, ?2) AND resource >= ?3 AND resource < ?4 \
+        "SELECT {LEASE_COLUMNS} FROM dal_locks {from_index} \
+         AND (resource, lock_id) > (?1, ?2) AND resource >= ?3 AND resource < ?4 \
          ORDER BY resource, lock_id LIMIT ?5"
     );
     let (from, to) = query.bounds();
     let limit_column = i64::try_from(limit).unwrap_or(i64::MAX);
     sql.query(
         &select,
-        params![cursor.resource, cursor.lease, from, to, limit_column],
+        params![
+            cursor.resource,
+            cursor.lease,
+            from,
+            to,
+            limit_column,
+            owners
+        ],
         Rows::AtMost(limit),
         |row| read_lease(row, moment),
     )

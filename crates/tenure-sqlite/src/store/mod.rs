@@ -3,8 +3,11 @@
 //! | file | step |
 //! |---|---|
 //! | `acquire`, `wait` | a new lease, and waiting in line for it |
+//! | `order` | the order of locks that is written down |
+//! | `circles` | requests that wait for each other |
 //! | `upgrade`, `release` | upgradeable to write and back; the end of a lease or of a wait |
 //! | `renew`, `bind`, `keys` | proof that a lease is held and a new expiry; a lease gets its own expiry; repeated requests |
+//! | `take_over` | a lease leaves the hands of its guard for another session of its owner |
 //! | `recover`, `claims`, `breaking` | stale leases; the jobs that need them; a lease broken by a person |
 //! | `list`, `audit` | holders and waiters; the record of all changes |
 //! | `records` | rows above the locks, and their changes |
@@ -28,6 +31,7 @@ mod audit;
 mod bind;
 mod breaking;
 mod change;
+mod circles;
 mod claims;
 mod cleanup;
 mod examine;
@@ -37,6 +41,7 @@ mod leases;
 mod list;
 mod load;
 mod moment;
+mod order;
 #[cfg(test)]
 mod plans;
 mod records;
@@ -46,6 +51,7 @@ mod renew;
 mod row;
 mod sessions;
 mod step;
+mod take_over;
 mod upgrade;
 mod wait;
 
@@ -54,9 +60,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_core::{Capabilities, LeaseId, LeaseStore, RecordStore, Resource, Result, Store};
+use tenure_core::{
+    Capabilities, LeaseId, LeaseStore, Ranking, RecordStore, Resource, Result, Store,
+};
 
-use tenure_core::leases::check_heartbeat;
+use tenure_core::leases::{check_heartbeat, check_stale_grace};
 
 use inner::Inner;
 
@@ -88,6 +96,26 @@ impl SqliteStore {
     pub fn with_heartbeat(self, every: Duration) -> Result<SqliteStore> {
         check_heartbeat(every, None)?;
         self.inner.set_heartbeat(every);
+        Ok(self)
+    }
+
+    /// Sets the order in which the callers of this store take locks. A request is refused while the
+    /// store is used in another one; see [`written_order`](tenure_core::written_order).
+    #[must_use]
+    pub fn with_order(self, ranking: Ranking) -> SqliteStore {
+        self.inner.set_order(ranking);
+        self
+    }
+
+    /// Sets how old the heartbeat of a lease may get before others may recover it: of every lease
+    /// that this store binds or renews.
+    ///
+    /// # Errors
+    ///
+    /// `Configuration` if it is out of bounds.
+    pub fn with_stale_grace(self, grace: Duration) -> Result<SqliteStore> {
+        check_stale_grace(grace)?;
+        self.inner.set_stale_grace(grace);
         Ok(self)
     }
 }

@@ -2,7 +2,7 @@
 
 use tenure_core::decide::Millis;
 use tenure_core::{Result, Timestamp};
-use tenure_files::clock;
+use tenure_os::clock;
 
 /// Clocks that differ by no more than this were not set, but read one after the other, or slewed.
 const SLEW_MS_MAX: u128 = 1000;

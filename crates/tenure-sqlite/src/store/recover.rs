@@ -3,7 +3,7 @@
 //! | condition | lease-bound | session-bound |
 //! |---|---|---|
 //! | its time is over | `expires` has passed | its session is proved dead |
-//! | nobody shows up | the heartbeat is older than the grace period | follows from the proof |
+//! | nobody shows up | the heartbeat is older than the grace period of the lease | follows from the proof |
 //! | nobody needs it | no active job claims it | – |
 //! | it is on record | written in the same transaction | written in the same transaction |
 

@@ -4,7 +4,7 @@ use rusqlite::params;
 use tenure_core::decide::{Ask, End, Outcome};
 use tenure_core::loaded::LineExtent;
 use tenure_core::request::Awaited;
-use tenure_core::{LeaseId, Resource, Result};
+use tenure_core::{LeaseId, Owner, Resource, Result};
 
 use super::cleanup::Cleanup;
 use super::inner::Inner;
@@ -14,7 +14,18 @@ use super::step::Step;
 
 impl Inner {
     pub(super) async fn release(&self, lease: &LeaseId) -> Result<()> {
-        let ended = self.write(|step| release_in_step(step, lease));
+        self.release_as(lease, None).await
+    }
+
+    pub(super) async fn release_by(&self, lease: &LeaseId, actor: &Owner) -> Result<()> {
+        self.release_as(lease, Some(actor)).await
+    }
+
+    async fn release_as(&self, lease: &LeaseId, actor: Option<&Owner>) -> Result<()> {
+        let ended = self.write(|step| {
+            step.actor = actor.cloned();
+            release_in_step(step, lease)
+        });
         let ended = match ended.await {
             // The lease was held in a database that is gone, so it is over.
             Err(_) if self.sessions.keeping(lease).is_some() && self.is_cut_off() => {

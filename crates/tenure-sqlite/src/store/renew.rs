@@ -11,6 +11,7 @@ use super::inner::Inner;
 use super::load::{Loaded, load_lease};
 use super::moment::Moment;
 use super::row::LeaseRow;
+use super::step::Step;
 
 impl Inner {
     /// Checks that a lease is held. This is nearly always a read; sometimes it writes a heartbeat.
@@ -54,26 +55,35 @@ impl Inner {
 
     /// Gives a lease-bound lease a new expiry.
     pub(super) async fn extend(&self, lease: &LeaseId, ttl: Option<Duration>) -> Result<Lease> {
-        let renewed = self.write(|step| {
-            step.after.durable = true;
-            let Some(row) = load_lease(step.sql, lease, &step.moment)? else {
-                return Ok(None);
-            };
-            let ttl = ttl.or(row.ttl).unwrap_or_default();
-            let renew = Ask::renew(lease, ttl);
-            // The lease's own row decides alone.
-            let alone = Loaded::alone(&row);
-            let decision = step.decide_alone(&alone, &renew);
-            if let Outcome::Refused(refusal) = decision.outcome {
-                return Err(row.not_renewed(refusal));
-            }
-            let resource = &row.lease.resource;
-            step.write(resource, &alone, &decision.changes, NewRequest::None)?;
-            load_lease(step.sql, lease, &step.moment)
-        });
+        let renewed = self.write(|step| extend_in_step(step, lease, ttl));
         match renewed.await? {
-            Some(row) => Ok(row.lease),
+            Some(lease) => Ok(lease),
             None => Err(self.gone(lease).await),
         }
     }
+}
+
+/// Gives a lease-bound lease a new expiry: `ttl` from now, or its last time to live if that is
+/// `None`. Returns `None` if the lease is over.
+pub(super) fn extend_in_step(
+    step: &mut Step<'_>,
+    lease: &LeaseId,
+    ttl: Option<Duration>,
+) -> Result<Option<Lease>> {
+    step.after.durable = true;
+    let Some(row) = load_lease(step.sql, lease, &step.moment)? else {
+        return Ok(None);
+    };
+    let ttl = ttl.or(row.ttl).unwrap_or_default();
+    let renew = Ask::renew(lease, ttl, step.store.grace(ttl));
+    // The lease's own row decides alone.
+    let alone = Loaded::alone(&row);
+    let decision = step.decide_alone(&alone, &renew);
+    if let Outcome::Refused(refusal) = decision.outcome {
+        return Err(row.not_renewed(refusal));
+    }
+    let resource = &row.lease.resource;
+    step.write(resource, &alone, &decision.changes, NewRequest::None)?;
+    let renewed = load_lease(step.sql, lease, &step.moment)?;
+    Ok(renewed.map(|row| row.lease))
 }

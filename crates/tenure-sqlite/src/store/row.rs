@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rusqlite::Row;
 use serde_json::Value;
+use tenure_core::circles::Standing;
 use tenure_core::decide::{Bound, Holder, HolderState, Life, Millis, Waiter, Want};
 use tenure_core::leases::grace;
 pub(super) use tenure_core::loaded::millis;
@@ -18,11 +19,12 @@ use super::moment::Moment;
 /// The columns of a lease, in the order [`read_lease`] takes them.
 pub(super) const LEASE_COLUMNS: &str = "lock_id, resource, mode, upgraded, owner, session, token, \
      acquired_at, lease_expires, heartbeat_ts, binding, state, until_boot, expires_boot, \
-     heartbeat_boot, ttl_ms, boot_id, pid, host, command, purpose, metadata, note, upgraded_by";
+     heartbeat_boot, ttl_ms, boot_id, pid, host, command, purpose, metadata, note, upgraded_by, \
+     grace_ms, agent";
 
 /// The columns of a waiter, in the order [`read_waiter`] takes them.
 pub(super) const WAITER_COLUMNS: &str = "lock_id, place, want, mode, capacity, session, \
-     holder_session, owner, since, deadline, deadline_boot, pid";
+     holder_session, owner, since, deadline, deadline_boot, pid, ancestors, lasting, agent";
 
 /// One lease in its table.
 pub(super) type LeaseRow = loaded::LeaseRow<()>;
@@ -40,12 +42,15 @@ pub(super) fn read_lease(row: &Row<'_>, moment: &Moment) -> Result<LeaseRow> {
     };
     let expires_at = optional(row, 8, |text| text.parse())?;
     let heartbeat_at: Timestamp = parsed(row, 9)?;
-    let ttl = number::<Option<i64>>(row, 15)?;
-    let ttl = ttl.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
+    let span = |column| -> Result<Option<Duration>> {
+        let ms = number::<Option<i64>>(row, column)?;
+        Ok(ms.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0))))
+    };
+    let (ttl, stale_grace) = (span(15)?, span(24)?);
     let binding = match (bound, ttl) {
         (true, ttl) => {
             let heartbeat = on_this_clock(number(row, 14)?, Some(heartbeat_at));
-            let grace = grace(ttl.unwrap_or_default());
+            let grace = grace(ttl.unwrap_or_default(), stale_grace);
             Bound::Lease {
                 expires: on_this_clock(number(row, 13)?, expires_at),
                 stale: heartbeat.saturating_add(millis(grace)),
@@ -66,6 +71,7 @@ pub(super) fn read_lease(row: &Row<'_>, moment: &Moment) -> Result<LeaseRow> {
         pid: number(row, 17)?,
         host: text(row, 18)?,
         command: text(row, 19)?,
+        agent: optional(row, 25, Owner::parse)?,
     };
     let (id, resource, mode) = (parsed(row, 0)?, parsed(row, 1)?, parsed(row, 2)?);
     let mut lease = Lease::granted(id, resource, mode, token(row, 6)?, parsed(row, 7)?, asker);
@@ -93,6 +99,7 @@ pub(super) fn read_lease(row: &Row<'_>, moment: &Moment) -> Result<LeaseRow> {
         lease,
         holder,
         ttl,
+        stale_grace,
         note: number(row, 22)?,
         upgraded_by: optional(row, 23, SessionId::parse)?,
         process: (),
@@ -121,9 +128,14 @@ pub(super) fn read_waiter(row: &Row<'_>) -> Result<WaiterRow> {
         },
         session: parsed(row, 5)?,
         owner: owner(row, 7)?,
+        agent: optional(row, 14, Owner::parse)?,
         since: parsed(row, 8)?,
         deadline: optional(row, 9, |text| text.parse())?,
         process: number(row, 11)?,
+        standing: Standing::read(
+            number::<Option<String>>(row, 12)?.as_deref(),
+            number::<Option<String>>(row, 13)?.as_deref(),
+        ),
     })
 }
 

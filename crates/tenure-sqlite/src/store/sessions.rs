@@ -19,14 +19,15 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use rusqlite::params;
+use rustix::process::Signal;
 use tenure_core::poison::lock;
-use tenure_core::{Asker, LeaseId, Result, SessionId};
+use tenure_core::{Asker, Lease, LeaseId, Result, SessionId};
 
 use super::load::DeadSessions;
 use super::moment::Moment;
 use super::row::{number, text};
 use crate::connection::{Rows, Sql};
-use crate::platform::FileIdentity;
+use crate::platform::{self, FileIdentity};
 use crate::session_file::{Proof, SessionFile, prove};
 
 /// The sessions of this process.
@@ -157,6 +158,34 @@ impl Sessions {
             None => Ok(Proof::Dead),
             Some((recorded, boot_id)) => prove(&self.directory, session, recorded, &boot_id),
         }
+    }
+
+    /// Returns the processes that keep a session alive although the process of its lease has ended:
+    /// they inherited its file.
+    pub(super) fn survivors(&self, lease: &Lease) -> Vec<u32> {
+        let holders = platform::holders_of_flock(&self.file_of(lease));
+        match holders.contains(&lease.pid) || lease.host != platform::host_name() {
+            true => Vec::new(),
+            false => holders,
+        }
+    }
+
+    /// Returns the process id of a command that goes on, if the process of its lease seems to have ended.
+    pub(super) fn command_of(&self, lease: &Lease) -> Option<u32> {
+        let is_gone = platform::is_gone(lease.pid);
+        is_gone.then(|| self.survivors(lease).first().copied())?
+    }
+
+    /// Signals the processes that [`survivors`](Self::survivors) found, if they keep the session still.
+    pub(super) fn signal(&self, survivors: &[u32], lease: &Lease, signal: Signal) {
+        let path = self.file_of(lease);
+        for pid in survivors {
+            platform::signal_holder_of_flock(*pid, &path, signal);
+        }
+    }
+
+    fn file_of(&self, lease: &Lease) -> PathBuf {
+        self.directory.join(lease.session.as_str())
     }
 
     /// Returns the sessions that are proved dead.

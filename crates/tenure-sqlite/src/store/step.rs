@@ -32,7 +32,7 @@ pub(super) struct Step<'a> {
     pub(super) store: &'a Inner,
     pub(super) sql: &'a Sql<'a>,
     pub(super) moment: Moment,
-    /// The actor for the audit, or `None` for the owner of the lease.
+    /// The actor for the audit, or `None` for who took the lease.
     pub(super) actor: Option<Owner>,
     pub(super) after: PostCommit,
 }
@@ -204,7 +204,7 @@ impl<'a> Step<'a> {
             lease: Some(&lease.lease),
             token: Some(lease.token),
             owner: &lease.owner,
-            actor: self.actor.as_ref().unwrap_or(&lease.owner),
+            actor: self.actor.as_ref().unwrap_or(lease.actor()),
             reason,
             ends,
         };

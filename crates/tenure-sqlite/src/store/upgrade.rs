@@ -3,7 +3,7 @@
 use tenure_core::decide::{Ask, Outcome};
 use tenure_core::loaded::LineExtent;
 use tenure_core::request::{Awaited, NewRequest};
-use tenure_core::{Error, LeaseId, Mode, Resource, Result, Token, UpgradeRequest};
+use tenure_core::{Error, LeaseId, Mode, Owner, Resource, Result, Token, UpgradeRequest};
 
 use super::acquire::StepOutcome;
 use super::inner::Inner;
@@ -13,7 +13,7 @@ use super::step::Step;
 
 impl Inner {
     pub(super) async fn upgrade(&self, request: &UpgradeRequest) -> Result<Option<Token>> {
-        self.settle_upgrade(&request.lease).await?;
+        self.clean_up_upgrade(&request.lease).await?;
         let resource = self.resource_of(&request.lease).await?;
         let awaited = Awaited::Upgrade(request.clone(), resource);
         let upgraded = self.until_answered(&awaited).await?;
@@ -21,8 +21,17 @@ impl Inner {
     }
 
     pub(super) async fn downgrade(&self, lease: &LeaseId) -> Result<Mode> {
+        self.downgrade_as(lease, None).await
+    }
+
+    pub(super) async fn downgrade_by(&self, lease: &LeaseId, actor: &Owner) -> Result<Mode> {
+        self.downgrade_as(lease, Some(actor)).await
+    }
+
+    async fn downgrade_as(&self, lease: &LeaseId, actor: Option<&Owner>) -> Result<Mode> {
         let resource = self.resource_of(lease).await?;
         self.write(|step| {
+            step.actor = actor.cloned();
             let downgrade = Ask::Downgrade(lease.clone());
             let nobody = DeadSessions::new();
             let decision =
@@ -57,6 +66,7 @@ pub(super) fn upgrade_in_step(
     proved: Option<&DeadSessions>,
 ) -> Result<StepOutcome> {
     let lease = &request.lease;
+    step.actor = Some(request.asker.actor().clone());
     let ask = Ask::Upgrade {
         lease: lease.clone(),
         wait: request.wait,

@@ -2,6 +2,8 @@
 //!
 //! # The protocol
 //!
+//! Once it is in line, a request that closes a circle is refused (`circles`).
+//!
 //! A waiter sleeps until one of three things happens, and then looks:
 //!
 //! - It is woken: the process that granted it something wrote to its pipe, after the commit.
@@ -119,7 +121,7 @@ impl<'a> QueuedRequest<'a> {
                 },
                 Look::Gone => return self.lost_place().await,
                 Look::Due(dead) => {
-                    let actor = &self.awaited.asker().owner;
+                    let actor = self.awaited.asker().actor();
                     let moved = self.store.grant_next(self.awaited.resource(), &dead, actor);
                     if moved.await? {
                         continue;
@@ -354,14 +356,17 @@ impl Inner {
                     }
                     continue;
                 }
-                (StepOutcome::Queued, Some(queued)) => match queued.wait_for_grant().await? {
-                    Waited::Granted(lease) => Some(*lease),
-                    Waited::Late => None,
-                    Waited::PlaceLost => {
-                        proved = None;
-                        continue;
+                (StepOutcome::Queued, Some(queued)) => {
+                    self.refuse_circle(awaited).await?;
+                    match queued.wait_for_grant().await? {
+                        Waited::Granted(lease) => Some(*lease),
+                        Waited::Late => None,
+                        Waited::PlaceLost => {
+                            proved = None;
+                            continue;
+                        }
                     }
-                },
+                }
             };
             if let Some(queued) = &queued {
                 queued.disarm();

@@ -137,5 +137,6 @@ fn asker(session: &Session) -> Arc<Asker> {
             .to_string_lossy()
             .into_owned(),
         command: "agent".into(),
+        agent: None,
     })
 }

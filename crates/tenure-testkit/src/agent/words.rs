@@ -211,6 +211,8 @@ pub enum Kind {
     Reentry,
     /// Something later is held or awaited.
     Order,
+    /// It closes a circle of requests that wait for each other.
+    Deadlock,
     /// The lease is not in the state that is needed.
     Conflict,
     /// The lease is over.
@@ -234,6 +236,7 @@ impl From<Error> for Failure {
             Error::Timeout { .. } => Kind::Timeout,
             Error::Reentry { .. } => Kind::Reentry,
             Error::Order { .. } => Kind::Order,
+            Error::Deadlock { .. } => Kind::Deadlock,
             Error::Conflict { .. } => Kind::Conflict,
             Error::LeaseOver { .. } => Kind::LeaseOver,
             Error::NotAllowed { .. } => Kind::NotAllowed,

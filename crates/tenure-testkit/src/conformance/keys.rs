@@ -1,8 +1,8 @@
 //! Requests that are made again, under a key of the caller.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tenure::{Lease, Mode};
+use tenure::{Lease, LeaseState, Mode};
 
 use super::case::{Case, case};
 use crate::agent::lease_words::LeaseCommand;
@@ -16,6 +16,8 @@ pub(super) const CASES: &[Case] = &[
     case!(another_request_under_the_same_key_is_a_conflict, Leases),
     case!(a_key_whose_lease_is_over_is_a_conflict, Leases),
     case!(slow a_key_whose_lease_was_taken_over_is_a_conflict, Leases),
+    case!(slow asking_again_after_its_time_renews_a_lease_that_nobody_took, Leases),
+    case!(a_key_whose_lease_is_being_broken_is_a_conflict, Leases),
     case!(every_owner_has_keys_of_its_own, Leases),
     case!(two_that_ask_at_once_get_one_lease, Leases),
     case!(
@@ -149,6 +151,43 @@ fn a_key_whose_lease_was_taken_over_is_a_conflict(stage: &Stage<'_>) {
     bo.release("a");
     let asked = ask(&mut ana);
     conflict(&mut ana, asked, "k");
+}
+
+fn asking_again_after_its_time_renews_a_lease_that_nobody_took(stage: &Stage<'_>) {
+    // Long enough that the request for it comes before it is over again.
+    const TTL: Duration = Duration::from_secs(3);
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
+    let set = [("a", Mode::Write), ("b", Mode::Read)];
+    let asked = ana.want_keyed(&set, TTL, Some("k"), LONG_WAIT);
+    let leases = ana.locked(asked);
+    for lease in &leases {
+        stage.until_expired(&lease.lease);
+    }
+    let before = Instant::now();
+    let asked = ana.want_keyed(&set, TTL, Some("k"), LONG_WAIT);
+    let mut renewed = ana.locked(asked);
+    for (lease, renewed) in leases.iter().zip(&renewed) {
+        assert_eq!(renewed.state, LeaseState::Held, "{renewed:?}");
+        assert!(renewed.expires_at > lease.expires_at, "{renewed:?}");
+        let same = (&renewed.lease, renewed.token);
+        assert_eq!(same, (&lease.lease, lease.token));
+    }
+    assert_eq!(leases.len(), renewed.len());
+    if bo.try_take("a", Mode::Write).is_some() {
+        assert!(before.elapsed() >= TTL, "two hold it");
+        bo.release("a");
+        renewed.remove(0);
+    }
+    release_all(&mut ana, &renewed);
+}
+
+fn a_key_whose_lease_is_being_broken_is_a_conflict(stage: &Stage<'_>) {
+    let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
+    let lease = get(&mut ana, A, "k").remove(0);
+    bo.break_lease(&lease.lease, "it is needed");
+    let asked = ask(&mut ana, A, "k");
+    conflict(&mut ana, asked, "k");
+    ana.release_lease(&lease.lease);
 }
 
 fn every_owner_has_keys_of_its_own(stage: &Stage<'_>) {

@@ -25,6 +25,7 @@ use permission::{
     a_released_lease_is_over, an_unknown_lease_is_not_found,
     only_its_owner_tends_a_lease_where_an_owner_is_given,
     the_lock_of_a_session_is_not_ended_by_its_id,
+    what_a_guard_has_in_hand_its_owner_takes_over_and_nobody_gets_it_in_between,
 };
 use time::{
     a_lease_that_was_taken_over_is_over, a_paused_holder_cannot_release_what_was_taken_over,
@@ -53,6 +54,10 @@ pub(super) const CASES: &[Case] = &[
     case!(an_unknown_lease_is_not_found, Leases),
     case!(a_released_lease_is_over, Leases),
     case!(the_lock_of_a_session_is_not_ended_by_its_id, Leases),
+    case!(
+        what_a_guard_has_in_hand_its_owner_takes_over_and_nobody_gets_it_in_between,
+        Leases
+    ),
     case!(a_release_by_id_calls_who_waits, Leases),
     case!(a_set_is_locked_whole_or_not_at_all, Leases),
     case!(slow the_time_of_a_set_runs_from_when_all_of_it_is_there, Leases),

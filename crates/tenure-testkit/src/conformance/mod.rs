@@ -28,7 +28,7 @@ use case::{Case, Need};
 
 use crate::Fixture;
 use crate::stage::Stage;
-use crate::tell::tell;
+use crate::tell;
 
 /// What a case is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

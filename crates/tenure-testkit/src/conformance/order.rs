@@ -1,13 +1,17 @@
 //! The order of resources, and sets.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tenure::Mode;
+use tenure::{
+    Error, Keeper, Mode, Options, Owner, Query, Ranking, Session, SessionOptions, Settings,
+};
 
 use super::case::{Case, case};
+use crate::agent::lease_words::LeaseCommand;
 use crate::agent::words::{Answer, Command, Failure, Kind};
 use crate::agent::{Agent, LONG_WAIT, Pending, resource};
-use crate::stage::Stage;
+use crate::stage::{Stage, TTL_LONG};
 
 pub(super) const CASES: &[Case] = &[
     case!(asking_for_something_ordered_before_is_refused_and_names_both),
@@ -18,6 +22,20 @@ pub(super) const CASES: &[Case] = &[
     case!(a_set_is_taken_whole_or_not_at_all),
     case!(of_a_resource_named_twice_the_strongest_mode_is_taken),
     case!(sets_that_overlap_never_block_each_other_for_good),
+    case!(
+        another_order_is_refused_while_something_is_held_and_else_adopted,
+        Leases
+    ),
+    case!(two_orders_are_never_in_use_at_once, Leases),
+    case!(
+        an_automated_owner_that_closes_a_circle_is_refused_and_audited,
+        Leases
+    ),
+    case!(
+        an_upgrade_that_closes_a_circle_is_refused_and_its_lease_is_as_before,
+        Leases
+    ),
+    case!(a_circle_of_people_is_told_and_not_refused, Leases),
 ];
 
 fn refused(answer: Answer) -> Failure {
@@ -74,6 +92,14 @@ fn kinds_are_ordered_by_rank_and_ids_by_bytes(stage: &Stage<'_>) {
         "map:B",
         "map:a/10",
         "map:a/2",
+        "sketch:z",
+        "index:z",
+        "gates:y",
+        "issue:x",
+        "agent:w",
+        "file:v",
+        "node:u",
+        "job:t",
         "name:c",
         "events:a",
         "alpha:a",
@@ -224,4 +250,191 @@ fn sets_that_overlap_never_block_each_other_for_good(stage: &Stage<'_>) {
             asked.is_empty()
         });
     }
+}
+
+/// Opens the store with this order of kinds, and begins a session of `ana`.
+async fn session_with_order(stage: &Stage<'_>, kinds: &[&str]) -> Session {
+    let ranking = Ranking::new(kinds.iter().map(|kind| (*kind).to_owned()));
+    let settings = Settings::default().with_ranking(ranking);
+    let keeper = Keeper::open_with(stage.url(), settings).await.unwrap();
+    let options = SessionOptions::new(Owner::parse("ana").unwrap());
+    keeper.session(options).await.unwrap()
+}
+
+fn another_order_is_refused_while_something_is_held_and_else_adopted(stage: &Stage<'_>) {
+    let options = || Options::default().with_wait(Duration::ZERO);
+    stage.block_on(async {
+        let default = session_with_order(stage, &[]).await;
+        let other = session_with_order(stage, &["name", "project"]).await;
+        let (a, b) = (resource("a"), resource("project:b"));
+        let mut in_use = &default;
+        for (turned_away, first) in [(&other, "slot project"), (&default, "name events")] {
+            let held = in_use.acquire(&a, Mode::Read, &options()).await.unwrap();
+            // What is held and what is asked for need not be the same.
+            for (asked, mode) in [(&a, Mode::Read), (&a, Mode::Write), (&b, Mode::Write)] {
+                let refused = turned_away.acquire(asked, mode, &options()).await;
+                let refused = refused.unwrap_err();
+                assert!(matches!(refused, Error::Configuration { .. }), "{refused}");
+                let said = refused.to_string();
+                assert!(said.contains("kinds: ") && said.contains(first), "{said}");
+                assert!(said.contains("slot project map") && said.contains("name events slot"));
+            }
+            // Those who have the order that is in use are not disturbed.
+            let more = in_use
+                .acquire(&resource("c"), Mode::Write, &options())
+                .await;
+            more.unwrap().release().await.unwrap();
+            held.release().await.unwrap();
+            let adopted = turned_away.acquire(&b, Mode::Write, &options()).await;
+            adopted.unwrap().release().await.unwrap();
+            in_use = turned_away;
+        }
+    });
+}
+
+fn two_orders_are_never_in_use_at_once(stage: &Stage<'_>) {
+    const TRIES: usize = 300;
+    let holders = [const { AtomicUsize::new(0) }; 2];
+    let ask = async |own: usize, session: Session| {
+        let options = Options::default().with_wait(Duration::ZERO);
+        for number in 0..TRIES {
+            let asked = resource(&format!("r{}-{}", number % 7, session.id()));
+            let guard = match session.acquire(&asked, Mode::Write, &options).await {
+                Ok(guard) => guard,
+                Err(Error::Configuration { .. }) => {
+                    tokio::task::yield_now().await;
+                    continue;
+                }
+                Err(other) => panic!("{other}"),
+            };
+            holders[own].fetch_add(1, Ordering::SeqCst);
+            assert_eq!(
+                holders[1 - own].load(Ordering::SeqCst),
+                0,
+                "both are in use"
+            );
+            tokio::task::yield_now().await;
+            holders[own].fetch_sub(1, Ordering::SeqCst);
+            guard.release().await.unwrap();
+        }
+    };
+    stage.block_on(async {
+        let sessions = [
+            (0, session_with_order(stage, &[]).await),
+            (1, session_with_order(stage, &["name", "project"]).await),
+            (0, session_with_order(stage, &[]).await),
+            (1, session_with_order(stage, &["name", "project"]).await),
+        ];
+        let [a, b, c, d] = sessions.map(|(own, session)| ask(own, session));
+        tokio::join!(a, b, c, d);
+    });
+}
+
+/// Longer than any test takes, and what an automated owner may wait.
+const AUTOMATED_WAIT: Duration = Duration::from_secs(500);
+
+fn wants(agent: &mut Agent, name: &str, mode: Mode) -> Pending {
+    agent.want_keyed(&[(name, mode)], TTL_LONG, None, AUTOMATED_WAIT)
+}
+
+fn an_automated_owner_that_closes_a_circle_is_refused_and_audited(stage: &Stage<'_>) {
+    // Each lock is asked for by a process of its own, as the commands of an agent do.
+    let owners = ["agent:1", "agent:1", "agent:2", "agent:2"];
+    let [mut one, mut one_waits, mut two, mut two_waits] = stage.agents(stage.apart(), owners);
+    let (a, b) = (
+        one.lock("a", Mode::Write, TTL_LONG),
+        two.lock("b", Mode::Write, TTL_LONG),
+    );
+    let first = wants(&mut one_waits, "b", Mode::Write);
+    stage.until_waiting("b", 1);
+    let second = wants(&mut two_waits, "a", Mode::Read);
+    let failure = two_waits.failed(second);
+    assert_eq!(failure.kind, Kind::Deadlock, "{failure:?}");
+    for named in [
+        "name:a",
+        "name:b",
+        "agent:1",
+        "agent:2",
+        a.lease.as_str(),
+        b.lease.as_str(),
+    ] {
+        assert!(failure.message.contains(named), "{named}: {failure:?}");
+    }
+    stage.until_waiting("a", 0);
+    assert!(
+        one_waits.answered(first).is_none(),
+        "only who closes it is refused"
+    );
+    let told: Vec<String> = stage.recorded("a");
+    assert!(told.contains(&"deadlock agent:2".to_owned()), "{told:?}");
+    two.release_lease(&b.lease);
+    let got = one_waits.locked(first).remove(0);
+    one.release_lease(&a.lease);
+    one_waits.release_lease(&got.lease);
+}
+
+fn an_upgrade_that_closes_a_circle_is_refused_and_its_lease_is_as_before(stage: &Stage<'_>) {
+    let owners = ["agent:1", "agent:1", "agent:2", "agent:2"];
+    let [mut one, mut other, mut two, mut two_waits] = stage.agents(stage.apart(), owners);
+    let upgradeable = one.lock("b", Mode::Upgradeable, TTL_LONG);
+    let held = other.lock("c", Mode::Write, TTL_LONG);
+    let reader = two.lock("b", Mode::Read, TTL_LONG);
+    let waits = wants(&mut two_waits, "c", Mode::Write);
+    stage.until_waiting("c", 1);
+    let refused = one.refused(LeaseCommand::upgrade(&upgradeable.lease, AUTOMATED_WAIT));
+    assert_eq!(refused.kind, Kind::Deadlock, "{refused:?}");
+    stage.until_waiting("b", 0);
+    let listed = stage.listed(&upgradeable.lease).unwrap();
+    assert_eq!(listed.mode, Mode::Upgradeable);
+    other.release_lease(&held.lease);
+    let got = two_waits.locked(waits).remove(0);
+    for lease in [upgradeable, reader, got] {
+        one.do_on_lease(LeaseCommand::Release {
+            lease: lease.lease,
+            by: None,
+        });
+    }
+}
+
+fn a_circle_of_people_is_told_and_not_refused(stage: &Stage<'_>) {
+    let owners = ["ana", "ana", "bo", "bo"];
+    let [mut ana, mut ana_waits, mut bo, mut bo_waits] = stage.agents(stage.apart(), owners);
+    let circles = || stage.block_on(stage.keeper().circles()).unwrap();
+    let a = ana.lock("a", Mode::Write, TTL_LONG);
+    let b = bo.lock("b", Mode::Write, TTL_LONG);
+    let first = wants(&mut ana_waits, "b", Mode::Write);
+    stage.until_waiting("b", 1);
+    assert_eq!(circles(), []);
+    let second = wants(&mut bo_waits, "a", Mode::Write);
+    stage.until_waiting("a", 1);
+    let told = circles();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(!told[0].is_certain);
+    let said = told[0].to_string();
+    for named in [
+        "name:a",
+        "name:b",
+        "ana",
+        "bo",
+        a.lease.as_str(),
+        b.lease.as_str(),
+    ] {
+        assert!(said.contains(named), "{named}: {said}");
+    }
+    let listing = stage
+        .block_on(stage.keeper().list(&Query::default()))
+        .unwrap();
+    let waiting = listing.waiting.unwrap();
+    assert_eq!(waiting.len(), 2);
+    assert!(
+        waiting.iter().all(|one| one.reason.contains(&said)),
+        "{waiting:?}"
+    );
+    bo.release_lease(&b.lease);
+    let got = ana_waits.locked(first).remove(0);
+    ana.release_lease(&a.lease);
+    let last = bo_waits.locked(second).remove(0);
+    assert_eq!(circles(), []);
+    ana_waits.release_lease(&got.lease);
+    bo_waits.release_lease(&last.lease);
 }

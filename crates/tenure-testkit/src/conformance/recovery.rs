@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tenure::{Binding, LeaseState, Mode};
+use tenure::{Binding, Keeper, LeaseState, LeaseTerms, Mode, Owner, SessionOptions, Settings};
 use tenure_core::audit::Action;
 use tenure_core::leases::Recovery;
 
@@ -10,7 +10,7 @@ use super::case::{Case, case};
 use crate::agent::lease_words::LeaseCommand;
 use crate::agent::words::Answer;
 use crate::agent::{Agent, LONG_WAIT};
-use crate::stage::{Stage, TTL_LONG, TTL_SHORT, in_time, throughout, until};
+use crate::stage::{Stage, TTL_LONG, TTL_SHORT, in_time, patient, set, throughout, until};
 
 pub(super) const CASES: &[Case] = &[
     case!(slow a_waiter_takes_over_a_stale_lease_within_a_second_and_not_before, Leases),
@@ -19,6 +19,8 @@ pub(super) const CASES: &[Case] = &[
     case!(slow a_lease_that_is_renewed_is_not_taken_over, Leases),
     case!(slow a_claimed_lease_is_taken_over_when_its_claimant_dies, Leases),
     case!(slow a_claimed_lease_is_taken_over_when_the_claim_ends, Leases),
+    case!(slow an_expired_lease_whose_heartbeat_is_young_is_not_recovered, Leases),
+    case!(slow a_lease_is_taken_over_when_its_grace_period_is_over_too, Leases),
     case!(slow recovery_says_what_it_would_do_and_then_does_it, Leases),
     case!(slow recovery_says_who_claims_a_lease, Leases),
     case!(a_lease_in_its_time_is_not_recovered, Leases),
@@ -127,6 +129,53 @@ fn a_claimed_lease_is_taken_over_when_the_claim_ends(stage: &Stage<'_>) {
     bo.granted(wanted);
 }
 
+/// Takes `a` for the shortest time, with a grace period that is set.
+fn lock_with_grace(stage: &Stage<'_>, grace: Duration) -> tenure::Lease {
+    stage.block_on(async {
+        let settings = Settings::default().with_stale_grace(grace);
+        let keeper = Keeper::open_with(stage.url(), settings).await.unwrap();
+        let options = SessionOptions::new(Owner::parse("ana").unwrap());
+        let session = keeper.session(options).await.unwrap();
+        let (set, terms) = (
+            set(&[("a", Mode::Write)]),
+            LeaseTerms::default().with_ttl(TTL_SHORT),
+        );
+        let locked = keeper.lock(&session, &set, &terms, &patient()).await;
+        locked.unwrap().remove(0)
+    })
+}
+
+fn an_expired_lease_whose_heartbeat_is_young_is_not_recovered(stage: &Stage<'_>) {
+    // Whoever recovers has no grace period of its own: the lease has it.
+    let [mut bo] = stage.agents(stage.apart(), ["bo"]);
+    let lease = lock_with_grace(stage, TTL_LONG);
+    stage.until_expired(&lease.lease);
+    for recovery in [Recovery::DryRun, Recovery::Real] {
+        let found = stage.recover_one(recovery, &lease.lease).unwrap();
+        assert!(found.expired && !found.heartbeat_old, "{found:?}");
+        assert!(!found.recoverable && !found.recovered, "{found:?}");
+        assert!(found.reason.contains("heartbeat"), "{}", found.reason);
+    }
+    assert!(bo.try_take("a", Mode::Read).is_none());
+    let wanted = bo.want_for("a", Mode::Write, Duration::from_millis(50));
+    bo.failed(wanted);
+    bo.release_lease(&lease.lease);
+}
+
+fn a_lease_is_taken_over_when_its_grace_period_is_over_too(stage: &Stage<'_>) {
+    let grace = TTL_SHORT * 3;
+    let [mut bo] = stage.agents(stage.apart(), ["bo"]);
+    let before = Instant::now();
+    lock_with_grace(stage, grace);
+    let wanted = bo.want("a", Mode::Write);
+    bo.granted(wanted);
+    assert!(before.elapsed() >= grace, "{:?}", before.elapsed());
+    let entries = stage.audit_of("a");
+    let recovered = entries.iter().find(|one| one.action == Action::Recover);
+    let reason = recovered.and_then(|entry| entry.reason.clone()).unwrap();
+    assert!(reason.contains("heartbeat"), "{reason}");
+}
+
 fn recovery_says_what_it_would_do_and_then_does_it(stage: &Stage<'_>) {
     let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     let stale = ana.lock("a", Mode::Write, TTL_SHORT);
@@ -217,7 +266,10 @@ fn a_recovery_is_in_the_audit(stage: &Stage<'_>) {
             (Some(&lease.lease), Some(lease.token))
         );
         assert_eq!(entry.owner.as_str(), "ana");
-        assert!(entry.reason.as_ref().is_some_and(|why| !why.is_empty()));
+        let reason = entry.reason.as_deref().unwrap();
+        assert!(reason.starts_with("expired"), "{reason}");
+        // The grace period is no longer than the time of the lease, and decided nothing.
+        assert!(!reason.contains("heartbeat"), "{reason}");
         // It is written before anybody has what was recovered.
         let granted = entries[at + 1..]
             .iter()

@@ -23,7 +23,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRu
 use proptest_state_machine::ReferenceStateMachine;
 
 use crate::Fixture;
-use crate::tell::tell;
+use crate::tell;
 use model::{Model, Rules};
 use player::Players;
 use tally::Tally;

@@ -82,13 +82,14 @@ pub fn throughout(time: Duration, mut holds: impl FnMut()) {
     holds();
 }
 
-/// Something is done in time, in one of three tries: a machine may stand still in the others.
-/// The try measures itself.
+/// Something is done in time, in more than half of five tries: a machine may stand still in the
+/// others, but what is too slow every other time is too slow. The try measures itself.
 pub fn in_time(what: &str, limit: Duration, mut attempt: impl FnMut() -> Duration) {
-    let mut took = [Duration::ZERO; 3];
-    for slot in &mut took {
-        *slot = attempt();
-        if *slot <= limit {
+    let mut took = Vec::new();
+    while took.len() < 5 {
+        took.push(attempt());
+        let good = took.iter().filter(|took| **took <= limit).count();
+        if good == 3 {
             return;
         }
     }

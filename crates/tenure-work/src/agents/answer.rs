@@ -17,15 +17,22 @@ impl HookAnswer {
     /// Returns the JSON to print, or `None` for an event that needs no answer.
     pub fn json(&self, event: &HookEvent) -> Option<Value> {
         match (&self.denied, &self.context) {
-            (Some(reason), _) => Some(denial(event, reason)),
+            (Some(reason), _) => Some(denial(event.program, event.kind, reason)),
             (None, Some(context)) => told(event, context),
             (None, None) => None,
         }
     }
 }
 
-fn denial(event: &HookEvent, reason: &str) -> Value {
-    match event.program {
+/// Returns what a program is answered whose tool must not be used.
+pub fn denial(program: Program, kind: EventKind, reason: &str) -> Value {
+    match program {
+        Program::Claude | Program::Codex if kind == EventKind::PermissionRequest => {
+            json!({"hookSpecificOutput": {
+                "hookEventName": "PermissionRequest",
+                "decision": { "behavior": "deny", "message": reason },
+            }})
+        }
         Program::Claude | Program::Codex => json!({"hookSpecificOutput": {
             "hookEventName": "PreToolUse",
             "permissionDecision": "deny",

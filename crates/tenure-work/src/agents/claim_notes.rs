@@ -8,13 +8,18 @@
 //!
 //! A renewal is an event in a log that is never cut. So a claim is renewed when a tenth of its time is over, not before.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use tenure::{Class, Error, Owner, Result, SessionOptions, Timestamp, clock};
-use tenure_files::{Board, ClaimToken, Documents, IssueId, Ledger, Node, Version};
+use tenure_board::Board;
+use tenure_board::issue::IssueId;
+use tenure_files::document::{Documents, Version};
+use tenure_ledger::Ledger;
+use tenure_ledger::{ClaimToken, Node};
 
 use super::decide::ClaimAction;
 
@@ -103,6 +108,36 @@ impl ClaimNotes {
         notes.claims
     }
 
+    /// Returns the ledgers that any owner has claimed in.
+    pub fn ledgers(&self) -> BTreeSet<PathBuf> {
+        let files = fs::read_dir(&self.directory)
+            .into_iter()
+            .flatten()
+            .flatten();
+        let notes = files.filter_map(|file| {
+            let text = fs::read(file.path()).ok()?;
+            serde_json::from_slice::<Notes>(&text).ok()
+        });
+        let claims = notes.flat_map(|notes| notes.claims);
+        let in_ledgers = claims.filter(|claim| claim.kind == ClaimedIn::Ledger);
+        in_ledgers.map(|claim| claim.directory).collect()
+    }
+
+    /// Reaps the ledgers that owners have claimed in. Returns how many claims were over, and what
+    /// could not be done, for people.
+    pub fn reap(&self) -> (usize, Vec<String>) {
+        let (mut reaped, mut warnings) = (0, Vec::new());
+        for directory in self.ledgers() {
+            match reap(&directory) {
+                Ok(count) => reaped += count,
+                // The notes of a ledger that was removed stay until their owners come again.
+                Err(error) if error.class() == Class::NotFound => {}
+                Err(error) => warnings.push(error.to_string()),
+            }
+        }
+        (reaped, warnings)
+    }
+
     /// Forgets a claim that its owner has ended.
     ///
     /// # Errors
@@ -174,6 +209,16 @@ impl ClaimNotes {
     }
 }
 
+/// Ends the claims of a ledger that are over. A ledger without any is not locked.
+fn reap(directory: &Path) -> Result<usize> {
+    let ledger = Ledger::open(directory, WAIT)?;
+    let now = ledger.time()?;
+    if !ledger.claims()?.iter().any(|claim| claim.is_over(now)) {
+        return Ok(0);
+    }
+    Ok(ledger.reap()?.len())
+}
+
 fn is_over(error: &Error) -> bool {
     matches!(
         error.class(),
@@ -226,7 +271,7 @@ mod tests {
         let mut held = Vec::new();
         for number in 0..5 {
             let id: IssueId = format!("i{number}").parse().unwrap();
-            let mut new = tenure_files::NewIssue::titled("x");
+            let mut new = tenure_board::NewIssue::titled("x");
             new.id = Some(id.clone());
             board.create(new).unwrap();
             let issue = board.claim(&id, None).unwrap();

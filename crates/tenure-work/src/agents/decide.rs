@@ -5,26 +5,29 @@
 //! | event | idle, running, waiting, gone | done | its command | besides |
 //! |---|---|---|---|---|
 //! | session start | idle, or as it was if the session goes on | idle | | told about Tenure, once |
-//! | prompt | running | running | the open one is complete, a new one runs | a turn of the person |
+//! | prompt | running | running | the open one is complete, a new one runs | a turn of the person, or one that is expected of the transcript |
 //! | before a tool | running | done | runs | a stop that is not due yet is off |
 //! | after a tool | running | done | runs | |
 //! | notification, permission request | waiting | done | waits | |
 //! | stop | as it was, until the stop is due | done | | the stop is due in 2 s |
 //! | session end | done | done | complete | the claims and leases of the agent end |
 //! | other | as it was; gone: idle | done | | kept |
-//! | (stop due) | idle; gone: gone | done | complete | a turn of the agent |
+//! | (stop due) | idle; gone: gone | done | complete | a turn of the agent, unless it comes from the transcript |
 //!
 //! A stop is put off, since the session may end in the same moment: the one that comes second finds the command complete, and skips
 //! it. Every event says that the agent is alive, so `gone` is lifted by all of them. A late event does not open a session that is
 //! over: only a start and a prompt do.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 use tenure::Timestamp;
+use tenure_files::document::Version;
 
 use super::event::{EventKind, HookEvent, shortened};
-use super::state::{Agent, AgentState, Command, CommandState, Speaker, Turn, Watched};
+use super::state::{Agent, AgentState, Command, CommandState, PendingTurn, Speaker, Turn};
+use super::transcript::Said;
 
 /// The time by which a stop is put off.
 pub const STOP_DELAY: Duration = Duration::from_secs(2);
@@ -32,6 +35,8 @@ pub const STOP_DELAY: Duration = Duration::from_secs(2);
 const TURN_BYTES_MAX: usize = 64 * 1024;
 /// The largest part of a command that is kept, in characters.
 const COMMAND_CHARS_MAX: usize = 200;
+/// The number of texts that the transcript is expected to show.
+const PENDING_MAX: usize = 16;
 /// The number of unknown events that are kept, and the length of each, in bytes.
 const OTHER_EVENTS_MAX: usize = 50;
 const OTHER_EVENT_BYTES_MAX: usize = 8 * 1024;
@@ -105,13 +110,19 @@ pub struct Decision {
     pub commands: Vec<Command>,
     /// Its new turns.
     pub turns: Vec<Turn>,
+    /// Lines of the transcript that hooks made a turn of, with that turn.
+    pub adopted: Vec<(String, u32)>,
     /// The action on its claims and leases.
     pub claims: ClaimAction,
+    /// The time at which a turn ended, if the event is a stop.
+    pub turn_ended_at: Option<Timestamp>,
     /// True if it is to be told about Tenure now.
     pub needs_introduction: bool,
-    /// Files that others edit, as they were before the command of the shell that the event ends.
-    pub watched: Vec<Watched>,
     open: Option<Command>,
+    /// The event that is applied.
+    event: Option<String>,
+    /// The lines and events, of those the change names, that a turn was made of.
+    recorded: BTreeSet<String>,
 }
 
 impl Decision {
@@ -122,11 +133,39 @@ impl Decision {
             agent,
             commands: Vec::new(),
             turns: Vec::new(),
+            adopted: Vec::new(),
             claims: ClaimAction::Renew,
+            turn_ended_at: None,
             needs_introduction: false,
-            watched: Vec::new(),
             open,
+            event: None,
+            recorded: BTreeSet::new(),
         }
+    }
+
+    /// Names the lines and events that a turn was made of: none is made of them again.
+    #[must_use]
+    pub fn with_recorded(mut self, recorded: BTreeSet<String>) -> Self {
+        self.recorded = recorded;
+        self
+    }
+
+    /// Names the event that is applied.
+    #[must_use]
+    pub fn of_event(mut self, id: &str) -> Self {
+        self.event = Some(id.to_owned());
+        self
+    }
+
+    /// Returns true if the event was applied before: it is among the last, or a turn was made of it.
+    pub fn was_applied(&self) -> bool {
+        let processed = &self.agent.processed;
+        let is_remembered = |event: &String| processed.contains(event);
+        self.event.as_ref().is_some_and(is_remembered) || self.is_recorded(self.event.as_ref())
+    }
+
+    fn is_recorded(&self, source: Option<&String>) -> bool {
+        source.is_some_and(|source| self.recorded.contains(source))
     }
 
     /// Applies one event.
@@ -135,11 +174,6 @@ impl Decision {
         self.stop_if_due(now);
         self.remember(event, now);
         self.claims = ClaimAction::after(event);
-        // What was watched for one command of the shell says nothing about the next.
-        let is_tool = matches!(event.kind, EventKind::BeforeTool | EventKind::AfterTool);
-        if is_tool && event.shell_command().is_some() {
-            self.watched = std::mem::take(&mut self.agent.watched);
-        }
         match event.kind {
             EventKind::SessionStart => self.start(event, now),
             EventKind::SessionEnd => {
@@ -164,6 +198,7 @@ impl Decision {
                 self.agent.stop_due = Some(now.after(STOP_DELAY));
                 let words = ["last_assistant_message", "prompt_response", "response"];
                 self.agent.last_words = event.text(&words).map(kept_turn);
+                self.agent.last_words_event = self.event.clone();
             }
             EventKind::Stop => {}
             EventKind::Other => self.keep(event),
@@ -191,11 +226,29 @@ impl Decision {
         self.become_state(AgentState::Gone, Some(reason));
     }
 
-    /// Adds a turn that the hooks missed.
-    pub fn add_missed(&mut self, by: Speaker, text: &str, now: Timestamp) {
-        let mut turn = self.agent.next_turn(by, kept_turn(text), now);
+    /// Makes a turn of a line of the transcript, if none was made of it. What a hook told of it is used up by that.
+    pub fn add_said(&mut self, said: &Said, now: Timestamp) {
+        if self.recorded.contains(&said.line) {
+            return;
+        }
+        let told = self.agent.take_pending(said);
+        if let Some(turn) = told.as_ref().and_then(|told| told.turn) {
+            self.adopted.push((said.line.clone(), turn));
+            return;
+        }
+        let at = told.as_ref().map_or(now, |told| told.at);
+        let mut turn = self.agent.next_turn(said.by, kept_turn(&said.text()), at);
+        turn.command = told.map_or(turn.command, |told| told.command);
         turn.from_transcript = true;
+        turn.source = Some(said.line.clone());
         self.turns.push(turn);
+    }
+
+    /// Names a line of the transcript that a hook made a turn of.
+    pub fn adopt(&mut self, line: &str, turn: u32) {
+        if !self.recorded.contains(line) {
+            self.adopted.push((line.to_owned(), turn));
+        }
     }
 
     /// Remembers what every event says.
@@ -244,7 +297,8 @@ impl Decision {
         self.agent.task = Some(command.text.clone()).filter(|text| !text.is_empty());
         self.commands.push(command.clone());
         self.open = Some(command);
-        self.add_turn(Speaker::User, kept_turn(text), now);
+        let event = self.event.clone();
+        self.add_turn(Speaker::User, kept_turn(text), event, now);
     }
 
     fn work_on(&mut self, doing: Option<String>) {
@@ -260,9 +314,9 @@ impl Decision {
     fn complete(&mut self, now: Timestamp) {
         self.agent.stop_due = None;
         self.agent.doing = None;
-        self.agent.watched.clear();
+        let event = self.agent.last_words_event.take();
         if let Some(words) = self.agent.last_words.take() {
-            self.add_turn(Speaker::Agent, words, now);
+            self.add_turn(Speaker::Agent, words, event, now);
         }
         if let Some(open) = &mut self.open {
             open.completed_at = Some(now);
@@ -293,9 +347,23 @@ impl Decision {
         }
     }
 
-    fn add_turn(&mut self, by: Speaker, text: String, at: Timestamp) {
-        let turn = self.agent.next_turn(by, text, at);
-        self.turns.push(turn);
+    /// Makes a turn of an event, if none was made of it. Where turns come from the transcript, it is only expected there.
+    fn add_turn(&mut self, by: Speaker, text: String, event: Option<String>, at: Timestamp) {
+        if self.agent.has_transcript {
+            let expected = PendingTurn {
+                by,
+                digest: digest(&text),
+                command: self.agent.commands,
+                at,
+                turn: None,
+            };
+            return self.agent.expect([expected]);
+        }
+        if !self.is_recorded(event.as_ref()) {
+            let mut turn = self.agent.next_turn(by, text, at);
+            turn.source = event;
+            self.turns.push(turn);
+        }
     }
 
     /// Keeps an event that is not known: the last of its name.
@@ -339,10 +407,36 @@ impl Agent {
             text,
             at,
             summary: None,
-            summary_failures: 0,
             from_transcript: false,
+            source: None,
         }
     }
+
+    /// Expects that the transcript will show these. Of too many the newest count.
+    pub(super) fn expect(&mut self, pending: impl IntoIterator<Item = PendingTurn>) {
+        let all = &mut self.pending_turns;
+        all.extend(pending);
+        all.drain(..all.len().saturating_sub(PENDING_MAX));
+    }
+
+    /// Takes what a hook told of a line of the transcript. What hooks told before it is expected no more, unless it is a turn.
+    fn take_pending(&mut self, said: &Said) -> Option<PendingTurn> {
+        let digests: Vec<String> = said.digests().collect();
+        let pending = &mut self.pending_turns;
+        let is_told = |told: &PendingTurn| told.by == said.by && digests.contains(&told.digest);
+        let index = pending.iter().position(is_told)?;
+        let later = pending.split_off(index);
+        pending.retain(|earlier| earlier.by != said.by || earlier.turn.is_some());
+        let mut later = later.into_iter();
+        let told = later.next();
+        pending.extend(later);
+        told
+    }
+}
+
+/// Returns what the texts of one turn have in common, wherever they come from: as far as it is kept, without the blanks around it.
+pub(super) fn digest(text: &str) -> String {
+    Version::of(kept_turn(text).trim().as_bytes()).to_string()
 }
 
 /// Returns as much of a text as is kept of a turn.
@@ -357,7 +451,7 @@ pub(super) fn kept_turn(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::agents::event::Program;
-    use crate::agents::process::new_agent;
+    use crate::agents::processor::new_agent;
     use serde_json::json;
 
     use AgentState::{Done, Gone, Idle, Running, Waiting};
@@ -449,6 +543,35 @@ mod tests {
     }
 
     #[test]
+    fn an_event_makes_its_turn_once_and_none_where_the_transcript_does() {
+        let prompt = event("UserPromptSubmit", json!({"prompt": "next\n"}));
+        let recorded = BTreeSet::from(["e1".to_owned()]);
+        let of = |id: &str, has_transcript: bool| {
+            let mut agent = agent(Idle).with_recorded(recorded.clone()).of_event(id);
+            agent.agent.has_transcript = has_transcript;
+            agent.after(&prompt, at(1))
+        };
+        assert_eq!(of("e1", false).turns.len(), 0, "again");
+        assert_eq!(of("e2", false).turns[0].source.as_deref(), Some("e2"));
+        let mut expects = of("e2", true);
+        assert_eq!(
+            (expects.turns.len(), expects.agent.pending_turns.len()),
+            (0, 1)
+        );
+        let said = |line: &str| Said::of(line, Speaker::User, "next");
+        expects.add_said(&said("u1"), at(9));
+        expects.add_said(&said("u2"), at(9));
+        expects.add_said(&said("e1"), at(9));
+        let lines: Vec<_> = expects
+            .turns
+            .iter()
+            .map(|turn| (turn.source.as_deref(), turn.at))
+            .collect();
+        assert_eq!(lines, [(Some("u1"), at(1)), (Some("u2"), at(9))]);
+        assert!(expects.agent.pending_turns.is_empty());
+    }
+
+    #[test]
     fn a_stop_takes_effect_when_it_is_due_and_once() {
         let stopped = agent(Running).after(
             &event("Stop", json!({"last_assistant_message": "done"})),
@@ -494,24 +617,6 @@ mod tests {
         assert!(stopped.stop_if_due(at(3)));
         assert_eq!(stopped.agent.state, Gone);
         assert_eq!(stopped.commands[0].state, CommandState::Complete);
-    }
-
-    #[test]
-    fn what_was_watched_for_one_command_says_nothing_about_the_next() {
-        let shell = json!({"tool_name": "Bash", "tool_input": {"command": "ls"}});
-        let mut decided = agent(Running);
-        decided.agent.watched = vec![Watched {
-            path: "/a".into(),
-            owner: decided.agent.owner.clone(),
-            stamp: None,
-        }];
-        let after = decided
-            .clone()
-            .after(&event("PostToolUse", shell.clone()), at(1));
-        assert_eq!((after.watched.len(), after.agent.watched.len()), (1, 0));
-        let before = decided.after(&event("PreToolUse", shell.clone()), at(1));
-        let next = Decision::new(before.agent, None).after(&event("PostToolUse", shell), at(2));
-        assert!(next.watched.is_empty());
     }
 
     #[test]

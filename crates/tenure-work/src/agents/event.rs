@@ -23,9 +23,10 @@ use tenure::request::{command_line, kept_command};
 use tenure::{Error, Owner, Result};
 
 use super::identity::owner_of;
+use super::tolerant_json;
 
-/// A longer body is refused, in bytes.
-pub const EVENT_BYTES_MAX: usize = 8 << 20;
+/// What a longer body has beyond this is not read, in bytes.
+pub const EVENT_BYTES_MAX: usize = 64 << 20;
 /// A longer session id is refused, in bytes.
 const SESSION_BYTES_MAX: usize = 200;
 /// The largest part that is kept of a text for people, in characters.
@@ -117,7 +118,7 @@ impl EventKind {
 }
 
 /// Returns a name without case and punctuation.
-fn plain(name: &str) -> String {
+pub(super) fn plain(name: &str) -> String {
     let letters = name.chars().filter(char::is_ascii_alphanumeric);
     letters.map(|letter| letter.to_ascii_lowercase()).collect()
 }
@@ -135,6 +136,8 @@ pub struct HookEvent {
     pub session: String,
     /// Everything that was sent.
     pub fields: Map<String, Value>,
+    /// The reason why more may have been sent than could be read.
+    pub problem: Option<String>,
 }
 
 impl HookEvent {
@@ -143,16 +146,24 @@ impl HookEvent {
     ///
     /// # Errors
     ///
-    /// `BadInput` for what is no JSON object, is too long, or names no session or no event.
+    /// `BadInput` for what is no JSON object, or names no session or no event, as far as it can be read.
     pub fn parse(body: &[u8], program: Option<Program>, name: Option<&str>) -> Result<Self> {
         let bad = |problem: String| Error::BadInput(format!("bad hook event: {problem}"));
-        if body.len() > EVENT_BYTES_MAX {
-            return Err(bad(format!("it has more than {EVENT_BYTES_MAX} bytes")));
-        }
-        let mut fields: Map<String, Value> =
-            serde_json::from_slice(body).map_err(|error| bad(error.to_string()))?;
+        let read = tolerant_json::object(&body[..body.len().min(EVENT_BYTES_MAX)]);
+        let tolerant_json::Object {
+            mut fields,
+            problem,
+        } = read.ok_or_else(|| bad("it is no JSON object".into()))?;
+        let problem = match body.len() > EVENT_BYTES_MAX {
+            true => Some(format!("it has more than {EVENT_BYTES_MAX} bytes")),
+            false => problem,
+        };
         fields.values_mut().for_each(without_nul);
-        Self::of(fields, program, name)
+        let event = Self::of(fields, program, name).map_err(|error| match &problem {
+            Some(problem) => Error::BadInput(format!("{error}, and {problem}")),
+            None => error,
+        })?;
+        Ok(Self { problem, ..event })
     }
 
     /// Does the same for a body that was read before.
@@ -185,6 +196,7 @@ impl HookEvent {
             name: shortened(name, 100),
             session: session.to_owned(),
             fields,
+            problem: None,
         })
     }
 
@@ -215,9 +227,10 @@ impl HookEvent {
         let given = ["tool_input", "toolArgs", "toolInput"];
         let given = given.iter().find_map(|name| self.fields.get(*name));
         match given {
-            Some(Value::String(text)) => {
-                serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.clone()))
-            }
+            Some(Value::String(text)) => match tolerant_json::object(text.as_bytes()) {
+                Some(read) => Value::Object(read.fields),
+                None => Value::String(text.clone()),
+            },
             Some(given) => given.clone(),
             None => Value::Object(self.fields.clone()),
         }
@@ -356,6 +369,7 @@ mod tests {
             "",
             "[]",
             "{",
+            "x",
             r#"{"session_id":"s"}"#,
             r#"{"hook_event_name":"Stop"}"#,
             r#"{"hook_event_name":"Stop","session_id":""}"#,
@@ -364,8 +378,6 @@ mod tests {
             let refused = HookEvent::parse(body.as_bytes(), None, None);
             assert!(matches!(refused, Err(Error::BadInput(_))), "{body}");
         }
-        let long = vec![b' '; EVENT_BYTES_MAX + 1];
-        assert!(HookEvent::parse(&long, None, None).is_err());
     }
 
     #[test]

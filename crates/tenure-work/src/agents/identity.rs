@@ -24,7 +24,7 @@
 //! those two are one owner in their commands. A sandbox with process ids of its own for every command makes every command an owner of its own if no session is named.
 
 use tenure::Owner;
-use tenure_files::Version;
+use tenure_files::document::Version;
 
 use super::{ancestors, event};
 
@@ -113,6 +113,18 @@ pub fn running_under(variable: impl Fn(&str) -> Option<String>) -> Option<Owner>
     let nearest =
         |found: &[&ProgramMarkers]| ancestors::nearest(found.iter().map(|it| it.processes));
     told_by(variable, nearest)
+}
+
+/// Returns the coding agent's program that this process runs under, by its variables: of several the nearest.
+pub fn program_around(variable: impl Fn(&str) -> Option<String>) -> Option<event::Program> {
+    let set = |name: &str| variable(name).is_some_and(|value| !value.is_empty() && value != "0");
+    let known = |program: &&ProgramMarkers| set(program.session) || set(program.marker);
+    let found: Vec<&ProgramMarkers> = PROGRAMS.iter().filter(known).collect();
+    let nearest = match found.len() {
+        0 | 1 => 0,
+        _ => ancestors::nearest(found.iter().map(|it| it.processes))?,
+    };
+    found.get(nearest).map(|program| program.is)
 }
 
 /// Returns the owner by variables; `nearest` says which of several programs is the nearest around this process.

@@ -7,12 +7,15 @@
 //! | [`event`] | what a hook says |
 //! | [`state`] | agents, commands and turns, as records |
 //! | [`decide`] | what an event makes of an agent, in a table |
-//! | [`process`] | an event processed under the agent's lock, step by step |
+//! | [`processor`] | an event processed under the agent's lock, step by step |
 //! | [`spool`] | events that could not be processed at once |
 //! | [`claim_notes`] | which issues and nodes an agent has claimed |
 //! | [`guard`] | what is asked before a tool is used |
+//! | [`tolerant_json`] | JSON, read as far as it can be read |
 //! | [`answer`] | what a hook answers, in the form of its program |
+//! | [`summary_calls`] | the calls of the command that summarises a turn, counted |
 //! | [`transcript`] | what was said, from the file of the agent's program |
+//! | `reconcile` | turns from the transcript, each made once |
 //! | [`workers`] | what is done about agents in the background |
 
 mod ancestors;
@@ -22,9 +25,12 @@ pub mod decide;
 pub mod event;
 pub mod guard;
 pub mod identity;
-pub mod process;
+pub mod processor;
+mod reconcile;
 pub mod spool;
 pub mod state;
+pub mod summary_calls;
+pub mod tolerant_json;
 pub mod transcript;
 pub mod workers;
 

@@ -5,9 +5,10 @@
 //! 1. A hook that does not get the agent's lock in time, or does not reach the store, appends its event as one line, under the
 //!    kernel's lock of the file. It is synced before the hook ends.
 //! 2. The next hook of that agent, or the watcher, takes the agent's lock and processes the lines in their order, before its own event. The
-//!    agent's record remembers the id of the last line, in the same change.
-//! 3. The file is cut to nothing under its lock, if it has not grown meanwhile; else the next one goes on after the line that the record
-//!    remembers.
+//!    agent's record remembers the id of the last line, in the same change. A hook that runs out of time appends its own event, so that it
+//!    comes after those that are left.
+//! 3. The file is cut to nothing under its lock, if all lines are processed and it has not grown meanwhile; else the next one goes on after
+//!    the line that the record remembers.
 //!
 //! A crash between 2 and 3 leaves lines that the record names: they are passed over. A torn last line of a hook that was killed is
 //! passed over, too: its event was never acknowledged. The file is never removed, as others may be waiting for its lock.
@@ -20,10 +21,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tenure::{Error, Result};
-use tenure_files::Version;
+use tenure_files::document::Version;
 
 use super::event::{HookEvent, Program};
-
 /// A spool that is longer takes no more events, in bytes.
 const SPOOL_BYTES_MAX: u64 = 32 << 20;
 
@@ -117,7 +117,7 @@ impl Spool {
         let mut sessions = Vec::new();
         for entry in entries.flatten() {
             let waiting = Waiting::open(&entry.path())?;
-            let first = waiting.and_then(|waiting| waiting.events.into_iter().next());
+            let first = waiting.and_then(|waiting| waiting.events().next());
             sessions.extend(first.and_then(|first| Some(first.event().ok()?.session)));
         }
         Ok(sessions)
@@ -132,9 +132,8 @@ impl Spool {
         let Some(mut waiting) = Waiting::open(&self.path(session))? else {
             return Ok(None);
         };
-        let known = |spooled: &Spooled| Some(spooled.id.as_str()) == last;
-        if let Some(index) = waiting.events.iter().position(known) {
-            waiting.events.drain(..=index);
+        if let Some(last) = last {
+            waiting.pass(last);
         }
         Ok(Some(waiting))
     }
@@ -142,11 +141,11 @@ impl Spool {
 
 /// The events that wait for one agent, as they were read.
 pub struct Waiting {
-    /// The events, oldest first.
-    pub events: Vec<Spooled>,
     file: File,
     path: PathBuf,
-    length: u64,
+    lines: Vec<u8>,
+    /// The place of the first line that is not processed.
+    from: usize,
 }
 
 impl Waiting {
@@ -163,14 +162,34 @@ impl Waiting {
         if text.is_empty() {
             return Ok(None);
         }
-        let lines = text.split(|byte| *byte == b'\n');
-        let events = lines.filter_map(|line| serde_json::from_slice(line).ok());
         Ok(Some(Self {
-            events: events.collect(),
             file,
             path: path.to_owned(),
-            length: text.len() as u64,
+            lines: text,
+            from: 0,
         }))
+    }
+
+    /// Returns the events, oldest first. Each is read when it is asked for: there may be many.
+    pub fn events(&self) -> impl Iterator<Item = Spooled> {
+        let lines = self.lines[self.from..].split(|byte| *byte == b'\n');
+        lines.filter_map(|line| serde_json::from_slice(line).ok())
+    }
+
+    /// Passes over the events to this one, if it is there.
+    fn pass(&mut self, last: &str) {
+        #[derive(Deserialize)]
+        struct Id<'a> {
+            id: &'a str,
+        }
+        let mut end = 0;
+        for line in self.lines.split(|byte| *byte == b'\n') {
+            end += line.len() + 1;
+            if serde_json::from_slice(line).is_ok_and(|line: Id<'_>| line.id == last) {
+                self.from = end.min(self.lines.len());
+                return;
+            }
+        }
     }
 
     /// Cuts the spool to nothing, if no event came since it was read. The events are in the store, durably.
@@ -181,7 +200,7 @@ impl Waiting {
     pub fn clear(self) -> Result<()> {
         let failed = |source| Error::io("write", &self.path, source);
         self.file.lock().map_err(failed)?;
-        if self.file.metadata().map_err(failed)?.len() == self.length {
+        if self.file.metadata().map_err(failed)?.len() == self.lines.len() as u64 {
             self.file.set_len(0).map_err(failed)?;
         }
         Ok(())
@@ -209,7 +228,7 @@ mod tests {
 
     fn numbers(waiting: &Waiting) -> Vec<u64> {
         let number = |spooled: &Spooled| spooled.fields["number"].as_u64().unwrap();
-        waiting.events.iter().map(number).collect()
+        waiting.events().map(|spooled| number(&spooled)).collect()
     }
 
     #[test]
@@ -227,7 +246,7 @@ mod tests {
         assert_eq!(spool.sessions().unwrap(), ["s"]);
         let waiting = spool.waiting("s", None).unwrap().unwrap();
         assert_eq!(numbers(&waiting), [1, 2]);
-        let first = waiting.events[0].id.clone();
+        let first = waiting.events().next().unwrap().id;
         let again = spool.waiting("s", Some(&first)).unwrap().unwrap();
         assert_eq!(numbers(&again), [2]);
         // One that comes after the look stays.

@@ -5,6 +5,7 @@
 //! | `agent` | the session id | who it is, what it does, when it was last seen; by state, owner and directory |
 //! | `agent_command` | `NUMBER/COMMAND` | what a person asked for, from the prompt to `COMPLETE`; by state and session |
 //! | `agent_turn` | `NUMBER/TURN` | one text of a person or of the agent, and its summary; by session |
+//! | `agent_turn_source` | `NUMBER/SOURCE` | the turn that was made of a line of the transcript, or of an event: none is made of it again; by session |
 //! | `agent_counter` | `agent` | the newest number that was given to an agent |
 
 use std::path::PathBuf;
@@ -22,6 +23,8 @@ pub const AGENT: &str = "agent";
 pub const COMMAND: &str = "agent_command";
 /// The kind of a turn's record.
 pub const TURN: &str = "agent_turn";
+/// The kind of the record that keeps a second turn from being made of a line or an event.
+pub(super) const SOURCE: &str = "agent_turn_source";
 
 /// The subject of the record of an agent that something may have to be done about in the background.
 pub(super) const UNSETTLED: &str = "unsettled";
@@ -86,15 +89,19 @@ pub struct Context {
     pub written: u64,
 }
 
-/// A file that another agent edits, as it was before a command of the shell.
+/// A text that a hook told of, and that the transcript has not shown yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Watched {
-    /// The file.
-    pub path: PathBuf,
-    /// The agent that edits it.
-    pub owner: Owner,
-    /// The inode, length and time of its last change.
-    pub stamp: Option<(u64, u64, i128)>,
+pub struct PendingTurn {
+    /// The speaker.
+    pub by: Speaker,
+    /// The digest of the text.
+    pub digest: String,
+    /// The command it belongs to.
+    pub command: u32,
+    /// The time when it was said.
+    pub at: Timestamp,
+    /// The turn that the hook made of it, if that was before the transcript was read.
+    pub turn: Option<u32>,
 }
 
 /// A coding agent, as its hooks show it.
@@ -138,17 +145,23 @@ pub struct Agent {
     pub stop_due: Option<Timestamp>,
     /// The last words of the agent, until the stop takes effect.
     pub last_words: Option<String>,
+    /// The event that told of the last words.
+    #[serde(default)]
+    pub last_words_event: Option<String>,
     /// The number of the newest command.
     pub commands: u32,
     /// True while that command is not complete.
     pub is_command_open: bool,
     /// The number of the newest turn.
     pub turns: u32,
+    /// True if turns come from the transcript, and no more from hooks.
+    #[serde(default)]
+    pub has_transcript: bool,
+    /// What hooks told of and the transcript has not shown yet, oldest first.
+    #[serde(default)]
+    pub pending_turns: Vec<PendingTurn>,
     /// The tokens that it has used.
     pub context: Option<Context>,
-    /// Files that others edit, while a command of the shell runs.
-    #[serde(default)]
-    pub watched: Vec<Watched>,
     /// The last event of the spool that was processed.
     #[serde(default)]
     pub spooled: Option<String>,
@@ -217,11 +230,11 @@ pub struct Turn {
     pub at: Timestamp,
     /// The summary, if there is one.
     pub summary: Option<String>,
-    /// The number of failures of the command that summarises.
-    #[serde(default)]
-    pub summary_failures: u32,
-    /// True if the hooks missed it, and it comes from the transcript.
+    /// True if it comes from the transcript.
     pub from_transcript: bool,
+    /// The line of the transcript, or the event, that it was made of.
+    #[serde(default)]
+    pub source: Option<String>,
 }
 
 /// Returns the key of an agent.
@@ -242,6 +255,11 @@ pub fn command_key(agent: i32, number: u32) -> Result<RecordKey> {
 /// Returns the key of a turn.
 pub fn turn_key(agent: i32, number: u32) -> Result<RecordKey> {
     RecordKey::new(TURN, format!("{agent}/{number:08}"))
+}
+
+/// Returns the key of the record of what a turn was made of.
+pub(super) fn source_key(agent: i32, source: &str) -> Result<RecordKey> {
+    RecordKey::new(SOURCE, format!("{agent}/{source}"))
 }
 
 /// Reads the body of a record.
@@ -300,4 +318,19 @@ impl Turn {
         changes.put(key, self.columns(false), body(self)?);
         Ok(())
     }
+}
+
+/// Writes the record of what a turn was made of.
+pub(super) fn put_source(
+    agent: &Agent,
+    source: &str,
+    turn: u32,
+    changes: &mut Changes,
+) -> Result<()> {
+    let columns = Columns {
+        subject: Some(agent.session.clone()),
+        ..Columns::default()
+    };
+    changes.put(source_key(agent.id, source)?, columns, turn.into());
+    Ok(())
 }

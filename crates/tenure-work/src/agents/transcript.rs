@@ -11,26 +11,65 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::decide::digest;
 use super::state::{Context, Speaker};
+use super::tolerant_json::{self, Object};
 
 /// Only the end of a longer file is read, in bytes.
 const TAIL_BYTES_MAX: u64 = 8 << 20;
+
+/// The longest id of a line that is believed, in bytes.
+const UUID_BYTES_MAX: usize = 64;
+
+/// What was said in one line of a transcript.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Said {
+    /// The line: its uuid, or its place in the file where it has none.
+    pub line: String,
+    /// The speaker.
+    pub by: Speaker,
+    /// The texts of the message. A program may send context along with a prompt, as a text of its own.
+    texts: Vec<String>,
+}
+
+impl Said {
+    #[cfg(test)]
+    pub(super) fn of(line: &str, by: Speaker, text: &str) -> Self {
+        Self {
+            line: line.to_owned(),
+            by,
+            texts: vec![text.to_owned()],
+        }
+    }
+
+    /// Returns all that was said.
+    pub fn text(&self) -> String {
+        self.texts.join("\n")
+    }
+
+    /// Returns the digests of the texts that a hook may have told of this line.
+    pub(super) fn digests(&self) -> impl Iterator<Item = String> {
+        let all = std::iter::once(digest(&self.text()));
+        all.chain(self.texts.iter().map(|text| digest(text)))
+    }
+}
 
 /// The content of a transcript.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Transcript {
     /// The turns, in order: every prompt, and the last words of every answer.
-    pub said: Vec<(Speaker, String)>,
+    pub said: Vec<Said>,
     /// The tokens that were used.
     pub context: Option<Context>,
 }
 
 /// Reads a transcript. One that cannot be read says nothing.
 pub fn transcript(path: &Path) -> Transcript {
-    tail(path).map_or_else(Transcript::default, |text| parse(&text))
+    tail(path).map_or_else(Transcript::default, |(start, bytes)| parse(start, &bytes))
 }
 
-fn tail(path: &Path) -> Option<String> {
+/// Returns the end of a file, and where in the file it begins.
+fn tail(path: &Path) -> Option<(u64, Vec<u8>)> {
     let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let opened = OpenOptions::new()
         .read(true)
@@ -42,38 +81,38 @@ fn tail(path: &Path) -> Option<String> {
     file.seek(SeekFrom::Start(start)).ok()?;
     let mut bytes = Vec::new();
     file.take(TAIL_BYTES_MAX).read_to_end(&mut bytes).ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
+    Some((start, bytes))
 }
 
-fn parse(text: &str) -> Transcript {
+fn parse(start: u64, bytes: &[u8]) -> Transcript {
     let mut read = Transcript::default();
     let mut written: HashMap<String, u64> = HashMap::new();
     let mut tokens = None;
-    for (number, line) in text.lines().enumerate() {
-        let Ok(line) = serde_json::from_str::<Value>(line) else {
+    let mut next = start;
+    for bytes in bytes.split(|byte| *byte == b'\n') {
+        let place = next;
+        next += bytes.len() as u64 + 1;
+        let Some(Object {
+            fields,
+            problem: None,
+        }) = tolerant_json::object(bytes)
+        else {
             continue;
         };
+        let line = Value::Object(fields);
         if line["isSidechain"] == true || line["isMeta"] == true {
             continue;
         }
         let message = &line["message"];
         match line["type"].as_str() {
-            Some("user") => {
-                if let Some(text) = text_of(&message["content"]) {
-                    read.said.push((Speaker::User, text));
-                }
-            }
+            Some("user") => read.said.extend(said(&line, place, Speaker::User)),
             Some("assistant") => {
-                if let Some(text) = text_of(&message["content"]) {
+                if let Some(said) = said(&line, place, Speaker::Agent) {
                     // Only the last words of an answer count.
-                    if read
-                        .said
-                        .last()
-                        .is_some_and(|(by, _)| *by == Speaker::Agent)
-                    {
+                    if read.said.last().is_some_and(|last| last.by == said.by) {
                         read.said.pop();
                     }
-                    read.said.push((Speaker::Agent, text));
+                    read.said.push(said);
                 }
                 let usage = &message["usage"];
                 let count = |name: &str| usage[name].as_u64().unwrap_or(0);
@@ -87,7 +126,7 @@ fn parse(text: &str) -> Transcript {
                     );
                     // A request repeats its usage over several lines.
                     let request = line["requestId"].as_str().map(str::to_owned);
-                    let request = request.unwrap_or_else(|| format!("line {number}"));
+                    let request = request.unwrap_or_else(|| format!("line at {place}"));
                     let known = written.entry(request).or_default();
                     *known = output.max(*known);
                 }
@@ -102,18 +141,26 @@ fn parse(text: &str) -> Transcript {
     read
 }
 
-/// Returns the text of a message, without what tools said.
-fn text_of(content: &Value) -> Option<String> {
-    let text = match content {
-        Value::String(text) => text.clone(),
+/// Returns what was said in a line at a place of the file, without what tools said.
+fn said(line: &Value, place: u64, by: Speaker) -> Option<Said> {
+    let texts: Vec<String> = match &line["message"]["content"] {
+        Value::String(text) => vec![text.clone()],
         Value::Array(blocks) => {
             let texts = blocks.iter().filter(|block| block["type"] == "text");
-            let texts: Vec<&str> = texts.filter_map(|block| block["text"].as_str()).collect();
-            texts.join("\n")
+            let texts = texts.filter_map(|block| block["text"].as_str());
+            texts.map(str::to_owned).collect()
         }
         _ => return None,
     };
-    (!text.trim().is_empty()).then_some(text)
+    let is_id =
+        |id: &&str| (1..=UUID_BYTES_MAX).contains(&id.len()) && !id.contains(char::is_control);
+    let uuid = line["uuid"].as_str().filter(is_id).map(str::to_owned);
+    let said = Said {
+        line: uuid.unwrap_or_else(|| format!("at {place}")),
+        by,
+        texts,
+    };
+    (!said.text().trim().is_empty()).then_some(said)
 }
 
 #[cfg(test)]
@@ -128,23 +175,27 @@ not json
 {"type":"assistant","requestId":"r1","message":{"content":[{"type":"thinking","thinking":"hm"}],"usage":{"input_tokens":10,"output_tokens":5}}}
 {"type":"assistant","requestId":"r1","message":{"content":[{"type":"text","text":"first"}],"usage":{"input_tokens":10,"output_tokens":5}}}
 {"type":"user","message":{"role":"user","content":[{"type":"tool_result","content":"out"}]}}
-{"type":"assistant","requestId":"r2","message":{"content":[{"type":"text","text":"last"}],"usage":{"input_tokens":1,"cache_read_input_tokens":20,"cache_creation_input_tokens":3,"output_tokens":7}}}
+{"type":"assistant","uuid":"u2","requestId":"r2","message":{"content":[{"type":"text","text":"last"}],"usage":{"input_tokens":1,"cache_read_input_tokens":20,"cache_creation_input_tokens":3,"output_tokens":7}}}
 {"type":"user","isMeta":true,"message":{"content":"meta"}}
 {"type":"user","message":{"role":"user","content":[{"type":"text","text":"two"}]}}
 {"type":"assistant","isSidechain":true,"message":{"content":"side"}}
 {"type":"assist"#;
-        let read = parse(text);
-        let said: Vec<_> = read
-            .said
-            .iter()
-            .map(|(by, text)| (*by, text.as_str()))
-            .collect();
+        let read = parse(100, text.as_bytes());
+        let said = |said: &Said| (said.line.clone(), said.by, said.text());
+        let said: Vec<_> = read.said.iter().map(said).collect();
+        let place = |part: &str| format!("at {}", 100 + text.find(part).unwrap());
+        let two =
+            r#"{"type":"user","message":{"role":"user","content":[{"type":"text","text":"two""#;
         assert_eq!(
             said,
             [
-                (Speaker::User, "one"),
-                (Speaker::Agent, "last"),
-                (Speaker::User, "two")
+                (
+                    place(r#"{"type":"user","message":{"role":"user","content":"one""#),
+                    Speaker::User,
+                    "one".into()
+                ),
+                ("u2".into(), Speaker::Agent, "last".into()),
+                (place(two), Speaker::User, "two".into())
             ]
         );
         let context = Context {

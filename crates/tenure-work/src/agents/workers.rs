@@ -9,13 +9,13 @@
 //! | spool | processes events that hooks could not |
 //! | stops | carries out stops that are due |
 //! | reaper | calls agents gone that were not seen for long. A label: the next event lifts it, and no lease ends by it |
-//! | reconciler | adds turns that the hooks missed, from the transcript |
+//! | ledgers | reaps the ledgers that agents have claimed in |
+//! | reconciler | adds the turns that the transcript has more, see `reconcile` |
 //! | poller | reads how many tokens were used, from the same file |
 //! | watchdog | calls agents gone whose pane of tmux is gone |
 //! | settler | marks agents that are done or gone, some time after they were seen last: the others leave them alone from then on |
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -23,18 +23,17 @@ use serde::Serialize;
 use tenure::patterns::{EntityLocks, for_each_unlocked};
 use tenure::records::{Column, RecordQuery};
 use tenure::{Error, Result, Timestamp};
+use tenure_os::blocking::blocking;
 
-use super::decide::{Decision, kept_turn};
-use super::process::{HOOK_WAIT, Processor, TURNS_MAX};
-use super::state::{AGENT, Agent, AgentState, Speaker, TURN, Turn, UNSETTLED, agent_key, read};
-use super::transcript::{Transcript, transcript};
+use super::decide::Decision;
+use super::processor::{HOOK_WAIT, Named, Processor};
+use super::reconcile::transcript_of;
+use super::state::{AGENT, Agent, AgentState, UNSETTLED, agent_key, read};
 
 /// An agent that was not seen for so long is called gone, unless it is set.
 pub const GONE_AFTER: Duration = Duration::from_secs(60 * 60);
 /// An agent that is done or gone is left alone this long after it was seen last: its transcript may be written late.
 const SETTLED_AFTER: Duration = Duration::from_secs(30);
-/// How many times a worker adds turns to one agent in one cycle.
-const ADDITIONS_MAX: usize = 20;
 
 /// Returns the panes of the tmux at a socket, or `None` if tmux cannot be asked.
 pub type Panes<'a> = dyn Fn(&str) -> Option<Vec<String>> + Sync + 'a;
@@ -58,12 +57,14 @@ pub struct Cycle {
     pub stopped: usize,
     /// Agents that were called gone.
     pub gone: usize,
-    /// Turns that hooks missed.
+    /// Turns that come from transcripts.
     pub turns: usize,
     /// Agents whose tokens changed.
     pub contexts: usize,
     /// Turns that got a summary.
     pub summaries: usize,
+    /// Claims in ledgers that were over and are ended.
+    pub reaped: usize,
     /// Agents that were skipped, as somebody was at them.
     pub skipped: usize,
     /// The actions that failed.
@@ -106,9 +107,12 @@ impl<L: EntityLocks> Workers<'_, L> {
         })
         .await?;
         let is_over = |agent: &Agent| !is_at_work(agent);
-        self.each(&agents, is_over, &cycle, |session| self.settle(session))
+        self.each(&agents, is_over, &cycle, |session| self.mark_over(session))
             .await?;
-        let cycle = tenure_core::poison::lock(&cycle).clone();
+        let mut cycle = tenure_core::poison::lock(&cycle).clone();
+        let (reaped, warnings) = blocking(|| self.processor.claim_notes.reap());
+        cycle.reaped = reaped;
+        cycle.warnings.extend(warnings);
         Ok(cycle)
     }
 
@@ -169,7 +173,7 @@ impl<L: EntityLocks> Workers<'_, L> {
             let Some(waiting) = processor.spool.waiting(&session, None)? else {
                 continue;
             };
-            let first = waiting.events.first().and_then(|first| first.event().ok());
+            let first = waiting.events().next().and_then(|first| first.event().ok());
             let Some(first) = first else { continue };
             processor.number(&first).await?;
             let record = processor.records()?.read(&agent_key(&session)?).await?;
@@ -180,12 +184,12 @@ impl<L: EntityLocks> Workers<'_, L> {
             |_| true,
             cycle,
             |session| async move {
-                let warnings = processor
+                let drained = processor
                     .process_spooled(session, Instant::now() + HOOK_WAIT)
                     .await?;
                 note(cycle, |cycle| {
                     cycle.spooled += 1;
-                    cycle.warnings.extend(warnings);
+                    cycle.warnings.extend(drained.warnings);
                 });
                 Ok(())
             },
@@ -197,7 +201,10 @@ impl<L: EntityLocks> Workers<'_, L> {
     async fn stop(&self, session: &str, cycle: &Mutex<Cycle>) -> Result<()> {
         let apply =
             |mut decision: Decision, now: Timestamp| decision.stop_if_due(now).then_some(decision);
-        let stopped = self.processor.change(session, &apply).await?;
+        let stopped = self
+            .processor
+            .change(session, &Named::default(), &apply)
+            .await?;
         note(cycle, |cycle| {
             cycle.stopped += usize::from(stopped.is_some())
         });
@@ -216,7 +223,10 @@ impl<L: EntityLocks> Workers<'_, L> {
             decision.call_gone(&format!("not seen for {since}"));
             Some(decision)
         };
-        let gone = self.processor.change(session, &apply).await?;
+        let gone = self
+            .processor
+            .change(session, &Named::default(), &apply)
+            .await?;
         note(cycle, |cycle| cycle.gone += usize::from(gone.is_some()));
         Ok(())
     }
@@ -243,68 +253,22 @@ impl<L: EntityLocks> Workers<'_, L> {
             decision.call_gone(&format!("its tmux pane {pane} is gone"));
             Some(decision)
         };
-        let gone = self.processor.change(session, &apply).await?;
+        let gone = self
+            .processor
+            .change(session, &Named::default(), &apply)
+            .await?;
         note(cycle, |cycle| cycle.gone += usize::from(gone.is_some()));
         Ok(())
     }
 
-    /// Adds turns that the hooks missed.
+    /// Adds the turns that the transcript has more.
     async fn reconcile(&self, session: &str, cycle: &Mutex<Cycle>) -> Result<()> {
         let Some(agent) = self.reread(session).await? else {
             return Ok(());
         };
-        let mut missed = self.missed(&agent).await?;
-        for _ in 0..ADDITIONS_MAX {
-            if missed.is_empty() {
-                break;
-            }
-            let most = missed.len().min(TURNS_MAX as usize);
-            let some: Vec<(Speaker, String)> = missed.drain(..most).collect();
-            let apply = |mut decision: Decision, now: Timestamp| {
-                for (by, text) in &some {
-                    decision.add_missed(*by, text, now);
-                }
-                Some(decision)
-            };
-            self.processor.change(session, &apply).await?;
-            note(cycle, |cycle| cycle.turns += some.len());
-        }
+        let added = self.processor.reconcile(&agent).await?;
+        note(cycle, |cycle| cycle.turns += added);
         Ok(())
-    }
-
-    /// Returns what the transcript has more than the turns, text by text.
-    async fn missed(&self, agent: &Agent) -> Result<Vec<(Speaker, String)>> {
-        let mut said = transcript_of(agent).said;
-        // What may go on is left to the hooks.
-        let is_over = matches!(agent.state, AgentState::Idle | AgentState::Done);
-        let may_go_on = !is_over || agent.stop_due.is_some();
-        if may_go_on && said.last().is_some_and(|(by, _)| *by == Speaker::Agent) {
-            said.pop();
-        }
-        let mut known: HashMap<(Speaker, String), usize> = HashMap::new();
-        let records = self.processor.records()?;
-        let subject = Column::Subject(agent.session.clone());
-        let mut query = RecordQuery::new(TURN).with_column(subject);
-        loop {
-            let page = records.list(&query).await?;
-            for record in &page.records {
-                let turn: Turn = read(record)?;
-                *known.entry((turn.by, turn.text)).or_default() += 1;
-            }
-            query.after = page.next;
-            if query.after.is_none() {
-                break;
-            }
-        }
-        let said = said.into_iter().map(|(by, text)| (by, kept_turn(&text)));
-        let is_missed = |said: &(Speaker, String)| match known.get_mut(said) {
-            Some(count) if *count > 0 => {
-                *count -= 1;
-                false
-            }
-            _ => true,
-        };
-        Ok(said.filter(is_missed).collect())
     }
 
     /// Reads how many tokens were used.
@@ -320,13 +284,15 @@ impl<L: EntityLocks> Workers<'_, L> {
             decision.agent.context = context;
             Some(decision)
         };
-        self.processor.change(session, &apply).await?;
+        self.processor
+            .change(session, &Named::default(), &apply)
+            .await?;
         note(cycle, |cycle| cycle.contexts += 1);
         Ok(())
     }
 
     /// Marks an agent that is done or gone, so that it is not looked at again before its next event.
-    async fn settle(&self, session: &str) -> Result<()> {
+    async fn mark_over(&self, session: &str) -> Result<()> {
         let apply = |mut decision: Decision, now: Timestamp| {
             let agent = &mut decision.agent;
             let is_over = !is_at_work(agent) && agent.stop_due.is_none();
@@ -336,7 +302,9 @@ impl<L: EntityLocks> Workers<'_, L> {
             agent.is_settled = true;
             Some(decision)
         };
-        self.processor.change(session, &apply).await?;
+        self.processor
+            .change(session, &Named::default(), &apply)
+            .await?;
         Ok(())
     }
 
@@ -348,11 +316,6 @@ impl<L: EntityLocks> Workers<'_, L> {
 
 fn is_at_work(agent: &Agent) -> bool {
     !matches!(agent.state, AgentState::Done | AgentState::Gone)
-}
-
-fn transcript_of(agent: &Agent) -> Transcript {
-    let path = agent.transcript_path.as_ref().map(PathBuf::from);
-    path.map_or_else(Transcript::default, |path| transcript(&path))
 }
 
 fn note(cycle: &Mutex<Cycle>, add: impl FnOnce(&mut Cycle)) {

@@ -3,11 +3,12 @@
 use serde::Serialize;
 use tenure::records::{Column, RecordQuery, Records};
 use tenure::{Error, Keeper, Result};
-use tenure_files::machine;
 use tenure_files::publish::{Difference, PublishTarget, PublishedFile};
+use tenure_os::blocking::blocking;
+use tenure_os::machine;
 
+use super::Manifest;
 use super::manifest::{Target, key, target_key};
-use super::{Manifest, in_place};
 
 /// The number of tries to compare a directory that is published over meanwhile.
 const TRIES: usize = 3;
@@ -38,7 +39,7 @@ pub async fn verify(keeper: &Keeper, publish_target: &PublishTarget) -> Result<V
         let files = files_of(&records, &manifest).await?;
         let before = publish_target.inode_of_target()?;
         let differences = match before {
-            Some(_) => in_place(|| publish_target.compare(&files))?,
+            Some(_) => blocking(|| publish_target.compare(&files))?,
             None => everything_is_missing(&files),
         };
         // What was published over meanwhile is another directory.
@@ -71,7 +72,12 @@ fn everything_is_missing(files: &[PublishedFile]) -> Vec<Difference> {
         relative_path: file.relative_path.clone(),
         problem: "it is missing".into(),
     };
-    files.iter().map(missing).collect()
+    let directory = Difference {
+        relative_path: ".".into(),
+        problem: "the directory is missing".into(),
+    };
+    let files = files.iter().map(missing);
+    std::iter::once(directory).chain(files).collect()
 }
 
 /// Returns the manifest that is committed, and the id of one that is pending.

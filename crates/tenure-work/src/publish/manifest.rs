@@ -1,13 +1,15 @@
 //! The manifest: as JSON shows it, and as records.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tenure::records::{Changes, Columns, Fence, Record, RecordKey, Seen};
 use tenure::{Action, Error, LeaseId, Owner, Resource, Result, Timestamp, Token, clock};
 use tenure_files::publish::{Inode, PublishTarget, PublishedFile};
-use tenure_files::{machine, random};
+use tenure_os::disk::Disk;
+use tenure_os::{machine, random};
 
 use super::{Request, note};
 
@@ -105,6 +107,16 @@ pub fn new_id() -> String {
     )
 }
 
+/// Returns the time at which an id was made, or the beginning of all time for what is no such id.
+pub(crate) fn id_time(id: &str) -> Timestamp {
+    let digits: String = id
+        .chars()
+        .filter(char::is_ascii_hexdigit)
+        .take(12)
+        .collect();
+    Timestamp::from_millis(i64::from_str_radix(&digits, 16).unwrap_or(0))
+}
+
 impl Manifest {
     pub(super) fn pending(request: &Request<'_>) -> Result<Self> {
         let text = |path: &Path| {
@@ -149,8 +161,8 @@ impl Manifest {
     }
 
     /// Returns the target it was published to.
-    pub(super) fn publish_target(&self) -> PublishTarget {
-        PublishTarget::at(PathBuf::from(&self.target), &self.id)
+    pub(super) fn publish_target(&self, disk: &Arc<dyn Disk>) -> PublishTarget {
+        PublishTarget::on(PathBuf::from(&self.target), &self.id, Arc::clone(disk))
     }
 
     /// Returns the permission bits of the new directory, if they were written.

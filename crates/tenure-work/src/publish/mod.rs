@@ -24,20 +24,23 @@
 //! Every change of a manifest compares the lease of the publisher and its token. A publisher that was overtaken is refused (77), in the store, before a
 //! name is touched. A manifest of another machine is never judged here: the target may be another directory with the same name.
 
-mod in_place;
+#[cfg(test)]
+mod crashes;
 mod look;
 mod manifest;
 mod recover;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tenure::records::{Changes, Fence, Note, Record, RecordChange, Records, Seen};
 use tenure::{Action, Asker, Error, Keeper, Owner, Result};
 use tenure_files::publish::{Copied, Inode, PublishTarget};
+use tenure_os::blocking::blocking;
+use tenure_os::cancel::Cancel;
 
-use in_place::in_place;
 pub use look::{Verified, history, verify};
+pub(crate) use manifest::id_time;
 pub use manifest::{Manifest, ManifestState, new_id};
 pub use recover::{Outcome, Recovered, Removed, recover, remove_leftover};
 pub use tenure_files::publish::{Difference, Progress, PublishedFile};
@@ -72,16 +75,50 @@ pub async fn publish(
     request: &Request<'_>,
     progress: &Progress,
 ) -> Result<Manifest> {
-    request.publish_target.check_source(&request.source)?;
-    request.publish_target.check_target()?;
-    let records = keeper.records("publish")?;
+    check(
+        keeper.store().url(),
+        &request.source,
+        request.publish_target,
+    )?;
+    publish_with(keeper, keeper.records("publish")?, request, progress).await
+}
+
+/// Publishes with these records, once everything was checked that needs no store.
+async fn publish_with(
+    keeper: &Keeper,
+    records: Records<'_>,
+    request: &Request<'_>,
+    progress: &Progress,
+) -> Result<Manifest> {
     look::check_inner_targets(&records, request.publish_target).await?;
     let publisher = Publisher { records, request };
     recover::pending_of(keeper, &publisher).await?;
     let mut manifest = publisher.begin().await?;
-    match publisher.put_in_place(&mut manifest, progress).await {
+    match publisher.swap(&mut manifest, progress).await {
         Ok(files) => publisher.commit(manifest, files).await,
         Err(error) => Err(publisher.give_up(manifest, error).await),
+    }
+}
+
+/// Checks what can be checked before a store is opened.
+///
+/// # Errors
+///
+/// Errors of [`PublishTarget::check_source`] and [`PublishTarget::check_target`]; `BadInput` if the
+/// store lies inside of the target: it would be replaced, and the manifest with it.
+pub fn check(store_url: &str, source: &Path, publish_target: &PublishTarget) -> Result<()> {
+    publish_target.check_source(source)?;
+    publish_target.check_target()?;
+    let store = store_url.strip_prefix("sqlite:").map(Path::new);
+    let directory = store.and_then(|store| store.parent()?.canonicalize().ok());
+    let target = publish_target.target();
+    match directory.filter(|directory| directory.starts_with(target)) {
+        None => Ok(()),
+        Some(directory) => Err(Error::BadInput(format!(
+            "the store in {} lies inside of {}, which would be replaced: publish to another directory",
+            directory.display(),
+            target.display()
+        ))),
     }
 }
 
@@ -108,22 +145,27 @@ impl Publisher<'_> {
     }
 
     /// Steps 2 to 7.
-    async fn put_in_place(
+    async fn swap(
         &self,
         manifest: &mut Manifest,
         progress: &Progress,
     ) -> Result<Vec<PublishedFile>> {
         let publish_target = self.request.publish_target;
-        manifest.new = Some(in_place(|| publish_target.make_tmp())?);
+        manifest.new = Some(blocking(|| publish_target.make_tmp())?);
         self.write_pending(manifest).await?;
-        let copied = in_place(|| publish_target.copy(&self.request.source, progress))?;
-        self.prepare(manifest, &copied).await?;
+        let copied = blocking(|| publish_target.copy(&self.request.source, progress))?;
+        self.prepare(manifest, &copied, &progress.cancel).await?;
         Ok(copied.files)
     }
 
     /// The end of step 5: hashes and inodes are in the manifest, durably, if lease and token are good, and the lock beside the target is held from that
     /// comparison to the end of step 7.
-    async fn prepare(&self, manifest: &mut Manifest, copied: &Copied) -> Result<()> {
+    async fn prepare(
+        &self,
+        manifest: &mut Manifest,
+        copied: &Copied,
+        cancel: &Cancel,
+    ) -> Result<()> {
         let parts = manifest::parts(&manifest.id, &copied.files)?;
         for (key, columns, body) in &parts {
             let decide = |_: &Seen| {
@@ -136,17 +178,20 @@ impl Publisher<'_> {
             self.records.change(&change).await?;
         }
         let publish_target = self.request.publish_target;
-        let lock = in_place(|| publish_target.lock(self.request.wait, self.request.asker.clone()))?;
-        in_place(|| publish_target.check_target())?;
-        manifest.old = in_place(|| publish_target.inode_of_target())?;
+        let lock = blocking(|| {
+            let asker = self.request.asker.clone();
+            publish_target.lock(self.request.wait, asker, cancel)
+        })?;
+        blocking(|| publish_target.check_target())?;
+        manifest.old = blocking(|| publish_target.inode_of_target())?;
         manifest.mode = Some(format!("{:o}", copied.mode));
         (manifest.parts, manifest.bytes) = (parts.len(), copied.bytes);
         self.write_pending(manifest).await?;
         let new = manifest.new.as_ref();
         let new = new.ok_or_else(|| Error::Internal("no directory was made".into()))?;
-        in_place(|| {
+        blocking(|| {
             lock.check()?;
-            publish_target.put_in_place(manifest.old.as_ref(), new, copied.mode)
+            publish_target.swap(manifest.old.as_ref(), new, copied.mode)
         })
     }
 
@@ -198,7 +243,8 @@ impl Publisher<'_> {
         }
         let reason = error.to_string();
         drop(self.end(&manifest, ManifestState::Aborted, &reason).await);
-        drop(recover::remove(&self.records, &manifest, &self.request.asker.owner).await);
+        let (owner, disk) = (&self.request.asker.owner, publish_target.disk());
+        drop(recover::remove(&self.records, &manifest, owner, disk).await);
         error
     }
 
@@ -245,5 +291,58 @@ fn note(
         owner: manifest.author.clone(),
         actor: actor.clone(),
         reason: Some(tenure::as_reason(&reason)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tenure::{Guard, Mode, Options, Owner, SessionOptions};
+
+    use super::*;
+
+    /// Returns a request, and the guard of the lease that it is made under.
+    pub(super) async fn request_under_lease<'a>(
+        keeper: &Keeper,
+        source: PathBuf,
+        publish_target: &'a PublishTarget,
+    ) -> (Request<'a>, Guard) {
+        let options = SessionOptions::new(Owner::parse("ana@desk").unwrap());
+        let asker = options.asker();
+        let session = keeper.session(options).await.unwrap();
+        let resource = "target".parse().unwrap();
+        let waiting = Options::default();
+        let acquired = session.acquire(&resource, Mode::Write, &waiting);
+        let guard = acquired.await.unwrap();
+        let id = publish_target.tmp().file_name().unwrap();
+        let request = Request {
+            source,
+            id: id.to_str().unwrap().to_owned(),
+            publish_target,
+            op_type: "test".into(),
+            fence: Fence {
+                resource,
+                token: guard.token(),
+                lease: Some(guard.lease().lease),
+            },
+            asker,
+            wait: Duration::ZERO,
+        };
+        (request, guard)
+    }
+
+    #[tokio::test]
+    async fn a_program_may_not_publish_over_its_own_store_either() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        let (source, target) = (root.join("source"), root.join("target"));
+        std::fs::create_dir(&source).unwrap();
+        let database = target.join("store/locks.db");
+        let url = format!("sqlite:{}", database.display());
+        let keeper = Keeper::open(&url).await.unwrap();
+        let publish_target = PublishTarget::new(&target, &new_id()).unwrap();
+        let (request, _guard) = request_under_lease(&keeper, source, &publish_target).await;
+        let refused = publish(&keeper, &request, &Progress::default()).await;
+        assert!(matches!(refused, Err(Error::BadInput(_))), "{refused:?}");
+        assert!(database.exists());
     }
 }

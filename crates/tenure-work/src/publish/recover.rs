@@ -5,13 +5,16 @@
 //! 1. The lease on the resource of the manifest is held, which may be another than that of the publish that recovers it: the publisher is
 //!    dead, or was overtaken.
 //! 2. The lock beside the target is taken: no publisher that was overtaken is between steps 5 and 7.
-//! 3. The inodes tell what is in place ([`PublishTarget::judge`](tenure_files::publish::PublishTarget::judge)). An exchange with something that was never published over is
+//! 3. The manifest is read again. Before 1 its publisher may have gone on, and ended it: then nothing is touched, as the directory in tmp is
+//!    being removed by now.
+//! 4. The inodes tell what is in place ([`PublishTarget::judge`](tenure_files::publish::PublishTarget::judge)). An exchange with something that was never published over is
 //!    undone.
-//! 4. The manifest is committed or aborted, under the lease of 1, with an entry in the audit.
+//! 5. The manifest is committed or aborted, under the lease of 1, with an entry in the audit.
 //!
-//! A crash after any of these leaves a pending manifest, which is judged again. After 4 nothing is left to do but to remove tmp, which has
+//! A crash after any of these leaves a pending manifest, which is judged again. After 5 nothing is left to do but to remove tmp, which has
 //! a record of its own.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -20,12 +23,15 @@ use tenure::{
     Action, Asker, Error, Keeper, LockContext, Mode, Options, Owner, Recovery, Result,
     SessionOptions, clock,
 };
-use tenure_files::machine;
 use tenure_files::publish::{CrashOutcome, Inode};
+use tenure_os::blocking::blocking;
+use tenure_os::cancel::Cancel;
+use tenure_os::disk::{Disk, RealDisk};
+use tenure_os::machine;
 
 use super::look::files_of;
 use super::manifest::{Target, key, target_key};
-use super::{Manifest, ManifestState, Publisher, in_place, note};
+use super::{Manifest, ManifestState, Publisher, note};
 
 /// Leftovers are removed after this time.
 const LEFT_FOR: Duration = Duration::from_secs(60 * 60);
@@ -76,6 +82,7 @@ pub struct Removed {
 /// `Busy` if somebody holds the resource of one of them, which is another than that of this publish.
 pub(super) async fn pending_of(keeper: &Keeper, publisher: &Publisher<'_>) -> Result<()> {
     let (records, request) = (&publisher.records, publisher.request);
+    let disk = request.publish_target.disk();
     let target = request.publish_target.target().to_string_lossy();
     let record = records.read(&target_key(machine::id(), &target)?).await?;
     for id in Target::seen(record.as_ref())?.pending {
@@ -85,11 +92,11 @@ pub(super) async fn pending_of(keeper: &Keeper, publisher: &Publisher<'_>) -> Re
         let manifest = Manifest::of(&manifest)?;
         let (fence, asker, wait) = (&request.fence, &request.asker, request.wait);
         if manifest.resource == fence.resource {
-            settle(records, &manifest, fence, asker, wait).await?;
+            settle(records, &manifest, fence, asker, wait, disk).await?;
             continue;
         }
         // It is under the lease of another resource, so the lease of this publish says nothing about whether it is still under way.
-        let settled = settle_if_free(keeper, records, &manifest, &asker.owner, wait).await?;
+        let settled = settle_if_free(keeper, records, &manifest, &asker.owner, wait, disk).await?;
         if settled.is_none() {
             let location = format!("manifest {} of {}", manifest.id, manifest.target);
             let store = keeper.store().url();
@@ -103,17 +110,25 @@ pub(super) async fn pending_of(keeper: &Keeper, publisher: &Publisher<'_>) -> Re
     Ok(())
 }
 
-/// Steps 2 to 4. The caller holds the lease.
+/// Steps 2 to 5. The caller holds the lease. Returns the manifest as it is then.
 async fn settle(
     records: &Records<'_>,
     manifest: &Manifest,
     fence: &Fence,
     asker: &Asker,
     wait: Duration,
+    disk: &Arc<dyn Disk>,
 ) -> Result<Manifest> {
-    let (publish_target, same_boot) = (manifest.publish_target(), manifest.is_of_this_boot());
-    let lock = in_place(|| publish_target.lock(wait, asker.clone()))?;
-    let outcome = in_place(|| {
+    let publish_target = manifest.publish_target(disk);
+    let lock = blocking(|| publish_target.lock(wait, asker.clone(), &Cancel::default()))?;
+    let record = records.read(&key("manifest", &manifest.id)?).await?;
+    let manifest = match record.as_ref().map(Manifest::of).transpose()? {
+        Some(manifest) if manifest.state == ManifestState::Pending => manifest,
+        Some(ended) => return Ok(ended),
+        None => return Err(Error::NotFound(format!("manifest {}", manifest.id))),
+    };
+    let same_boot = manifest.is_of_this_boot();
+    let outcome = blocking(|| {
         let outcome =
             publish_target.judge(manifest.old.as_ref(), manifest.new.as_ref(), same_boot)?;
         match outcome {
@@ -155,6 +170,7 @@ async fn settle_if_free(
     manifest: &Manifest,
     actor: &Owner,
     wait: Duration,
+    disk: &Arc<dyn Disk>,
 ) -> Result<Option<Manifest>> {
     let options = SessionOptions::new(actor.clone());
     let asker = options.asker();
@@ -172,7 +188,7 @@ async fn settle_if_free(
         token: lease.token,
         lease: Some(lease.lease),
     };
-    let settled = settle(records, manifest, &fence, &asker, wait).await;
+    let settled = settle(records, manifest, &fence, &asker, wait, disk).await;
     drop(guard.release().await);
     settled.map(Some)
 }
@@ -229,7 +245,16 @@ async fn recover_one(
         let reason = "it can be judged once its resource is free".into();
         return Ok(kept(manifest, reason));
     }
-    match settle_if_free(keeper, records, &manifest, actor, Duration::ZERO).await {
+    match settle_if_free(
+        keeper,
+        records,
+        &manifest,
+        actor,
+        Duration::ZERO,
+        &real_disk(),
+    )
+    .await
+    {
         Ok(Some(settled)) => Ok(Recovered {
             outcome: match settled.state {
                 ManifestState::Committed => Outcome::Committed,
@@ -271,7 +296,7 @@ async fn remove_leftovers(
             }
             let (removed_now, reason) = match recovery {
                 Recovery::DryRun => (false, "it can be removed".into()),
-                Recovery::Real => match remove(records, &manifest, actor).await {
+                Recovery::Real => match remove(records, &manifest, actor, &real_disk()).await {
                     Ok(true) => (true, "its publish is over".into()),
                     Ok(false) => (
                         false,
@@ -294,9 +319,14 @@ async fn remove_leftovers(
     }
 }
 
+fn real_disk() -> Arc<dyn Disk> {
+    Arc::new(RealDisk)
+}
+
 /// Removes what a publish of this process left in tmp: the directory that was there before. Called after the lease was released.
 pub async fn remove_leftover(keeper: &Keeper, manifest: &Manifest, actor: &Owner) -> Result<bool> {
-    remove(&keeper.records("publish")?, manifest, actor).await
+    let records = keeper.records("publish")?;
+    remove(&records, manifest, actor, &real_disk()).await
 }
 
 /// Removes what a manifest left in tmp, and forgets that it was there. The audit tells of it also if the directory is gone
@@ -305,11 +335,12 @@ pub(super) async fn remove(
     records: &Records<'_>,
     manifest: &Manifest,
     actor: &Owner,
+    disk: &Arc<dyn Disk>,
 ) -> Result<bool> {
     let named: Vec<&Inode> = manifest.old.iter().chain(&manifest.new).collect();
-    let publish_target = manifest.publish_target();
-    let was_there = in_place(|| publish_target.inode_of_tmp())?.is_some();
-    if !in_place(|| publish_target.remove_tmp(&named, manifest.is_of_this_boot()))? {
+    let publish_target = manifest.publish_target(disk);
+    let was_there = blocking(|| publish_target.inode_of_tmp())?.is_some();
+    if !blocking(|| publish_target.remove_tmp(&named, manifest.is_of_this_boot()))? {
         return Ok(false);
     }
     let leftover = key("leftover", &manifest.id)?;
@@ -330,4 +361,44 @@ pub(super) async fn remove(
         .change(&RecordChange::new([leftover.clone()], &forget))
         .await?;
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use tenure_files::publish::PublishTarget;
+
+    use super::*;
+    use crate::publish::tests::request_under_lease;
+    use crate::publish::{Progress, new_id, publish};
+
+    #[tokio::test]
+    async fn a_manifest_that_its_publisher_ended_after_it_was_read_is_left_alone() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        let (source, target) = (root.join("source"), root.join("target"));
+        for directory in [&source, &target] {
+            fs::create_dir(directory).unwrap();
+        }
+        fs::write(source.join("new.txt"), "new").unwrap();
+        let url = format!("sqlite:{}", root.join("store/locks.db").display());
+        let keeper = Keeper::open(&url).await.unwrap();
+        let publish_target = PublishTarget::new(&target, &new_id()).unwrap();
+        let (request, _guard) = request_under_lease(&keeper, source, &publish_target).await;
+        let progress = Progress::default();
+        let published = publish(&keeper, &request, &progress).await.unwrap();
+        assert!(target.join("new.txt").exists());
+        // The directory that was there before is in tmp still. As it was read at step 2, the manifest does not know that one.
+        let read = Manifest {
+            state: ManifestState::Pending,
+            old: None,
+            ..published
+        };
+        let records = keeper.records("recover").unwrap();
+        let (fence, asker, disk) = (&request.fence, &request.asker, real_disk());
+        let settled = settle(&records, &read, fence, asker, Duration::ZERO, &disk).await;
+        assert_eq!(settled.unwrap().state, ManifestState::Committed);
+        assert!(target.join("new.txt").exists());
+    }
 }

@@ -27,9 +27,15 @@ pub struct GuardConfig {
     /// The event at which files are released.
     #[serde(default)]
     pub edits_until: EditsUntil,
+    /// What becomes of a tool where a guard cannot decide.
+    #[serde(default)]
+    pub when_unsure: WhenUnsure,
     /// Heavy commands, and the slot that each goes through, with its places: `NAME:N`.
     #[serde(default, deserialize_with = "commands")]
     pub commands: BTreeMap<String, String>,
+    /// Tools that are not known, and what they do: `edits FIELD`, with the field that names the file, or `reads`.
+    #[serde(default, deserialize_with = "tools")]
+    pub tools: BTreeMap<String, String>,
 }
 
 /// The latest event at which the files of an agent are released.
@@ -41,6 +47,17 @@ pub enum EditsUntil {
     Session,
     /// The end of its answer.
     Turn,
+}
+
+/// What becomes of a tool where a guard cannot decide: the store is away, its time is over, the event cannot be read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WhenUnsure {
+    /// The tool goes on.
+    #[default]
+    Allow,
+    /// The tool is refused.
+    Deny,
 }
 
 /// `[agents]`: what is done about coding agents in the background.
@@ -108,6 +125,27 @@ where
         }
     };
     rules.into_iter().map(rule).collect()
+}
+
+/// Reads what tools do.
+fn tools<'de, D>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    let tools = BTreeMap::<String, String>::deserialize(deserializer)?;
+    if tools.len() > RULES_MAX {
+        let problem = format!("more than {RULES_MAX} tools are set");
+        return Err(de::Error::custom(problem));
+    }
+    for (tool, does) in &tools {
+        let field = does.strip_prefix("edits ").map(str::trim);
+        if does != "reads" && field.is_none_or(str::is_empty) {
+            return Err(de::Error::custom(format!(
+                "{tool:?} = {does:?}: a tool \"edits FIELD\", which names its file, or \"reads\""
+            )));
+        }
+    }
+    Ok(tools)
 }
 
 impl Config {

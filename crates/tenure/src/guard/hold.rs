@@ -14,7 +14,7 @@ use tenure_core::poison::lock;
 use tenure_core::{
     Error, Lease, LeaseId, LockContext, Resource, Result, RetryPolicy, Store, duration,
 };
-use tenure_files::clock;
+use tenure_os::clock;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
@@ -25,7 +25,7 @@ use crate::retry::retry;
 /// The pause before a renewal that proves a grant is tried again.
 const PROVE_PAUSE: Duration = Duration::from_millis(50);
 
-/// The state that a guard shares with its watch and with the blocking interface.
+/// The state that a guard shares with its renewal and with the blocking interface.
 pub(crate) struct Hold {
     pub(super) store: Arc<dyn Store>,
     pub(crate) id: LeaseId,
@@ -35,7 +35,7 @@ pub(crate) struct Hold {
     /// `None` if the lease lasts for as long as its session.
     trust: Option<Trust>,
     state: watch::Sender<HoldState>,
-    /// The checks that the watch makes of it.
+    /// The checks that the renewal makes of it.
     pub(crate) checks: Mutex<Checks>,
 }
 
@@ -96,6 +96,11 @@ impl Hold {
     pub(crate) fn expires_in(&self) -> Option<Duration> {
         let trust = self.trust.as_ref()?;
         Some(trust.left(clock::boot_now()))
+    }
+
+    /// Returns when it is given up unless it is renewed, or `None` if that is with its session.
+    pub(crate) fn over_at(&self) -> Option<Millis> {
+        self.trust.as_ref().map(Trust::over_at)
     }
 
     pub(crate) fn phase(&self, now: Millis) -> Phase {

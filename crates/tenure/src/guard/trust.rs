@@ -86,7 +86,13 @@ impl Trust {
 
     /// Returns the time left until the guard gives it up.
     pub(super) fn until_over(&self, now: Millis) -> Duration {
-        self.left(now).saturating_sub(self.ttl / 6)
+        Duration::from_millis(self.over_at().saturating_sub(now))
+    }
+
+    /// Returns when the guard gives it up.
+    pub(super) fn over_at(&self) -> Millis {
+        let sixth = Millis::try_from((self.ttl / 6).as_millis()).unwrap_or(Millis::MAX);
+        lock(&self.last_answer).until.saturating_sub(sixth)
     }
 
     /// Returns true if the wait for its grant used up so much of the lease that it must be renewed.

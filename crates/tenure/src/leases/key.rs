@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tenure_core::leases::{KeyState, Keyed, spell_request};
 use tenure_core::{Error, IdempotenceKey, Lease, LockSet, Mode, Resource, Result, Store};
-use tenure_files::random;
+use tenure_os::random;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep_until};
 
@@ -64,6 +64,10 @@ pub(super) async fn begin(
                 }));
             }
             KeyState::Done(leases) => return Ok(Begun::Answered(leases)),
+            KeyState::Foreign(lease) => {
+                let agent = session.asker.actor();
+                return Err(permit::taken_by_another(agent, &lease, "lock again"));
+            }
             KeyState::Conflict(actual) => return Err(conflict(session, set, key, actual)),
             KeyState::Taken(_) => {}
         }

@@ -18,7 +18,8 @@ impl Keeper {
     /// Takes a set of locks, all or none, that stay when this process ends. Their time begins
     /// to run when the whole set is there. They come in the order they were taken.
     ///
-    /// With a key, the same request returns the same leases for as long as all of them are held. Of two
+    /// With a key, the same request returns the same leases for as long as nobody else took one of
+    /// them; those whose time is over get their last time to live anew. Of two
     /// requests at the same time one takes the locks and the other waits for it.
     ///
     /// # Cancellation
@@ -31,7 +32,8 @@ impl Keeper {
     /// # Errors
     ///
     /// As [`Session::acquire_many`]; `BadInput` for a time to live out of bounds and for an empty
-    /// set; `Conflict` where the key stands for another request or for leases that are over.
+    /// set; `Conflict` where the key stands for another request, or one of its leases has ended or
+    /// is being broken.
     pub async fn lock(
         &self,
         session: &Session,
@@ -53,6 +55,10 @@ impl Keeper {
         }
         let shared = &session.shared;
         let (set, deadline) = (shared.sorted(set), shared.deadline(options.wait)?);
+        let options = &Options {
+            lasting: true,
+            ..options.clone()
+        };
         let Some(key) = &terms.key else {
             return acquire_and_bind(self, session, &set, terms, options, &deadline, None).await;
         };

@@ -1,4 +1,8 @@
 //! The check that a lease exists, and that the caller may act on it.
+//!
+//! Three things are asked: whether the caller names the owner of the lease, if it names one; whether the coding agent that
+//! the caller runs under took the lease itself, if one was detected, since no owner that an agent names makes it that
+//! owner; and whether the lease is in nobody's hands. The first two never change while a lease is there.
 
 use tenure_core::{Binding, Error, Lease, LeaseId, LeaseStore, Owner, Result};
 
@@ -60,6 +64,7 @@ pub(super) async fn permit(
         );
         return Err(refuse(why, remedy));
     }
+    check_agent(keeper, &found, act)?;
     let leases = leases(keeper, act)?;
     let in_hand = || retry(keeper.retry(), || leases.has_guard(lease));
     match found.binding {
@@ -84,4 +89,32 @@ pub(super) async fn permit(
             Err(refuse(why, remedy))
         }
     }
+}
+
+/// Refuses a coding agent what it did not take itself.
+pub(super) fn check_agent(keeper: &Keeper, lease: &Lease, act: &str) -> Result<()> {
+    match keeper.settings().automated.agent() {
+        Some(agent) if !lease.may_be_changed_under(Some(agent)) => {
+            Err(taken_by_another(agent, lease, act))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns the error of a coding agent that did not take a lease itself.
+pub(super) fn taken_by_another(agent: &Owner, lease: &Lease, act: &str) -> Error {
+    let (id, resource, taker) = (&lease.lease, &lease.resource, lease.actor());
+    Error::not_allowed(
+        format!(
+            "cannot {act} lease {id} on {resource}: {taker} took it, and this runs under the coding agent {agent}"
+        ),
+        format!("ask {}, or a person", lease.owner),
+    )
+}
+
+/// Returns who changes a lease, for the audit.
+pub(super) fn actor<'a>(keeper: &'a Keeper, lease: &'a Lease, by: Option<&'a Owner>) -> &'a Owner {
+    let settings = keeper.settings();
+    let named = by.or(settings.actor.as_ref());
+    settings.automated.actor(named.unwrap_or(lease.actor()))
 }

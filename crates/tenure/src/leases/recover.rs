@@ -15,6 +15,7 @@ impl Keeper {
     /// Takes away every lease that is stale, or only says which could be. Always safe.
     pub async fn recover(&self, actor: &Owner, recovery: Recovery) -> Result<Vec<Finding>> {
         let leases = permit::leases(self, "recover")?;
+        let actor = self.settings().automated.actor(actor);
         let policy = self.retry();
         let mut found = Vec::new();
         let mut after: Option<String> = None;
@@ -37,9 +38,13 @@ impl Keeper {
     /// kept; `NotFound` and `LeaseOver` as [`find`](Keeper::find).
     pub async fn break_lease(&self, lease: &LeaseId, actor: &Owner, reason: &str) -> Result<Lease> {
         let leases = permit::leases(self, "break")?;
-        if self.settings().automated.covers(actor) {
+        let automated = &self.settings().automated;
+        if automated.covers(actor) {
             return Err(Error::not_allowed(
-                format!("{actor} may not break lease {lease}: it is automated"),
+                format!(
+                    "{actor} may not break lease {lease}: {}",
+                    automated.reason(actor)
+                ),
                 "breaking a lock is for people: ask one, or wait for it",
             ));
         }

@@ -1,6 +1,7 @@
 //! Upgrades a lease by its id.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_core::{Error, Lease, LeaseId, Mode, Owner, Result};
@@ -42,7 +43,11 @@ impl Keeper {
         });
         // The locks of the waiting session can lead to a deadlock, too.
         let place = shared.locks.enter_upgrade(resource).map_err(refused)?;
-        let request = shared.upgrade_request(lease, &deadline);
+        let mut request = shared.upgrade_request(lease, true, &deadline);
+        if let Some(by) = by.filter(|by| **by != request.asker.owner) {
+            // The session asks in the name of the owner.
+            Arc::make_mut(&mut request.asker).owner = by.clone();
+        }
         let ask = || self.store().upgrade(&request);
         let upgraded = match place.wait_until_first(&deadline).await {
             Ok(()) => wait_for(&deadline, self.retry(), ask).await?,

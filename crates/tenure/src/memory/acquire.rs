@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tenure_core::decide::{Ask, Outcome, Refusal, Wait};
 use tenure_core::{Error, Lease, LeaseId, Request, Resource, Result, Store};
-use tenure_files::clock;
+use tenure_os::clock;
 use tokio::sync::oneshot;
 
 use super::MemoryStore;

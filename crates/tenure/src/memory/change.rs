@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use tenure_core::decide::{Ask, Change, Holder, HolderState, Millis, Outcome, decide};
 use tenure_core::{Lease, LeaseId, Mode, Resource, Token};
-use tenure_files::clock;
+use tenure_os::clock;
 use tokio::sync::oneshot;
 
 use super::MemoryStore;

@@ -2,7 +2,7 @@
 
 use tenure_core::decide::{Ask, Outcome};
 use tenure_core::{Error, LeaseId, Resource, Result};
-use tenure_files::clock;
+use tenure_os::clock;
 
 use super::MemoryStore;
 

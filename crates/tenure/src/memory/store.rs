@@ -118,8 +118,10 @@ mod tests {
             pid: 1,
             host: "desk".into(),
             command: "test".into(),
+            agent: None,
         };
         Request {
+            standing: Default::default(),
             lease: LeaseId::parse(lease).unwrap(),
             resource: Resource::parse("a").unwrap(),
             mode,
@@ -158,6 +160,7 @@ mod tests {
         assert!(over(store.release_now(&lease).unwrap_err()));
         assert!(over(store.renew_now(&lease).unwrap_err()));
         let upgrade = UpgradeRequest {
+            standing: Default::default(),
             lease: lease.clone(),
             asker: request("s1", "l1", Mode::Write).asker,
             deadline: None,
@@ -177,6 +180,7 @@ mod tests {
         assert_eq!(store.token(resource).await.unwrap(), None);
         let lease = store.acquire(&first).await.unwrap().unwrap();
         let elsewhere = Request {
+            standing: Default::default(),
             resource: Resource::parse("b").unwrap(),
             ..request("s1", "l2", Mode::Write)
         };
@@ -190,6 +194,7 @@ mod tests {
     async fn a_slot_that_is_free_again_goes_to_the_first_in_line_and_is_held_at_once() {
         let store = MemoryStore::new();
         let slot = |name: &str, slots| Request {
+            standing: Default::default(),
             capacity: Some(slots),
             ..request(name, name, Mode::Write)
         };
@@ -198,6 +203,7 @@ mod tests {
         assert!(second.token > first.token);
         assert!(store.acquire(&slot("c", 2)).await.unwrap().is_none());
         let third = Request {
+            standing: Default::default(),
             wait: Wait::Until(u64::MAX),
             ..slot("d", 2)
         };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tenure_core::decide::{Ask, Outcome};
 use tenure_core::{Error, Lease, LeaseId, Mode, Resource, Result, Store, Token, UpgradeRequest};
-use tenure_files::clock;
+use tenure_os::clock;
 use tokio::sync::oneshot;
 
 use super::MemoryStore;

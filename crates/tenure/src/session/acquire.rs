@@ -4,9 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use tenure_core::circles::{Lasting, Standing};
 use tenure_core::request::check_notes;
-use tenure_core::{Error, Lease, LeaseId, Mode, Request, Resource, Result, UpgradeRequest};
-use tenure_files::clock;
+use tenure_core::{
+    Error, Lease, LeaseId, Mode, Request, Resource, Result, UpgradeRequest, duration,
+};
+use tenure_os::clock;
 use tokio::time::timeout;
 
 use super::locks::RequestRefusal;
@@ -30,10 +33,12 @@ impl Shared {
     ///
     /// # Errors
     ///
-    /// `NotAllowed` if the owner is automated and the wait too long for it.
+    /// `BadInput` if the wait is longer than a year; `NotAllowed` if the owner is automated and the
+    /// wait too long for it.
     pub(crate) fn deadline(&self, wait: Option<Duration>) -> Result<Deadline> {
         let settings = self.keeper.settings();
         let wait = wait.unwrap_or(settings.wait);
+        duration::check_wait(wait)?;
         settings.automated.check_wait(&self.asker.owner, wait)?;
         Ok(Deadline::new(wait))
     }
@@ -98,16 +103,43 @@ impl Shared {
             deadline: deadline.deadline_at(),
             wait: deadline.wait(),
             capacity: options.capacity,
+            standing: Arc::new(self.standing(options.lasting, false)),
         }
     }
 
-    /// Returns the request for the upgrade of a lease.
-    pub(crate) fn upgrade_request(&self, lease: &LeaseId, deadline: &Deadline) -> UpgradeRequest {
+    /// Returns what a request is counted to when circles are looked for. A circle is looked for
+    /// where the session, or the owner that a lasting request is counted to, may hold something.
+    fn standing(&self, lasting: bool, upgrades: bool) -> Standing {
+        let automated = self.keeper.settings().automated.covers(&self.asker.owner);
+        let lasting = match (lasting, automated) {
+            (false, _) => Lasting::No,
+            (true, false) => Lasting::Person,
+            (true, true) => Lasting::Automated,
+        };
+        let ancestors = self.locks.around();
+        Standing {
+            searches: upgrades
+                || lasting == Lasting::Automated
+                || !ancestors.is_empty()
+                || self.locks.has_several(),
+            ancestors,
+            lasting,
+        }
+    }
+
+    /// Returns the request for the upgrade of a lease. `lasting` says that it outlasts its session.
+    pub(crate) fn upgrade_request(
+        &self,
+        lease: &LeaseId,
+        lasting: bool,
+        deadline: &Deadline,
+    ) -> UpgradeRequest {
         UpgradeRequest {
             lease: lease.clone(),
             asker: Arc::clone(&self.asker),
             deadline: deadline.deadline_at(),
             wait: deadline.wait(),
+            standing: Arc::new(self.standing(lasting, true)),
         }
     }
 
@@ -122,7 +154,7 @@ impl Shared {
     ) -> Error {
         let listed = timeout(HOLDERS_WAIT_MAX, self.keeper.holders(resource)).await;
         let mut holders: Vec<Lease> = match listed {
-            Ok(Err(error @ Error::Unreachable { .. })) => return error,
+            Ok(Err(error)) if error.is_passing() => return error,
             listed => listed.ok().and_then(Result::ok).unwrap_or_default(),
         };
         holders.retain(|holder| Some(&holder.lease) != own);

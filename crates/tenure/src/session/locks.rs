@@ -99,6 +99,17 @@ impl SessionLocks {
         entry.map(|entry| entry.lease.clone())
     }
 
+    /// Returns the leases of outer runs in the store of the session.
+    pub(super) fn around(&self) -> Vec<LeaseId> {
+        let around = self.ancestors.iter().filter(|h| h.store == self.store);
+        around.map(|held| held.lease.clone()).collect()
+    }
+
+    /// Returns true if the session holds or awaits more than one resource.
+    pub(super) fn has_several(&self) -> bool {
+        lock(&self.entries).len() > 1
+    }
+
     /// Returns the leases that were left in the store.
     pub(super) fn left_in_store(&self) -> Vec<LeaseId> {
         let entries = lock(&self.entries);

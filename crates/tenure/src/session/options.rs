@@ -39,7 +39,7 @@ impl SessionOptions {
 
     /// Returns the asker, for locks that are in no store, such as those of documents.
     pub fn asker(&self) -> Asker {
-        asker::asker(self.owner.clone(), self.command.clone())
+        asker::asker(self.owner.clone(), self.command.clone(), None)
     }
 }
 
@@ -92,6 +92,8 @@ pub struct Options {
     /// The number of holders of the resource at once, for this request; `None` leaves it to the modes. It
     /// applies to every lock of a set. Not all stores support it.
     pub capacity: Option<u32>,
+    /// True if what is taken will outlast the session.
+    pub(crate) lasting: bool,
 }
 
 impl Options {

@@ -4,13 +4,10 @@ use std::time::Duration;
 
 use tenure_core::decide::{Millis, Wait};
 use tenure_core::{Error, Lease, LockContext, Reply, Result, RetryPolicy, Timestamp};
-use tenure_files::clock;
+use tenure_os::clock;
 use tokio::time::{Instant, timeout_at};
 
 use crate::retry::Tries;
-
-/// The longest timer. It is practically for ever, and within what clocks can represent.
-const TIMER_MAX: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 
 /// The longest time that a busy store may take to answer a request that does not wait.
 const TRY_MAX: Duration = Duration::from_secs(2);
@@ -49,7 +46,7 @@ impl Deadline {
     }
 
     pub(crate) fn instant(&self) -> Instant {
-        self.began + self.limit.min(TIMER_MAX)
+        self.began + self.limit
     }
 
     /// Returns when the wait ends by the wall clock, for the store, or `None` if nothing waits.
@@ -63,7 +60,7 @@ impl Deadline {
         if !self.waits() {
             return Wait::No;
         }
-        let limit = self.limit.min(TIMER_MAX).as_millis();
+        let limit = self.limit.as_millis();
         let limit = Millis::try_from(limit).unwrap_or(Millis::MAX);
         Wait::Until(self.began_boot.saturating_add(limit).saturating_add(1))
     }

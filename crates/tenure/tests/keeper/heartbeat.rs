@@ -53,6 +53,28 @@ async fn a_guard_on_postgres_renews_its_lease_as_often_as_set() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn unless_it_is_set_a_heartbeat_comes_every_ten_seconds() {
+    let database = Cluster::shared().database();
+    let directory = tempfile::tempdir().unwrap();
+    let sqlite = format!("sqlite:{}/locks.db", directory.path().display());
+    let first = async |url: &str| {
+        let keeper = Keeper::open(url).await.unwrap();
+        let ana = session(&keeper, "ana").await;
+        let guard = take(&ana, "a", Mode::Write).await;
+        let first = first_heartbeat(&keeper, &guard).await;
+        guard.release().await.unwrap();
+        first
+    };
+    let url = database.url();
+    let (sqlite, postgres) = tokio::join!(first(&sqlite), first(&url));
+    for first in [sqlite, postgres] {
+        // A guard looks every other second whether it is due.
+        let is_about_ten = first > DEFAULT - Duration::from_secs(1) && first < DEFAULT * 3 / 2;
+        assert!(is_about_ten, "{first:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_heartbeat_too_seldom_for_the_lease_or_too_often_is_refused() {
     let database = Cluster::shared().database();
     let directory = tempfile::tempdir().unwrap();

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use tenure_testkit::postgres::Cluster;
+use tenure_testkit::tell;
 
-use crate::histories::tell;
 use crate::moment::until;
 use crate::process::{LONG, alone};
 use crate::worker::{Order, Won, Worker};
@@ -90,7 +90,7 @@ fn a_thousand_waiters_of_four_processes_wait_at_one_connection_each_and_are_serv
         won.is_sorted_by_key(|won| won.at),
         "granted in another order than served"
     );
-    tell(&format!(
+    tell(format!(
         "machines: {ALL} waiters served in {took:?}, at most {most:?} connections"
     ));
 }

@@ -7,13 +7,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::hash::{BuildHasher, RandomState};
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tenure::{Keeper, Mode, Options, Owner, SessionOptions};
 use tenure_testkit::postgres::{Cluster, Database, Proxy};
+use tenure_testkit::tell;
 
 use crate::check::{self, Told, Verdict};
 use crate::dice::Dice;
@@ -41,7 +41,7 @@ fn in_500_random_histories_of_three_machines_no_two_hold_at_once_and_no_update_i
     });
     let seed = number("TENURE_MACHINES_SEED");
     let seed = seed.unwrap_or_else(|| RandomState::new().hash_one("seed"));
-    tell(&format!("machines: {histories} histories with seed {seed}"));
+    tell(format!("machines: {histories} histories with seed {seed}"));
     let _alone = alone();
     let cluster = Cluster::shared();
     let (locks, registers) = (cluster.database(), cluster.database());
@@ -67,7 +67,7 @@ fn in_500_random_histories_of_three_machines_no_two_hold_at_once_and_no_update_i
     take_all(&locks, histories);
     tally.histories = histories;
     tally.audit = audit(&locks);
-    tell(&tally.to_string());
+    tell(&tally);
     tally.assert_complete();
 }
 
@@ -251,12 +251,6 @@ impl std::fmt::Display for Tally {
         write!(f, "{} late attempts refused; ", self.told.refused)?;
         write!(f, "not granted: {:?}; audit: {:?}", self.missed, self.audit)
     }
-}
-
-/// Writes a line past the capturing of the test harness.
-pub fn tell(line: &str) {
-    // If nobody listens, there is nobody to tell.
-    drop(std::io::stderr().write_all(format!("{line}\n").as_bytes()));
 }
 
 fn number(variable: &str) -> Option<u64> {

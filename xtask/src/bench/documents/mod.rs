@@ -5,7 +5,8 @@
 //! | `transaction` | a durable transaction against the bare write, and what each calls |
 //! | `node` | the same against Node with proper-lockfile and write-file-atomic |
 //! | `read` | a shared read against reading and parsing without a lock |
-//! | `crowd` | sixteen processes that read while one writes |
+//! | `crowd` | sixteen processes that read while one writes, or that all write |
+//! | `whole_command` | `tenure doc read` and `tenure doc write`, from start to end |
 //! | `document_directory` | the document, and a directory on a real disk |
 //!
 //! Everything happens on the disk this program was built on: where syncing costs nothing, a
@@ -16,12 +17,13 @@ mod document_directory;
 mod node;
 mod read;
 mod transaction;
+mod whole_command;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use tenure_files::Documents;
+use tenure_files::document::Documents;
 
 pub use node::prepare;
 
@@ -33,7 +35,9 @@ pub fn measure() -> Result<Vec<Measured>> {
         measured.push(node::measure()?);
     }
     measured.push(read::measure()?);
-    measured.push(crowd::measure()?);
+    measured.push(crowd::measure_readers()?);
+    measured.push(crowd::measure_writers()?);
+    measured.extend(whole_command::measure()?);
     Ok(measured)
 }
 

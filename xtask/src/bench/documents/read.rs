@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use serde_json::Value;
-use tenure_files::Documents;
+use tenure_files::document::Documents;
 
 use super::document_directory::DocumentDirectory;
 use super::{documents, time_each};

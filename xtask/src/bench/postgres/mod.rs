@@ -16,7 +16,7 @@ mod crowd;
 pub mod hand_over;
 mod lease;
 pub mod server;
-mod size;
+pub mod size;
 
 use anyhow::Result;
 

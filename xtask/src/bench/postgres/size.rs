@@ -14,7 +14,7 @@ const ROUNDS: u32 = 30;
 
 /// Written with SQL into the tables the store itself has made: each far from its end, with its token
 /// and its entry in the audit.
-const FILL: &str = "
+pub const FILL: &str = "
     INSERT INTO tenure.dal_locks (lock_id, owner, lease_expires, heartbeat_ts, resource, mode, session,
         process, token, acquired_at, state, ttl_ms, pid, host, command, purpose)
     SELECT substr(md5(n::text), 1, 16), 'ana@desk', now() + interval '1 day', now(),

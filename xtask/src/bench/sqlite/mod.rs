@@ -10,7 +10,7 @@
 
 mod acquire;
 mod bare;
-mod fill;
+pub mod fill;
 pub mod hand_over;
 mod size;
 #[cfg(test)]

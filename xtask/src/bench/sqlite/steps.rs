@@ -8,7 +8,7 @@ use std::ptr;
 use std::sync::Once;
 
 use rusqlite::ffi;
-use tenure::Query;
+use tenure::{Owner, Query};
 
 use super::fill::fill;
 use super::size::after;
@@ -98,6 +98,19 @@ fn neither_acquire_and_release_nor_a_page_takes_more_steps_with_100_000_leases()
         assert!(rows >= 50, "a page of {rows}");
         steps / i64::try_from(rows).unwrap()
     };
+    let of_owners = |program: &Program| {
+        let owner = Owner::parse("agent:claude-1").unwrap();
+        let one = Query::default().with_owner(owner.clone()).held_only();
+        let several = Query::default().with_owners([owner]).held_only();
+        let look = || {
+            assert!(program.list(&one).unwrap().held.is_empty());
+            assert!(program.list(&several).unwrap().held.is_empty());
+        };
+        look();
+        steps_of(look)
+    };
+    let (with_few, with_many) = (of_owners(&few), of_owners(&many));
+    assert_eq!(with_few, with_many, "the leases of owners");
     let least = page(&few, &Query::default());
     let first = page(&many, &Query::default());
     let in_the_middle = after(&many, LEASES as usize / 2).unwrap();

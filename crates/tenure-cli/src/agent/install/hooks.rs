@@ -1,10 +1,11 @@
 //! Adds hooks to the text of a settings file, and takes out exactly those.
 
 use serde_json::{Value, json};
+use tenure::config::WhenUnsure;
 use tenure::{Error, Result};
 
 use super::json_text::{Node, insert, on_lines_of, remove};
-use super::program::InstallProgram;
+use super::program::{InstallProgram, ON_FAILURE};
 
 /// The text of a file, and the events that were changed in it.
 #[derive(Debug, PartialEq, Eq)]
@@ -14,10 +15,16 @@ pub struct Changed {
     pub events: Vec<&'static str>,
 }
 
-/// Adds the hooks that are missing; `old` is the text of the file, if it is there.
-pub fn add(program: InstallProgram, old: Option<&str>, path: &str) -> Result<Changed> {
+/// Adds the hooks that are missing, and has those that are there fail as they should; `old` is the text of the file, if it
+/// is there.
+pub fn add(
+    program: InstallProgram,
+    when_unsure: WhenUnsure,
+    old: Option<&str>,
+    path: &str,
+) -> Result<Changed> {
     let Some(old) = old else {
-        let text = on_lines_of(&whole(program), "  ", "") + "\n";
+        let text = on_lines_of(&whole(program, when_unsure), "  ", "") + "\n";
         let events = program.events().to_vec();
         return Ok(Changed {
             text: Some(text),
@@ -26,26 +33,50 @@ pub fn add(program: InstallProgram, old: Option<&str>, path: &str) -> Result<Cha
     };
     let root = Node::parse(old);
     let missing = |event: &&&str| ours(program, old, event).is_none();
-    let events: Vec<&str> = program.events().iter().filter(missing).copied().collect();
-    let text = match root.is_object() && root.items().is_empty() {
+    let mut events: Vec<&str> = program.events().iter().filter(missing).copied().collect();
+    let mut text = match root.is_object() && root.items().is_empty() {
         true => {
-            let whole = whole(program);
+            let whole = whole(program, when_unsure);
             let mut text = old.to_owned();
             for (key, value) in whole.as_object().into_iter().flatten() {
                 text = insert(&text, &Node::parse(&text), Some(key), value);
             }
             text
         }
-        false => add_each(program, old.to_owned(), &events, path)?,
+        false => add_each(program, when_unsure, old.to_owned(), &events, path)?,
     };
+    for event in program.events() {
+        if let Some(changed) = with_on_failure(program, when_unsure, &text, event) {
+            text = changed;
+            events.push(*event);
+        }
+    }
     Ok(Changed {
         text: Some(text),
         events,
     })
 }
 
+/// Returns the text with a hook of ours failing as it should, or `None` if it does.
+fn with_on_failure(
+    program: InstallProgram,
+    when_unsure: WhenUnsure,
+    text: &str,
+    event: &str,
+) -> Option<String> {
+    let root = Node::parse(text);
+    let hook = ours(program, text, event)?.hook_in(&root, event)?;
+    let index = hook.items().iter().position(|item| item.key == ON_FAILURE);
+    match (program.on_failure(event, when_unsure), index) {
+        (Some(_), Some(_)) | (None, None) => None,
+        (Some(wanted), None) => Some(insert(text, hook, Some(ON_FAILURE), &wanted.into())),
+        (None, Some(index)) => Some(remove(text, hook, index)),
+    }
+}
+
 fn add_each(
     program: InstallProgram,
+    when_unsure: WhenUnsure,
     mut text: String,
     events: &[&str],
     path: &str,
@@ -53,7 +84,7 @@ fn add_each(
     for event in events {
         let root = Node::parse(&text);
         require(root.is_object(), path, "it", "an object")?;
-        let entry = program.entry();
+        let entry = program.entry(event, when_unsure);
         text = match (
             root.get("hooks"),
             root.get("hooks").and_then(|it| it.get(event)),
@@ -99,6 +130,17 @@ pub fn take_out(program: InstallProgram, old: &str) -> Changed {
 struct HookPosition {
     entry: usize,
     in_group: Option<usize>,
+}
+
+impl HookPosition {
+    fn hook_in<'a>(&self, root: &'a Node, event: &str) -> Option<&'a Node> {
+        let list = root.get("hooks")?.get(event)?;
+        let entry = &list.items().get(self.entry)?.value;
+        match self.in_group {
+            Some(index) => Some(&entry.get("hooks")?.items().get(index)?.value),
+            None => Some(entry),
+        }
+    }
 }
 
 /// Finds a hook of ours for an event.
@@ -158,9 +200,10 @@ fn without(text: &str, event: &str, position: &HookPosition) -> Option<String> {
 }
 
 /// Returns the content of a file that is made for the hooks.
-fn whole(program: InstallProgram) -> Value {
+fn whole(program: InstallProgram, when_unsure: WhenUnsure) -> Value {
     let events = program.events().iter();
-    let hooks = events.map(|event| ((*event).to_owned(), json!([program.entry()])));
+    let entry = |event| json!([program.entry(event, when_unsure)]);
+    let hooks = events.map(|event| ((*event).to_owned(), entry(event)));
     let hooks = Value::Object(hooks.collect());
     match program.has_version() {
         true => json!({"hooks": hooks, "version": 1}),
@@ -183,13 +226,15 @@ mod tests {
 
     /// Adds, adds again, and takes out.
     fn there_and_back(program: InstallProgram, old: Option<&str>) -> Option<String> {
+        let allow = WhenUnsure::Allow;
+        let add = |program, old, path| add(program, allow, old, path);
         let added = add(program, old, "it").unwrap();
         assert_eq!(added.events, program.events());
         let text = added.text.unwrap();
         let read: Value = serde_json::from_str(&text).unwrap();
         for event in program.events() {
             let list = read["hooks"][event].as_array().unwrap();
-            assert_eq!(list.last(), Some(&program.entry()), "{text}");
+            assert_eq!(list.last(), Some(&program.entry(event, allow)), "{text}");
         }
         assert_eq!(add(program, Some(&text), "it").unwrap().events, [""; 0]);
         assert_eq!(
@@ -227,11 +272,28 @@ mod tests {
     }
 
     #[test]
+    fn hooks_that_are_there_get_what_becomes_of_a_tool_without_an_answer_and_lose_it_again() {
+        let claude = InstallProgram::Claude;
+        let add = |when_unsure, old: Option<&str>| add(claude, when_unsure, old, "it").unwrap();
+        let deny = add(WhenUnsure::Deny, None).text.unwrap();
+        let read: Value = serde_json::from_str(&deny).unwrap();
+        assert_eq!(
+            read["hooks"]["PreToolUse"][0]["hooks"][0][ON_FAILURE],
+            "block"
+        );
+        assert_eq!(deny.matches(ON_FAILURE).count(), 1, "{deny}");
+        assert_eq!(add(WhenUnsure::Deny, Some(&deny)).events, [""; 0]);
+        let allow = add(WhenUnsure::Allow, Some(&deny));
+        assert_eq!(allow.events, ["PreToolUse"]);
+        assert_eq!(allow.text, add(WhenUnsure::Allow, None).text);
+        let again = add(WhenUnsure::Deny, allow.text.as_deref());
+        assert_eq!((again.events, again.text), (vec!["PreToolUse"], Some(deny)));
+    }
+
+    #[test]
     fn what_a_person_put_beside_ours_stays() {
-        let text = add(InstallProgram::Claude, None, "it")
-            .unwrap()
-            .text
-            .unwrap();
+        let added = add(InstallProgram::Claude, WhenUnsure::Deny, None, "it");
+        let text = added.unwrap().text.unwrap();
         let own = "\"hooks\": [\n          {\n            \"type\": \"own\"\n          },";
         let mixed = text.replacen("\"hooks\": [", own, 1);
         let left = take_out(InstallProgram::Claude, &mixed).text.unwrap();
@@ -248,7 +310,8 @@ mod tests {
             "{\"hooks\": []}",
             "{\"hooks\": {\"Stop\": {}}}",
         ] {
-            let error = add(InstallProgram::Claude, Some(old), "it").unwrap_err();
+            let added = add(InstallProgram::Claude, WhenUnsure::Allow, Some(old), "it");
+            let error = added.unwrap_err();
             assert_eq!(error.class(), tenure::Class::BadInput, "{old}");
         }
     }

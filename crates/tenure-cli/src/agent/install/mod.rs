@@ -9,13 +9,13 @@
 //! | `settings_file` | whose files these are; reading and writing them |
 //!
 //! Files are changed by a text that is put into theirs, so that every other byte stays. Everything is read and checked before
-//! anything is written.
+//! anything is written. One install at a time changes a worktree; what a killed one left is removed by the next.
 //!
 //! # Limitations
 //!
-//! A settings file with comments is no JSON, and refused. `tenure.toml` is replaced without a lock: two installs write the same.
+//! A settings file with comments is no JSON, and refused.
 
-mod hooks;
+pub mod hooks;
 mod json_text;
 mod program;
 mod settings_file;
@@ -26,15 +26,15 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde::Serialize;
-use tenure::config::FILE_NAME;
-use tenure::locate::{self, Environment};
+use tenure::config::{Config, FILE_NAME, WhenUnsure};
+use tenure::store_choice::{self, Environment};
 use tenure::{Error, Result};
-use tenure_files::replace_file;
+use tenure_os::replace::replace_file;
 
 use crate::cli::{AgentInstall, AgentUninstall, Global};
 use crate::output::{self, word};
 use crate::report::Failure;
-pub use program::InstallProgram;
+pub use program::{InstallProgram, ON_FAILURE};
 
 /// The answer of `install`.
 #[derive(Serialize)]
@@ -70,7 +70,7 @@ struct InstallTarget {
 impl InstallTarget {
     fn find() -> Result<Self> {
         let environment = Environment::of_process()?;
-        let worktree = locate::main_worktree(&environment)?;
+        let worktree = store_choice::main_worktree(&environment)?;
         let worktree = worktree.unwrap_or_else(|| environment.directory.clone());
         Ok(Self {
             environment,
@@ -80,6 +80,14 @@ impl InstallTarget {
 
     fn path(&self, name: &str) -> PathBuf {
         self.worktree.join(name)
+    }
+
+    /// Returns what becomes of a tool where a guard cannot decide.
+    fn when_unsure(&self) -> Result<WhenUnsure> {
+        let text = settings_file::read(&self.worktree, FILE_NAME)?.unwrap_or_default();
+        Ok(Config::parse(&text, &self.path(FILE_NAME))?
+            .guard
+            .when_unsure)
     }
 
     /// Reads the settings of a program, which must be JSON.
@@ -94,14 +102,15 @@ impl InstallTarget {
 pub fn install(global: &Global, options: &AgentInstall) -> Result<ExitCode, Failure> {
     let target = InstallTarget::find()?;
     let programs = chosen(&target.worktree, options.program)?;
-    let state = locate::state_directory(&target.environment)?;
-    let planned = plan(&target, &programs)?;
+    let state = store_choice::state_directory(&target.environment)?;
+    let when_unsure = target.when_unsure()?;
+    let planned = plan(&target, &programs, when_unsure)?;
     let allow = state.display().to_string();
     if !global.json {
-        output::text(&in_words(&planned, &programs, &allow))?;
+        output::text(&in_words(&planned, &programs, &allow, when_unsure))?;
     }
     let changes = match options.write {
-        true => carry_out(&target, &programs, planned, &state)?,
+        true => make_changes(&target, &programs, planned, &state, when_unsure)?,
         false => planned,
     };
     if global.json {
@@ -139,12 +148,17 @@ fn chosen(worktree: &Path, named: Option<InstallProgram>) -> Result<Vec<InstallP
 }
 
 /// Returns what would be added to each file.
-fn plan(target: &InstallTarget, programs: &[InstallProgram]) -> Result<Vec<FileChange>> {
+fn plan(
+    target: &InstallTarget,
+    programs: &[InstallProgram],
+    when_unsure: WhenUnsure,
+) -> Result<Vec<FileChange>> {
     let mut changes = Vec::new();
     for program in programs {
         let path = target.path(program.file());
         let old = target.settings(*program)?;
-        let changed = hooks::add(*program, old.as_deref(), &path.display().to_string())?;
+        let shown = path.display().to_string();
+        let changed = hooks::add(*program, when_unsure, old.as_deref(), &shown)?;
         changes.push(addition(&path, Some(*program), hooks_of(&changed.events)));
     }
     let path = target.path(FILE_NAME);
@@ -197,7 +211,7 @@ fn addition(path: &Path, program: Option<InstallProgram>, added: Vec<String>) ->
 
 /// Tells of locks and issues in the repository that the new store does not have.
 fn tell_of_old_store(target: &InstallTarget) -> Result<()> {
-    let Some(common) = locate::common_directory(&target.environment)? else {
+    let Some(common) = store_choice::common_directory(&target.environment)? else {
         return Ok(());
     };
     let old = common.join("tenure");
@@ -217,20 +231,23 @@ fn tell_of_old_store(target: &InstallTarget) -> Result<()> {
 }
 
 /// Makes the change, each file under its own lock.
-fn carry_out(
+fn make_changes(
     target: &InstallTarget,
     programs: &[InstallProgram],
     planned: Vec<FileChange>,
     state: &Path,
+    when_unsure: WhenUnsure,
 ) -> Result<Vec<FileChange>> {
     settings_file::make_state_directory(state)?;
+    let _lock = settings_file::lock_worktree(&target.worktree)?;
+    clean(target, programs)?;
     let mut changes = Vec::new();
     for (index, mut change) in planned.into_iter().enumerate() {
         if change.state == "would add" {
             let added = match programs.get(index) {
                 Some(program) => {
                     let path = target.path(program.file());
-                    hooks_of(&settings_file::add_hooks(*program, &path)?.events)
+                    hooks_of(&settings_file::add_hooks(*program, when_unsure, &path)?.events)
                 }
                 None => add_to_toml(target)?,
             };
@@ -243,6 +260,14 @@ fn carry_out(
         changes.push(change);
     }
     Ok(changes)
+}
+
+/// Removes what killed installs left.
+fn clean(target: &InstallTarget, programs: &[InstallProgram]) -> Result<()> {
+    for program in programs {
+        settings_file::clean(&target.path(program.file()))?;
+    }
+    settings_file::remove_temporaries(&target.path(FILE_NAME))
 }
 
 fn add_to_toml(target: &InstallTarget) -> Result<Vec<String>> {
@@ -258,7 +283,12 @@ fn add_to_toml(target: &InstallTarget) -> Result<Vec<String>> {
     Ok(addition.added)
 }
 
-fn in_words(changes: &[FileChange], programs: &[InstallProgram], allow: &str) -> String {
+fn in_words(
+    changes: &[FileChange],
+    programs: &[InstallProgram],
+    allow: &str,
+    when_unsure: WhenUnsure,
+) -> String {
     let mut text = String::new();
     for change in changes {
         let FileChange { file, state, .. } = change;
@@ -266,7 +296,13 @@ fn in_words(changes: &[FileChange], programs: &[InstallProgram], allow: &str) ->
         let program = programs.iter().find(|it| Some(it.name()) == change.program);
         for part in change.added.iter().flatten() {
             let _ = match program {
-                Some(program) => writeln!(text, "  + {part}: {}", program.command()),
+                Some(program) => {
+                    let event = part.trim_start_matches("hooks.");
+                    let on_failure = program.on_failure(event, when_unsure);
+                    let on_failure = on_failure.map(|it| format!(" ({ON_FAILURE}: {it})"));
+                    let on_failure = on_failure.unwrap_or_default();
+                    writeln!(text, "  + {part}: {}{on_failure}", program.command())
+                }
                 None => writeln!(text, "  + {part}"),
             };
         }
@@ -281,10 +317,15 @@ fn in_words(changes: &[FileChange], programs: &[InstallProgram], allow: &str) ->
 /// Takes out what was added, for one program or for all. What `tenure.toml` got goes with the hooks of the last one.
 pub fn uninstall(global: &Global, options: &AgentUninstall) -> Result<ExitCode, Failure> {
     let target = InstallTarget::find()?;
+    let meant = InstallProgram::ALL.into_iter();
+    let meant = meant.filter(|program| options.program.is_none_or(|named| named == *program));
+    let meant: Vec<InstallProgram> = meant.collect();
+    let _lock = settings_file::lock_worktree(&target.worktree)?;
+    clean(&target, &meant)?;
     let mut changes = Vec::new();
     let mut is_used = false;
     for program in InstallProgram::ALL {
-        let is_meant = options.program.is_none_or(|named| named == program);
+        let is_meant = meant.contains(&program);
         let old = match target.settings(program) {
             // A file that this command is not about is not its business.
             Err(_) if !is_meant => None,

@@ -12,9 +12,14 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use tenure::config::WhenUnsure;
+use tenure_work::agents::event::Program;
 
 /// The time that a hook gets, in seconds. It answers within one or two; this is for a machine that is busy.
 const TIMEOUT_S: u32 = 10;
+
+/// The key of a hook of Claude Code 2.1.295 and later that says what becomes of a tool whose hook does not answer.
+pub const ON_FAILURE: &str = "onFailure";
 
 /// A coding agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -31,7 +36,7 @@ pub enum InstallProgram {
     Gemini,
 }
 
-impl From<InstallProgram> for tenure_work::agents::event::Program {
+impl From<InstallProgram> for Program {
     fn from(program: InstallProgram) -> Self {
         match program {
             InstallProgram::Claude => Self::Claude,
@@ -40,6 +45,14 @@ impl From<InstallProgram> for tenure_work::agents::event::Program {
             InstallProgram::Cursor => Self::Cursor,
             InstallProgram::Gemini => Self::Gemini,
         }
+    }
+}
+
+impl From<Program> for InstallProgram {
+    fn from(program: Program) -> Self {
+        let is_it = |it: &Self| Program::from(*it) == program;
+        let found = Self::ALL.into_iter().find(is_it);
+        found.expect("every program has hooks")
     }
 }
 
@@ -141,11 +154,15 @@ impl InstallProgram {
     pub const COMMAND: &str = "tenure agent hook --program";
 
     /// Returns what is added for an event.
-    pub fn entry(self) -> Value {
+    pub fn entry(self, event: &str, when_unsure: WhenUnsure) -> Value {
         let command = self.command();
         match self {
             Self::Claude | Self::Codex => {
-                json!({"hooks": [{"type": "command", "command": command, "timeout": TIMEOUT_S}]})
+                let mut hook = json!({"type": "command", "command": command, "timeout": TIMEOUT_S});
+                if let Some(on_failure) = self.on_failure(event, when_unsure) {
+                    hook[ON_FAILURE] = on_failure.into();
+                }
+                json!({"hooks": [hook]})
             }
             Self::Gemini => {
                 let timeout_ms = TIMEOUT_S * 1000;
@@ -154,6 +171,13 @@ impl InstallProgram {
             Self::Copilot => json!({"type": "command", "bash": command, "timeoutSec": TIMEOUT_S}),
             Self::Cursor => json!({"command": command, "timeout": TIMEOUT_S}),
         }
+    }
+
+    /// Returns what becomes of a tool whose hook does not answer, if the program is to be told: without a word the tool goes
+    /// on.
+    pub fn on_failure(self, event: &str, when_unsure: WhenUnsure) -> Option<&'static str> {
+        let is_asked = self == Self::Claude && event == "PreToolUse";
+        (is_asked && when_unsure == WhenUnsure::Deny).then_some("block")
     }
 
     /// Returns true if its file needs a version to count.

@@ -1,12 +1,17 @@
 //! The files that are changed: whose they are, how they are read, and how they are written.
 
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
+use tenure::config::WhenUnsure;
 use tenure::{Error, Result};
-use tenure_files::{Content, Documents, FileLocker, Terms, check_json};
+use tenure_files::document::{Content, Documents, Terms, check_json};
+use tenure_lockfile::FileLocker;
+use tenure_os::replace::target_of_temporary;
 
 use super::hooks::{self, Changed};
 use super::program::InstallProgram;
@@ -53,7 +58,7 @@ pub fn check(text: Option<&str>, path: &Path) -> Result<()> {
 }
 
 /// Adds hooks under the lock of the file, which is read anew.
-pub fn add_hooks(program: InstallProgram, path: &Path) -> Result<Changed> {
+pub fn add_hooks(program: InstallProgram, when_unsure: WhenUnsure, path: &Path) -> Result<Changed> {
     if let Some(directory) = path.parent() {
         let made = fs::create_dir_all(directory);
         made.map_err(|error| Error::io("make", directory, error))?;
@@ -61,7 +66,7 @@ pub fn add_hooks(program: InstallProgram, path: &Path) -> Result<Changed> {
     let work = |old: &[Option<Content>]| {
         let old = old[0].as_ref().map(Content::text).transpose()?;
         check(old, path)?;
-        let changed = hooks::add(program, old, &path.display().to_string())?;
+        let changed = hooks::add(program, when_unsure, old, &path.display().to_string())?;
         let text = changed.text.clone().unwrap_or_default();
         Ok::<_, Error>((vec![text], changed))
     };
@@ -84,11 +89,52 @@ pub fn take_out_hooks(program: InstallProgram, path: &Path) -> Result<Changed> {
     let changed = hooks::take_out(program, &old);
     match &changed.text {
         Some(text) if *text == old => {}
-        Some(text) => tenure_files::replace_file(path, text.as_bytes())?,
+        Some(text) => tenure_os::replace::replace_file(path, text.as_bytes())?,
         None => remove(path)?,
     }
     lock.release()?;
     Ok(changed)
+}
+
+/// Keeps other installs out of a worktree until it is dropped. The directory itself is locked, so that no lock file stays
+/// in it.
+pub fn lock_worktree(worktree: &Path) -> Result<File> {
+    let failed = |error| Error::io("lock", worktree, error);
+    let directory = File::open(worktree).map_err(failed)?;
+    let deadline = Instant::now() + WAIT_DEFAULT;
+    loop {
+        match directory.try_lock() {
+            Ok(()) => return Ok(directory),
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
+                thread::sleep(Duration::from_millis(20));
+            }
+            Err(error) => return Err(failed(error.into())),
+        }
+    }
+}
+
+/// Removes what killed installs left beside a settings file. Where there is no lock file, none was at it.
+pub fn clean(path: &Path) -> Result<()> {
+    let lock = Documents::lock_file(path)?;
+    if !lock.exists() {
+        return Ok(());
+    }
+    let lock = FileLocker::new(WAIT_DEFAULT).lock_exclusive(&lock)?;
+    remove_temporaries(path)?;
+    lock.release()
+}
+
+/// Removes the temporary files of a file whose writers the caller keeps out.
+pub fn remove_temporaries(path: &Path) -> Result<()> {
+    let directory = path.parent().unwrap_or(Path::new("."));
+    let failed = |error| Error::io("list", directory, error);
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        if target_of_temporary(&entry.file_name()) == path.file_name() {
+            remove(&entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// Gives a new file the mode that an editor would: it is to be committed.

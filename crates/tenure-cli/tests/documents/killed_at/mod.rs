@@ -54,7 +54,8 @@ fn signalled(
     strace(world, directory, &options, arguments)
 }
 
-fn strace(world: &World, directory: &str, options: &[&str], arguments: &[&str]) -> Command {
+/// `tenure ARGUMENTS` in a directory, under strace with these options.
+pub fn strace(world: &World, directory: &str, options: &[&str], arguments: &[&str]) -> Command {
     let mut command = Command::new("strace");
     world.prepare(&mut command);
     command.current_dir(world.path(directory));

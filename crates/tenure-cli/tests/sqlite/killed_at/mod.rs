@@ -21,6 +21,8 @@ use std::collections::HashMap;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
 
+use tenure_testkit::tell;
+
 use crate::world::{World, text};
 
 const CALLS: &str = "pwrite64,write,fcntl,flock,open,openat,unlink,unlinkat,rename,fsync,\
@@ -89,7 +91,11 @@ pub fn points(world: &World, most: usize) -> Vec<Point> {
         None => all.div_ceil(most),
     };
     let points: Vec<_> = points.into_iter().step_by(every).collect();
-    println!("{} of {all} system calls: one in {every}", points.len());
+    let test = std::thread::current().name().unwrap_or_default().to_owned();
+    tell(format!(
+        "{test}: {} of {all} system calls, one in {every}",
+        points.len()
+    ));
     points
 }
 

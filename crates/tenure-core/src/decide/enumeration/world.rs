@@ -218,7 +218,7 @@ impl World {
 
 fn times(lease: &LeaseId) -> Vec<Ask> {
     let mut asks = Vec::new();
-    // The grace is never longer than the time to live; the rule holds without that.
+    // The grace may be shorter than the time to live, or longer.
     for (ttl, grace) in [(SHORT, SHORT), (LONG, SHORT), (SHORT, LONG)] {
         let lease = || lease.clone();
         asks.push(Ask::Bind {

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `world` | what documents may look like |
 //! | `site` | documents over a simulated disk |
-//! | `protocol` | documents as the harness in `crate::crashes` takes them |
+//! | `protocol` | documents as the harness in `tenure_os::crashes` takes them |
+//! | `strangers` | another program renames a file over a document right before the exchange |
 //! | the others | the scenarios |
 
 mod protocol;
@@ -12,4 +13,5 @@ mod recovery;
 mod several;
 mod single;
 mod site;
+mod strangers;
 mod world;

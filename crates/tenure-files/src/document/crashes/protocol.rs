@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use tenure_core::Result;
+use tenure_os::crashes::{self, Allowed, Violation};
+use tenure_os::disk::simulated::{Call, SimulatedDisk, State};
+use tenure_os::replace::target_of_temporary;
 
 use super::site::{Process, Site};
 use super::world::World;
-use crate::crashes::{self, Allowed, Violation};
-use crate::disk::simulated::{Call, SimulatedDisk, State};
 use crate::document::path::document_of_journal;
-use crate::replace::target_of_temporary;
 
 /// The text that recovery writes to one document, and the text that further work writes to each.
 const LATER: &str = "\"later\"";
@@ -160,9 +160,21 @@ fn is_left_over(path: &Path) -> bool {
     is_temporary(path) || path.file_name().and_then(document_of_journal).is_some()
 }
 
-impl Scenario {
+/// The steps of a scenario.
+pub(super) trait DocumentScenario: Sized {
     /// Starts with documents as in `world`, everything durable.
-    pub(super) fn new(name: &'static str, documents: &[&str], world: World) -> Self {
+    fn new(name: &'static str, documents: &[&str], world: World) -> Self;
+
+    /// Starts with documents of one byte each, which their program did not sync: until someone
+    /// does, a power loss may leave them empty or zero.
+    fn not_synced(name: &'static str, documents: &[&str], world: World) -> Self;
+
+    /// Then some documents are written in one transaction.
+    fn write(self, changes: &[(usize, &'static str)], token: Option<u64>) -> Self;
+}
+
+impl DocumentScenario for Scenario {
+    fn new(name: &'static str, documents: &[&str], world: World) -> Self {
         let site = Site::new(documents);
         let start = site.start(&world);
         let protocol = Documents::new(site, start.clone());
@@ -172,9 +184,7 @@ impl Scenario {
         scenario
     }
 
-    /// Starts with documents of one byte each, which their program did not sync: until someone
-    /// does, a power loss may leave them empty or zero.
-    pub(super) fn not_synced(name: &'static str, documents: &[&str], world: World) -> Self {
+    fn not_synced(name: &'static str, documents: &[&str], world: World) -> Self {
         let mut at_first = Allowed::only(world.clone());
         for document in 0..documents.len() {
             let lost = |text: &'static str| at_first.then(|world| world.with(document, text));
@@ -186,8 +196,7 @@ impl Scenario {
         Self::start(name, protocol, start, at_first)
     }
 
-    /// Then some documents are written in one transaction.
-    pub(super) fn write(mut self, changes: &[(usize, &'static str)], token: Option<u64>) -> Self {
+    fn write(mut self, changes: &[(usize, &'static str)], token: Option<u64>) -> Self {
         for (document, _) in changes {
             let highest = &mut self.protocol.tokens[*document];
             *highest = token.max(*highest);

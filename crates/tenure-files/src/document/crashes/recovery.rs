@@ -3,10 +3,11 @@
 //! Recovery is crashed at every operation by every other scenario, too. Here it is the protocol itself,
 //! with its failures and its syncs, from the states in which it has the most to do.
 
-use super::protocol::Scenario;
+use tenure_os::crashes::{Allowed, Power, check, check_alike};
+use tenure_os::disk::simulated::{Call, Operation};
+
+use super::protocol::{DocumentScenario as _, Scenario};
 use super::world::World;
-use crate::crashes::{Allowed, Power, check, check_alike};
-use crate::disk::simulated::{Call, Operation};
 use crate::document::path::document_of_journal;
 
 const APART: [&str; 2] = ["d/a.json", "e/b.json"];

@@ -1,8 +1,9 @@
 //! Several documents in one transaction: all at "before" or all at "after".
 
-use super::protocol::Scenario;
+use tenure_os::crashes::check;
+
+use super::protocol::{DocumentScenario as _, Scenario};
 use super::world::World;
-use crate::crashes::check;
 
 const TOGETHER: [&str; 3] = ["d/a.json", "d/b.json", "d/c.json"];
 const APART: [&str; 3] = ["d/a.json", "e/b.json", "e/c.json"];

@@ -1,8 +1,9 @@
 //! One document: replaced, created, fenced.
 
-use super::protocol::Scenario;
+use tenure_os::crashes::check;
+
+use super::protocol::{DocumentScenario as _, Scenario};
 use super::world::World;
-use crate::crashes::check;
 
 #[test]
 fn a_document_that_is_replaced_is_the_old_or_the_new_one() {

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_core::{Class, Error, Resource, Result, Token};
+use tenure_os::disk::simulated::{SimulatedDisk, State};
 
 use super::world::World;
-use crate::disk::simulated::{SimulatedDisk, State};
 use crate::document::{Documents, Fence, Terms};
 
 /// The place of the documents of a scenario. A clone is the same place.

@@ -125,7 +125,7 @@ async fn sessions_are_counted_by_what_is_proved_of_them() {
     let session = |name: &str| SessionId::parse(name).unwrap();
     let begin = |name: &str| SessionFile::begin(&directory, &session(name)).unwrap();
     let (alive, dead, gone) = (begin("a"), begin("d"), begin("u"));
-    let boot = tenure_files::clock::boot_id().unwrap();
+    let boot = tenure_os::clock::boot_id().unwrap();
     for (name, file) in [("a", &alive), ("d", &dead), ("u", &gone)] {
         let row = format!(
             "INSERT INTO sessions VALUES ('{name}', {}, {}, '{boot}', 1, 'h', 'o', 't')",

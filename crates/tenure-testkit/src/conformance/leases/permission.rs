@@ -1,10 +1,11 @@
 //! Who may do what with a lease, by its id.
 
-use tenure::{LeaseId, Mode};
+use tenure::{Binding, Class, LeaseId, Mode, Owner, SessionOptions};
 
 use crate::agent::lease_words::LeaseCommand;
+use crate::agent::resource;
 use crate::agent::words::Kind;
-use crate::stage::{Stage, TTL_LONG};
+use crate::stage::{Stage, TTL_LONG, patient};
 
 pub(super) fn only_its_owner_tends_a_lease_where_an_owner_is_given(stage: &Stage<'_>) {
     let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
@@ -72,4 +73,39 @@ pub(super) fn the_lock_of_a_session_is_not_ended_by_its_id(stage: &Stage<'_>) {
     // The session goes on with it as if nothing had been.
     ana.try_upgrade("a").unwrap();
     ana.release("a");
+}
+
+pub(super) fn what_a_guard_has_in_hand_its_owner_takes_over_and_nobody_gets_it_in_between(
+    stage: &Stage<'_>,
+) {
+    let session = |owner: &str| {
+        let options = SessionOptions::new(Owner::parse(owner).unwrap());
+        stage.block_on(stage.keeper().session(options)).unwrap()
+    };
+    let [mut bo] = stage.agents(stage.apart(), ["bo"]);
+    let (first, later, other) = (session("ana"), session("ana"), session("cy"));
+    let guard = stage.block_on(first.acquire(&resource("a"), Mode::Write, &patient()));
+    let guard = guard.unwrap();
+    let before = guard.lease();
+    let wanted = bo.want("a", Mode::Write);
+    stage.until_waiting("a", 1);
+    let take_over =
+        |by, lease: &LeaseId| stage.block_on(stage.keeper().take_over(by, lease, TTL_LONG));
+    let refused = take_over(&other, &before.lease).unwrap_err();
+    assert_eq!(refused.class(), Class::NotAllowed);
+    let taken = take_over(&later, &before.lease).unwrap().unwrap();
+    assert_ne!(taken.lease, before.lease);
+    assert_eq!((taken.token, taken.binding), (before.token, Binding::Lease));
+    assert_eq!(&taken.session, later.id());
+    // Its guard gives nothing back any more.
+    assert!(stage.block_on(guard.release()).is_err());
+    assert_eq!(stage.held(), std::slice::from_ref(&taken));
+    assert!(bo.answered(wanted).is_none());
+    // Nobody has it in hand, and under its old id it is over.
+    assert_eq!(take_over(&later, &taken.lease).unwrap(), None);
+    assert!(take_over(&later, &before.lease).is_err());
+    let released = stage.keeper().release(&taken.lease, Some(later.owner()));
+    assert_eq!(stage.block_on(released).unwrap(), taken);
+    bo.granted(wanted);
+    bo.release("a");
 }

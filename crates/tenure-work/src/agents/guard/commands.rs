@@ -1,250 +1,367 @@
 //! Heavy commands, which go through a slot.
 //!
-//! A line of the shell is cut into simple commands, as far as that is possible without running it. One that begins with the words of a rule
-//! is heavy, unless it is a call of `tenure` already. Variables that are set for it, and programs such as `timeout` and `env` before it, are passed over.
-//! The script of `sh -c` is read, too: the whole shell goes through the slot then. So does `sudo`, since root has slots of its own.
+//! A line of the shell is read by its grammar (`shell`). A simple command that begins with the words of a rule is heavy, unless it runs
+//! under the slot of that rule already. Programs such as `timeout` and `env` before it are looked through, and so are the scripts of `sh -c`, here-documents that a
+//! shell reads, and `find -exec`: the table is in [`runners`](super::runners).
+//!
+//! What is to be run instead is the same line, with `tenure run --slot NAME:N --` before the whole simple command: after the variables that are set for it, which then
+//! count for both, and before `timeout`, so that the wait for the slot is not counted. Slots are put around each other in their order.
 //!
 //! # Limitations
 //!
-//! Not recognised is what `eval`, an alias, a function or a script hides, what stands in backquotes inside of quotes, and a command under a `tenure run` that
-//! takes no slot.
+//! Not recognised is what `eval`, `trap`, an alias, a function, a variable or a script in a file hides, nor what a pipe gives to a shell. A command after a name of a
+//! function that the same line makes is that function's. A `tenure run` with another slot and locks gets the slot around it; where that is against the order of the slots
+//! it says so, and the line has to be written with one slot. After `exec`, `command`, `nohup` and `setsid` tenure is looked up in a `PATH` that is set for them.
+
+use super::runners::{Place, Run, program, run_by};
+use super::shell::{self, Command, Script, UNKNOWN, Unreadable, Word};
+use tenure::request::command_line;
 
 /// A rule: what a heavy command begins with, and the slot it goes through.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandRule {
-    /// The words, such as `cargo test`.
+    /// The words, such as `cargo` and `test|t`: each may be one of several.
     pub words: Vec<String>,
     /// The slot, such as `build:2`.
     pub slot: String,
 }
 
-/// One word of a line, and where it begins.
-#[derive(Debug, PartialEq, Eq)]
-struct Word {
+impl CommandRule {
+    /// Reads the words of a rule.
+    pub fn new(command: &str, slot: &str) -> Self {
+        Self {
+            words: command.split_whitespace().map(str::to_owned).collect(),
+            slot: slot.to_owned(),
+        }
+    }
+
+    /// Returns the command as it is mostly written: with the first of several words.
+    pub fn shown(&self) -> String {
+        let first = |word: &String| word.split('|').next().unwrap_or_default().to_owned();
+        let words: Vec<String> = self.words.iter().map(first).collect();
+        words.join(" ")
+    }
+
+    fn slot_name(&self) -> &str {
+        self.slot.split(':').next().unwrap_or_default()
+    }
+}
+
+/// The largest number of programs around a command: each is run by the one before it.
+const DEPTH_MAX: usize = 50;
+
+/// The heavy commands of a simple command, and the place where `tenure run` goes.
+struct Heavy<'a> {
     at: usize,
-    text: String,
+    /// True if that place is under a `tenure run` of the line.
+    is_under_run: bool,
+    rules: Vec<&'a CommandRule>,
 }
 
 /// Returns the line to run instead, with the rule that asks for it, or `None` if nothing in the line is heavy.
-pub fn instead<'a>(line: &str, rules: &'a [CommandRule]) -> Option<(String, &'a CommandRule)> {
-    let mut heavy: Vec<(usize, &CommandRule)> = Vec::new();
-    for command in simple_commands(line) {
-        let (at, command) = without_prefix(&command);
-        let script = script_of(command).and_then(|script| instead(script, rules));
-        let in_script = script.map(|(_, rule)| rule);
-        let mut rules = rules.iter();
-        let rule = in_script.or_else(|| rules.find(|rule| begins_with(command, &rule.words)));
-        heavy.extend(rule.map(|rule| (at, rule)));
+///
+/// # Errors
+///
+/// `Unreadable` for a line that is not understood: nothing is known of it then.
+pub fn instead<'a>(
+    line: &str,
+    rules: &'a [CommandRule],
+) -> Result<Option<(String, &'a CommandRule)>, Unreadable> {
+    let script = shell::read(line)?;
+    let mut changes: Vec<(usize, String)> = Vec::new();
+    let mut first = None;
+    for command in &script.commands {
+        let Some(heavy) = heavy_command(command, &script, rules, &Around::default())? else {
+            continue;
+        };
+        first = first.or(heavy.rules.first().copied());
+        let run =
+            |rule: &&CommandRule| format!("tenure run --slot {} -- ", command_line([&rule.slot]));
+        let runs: String = heavy.rules.iter().map(run).collect();
+        // A path without tenure in it must not be the one that it is looked up in.
+        let is_first = command
+            .words
+            .first()
+            .is_some_and(|first| first.at == heavy.at);
+        let first_assignment = command.assignments.first();
+        let lost = first_assignment.filter(|_| is_first && loses_path(command));
+        changes.push(match lost {
+            Some(assignment) => (assignment.at, format!("{runs}env ")),
+            None => (heavy.at, runs),
+        });
     }
-    let (_, first) = *heavy.first()?;
     let mut changed = line.to_owned();
-    for (at, rule) in heavy.into_iter().rev() {
-        changed.insert_str(at, &format!("tenure run --slot {} -- ", rule.slot));
+    changes.sort();
+    for (at, runs) in changes.iter().rev() {
+        changed.insert_str(*at, runs);
     }
-    Some((changed, first))
+    Ok(first.map(|first| (changed, first)))
 }
+
+fn loses_path(command: &Command) -> bool {
+    let mut assignments = command.assignments.iter();
+    assignments.any(|it| it.text.starts_with("PATH=") && !it.text[1..].contains("PATH"))
+}
+
+/// What a command runs under.
+#[derive(Default)]
+struct Around<'a> {
+    /// The slots that are held.
+    slots: Vec<&'a str>,
+    /// The number of programs.
+    depth: usize,
+}
+
+impl<'a> Around<'a> {
+    /// Returns what a command runs under that is run by one more program, which may hold a slot.
+    fn with(&self, slot: Option<&'a str>) -> Self {
+        Self {
+            slots: self.slots.iter().copied().chain(slot).collect(),
+            depth: self.depth + 1,
+        }
+    }
+}
+
+/// Returns what of a command is heavy.
+fn heavy_command<'a>(
+    command: &Command,
+    script: &Script,
+    rules: &'a [CommandRule],
+    around: &Around<'_>,
+) -> Result<Option<Heavy<'a>>, Unreadable> {
+    let first = command.words.first();
+    if first.is_none_or(|first| script.functions.contains(&first.text)) {
+        return Ok(None);
+    }
+    heavy_words(&command.words, command.input.as_deref(), rules, around)
+}
+
+fn heavy_words<'a>(
+    words: &[Word],
+    input: Option<&str>,
+    rules: &'a [CommandRule],
+    around: &Around<'_>,
+) -> Result<Option<Heavy<'a>>, Unreadable> {
+    let Some(first) = words.first() else {
+        return Ok(None);
+    };
+    if around.depth > DEPTH_MAX {
+        let problem = "more programs that run each other than are looked at";
+        return Err(Unreadable::at(first.at, problem));
+    }
+    if program(first) == "tenure" {
+        return heavy_under_run(words, input, rules, around);
+    }
+    let inside = around.with(None);
+    let mut heavy = Heavy {
+        at: first.at,
+        is_under_run: false,
+        rules: Vec::new(),
+    };
+    let fitting = rules.iter().filter(|rule| begins_with(words, &rule.words));
+    let best = fitting.max_by_key(|rule| rule.words.len());
+    heavy
+        .rules
+        .extend(best.filter(|rule| !is_held(rule, &around.slots)));
+    match run_by(words, input) {
+        Some(Run::Words(inner, place)) => {
+            let inner = heavy_words(inner, input, rules, &inside)?;
+            if let Some(inner) = &inner
+                && (place == Place::After || inner.is_under_run)
+            {
+                (heavy.at, heavy.is_under_run) = (inner.at, inner.is_under_run);
+            }
+            heavy
+                .rules
+                .extend(inner.into_iter().flat_map(|inner| inner.rules));
+        }
+        Some(Run::Split(text, more)) => {
+            let word = |text: &str| Word {
+                at: first.at,
+                text: text.to_owned(),
+            };
+            let split = text.split_whitespace().map(word);
+            let split: Vec<Word> = split.chain(more.iter().cloned()).collect();
+            let inner = heavy_words(&split, input, rules, &inside)?;
+            heavy
+                .rules
+                .extend(inner.into_iter().flat_map(|inner| inner.rules));
+        }
+        Some(Run::Script(text)) => {
+            let script = shell::read(text)?;
+            for command in &script.commands {
+                let inner = heavy_command(command, &script, rules, &inside)?;
+                heavy
+                    .rules
+                    .extend(inner.into_iter().flat_map(|inner| inner.rules));
+            }
+        }
+        None => {}
+    }
+    heavy.rules.sort_by_key(|rule| rule.slot_name());
+    heavy.rules.dedup_by_key(|rule| rule.slot_name());
+    Ok((!heavy.rules.is_empty()).then_some(heavy))
+}
+
+/// Returns what is heavy under a call of `tenure`: what its slot does not cover.
+fn heavy_under_run<'a>(
+    words: &[Word],
+    input: Option<&str>,
+    rules: &'a [CommandRule],
+    around: &Around<'_>,
+) -> Result<Option<Heavy<'a>>, Unreadable> {
+    let Some(end) = words.iter().position(|word| word.text == "--") else {
+        return Ok(None);
+    };
+    let (own, command) = (&words[..end], &words[end + 1..]);
+    let slot = own
+        .iter()
+        .enumerate()
+        .find_map(|(at, word)| match word.text.as_str() {
+            "--slot" => own.get(at + 1).map(|slot| slot.text.as_str()),
+            text => text.strip_prefix("--slot="),
+        });
+    let Some(heavy) = heavy_words(command, input, rules, &around.with(slot))? else {
+        return Ok(None);
+    };
+    let is_after = |slot: &str| heavy.rules[0].slot_name() > slot.split(':').next().unwrap_or(slot);
+    Ok(Some(match slot.is_some_and(is_after) {
+        true => Heavy {
+            is_under_run: true,
+            ..heavy
+        },
+        false => Heavy {
+            at: words[0].at,
+            ..heavy
+        },
+    }))
+}
+
+/// Returns true if the slot of a rule is held, or may be.
+fn is_held(rule: &CommandRule, held: &[&str]) -> bool {
+    let places = |slot: &str| slot.split_once(':')?.1.parse::<u32>().ok();
+    held.iter().any(|slot| {
+        let name = slot.split(':').next().unwrap_or(slot);
+        slot.contains(UNKNOWN)
+            || name == rule.slot_name()
+                && places(slot).is_none_or(|asked| Some(asked) <= places(&rule.slot))
+    })
+}
+
+/// Programs whose words are targets, in any order.
+const MAKERS: [&str; 6] = ["make", "gmake", "ninja", "just", "task", "rake"];
+/// Programs whose `run NAME` is their `NAME`.
+const SCRIPTED: [&str; 4] = ["npm", "pnpm", "yarn", "bun"];
+
+/// Options whose value is the next word, of some programs and of all others.
+const VALUED: [(&str, &[&str]); 10] = [
+    (
+        "cargo",
+        &["-C", "-Z", "--color", "--config", "--manifest-path"],
+    ),
+    (
+        "npm",
+        &[
+            "-C",
+            "-w",
+            "--loglevel",
+            "--prefix",
+            "--registry",
+            "--userconfig",
+            "--workspace",
+        ],
+    ),
+    ("pnpm", &["-C", "-F", "--dir", "--filter", "--loglevel"]),
+    ("yarn", &["--cwd"]),
+    (
+        "make",
+        &[
+            "-C",
+            "-I",
+            "-W",
+            "-f",
+            "-o",
+            "--directory",
+            "--file",
+            "--include-dir",
+            "--makefile",
+        ],
+    ),
+    ("go", &["-C"]),
+    (
+        "gradle",
+        &[
+            "-I",
+            "-b",
+            "-c",
+            "-g",
+            "-p",
+            "--build-file",
+            "--project-dir",
+        ],
+    ),
+    (
+        "mvn",
+        &["-P", "-f", "-gs", "-pl", "-s", "-t", "--file", "--projects"],
+    ),
+    ("git", &["-C", "-c", "--git-dir", "--work-tree"]),
+    (
+        "",
+        &[
+            "-C",
+            "-I",
+            "-f",
+            "-p",
+            "--chdir",
+            "--color",
+            "--config",
+            "--directory",
+            "--file",
+            "--prefix",
+        ],
+    ),
+];
 
 /// Returns true if a command begins with these words. Options between them do not count: `cargo +nightly -q test`.
 fn begins_with(command: &[Word], words: &[String]) -> bool {
-    let Some((program, mut rest)) = command.split_first() else {
+    let (Some((program, mut rest)), Some((wanted, mut more))) = (
+        command
+            .split_first()
+            .map(|(first, rest)| (program(first), rest)),
+        words.split_first(),
+    ) else {
         return false;
     };
-    let name = program.text.rsplit('/').next().unwrap_or_default();
-    let Some((wanted, more)) = words.split_first() else {
-        return false;
-    };
-    if name != wanted {
+    if !is_one_of(program, wanted) {
         return false;
     }
-    for wanted in more {
-        let is_option = |word: &Word| word.text.starts_with(['-', '+']) && word.text != *wanted;
-        while let Some((option, after)) = rest.split_first().filter(|(word, _)| is_option(word)) {
-            let is_valued = WITH_VALUE.contains(&option.text.as_str());
-            rest = &after[usize::from(is_valued).min(after.len())..];
-        }
-        match rest.split_first() {
-            Some((word, after)) if word.text == *wanted => rest = after,
-            _ => return false,
+    let mut valued = VALUED
+        .iter()
+        .filter(|(name, _)| *name == program || name.is_empty());
+    let valued = valued.next().map_or(&[][..], |(_, valued)| valued);
+    let is_maker = MAKERS.contains(&program);
+    while let Some((wanted, after)) = more.split_first() {
+        let Some((word, behind)) = rest.split_first() else {
+            return false;
+        };
+        let text = word.text.as_str();
+        let is_skipped = is_maker
+            || text.starts_with('+')
+            || (SCRIPTED.contains(&program) && ["run", "run-script"].contains(&text));
+        rest = behind;
+        if is_one_of(text, wanted) {
+            more = after;
+        } else if text.starts_with('-') && text != "--" {
+            rest = &behind[usize::from(valued.contains(&text)).min(behind.len())..];
+        } else if !is_skipped {
+            return false;
         }
     }
     true
 }
 
-/// Options whose value is the next word.
-const WITH_VALUE: [&str; 12] = [
-    "--chdir",
-    "--color",
-    "--config",
-    "--directory",
-    "--manifest-path",
-    "--prefix",
-    "--signal",
-    "-C",
-    "-I",
-    "-f",
-    "-s",
-    "-u",
-];
-
-/// Returns the script that a shell is given, as in `bash -lc SCRIPT`.
-fn script_of(command: &[Word]) -> Option<&str> {
-    let (shell, rest) = command.split_first()?;
-    let shell = shell.text.rsplit('/').next()?;
-    ["sh", "bash", "dash", "zsh"]
-        .contains(&shell)
-        .then_some(())?;
-    let is_c = |word: &Word| word.text.starts_with('-') && word.text.ends_with('c');
-    let at = rest.iter().position(is_c)?;
-    rest.get(at + 1).map(|script| script.text.as_str())
-}
-
-/// Returns a command without the variables that are set for it, and without programs that only run another, and where `tenure run` goes.
-fn without_prefix(mut command: &[Word]) -> (usize, &[Word]) {
-    const RUNNERS: [&str; 11] = [
-        "env", "time", "timeout", "nice", "nohup", "sudo", "command", "exec", "stdbuf", "xargs",
-        "setsid",
-    ];
-    let mut sudo = None;
-    while let Some((first, rest)) = command.split_first() {
-        let is_setting = first.text.split_once('=').is_some_and(|(name, _)| {
-            !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-        });
-        let is_runner = RUNNERS.contains(&first.text.as_str());
-        if !is_setting && !is_runner {
-            break;
-        }
-        if first.text == "sudo" {
-            sudo.get_or_insert(first.at);
-        }
-        command = rest;
-        // The options of a runner, and the time of `timeout`.
-        let is_number = |word: &Word| word.text.starts_with(|c: char| c.is_ascii_digit());
-        while is_runner
-            && let Some((word, after)) = command.split_first()
-            && (word.text.starts_with('-') || is_number(word))
-        {
-            let is_valued = WITH_VALUE.contains(&word.text.as_str());
-            command = &after[usize::from(is_valued).min(after.len())..];
-        }
-    }
-    let first = command.first().map_or(0, |first| first.at);
-    (sudo.unwrap_or(first), command)
-}
-
-/// Cuts a line of the shell into simple commands. Quotes are kept together; what is inside of `$(…)` and backquotes counts as commands,
-/// too. The text of a here-document does not.
-fn simple_commands(line: &str) -> Vec<Vec<Word>> {
-    let mut commands = vec![Vec::new()];
-    let mut word: Option<Word> = None;
-    let mut quote: Option<char> = None;
-    // The quote around each parenthesis that is open.
-    let mut around: Vec<Option<char>> = Vec::new();
-    let mut documents: Vec<String> = Vec::new();
-    let mut chars = line.char_indices().peekable();
-    while let Some((at, c)) = chars.next() {
-        match (quote, c) {
-            (Some(open), c) if c == open => quote = None,
-            (Some('"'), '\\') | (None, '\\') => {
-                if let Some((_, escaped)) = chars.next().filter(|(_, next)| *next != '\n') {
-                    push(&mut word, at, escaped);
-                }
-            }
-            (Some('"'), '$') if chars.next_if(|(_, next)| *next == '(').is_some() => {
-                around.push(quote.take());
-                end_word(&mut word, &mut commands);
-                commands.push(Vec::new());
-            }
-            (Some(_), c) => push(&mut word, at, c),
-            (None, '\'' | '"') => {
-                quote = Some(c);
-                word.get_or_insert_with(|| Word {
-                    at,
-                    text: String::new(),
-                });
-            }
-            // A comment goes to the end of the line.
-            (None, '#') if word.is_none() => {
-                while chars.next_if(|(_, next)| *next != '\n').is_some() {}
-            }
-            (None, ' ' | '\t') => end_word(&mut word, &mut commands),
-            (None, '<') if line[at..].starts_with("<<") && !line[at..].starts_with("<<<") => {
-                end_word(&mut word, &mut commands);
-                chars.next();
-                documents.push(delimiter(&line[at + 2..]));
-            }
-            (None, '<' | '>') => end_word(&mut word, &mut commands),
-            (None, ';' | '&' | '|' | '\n' | '(' | ')' | '{' | '}' | '`') => {
-                end_word(&mut word, &mut commands);
-                commands.push(Vec::new());
-                match c {
-                    '\n' if !documents.is_empty() => {
-                        let end = after_documents(line, at + 1, &mut documents);
-                        while chars.next_if(|(at, _)| *at < end).is_some() {}
-                    }
-                    '(' => around.push(None),
-                    // What follows inside of the quote is no command.
-                    ')' => {
-                        quote = around.pop().flatten();
-                        let text = "\"".to_owned();
-                        word = quote.map(|_| Word { at, text });
-                    }
-                    _ => {}
-                }
-            }
-            (None, '$') if chars.peek().is_some_and(|(_, next)| *next == '(') => {
-                end_word(&mut word, &mut commands);
-            }
-            (None, c) => push(&mut word, at, c),
-        }
-    }
-    end_word(&mut word, &mut commands);
-    commands.retain(|command| !command.is_empty());
-    // Words of the shell's own grammar before a command.
-    const GRAMMAR: [&str; 8] = ["if", "then", "elif", "else", "do", "while", "until", "!"];
-    for command in &mut commands {
-        let own = command
-            .iter()
-            .take_while(|word| GRAMMAR.contains(&word.text.as_str()))
-            .count();
-        command.drain(..own);
-    }
-    commands
-}
-
-/// Returns the word that ends a here-document, from what follows `<<`.
-fn delimiter(rest: &str) -> String {
-    let rest = rest.trim_start_matches('-').trim_start_matches(' ');
-    let end = rest.find(|c: char| c.is_whitespace() || ";&|<>()".contains(c));
-    let word = &rest[..end.unwrap_or(rest.len())];
-    word.chars().filter(|c| !"'\"\\".contains(*c)).collect()
-}
-
-/// Returns where the line goes on after here-documents that begin at `start`.
-fn after_documents(line: &str, start: usize, documents: &mut Vec<String>) -> usize {
-    let mut end = start;
-    for delimiter in documents.drain(..) {
-        for text in line[end..].split_inclusive('\n') {
-            end += text.len();
-            if text.trim_end_matches('\n').trim_start_matches('\t') == delimiter {
-                break;
-            }
-        }
-    }
-    end
-}
-
-fn end_word(word: &mut Option<Word>, commands: &mut [Vec<Word>]) {
-    if let (Some(word), Some(command)) = (word.take(), commands.last_mut()) {
-        command.push(word);
-    }
-}
-
-fn push(word: &mut Option<Word>, at: usize, c: char) {
-    let new = || Word {
-        at,
-        text: String::new(),
-    };
-    word.get_or_insert_with(new).text.push(c);
+fn is_one_of(word: &str, wanted: &str) -> bool {
+    wanted.split('|').any(|wanted| wanted == word)
 }
 
 #[cfg(test)]
@@ -252,95 +369,170 @@ mod tests {
     use super::*;
 
     fn rules() -> Vec<CommandRule> {
-        let rule = |words: &str, slot: &str| CommandRule {
-            words: words.split(' ').map(str::to_owned).collect(),
-            slot: slot.to_owned(),
-        };
-        vec![rule("cargo test", "build:2"), rule("make", "build:2")]
+        [
+            ("cargo test|t", "build:2"),
+            ("make", "build:2"),
+            ("npm test", "js:1"),
+            ("pytest", "build:2"),
+            ("just lint|check", "build:2"),
+        ]
+        .map(|(command, slot)| CommandRule::new(command, slot))
+        .to_vec()
     }
 
     fn changed(line: &str) -> Option<String> {
-        instead(line, &rules()).map(|(line, _)| line)
+        let rules = rules();
+        let instead = instead(line, &rules);
+        let instead = instead.unwrap_or_else(|error| panic!("{line}: {error}"));
+        instead.map(|(line, _)| line)
+    }
+
+    /// Asserts where `tenure run` goes: at each `@` for a build, at each `%` for a script of npm.
+    #[track_caller]
+    fn assert_changed(marked: &str) {
+        let line = marked.replace(['@', '%'], "");
+        let wanted = marked
+            .replace('@', "tenure run --slot build:2 -- ")
+            .replace('%', "tenure run --slot js:1 -- ");
+        assert_eq!(changed(&line), Some(wanted), "{line}");
     }
 
     #[test]
     fn a_bare_call_is_sent_through_its_slot_and_the_rest_of_the_line_is_kept() {
-        for (line, wanted) in [
-            ("cargo test", "tenure run --slot build:2 -- cargo test"),
-            (
-                "cargo test --all -- 'a b'",
-                "tenure run --slot build:2 -- cargo test --all -- 'a b'",
-            ),
-            (
-                "cd x && RUST_LOG=debug cargo test 2>&1 | tail",
-                "cd x && RUST_LOG=debug tenure run --slot build:2 -- cargo test 2>&1 | tail",
-            ),
-            (
-                "timeout 60 cargo +nightly -q test",
-                "timeout 60 tenure run --slot build:2 -- cargo +nightly -q test",
-            ),
-            (
-                "make; make install",
-                "tenure run --slot build:2 -- make; tenure run --slot build:2 -- make install",
-            ),
-            (
-                "if make; then echo ok; fi",
-                "if tenure run --slot build:2 -- make; then echo ok; fi",
-            ),
-            ("echo $(make)", "echo $(tenure run --slot build:2 -- make)"),
-            (
-                "OUT=\"$(make 2>&1) make\" && echo \"$OUT\"",
-                "OUT=\"$(tenure run --slot build:2 -- make 2>&1) make\" && echo \"$OUT\"",
-            ),
-            (
-                "bash -lc 'cd x; cargo test'",
-                "tenure run --slot build:2 -- bash -lc 'cd x; cargo test'",
-            ),
-            ("make>log", "tenure run --slot build:2 -- make>log"),
-            (
-                "cargo --manifest-path a/Cargo.toml test",
-                "tenure run --slot build:2 -- cargo --manifest-path a/Cargo.toml test",
-            ),
-            (
-                "env -u FOO stdbuf -oL make",
-                "env -u FOO stdbuf -oL tenure run --slot build:2 -- make",
-            ),
-            (
-                "ls | xargs make",
-                "ls | xargs tenure run --slot build:2 -- make",
-            ),
-            (
-                "if x; then y; elif make; then z; fi",
-                "if x; then y; elif tenure run --slot build:2 -- make; then z; fi",
-            ),
-            (
-                "sudo -u ana make install",
-                "tenure run --slot build:2 -- sudo -u ana make install",
-            ),
-            (
-                "cat > notes.md <<'EOF'\nmake\nEOF\nmake",
-                "cat > notes.md <<'EOF'\nmake\nEOF\ntenure run --slot build:2 -- make",
-            ),
-            (
-                "/usr/bin/make",
-                "tenure run --slot build:2 -- /usr/bin/make",
-            ),
+        for marked in [
+            "@cargo test",
+            "@cargo test --all -- 'a b'",
+            "cd x && RUST_LOG=debug @cargo test 2>&1 | tail",
+            "@make; @make install",
+            "if @make; then echo ok; fi",
+            "if x; then y; elif @make; then z; fi",
+            "while ! @make; do sleep 1; done; until @make; do :; done",
+            "for d in a b; do (cd $d && @make) & done; wait",
+            "case $x in a|b) @make ;; (*) @cargo t;; esac",
+            "f() { @make -C \"$1\"; }; f x",
+            "function f { @make; }; f",
+            "[[ -e x && $x =~ ^(a|b)$ ]] && @make",
+            "{ @make; } > log 2>&1",
+            "time @make; time -p @make; ! @make",
+            "echo $(@make)",
+            "echo `@make` \"`@make a`\"",
+            "OUT=\"$(@make 2>&1) make\" && echo \"$OUT\"",
+            "a=(x $(@make))",
+            "diff <(@make a) <(@make b)",
+            "@make>log",
+            "cat > notes.md <<'EOF'\nmake\nEOF\n@make",
+            "cat <<EOF\nmake $(@make)\nEOF\n@make",
+            "cat <<-A <<\\B | @make\n\tx\n\tA\ny\nB\n@make",
+            "@/usr/bin/make",
+            "@cargo +nightly -q test",
+            "@cargo --manifest-path a/Cargo.toml test",
+            "@make \\\n  -j4",
+            "# it's a comment\n@make # don't",
+            "@ma\"ke\" x; @\\make",
+            "git commit -m \"$(cat <<'EOF'\nDon't make (this\ncargo test\nEOF\n)\" && @make",
+            "python3 - <<'EOF'\nprint('make')\nEOF\n@make",
+            "while read -r x; do @make \"${x#a}\" \"${a[0]}\" $#; done < <(ls *.{a,b}) &> /dev/null",
+            "find . \\( -name a -o -name b \\) && [ -f x ] && @make",
         ] {
-            assert_eq!(changed(line).as_deref(), Some(wanted), "{line}");
+            assert_changed(marked);
         }
+    }
+
+    #[test]
+    fn what_stands_around_a_heavy_command_does_not_hide_it() {
+        for marked in [
+            "CARGO_TARGET_DIR=\"$(pwd)/target\" @cargo test",
+            "PATH=$(pwd)/bin:$PATH @cargo test",
+            "@/usr/bin/env cargo test",
+            "@/usr/bin/env -i -u X A=b $MORE cargo test",
+            "@/usr/bin/timeout 60 cargo test",
+            "@timeout -k 5 $T cargo test",
+            "@ionice -c 3 nice -n 19 cargo test",
+            "@taskset -c 0,1 cargo test",
+            "@flock F cargo test",
+            "@flock -w 5 F -c 'cargo test'",
+            "@stdbuf -oL cargo test",
+            "ls | @xargs -d '\\n' cargo test",
+            "ls | @xargs make",
+            "@env -S 'cargo test' -q",
+            "@env '-Scargo test'",
+            "@env -u FOO stdbuf -oL make",
+            "@find . -name Makefile -exec make -f {} \\;",
+            "> out.log @cargo test",
+            "2>&1 >x A=1 <y @cargo test",
+            "@bash --norc -c 'cargo test'",
+            "@bash -lc 'cd x; cargo test'",
+            "@bash -eo pipefail -c \"cargo test\"",
+            "@bash <<'EOF'\ncargo test\nEOF",
+            "@bash -s a <<< 'cargo test'",
+            "@sh -c \"bash -c 'cargo test'\"",
+            "echo $((1<<4)) && @make",
+            "echo $'don\\'t' && @make",
+            "$((echo a); @make)",
+            "@cargo t",
+            "@cargo -Z unstable-options test",
+            "%npm -s test",
+            "%npm run -s test",
+            "%npm run test",
+            "%npm -w app test",
+            "%npm --prefix a run test",
+            "@just --dry-run fmt check",
+            "@sudo -u ana make install",
+            "@sudo nohup make install",
+            "exec @make",
+            "nohup @timeout 5 make &",
+            "setsid -w @make",
+            "command @make",
+            "@${VENV}/bin/pytest -q",
+            "\"$VENV\"/bin/activate; @\"$VENV/bin/pytest\"",
+        ] {
+            assert_changed(marked);
+        }
+    }
+
+    #[test]
+    fn only_its_own_slot_satisfies_a_rule() {
+        for line in [
+            "tenure run --slot build:2 -- cargo test",
+            "tenure run --slot=build -- cargo test",
+            "tenure run -w 5s --slot build x -- timeout 5 cargo test",
+            "timeout 9 tenure run --slot build:1 -- bash -c 'make; cargo test'",
+            "tenure run --slot \"$SLOT\" -- make",
+            "tenure ls; tenure run x -- true",
+        ] {
+            assert_eq!(changed(line), None, "{line}");
+        }
+        for marked in [
+            "@tenure run --slot other:50 -- make",
+            "@tenure run --slot build:50 -- make",
+            "@tenure run lock -- make",
+            "tenure run --slot a:1 -- @make",
+            "timeout 5 tenure run --slot a:1 -- @make",
+            "@%bash -c 'npm test; make'",
+            "tenure run --slot build:2 -- %bash -c 'npm test; make'",
+        ] {
+            assert_changed(marked);
+        }
+    }
+
+    #[test]
+    fn a_path_that_is_set_does_not_hide_tenure() {
+        let wanted = "tenure run --slot build:2 -- env PATH=/x A=1 make";
+        assert_eq!(changed("PATH=/x A=1 make").as_deref(), Some(wanted));
     }
 
     #[test]
     fn what_only_mentions_a_heavy_command_is_left_alone() {
         for line in [
             "",
+            " \n# make\n",
             "cargo build",
             "cargo testing",
+            "cargo -q build test",
+            "cargo run test",
             "echo cargo test",
             "echo 'x; make'",
             "git commit -m \"run cargo test; make\"",
-            "# make",
-            "tenure run --slot build:2 -- cargo test",
             "grep make Makefile",
             "cat > notes.md <<'EOF'\ncargo test\nEOF",
             "cat <<-EOF > a && cat b\n\tmake\n\tEOF\nls",
@@ -348,9 +540,51 @@ mod tests {
             "echo \"$(date)make\"",
             "bash -lc 'echo make'",
             "bash make.sh",
+            "bash x.sh <<< make",
             "echo x > make",
+            "command -v make",
+            "type make; which make",
+            "case x in make) ;; x | make) echo;; esac",
+            "cmds=(make lint)",
+            "declare -a cmds=(make lint)",
+            "${make}",
+            "$((make+1)); ((make)); echo $((make<(make)))",
+            "for make in a; do echo; done; for x in make; do echo; done",
+            "make() { echo; }; make",
+            "[[ make == make ]]; [[ ( make ) ]]",
+            "make=1; make[2]+=3",
+            "env make=1",
+            "just build",
+            "npm run build",
+            "$CARGO test",
         ] {
             assert_eq!(changed(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_an_error_with_its_place() {
+        for line in [
+            "make 'x",
+            "make \"x",
+            "if make",
+            "make )",
+            "make; }",
+            "cat <<EOF; $(cat <<X)\n",
+            "ls @(a|b); make",
+            "${ make; }",
+            "bash -c 'make; )'",
+            "echo `make 'x`",
+            "a ;; make",
+        ] {
+            assert!(instead(line, &rules()).is_err(), "{line}");
+        }
+        let error = instead("ls; make )", &rules()).unwrap_err();
+        assert_eq!(error.to_string(), "what no command begins with at byte 9");
+        let many = "nice ".repeat(50_000) + "make";
+        assert!(instead(&many, &rules()).is_err());
+        for deep in ["$(", "((", "$((", "{ ", "if (", "\"${x:-", "a(){ "] {
+            assert!(instead(&deep.repeat(20_000), &rules()).is_err(), "{deep}");
         }
     }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure::{
-    Asker, AuditPage, AuditQuery, Findings, KeyState, Keyed, Lease, LeaseId, LeaseStore, Owner,
-    Recovery, Reply, SessionId,
+    Asker, AuditPage, AuditQuery, Findings, KeyState, Keyed, Lease, LeaseId, LeaseStore, Mode,
+    Owner, Recovery, Reply, SessionId,
 };
 
 use super::FaultyStore;
@@ -64,6 +64,24 @@ impl LeaseStore for FaultyStore {
 
     fn extend<'a>(&'a self, lease: &'a LeaseId, ttl: Option<Duration>) -> Reply<'a, Lease> {
         passed_on!(self, "extend", lease.as_str(), within => within.extend(lease, ttl))
+    }
+
+    fn release_by<'a>(&'a self, lease: &'a LeaseId, actor: &'a Owner) -> Reply<'a, ()> {
+        passed_on!(self, "release", lease.as_str(), within => within.release_by(lease, actor))
+    }
+
+    fn downgrade_by<'a>(&'a self, lease: &'a LeaseId, actor: &'a Owner) -> Reply<'a, Mode> {
+        passed_on!(self, "downgrade", lease.as_str(), within => within.downgrade_by(lease, actor))
+    }
+
+    fn take_over<'a>(
+        &'a self,
+        lease: &'a LeaseId,
+        new: &'a LeaseId,
+        ttl: Duration,
+        asker: &'a Asker,
+    ) -> Reply<'a, Option<Lease>> {
+        passed_on!(self, "take_over", lease.as_str(), within => within.take_over(lease, new, ttl, asker))
     }
 
     fn recover<'a>(

@@ -78,14 +78,20 @@ async fn the_settings_say_how_long_a_request_waits_that_does_not() {
 }
 
 #[tokio::test]
-async fn a_deadline_beyond_all_clocks_is_a_long_wait() {
+async fn a_wait_without_an_end_is_refused() {
     let keeper = keeper().await;
-    let (ana, bo) = (session(&keeper, "ana").await, session(&keeper, "bo").await);
-    let guard = take(&ana, "a", Mode::Write).await;
+    let ana = session(&keeper, "ana").await;
     let options = Options::default().with_wait(Duration::MAX);
-    let asking = ask_with(&bo, "a", Mode::Write, options).await;
-    drop(guard);
-    drop(asking.await.unwrap().unwrap());
+    let asked = ana.acquire(&resource("a"), Mode::Write, &options).await;
+    let error = asked.unwrap_err();
+    assert_eq!(error.class(), Class::BadInput);
+    assert!(error.to_string().contains("8760h"), "{error}");
+    let year = Options::default().with_wait(Duration::from_secs(365 * 24 * 3600));
+    drop(
+        ana.acquire(&resource("a"), Mode::Write, &year)
+            .await
+            .unwrap(),
+    );
 }
 
 #[tokio::test]

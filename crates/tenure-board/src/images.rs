@@ -1,0 +1,173 @@
+//! Files put right: from what they were before a change to what they are after it.
+
+use std::io;
+use std::path::Path;
+
+use tenure_core::{Error, Result};
+use tenure_os::replace::replace_unsynced;
+
+use super::Board;
+use super::issue::Issue;
+use super::names::Part;
+use super::pending::{Image, Pending, hash};
+use super::registry::{self, Gates, Index};
+
+/// The possibility that the present content is torn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Torn {
+    /// The power may have been gone since the changes were made.
+    Perhaps,
+    /// It was not: what is there was put there whole.
+    No,
+}
+
+impl Board {
+    /// Puts the files right that changes, in their order, are about. `is_ours` says whose lock is held.
+    pub(super) fn apply_changes(
+        &self,
+        changes: &[&Pending],
+        is_ours: impl Fn(&Part) -> bool,
+        torn: Torn,
+    ) -> Result<()> {
+        let ours = changes.iter().flat_map(|change| change.parts());
+        self.remove_left_files(&ours.filter(&is_ours).collect());
+        if is_ours(&Part::Index) {
+            self.put_index_right(changes, torn)?;
+        }
+        if is_ours(&Part::Gates) {
+            self.put_gates_right(changes, torn)?;
+        }
+        let mut ids: Vec<_> = changes
+            .iter()
+            .filter_map(|change| change.issue.as_ref())
+            .collect();
+        ids.sort_by_key(|issue| (&issue.id, issue.version));
+        for issues in ids.chunk_by(|one, other| one.id == other.id) {
+            let id = &issues[0].id;
+            if !is_ours(&Part::Issue(id.clone())) {
+                continue;
+            }
+            // Of the changes of an issue that was deleted some may come back after a power loss.
+            if torn == Torn::Perhaps && self.load_index()?.value.is_deleted(id) {
+                self.remove_file(&self.names.issue(id))?;
+                continue;
+            }
+            let images: Vec<&Image> = issues.iter().map(|issue| &issue.image).collect();
+            let newest = issues.last().map_or(0, |issue| issue.version);
+            let is_newer =
+                |bytes: &[u8]| Issue::parse(id, bytes).is_ok_and(|issue| issue.version >= newest);
+            self.put_file_right(&self.names.issue(id), &images, is_newer, torn)?;
+        }
+        Ok(())
+    }
+
+    fn put_index_right(&self, changes: &[&Pending], torn: Torn) -> Result<()> {
+        let images: Vec<&Image> = changes.iter().filter_map(|c| c.index.as_ref()).collect();
+        if images.is_empty() {
+            return Ok(());
+        }
+        let is_whole = |bytes: &[u8]| registry::parse::<Index>(bytes).is_ok();
+        self.put_file_right(&self.names.index(), &images, is_whole, torn)?;
+        let before = self.load_index()?;
+        let mut index = before.value.clone();
+        for issue in changes
+            .iter()
+            .filter_map(|change| change.index.as_ref().and(change.issue.as_ref()))
+        {
+            match issue.image.after {
+                Some(_) => index.add(&issue.id),
+                None => index.delete(&issue.id),
+            }
+        }
+        if index == before.value {
+            return Ok(());
+        }
+        let like = before.found.map(|found| found.attributes);
+        let text = registry::encode(&index);
+        replace_unsynced(
+            &*self.disk,
+            &self.names.index(),
+            text.as_bytes(),
+            like.as_ref(),
+        )
+    }
+
+    fn put_gates_right(&self, changes: &[&Pending], torn: Torn) -> Result<()> {
+        let defined: Vec<_> = changes
+            .iter()
+            .filter_map(|change| change.gates.as_ref())
+            .collect();
+        if defined.is_empty() {
+            return Ok(());
+        }
+        let images: Vec<&Image> = defined.iter().map(|gates| &gates.image).collect();
+        let is_whole = |bytes: &[u8]| registry::parse::<Gates>(bytes).is_ok();
+        self.put_file_right(&self.names.gates(), &images, is_whole, torn)?;
+        let before = self.load_gates()?;
+        let mut gates = before.value.clone();
+        for gate in defined {
+            gates.put(&gate.name, gate.by);
+        }
+        if gates == before.value {
+            return Ok(());
+        }
+        let like = before.found.map(|found| found.attributes);
+        let text = registry::encode(&gates);
+        replace_unsynced(
+            &*self.disk,
+            &self.names.gates(),
+            text.as_bytes(),
+            like.as_ref(),
+        )
+    }
+
+    /// Puts the newest content in place of one that was there before, or that is torn. What someone else wrote stays.
+    fn put_file_right(
+        &self,
+        path: &Path,
+        images: &[&Image],
+        is_newer: impl Fn(&[u8]) -> bool,
+        torn: Torn,
+    ) -> Result<()> {
+        let (Some(first), Some(newest)) = (images.first(), images.last()) else {
+            return Ok(());
+        };
+        let found = self.read_file(path)?;
+        let is_behind = match &found {
+            None => first.before.is_none(),
+            Some(found) if is_newer(&found.bytes) => false,
+            Some(found) => {
+                let now = Some(hash(&found.bytes));
+                let is_before = images.iter().any(|image| image.before == now);
+                is_before || torn == Torn::Perhaps && is_torn(images, &found.bytes)
+            }
+        };
+        if !is_behind {
+            return Ok(());
+        }
+        match (&newest.after, found) {
+            (Some(text), found) => {
+                let like = found.map(|found| found.attributes);
+                replace_unsynced(&*self.disk, path, text.as_bytes(), like.as_ref())
+            }
+            (None, _) => self.remove_file(path),
+        }
+    }
+
+    /// Removes a file, if it is there.
+    pub(super) fn remove_file(&self, path: &Path) -> Result<()> {
+        match self.disk.remove(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed.map_err(|source| Error::io("remove", path, source)),
+        }
+    }
+}
+
+/// Returns true for what a power loss makes of a file that was not synced.
+fn is_torn(images: &[&Image], bytes: &[u8]) -> bool {
+    let is_beginning = |image: &&Image| {
+        let after = image.after.as_ref();
+        after.is_some_and(|after| after.as_bytes().starts_with(bytes))
+    };
+    bytes.is_empty() || bytes.contains(&0) || images.iter().any(is_beginning)
+}

@@ -1,0 +1,157 @@
+//! The next issue: lowest priority number, then oldest, of those that wait for nothing and nobody has.
+
+use std::time::{Duration, Instant};
+
+use tenure_core::{Class, Error, Result};
+
+use super::Board;
+use super::claim::checked;
+use super::decide::{ClaimStatus, Waits, claim_status};
+use super::issue::{Issue, IssueId, IssueState};
+use super::lock::BoardLocks;
+use super::names::Part;
+use super::read::{Blocked, Unreadable};
+
+/// The action on the next issue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Take {
+    /// Only look.
+    Look,
+    /// Claim it, for 15 minutes or for this long.
+    Claim(Option<Duration>),
+}
+
+/// The next issue, or why there is none.
+#[derive(Debug)]
+pub enum Next {
+    /// The issue, claimed if that was asked for.
+    Issue(Box<Issue>),
+    /// Nothing is ready.
+    Nothing(Unready),
+}
+
+/// How many issues are open, and why none of them is ready.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unready {
+    /// Issues that are not done.
+    pub open: usize,
+    /// The number of issues that are claimed.
+    pub claimed: usize,
+    /// The number of issues that wait for others, or for a gate.
+    pub blocked: usize,
+    /// Issues that cannot be read, whatever their labels.
+    pub unreadable: Vec<Unreadable>,
+    /// How long it takes until the first claim ends, if there is one.
+    pub first_end: Option<Duration>,
+}
+
+impl Board {
+    /// Returns the next issue, of those with a label if one is given. Of all who claim it, one wins, and the others get
+    /// the one after it.
+    pub fn next(&self, label: Option<&str>, take: Take) -> Result<Next> {
+        if let Take::Claim(ttl) = take {
+            checked(ttl)?;
+        }
+        let deadline = self.deadline();
+        self.recover(deadline)?;
+        self.settle(&BoardLocks::default())?;
+        if let Some(likely) = self.candidates()?
+            && let Ok(Some(issue)) = self.take_first(likely.ids(self, label), take, None)?
+        {
+            return Ok(Next::Issue(issue));
+        }
+        // Before anyone is told that there is nothing, everything is read.
+        let before = self.last_lines()?;
+        let held = self.share(Part::Index, deadline)?;
+        let list = self.read_all()?;
+        drop(held);
+        self.write_ready(&list, &before);
+        let has_label =
+            |issue: &&Issue| label.is_none_or(|label| issue.labels.iter().any(|own| own == label));
+        let open = list
+            .issues
+            .iter()
+            .filter(|issue| issue.state == IssueState::Open);
+        let open: Vec<&Issue> = open.filter(has_label).collect();
+        let blocked = self.blocked(&list);
+        let ready = open.iter().filter(|issue| !blocked.contains_key(&issue.id));
+        let ids: Vec<IssueId> = ready.map(|issue| issue.id.clone()).collect();
+        let ids = || ids.iter().cloned();
+        let mut taken = self.take_first(ids(), take, None)?;
+        if taken.is_err() {
+            taken = self.take_first(ids(), take, Some(deadline))?;
+        }
+        if let Some(issue) = taken? {
+            return Ok(Next::Issue(issue));
+        }
+        let claimed = |issue: &&&Issue| blocked.get(&issue.id) == Some(&Blocked::Claimed);
+        let ends = open.iter().filter(|issue| claimed(issue));
+        let ends = ends.filter_map(|issue| self.claim_ends_in(issue));
+        let waits = |issue: &&&Issue| matches!(blocked.get(&issue.id), Some(Blocked::Waiting(..)));
+        let waiting = open.iter().filter(waits).count();
+        Ok(Next::Nothing(Unready {
+            open: open.len(),
+            // An issue that was ready a moment ago is somebody's by now.
+            claimed: open.len() - waiting,
+            blocked: waiting,
+            first_end: ends.min(),
+            unreadable: list.unreadable,
+        }))
+    }
+
+    /// Returns the first that is ready, and claims it, waiting for its lock until the deadline, if there is one. One that is locked
+    /// or refuses to be claimed keeps nobody from the others: its error is the inner one, if there is no other.
+    fn take_first(
+        &self,
+        ids: impl Iterator<Item = IssueId>,
+        take: Take,
+        deadline: Option<Instant>,
+    ) -> Result<Result<Option<Box<Issue>>>> {
+        let mut refused = None;
+        for id in ids {
+            let issue = match self.find_issue(&id) {
+                Ok(Some((issue, _))) => issue,
+                Ok(None) | Err(Error::Corrupt { .. }) => continue,
+                Err(error) => return Err(error),
+            };
+            if !self.is_ready(&issue) {
+                continue;
+            }
+            let taken = match take {
+                Take::Look => return Ok(Ok(Some(Box::new(issue)))),
+                Take::Claim(ttl) => {
+                    self.claim_until(deadline.unwrap_or_else(Instant::now), &id, ttl)
+                }
+            };
+            let error = match taken {
+                Ok(issue) => return Ok(Ok(Some(Box::new(issue)))),
+                Err(error) => error,
+            };
+            match error {
+                // Another one was faster, or changed it.
+                Error::Claimed { .. } | Error::NotFound(_) => {}
+                error if error.class() == Class::Conflict => {}
+                Error::Timeout { .. } | Error::Busy { .. } | Error::Corrupt { .. } => {
+                    refused.get_or_insert(error);
+                }
+                Error::BadInput(problem) => {
+                    refused.get_or_insert(Error::corrupt(self.names.issue(&id), problem));
+                }
+                error => return Err(error),
+            }
+        }
+        Ok(refused.map_or(Ok(None), Err))
+    }
+
+    fn is_ready(&self, issue: &Issue) -> bool {
+        let claim_status = claim_status(issue, "", self.moment());
+        issue.state == IssueState::Open
+            && matches!(claim_status, ClaimStatus::Unclaimed | ClaimStatus::Over(_))
+            && Waits::of(issue, |on| self.is_done(on)).is_nothing()
+    }
+
+    fn claim_ends_in(&self, issue: &Issue) -> Option<Duration> {
+        Some(issue.claim.as_ref()?.left_at(self.moment()))
+    }
+}

@@ -1,0 +1,282 @@
+//! Reading: one file, one issue, all of them.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use rustix::io::Errno;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tenure_core::{Error, Result};
+use tenure_lockfile::resource_of;
+use tenure_os::disk::FileContent;
+
+use super::Board;
+use super::decide::{ClaimStatus, Moment, Waits, claim_status, is_over};
+use super::issue::{FILE_BYTES_MAX, GateState, Issue, IssueId, IssueState};
+use super::lock::BoardLocks;
+use super::names::Part;
+use super::registry::{self, Gates, Index};
+
+/// A larger index is refused.
+const REGISTRY_BYTES_MAX: u64 = 64 << 20;
+
+/// A file that was read, and what it says.
+#[derive(Default)]
+pub(super) struct Loaded<T> {
+    pub(super) value: T,
+    /// None if there is no file.
+    pub(super) found: Option<FileContent>,
+}
+
+impl<T> Loaded<T> {
+    pub(super) fn bytes(&self) -> Option<&[u8]> {
+        self.found.as_ref().map(|found| &found.bytes[..])
+    }
+}
+
+/// All issues of a board.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct IssueList {
+    /// Issues whose files can be read: lowest priority number first, then oldest.
+    pub issues: Vec<Issue>,
+    /// Issues whose files cannot be read.
+    pub unreadable: Vec<Unreadable>,
+}
+
+/// An issue that the index lists and whose file is missing, broken, or of another program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unreadable {
+    /// Its id.
+    pub id: IssueId,
+    /// Its title, if it has one.
+    pub title: Option<String>,
+    /// Its file.
+    pub path: PathBuf,
+    /// The problem.
+    pub problem: String,
+}
+
+/// The reason why an open issue is not handed out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Blocked {
+    /// Someone works on it.
+    Claimed,
+    /// It waits for these issues to be done, and these gates to be passed.
+    Waiting(Vec<IssueId>, Vec<(String, GateState)>),
+}
+
+impl IssueList {
+    /// Returns the issue of an id.
+    pub fn get(&self, id: &IssueId) -> Option<&Issue> {
+        self.issues.iter().find(|issue| issue.id == *id)
+    }
+}
+
+impl Board {
+    /// Returns an issue.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` if there is none; `Corrupt` if its file is missing, broken, or of another program.
+    pub fn issue(&self, id: &IssueId) -> Result<Issue> {
+        let deadline = self.deadline();
+        self.require_file(id, deadline)?;
+        let _held = self.share(Part::Issue(id.clone()), deadline)?;
+        (self.on_locked)();
+        self.load_issue(id).map(|loaded| loaded.0)
+    }
+
+    /// Returns all issues.
+    pub fn list(&self) -> Result<IssueList> {
+        let deadline = self.deadline();
+        self.recover(deadline)?;
+        self.settle(&BoardLocks::default())?;
+        let _held = self.share(Part::Index, deadline)?;
+        (self.on_locked)();
+        self.read_all()
+    }
+
+    /// Finishes what others left, and fails if an issue has no file then: no lock file is made for one that never was.
+    pub(super) fn require_file(&self, id: &IssueId, deadline: Instant) -> Result<()> {
+        self.recover(deadline)?;
+        self.settle(&BoardLocks::default())?;
+        match self.disk.exists(&self.names.issue(id)).unwrap_or(true) {
+            true => Ok(()),
+            false => self.load_issue(id).map(drop),
+        }
+    }
+
+    /// Returns why each open issue that is not ready is not.
+    pub fn blocked(&self, list: &IssueList) -> HashMap<IssueId, Blocked> {
+        let moment = self.moment();
+        let done = list
+            .issues
+            .iter()
+            .filter(|issue| issue.state == IssueState::Done);
+        let done: std::collections::HashSet<_> = done.map(|issue| &issue.id).collect();
+        let open = list
+            .issues
+            .iter()
+            .filter(|issue| issue.state == IssueState::Open);
+        let blocked = open.filter_map(|issue| {
+            let waits = Waits::of(issue, |id| done.contains(id));
+            let blocked = match claim_status(issue, "", moment) {
+                ClaimStatus::Own | ClaimStatus::Others => Blocked::Claimed,
+                _ if waits.is_nothing() => return None,
+                _ => Blocked::Waiting(waits.issues, waits.gates),
+            };
+            Some((issue.id.clone(), blocked))
+        });
+        blocked.collect()
+    }
+
+    /// Returns true if the claim of an issue is over.
+    pub fn is_claim_over(&self, issue: &Issue) -> bool {
+        let claim = issue.claim.as_ref();
+        claim.is_some_and(|claim| is_over(claim, self.moment()))
+    }
+
+    pub(super) fn moment(&self) -> Moment<'_> {
+        Moment {
+            now: (self.now)(),
+            boot_ms: (self.boot_now)(),
+            boot_id: &self.boot_id,
+        }
+    }
+
+    /// Reads all issues of the index, which is locked. Their own locks are not needed: each file is whole.
+    pub(super) fn read_all(&self) -> Result<IssueList> {
+        let mut list = IssueList::default();
+        for id in self.load_index()?.value.ids() {
+            if self.locker.cancel().is_cancelled() {
+                return Err(Error::interrupted(resource_of(self.names.root())));
+            }
+            let found = self.find_issue(&id);
+            match found.and_then(|found| found.ok_or_else(|| self.missing(&id))) {
+                Ok((issue, _)) => list.issues.push(issue),
+                Err(Error::Corrupt { path, problem }) => list.unreadable.push(Unreadable {
+                    title: self.title_in(&path),
+                    id,
+                    path,
+                    problem,
+                }),
+                Err(error) => return Err(error),
+            }
+        }
+        list.issues.sort_by(|a, b| a.place().cmp(&b.place()));
+        Ok(list)
+    }
+
+    /// Returns the title of an issue of another shape.
+    fn title_in(&self, path: &Path) -> Option<String> {
+        let found = self.read_file(path).ok()??;
+        let value: Value = serde_json::from_slice(&found.bytes).ok()?;
+        Some(value.get("title")?.as_str()?.to_owned())
+    }
+
+    pub(super) fn read_file(&self, path: &Path) -> Result<Option<FileContent>> {
+        let is_issue = path.parent() == Some(&self.names.issues());
+        let limit = match is_issue {
+            true => FILE_BYTES_MAX as u64,
+            false => REGISTRY_BYTES_MAX,
+        };
+        match self.disk.read(path, limit) {
+            Err(error) if is_issue && is_odd(&error) => Err(Error::corrupt(
+                path,
+                format!("it cannot be read as an issue: {error}"),
+            )),
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Err(Error::corrupt(
+                path,
+                format!("it has more than {limit} bytes"),
+            )),
+            found => found.map_err(|source| Error::io("read", path, source)),
+        }
+    }
+
+    /// Returns an issue and its file.
+    pub(super) fn load_issue(&self, id: &IssueId) -> Result<(Issue, FileContent)> {
+        if let Some(found) = self.find_issue(id)? {
+            return Ok(found);
+        }
+        Err(match self.load_index()?.value.contains(id) {
+            true => self.missing(id),
+            false => Error::NotFound(format!("there is no issue {id}")),
+        })
+    }
+
+    /// Returns an issue and its file, or `None` without a file, whatever the index says of it.
+    pub(super) fn find_issue(&self, id: &IssueId) -> Result<Option<(Issue, FileContent)>> {
+        let path = self.names.issue(id);
+        let Some(found) = self.read_file(&path)? else {
+            return Ok(None);
+        };
+        match Issue::parse(id, &found.bytes) {
+            Ok(issue) => Ok(Some((issue, found))),
+            Err(problem) => Err(Error::corrupt(path, problem)),
+        }
+    }
+
+    fn missing(&self, id: &IssueId) -> Error {
+        let path = self.names.issue(id);
+        Error::corrupt(path, "it is missing, though index.json lists it")
+    }
+
+    /// Returns true if an issue is there and done.
+    pub(super) fn is_done(&self, id: &IssueId) -> bool {
+        let issue = self.find_issue(id);
+        issue.is_ok_and(|found| found.is_some_and(|(issue, _)| issue.state == IssueState::Done))
+    }
+
+    pub(super) fn load_index(&self) -> Result<Loaded<Index>> {
+        let path = self.names.index();
+        let loaded = self.load_registry::<Index>(&path)?;
+        match loaded.found {
+            Some(_) => Ok(loaded),
+            None => Err(Error::NotFound(format!(
+                "there is no board in {}",
+                self.names.root().display()
+            ))),
+        }
+    }
+
+    pub(super) fn load_gates(&self) -> Result<Loaded<Gates>> {
+        self.load_registry(&self.names.gates())
+    }
+
+    fn load_registry<T: DeserializeOwned + Default>(&self, path: &Path) -> Result<Loaded<T>> {
+        let Some(found) = self.read_file(path)? else {
+            return Ok(Loaded::default());
+        };
+        match registry::parse(&found.bytes) {
+            Ok(value) => Ok(Loaded {
+                value,
+                found: Some(found),
+            }),
+            Err(problem) => Err(Error::corrupt(path, problem)),
+        }
+    }
+}
+
+/// Returns true for a file that is no issue, or that this user may not read, among those that are.
+fn is_odd(error: &io::Error) -> bool {
+    let is_link = error.raw_os_error() == Some(Errno::LOOP.raw_os_error());
+    let is_socket = error.raw_os_error() == Some(Errno::NXIO.raw_os_error());
+    let kinds = [
+        io::ErrorKind::InvalidInput,
+        io::ErrorKind::IsADirectory,
+        io::ErrorKind::PermissionDenied,
+    ];
+    is_link || is_socket || kinds.contains(&error.kind())
+}
+
+impl Issue {
+    /// Returns its place among others: lowest priority number, then oldest.
+    pub(super) fn place(&self) -> (u32, i64, &IssueId) {
+        (self.priority, self.created_at.as_millis(), &self.id)
+    }
+}

@@ -1,0 +1,278 @@
+//! Finding the faults of a board, and mending those that need no person.
+//!
+//! A repair changes the index alone, in one durable replacement under its lock, and removes temporary files that have no author:
+//!
+//! 1. Under the lock of the index: if it holds conflict markers of git, both sides are put together. *Crash:* the index is the
+//!    old one or the new one. No change that is pending is lost by it: its issue is added to the index anew, or taken out.
+//! 2. Changes of dead processes are finished, as by every command.
+//! 3. Under the lock of the index: issues that it does not list, and did not delete, are added. *Race:* one who creates
+//!    an issue has this lock from the index to the file.
+//! 4. What is left is found by a second look.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use tenure_core::{Error, Mode, Result};
+use tenure_os::replace::replace;
+
+use super::Board;
+use super::conflict;
+use super::issue::IssueId;
+use super::lock::BoardLocks;
+use super::log::is_event;
+use super::names::Part;
+use super::read::Loaded;
+use super::registry::{self, Index};
+
+/// A look at a whole board.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct Verified {
+    /// The number of issues that can be read.
+    pub issues: usize,
+    /// The faults.
+    pub findings: Vec<Finding>,
+}
+
+/// One fault.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Finding {
+    /// The file.
+    pub path: PathBuf,
+    /// The problem.
+    pub problem: String,
+    /// What mends it.
+    pub cure: Cure,
+    /// True if it was mended.
+    pub is_repaired: bool,
+}
+
+/// What mends a fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cure {
+    /// A person decides.
+    ByHand,
+    /// Both sides of a merge are put together: all issues of both, but those that either deleted.
+    Merge,
+    /// The index lists it.
+    List,
+    /// It is removed, as no process is left that would use it.
+    Remove,
+}
+
+impl Verified {
+    fn add(&mut self, path: PathBuf, problem: impl Into<String>, cure: Cure) {
+        self.findings.push(Finding {
+            path,
+            problem: problem.into(),
+            cure,
+            is_repaired: false,
+        });
+    }
+
+    /// Adds what is wrong with a file; other errors are passed on.
+    fn add_corrupt<T>(&mut self, read: Result<T>) -> Result<Option<T>> {
+        match read {
+            Err(Error::Corrupt { path, problem }) => {
+                self.add(path, problem, Cure::ByHand);
+                Ok(None)
+            }
+            read => read.map(Some),
+        }
+    }
+}
+
+impl Board {
+    /// Looks at every file. Nothing is changed but what every command finishes.
+    pub fn verify(&self) -> Result<Verified> {
+        let deadline = self.deadline();
+        let mut found = Verified::default();
+        for path in self.leftovers()? {
+            let problem = "it was left by a process that was killed";
+            found.add(path, problem, Cure::Remove);
+        }
+        let index = match self.load_index() {
+            Err(Error::Corrupt { path, problem }) => {
+                let cure = match self.merged_index()? {
+                    Some(_) => Cure::Merge,
+                    None => Cure::ByHand,
+                };
+                found.add(path, problem, cure);
+                // Without it nobody knows which issues there are.
+                return Ok(found);
+            }
+            index => index?,
+        };
+        drop(index);
+        let settled = self.recover(deadline);
+        let settled = settled.and_then(|()| self.settle(&BoardLocks::default()));
+        found.add_corrupt(settled)?;
+        let held = self.share(Part::Index, deadline)?;
+        (self.on_locked)();
+        let index = self.load_index()?.value;
+        let list = self.read_all()?;
+        self.verify_unlisted(&index, &mut found)?;
+        drop(held);
+        found.issues = list.issues.len();
+        for broken in list.unreadable {
+            found.add(broken.path, broken.problem, Cure::ByHand);
+        }
+        found.add_corrupt(self.load_gates())?;
+        self.verify_log(&mut found)?;
+        Ok(found)
+    }
+
+    fn verify_unlisted(&self, index: &Index, found: &mut Verified) -> Result<()> {
+        for (path, issue) in self.unlisted(index)? {
+            match issue {
+                Ok(_) => found.add(
+                    path,
+                    "it is an issue that index.json does not list",
+                    Cure::List,
+                ),
+                Err(problem) => found.add(path, problem, Cure::ByHand),
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the files among the issues that the index does not list, each with its id or with what is wrong with it.
+    fn unlisted(&self, index: &Index) -> Result<Vec<(PathBuf, Result<IssueId, String>)>> {
+        let directory = self.names.issues();
+        let names = self.disk.names(&directory);
+        let names = names.map_err(|source| Error::io("list", &directory, source))?;
+        let listed: HashSet<IssueId> = index.ids().into_iter().collect();
+        let ids = names.iter().filter_map(|name| {
+            let id = name.to_str()?.strip_suffix(".json")?;
+            id.parse::<IssueId>().ok()
+        });
+        let mut unlisted = Vec::new();
+        for id in ids.filter(|id| !listed.contains(id)) {
+            let path = self.names.issue(&id);
+            let issue = match self.find_issue(&id) {
+                Ok(Some(_)) if index.is_deleted(&id) => Err(
+                    "index.json says that it was deleted: move it away, or take it out of deleted_ids".to_owned(),
+                ),
+                Ok(Some(_)) => Ok(id),
+                Ok(None) => continue,
+                Err(Error::Corrupt { problem, .. }) => {
+                    Err(format!("index.json does not list it, and {problem}"))
+                }
+                Err(error) => return Err(error),
+            };
+            unlisted.push((path, issue));
+        }
+        unlisted.sort_by(|one, other| one.0.cmp(&other.0));
+        Ok(unlisted)
+    }
+
+    /// Lines that are no events are left out by every reader.
+    fn verify_log(&self, found: &mut Verified) -> Result<()> {
+        let log = self.tail(0)?.lines;
+        let lines = log.split(|byte| *byte == b'\n').enumerate();
+        let mut odd =
+            lines.filter(|(_, line)| !line.is_empty() && !is_event(line.trim_ascii_end()));
+        if let Some((first, _)) = odd.next() {
+            let (first, lines) = (first + 1, odd.count() + 1);
+            let problem = format!(
+                "{lines} of its lines are no events, the first is line {first}: remove them"
+            );
+            found.add(self.names.log(), problem, Cure::ByHand);
+        }
+        Ok(())
+    }
+
+    /// Looks at every file, and mends what needs no person. Findings that were mended come first.
+    pub fn repair(&self) -> Result<Verified> {
+        let mut done = Vec::new();
+        let merge = |board: &Self| Ok(board.merged_index()?.map(|index| (index, ())));
+        if self.replace_index(merge)?.is_some() {
+            done.push((
+                self.names.index(),
+                "it held conflict markers of git",
+                Cure::Merge,
+            ));
+        }
+        for path in self.leftovers()? {
+            self.remove_file(&path)?;
+            done.push((
+                path,
+                "it was left by a process that was killed",
+                Cure::Remove,
+            ));
+        }
+        self.remove_left_caches();
+        // Finishes what is pending.
+        self.verify()?;
+        let list = |board: &Self| {
+            let Ok(Loaded {
+                value: mut index, ..
+            }) = board.load_index()
+            else {
+                return Ok(None);
+            };
+            let mut listed = Vec::new();
+            for (path, issue) in board.unlisted(&index)? {
+                if let Ok(id) = issue {
+                    index.add(&id);
+                    listed.push(path);
+                }
+            }
+            Ok((!listed.is_empty()).then_some((index, listed)))
+        };
+        for path in self.replace_index(list)?.unwrap_or_default() {
+            done.push((
+                path,
+                "it was an issue that index.json did not list",
+                Cure::List,
+            ));
+        }
+        let mut after = self.verify()?;
+        let done = done.into_iter().map(|(path, problem, cure)| Finding {
+            path,
+            problem: problem.to_owned(),
+            cure,
+            is_repaired: true,
+        });
+        after.findings.splice(..0, done);
+        Ok(after)
+    }
+
+    /// Replaces the index under its lock, if `work` has another one, and returns what that says of it.
+    fn replace_index<R>(
+        &self,
+        work: impl FnOnce(&Self) -> Result<Option<(Index, R)>>,
+    ) -> Result<Option<R>> {
+        let held = self.lock_all(&[(Part::Index, Mode::Write)], self.deadline())?;
+        let Some((index, said)) = work(self)? else {
+            return Ok(None);
+        };
+        let path = self.names.index();
+        let like = self.read_file(&path)?.map(|found| found.attributes);
+        held.check()?;
+        replace(
+            &*self.disk,
+            &path,
+            registry::encode(&index).as_bytes(),
+            like.as_ref(),
+        )?;
+        // It does not know the issues that are listed now.
+        self.remove_file(&self.names.ready())?;
+        Ok(Some(said))
+    }
+
+    /// Returns the index with both sides of a merge put together; None if it holds no conflict markers, or a side cannot be read.
+    fn merged_index(&self) -> Result<Option<Index>> {
+        let found = self.read_file(&self.names.index())?;
+        let bytes = found.map(|found| found.bytes).unwrap_or_default();
+        let sides = conflict::problem(&bytes).and_then(|_| conflict::sides(&bytes));
+        let sides = sides.map(|sides| sides.map(|side| registry::parse::<Index>(&side)));
+        let Some([Ok(mut ours), Ok(theirs)]) = sides else {
+            return Ok(None);
+        };
+        ours.merge(theirs);
+        Ok(Some(ours))
+    }
+}

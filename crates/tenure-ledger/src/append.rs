@@ -1,0 +1,410 @@
+//! Appending: an event is prepared alone, and put in its place with those of others.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tenure_core::{Error, Result, RetryPolicy};
+use tenure_os::cancel::Ended;
+use tenure_os::disk::{Disk, Fresh};
+use tenure_os::platform::Identity;
+use tenure_os::random;
+
+use super::append_queue::TOGETHER_MAX;
+use super::decide::{self, ClaimRequest};
+use super::event;
+use super::held_claims::{Claim, ClaimToken};
+use super::lock::LedgerLock;
+use super::{Ledger, state::State};
+
+/// The mode of an event: other programs of this user read it.
+const MODE: u32 = 0o600;
+
+/// The conditions for appending an event.
+#[derive(Debug, Clone, Default)]
+pub struct Terms {
+    /// The number that the newest event must have.
+    pub expect: Option<u64>,
+    /// The claim that must still be held.
+    pub claim: Option<ClaimToken>,
+}
+
+/// A request in the append queue.
+pub(super) enum Request {
+    Event { prepared: Prepared, terms: Terms },
+    Claim(ClaimRequest),
+}
+
+/// The result of a request.
+#[derive(Debug, Default)]
+pub(super) struct Appended {
+    /// How many events it added.
+    events: usize,
+    /// The number of the last event.
+    pub(super) sequence: u64,
+    /// The claims that it is about.
+    pub(super) claims: Vec<Claim>,
+}
+
+impl Request {
+    pub(super) fn events_max(&self) -> usize {
+        match self {
+            Request::Event { .. } => 1,
+            // One that is over is reaped first.
+            Request::Claim(ClaimRequest::Reap | ClaimRequest::End) => TOGETHER_MAX,
+            Request::Claim(_) => 2,
+        }
+    }
+}
+
+impl Ledger {
+    /// Appends an event, and returns its number. It is durable then.
+    pub fn append(&self, event: &str) -> Result<u64> {
+        self.append_on(event, Terms::default())
+    }
+
+    /// Appends an event if the newest one has the number `expected`. If not, the error is
+    /// [`SequenceMismatch`](Error::SequenceMismatch): look at what was added, and decide anew.
+    pub fn append_if_sequence(&self, event: &str, expected: u64) -> Result<u64> {
+        let terms = Terms {
+            expect: Some(expected),
+            claim: None,
+        };
+        self.append_on(event, terms)
+    }
+
+    /// Appends an event if the terms are met.
+    pub fn append_on(&self, event: &str, terms: Terms) -> Result<u64> {
+        let event = event::new(event)?;
+        let preparing = self.preparing();
+        let prepared = self.prepare(&event)?;
+        let request = Request::Event { prepared, terms };
+        let answer = self.submit_prepared(request, Some(preparing))?;
+        Ok(answer.sequence)
+    }
+
+    /// Appends what `decide` makes of the newest number, until no one else appends meanwhile, with pauses
+    /// that grow. Returns `None` if `decide` wants nothing appended.
+    pub fn append_retrying<E: From<Error>>(
+        &self,
+        policy: &RetryPolicy,
+        mut decide: impl FnMut(u64) -> Result<Option<String>, E>,
+    ) -> Result<Option<u64>, E> {
+        let mut failed = 0;
+        loop {
+            let newest = self.newest()?;
+            let Some(event) = decide(newest)? else {
+                return Ok(None);
+            };
+            match self.append_if_sequence(&event, newest) {
+                Err(error @ Error::SequenceMismatch { .. }) => {
+                    failed += 1;
+                    match policy.pause(failed, random::fraction()) {
+                        // Nothing is written in a pause, so a cancellation ends it.
+                        Some(pause) if self.locker.cancel().sleep(pause) == Ended::Cancelled => {
+                            return Err(self.interrupted().into());
+                        }
+                        Some(_) => {}
+                        None => return Err(error.into()),
+                    }
+                }
+                appended => return Ok(Some(appended?)),
+            }
+        }
+    }
+
+    /// Step 1.
+    pub(super) fn prepare(&self, bytes: &[u8]) -> Result<Prepared> {
+        let failed = |source| Error::io("write an event in", self.names.ledger(), source);
+        let mut prepared = match self.disk.create_unnamed(self.names.ledger(), MODE) {
+            Ok(file) => Prepared::new(self, bytes, file, None),
+            // A file system that has or syncs no such files.
+            Err(_) => {
+                let path = self.names.temporary();
+                let file = self.disk.create(&path, MODE).map_err(failed)?;
+                Prepared::new(self, bytes, file, Some(path))
+            }
+        };
+        let file = &mut prepared.file;
+        file.write(bytes)
+            .and_then(|()| file.sync())
+            .map_err(failed)?;
+        Ok(prepared)
+    }
+
+    /// Steps 5 to 9 for all requests.
+    pub(super) fn write_together(
+        &self,
+        held: &LedgerLock<'_>,
+        requests: Vec<Request>,
+    ) -> Vec<Result<Appended>> {
+        let mut batch = match self.settle(held) {
+            Ok(newest) => Batch {
+                ledger: self,
+                held,
+                newest,
+                state: None,
+                placed: Vec::new(),
+                failed: None,
+            },
+            Err(error) => return SharedError(error).repeat(requests.len()),
+        };
+        let answers: Vec<_> = requests
+            .into_iter()
+            .map(|request| batch.write(request))
+            .collect();
+        let Err(error) = batch.finish() else {
+            return answers;
+        };
+        // A request that was refused keeps its own reason.
+        let again = SharedError(error);
+        let failed = |answer: Result<Appended>| {
+            answer.and_then(|appended| Err(self.outcome(&appended, again.error())))
+        };
+        answers.into_iter().map(failed).collect()
+    }
+
+    /// Returns the error of a request whose events are in place, if it has any, and could not be made durable.
+    fn outcome(&self, appended: &Appended, error: Error) -> Error {
+        match error {
+            Error::Io { .. } if appended.events > 0 => Error::OutcomeUnknown {
+                path: self.names.directory().to_owned(),
+                sequence: appended.sequence,
+                source: Box::new(error),
+            },
+            other => other,
+        }
+    }
+}
+
+/// An event in a file of its own, durable there. Dropped before it is in place, it is gone.
+pub(super) struct Prepared {
+    disk: Arc<dyn Disk>,
+    file: Box<dyn Fresh>,
+    /// The name of the file, where the file system has none without a name.
+    temporary: Option<PathBuf>,
+    bytes: Vec<u8>,
+}
+
+impl Prepared {
+    fn new(
+        ledger: &Ledger,
+        bytes: &[u8],
+        file: Box<dyn Fresh>,
+        temporary: Option<PathBuf>,
+    ) -> Self {
+        Self {
+            disk: Arc::clone(&ledger.disk),
+            file,
+            temporary,
+            bytes: bytes.to_vec(),
+        }
+    }
+
+    /// Gives the event its place, which nothing may have yet.
+    fn put_in_place(&mut self, path: &Path) -> io::Result<()> {
+        let Some(temporary) = &self.temporary else {
+            return self.file.link(path);
+        };
+        self.disk.rename_without_replacing(temporary, path)?;
+        self.temporary = None;
+        Ok(())
+    }
+}
+
+impl Drop for Prepared {
+    fn drop(&mut self) {
+        if let Some(temporary) = &self.temporary {
+            // The error to tell is the one before.
+            let _ = self.disk.remove(temporary);
+        }
+    }
+}
+
+/// Events that are written together.
+struct Batch<'a> {
+    ledger: &'a Ledger,
+    held: &'a LedgerLock<'a>,
+    newest: u64,
+    /// The claims as of the newest event, if anyone asked.
+    state: Option<State>,
+    placed: Vec<(u64, Identity)>,
+    /// The error after which nothing more is placed.
+    failed: Option<SharedError>,
+}
+
+impl Batch<'_> {
+    fn write(&mut self, request: Request) -> Result<Appended> {
+        if let Some(failed) = &self.failed {
+            return Err(failed.error());
+        }
+        match request {
+            Request::Event { prepared, terms } => {
+                self.require(&terms)?;
+                self.place(prepared)?;
+                Ok(Appended {
+                    events: 1,
+                    sequence: self.newest,
+                    claims: Vec::new(),
+                })
+            }
+            Request::Claim(request) => self.claim(&request),
+        }
+    }
+
+    fn require(&mut self, terms: &Terms) -> Result<()> {
+        if let Some(expected) = terms.expect
+            && expected != self.newest
+        {
+            return Err(self.mismatch(expected, self.newest));
+        }
+        if let Some(token) = &terms.claim {
+            let now = (self.ledger.now)();
+            let owner = self.ledger.owner.clone();
+            let required = decide::require_token(&self.state()?.claims, &owner, token, now);
+            required.map_err(|refusal| self.ledger.refused(refusal))?;
+        }
+        Ok(())
+    }
+
+    fn claim(&mut self, request: &ClaimRequest) -> Result<Appended> {
+        let (now, owner) = ((self.ledger.now)(), self.ledger.owner.clone());
+        let before = self.state()?;
+        let events = decide::decide(&before.claims, &owner, request, now);
+        let events = events.map_err(|refusal| self.ledger.refused(refusal))?;
+        let claims = &self.state()?.claims;
+        let ended: Vec<Claim> = events
+            .iter()
+            .filter_map(|event| claims.get(&event.node_id))
+            .collect();
+        for event in &events {
+            let prepared = self.ledger.prepare(&event.bytes())?;
+            self.place(prepared)?;
+        }
+        let claims = match request.node() {
+            Some(node) if !request.ends() => self
+                .state()?
+                .claims
+                .get(node.as_str())
+                .into_iter()
+                .collect(),
+            _ => ended,
+        };
+        Ok(Appended {
+            events: events.len(),
+            sequence: self.newest,
+            claims,
+        })
+    }
+
+    fn state(&mut self) -> Result<&mut State> {
+        if self.state.is_none() {
+            self.state = Some(self.ledger.state_at(self.newest)?);
+        }
+        Ok(self.state.as_mut().expect("it was just put there"))
+    }
+
+    /// Step 7. If it fails, the others are not tried.
+    fn place(&mut self, prepared: Prepared) -> Result<()> {
+        let placed = self.place_next(prepared);
+        placed.inspect_err(|error| self.failed = Some(SharedError(again(error))))
+    }
+
+    fn place_next(&mut self, mut prepared: Prepared) -> Result<()> {
+        self.held.check()?;
+        let next = self.newest + 1;
+        let path = self.ledger.names.event(next);
+        let failed = |source| Error::io("append", &path, source);
+        // Of the file itself: what has the name may be a stranger's by the next call.
+        let identity = prepared.file.identity().map_err(failed)?;
+        match prepared.put_in_place(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let actual = self.ledger.newest()?;
+                return Err(self.mismatch(self.newest, actual));
+            }
+            placed => placed.map_err(failed)?,
+        }
+        self.placed.push((next, identity));
+        self.newest = next;
+        if let Some(state) = &mut self.state {
+            state
+                .apply(next, &prepared.bytes)
+                .map_err(|problem| event::corrupt(&path, problem))?;
+        }
+        Ok(())
+    }
+
+    /// Steps 8 and 9.
+    fn finish(self) -> Result<()> {
+        let Some((newest, identity)) = self.placed.last().copied() else {
+            self.ledger.remember(self.state);
+            return Ok(());
+        };
+        let ledger = self.ledger.names.ledger();
+        let synced = self.ledger.disk.sync_directory(ledger);
+        synced.map_err(|source| Error::io("sync", ledger, source))?;
+        self.held.check()?;
+        for (sequence, identity) in &self.placed {
+            let path = self.ledger.names.event(*sequence);
+            let found = self.ledger.disk.identity(&path);
+            if found.map_err(|source| Error::io("look at", path, source))? != Some(*identity) {
+                return Err(self
+                    .held
+                    .lost("an event was replaced while it was appended"));
+            }
+        }
+        self.ledger.write_note(newest, identity);
+        self.ledger.remember(self.state);
+        Ok(())
+    }
+
+    fn mismatch(&self, expected: u64, actual: u64) -> Error {
+        Error::SequenceMismatch {
+            path: self.ledger.names.ledger().to_owned(),
+            expected,
+            actual,
+        }
+    }
+}
+
+/// An error that is reported to several callers.
+struct SharedError(Error);
+
+impl SharedError {
+    fn repeat(&self, number: usize) -> Vec<Result<Appended>> {
+        (0..number).map(|_| Err(self.error())).collect()
+    }
+
+    fn error(&self) -> Error {
+        again(&self.0)
+    }
+}
+
+/// Returns the same error once more.
+fn again(error: &Error) -> Error {
+    match error {
+        Error::Io {
+            action,
+            path,
+            source,
+        } => {
+            let same = source.raw_os_error().map(io::Error::from_raw_os_error);
+            Error::io(action, path, same.unwrap_or_else(|| source.kind().into()))
+        }
+        Error::Lost { context, reason } => Error::Lost {
+            context: context.clone(),
+            reason: reason.clone(),
+        },
+        Error::Corrupt { path, problem } => event::corrupt(path, problem.clone()),
+        Error::SequenceMismatch {
+            path,
+            expected,
+            actual,
+        } => Error::SequenceMismatch {
+            path: path.clone(),
+            expected: *expected,
+            actual: *actual,
+        },
+        other => Error::Internal(other.to_string()),
+    }
+}

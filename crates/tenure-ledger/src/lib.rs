@@ -1,0 +1,257 @@
+//! The ledger: events that are never lost, and nodes that exactly one agent works on.
+//!
+//! ```
+//! # fn main() -> Result<(), tenure_core::Error> {
+//! # let directory = tempfile::tempdir().unwrap();
+//! # let directory = directory.path().join("proof");
+//! use std::time::Duration;
+//! use tenure_ledger::Ledger;
+//!
+//! Ledger::init(&directory, None)?;
+//! let ledger = Ledger::open(&directory, Duration::from_secs(5))?;
+//! assert_eq!(ledger.append(r#"{"type":"node_created","node_id":"1.2"}"#)?, 1);
+//! let claim = ledger.claim(&"1.2".parse()?, None)?;
+//! assert_eq!(claim.token, 2);
+//! ledger.release(&"1.2".parse()?)?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! `DIR/ledger/event-000001.json` and so on: one file an event, numbered from 1 without gaps, never
+//! changed. Other programs append to the same directory by the protocol in `docs/ledger.md`: they create
+//! `ledger.lock`, add a file, and remove `ledger.lock`.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `names`, `event` | which file is what; what an event is |
+//! | `append_queue` | appends of several threads of this process, written together |
+//! | `lock` | `ledger.lock` among strangers, and the kernel lock before it |
+//! | `newest` | the newest event, at a cost that does not grow; what a crash left behind it |
+//! | `append` | the steps below |
+//! | `held_claims`, `decide` | who has which node; the one decision on claims |
+//! | `claim`, `foreign_claims` | claim, renew, release, reap; files that others leave in `locks/` |
+//! | `state` | the claims without replaying everything: the snapshot |
+//! | `read`, `follow` | events in order; events as they come |
+//! | `verify`, `repair` | what is wrong, and what can be done about it |
+//! | `init` | a new ledger |
+//!
+//! # An append, step by step
+//!
+//! 1. Write the event to a file without a name (`O_TMPFILE`) and sync it. No lock is held. *Crash:* it is gone.
+//!    A file system that has or syncs no such files has one called `.event-new.HEX.tmp`, which stays, and which `verify`
+//!    knows by its name.
+//! 2. Wait in the queue inside the process. Its leader goes on, for up to 64 that wait by then.
+//! 3. Lock `.queue.lock` in the kernel: of all our processes, one at a time goes on. *Crash:* the kernel
+//!    unlocks it.
+//! 4. A `ledger.lock` that is the same file as `.ledger.lock.tmp` was left by one of ours that died here,
+//!    since nobody else holds `.queue.lock`: remove it. Write who we are to `.ledger.lock.tmp`, and link it to
+//!    `ledger.lock`. If that name is taken, a stranger has the lock: try again every 10 ms. *Crash:* both
+//!    names stay, and the next of ours removes the one. *Power loss:* `.ledger.lock.tmp` is made once and
+//!    synced before its first link, so that `ledger.lock` never comes back as a file that nobody knows.
+//! 5. Find the newest event. Unless `.newest` says that one of ours wrote and synced it since this
+//!    machine started, list all names. A number that is missing at or below what was acknowledged, or below
+//!    an event that is there, ends this with an error that names it, and nothing is moved. Sync all events since
+//!    the one noted, which strangers, and ours that died in step 7, may not have done, and the directory.
+//!    *Power loss:* none of ours is there before all of these are durable.
+//! 6. Compare the sequence with the one expected, and the claim with the token.
+//! 7. Look whether `ledger.lock` is still ours. Give the file the next number as its name, never in
+//!    place of a file: one that is there means that someone ignored the lock. *Crash:* the event is there and may
+//!    be lost with the power; nobody was told. *Power loss:* of the events of several threads any may be there
+//!    and any not, which is a gap. *A stall before that, in which someone takes our lock
+//!    away:* seen by the next step.
+//! 8. Sync the directory. *If it fails:* the events may be there or not
+//!    ([`OutcomeUnknown`](crate::Error::OutcomeUnknown)); `.newest` stays as it was, so that step 5 of the next
+//!    one syncs them anew, and appends nothing unless it can. Look again whether the lock and the events are ours: a stranger's `mv` may have
+//!    replaced them. If not, nothing is acknowledged ([`Lost`](crate::Error::Lost)).
+//! 9. Write the number to `.newest`, without a sync. Remove `ledger.lock`: rename it to a name of our own,
+//!    look whether it is the file that was meant, and remove it, or put it back. *Crash:* as in step 4.
+//! 10. Unlock `.queue.lock`, and only then answer.
+//!
+//! A claim goes the same way, but its events are written in step 6, under the lock, where it is decided.
+//!
+//! # What can be cancelled
+//!
+//! [`Ledger::cancelled_by`] ends the waits of steps 2 to 4, the pauses of
+//! [`Ledger::append_retrying`], and the wait for the next event. What is held by then is released,
+//! and the event of step 1 removed. Once a leader has taken a request out of the queue it is
+//! written, whoever cancels, and the caller is told the outcome.
+//!
+//! # Guarantees
+//!
+//! - An event that was acknowledged is durable, whole, and has its number for good.
+//! - Numbers have no gaps, and none comes again; readers take no lock. An event that someone removed is an error that
+//!   names it, until a person restores it or has [`repair`](Ledger::repair) mark it as missing.
+//! - A claim has one winner. An event with the token of a claim that is over is refused, in the same lock.
+//! - A program that follows the protocol for external tools is neither disturbed nor overtaken.
+//!
+//! # Limitations
+//!
+//! - What must be atomic is one event: there are no transactions over several.
+//! - Between us and strangers, and between strangers, turns are not fair.
+//! - On one machine and a local file system, for one user and root. A program that writes events without the
+//!   lock is detected where it meets us, and not kept out.
+//! - An old event that was edited is found by [`Ledger::verify`] alone. One that was removed is found by everyone who lists
+//!   the names or replays it: not by an append to more than 1024 events whose newest is there. The newest
+//!   that was removed with `.newest` and the snapshot cannot be found.
+//! - After a power loss a gap among events that were written together, or that strangers did not sync, needs a
+//!   person, though nobody was told of them.
+//! - Claims end by the clock on the wall: a clock set forward ends them early. A clock set back does not give
+//!   them more time, as time never falls behind the newest claim event.
+//! - An event has at most 1,000,000 bytes. Of the events that strangers added since one of ours, the last 1024
+//!   are synced. Linux tells once that a sync failed: where that happens to a stranger's event, the append
+//!   fails, and the event may be torn after a power loss.
+
+mod append;
+mod append_queue;
+mod claim;
+#[cfg(test)]
+mod crashes;
+mod decide;
+pub mod event;
+mod follow;
+mod foreign_claims;
+mod held_claims;
+mod init;
+mod lock;
+mod names;
+mod newest;
+mod read;
+mod repair;
+mod state;
+#[cfg(test)]
+mod tests;
+pub mod verify;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tenure_core::{Asker, Error, Owner, Result, Timestamp};
+use tenure_lockfile::{FileLocker, resource_of};
+use tenure_os::clock;
+use tenure_os::disk::{Disk, RealDisk};
+
+pub use append::Terms as AppendTerms;
+pub use follow::FollowLedger;
+pub use held_claims::{Claim, ClaimToken, Node};
+pub use init::{CLAIM_TTL_MAX, CLAIM_TTL_MIN};
+pub use repair::Confirmed;
+pub use tenure_os::cancel::Cancel;
+
+use append_queue::AppendQueue;
+use names::{Form, Names};
+use state::State;
+
+/// A ledger. One for all threads of a program writes their events together.
+///
+/// A clone shares the queues and open lock files, and may have a [`Cancel`] of its own.
+#[derive(Clone)]
+pub struct Ledger {
+    names: Names,
+    locker: FileLocker,
+    owner: Owner,
+    disk: Arc<dyn Disk>,
+    append_queue: Arc<AppendQueue>,
+    /// Whether all names were listed since it was opened.
+    is_listed: Arc<AtomicBool>,
+    /// The claims as far as this process has read.
+    memory: Arc<Mutex<Option<State>>>,
+    /// Told what people should know.
+    tell: Arc<dyn Fn(&str) + Send + Sync>,
+    /// Told when the waiting is over and the writing begins.
+    on_locked: Arc<dyn Fn() + Send + Sync>,
+    now: fn() -> Timestamp,
+    boot_id: String,
+    /// A snapshot is written once more events than this had to be replayed.
+    replayed_max: u64,
+}
+
+impl Ledger {
+    /// Opens the ledger in a directory, in the name of this process. Waits end after `wait`.
+    pub fn open(directory: &Path, wait: Duration) -> Result<Self> {
+        Self::with(directory, FileLocker::new(wait))
+    }
+
+    /// Opens the ledger in a directory in the name of someone, whose owner claims nodes.
+    pub fn for_asker(directory: &Path, wait: Duration, asker: Asker) -> Result<Self> {
+        Self::with(directory, FileLocker::for_asker(wait, asker))
+    }
+
+    fn with(directory: &Path, locker: FileLocker) -> Result<Self> {
+        let ledger = Self::on(directory, locker, Arc::new(RealDisk))?;
+        if !ledger.names.ledger().is_dir() {
+            return Err(Error::NotFound(format!(
+                "there is no ledger in {}: make one with: tenure ledger init {0}",
+                directory.display()
+            )));
+        }
+        Ok(ledger)
+    }
+
+    fn on(directory: &Path, locker: FileLocker, disk: Arc<dyn Disk>) -> Result<Self> {
+        let directory = std::path::absolute(directory);
+        let directory = directory.map_err(|source| Error::io("find", "", source))?;
+        let name = |queue: &Path| resource_of(queue.parent().unwrap_or(queue));
+        let mut names = Names::new(&directory, Form::Seed);
+        let exists = |path: &Path| disk.exists(path).unwrap_or(false);
+        let other = Names::new(&directory, Form::Af);
+        if !exists(&names.event(1)) && exists(&other.event(1)) {
+            names = other;
+        }
+        Ok(Self {
+            names,
+            owner: locker.owner().clone(),
+            locker: locker.with(name, |_| Ok(())),
+            disk,
+            append_queue: Arc::default(),
+            is_listed: Arc::default(),
+            memory: Arc::default(),
+            tell: Arc::new(|_| ()),
+            on_locked: Arc::new(|| ()),
+            now: clock::now,
+            boot_id: clock::boot_id()?.to_owned(),
+            replayed_max: state::REPLAYED_MAX,
+        })
+    }
+
+    /// Ends waits once `cancel` is cancelled, with [`Error::Interrupted`].
+    pub fn cancelled_by(mut self, cancel: Cancel) -> Self {
+        self.locker = self.locker.cancelled_by(cancel);
+        self
+    }
+
+    /// Sets who is told what people should know.
+    pub fn with_messages(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.tell = Arc::new(tell);
+        self
+    }
+
+    /// Sets who is told that the waiting is over and the writing begins.
+    pub fn on_locked(mut self, told: impl Fn() + Send + Sync + 'static) -> Self {
+        self.on_locked = Arc::new(told);
+        self
+    }
+
+    /// Does not ask whether the file system is one where locks hold.
+    pub fn trusting_the_file_system(mut self) -> Self {
+        self.locker = self.locker.trusting_the_file_system();
+        self
+    }
+
+    /// Returns the error of a wait that was cancelled.
+    fn interrupted(&self) -> Error {
+        Error::interrupted(resource_of(self.names.ledger()))
+    }
+
+    /// Returns the lock that other programs take, too.
+    pub fn shared_lock(&self) -> PathBuf {
+        self.names.lock()
+    }
+
+    /// Returns the kernel lock that our appenders queue on, for
+    /// [`holders`](tenure_lockfile::holders).
+    pub fn queue_lock(&self) -> PathBuf {
+        self.names.queue()
+    }
+}

@@ -1,0 +1,176 @@
+//! Mending a ledger, under its lock. What is taken out is kept.
+//!
+//! # A missing event
+//!
+//! Its number was an event's, and perhaps a token. So it never comes again, and nothing behind it is moved: an
+//! event that says `event_missing` takes its place. An event that cannot be read gets a second name first,
+//! so that at no moment its number is free. *Crash:* the next repair fills what is left.
+//!
+//! What the event said may have ended or changed any claim from before it, or of its node if that can still be read. Replaying `event_missing` ends
+//! all of these, so that nobody acts on them; then `lock_reaped` is appended for each, as the replay of
+//! other programs knows only that. *Crash:* whoever claims or reaps next does it.
+
+use std::path::Path;
+
+use tenure_core::{Error, Result};
+use tenure_os::replace::{Replacement, sync_directory_of};
+
+use super::append::Request;
+use super::decide::ClaimRequest;
+use super::event::{self, seconds};
+use super::held_claims::Claim;
+use super::lock::{self, LedgerLock, STALE};
+use super::names::aside;
+use super::verify::{Cure, Finding, Verified};
+use super::{Ledger, names::Form};
+
+/// Whether a person has looked at the findings, and wants those mended that a program cannot be sure of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Confirmed {
+    /// Only files that are in nobody's way are taken out.
+    No,
+    /// Missing events are marked as such, claims that may be over are ended, and a lock of another program that is older
+    /// than 30 s is moved aside.
+    Yes,
+}
+
+impl Ledger {
+    /// Looks at every file, and repairs what can be repaired. Findings say what was done.
+    ///
+    /// A foreign lock is moved aside first, under a lock of its own. If the wait for the second
+    /// lock is cancelled or times out, it stays moved, and a second call does the rest.
+    pub fn repair(&self, confirmed: Confirmed) -> Result<Verified> {
+        let mut done = Vec::new();
+        if confirmed == Confirmed::Yes {
+            done.extend(self.take_out_foreign_lock()?);
+        }
+        let is_curable = |finding: &Finding| finding.cure.is_allowed(confirmed);
+        if self.names.form == Form::Seed && self.verify()?.findings.iter().any(is_curable) {
+            let held = self.lock(lock::deadline(self))?;
+            let mut findings = self.verify()?.findings;
+            findings.retain(is_curable);
+            for finding in &mut findings {
+                held.check()?;
+                self.cure(finding)?;
+            }
+            let ledger = self.names.ledger();
+            let synced = self.disk.sync_directory(ledger);
+            synced.map_err(|source| Error::io("sync", ledger, source))?;
+            let has = |cure: Cure| findings.iter().any(|finding| finding.cure == cure);
+            let (fills, ends) = (has(Cure::Fill), has(Cure::End));
+            done.extend(findings.into_iter().filter(|finding| finding.repaired));
+            if fills {
+                // What is known from before does not know that an event is missing.
+                self.forget()?;
+            }
+            if fills || ends {
+                done.extend(self.end_claims(&held)?);
+            }
+        }
+        let mut after = self.verify()?;
+        let left = after.findings.into_iter();
+        after.findings = done.into_iter().chain(left).collect();
+        Ok(after)
+    }
+
+    fn take_out_foreign_lock(&self) -> Result<Option<Finding>> {
+        let held = self.queue(lock::deadline(self))?;
+        let Some(foreign) = self.foreign_lock()?.filter(|foreign| foreign.age > STALE) else {
+            return Ok(None);
+        };
+        Ok(held.take_out(&foreign)?.map(|kept| Finding {
+            file: "ledger.lock".into(),
+            problem: foreign.holder,
+            repair: format!("it was moved to {}", kept.display()),
+            cure: Cure::TakeOut,
+            node: None,
+            repaired: true,
+        }))
+    }
+
+    fn cure(&self, finding: &mut Finding) -> Result<()> {
+        let path = self.names.ledger().join(&finding.file);
+        let failed = |source| Error::io("repair", &path, source);
+        match finding.cure {
+            Cure::Remove => {
+                self.disk.remove(&path).map_err(failed)?;
+                finding.repair = "it was removed".into();
+            }
+            Cure::MoveAside => {
+                let to = aside(&path);
+                let moved = self.disk.rename_without_replacing(&path, &to);
+                moved.map_err(failed)?;
+                finding.repair = format!("it was moved to {}", to.display());
+            }
+            Cure::Fill => finding.repair = self.fill(&path, finding.node.as_deref())?,
+            Cure::None | Cure::TakeOut | Cure::End => return Ok(()),
+        }
+        finding.repaired = true;
+        Ok(())
+    }
+
+    /// Puts `event_missing` in the place of an event. Returns what was done.
+    fn fill(&self, path: &Path, node: Option<&str>) -> Result<String> {
+        let failed = |source| Error::io("repair", path, source);
+        let event = event::missing(node);
+        let prepared = Replacement::prepare(&*self.disk, path, &event, None)?;
+        if !self.disk.exists(path).map_err(failed)? {
+            prepared.put_in_place_if_missing()?;
+            return Ok("event_missing was put in its place".into());
+        }
+        let kept = aside(path);
+        self.disk.link(path, &kept).map_err(failed)?;
+        sync_directory_of(&*self.disk, path)?;
+        prepared.put_in_place()?;
+        let kept = kept.display();
+        Ok(format!(
+            "event_missing was put in its place; it was moved to {kept}"
+        ))
+    }
+
+    /// Reaps the claims that are over since an event is missing, and those that last too long.
+    fn end_claims(&self, held: &LedgerLock<'_>) -> Result<Vec<Finding>> {
+        let mut ended = Vec::new();
+        loop {
+            let request = Request::Claim(ClaimRequest::End);
+            let answers = self.write_together(held, vec![request]);
+            let reaped = answers.into_iter().collect::<Result<Vec<_>>>()?;
+            let reaped: Vec<Claim> = reaped.into_iter().flat_map(|one| one.claims).collect();
+            if reaped.is_empty() {
+                return Ok(ended);
+            }
+            ended.extend(reaped.iter().map(|claim| self.ended(claim)));
+        }
+    }
+
+    fn ended(&self, claim: &Claim) -> Finding {
+        let Claim {
+            node,
+            owner,
+            token,
+            acquired_at,
+            ..
+        } = claim;
+        Finding {
+            file: self.name_of(*token),
+            problem: format!(
+                "{owner} claimed {node}#{token} at {}",
+                seconds(*acquired_at)
+            ),
+            repair: "the claim was ended; claim the node again".into(),
+            cure: Cure::End,
+            node: None,
+            repaired: true,
+        }
+    }
+}
+
+impl Cure {
+    fn is_allowed(self, confirmed: Confirmed) -> bool {
+        match self {
+            Cure::MoveAside | Cure::Remove => true,
+            Cure::Fill | Cure::End => confirmed == Confirmed::Yes,
+            Cure::None | Cure::TakeOut => false,
+        }
+    }
+}

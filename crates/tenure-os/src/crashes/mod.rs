@@ -1,0 +1,29 @@
+//! Every crash of every protocol, on the simulated disk: a harness that a protocol is given to.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `protocol` | what a protocol says about itself |
+//! | `allowed` | the worlds that may be seen at some moment: the oracle |
+//! | `scenario`, `run` | what a process does, step by step; one run of it |
+//! | `enumerate` | every crash of a scenario, every state it may leave, every crash of the recovery |
+//! | `check` | a scenario with all its crashes, failures and removed syncs, and the line that tells of it |
+//!
+//! Each scenario runs with every single sync ignored, too, and each time a violation must be found:
+//! that shows both that the enumeration sees what it should and that no sync is for nothing.
+//!
+//! The protocols: `document::crashes`, `ledger::crashes`, `board::crashes`.
+
+mod allowed;
+mod check;
+mod enumerate;
+mod figures;
+mod protocol;
+mod run;
+mod scenario;
+
+pub use allowed::Allowed;
+pub use check::{check, check_alike};
+pub use figures::tell;
+pub use protocol::{Protocol, Violation};
+pub use run::Power;
+pub use scenario::Scenario;

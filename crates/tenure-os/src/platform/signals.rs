@@ -1,0 +1,155 @@
+//! Signals: blocked, ignored, and what they do by default.
+
+use std::io;
+use std::mem::{self, MaybeUninit};
+use std::ptr;
+
+use rustix::process::Pid;
+
+/// Blocks signals for as long as it lives.
+#[must_use = "the signals are blocked until it is dropped"]
+pub struct BlockedSignals {
+    before: libc::sigset_t,
+}
+
+impl BlockedSignals {
+    /// Blocks all of them, for this thread and those it starts.
+    pub fn all() -> Self {
+        Self::these(1..=libc::SIGRTMAX())
+    }
+
+    /// Blocks some, besides those that are blocked already.
+    pub fn these(numbers: impl IntoIterator<Item = libc::c_int>) -> Self {
+        let before = change_blocked(libc::SIG_BLOCK, &set_of(numbers));
+        Self { before }
+    }
+}
+
+impl Drop for BlockedSignals {
+    fn drop(&mut self) {
+        change_blocked(libc::SIG_SETMASK, &self.before);
+    }
+}
+
+/// Returns a set of signals.
+pub fn set_of(numbers: impl IntoIterator<Item = libc::c_int>) -> libc::sigset_t {
+    // SAFETY: zero is a valid `sigset_t`, the empty one, and the pointer is valid for the calls.
+    unsafe {
+        let mut set: libc::sigset_t = mem::zeroed();
+        for number in numbers {
+            libc::sigaddset(&mut set, number);
+        }
+        set
+    }
+}
+
+/// Changes which signals are blocked for this thread and those it starts. Returns those that were
+/// before. It is async-signal-safe.
+pub fn change_blocked(how: libc::c_int, signals: &libc::sigset_t) -> libc::sigset_t {
+    // SAFETY: zero is a valid `sigset_t`, and the pointers are valid for the call.
+    unsafe {
+        let mut before: libc::sigset_t = mem::zeroed();
+        libc::pthread_sigmask(how, signals, &mut before);
+        before
+    }
+}
+
+/// Returns true if a signal was ignored from the start, or is by now.
+pub fn is_ignored(number: libc::c_int) -> bool {
+    // SAFETY: zero is a valid `sigaction`; with a null pointer for the new action the call
+    // only writes the present one to `action`.
+    let action = unsafe {
+        let mut action: libc::sigaction = mem::zeroed();
+        libc::sigaction(number, ptr::null(), &mut action);
+        action
+    };
+    action.sa_sigaction == libc::SIG_IGN
+}
+
+/// Returns the process group of this process. None if it has no number in this PID namespace, which
+/// happens if the process entered it by a fork alone.
+pub fn own_group() -> Option<Pid> {
+    // SAFETY: a plain call that cannot fail.
+    Pid::from_raw(unsafe { libc::getpgrp() })
+}
+
+/// Stops this process, as Ctrl-Z does to a process that does not listen to it.
+pub fn stop_self() {
+    let listening = set_default(libc::SIGTSTP);
+    // It comes back when we are continued, or at once if nobody could.
+    signal_self(libc::SIGTSTP);
+    restore(libc::SIGTSTP, &listening);
+}
+
+/// Makes a signal do what it does by default, and says what it did before.
+pub fn set_default(number: libc::c_int) -> libc::sigaction {
+    // SAFETY: zero is a valid `sigaction`, the default one; all pointers are valid.
+    unsafe {
+        let default: libc::sigaction = mem::zeroed();
+        let mut before: libc::sigaction = mem::zeroed();
+        libc::sigaction(number, &default, &mut before);
+        before
+    }
+}
+
+/// Makes a signal do again what it did before.
+pub fn restore(number: libc::c_int, action: &libc::sigaction) {
+    // SAFETY: `action` was written by the system.
+    unsafe { libc::sigaction(number, action, ptr::null_mut()) };
+}
+
+/// A signal that was waited for.
+pub struct Arrived {
+    /// Its number.
+    pub number: libc::c_int,
+    /// True if the kernel sent it to the whole group, as it does for keys.
+    pub from_keyboard: bool,
+}
+
+/// Waits for one of some signals, which must be blocked.
+pub fn wait_for_signal(signals: &libc::sigset_t) -> io::Result<Arrived> {
+    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+    // SAFETY: both pointers are valid for the call.
+    let number = unsafe { libc::sigwaitinfo(signals, info.as_mut_ptr()) };
+    if number < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it was zeroed, which is valid, and filled in by the call.
+    let code = unsafe { info.assume_init() }.si_code;
+    Ok(Arrived {
+        number,
+        from_keyboard: code > 0,
+    })
+}
+
+/// Ends this process by a signal, whatever the process had made of it.
+pub fn die_of(number: libc::c_int) {
+    set_default(number);
+    change_blocked(libc::SIG_UNBLOCK, &set_of([number]));
+    // SAFETY: a plain call.
+    unsafe { libc::raise(number) };
+}
+
+/// Sends a signal to a process. The caller makes sure that the number is still that process's.
+pub fn signal_process(process: Pid, number: libc::c_int) {
+    // SAFETY: a plain call.
+    unsafe { libc::kill(process.as_raw_pid(), number) };
+}
+
+/// Sends a signal to this process.
+pub fn signal_self(number: libc::c_int) {
+    // SAFETY: a plain call.
+    unsafe { libc::kill(libc::getpid(), number) };
+}
+
+/// Sends a signal to the process group of this process.
+pub fn signal_own_group(number: libc::c_int) {
+    // SAFETY: a plain call.
+    unsafe { libc::kill(0, number) };
+}
+
+/// Sends a signal to a process group. The caller makes sure that the number is still that group's.
+pub fn signal_group(group: Pid, number: libc::c_int) {
+    // SAFETY: a plain call.
+    unsafe { libc::kill(-group.as_raw_pid(), number) };
+}

@@ -1,0 +1,4 @@
+-- What a waiter is counted to when circles are looked for: the leases of the runs around it, separated by blanks; and
+-- whose its lease will be, 'person' or 'automated', if it outlasts the session.
+
+ALTER TABLE tenure.waiters ADD COLUMN ancestors text, ADD COLUMN lasting text;
