@@ -2,7 +2,6 @@
 
 use std::env;
 use std::ffi::OsStr;
-use std::fs;
 use std::iter;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,11 +13,11 @@ use tenure::{Automated, Error, Keeper, Owner, Ranking, Result, Settings, shown_a
 use tenure_work::agents::identity;
 
 use crate::cli::Global;
-use crate::identity::{is_same_store, is_server, is_there};
-use crate::limit::Limit;
 use crate::opening::open_and_tell;
 use crate::output::word;
-use crate::people::this_host;
+use crate::surface::{owner_given, user_at_host};
+use tenure_service::Limit;
+use tenure_service::store_identity::{is_same_store, is_server, is_there};
 
 /// The default wait of commands.
 pub const WAIT_DEFAULT: Duration = Duration::from_secs(5);
@@ -33,24 +32,24 @@ pub struct Context {
 impl Context {
     /// Chooses the store. A `tenure.toml` that does not count gets a word on standard error.
     pub fn new(global: &Global) -> Result<Self> {
-        Self::with(global.store.as_deref(), Environment::of_process()?)
+        Self::with(global.store.as_deref(), crate::surface::environment()?)
     }
 
     /// Does the same as if the command were called in another directory.
     pub fn at(global: &Global, directory: Option<PathBuf>) -> Result<Self> {
-        let mut environment = Environment::of_process()?;
+        let mut environment = crate::surface::environment()?;
         environment.directory = directory.unwrap_or(environment.directory);
         Self::with(global.store.as_deref(), environment)
     }
 
     /// Reads the settings without choosing a store, so that it does not matter if none can be found here.
     pub fn without_store() -> Result<Self> {
-        Self::with(Some("memory:"), Environment::of_process()?)
+        Self::with(Some("memory:"), crate::surface::environment()?)
     }
 
     /// Does the same for a board, where the variables of `jit` count, too.
     pub fn for_board() -> Result<Self> {
-        Self::with(Some("memory:"), Environment::of_process()?.for_board())
+        Self::with(Some("memory:"), crate::surface::environment()?.for_board())
     }
 
     fn with(store: Option<&str>, environment: Environment) -> Result<Self> {
@@ -231,14 +230,6 @@ impl Context {
         Keeper::open_with(&url, settings).await
     }
 
-    /// Opens the store of the slots, or else that of the locks.
-    pub async fn keeper_or_slots(&self, of_slots: bool) -> Result<Keeper> {
-        match of_slots {
-            true => self.slots(WAIT_DEFAULT).await,
-            false => self.keeper(WAIT_DEFAULT).await,
-        }
-    }
-
     /// Opens the store of the slots if anybody has taken one: looking for a lease makes none.
     pub async fn slots_if_made(&self) -> Result<Option<Keeper>> {
         match is_there(&self.slots_url()?) {
@@ -287,73 +278,7 @@ pub fn owner(asked: Option<Owner>) -> Result<Owner> {
     Ok(agent.unwrap_or_else(user_at_host))
 }
 
-/// Returns the owner that the caller names: the one asked for, else `TENURE_OWNER`. The agent around this process is none that
-/// is named: whoever has the id of a lease may end it, but an agent only what it took itself, which the keeper checks.
-pub fn owner_given(asked: Option<Owner>) -> Result<Option<Owner>> {
-    if asked.is_some() {
-        return Ok(asked);
-    }
-    let Some(text) = env::var_os("TENURE_OWNER").filter(|text| !text.is_empty()) else {
-        return Ok(None);
-    };
-    let owner = text.to_str().ok_or("it is not UTF-8".to_owned());
-    let owner = owner.and_then(|text| Owner::parse(text).map_err(|error| error.to_string()));
-    owner.map(Some).map_err(|problem| {
-        Error::configuration(
-            format!("bad TENURE_OWNER: {problem}"),
-            "set TENURE_OWNER to text such as agent:42, or use --owner",
-        )
-    })
-}
-
-/// `user@host`. The name is for people: it comes from the environment, as shells set it, else from
-/// the local list of users, since asking the system can mean asking a server.
-fn user_at_host() -> Owner {
-    let named = |name| env::var(name).ok().filter(|user: &String| !user.is_empty());
-    let number = rustix::process::getuid().as_raw();
-    let uid = || format!("uid{number}");
-    let listed = || name_in(&fs::read_to_string("/etc/passwd").ok()?, number);
-    let host = this_host();
-    let user = named("USER")
-        .or_else(|| named("LOGNAME"))
-        .or_else(listed)
-        .unwrap_or_else(uid);
-    let owner = Owner::parse(&format!("{user}@{host}"));
-    let owner = owner.or_else(|_| Owner::parse(&format!("{}@{host}", uid())));
-    let owner = owner.or_else(|_| Owner::parse(&uid()));
-    owner.expect("uid and a number are printable")
-}
-
-/// Returns the name of a user in a list such as `/etc/passwd`.
-fn name_in(list: &str, uid: u32) -> Option<String> {
-    let uid = uid.to_string();
-    list.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next().filter(|name| !name.is_empty())?;
-        (fields.nth(1) == Some(&uid)).then(|| name.to_owned())
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_owner_asked_for_wins() {
-        let asked = Owner::parse("agent:42").unwrap();
-        assert_eq!(owner(Some(asked.clone())).unwrap(), asked);
-    }
-
-    #[test]
-    fn the_default_owner_names_user_and_machine() {
-        let owner = user_at_host();
-        assert!(owner.as_str().ends_with(&this_host()), "{owner}");
-    }
-
-    #[test]
-    fn a_user_is_found_by_number() {
-        let list = "root:x:0:0:root:/root:/bin/sh\nana:x:1000:1000::/home/ana:/bin/sh\n";
-        assert_eq!(name_in(list, 1000).as_deref(), Some("ana"));
-        assert_eq!(name_in(list, 7), None);
-    }
+/// Returns the wait that the command line asks for, by `--no-wait` or `--wait`.
+pub fn asked(no_wait: bool, wait: Option<Duration>) -> Option<Duration> {
+    if no_wait { Some(Duration::ZERO) } else { wait }
 }

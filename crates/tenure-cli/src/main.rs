@@ -28,40 +28,31 @@
 
 mod advisory;
 mod agent;
-mod audit;
 mod board;
-mod break_lease;
-mod check;
 mod cli;
+mod commands;
 mod completions;
 mod context;
 mod doc;
 mod doctor;
 mod exit;
 mod help;
-mod identity;
 mod ledger;
-mod limit;
-mod lock;
+mod listing;
 mod log;
-mod ls;
-mod nesting;
 mod op;
 mod opening;
 mod output;
 mod people;
 mod publish;
 mod recover;
-mod release;
-mod renew;
 mod report;
 mod run;
 mod runtime;
-mod several;
 mod status;
+mod surface;
 mod table;
 mod trust;
-mod upgrade;
 mod waiting;
 
 use std::ffi::OsString;
@@ -112,16 +103,16 @@ fn is_hook(arguments: &[OsString]) -> bool {
 fn carry_out(global: &Global, command: Command, report: Report) -> Result<ExitCode, Failure> {
     match command {
         Command::Run(options) => run::run(global, *options.0, report),
-        Command::Lock(options) => lock::lock(global, *options.0),
-        Command::Renew(options) => renew::renew(global, *options.0),
-        Command::Release(options) => release::release(global, *options.0),
-        Command::Upgrade(options) => upgrade::upgrade(global, *options.0),
-        Command::Downgrade(options) => upgrade::downgrade(global, *options.0),
-        Command::Check(options) => check::check(global, &options.0),
-        Command::Ls(options) => ls::ls(global, &options.0),
+        Command::Lock(options) => commands::lock::lock(global, *options.0),
+        Command::Renew(options) => commands::renew::renew(global, *options.0),
+        Command::Release(options) => commands::release::release(global, *options.0),
+        Command::Upgrade(options) => commands::upgrade::upgrade(global, *options.0),
+        Command::Downgrade(options) => commands::downgrade::downgrade(global, *options.0),
+        Command::Check(options) => commands::check::check(global, *options.0),
+        Command::Ls(options) => commands::ls::ls(global, *options.0),
         Command::Recover(options) => recover::recover(global, &options.0),
-        Command::Break(options) => break_lease::break_lease(global, &options.0),
-        Command::Audit(options) => audit::audit(global, *options.0),
+        Command::Break(options) => commands::break_lease::break_lease(global, *options.0),
+        Command::Audit(options) => commands::audit::audit(global, *options.0),
         Command::Advisory { command } => advisory::advisory(global, *command.0, report),
         Command::Doc { command } => doc::doc(global, *command.0),
         Command::Publish(options) => publish::publish(global, &options.0),

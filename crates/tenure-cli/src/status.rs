@@ -14,7 +14,7 @@ use tenure_work::agents::claim_notes::ClaimNotes;
 use crate::agent::{FREE, Listed, agents, table};
 use crate::cli::{Global, Status};
 use crate::context::{Context, WAIT_DEFAULT};
-use crate::ls::{View, missing};
+use crate::listing::View;
 use crate::output;
 use crate::report::Failure;
 use crate::runtime;
@@ -84,7 +84,7 @@ async fn page(context: &Context) -> Result<Page> {
         board: board(context)?,
     };
     // Looking makes no store.
-    if missing(&context.located.url).is_some() {
+    if tenure_service::service::missing(&context.located.url).is_some() {
         return Ok(page);
     }
     let keeper = context.keeper(WAIT_DEFAULT).await?;

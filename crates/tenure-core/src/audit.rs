@@ -20,6 +20,7 @@ pub fn as_reason(text: &str) -> String {
 
 /// An action that the audit records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Action {
@@ -99,7 +100,8 @@ impl FromStr for Action {
 }
 
 /// One entry of the record, as JSON shows it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Entry {
     /// The time when it was done.
@@ -295,7 +297,8 @@ impl AuditQuery {
 }
 
 /// A page of the record, oldest entry first, as `audit --json` shows it.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct AuditPage {
     /// The entries.

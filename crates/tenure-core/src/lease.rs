@@ -7,6 +7,7 @@ use crate::{Asker, LeaseId, Mode, Owner, Resource, SessionId, Timestamp, Token};
 
 /// The condition that ends a lease when nobody releases it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Binding {
     /// The proved death of its session. It has no expiry.
@@ -17,6 +18,7 @@ pub enum Binding {
 
 /// The state of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum LeaseState {
@@ -47,6 +49,7 @@ impl LeaseState {
 
 /// One grant. The field names are the contract of `--json`: fields are only ever added.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Lease {
     /// The id of the grant.

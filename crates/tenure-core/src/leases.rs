@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::audit::{AuditPage, AuditQuery};
 use crate::circles::Circle;
@@ -195,7 +195,8 @@ pub fn check_claimant(claimant: &str) -> Result<()> {
 }
 
 /// The reason why a lease that looks stale was recovered or kept.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Finding {
     /// The lease.
@@ -294,7 +295,8 @@ impl Finding {
 }
 
 /// One page of what recovery found.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Findings {
     /// The leases of the page that look stale.

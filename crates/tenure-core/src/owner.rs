@@ -12,6 +12,7 @@ pub const OWNER_BYTES_MAX: usize = 200;
 
 /// The person, agent or job that a lease belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "String")]
 pub struct Owner(String);
 

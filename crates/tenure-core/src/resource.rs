@@ -29,6 +29,7 @@ pub const RESOURCE_BYTES_MAX: usize = 1024;
 
 /// A resource in its one canonical spelling.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(into = "String", try_from = "String")]
 pub struct Resource {
     text: String,

@@ -84,6 +84,7 @@ impl Query {
 
 /// A queued request, as JSON shows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Waiting {
     /// The id the lease will have.
@@ -107,7 +108,8 @@ pub struct Waiting {
 }
 
 /// A page of what is held and who waits, as `ls --json` shows it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Listing {
     /// The leases, sorted by resource.

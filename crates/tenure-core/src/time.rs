@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// Milliseconds since 1970, UTC. It is for people: no decision depends on it while a machine is up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(into = "String", try_from = "String")]
 pub struct Timestamp(i64);
 

@@ -17,6 +17,7 @@ use crate::{Error, Resource};
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(into = "u64", try_from = "u64")]
 pub struct Token(u64);
 

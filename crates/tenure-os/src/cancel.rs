@@ -22,9 +22,10 @@
 //! A forked child has a copy of its own, in which the parent's waiters are still registered. A
 //! waker that takes a mutex of a thread that the child has not got must look whose it is.
 
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::task::Waker;
+use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use tenure_core::poison::lock;
@@ -83,6 +84,21 @@ impl Cancel {
         self.shared.is_cancelled.load(Ordering::SeqCst)
     }
 
+    /// Resolves once it is cancelled.
+    pub async fn cancelled(&self) {
+        let mut registration = None;
+        poll_fn(|context| {
+            // The one before this is dropped: a task may have moved to another waker.
+            registration = Some(self.register(context.waker().clone()));
+            match self.is_cancelled() {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            }
+        })
+        .await;
+        drop(registration);
+    }
+
     /// Registers a waker. One that is registered after the cancellation is not woken: ask
     /// [`is_cancelled`](Self::is_cancelled) after this.
     pub fn register(&self, waker: Waker) -> Registration {
@@ -128,7 +144,7 @@ impl Drop for Registration {
 mod tests {
     use std::sync::atomic::AtomicUsize;
     use std::sync::mpsc;
-    use std::task::Wake;
+    use std::task::{Context, Wake};
     use std::thread;
 
     use super::*;
@@ -171,6 +187,19 @@ mod tests {
         let (started, time) = (Instant::now(), Duration::from_millis(20));
         assert_eq!(Cancel::default().sleep(time), Ended::Deadline);
         assert!(started.elapsed() >= time);
+    }
+
+    #[test]
+    fn a_future_that_waits_for_it_is_woken_and_resolves() {
+        let (cancel, woken) = (Cancel::default(), Arc::<Counter>::default());
+        let mut cancelled = Box::pin(cancel.cancelled());
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut context = Context::from_waker(&waker);
+        assert!(cancelled.as_mut().poll(&mut context).is_pending());
+        assert!(cancelled.as_mut().poll(&mut context).is_pending());
+        cancel.cancel();
+        assert_eq!(woken.0.load(Ordering::SeqCst), 1);
+        assert!(cancelled.as_mut().poll(&mut context).is_ready());
     }
 
     #[test]

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tenure_core::{Lease, LeaseId, Listing, Query, Resource, Result, RetryPolicy, Store};
+use tenure_core::{Lease, LeaseId, Listing, Owner, Query, Resource, Result, RetryPolicy, Store};
 
 #[cfg(feature = "postgres")]
 use tenure_postgres::advisory::{self, AdvisoryLocks};
 
 use crate::retry::retry;
-use crate::{Session, SessionOptions, Settings, url};
+use crate::{Automated, Session, SessionOptions, Settings, url};
 
 /// An open store with its settings. Clones share it.
 #[derive(Clone)]
@@ -62,6 +62,13 @@ impl Keeper {
         Keeper {
             shared: Arc::new(shared),
         }
+    }
+
+    /// Returns a keeper of the same store whose calls are asked by somebody else.
+    pub fn asked_by(&self, automated: Automated, actor: Owner) -> Keeper {
+        let settings = self.settings().clone();
+        let settings = settings.with_automated(automated).with_actor(Some(actor));
+        Self::from_store(Arc::clone(self.store()), settings)
     }
 
     /// Begins a session, which can hold locks.

@@ -23,7 +23,6 @@
 //! `HOME` or `XDG_STATE_HOME`, do not meet. `tenure doctor` tells of the former.
 
 use std::collections::BTreeMap;
-use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -54,19 +53,6 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Returns the environment of this process.
-    pub fn of_process() -> Result<Self> {
-        let directory = env::current_dir();
-        let directory = directory.map_err(|error| Error::io("find", ".", error))?;
-        let uid = rustix::process::geteuid().as_raw();
-        Ok(Self {
-            directory,
-            uid,
-            variables: env::vars_os().collect(),
-            hears_jit: false,
-        })
-    }
-
     /// Returns an environment without variables.
     pub fn new(directory: impl Into<PathBuf>, uid: u32) -> Self {
         Self {
@@ -81,6 +67,20 @@ impl Environment {
     pub fn with(mut self, name: &'static str, value: impl Into<OsString>) -> Self {
         self.variables.insert(name.into(), value.into());
         self
+    }
+
+    /// Adds variables.
+    pub fn with_variables(
+        mut self,
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Self {
+        self.variables.extend(variables);
+        self
+    }
+
+    /// Returns a variable that is text.
+    pub fn variable(&self, name: &str) -> Option<&str> {
+        self.get(name)?.to_str()
     }
 
     /// Lets the variables of the issue tracker `jit` count where ours are not set.

@@ -14,10 +14,10 @@ use tenure_run::Watchdog;
 
 use crate::cli::{Advisory, Global};
 use crate::context::Context;
-use crate::identity::is_server;
 use crate::opening::open_and_tell;
 use crate::report::{Failure, Report};
 use crate::runtime;
+use tenure_service::store_identity::is_server;
 
 /// The longest wait for a server when only looking, and for an answer.
 const SERVER_WAIT: Duration = Duration::from_secs(5);

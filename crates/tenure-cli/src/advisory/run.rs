@@ -13,11 +13,12 @@ use super::held::AdvisoryLock;
 use super::{open, outer};
 use crate::cli::AdvisoryRun;
 use crate::context::Context;
-use crate::limit::{self, Limit};
+use crate::context::asked;
 use crate::opening::open_unless_interrupted;
 use crate::output::word;
 use crate::report::{Failure, Report};
 use crate::run::{command, exit_code, run_under};
+use tenure_service::Limit;
 
 /// The wait after which a person is told of the holder.
 const TELL_AFTER: Duration = Duration::from_secs(1);
@@ -35,7 +36,7 @@ pub async fn run(
     let mut signals = Signals::listen()?;
     let key = Key::Pair(options.namespace, options.id);
     let lock_context = key.context(Mode::Write, context.shown())?;
-    let wait = limit::asked(options.no_wait, options.wait);
+    let wait = asked(options.no_wait, options.wait);
     let (_, limit) = context.owner_and_limit(None, wait, DEFAULT_WAIT, None)?;
     let opening = open(context, limit.for_opening());
     let resource = Some(&lock_context.resource);

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tenure::store_choice::{Environment, state_directory};
+use tenure::store_choice::state_directory;
 use tenure::{Owner, Result, Timestamp, clock};
 use tenure_work::agents::claim_notes::{ClaimNote, ClaimNotes, ClaimedIn};
 
@@ -31,7 +31,7 @@ pub fn remember(
         };
         let owner =
             Owner::parse(owner).map_err(|error| tenure::Error::BadInput(error.to_string()))?;
-        let notes = ClaimNotes::new(&state_directory(&Environment::of_process()?)?);
+        let notes = ClaimNotes::new(&state_directory(&crate::surface::environment()?)?);
         notes.add(&owner, claim)
     };
     if let Err(error) = remembered() {
@@ -45,7 +45,7 @@ pub fn forget((kind, directory): (ClaimedIn, &Path), id: &str, owner: &Owner) {
         return;
     }
     let forgotten = || -> Result<()> {
-        let notes = ClaimNotes::new(&state_directory(&Environment::of_process()?)?);
+        let notes = ClaimNotes::new(&state_directory(&crate::surface::environment()?)?);
         notes.forget(owner, kind, &absolute(directory)?, id)
     };
     if let Err(error) = forgotten() {

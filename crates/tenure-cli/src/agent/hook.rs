@@ -35,11 +35,11 @@ use super::locks::{AgentLocks, open_with_locks};
 use super::{edits, input, sandbox, undecided};
 use crate::cli::{AgentHook, Global};
 use crate::context::Context;
-use crate::identity::is_server;
 use crate::output::word;
 use crate::people::this_host;
 use crate::report::Failure;
 use crate::runtime;
+use tenure_service::store_identity::is_server;
 
 /// How long threads of a store are waited for, once the event is processed or put off.
 const END_WAIT: Duration = Duration::from_millis(100);
@@ -207,7 +207,10 @@ impl<'a> Hook<'a> {
         Ok(Self {
             context,
             event,
-            spool: Spool::new(&state, &crate::identity::identity(&context.located.url)),
+            spool: Spool::new(
+                &state,
+                &tenure_service::store_identity::identity(&context.located.url),
+            ),
             state,
             id: new_id(),
             wait,

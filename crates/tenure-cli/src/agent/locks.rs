@@ -7,8 +7,8 @@ use tenure::{Error, Guard, Keeper, KeeperLocks, Result, Session, Token};
 use tenure_postgres::advisory::{self, AdvisoryLocks, Namespace, NamespaceLocks, Settings};
 
 use crate::context::Context;
-use crate::identity::is_server;
 use crate::opening::open_and_tell;
+use tenure_service::store_identity::is_server;
 
 /// The locks of agents, by number.
 pub enum AgentLocks<'a> {

@@ -8,10 +8,10 @@ use tenure_work::agents::claim_notes::ClaimNotes;
 use super::{FREE, agents, table};
 use crate::cli::{AgentLs, Global};
 use crate::context::{Context, WAIT_DEFAULT};
-use crate::ls::missing;
 use crate::output::{self, word};
 use crate::report::Failure;
 use crate::runtime;
+use tenure_service::service::missing;
 
 /// Shows the agents.
 pub fn ls(global: &Global, options: &AgentLs) -> Result<ExitCode, Failure> {

@@ -17,7 +17,7 @@ use super::install::InstallProgram;
 
 /// Returns the remedy for an error that is about a directory of the user which this process may not write.
 pub fn remedy(error: &Error) -> Option<String> {
-    let (Error::Io { path, source, .. }, Ok(environment)) = (error, Environment::of_process())
+    let (Error::Io { path, source, .. }, Ok(environment)) = (error, crate::surface::environment())
     else {
         return None;
     };
@@ -33,7 +33,7 @@ pub fn remedy(error: &Error) -> Option<String> {
 
 /// Returns the directory of the slots, if this process cannot write there.
 pub fn slots_out_of_reach() -> Option<PathBuf> {
-    let slots = slots(&Environment::of_process().ok()?).ok()?;
+    let slots = slots(&crate::surface::environment().ok()?).ok()?;
     (!is_writable(&slots)).then_some(slots)
 }
 

@@ -46,8 +46,8 @@ use tenure_work::agents::summary_calls::{self, Refused};
 use tokio::time::sleep;
 
 use crate::context::Context;
-use crate::identity::is_server;
 use crate::people::this_host;
+use tenure_service::store_identity::is_server;
 
 /// The default time limit of a command.
 const COMMAND_MAX: Duration = Duration::from_secs(60);

@@ -40,7 +40,10 @@ pub fn watch(global: &Global, options: &AgentWatch) -> Result<ExitCode, Failure>
             processor: Processor {
                 keeper: &keeper,
                 locks: &locks,
-                spool: Spool::new(&state, &crate::identity::identity(&context.located.url)),
+                spool: Spool::new(
+                    &state,
+                    &tenure_service::store_identity::identity(&context.located.url),
+                ),
                 claim_notes: ClaimNotes::new(&state),
                 host: this_host(),
                 releases_files_at_stop: context.located.config.guard.edits_until

@@ -3,8 +3,7 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `run` | the words of `run` |
-//! | `leases` | `lock`, and what is done to its leases |
-//! | `look` | `ls`, `audit`, `recover`, `break` |
+//! | `look` | `recover` |
 //! | `doc` | the words of `doc` |
 //! | `ledger` | the words of `ledger` |
 //! | `board` | the words of `board` |
@@ -20,7 +19,6 @@ mod advisory;
 mod agent;
 mod board;
 mod doc;
-mod leases;
 mod ledger;
 mod look;
 mod on_demand;
@@ -28,7 +26,7 @@ mod op;
 mod publish;
 mod run;
 mod usage_error;
-mod values;
+pub mod values;
 
 use std::ffi::OsString;
 use std::mem::ManuallyDrop;
@@ -36,6 +34,7 @@ use std::mem::ManuallyDrop;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::commands::{audit, break_lease, check, downgrade, lock, ls, release, renew, upgrade};
 use crate::help;
 pub use advisory::{Advisory, AdvisoryRun};
 pub use agent::{Agent, AgentHook, AgentInstall, AgentLs, AgentUninstall, AgentWatch, Status};
@@ -47,25 +46,22 @@ pub use board::{
 pub use doc::{
     Access, Compat, Doc, DocClean, DocRead, DocUpdate, DocWrite, WaitArguments, WriteTerms,
 };
-pub use leases::{Check, Downgrade, Lock, Release, Renew, Upgrade};
 pub use ledger::{
     Ledger, LedgerAppend, LedgerClaim, LedgerDirectory, LedgerInit, LedgerLog, LedgerReap,
     LedgerRelease, LedgerShow, LedgerTerms, LedgerVerify,
 };
-pub use look::{Audit, Break, Ls, Recover};
+pub use look::Recover;
 use on_demand::OnDemand;
 pub use op::{Op, OpShow};
 pub use publish::Publish;
 pub use run::Run;
+use tenure_api::text::Wanted;
+use tenure_service::{NAMES_BYTES_MAX, RESOURCES_MAX};
 pub use usage_error::UsageError;
-pub use values::{Slot, TokenOf, Wanted, parse_resource};
+pub use values::{Slot, TokenOf};
 
 /// The options of every command are shown after its own.
 const LAST: usize = 100;
-/// More resources than this are refused: the command could not be told of them.
-pub const RESOURCES_MAX: usize = 256;
-/// Longer names in all are refused, for the same reason.
-pub const NAMES_BYTES_MAX: usize = 32 * 1024;
 
 /// Locks for many processes: who holds it, since when, and why.
 #[derive(Debug, Parser)]
@@ -95,35 +91,35 @@ pub enum Command {
     #[command(after_long_help = help::RUN_LONG)]
     Run(OnDemand<Run>),
     /// Take locks that outlive this command, and print their leases
-    #[command(after_long_help = help::LOCK_LONG)]
-    Lock(OnDemand<Lock>),
+    #[command(after_long_help = lock::HELP)]
+    Lock(OnDemand<lock::Lock>),
     /// Give leases more time
-    #[command(after_long_help = help::RENEW_LONG)]
-    Renew(OnDemand<Renew>),
+    #[command(after_long_help = renew::HELP)]
+    Renew(OnDemand<renew::Renew>),
     /// End leases
-    #[command(after_long_help = help::RELEASE_LONG, visible_alias = "unlock")]
-    Release(OnDemand<Release>),
+    #[command(after_long_help = release::HELP, visible_alias = "unlock")]
+    Release(OnDemand<release::Release>),
     /// Make an upgradeable lease exclusive
-    #[command(after_long_help = help::UPGRADE_LONG)]
-    Upgrade(OnDemand<Upgrade>),
+    #[command(after_long_help = upgrade::HELP)]
+    Upgrade(OnDemand<upgrade::Upgrade>),
     /// Make an upgraded lease upgradeable again
-    #[command(after_long_help = help::DOWNGRADE_LONG)]
-    Downgrade(OnDemand<Downgrade>),
+    #[command(after_long_help = downgrade::HELP)]
+    Downgrade(OnDemand<downgrade::Downgrade>),
     /// Say whether a token is still good
-    #[command(after_long_help = help::CHECK_LONG)]
-    Check(OnDemand<Check>),
+    #[command(after_long_help = check::HELP)]
+    Check(OnDemand<check::Check>),
     /// Show what is held and who waits, and why
-    #[command(after_long_help = help::LS_LONG, visible_alias = "list")]
-    Ls(OnDemand<Ls>),
+    #[command(after_long_help = ls::HELP, visible_alias = "list")]
+    Ls(OnDemand<ls::Ls>),
     /// End stale leases; always safe
     #[command(after_long_help = help::RECOVER_LONG)]
     Recover(OnDemand<Recover>),
     /// Take a lease away from its holder
-    #[command(after_long_help = help::BREAK_LONG)]
-    Break(OnDemand<Break>),
+    #[command(after_long_help = break_lease::HELP)]
+    Break(OnDemand<break_lease::Break>),
     /// Show who did what to a lock, when and why
-    #[command(after_long_help = help::AUDIT_LONG)]
-    Audit(OnDemand<Audit>),
+    #[command(after_long_help = audit::HELP)]
+    Audit(OnDemand<audit::Audit>),
     /// PostgreSQL's own locks, which other programs take, too
     #[command(after_long_help = help::ADVISORY_LONG)]
     Advisory {

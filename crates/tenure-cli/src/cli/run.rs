@@ -6,9 +6,11 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::Value;
 use tenure::{Mode, Owner};
+use tenure_api::text::Wanted;
 
-use super::values::{Slot, Wanted, bytes};
-use super::values::{parse_meta, parse_mode, parse_purpose, parse_wait, parse_with};
+use super::values::{
+    Slot, bytes, parse_meta, parse_mode, parse_purpose, parse_wait, parse_wanted, parse_with,
+};
 
 #[derive(Debug, Args)]
 pub struct Run {
@@ -56,7 +58,7 @@ pub struct Run {
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = crate::exit::BUSY)]
     pub busy_exit: u8,
     /// What to lock
-    #[arg(required_unless_present_any = ["slot", "op"], value_name = "RESOURCE[=MODE]", value_parser = bytes(Wanted::parse))]
+    #[arg(required_unless_present_any = ["slot", "op"], value_name = "RESOURCE[=MODE]", value_parser = bytes(parse_wanted))]
     pub resources: Vec<Wanted>,
     /// The command to run, after `--`
     #[arg(last = true, required = true, value_name = "CMD")]

@@ -9,36 +9,16 @@ use std::time::Duration;
 use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};
 use serde_json::Value;
 use tenure::{Mode, Resource, TTL_MAX, TTL_MIN, Timestamp, Token, clock, duration};
+use tenure_api::text::Wanted;
 use tenure_core::audit::REASON_BYTES_MAX;
 use tenure_files::document::Expect;
 use tenure_os::real_path::real_path;
 
-/// A resource that is to be locked, with its own mode or without.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
-    pub resource: Resource,
-    pub mode: Option<Mode>,
-}
-
-impl Wanted {
-    /// Cuts at the last `=` only if a mode follows it.
-    pub fn parse(text: &[u8]) -> Result<Self, String> {
-        let cut = text.iter().rposition(|byte| *byte == b'=');
-        let mode = cut.and_then(|cut| str::from_utf8(&text[cut + 1..]).ok()?.parse().ok());
-        let name = match (mode, cut) {
-            (Some(_), Some(cut)) => &text[..cut],
-            _ => text,
-        };
-        if let (None, Some(cut)) = (mode, cut) {
-            let word = String::from_utf8_lossy(&text[cut + 1..]);
-            return Err(format!(
-                "there is no mode {word:?}; modes are read, write and upgradeable. \
-                 A `=` in a name is written %3D"
-            ));
-        }
-        let resource = parse_lockable(name)?;
-        Ok(Self { resource, mode })
-    }
+/// Reads a resource that is to be locked, with its own mode or without.
+pub fn parse_wanted(text: &[u8]) -> Result<Wanted, String> {
+    let (name, mode) = Wanted::split(text)?;
+    let resource = parse_lockable(name)?;
+    Ok(Wanted { resource, mode })
 }
 
 /// Reads a resource. The path of a file is made absolute and clean, with its links followed, so
@@ -92,7 +72,7 @@ pub struct Slot {
 
 impl Slot {
     /// The kind of the resources that stand for slots.
-    pub const KIND: &str = "slot";
+    pub const KIND: &str = tenure_service::SLOT_KIND;
     /// More at once are no limit at all.
     pub const CAPACITY_MAX: u32 = 1000;
 
@@ -262,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_mode_is_cut_at_the_last_equals_sign_only_if_one_follows() {
-        let wanted = |text: &str| Wanted::parse(text.as_bytes());
+        let wanted = |text: &str| parse_wanted(text.as_bytes());
         let read = wanted("map:a/b=read").unwrap();
         assert_eq!(
             (read.resource.as_str(), read.mode),
@@ -281,7 +261,7 @@ mod tests {
     #[test]
     fn a_word_that_is_no_mode_is_called_so() {
         for text in ["x=Write", "x=bad", "x="] {
-            let problem = Wanted::parse(text.as_bytes()).unwrap_err();
+            let problem = parse_wanted(text.as_bytes()).unwrap_err();
             assert!(problem.starts_with("there is no mode"), "{problem}");
             assert!(problem.contains("read, write and upgradeable"), "{problem}");
             assert!(problem.contains("%3D"), "{problem}");

@@ -10,8 +10,8 @@ use tenure_lockfile::resource_of;
 use super::failure;
 use super::token_check::TokenCheck;
 use crate::cli::{Access, Compat, WaitArguments, WriteTerms};
+use crate::context::asked;
 use crate::context::{Context, WAIT_DEFAULT};
-use crate::limit;
 use crate::output::word;
 use crate::report::Failure;
 use crate::waiting::{self, Interruption, WaitReporter};
@@ -82,7 +82,7 @@ impl OpenDocuments {
         let settings = context.settings(default);
         let WaitArguments { no_wait, wait } = access.wait_arguments;
         let interruption = Interruption::listen()?;
-        let wait = limit::asked(no_wait, wait);
+        let wait = asked(no_wait, wait);
         let asked = access.owner.clone();
         let (owner, limit) = context.owner_and_limit(asked, wait, default, None)?;
         let limit = limit.whole();

@@ -16,9 +16,10 @@ use tenure_files::document::Fence;
 
 use crate::cli::{Global, Slot, TokenOf, WriteTerms};
 use crate::context::{Context, WAIT_DEFAULT};
-use crate::identity::{identity, is_there};
-use crate::nesting::{self, Outer};
 use crate::output::word;
+use crate::surface::outers;
+use tenure_service::around::Outer;
+use tenure_service::store_identity::{identity, is_there};
 
 /// The tokens a write is made under.
 pub struct TokenCheck<'a> {
@@ -44,7 +45,7 @@ impl<'a> TokenCheck<'a> {
     /// Collects the token that was named and those of the `run`s around this command. Slots are no
     /// locks.
     pub fn new(context: &'a Context, named: Option<&'a TokenOf>) -> Result<Self> {
-        let mut outers = nesting::outers()?.leases;
+        let mut outers = outers()?.leases;
         outers.retain(|outer| outer.lease.resource.kind() != Slot::KIND);
         Ok(Self {
             context,

@@ -8,8 +8,8 @@ use tenure_core::store::Found;
 
 use super::{exclusion, failed, hooks, leftovers, sandbox, storage};
 use crate::context::{Context, WAIT_DEFAULT};
-use crate::limit::Limit;
 use crate::runtime;
+use tenure_service::Limit;
 
 /// Returns all checks. The later ones need a store that can be opened.
 pub fn all(context: &Context) -> Vec<Examined> {

@@ -6,7 +6,7 @@ use std::env;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use tenure::store_choice::{self, Environment, locate};
+use tenure::store_choice::{self, locate};
 use tenure::{Error, Examined, Result};
 use tenure_core::store::Found;
 
@@ -22,7 +22,7 @@ shift; exec "$@""#;
 /// Tries the store as a sandboxed agent would. `None` outside of a git repository, and for a store on a server.
 pub fn reach(context: &Context, url: &str) -> Option<Examined> {
     let scheme = url.split(':').next();
-    let environment = Environment::of_process().ok()?;
+    let environment = crate::surface::environment().ok()?;
     let common = store_choice::common_directory(&environment).ok()??;
     if !matches!(scheme, Some("sqlite" | "file")) {
         return None;
@@ -82,7 +82,7 @@ fn usable(url: &str, common: &Path) -> Result<Option<bool>> {
 
 /// Tells of a main worktree whose settings name another store than those here: locks taken there keep nobody out here.
 pub fn worktrees(context: &Context) -> Option<Examined> {
-    let environment = Environment::of_process().ok()?;
+    let environment = crate::surface::environment().ok()?;
     let main = store_choice::main_worktree(&environment).ok()??;
     let mut there = environment.clone();
     there.directory.clone_from(&main);

@@ -4,7 +4,6 @@ mod advisory;
 mod agent;
 mod board;
 mod doc;
-mod leases;
 mod ledger;
 mod look;
 mod op;
@@ -19,12 +18,11 @@ pub use agent::{
 };
 pub use board::*;
 pub use doc::{DOC_CLEAN_LONG, DOC_LONG, DOC_READ_LONG, DOC_UPDATE_LONG, DOC_WRITE_LONG};
-pub use leases::{CHECK_LONG, DOWNGRADE_LONG, LOCK_LONG, RELEASE_LONG, RENEW_LONG, UPGRADE_LONG};
 pub use ledger::{
     LEDGER_APPEND_LONG, LEDGER_CLAIM_LONG, LEDGER_CLAIMS_LONG, LEDGER_INIT_LONG, LEDGER_LOG_LONG,
     LEDGER_LONG, LEDGER_REAP_LONG, LEDGER_RELEASE_LONG, LEDGER_SHOW_LONG, LEDGER_VERIFY_LONG,
 };
-pub use look::{AUDIT_LONG, BREAK_LONG, LS_LONG, RECOVER_LONG};
+pub use look::RECOVER_LONG;
 pub use op::{OP_LONG, OP_LS_LONG, OP_SHOW_LONG};
 pub use operate::{COMPLETIONS_LONG, DOCTOR_LONG};
 pub use publish::PUBLISH_LONG;

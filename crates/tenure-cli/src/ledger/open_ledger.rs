@@ -9,8 +9,8 @@ use tenure_ledger::Ledger;
 use tenure_lockfile::resource_of;
 
 use crate::cli::LedgerTerms;
+use crate::context::asked;
 use crate::context::{Context, WAIT_DEFAULT};
-use crate::limit;
 use crate::output::word;
 use crate::report::Failure;
 use crate::waiting::{FileWaits, WaitedFor};
@@ -37,7 +37,7 @@ impl OpenLedger {
     ) -> Result<Self, Failure> {
         let context = Context::without_store()?;
         let settings = context.settings(WAIT_DEFAULT);
-        let wait = limit::asked(terms.no_wait, terms.wait);
+        let wait = asked(terms.no_wait, terms.wait);
         let asked = terms.owner.clone();
         let (owner, limit) = context.owner_and_limit(asked, wait, WAIT_DEFAULT, ttl)?;
         let limit = limit.whole();

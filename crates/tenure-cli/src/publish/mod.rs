@@ -25,14 +25,15 @@ use tenure_work::publish::{self, Manifest, Progress, Request, new_id};
 
 use crate::cli::{self, Global};
 use crate::context::{Context, WAIT_DEFAULT};
-use crate::limit::Limit;
-use crate::nesting::{self, Ancestors};
 use crate::opening::open_unless_interrupted;
 use crate::output::word;
 use crate::people::counted;
 use crate::report::Failure;
+use crate::surface::outers;
 use crate::waiting::{Wait, wait};
 use crate::{output, runtime};
+use tenure_service::Limit;
+use tenure_service::around::Ancestors;
 
 /// The number of files that a message names.
 const NAMED_MAX: usize = 5;
@@ -198,7 +199,7 @@ async fn acquire(
     limit: Limit,
     signals: &mut Signals,
 ) -> Result<PublishLease, Failure> {
-    let ancestors = Ancestors::proved(nesting::outers()?, Some(keeper), None).await?;
+    let ancestors = Ancestors::proved(outers()?, Some(keeper), None).await?;
     let wanted = LockSet::new(
         &keeper.settings().ranking,
         [(resource.clone(), Mode::Write)],

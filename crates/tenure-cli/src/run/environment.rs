@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use tenure::{Lease, LockSet, Owner, Resource, Session};
 
 use super::taken::Taken;
-use crate::nesting::{Ancestors, Outer, Outers};
+use tenure_service::around::{Ancestors, Outer, Outers};
 
 /// The locks that the command runs under, and their store and owner.
 pub struct CommandEnvironment<'a> {

@@ -28,16 +28,18 @@ use tenure_work::policy::{Policy, Scope};
 
 use crate::cli::{self, Global};
 use crate::context::Context;
+use crate::context::asked;
 use crate::exit;
-use crate::identity::is_server;
-use crate::limit::{self, Limit};
-use crate::nesting::{self, Ancestors, Outer, Outers, Plan};
 use crate::opening::open_unless_interrupted;
 use crate::report::{Failure, Report};
 use crate::runtime;
+use crate::surface::outers;
 use environment::CommandEnvironment;
 use held::{RunLocks, release};
 use taken::{RunRequest, Taken};
+use tenure_service::Limit;
+use tenure_service::around::{Ancestors, Outer, Outers, Plan};
+use tenure_service::store_identity::is_server;
 
 /// The default wait of `run`.
 const WAIT_DEFAULT: Duration = Duration::from_secs(600);
@@ -72,7 +74,7 @@ fn with_operation(
             "ask a person to run it",
         )));
     }
-    let wanted = locks.into_iter().map(|lock| cli::Wanted {
+    let wanted = locks.into_iter().map(|lock| tenure_api::text::Wanted {
         resource: lock.resource,
         mode: Some(lock.mode),
     });
@@ -130,8 +132,8 @@ async fn under_locks(
 ) -> Result<ExitCode, Failure> {
     let mut command = command(&options.command)?;
     let mut signals = Signals::listen()?;
-    let outers = nesting::outers()?;
-    let wait = limit::asked(options.no_wait, options.wait);
+    let outers = outers()?;
+    let wait = asked(options.no_wait, options.wait);
     let default = default_wait(context, &owner);
     let (owner, limit) = context.owner_and_limit(Some(owner), wait, default, None)?;
     let asked_slot = options.slot.as_ref();

@@ -10,8 +10,8 @@ use super::not_started;
 use super::taken::{self, RunRequest, Taken};
 use crate::cli::Slot;
 use crate::context::Context;
-use crate::nesting::Ancestors;
 use crate::report::Failure;
+use tenure_service::around::Ancestors;
 
 /// A slot with its number of places.
 pub struct SlotRequest {

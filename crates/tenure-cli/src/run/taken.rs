@@ -5,8 +5,8 @@ use std::time::Duration;
 use tenure::{Guard, LockSet, Options, Owner, Result, Session};
 use tenure_run::Signals;
 
-use crate::nesting::Outer;
 use crate::waiting::{Wait, wait};
+use tenure_service::around::Outer;
 
 /// The request of a `run` for its locks and its slot.
 pub struct RunRequest {

@@ -11,7 +11,9 @@ use tenure::{LockContext, Mode, SessionId};
 use tenure_core::poison::lock;
 use tenure_lockfile::{FlockHolder, holders, resource_of, strangers};
 
-use super::blocked::{BlockedRequest, unrecorded};
+use tenure_service::observer::WaitObserver;
+use tenure_service::waiting::{BlockedRequest, unrecorded};
+
 use super::screen::Screen;
 
 /// A wait for documents.

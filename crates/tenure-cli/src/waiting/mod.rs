@@ -1,42 +1,29 @@
 //! The report of a wait to people. On a terminal: the holder, once, and below it one live line.
 //! Elsewhere: sparse lines that say both.
 
-mod blocked;
 mod document;
 mod files;
 mod interruption;
 mod screen;
+mod words;
 
 use std::convert::Infallible;
 use std::pin::pin;
 use std::time::Duration;
 
-use tenure::{Error, LeaseId, LockSet, Query, Result, Session};
+use tenure::{Error, LockSet, Query, Result, Session};
 use tenure_run::Signals;
+use tenure_service::observer::WaitObserver;
+pub use tenure_service::waiting::{Wait, what_blocks};
 use tokio::time::{Instant, sleep_until, timeout};
 
 pub use document::{DocumentWait, WaitReporter};
 pub use files::{FileWaits, WaitedFor};
 pub use interruption::Interruption;
-use screen::Screen;
+pub use screen::Screen;
 
 /// The longest time that an interrupted wait takes to end.
 const CLEANUP_MAX: Duration = Duration::from_secs(2);
-
-/// A wait for a set of locks.
-#[derive(Debug, Clone, Copy)]
-pub struct Wait<'a> {
-    /// The session that waits.
-    pub session: &'a Session,
-    /// The locks.
-    pub set: &'a LockSet,
-    /// The longest wait.
-    pub limit: Duration,
-    /// The number of slots, if the request is for a slot.
-    pub slots: Option<u32>,
-    /// The lease that is to become exclusive, which does not block itself.
-    pub own: Option<&'a LeaseId>,
-}
 
 /// Waits for the request, reports the wait to people, and gives up when interrupted.
 ///
@@ -91,7 +78,7 @@ async fn tell(wait: Wait<'_>) -> Infallible {
     loop {
         sleep_until(began + screen.when(told)).await;
         told += 1;
-        let blocked = blocked::what_blocks(&wait).await;
+        let blocked = what_blocks(&wait).await;
         screen.show(blocked.as_ref(), began.elapsed(), wait.limit);
     }
 }

@@ -7,7 +7,10 @@ use std::time::Duration;
 use tenure::{LeaseId, Resource};
 use tenure_os::platform::own_group;
 
-use super::blocked::{BlockedRequest, in_few_words, in_words};
+use tenure_service::observer::WaitObserver;
+use tenure_service::waiting::BlockedRequest;
+
+use super::words::{by, in_few_words, in_words};
 use crate::output;
 use crate::people::{cut, visible};
 
@@ -57,23 +60,6 @@ impl Screen {
         }
     }
 
-    /// Returns the time of the `told`-th report (from 0), counted from the beginning of the wait.
-    pub fn when(&self, told: u32) -> Duration {
-        match self {
-            Screen::Live { .. } => LIVE_AFTER + LIVE_EVERY * told,
-            Screen::Lines => match LINES_AT.get(told as usize) {
-                Some(at) => *at,
-                None => LINE_EVERY * (told + 2 - LINES_AT.len() as u32),
-            },
-        }
-    }
-
-    /// Prints the state of the wait.
-    pub fn show(&mut self, blocked: Option<&BlockedRequest>, waited: Duration, limit: Duration) {
-        let text = self.text(blocked, waited, limit, width());
-        output::draw(&text);
-    }
-
     /// Returns what is to be written.
     fn text(
         &mut self,
@@ -95,7 +81,7 @@ impl Screen {
         let mut text = "\r\x1b[K".to_owned();
         let key = blocked.map(BlockedRequest::key);
         if let Some(blocked) = blocked.filter(|_| *named != key)
-            && let Some(by) = blocked.by()
+            && let Some(by) = by(blocked)
         {
             let by = visible(&by);
             text.push_str(&format!("tenure: {} is {by}\r\n", blocked.resource));
@@ -107,6 +93,23 @@ impl Screen {
             true => text + "\x1b[33m" + &line + "\x1b[0m",
             false => text + &line,
         }
+    }
+}
+
+impl WaitObserver for Screen {
+    fn when(&self, told: u32) -> Duration {
+        match self {
+            Screen::Live { .. } => LIVE_AFTER + LIVE_EVERY * told,
+            Screen::Lines => match LINES_AT.get(told as usize) {
+                Some(at) => *at,
+                None => LINE_EVERY * (told + 2 - LINES_AT.len() as u32),
+            },
+        }
+    }
+
+    fn show(&mut self, blocked: Option<&BlockedRequest>, waited: Duration, limit: Duration) {
+        let text = self.text(blocked, waited, limit, width());
+        output::draw(&text);
     }
 }
 
@@ -126,7 +129,7 @@ fn width() -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::blocked::tests::blocked;
+    use super::super::words::tests::blocked;
     use super::*;
     use crate::people::tests::lease;
 

@@ -11,6 +11,8 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::circles::Circle;
 use crate::{Lease, LeaseId, Mode, Resource, Timestamp, Token, duration};
 
@@ -20,7 +22,9 @@ pub use context::LockContext;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The kind of a failure, for exit codes and statuses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Class {
     /// Bad input or corrupt data.

@@ -69,7 +69,7 @@ struct InstallTarget {
 
 impl InstallTarget {
     fn find() -> Result<Self> {
-        let environment = Environment::of_process()?;
+        let environment = crate::surface::environment()?;
         let worktree = store_choice::main_worktree(&environment)?;
         let worktree = worktree.unwrap_or_else(|| environment.directory.clone());
         Ok(Self {

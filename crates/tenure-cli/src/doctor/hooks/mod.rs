@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tenure::records::{Changes, RecordChange, Seen};
-use tenure::store_choice::{self, Environment, Why};
+use tenure::store_choice::{self, Why};
 use tenure::{Error, Examined, Keeper, Result, clock};
 use tenure_core::store::Found;
 use tenure_run::{CallLimits, call};
@@ -48,7 +48,7 @@ const HOOK_MAX: Duration = Duration::from_secs(20);
 
 /// Checks every program that has hooks here, and names those that are used without.
 pub async fn all(context: &Context, keeper: &Keeper, url: &str) -> Vec<Examined> {
-    let Ok(environment) = Environment::of_process() else {
+    let Ok(environment) = crate::surface::environment() else {
         return Vec::new();
     };
     let here = worktree(&environment.directory);

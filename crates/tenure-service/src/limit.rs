@@ -1,22 +1,17 @@
-//! The time a command waits in all: for its store, its slot and its locks.
+//! The time a call waits in all: for its store, its slot and its locks.
 
 use std::time::Duration;
 
 use tenure::{Error, Settings};
 use tokio::time::Instant;
 
-/// The time limit for everything a command waits for.
+/// The time limit for everything a call waits for.
 #[derive(Debug, Clone, Copy)]
 pub struct Limit {
     began: Instant,
     whole: Duration,
     /// The longest wait for a server.
     opening: Duration,
-}
-
-/// Returns the wait that the command line asks for, by `--no-wait` or `--wait`.
-pub fn asked(no_wait: bool, wait: Option<Duration>) -> Option<Duration> {
-    if no_wait { Some(Duration::ZERO) } else { wait }
 }
 
 impl Limit {
@@ -29,7 +24,7 @@ impl Limit {
         }
     }
 
-    /// Returns the limit of a command that waits for nothing.
+    /// Returns the limit of a call that waits for nothing.
     pub fn none() -> Self {
         Self::chosen(Some(Duration::ZERO), Duration::ZERO)
     }
@@ -39,7 +34,7 @@ impl Limit {
         self.whole
     }
 
-    /// Returns what is left of it. A command that waits at all still waits a little, because "busy"
+    /// Returns what is left of it. A call that waits at all still waits a little, because "busy"
     /// and "timed out" are different errors.
     pub fn left(&self) -> Duration {
         let least = self.whole.min(Duration::from_millis(1));
@@ -47,7 +42,7 @@ impl Limit {
     }
 
     /// Returns the longest wait for a server that is away. It is shorter than that for a lock,
-    /// unless the command line sets it, as the server may never have been there.
+    /// unless the caller sets it, as the server may never have been there.
     pub fn for_opening(&self) -> Duration {
         self.left().min(self.opening)
     }
@@ -69,14 +64,14 @@ mod tests {
     const SETTING: Duration = Duration::from_secs(5);
 
     #[test]
-    fn the_command_line_beats_the_setting() {
+    fn the_caller_beats_the_setting() {
         let minute = Duration::from_secs(60);
-        for (no_wait, wait, whole) in [
-            (true, None, Duration::ZERO),
-            (false, Some(minute), minute),
-            (false, None, SETTING),
+        for (asked, whole) in [
+            (Some(Duration::ZERO), Duration::ZERO),
+            (Some(minute), minute),
+            (None, SETTING),
         ] {
-            assert_eq!(Limit::chosen(asked(no_wait, wait), SETTING).whole(), whole);
+            assert_eq!(Limit::chosen(asked, SETTING).whole(), whole);
         }
     }
 

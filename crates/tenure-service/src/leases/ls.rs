@@ -1,81 +1,46 @@
-//! `tenure ls`: the leases that are held, with owner and purpose, and the waiters.
+//! Lists what is held and who waits.
 
-mod table;
-
-use std::path::Path;
-use std::process::ExitCode;
+use std::path::{Path, PathBuf};
 
 use tenure::{Error, Keeper, Listing, Query, Resource, Result};
+use tenure_api::leases::Ls;
 
-use crate::cli::{self, Global, Slot};
-use crate::context::Context;
-use crate::output::word;
-use crate::report::Failure;
-use crate::{output, runtime};
-pub use table::View;
+use crate::service::missing;
+use crate::{Caller, Handle, SLOT_KIND, Service};
 
-/// Shows one page of what is held and who waits.
-pub fn ls(global: &Global, options: &cli::Ls) -> Result<ExitCode, Failure> {
-    let context = Context::new(global)?;
-    let of_slots = options.prefix.as_deref().is_some_and(is_of_slots);
-    let url = match of_slots {
-        true => context.slots_url()?,
-        false => context.located.url.clone(),
-    };
-    if let Some(path) = missing(&url) {
-        return nothing_yet(global, path);
+impl Handle<Ls> for Service {
+    async fn handle(&self, request: Ls, caller: &Caller) -> Result<Listing> {
+        let of_slots = request.prefix.as_deref().is_some_and(names_slots);
+        if self.missing_store_of(&request)?.is_some() {
+            return Ok(Listing::new(Vec::new(), None).with_waiting(Vec::new(), None));
+        }
+        let keeper = self.locks_or_slots(of_slots, caller).await?;
+        list(&keeper, &request).await
     }
-    runtime::block_on(async {
-        let keeper = context.keeper_or_slots(of_slots).await?;
-        let listing = list(&keeper, options).await?;
-        let by_id = keeper.store().leases().is_some();
-        output::answer(global.json, &listing, || print(&listing, by_id, options))
-    })
 }
 
-/// The database, if it is not there yet. Looking need not make it.
-pub fn missing(url: &str) -> Option<&Path> {
-    let path = url.strip_prefix("sqlite:");
-    let path = path.filter(|path| !path.is_empty()).map(Path::new)?;
-    matches!(path.try_exists(), Ok(false)).then_some(path)
-}
-
-fn nothing_yet(global: &Global, path: &Path) -> Result<ExitCode, Failure> {
-    let nothing = Listing::new(Vec::new(), None).with_waiting(Vec::new(), None);
-    let path = path.display();
-    output::answer(global.json, &nothing, || {
-        word(&format!("nothing is held: there is no store at {path} yet"));
-        Ok(())
-    })
-}
-
-fn print(listing: &Listing, by_id: bool, options: &cli::Ls) -> Result<(), Failure> {
-    let waiting = listing.waiting.as_deref().unwrap_or_default();
-    if listing.held.is_empty() && waiting.is_empty() {
-        word(match options.prefix.is_some() || options.owner.is_some() {
-            true => "nothing that matches is held",
-            false if options.after.is_some() => "nothing more is held",
-            false => "nothing is held",
-        });
-        return Ok(());
+impl Service {
+    /// Returns the database that would be listed, if it is not there yet. Looking makes none.
+    pub fn missing_store_of(&self, request: &Ls) -> Result<Option<PathBuf>> {
+        let of_slots = request.prefix.as_deref().is_some_and(names_slots);
+        let url = match of_slots {
+            true => self.slots_url()?,
+            false => self.located().url.clone(),
+        };
+        Ok(missing(&url).map(Path::to_owned))
     }
-    output::text(&View { listing, by_id }.text(crate::table::width()))?;
-    if let Some(next) = listing.next.as_ref().or(listing.waiting_next.as_ref()) {
-        word(&format!("there is more: --after '{next}'"));
-    }
-    Ok(())
 }
 
 /// Returns true if what is asked for is in the store of the slots, which is the same whatever store is used
 /// for locks.
-fn is_of_slots(prefix: &str) -> bool {
+fn names_slots(prefix: &str) -> bool {
     let kind = prefix.split_once(':').map_or(prefix, |(kind, _)| kind);
-    kind == Slot::KIND
+    kind == SLOT_KIND
 }
 
 /// Returns the beginnings a prefix stands for, in order. Without a `:` it is that of a name, and a whole kind.
 fn beginnings(prefix: &str) -> Vec<String> {
-    if prefix == Slot::KIND {
+    if prefix == SLOT_KIND {
         return vec![format!("{prefix}:")];
     }
     if prefix.contains(':') {
@@ -91,13 +56,13 @@ fn beginnings(prefix: &str) -> Vec<String> {
 }
 
 /// Lists every beginning after the other. A cursor says at which of them it goes on.
-async fn list(keeper: &Keeper, options: &cli::Ls) -> Result<Listing> {
-    let beginnings: Vec<Option<String>> = match &options.prefix {
+async fn list(keeper: &Keeper, request: &Ls) -> Result<Listing> {
+    let beginnings: Vec<Option<String>> = match &request.prefix {
         Some(prefix) => beginnings(prefix).into_iter().map(Some).collect(),
         None => vec![None],
     };
     let several = beginnings.len() > 1;
-    let (from, mut after) = match (&options.after, several) {
+    let (from, mut after) = match (&request.after, several) {
         (Some(cursor), true) => split_cursor(cursor, beginnings.len())?,
         (after, _) => (0, after.clone()),
     };
@@ -105,8 +70,8 @@ async fn list(keeper: &Keeper, options: &cli::Ls) -> Result<Listing> {
     for (index, prefix) in beginnings.into_iter().enumerate().skip(from) {
         let mut query = Query::default();
         query.prefix = prefix;
-        query.owner = options.owner.clone();
-        query.limit = options.limit.map(|limit| limit - all.held.len());
+        query.owner = request.owner.clone();
+        query.limit = request.limit.map(|limit| limit - all.held.len());
         query.after = after.take();
         let page = keeper.list(&query).await?;
         all.held.extend(page.held);
@@ -119,7 +84,7 @@ async fn list(keeper: &Keeper, options: &cli::Ls) -> Result<Listing> {
         };
         all.waiting_next = all.waiting_next.or(page.waiting_next.map(cursor));
         all.next = page.next.map(cursor);
-        let full = options.limit.is_some_and(|limit| all.held.len() >= limit);
+        let full = request.limit.is_some_and(|limit| all.held.len() >= limit);
         if several && full && all.next.is_none() && index == 0 {
             all.next = Some("1.".into());
         }
@@ -158,8 +123,8 @@ mod tests {
 
     #[test]
     fn slots_are_asked_for_by_their_kind_alone() {
-        assert!(is_of_slots("slot") && is_of_slots("slot:") && is_of_slots("slot:build"));
-        assert!(!is_of_slots("slots") && !is_of_slots("name:slot") && !is_of_slots(""));
+        assert!(names_slots("slot") && names_slots("slot:") && names_slots("slot:build"));
+        assert!(!names_slots("slots") && !names_slots("name:slot") && !names_slots(""));
     }
 
     #[test]

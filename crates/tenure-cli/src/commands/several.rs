@@ -2,11 +2,21 @@
 
 use std::process::ExitCode;
 
+use clap::Args;
 use serde::Serialize;
-use tenure::{Lease, Result};
+use tenure::{Lease, Owner};
+use tenure_api::leases::Leases;
 
 use crate::output;
 use crate::report::{Body, Failure, Report};
+
+/// The owner that the lease must have.
+#[derive(Debug, Args)]
+pub struct OwnerCheck {
+    /// Refuse unless the lease is of this owner (default: TENURE_OWNER, else the id suffices)
+    #[arg(long)]
+    pub owner: Option<Owner>,
+}
 
 /// The outcome for each lease.
 #[derive(Default)]
@@ -32,10 +42,10 @@ struct LeaseError<'a> {
 
 impl Several {
     /// Notes the outcome for one.
-    pub fn note(&mut self, lease: &str, outcome: Result<Lease>) {
+    pub fn note(&mut self, lease: &str, outcome: Result<Leases, Failure>) {
         match outcome {
-            Ok(lease) => self.done.push(lease),
-            Err(error) => self.failed.push((lease.to_owned(), Failure::Error(error))),
+            Ok(done) => self.done.extend(done.leases),
+            Err(failure) => self.failed.push((lease.to_owned(), failure)),
         }
     }
 
@@ -85,11 +95,14 @@ mod tests {
     fn the_highest_exit_code_wins() {
         let mut several = Several::default();
         let id = LeaseId::parse("l1").unwrap();
-        several.note(id.as_str(), Ok(lease("x")));
+        several.note(id.as_str(), Ok(Leases::one(lease("x"))));
         assert_eq!(several.code(), 0);
         let over = Error::over(&id, "released");
-        several.note(id.as_str(), Err(over));
-        several.note(id.as_str(), Err(Error::NotFound("there is none".into())));
+        several.note(id.as_str(), Err(over.into()));
+        several.note(
+            id.as_str(),
+            Err(Error::NotFound("there is none".into()).into()),
+        );
         assert_eq!(several.code(), 77);
     }
 

@@ -1,16 +1,14 @@
-//! A command inside `run`: the leases of the outer ones count as held.
+//! The leases that are held around a call: those of an outer `run` count as held.
 //!
-//! They come in `TENURE_LEASES`. What is said there about a store that is open is checked against
-//! it: a daemon that outlived its `run` still has the variable, but no longer the lock. Leases of
+//! A surface is told of them. What is said there about a store that is open is checked against
+//! it: a daemon that outlived its `run` was told, too, but no longer has the lock. Leases of
 //! other stores count only for the order of locks. Slots are always taken before locks, whatever
 //! order is set, so they do not count for it at all.
 
-use std::env;
-
 use tenure::{Error, Keeper, Lease, LockSet, OuterLease, Resource, Result};
 
-use crate::cli::Slot;
-use crate::identity::is_same_store;
+use crate::SLOT_KIND;
+use crate::store_identity::is_same_store;
 
 mod passed_on;
 
@@ -49,20 +47,6 @@ impl Plan {
     }
 }
 
-/// Reads what the outer `run`s left in the environment.
-pub fn outers() -> Result<Outers> {
-    let Some(text) = env::var_os("TENURE_LEASES").filter(|text| !text.is_empty()) else {
-        return Ok(Outers::default());
-    };
-    let outers = Outers::from_json(text.as_encoded_bytes());
-    outers.map_err(|error| {
-        Error::configuration(
-            format!("bad TENURE_LEASES: {error}"),
-            "unset TENURE_LEASES; only tenure run sets it",
-        )
-    })
-}
-
 impl Outers {
     /// Returns true if there is anything but slots among them.
     pub fn has_locks(&self) -> bool {
@@ -71,7 +55,7 @@ impl Outers {
 }
 
 fn is_slot(outer: &Outer) -> bool {
-    outer.lease.resource.kind() == Slot::KIND
+    outer.lease.resource.kind() == SLOT_KIND
 }
 
 impl Ancestors {
@@ -191,7 +175,7 @@ fn held(outer: &Outer) -> OuterLease {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::people::tests::lease;
+    use crate::waiting::tests::lease;
     use tenure::{Mode, Options, Owner, Ranking, Resource, SessionOptions};
 
     fn outer(lease: Lease, store: &str) -> Outer {

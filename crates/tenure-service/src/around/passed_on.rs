@@ -1,4 +1,4 @@
-//! The leases that one `run` passes on to the next in `TENURE_LEASES`, in as many words as fit.
+//! The leases that one `run` passes on to the next as text, in as many words as fit.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -18,15 +18,15 @@ pub struct Outer {
     pub store: String,
 }
 
-/// The content of `TENURE_LEASES`: `{"leases":[…]}`.
-#[derive(Debug, Default, Serialize, Deserialize)]
+/// What is passed on: `{"leases":[…]}`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Outers {
     /// The innermost first.
     pub leases: Vec<Outer>,
 }
 
 impl Outers {
-    /// Returns the value of `TENURE_LEASES`.
+    /// Returns the text that is passed on.
     pub fn to_json(&self) -> String {
         let whole = serde_json::to_string(self).expect("leases are always serialisable");
         match whole.len() <= BYTES_MAX {
@@ -94,8 +94,8 @@ fn left_out() -> [(&'static str, Value); 11] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::{NAMES_BYTES_MAX, RESOURCES_MAX};
-    use crate::people::tests::lease;
+    use crate::waiting::tests::lease;
+    use crate::{NAMES_BYTES_MAX, RESOURCES_MAX};
 
     fn outer(lease: Lease, store: &str) -> Outer {
         Outer {

@@ -1,0 +1,106 @@
+//! An operation: a request, and the response to it.
+
+use schemars::{JsonSchema, Schema, schema_for};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::Failure;
+
+/// One thing that Tenure can do. The value is the request.
+pub trait Operation: Serialize + DeserializeOwned + JsonSchema + Send + 'static {
+    /// The name that every surface calls it by.
+    const NAME: &'static str;
+
+    /// The response to it.
+    type Response: Serialize + JsonSchema + Send + 'static;
+
+    /// The error of an operation that was not carried out. It becomes a [`Failure`] where it goes
+    /// over a wire.
+    type Error: std::error::Error + Into<Failure> + Send + 'static;
+}
+
+/// The name of an operation, and the schemas of its request and its response.
+#[derive(Debug, Serialize)]
+pub struct Described {
+    /// The name.
+    pub name: &'static str,
+    /// The schema of its request.
+    pub request: Schema,
+    /// The schema of its response.
+    pub response: Schema,
+}
+
+impl Described {
+    /// Describes an operation.
+    pub fn of<O: Operation>() -> Self {
+        Self {
+            name: O::NAME,
+            request: schema_for!(O),
+            response: schema_for!(O::Response),
+        }
+    }
+}
+
+/// Calls a macro with the request types of all operations.
+#[macro_export]
+macro_rules! for_each_operation {
+    ($call:ident) => {
+        $call! {
+            $crate::leases::Acquire,
+            $crate::leases::Find,
+            $crate::leases::Renew,
+            $crate::leases::Release,
+            $crate::leases::Upgrade,
+            $crate::leases::Downgrade,
+            $crate::leases::Check,
+            $crate::leases::Ls,
+            $crate::leases::Break,
+            $crate::leases::Audit,
+        }
+    };
+}
+
+macro_rules! describe {
+    ($($operation:ty,)*) => {
+        /// Describes all operations.
+        pub fn described() -> Vec<Described> {
+            vec![$(Described::of::<$operation>()),*]
+        }
+    };
+}
+for_each_operation!(describe);
+
+/// Makes a request type an operation whose errors are those of the core.
+macro_rules! operation {
+    ($name:literal, $request:ty, $response:ty) => {
+        impl $crate::Operation for $request {
+            const NAME: &'static str = $name;
+            type Response = $response;
+            type Error = tenure_core::Error;
+        }
+    };
+}
+pub(crate) use operation;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_operation_has_a_name_of_its_own_and_says_what_its_fields_are_for() {
+        let all = described();
+        let names: BTreeSet<&str> = all.iter().map(|one| one.name).collect();
+        assert_eq!(names.len(), all.len());
+        for one in &all {
+            let request = serde_json::to_value(&one.request).unwrap();
+            assert!(request["description"].is_string(), "{request:#}");
+            let fields = request["properties"].as_object().into_iter().flatten();
+            for (field, schema) in fields {
+                let told = schema["description"].is_string();
+                assert!(told, "{} says nothing of {field}", one.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! The commands, a file each: its arguments, its help, and what it calls.
+
+pub mod audit;
+pub mod break_lease;
+pub mod check;
+pub mod downgrade;
+pub mod lock;
+pub mod ls;
+pub mod release;
+pub mod renew;
+mod several;
+pub mod upgrade;

@@ -1,0 +1,297 @@
+//! The command as a surface: what it reads around it, once, and how it calls operations.
+
+use std::cell::OnceCell;
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::iter;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use tenure::config::Commands;
+use tenure::request::command_line;
+use tenure::store_choice::Environment;
+use tenure::{Error, Owner, Result};
+use tenure_api::Operation;
+use tenure_api::text::Span;
+use tenure_run::Signals;
+use tenure_service::around::Outers;
+use tenure_service::observer::{Observer, WaitObserver};
+use tenure_service::{Caller, Handle, Service, Surroundings};
+use tenure_work::agents::identity;
+use tokio::runtime::Runtime;
+
+use crate::cli::Global;
+use crate::output::{self, word};
+use crate::people::this_host;
+use crate::report::Failure;
+use crate::runtime;
+use crate::waiting::Screen;
+
+/// The service of this process, and how its answers are shown.
+pub struct Surface {
+    /// The service.
+    pub service: Service,
+    json: bool,
+    /// One for all calls: what a store does in the background goes on between them.
+    runtime: OnceCell<Runtime>,
+}
+
+impl Surface {
+    /// Chooses the store and reads the settings.
+    pub fn open(global: &Global) -> Result<Self> {
+        Self::with(global, global.store.clone(), environment()?)
+    }
+
+    /// Reads the settings without choosing a store, so that it does not matter if none can be found
+    /// here.
+    pub fn without_store(global: &Global) -> Result<Self> {
+        Self::with(global, Some("memory:".into()), environment()?)
+    }
+
+    /// Does so for a board, where the variables of `jit` count, too.
+    pub fn for_board(global: &Global) -> Result<Self> {
+        let environment = environment()?.for_board();
+        Self::with(global, Some("memory:".into()), environment)
+    }
+
+    /// Opens the service as if the command were called in another directory.
+    pub fn at(global: &Global, directory: Option<PathBuf>) -> Result<Self> {
+        let mut environment = environment()?;
+        environment.directory = directory.unwrap_or(environment.directory);
+        Self::with(global, global.store.clone(), environment)
+    }
+
+    /// A `tenure.toml` that does not count gets a word on standard error.
+    fn with(global: &Global, store: Option<String>, environment: Environment) -> Result<Self> {
+        let known = environment.variable("TENURE_STORE").map(str::to_owned);
+        let service = Service::new(Surroundings {
+            environment,
+            store,
+            addresses: known.into_iter().collect(),
+        })?;
+        for ignored in &service.located().ignored {
+            word(&ignored.to_string());
+        }
+        let json = global.json;
+        Ok(Self {
+            service,
+            json,
+            runtime: OnceCell::new(),
+        })
+    }
+
+    fn runtime(&self) -> Result<&Runtime> {
+        if let Some(runtime) = self.runtime.get() {
+            return Ok(runtime);
+        }
+        let runtime = runtime::start()?;
+        Ok(self.runtime.get_or_init(|| runtime))
+    }
+
+    /// Returns true if answers are JSON.
+    pub fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// Returns who asks: the owner asked for, else `TENURE_OWNER`, the coding agent that this
+    /// process runs under, or `user@host`.
+    pub fn caller(&self, asked: Option<Owner>) -> Result<Caller> {
+        let environment = self.service.environment();
+        let agent = identity::running_under(|name| environment.variable(name).map(str::to_owned));
+        let named = owner_given(asked)?;
+        let is_named = named.is_some();
+        let owner = named.or_else(|| agent.clone()).unwrap_or_else(user_at_host);
+        let trusts = environment.variable("TENURE_TRUST_FLOCK") == Some("1");
+        Ok(Caller::new(owner, self.own_command())
+            .named(is_named)
+            .under_agent(agent)
+            .trusting_file_systems(trusts)
+            .observed_by(Arc::new(Terminal)))
+    }
+
+    /// Does the same for a command that takes locks: what the `run`s around it hold counts as held.
+    pub fn caller_within(&self, asked: Option<Owner>) -> Result<Caller> {
+        Ok(self.caller(asked)?.within(outers()?))
+    }
+
+    /// Calls an operation that waits for nothing but its store.
+    pub fn call<O>(&self, request: O, caller: &Caller) -> Result<O::Response, Failure>
+    where
+        O: Operation,
+        Service: Handle<O>,
+        Failure: From<O::Error>,
+    {
+        let calling = self.service.handle(request, caller);
+        Ok(self.runtime()?.block_on(calling)?)
+    }
+
+    /// Calls an operation that waits: a signal that asks for the end cancels it.
+    pub fn call_waiting<O>(&self, request: O, caller: &Caller) -> Result<O::Response, Failure>
+    where
+        O: Operation,
+        Service: Handle<O>,
+        Failure: From<O::Error>,
+    {
+        self.runtime()?.block_on(async {
+            let mut signals = Signals::listen()?;
+            let calling = self.service.handle(request, caller);
+            Ok(cancelled_by_signals(calling, caller, &mut signals).await?)
+        })
+    }
+
+    /// Prints a response: as JSON as it is, or in words.
+    pub fn answer(
+        &self,
+        response: &impl Serialize,
+        in_words: impl FnOnce() -> Result<(), Failure>,
+    ) -> Result<ExitCode, Failure> {
+        output::answer(self.json, response, in_words)
+    }
+
+    /// Returns the line of this command as listings show it.
+    pub fn own_command(&self) -> String {
+        let words = env::args_os().skip(1);
+        self.shown_command(iter::once("tenure".into()).chain(words))
+    }
+
+    /// Returns a command line as listings show it.
+    pub fn shown_command(&self, words: impl IntoIterator<Item: AsRef<OsStr>>) -> String {
+        let mut words = words.into_iter();
+        match self.service.located().config.commands.unwrap_or_default() {
+            Commands::Line => command_line(words),
+            Commands::Name => {
+                let program = words.next();
+                let name = program
+                    .as_ref()
+                    .and_then(|word| Path::new(word).file_name());
+                command_line(name)
+            }
+        }
+    }
+}
+
+/// Carries out a call to its end; a signal that asks for the end cancels its waits.
+pub async fn cancelled_by_signals<T>(
+    calling: impl Future<Output = T>,
+    caller: &Caller,
+    signals: &mut Signals,
+) -> T {
+    let mut calling = pin!(calling);
+    tokio::select! {
+        biased;
+        done = &mut calling => return done,
+        _ = signals.interruption() => caller.cancel().cancel(),
+    }
+    calling.await
+}
+
+/// Returns the wait that the command line asks for, by `--no-wait` or `--wait`.
+pub fn asked_wait(no_wait: bool, wait: Option<Duration>) -> Option<Span> {
+    let wait = if no_wait { Some(Duration::ZERO) } else { wait };
+    wait.map(Span)
+}
+
+/// Shows waits and words on standard error.
+struct Terminal;
+
+impl Observer for Terminal {
+    fn word(&self, text: &str) {
+        word(text);
+    }
+
+    fn begin_wait(&self) -> Option<Box<dyn WaitObserver>> {
+        Some(Box::new(Screen::of_process()))
+    }
+}
+
+/// Reads the environment of this process.
+pub fn environment() -> Result<Environment> {
+    let directory = env::current_dir();
+    let directory = directory.map_err(|error| Error::io("find", ".", error))?;
+    let uid = rustix::process::geteuid().as_raw();
+    Ok(Environment::new(directory, uid).with_variables(env::vars_os()))
+}
+
+/// Reads what the outer `run`s left in the environment.
+pub fn outers() -> Result<Outers> {
+    let Some(text) = env::var_os("TENURE_LEASES").filter(|text| !text.is_empty()) else {
+        return Ok(Outers::default());
+    };
+    let outers = Outers::from_json(text.as_encoded_bytes());
+    outers.map_err(|error| {
+        Error::configuration(
+            format!("bad TENURE_LEASES: {error}"),
+            "unset TENURE_LEASES; only tenure run sets it",
+        )
+    })
+}
+
+/// Returns the owner that the caller names: the one asked for, else `TENURE_OWNER`. The agent around this process is none that
+/// is named: whoever has the id of a lease may end it, but an agent only what it took itself, which the keeper checks.
+pub fn owner_given(asked: Option<Owner>) -> Result<Option<Owner>> {
+    if asked.is_some() {
+        return Ok(asked);
+    }
+    let Some(text) = env::var_os("TENURE_OWNER").filter(|text| !text.is_empty()) else {
+        return Ok(None);
+    };
+    let owner = text.to_str().ok_or("it is not UTF-8".to_owned());
+    let owner = owner.and_then(|text| Owner::parse(text).map_err(|error| error.to_string()));
+    owner.map(Some).map_err(|problem| {
+        Error::configuration(
+            format!("bad TENURE_OWNER: {problem}"),
+            "set TENURE_OWNER to text such as agent:42, or use --owner",
+        )
+    })
+}
+
+/// `user@host`. The name is for people: it comes from the environment, as shells set it, else from
+/// the local list of users, since asking the system can mean asking a server.
+pub fn user_at_host() -> Owner {
+    let named = |name| env::var(name).ok().filter(|user: &String| !user.is_empty());
+    let number = rustix::process::getuid().as_raw();
+    let uid = || format!("uid{number}");
+    let listed = || name_in(&fs::read_to_string("/etc/passwd").ok()?, number);
+    let host = this_host();
+    let user = named("USER")
+        .or_else(|| named("LOGNAME"))
+        .or_else(listed)
+        .unwrap_or_else(uid);
+    let owner = Owner::parse(&format!("{user}@{host}"));
+    let owner = owner.or_else(|_| Owner::parse(&format!("{}@{host}", uid())));
+    let owner = owner.or_else(|_| Owner::parse(&uid()));
+    owner.expect("uid and a number are printable")
+}
+
+/// Returns the name of a user in a list such as `/etc/passwd`.
+fn name_in(list: &str, uid: u32) -> Option<String> {
+    let uid = uid.to_string();
+    list.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next().filter(|name| !name.is_empty())?;
+        (fields.nth(1) == Some(&uid)).then(|| name.to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_owner_names_user_and_machine() {
+        let owner = user_at_host();
+        assert!(owner.as_str().ends_with(&this_host()), "{owner}");
+    }
+
+    #[test]
+    fn a_user_is_found_by_number() {
+        let list = "root:x:0:0:root:/root:/bin/sh\nana:x:1000:1000::/home/ana:/bin/sh\n";
+        assert_eq!(name_in(list, 1000).as_deref(), Some("ana"));
+        assert_eq!(name_in(list, 7), None);
+    }
+}

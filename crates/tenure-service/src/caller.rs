@@ -1,0 +1,131 @@
+//! Who asks.
+
+use std::sync::Arc;
+
+use tenure::{Asker, Automated, Owner, SessionOptions};
+use tenure_os::cancel::Cancel;
+
+use crate::around::Outers;
+use crate::observer::{Observer, Silent};
+
+/// Who asks, as a surface has found out; given to every call.
+#[derive(Clone)]
+#[must_use]
+pub struct Caller {
+    owner: Owner,
+    is_named: bool,
+    agent: Option<Owner>,
+    trusts_file_systems: bool,
+    command: String,
+    around: Outers,
+    cancel: Cancel,
+    observer: Arc<dyn Observer>,
+}
+
+impl Caller {
+    /// Returns a caller that nobody named, and whose waits nothing ends early. `command` is what
+    /// listings show.
+    pub fn new(owner: Owner, command: impl Into<String>) -> Self {
+        Self {
+            owner,
+            is_named: false,
+            agent: None,
+            trusts_file_systems: false,
+            command: command.into(),
+            around: Outers::default(),
+            cancel: Cancel::default(),
+            observer: Arc::new(Silent),
+        }
+    }
+
+    /// The owner was named: a lease of another owner is not this caller's to change.
+    pub fn named(mut self, is_named: bool) -> Self {
+        self.is_named = is_named;
+        self
+    }
+
+    /// Sets the coding agent that asks, whatever owner is named. It is automated in everything.
+    pub fn under_agent(mut self, agent: Option<Owner>) -> Self {
+        self.agent = agent;
+        self
+    }
+
+    /// The caller itself says that locks hold on every file system.
+    pub fn trusting_file_systems(mut self, trusts: bool) -> Self {
+        self.trusts_file_systems = trusts;
+        self
+    }
+
+    /// Sets the leases that are held around it.
+    pub fn within(mut self, around: Outers) -> Self {
+        self.around = around;
+        self
+    }
+
+    /// Sets what ends its waits early.
+    pub fn cancelled_by(mut self, cancel: Cancel) -> Self {
+        self.cancel = cancel;
+        self
+    }
+
+    /// Sets who is told what it waits for.
+    pub fn observed_by(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observer = observer;
+        self
+    }
+
+    /// Returns the owner.
+    pub fn owner(&self) -> &Owner {
+        &self.owner
+    }
+
+    /// Returns the owner if it was named. Without one, whoever has the id of a lease may change it.
+    pub fn named_owner(&self) -> Option<&Owner> {
+        self.is_named.then_some(&self.owner)
+    }
+
+    /// Returns the coding agent that asks.
+    pub fn agent(&self) -> Option<&Owner> {
+        self.agent.as_ref()
+    }
+
+    /// Returns true if the caller itself says that locks hold on every file system.
+    pub fn trusts_file_systems(&self) -> bool {
+        self.trusts_file_systems
+    }
+
+    /// Returns what listings show as its command.
+    pub fn command(&self) -> &str {
+        &self.command
+    }
+
+    /// Returns the leases that are held around it.
+    pub fn around(&self) -> &Outers {
+        &self.around
+    }
+
+    /// Returns what ends its waits early.
+    pub fn cancel(&self) -> &Cancel {
+        &self.cancel
+    }
+
+    /// Returns who is told what it waits for.
+    pub fn observer(&self) -> &Arc<dyn Observer> {
+        &self.observer
+    }
+
+    /// Returns the options of a session of its own.
+    pub fn session(&self) -> SessionOptions {
+        SessionOptions::new(self.owner.clone()).with_command(&self.command)
+    }
+
+    /// Returns the asker, for locks that are in no store, such as those of documents.
+    pub fn asker(&self) -> Asker {
+        self.session().asker()
+    }
+
+    /// Returns what the settings say about automated owners, for this caller.
+    pub(crate) fn automated(&self, automated: Automated) -> Automated {
+        automated.under_agent(self.agent.clone())
+    }
+}

@@ -1,0 +1,11 @@
+//! The operations on locks.
+
+mod acquire;
+mod audit;
+mod break_lease;
+mod check;
+mod find;
+mod ls;
+mod release;
+mod renew;
+mod upgrade;

@@ -1,0 +1,316 @@
+//! The stores, the settings and the places: opened once, and shared by all calls.
+//!
+//! A store is opened by the first call that needs it. Looking makes none.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tenure::store_choice::{self, Environment, Located, Why, locate};
+use tenure::{
+    Automated, Error, Keeper, LeaseId, Ranking, Reply, Resource, Result, Settings, shown_address,
+};
+use tokio::sync::OnceCell;
+
+use crate::store_identity::{is_same_store, is_server, is_there};
+use crate::{Caller, Limit, opening};
+
+/// What a surface has found around it, read once.
+#[derive(Clone)]
+pub struct Surroundings {
+    /// The directory, the user and the variables.
+    pub environment: Environment,
+    /// The store that was asked for.
+    pub store: Option<String>,
+    /// Addresses that may say how a store is reached which others name without a password.
+    pub addresses: Vec<String>,
+}
+
+/// Everything that calls share.
+pub struct Service {
+    surroundings: Surroundings,
+    located: Located,
+    locks: OnceCell<Keeper>,
+    slots: OnceCell<Keeper>,
+}
+
+impl Service {
+    /// Chooses the store and reads the settings. Opens nothing.
+    pub fn new(surroundings: Surroundings) -> Result<Self> {
+        let located = locate(surroundings.store.as_deref(), &surroundings.environment)?;
+        Ok(Self {
+            surroundings,
+            located,
+            locks: OnceCell::new(),
+            slots: OnceCell::new(),
+        })
+    }
+
+    /// Returns the service as it is in another directory.
+    pub fn at(&self, directory: PathBuf) -> Result<Self> {
+        let mut surroundings = self.surroundings.clone();
+        surroundings.environment.directory = directory;
+        Self::new(surroundings)
+    }
+
+    /// Returns the store chosen, why, and the settings found on the way.
+    pub fn located(&self) -> &Located {
+        &self.located
+    }
+
+    /// Returns what was found around it.
+    pub fn environment(&self) -> &Environment {
+        &self.surroundings.environment
+    }
+
+    /// Returns the settings of a keeper for a caller.
+    pub fn settings(&self, caller: &Caller) -> Settings {
+        let config = &self.located.config;
+        let mut settings = Settings::default()
+            .with_ranking(config.ranking())
+            .with_retry(config.retry_policy())
+            .with_automated(self.automated(caller))
+            .with_actor(Some(caller.owner().clone()));
+        settings.heartbeat = config.heartbeat;
+        settings.stale_grace = config.stale_grace;
+        settings.trust_flock = config.trust_flock.unwrap_or(false);
+        settings
+    }
+
+    /// Returns the default wait of a call: as it is set, else `wait`.
+    pub fn default_wait(&self, wait: Duration) -> Duration {
+        self.located.config.wait.unwrap_or(wait)
+    }
+
+    /// Returns who may not do what is for people. Under a coding agent that is everybody, whatever
+    /// owner is named.
+    pub fn automated(&self, caller: &Caller) -> Automated {
+        caller.automated(self.located.config.automated())
+    }
+
+    /// Refuses a caller that is automated and trusts a file system of its own accord: whether locks
+    /// can be trusted there is for people to say, in the settings.
+    pub fn check_caller(&self, caller: &Caller) -> Result<()> {
+        let (owner, automated) = (caller.owner(), self.automated(caller));
+        if caller.trusts_file_systems() && automated.covers(owner) {
+            return Err(Error::not_allowed(
+                format!(
+                    "{owner} may not trust a file system: {}",
+                    automated.reason(owner)
+                ),
+                "unset TENURE_TRUST_FLOCK; a person may set trust_flock = true in tenure.toml",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Returns how long a call waits: as asked, if the caller may wait and lease for so long; else as
+    /// set or by default, which for an automated owner is never above its limit.
+    pub fn limit(
+        &self,
+        caller: &Caller,
+        asked: Option<Duration>,
+        default: Duration,
+        ttl: Option<Duration>,
+    ) -> Result<Limit> {
+        self.check_caller(caller)?;
+        let (owner, automated) = (caller.owner(), self.automated(caller));
+        let mut setting = self.default_wait(default);
+        if automated.covers(owner) {
+            setting = setting.min(automated.wait_max);
+        }
+        let limit = Limit::chosen(asked, setting);
+        automated.check_wait(owner, limit.whole())?;
+        automated.check_ttl(owner, ttl.unwrap_or_default())?;
+        Ok(limit)
+    }
+
+    /// Returns the keeper of the locks, for a caller.
+    pub async fn locks(&self, caller: &Caller) -> Result<Keeper> {
+        self.open_locks(self.settings(caller), None, caller).await
+    }
+
+    /// Returns the keeper of the locks, for a call whose limit includes the opening and that is
+    /// going to wait for a resource.
+    pub async fn locks_within(
+        &self,
+        caller: &Caller,
+        limit: Limit,
+        resource: Option<&Resource>,
+    ) -> Result<Keeper> {
+        let settings = self.settings(caller).with_open(limit.for_opening());
+        self.open_locks(settings, resource, caller).await
+    }
+
+    async fn open_locks(
+        &self,
+        settings: Settings,
+        resource: Option<&Resource>,
+        caller: &Caller,
+    ) -> Result<Keeper> {
+        // Boxed as what it is, or every call would be as deep as the opening of every store.
+        let opening: Reply<'_, Keeper> = Box::pin(async {
+            self.check_directory()?;
+            let shown = self.shown_store();
+            let opening = Keeper::open_with(&self.located.url, settings.clone());
+            let keeper = opening::open(opening, &shown, resource, caller).await?;
+            match keeper.store().capabilities().cross_process {
+                true => Ok(keeper),
+                false => Err(Error::configuration(
+                    format!(
+                        "{} keeps no one out: other processes cannot see it",
+                        self.located.url
+                    ),
+                    "name a store that processes share, such as sqlite:PATH",
+                )),
+            }
+        });
+        let keeper = self.locks.get_or_try_init(|| opening).await?;
+        Ok(self.for_caller(keeper, caller))
+    }
+
+    /// Returns a keeper of an open store that answers this caller.
+    fn for_caller(&self, keeper: &Keeper, caller: &Caller) -> Keeper {
+        keeper.asked_by(self.automated(caller), caller.owner().clone())
+    }
+
+    /// Returns the keeper of the slots: the same for this user in all directories.
+    pub async fn slots(&self, caller: &Caller) -> Result<Keeper> {
+        let opening: Reply<'_, Keeper> = Box::pin(async {
+            let mut settings = self.settings(caller);
+            // The trust and the order of one directory must not count for all.
+            settings.trust_flock = false;
+            settings.ranking = Ranking::default();
+            Keeper::open_with(&self.slots_url()?, settings).await
+        });
+        let keeper = self.slots.get_or_try_init(|| opening).await?;
+        Ok(self.for_caller(keeper, caller))
+    }
+
+    /// Returns the keeper of the slots if anybody has taken one: looking for a lease makes none.
+    pub async fn slots_if_made(&self, caller: &Caller) -> Result<Option<Keeper>> {
+        match is_there(&self.slots_url()?) {
+            true => self.slots(caller).await.map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// Returns the keeper of the slots, or else that of the locks.
+    pub async fn locks_or_slots(&self, of_slots: bool, caller: &Caller) -> Result<Keeper> {
+        match of_slots {
+            true => self.slots(caller).await,
+            false => self.locks(caller).await,
+        }
+    }
+
+    /// Returns the keeper that has a lease: that of the locks, or that of the slots. An id is never
+    /// given twice, so it names one lease. The store of the slots is not made for this.
+    pub async fn keeper_of(&self, lease: &LeaseId, caller: &Caller) -> Result<Keeper> {
+        let locks = self.locks(caller).await?;
+        if !matches!(locks.find(lease).await, Err(Error::NotFound(_))) {
+            return Ok(locks);
+        }
+        if let Ok(Some(slots)) = self.slots_if_made(caller).await
+            && !matches!(slots.find(lease).await, Err(Error::NotFound(_)))
+        {
+            return Ok(slots);
+        }
+        // This store reports that there is no such lease.
+        Ok(locks)
+    }
+
+    /// Returns where the slots are.
+    pub fn slots_url(&self) -> Result<String> {
+        store_choice::slots(self.environment())
+    }
+
+    /// Returns the user's state directory.
+    pub fn state_directory(&self) -> Result<PathBuf> {
+        store_choice::state_directory(self.environment())
+    }
+
+    /// Returns where the board is, if nobody names a place.
+    pub fn board_directory(&self) -> Result<PathBuf> {
+        store_choice::board(self.environment())
+    }
+
+    /// Returns true if there is a `tenure.toml` or a repository around.
+    pub fn has_project(&self) -> bool {
+        let repository = store_choice::main_worktree(self.environment());
+        self.located.config_path.is_some() || repository.is_ok_and(|found| found.is_some())
+    }
+
+    /// Returns the address of the store as it may be shown: without a password.
+    pub fn shown_store(&self) -> String {
+        shown_address(&self.located.url)
+    }
+
+    /// Returns true if the store is a server, which takes back what it does not hear of.
+    pub fn is_on_server(&self) -> bool {
+        is_server(&self.located.url)
+    }
+
+    /// Returns true if the store keeps leases of their own, which are known by their ids.
+    pub fn keeps_leases(&self) -> bool {
+        !self.located.url.starts_with("file:")
+    }
+
+    /// Returns the address by which another process opens the same store. That of a server is as the
+    /// user gave it: with the password, and all it says about how to connect.
+    pub fn address_for_others<'a>(&'a self, keeper: Option<&'a Keeper>) -> &'a str {
+        match keeper {
+            Some(keeper) if !self.is_on_server() => keeper.store().url(),
+            _ => &self.located.url,
+        }
+    }
+
+    /// Returns the address by which a store can be opened that a `run` around this call named. It is
+    /// passed on without its password; an address of our own may have it.
+    pub fn openable(&self, store: &str) -> String {
+        let own = [&self.located.url].into_iter();
+        let mut own = own.chain(&self.surroundings.addresses);
+        let same = own.find(|own| is_server(store) && is_same_store(own, store));
+        same.map_or_else(|| store.to_owned(), String::clone)
+    }
+
+    /// Returns the database, if it is not there yet. Looking need not make it.
+    pub fn missing_store(&self) -> Option<&Path> {
+        missing(&self.located.url)
+    }
+
+    /// Refuses to make more than one directory for a database that was named by hand: two missing
+    /// ones are a mistyped path, and locks taken there would keep nobody out.
+    fn check_directory(&self) -> Result<()> {
+        let Some(path) = self.located.url.strip_prefix("sqlite:") else {
+            return Ok(());
+        };
+        if self.located.is_user {
+            return Ok(());
+        }
+        let directory = Path::new(path).parent();
+        let above = directory.and_then(Path::parent);
+        let (Why::Asked | Why::Variable, Some(directory), Some(above)) =
+            (&self.located.why, directory, above)
+        else {
+            return Ok(());
+        };
+        // A directory that cannot be looked at fails when it is opened.
+        if !matches!(above.try_exists(), Ok(false)) {
+            return Ok(());
+        }
+        let (why, directory) = (&self.located.why, directory.display());
+        Err(Error::configuration(
+            format!(
+                "there is no directory {} for the database {path} ({why})",
+                above.display()
+            ),
+            format!("correct it, or make the directory with: mkdir -p {directory}"),
+        ))
+    }
+}
+
+/// Returns the database of an address, if it is not there yet.
+pub fn missing(url: &str) -> Option<&Path> {
+    let path = url.strip_prefix("sqlite:");
+    let path = path.filter(|path| !path.is_empty()).map(Path::new)?;
+    matches!(path.try_exists(), Ok(false)).then_some(path)
+}

@@ -1,0 +1,95 @@
+//! The lock that blocks a request.
+
+use tenure::{Lease, LeaseId, Mode, Resource};
+
+use super::Wait;
+
+/// The lock that blocks a request.
+#[derive(Debug)]
+pub struct BlockedRequest {
+    /// The resource.
+    pub resource: Resource,
+    /// The mode in which it is asked for.
+    pub mode: Mode,
+    /// The number of slots, if the request is for a slot.
+    pub slots: Option<u32>,
+    /// The holders in the way, as far as they are known.
+    pub holders: Vec<Lease>,
+    /// The description of a holder that left no record, if there can be one.
+    pub unrecorded: Option<String>,
+    /// Our place in the queue, if the store knows it.
+    pub position: Option<usize>,
+    /// The circle of requests that it is part of, in words.
+    pub circle: Option<String>,
+}
+
+impl BlockedRequest {
+    /// Returns a key that differs from holder to holder.
+    pub fn key(&self) -> (Resource, Option<LeaseId>) {
+        let first = self.holders.first();
+        (
+            self.resource.clone(),
+            first.map(|lease| lease.lease.clone()),
+        )
+    }
+}
+
+/// Returns the first lock of the set that is not ours and that another holder blocks. A listing
+/// that fails is ignored; the wait itself reports the error.
+pub async fn what_blocks(wait: &Wait<'_>) -> Option<BlockedRequest> {
+    let session = wait.session;
+    let mut first_missing = None;
+    for (resource, mode) in wait.set.iter() {
+        let keeper = session.keeper();
+        let held = keeper.holders(resource).await.unwrap_or_default();
+        if held.iter().any(|lease| lease.session == *session.id()) {
+            continue;
+        }
+        let conflicting = held
+            .into_iter()
+            .filter(|lease| lease.mode.conflicts_with(*mode) && Some(&lease.lease) != wait.own);
+        let holders: Vec<Lease> = conflicting.collect();
+        let lock_context = keeper.store().context_of(resource, *mode);
+        let blocked = BlockedRequest {
+            resource: resource.clone(),
+            mode: *mode,
+            slots: wait.slots,
+            holders,
+            unrecorded: lock_context.without_record().map(unrecorded),
+            position: position(wait, resource).await,
+            circle: circle(wait, resource).await,
+        };
+        if !blocked.holders.is_empty() || blocked.position.is_some() {
+            return Some(blocked);
+        }
+        // It has no holder: it is about to be ours, or another waiter is before us.
+        first_missing = first_missing.or(Some(blocked));
+    }
+    first_missing
+}
+
+/// Returns the description of a program that only knows kernel locks, with the command that finds it.
+pub fn unrecorded(see: String) -> String {
+    format!("a program that leaves no record; see: {see}")
+}
+
+/// Returns our place in the queue, if the store knows it.
+async fn position(wait: &Wait<'_>, resource: &Resource) -> Option<usize> {
+    let lease = match wait.own {
+        Some(own) => own.clone(),
+        None => wait.session.lease_of(resource)?,
+    };
+    let found = wait.session.keeper().position(resource, &lease).await;
+    found.ok().flatten()
+}
+
+/// Returns the circle that our request is part of, if the store can tell.
+async fn circle(wait: &Wait<'_>, resource: &Resource) -> Option<String> {
+    let lease = match wait.own {
+        Some(own) => own.clone(),
+        None => wait.session.lease_of(resource)?,
+    };
+    let circles = wait.session.keeper().circles().await.ok()?;
+    let circle = circles.into_iter().find(|circle| circle.has(&lease))?;
+    Some(circle.to_string())
+}
