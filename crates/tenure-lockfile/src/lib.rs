@@ -32,6 +32,7 @@
 //! The limitations of the [file store](FileStore) are on the front page of its module: exclusion on
 //! one machine, on local file systems, for as long as nobody removes a lock file. Linux only.
 
+mod caller;
 mod hold;
 mod interrupt;
 mod kernel_wait;
@@ -43,6 +44,7 @@ mod record_author;
 mod store;
 mod token_counter;
 
+pub use caller::FileCaller;
 pub use locker::{BriefGuard, FileLocker, FlockHolder, LockGuard, holders, resource_of, strangers};
 // The record in a lock file, for the tests of this crate: programs use `holders`.
 #[doc(hidden)]

@@ -30,6 +30,7 @@ use tenure_core::{SessionId, Token, duration};
 use tenure_os::cancel::{Cancel, Ended};
 use tenure_os::{clock, filesystem, platform, random};
 
+use crate::caller::FileCaller;
 use crate::hold::{self, BriefHold, Hold};
 use crate::interrupt::Interrupt;
 use crate::local_queue::{IdleFile, LocalQueues, QueueOccupied};
@@ -106,6 +107,16 @@ impl FileLocker {
             asker: Arc::new(asker),
             name: resource_of,
             prepare: |_| Ok(()),
+        }
+    }
+
+    /// Returns a locker in the name of a caller, with the queue of waiters and the open files of this one.
+    pub fn for_caller(&self, caller: &FileCaller) -> Self {
+        Self {
+            timeout: caller.wait,
+            cancel: caller.cancel.clone(),
+            asker: Arc::new(caller.asker.clone()),
+            ..self.clone()
         }
     }
 

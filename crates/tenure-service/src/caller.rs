@@ -1,12 +1,15 @@
 //! Who asks.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tenure::{Asker, Automated, Owner, SessionOptions};
+use tenure_lockfile::FileCaller;
 use tenure_os::cancel::Cancel;
 
 use crate::around::Outers;
 use crate::observer::{Observer, Silent};
+use crate::waiting::WaitTeller;
 
 /// Who asks, as a surface has found out; given to every call.
 #[derive(Clone)]
@@ -122,6 +125,22 @@ impl Caller {
     /// Returns the asker, for locks that are in no store, such as those of documents.
     pub fn asker(&self) -> Asker {
         self.session().asker()
+    }
+
+    /// Returns it as a caller of something on files, whose waits end after `wait`. `teller` is told when
+    /// the locks are held.
+    pub(crate) fn of_files(
+        &self,
+        wait: Duration,
+        is_automated: bool,
+        teller: &WaitTeller,
+    ) -> FileCaller {
+        let teller = teller.clone();
+        let mut caller = FileCaller::new(self.asker(), wait);
+        caller.is_automated = is_automated;
+        caller.cancel = self.cancel.clone();
+        caller.on_locked = Arc::new(move || teller.end());
+        caller
     }
 
     /// Returns what the settings say about automated owners, for this caller.
