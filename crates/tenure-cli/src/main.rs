@@ -122,6 +122,7 @@ fn carry_out(global: &Global, command: Command, report: Report) -> Result<ExitCo
         Command::Agent { command } => agent::agent(global, &command.0),
         Command::Status(options) => status::status(global, &options.0),
         Command::Doctor(options) => doctor::doctor(global, &options.0),
+        Command::Schema(options) => commands::schema::schema(global, *options.0),
         Command::Completions { shell } => completions::completions(shell),
     }
 }

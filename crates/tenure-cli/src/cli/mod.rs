@@ -34,7 +34,7 @@ use std::mem::ManuallyDrop;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::commands::{audit, break_lease, check, downgrade, lock, ls, release, renew, upgrade};
+use crate::commands::{audit, break_lease, check, downgrade, lock, ls, release, renew, schema, upgrade};
 use crate::help;
 pub use advisory::{Advisory, AdvisoryRun};
 pub use agent::{Agent, AgentHook, AgentInstall, AgentLs, AgentUninstall, AgentWatch, Status};
@@ -165,6 +165,9 @@ pub enum Command {
     /// Say which store is used and why, and prove that it locks
     #[command(after_long_help = help::DOCTOR_LONG)]
     Doctor(OnDemand<Doctor>),
+    /// Print the JSON schemas of what is asked and answered
+    #[command(after_long_help = schema::HELP)]
+    Schema(OnDemand<schema::Schema>),
     /// Print completions for a shell
     #[command(after_long_help = help::COMPLETIONS_LONG)]
     Completions {

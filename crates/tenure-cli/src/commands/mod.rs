@@ -8,5 +8,6 @@ pub mod lock;
 pub mod ls;
 pub mod release;
 pub mod renew;
+pub mod schema;
 mod several;
 pub mod upgrade;

@@ -62,6 +62,7 @@ Agents:
 
 Operate:
   doctor       Say which store is used and why, and prove that it locks
+  schema       Print the JSON schemas of what is asked and answered
   completions  Print completions for a shell
   help         Print help for a command
 

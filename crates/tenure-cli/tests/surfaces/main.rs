@@ -1,0 +1,12 @@
+//! Surfaces: the command and a program that speaks JSON over a pipe call one set of operations, and
+//! what both answer has the form that its schema says.
+
+// All of it is test code, helpers included.
+#![allow(clippy::unwrap_used)]
+
+mod checks;
+mod pipe;
+mod schemas;
+#[path = "../cli/world.rs"]
+#[allow(dead_code, reason = "shared with the tests of the command")]
+mod world;
