@@ -34,7 +34,9 @@ use std::mem::ManuallyDrop;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::commands::{audit, break_lease, check, downgrade, lock, ls, release, renew, schema, upgrade};
+use crate::commands::{
+    audit, break_lease, check, downgrade, lock, ls, release, renew, schema, upgrade,
+};
 use crate::help;
 pub use advisory::{Advisory, AdvisoryRun};
 pub use agent::{Agent, AgentHook, AgentInstall, AgentLs, AgentUninstall, AgentWatch, Status};

@@ -30,7 +30,9 @@ fn a_program_that_speaks_json_lines_answers_and_ends_with_its_input() {
     let mut pipe = Pipe::start(&world);
     let unknown = pipe.call("ana", "no.such", json!({})).unwrap_err();
     assert_eq!(unknown["kind"], "not_found", "{unknown}");
-    let wrong = pipe.call("ana", "renew", json!({ "lease": 7 })).unwrap_err();
+    let wrong = pipe
+        .call("ana", "renew", json!({ "lease": 7 }))
+        .unwrap_err();
     assert_eq!(wrong["kind"], "bad_input", "{wrong}");
     let listed = pipe.call("ana", "ls", json!({})).unwrap();
     assert_eq!(listed["held"], json!([]));
@@ -41,7 +43,10 @@ fn a_program_that_speaks_json_lines_answers_and_ends_with_its_input() {
 fn serve() {
     let runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = { runtime }.worker_threads(1).enable_all().build().unwrap();
-    let environment = Environment::new(env::current_dir().unwrap(), rustix::process::geteuid().as_raw());
+    let environment = Environment::new(
+        env::current_dir().unwrap(),
+        rustix::process::geteuid().as_raw(),
+    );
     let service = Service::new(Surroundings {
         environment: environment.with_variables(env::vars_os()),
         store: None,
@@ -51,7 +56,7 @@ fn serve() {
     for line in io::stdin().lines() {
         let asked: Value = serde_json::from_str(&line.unwrap()).unwrap();
         let owner = Owner::parse(asked["owner"].as_str().unwrap()).unwrap();
-        let caller = Caller::new(owner, "pipe");
+        let caller = Caller::new(owner, "pipe").named(true);
         let name = asked["operation"].as_str().unwrap();
         let called = runtime.block_on(service.call(name, asked["request"].clone(), &caller));
         let answer = match called {
