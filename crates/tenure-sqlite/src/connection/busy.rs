@@ -1,4 +1,4 @@
-//! The one loop that waits for a busy database.
+//! Waiting for a busy database.
 //!
 //! SQLite's own waiting blocks the thread and sleeps for long. Transactions here last some
 //! tens of microseconds, so the first tries follow each other closely; only then does the task
@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 use tenure_core::{Error, Result, jittered};
 use tenure_os::random;
 
+use super::Durability;
+
 /// Tries made one after the other, each after a short pause.
 const QUICK_TRIES: u32 = 24;
 /// The pause between quick tries: together less than a millisecond or so, with what the kernel
@@ -24,48 +26,36 @@ const QUICK_PAUSE: Duration = Duration::from_micros(20);
 const LONG_PAUSE: Duration = Duration::from_millis(1);
 /// The longest pause.
 const LONG_PAUSE_MAX: Duration = Duration::from_millis(128);
-/// The longest pause of a writer that waits for the disk: others that do the same are in its way, each for about as long, and all of
-/// them would sleep while the database is free.
+/// The longest pause of a writer that waits for the disk: others that do the same are in its way,
+/// each for about as long, and all of them would sleep while the database is free.
 const DURABLE_PAUSE_MAX: Duration = Duration::from_millis(4);
 
 /// Tries until the database is not busy.
-pub(crate) async fn retry_busy<T>(attempt: impl FnMut() -> Result<T>) -> Result<T> {
-    retry(LONG_PAUSE_MAX, attempt).await
-}
-
-/// Does the same for a step that is on disk before it is acknowledged.
-pub(crate) async fn retry_busy_durably<T>(attempt: impl FnMut() -> Result<T>) -> Result<T> {
-    retry(DURABLE_PAUSE_MAX, attempt).await
-}
-
-async fn retry<T>(longest: Duration, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
-    let mut pauses = BusyPauses::default();
+pub(crate) async fn retry_busy<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+    let mut pauses = BusyPauses::of(Durability::Crash);
     loop {
         match attempt() {
-            Err(error) if is_busy(&error) => {}
+            Err(error) if is_busy(&error) => pauses.wait().await,
             done => return done,
-        }
-        match pauses.next() {
-            Pause::Quick(pause) => thread::sleep(pause),
-            Pause::Long(pause) => tokio::time::sleep(pause.min(longest)).await,
         }
     }
 }
 
-/// Tries until the database is not busy, where nothing can be awaited. Returns the busy error after `limit`.
+/// Tries until the database is not busy, where nothing can be awaited. Returns the busy error after
+/// `limit`.
 pub(crate) fn retry_busy_blocking<T>(
     limit: Duration,
     mut attempt: impl FnMut() -> Result<T>,
 ) -> Result<T> {
     let begun = Instant::now();
-    let mut pauses = BusyPauses::default();
+    let mut pauses = BusyPauses::of(Durability::Crash);
     loop {
         match attempt() {
-            Err(error) if is_busy(&error) && begun.elapsed() < limit => {}
+            Err(error) if is_busy(&error) && begun.elapsed() < limit => {
+                thread::sleep(pauses.next());
+            }
             done => return done,
         }
-        let (Pause::Quick(pause) | Pause::Long(pause)) = pauses.next();
-        thread::sleep(pause);
     }
 }
 
@@ -88,24 +78,39 @@ pub(crate) fn is_busy(error: &Error) -> bool {
     source.get_ref().is_some_and(|inner| inner.is::<Busy>())
 }
 
-enum Pause {
-    Quick(Duration),
-    Long(Duration),
-}
-
-#[derive(Default)]
-struct BusyPauses {
+/// The pauses between the tries of one caller.
+pub(crate) struct BusyPauses {
     tried: u32,
+    longest: Duration,
 }
 
 impl BusyPauses {
-    fn next(&mut self) -> Pause {
-        self.tried = self.tried.saturating_add(1);
-        let Some(long) = self.tried.checked_sub(QUICK_TRIES + 1) else {
-            return Pause::Quick(jittered(QUICK_PAUSE, random::fraction()));
+    /// Returns the pauses of a caller whose commits are this durable.
+    pub(crate) fn of(durability: Durability) -> Self {
+        let longest = match durability {
+            Durability::Crash => LONG_PAUSE_MAX,
+            Durability::PowerLoss => DURABLE_PAUSE_MAX,
         };
-        let pause = LONG_PAUSE * 2u32.saturating_pow(long.min(16));
-        Pause::Long(jittered(pause.min(LONG_PAUSE_MAX), random::fraction()))
+        Self { tried: 0, longest }
+    }
+
+    /// Waits before the next try.
+    pub(crate) async fn wait(&mut self) {
+        let pause = self.next();
+        if pause <= QUICK_PAUSE {
+            thread::sleep(pause);
+        } else {
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    fn next(&mut self) -> Duration {
+        self.tried = self.tried.saturating_add(1);
+        let pause = match self.tried.checked_sub(QUICK_TRIES + 1) {
+            None => QUICK_PAUSE,
+            Some(long) => (LONG_PAUSE * 2u32.pow(long.min(16))).min(self.longest),
+        };
+        jittered(pause, random::fraction())
     }
 }
 

@@ -8,7 +8,7 @@
 //!   and unlocks once for each transaction, and every process that has the database open makes
 //!   that longer.
 //! - The connection is never waited for by SQLite: a busy database is told at once, and
-//!   [`retry_busy`] is the one loop that waits.
+//!   [`BusyPauses`] says how long a caller waits before it tries again.
 //! - Nothing else in this process opens the database file: closing it would drop SQLite's
 //!   locks, which belong to the process and not to the descriptor.
 //!
@@ -33,10 +33,9 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 use tenure_core::{Error, Result};
+use tenure_os::blocking::blocking;
 
-#[cfg(test)]
-pub(crate) use busy::is_busy;
-pub(crate) use busy::{busy, retry_busy, retry_busy_blocking, retry_busy_durably};
+pub(crate) use busy::{BusyPauses, busy, is_busy, retry_busy, retry_busy_blocking};
 pub(crate) use sql::{ROWS_MAX, Rows, Sql};
 
 use crate::anchor::Anchor;
@@ -45,7 +44,7 @@ use crate::schema;
 use log::Log;
 
 /// The durability of a committed write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Durability {
     /// The death of this and every other process.
     Crash,
@@ -100,28 +99,45 @@ impl Db {
     /// Reads in one transaction: all of it is of one moment.
     pub(crate) fn read<T>(&self, work: impl FnOnce(&Sql<'_>) -> Result<T>) -> Result<T> {
         self.check_process()?;
-        self.run("BEGIN")?;
-        self.finish(|db| work(&Sql::new(db)))
+        let transaction = self.begin("BEGIN")?;
+        let done = work(&Sql::new(self))?;
+        transaction.commit()?;
+        Ok(done)
     }
 
-    /// Makes one step: all of it, or, if `work` fails, nothing.
+    /// Makes one step: all of it, or, if `work` fails, nothing. It is as durable as `floor`, and
+    /// as what `work` writes [requires](Sql::require).
     ///
-    /// A busy database fails at once, for [`retry_busy`] to try again.
+    /// SQLite has to know the durability of a transaction before it begins. So a step that requires
+    /// more than `floor` is rolled back and made again.
+    ///
+    /// A busy database fails at once, for the caller to try again.
     pub(crate) fn write<T>(
         &mut self,
-        durability: Durability,
-        work: impl FnOnce(&Sql<'_>) -> Result<T>,
+        floor: Durability,
+        mut work: impl FnMut(&Sql<'_>) -> Result<T>,
     ) -> Result<T> {
         self.check_process()?;
         self.check_writable()?;
-        self.set_durability(durability)?;
-        self.run("BEGIN IMMEDIATE")?;
-        #[cfg(test)]
-        tests::WRITES.set(tests::WRITES.get() + 1);
-        self.finish(|db| {
-            db.check_version()?;
-            work(&Sql::new(db))
-        })
+        let mut durability = floor;
+        loop {
+            self.set_durability(durability)?;
+            let transaction = self.begin("BEGIN IMMEDIATE")?;
+            #[cfg(test)]
+            tests::WRITES.set(tests::WRITES.get() + 1);
+            self.check_version()?;
+            let sql = Sql::new(self);
+            let done = work(&sql)?;
+            let required = sql.required.get();
+            if required <= durability {
+                match durability {
+                    Durability::Crash => transaction.commit()?,
+                    Durability::PowerLoss => blocking(|| transaction.commit())?,
+                }
+                return Ok(done);
+            }
+            durability = required;
+        }
     }
 
     /// Returns true if the file at the path is no longer the one that is open, or is empty: it was
@@ -148,13 +164,9 @@ impl Db {
         Some(here.identity) != self.log_identity
     }
 
-    /// Commits if `work` succeeds, else rolls back.
-    fn finish<T>(&self, work: impl FnOnce(&Db) -> Result<T>) -> Result<T> {
-        // A panic in a step must not leave its transaction open for the next one.
-        let _rollback = RollBack(self);
-        let done = work(self)?;
-        self.run("COMMIT")?;
-        Ok(done)
+    fn begin(&self, sql: &str) -> Result<Transaction<'_>> {
+        self.run(sql)?;
+        Ok(Transaction(self))
     }
 
     fn run(&self, sql: &str) -> Result<()> {
@@ -227,9 +239,17 @@ impl Drop for Db {
     }
 }
 
-struct RollBack<'a>(&'a Db);
+/// A transaction that is rolled back unless it is committed. A panic in a step must not leave it
+/// open for the next one.
+struct Transaction<'a>(&'a Db);
 
-impl Drop for RollBack<'_> {
+impl Transaction<'_> {
+    fn commit(self) -> Result<()> {
+        self.0.run("COMMIT")
+    }
+}
+
+impl Drop for Transaction<'_> {
     fn drop(&mut self) {
         // SQLite itself rolls back after some faults, a full disk for one.
         if !self.0.connection.is_autocommit() {

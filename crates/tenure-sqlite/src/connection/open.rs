@@ -381,27 +381,23 @@ fn use_log(db: &Db) -> Result<()> {
 /// is only made from nothing with the right to it.
 fn bring_up_to_date(db: &Db, opening: Option<&Opening<'_>>) -> Result<()> {
     let failed = |what: &'static str| move |error| fault::from_sqlite(&db.path, what, error);
-    db.run("BEGIN IMMEDIATE")?;
-    db.finish(|db| {
-        let found = schema::look(&db.connection).map_err(failed("look"))?;
-        match (found, opening) {
-            (SchemaState::Current, _) => Ok(()),
-            (SchemaState::Older(version), _) => {
-                schema::migrate(&db.connection, version).map_err(failed("migrate"))
-            }
-            (SchemaState::Empty, Some(opening)) => {
-                opening.check_nobody_lives()?;
-                schema::migrate(&db.connection, 0).map_err(failed("migrate"))?;
-                let sql = "INSERT INTO store (id, made_at) VALUES (?1, ?2)";
-                let id = u128::from_le_bytes(tenure_os::random::bytes());
-                let row = (format!("{id:032x}"), clock::now().to_string());
-                db.connection
-                    .execute(sql, row)
-                    .map(drop)
-                    .map_err(failed(sql))
-            }
-            (SchemaState::Empty, None) => Err(busy(&db.path)),
-            (found, _) => schema::needs_work(&db.path, found).map(drop),
+    let transaction = db.begin("BEGIN IMMEDIATE")?;
+    let found = schema::look(&db.connection).map_err(failed("look"))?;
+    match (found, opening) {
+        (SchemaState::Current, _) => {}
+        (SchemaState::Older(version), _) => {
+            schema::migrate(&db.connection, version).map_err(failed("migrate"))?;
         }
-    })
+        (SchemaState::Empty, Some(opening)) => {
+            opening.check_nobody_lives()?;
+            schema::migrate(&db.connection, 0).map_err(failed("migrate"))?;
+            let sql = "INSERT INTO store (id, made_at) VALUES (?1, ?2)";
+            let id = u128::from_le_bytes(tenure_os::random::bytes());
+            let row = (format!("{id:032x}"), clock::now().to_string());
+            db.connection.execute(sql, row).map_err(failed(sql))?;
+        }
+        (SchemaState::Empty, None) => return Err(busy(&db.path)),
+        (found, _) => schema::needs_work(&db.path, found).map(drop)?,
+    }
+    transaction.commit()
 }

@@ -1,10 +1,11 @@
 //! The statements of a step.
 
+use std::cell::Cell;
+
 use rusqlite::{CachedStatement, Connection, Params, Row};
 use tenure_core::{Error, Result, Token};
 
-use super::Db;
-use super::fault;
+use super::{Db, Durability, fault};
 
 /// The largest number of rows that a statement may return, and a listing may step over.
 pub(crate) const ROWS_MAX: usize = 50_000;
@@ -22,11 +23,19 @@ pub(crate) enum Rows {
 /// here to begin another.
 pub(crate) struct Sql<'a> {
     db: &'a Db,
+    /// The durability that what was written has to have.
+    pub(super) required: Cell<Durability>,
 }
 
 impl<'a> Sql<'a> {
     pub(super) fn new(db: &'a Db) -> Self {
-        Self { db }
+        let required = Cell::new(Durability::Crash);
+        Self { db, required }
+    }
+
+    /// Notes that the transaction writes something that has to be this durable.
+    pub(crate) fn require(&self, durability: Durability) {
+        self.required.set(self.required.get().max(durability));
     }
 
     /// Runs a statement that answers with nothing; how many rows it changed.

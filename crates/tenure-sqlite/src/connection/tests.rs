@@ -20,6 +20,15 @@ thread_local! {
     pub(crate) static WRITES: Cell<u32> = const { Cell::new(0) };
 }
 
+/// Does some work inside every commit from now on, before it is written.
+pub(crate) fn at_commit(db: &mut Db, mut work: impl FnMut() + Send + 'static) {
+    let hook = move || {
+        work();
+        false
+    };
+    db.connection.commit_hook(Some(hook)).unwrap();
+}
+
 struct Stage {
     root: tempfile::TempDir,
 }

@@ -23,6 +23,7 @@ use super::load::{DeadSessions, in_the_way};
 use super::order;
 use super::row::number;
 use super::step::Step;
+use crate::connection::Durability;
 
 /// The outcome of one step of a request.
 pub(super) enum StepOutcome {
@@ -38,7 +39,8 @@ impl Inner {
         self.pending_cleanup.cancel(&request.lease);
         // Before the step, so that nobody else has to wait while the file is created.
         self.sessions.file(&request.asker.session)?;
-        self.until_answered(&Awaited::Lease(request.clone())).await
+        let awaited = Awaited::Lease(request.clone());
+        self.until_answered(&awaited, Durability::Crash).await
     }
 }
 

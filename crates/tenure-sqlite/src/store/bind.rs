@@ -16,6 +16,7 @@ use super::inner::Inner;
 use super::keys;
 use super::load::{Loaded, load_lease};
 use super::step::Step;
+use crate::connection::Durability;
 
 impl Inner {
     pub(super) async fn bind(
@@ -24,8 +25,7 @@ impl Inner {
         ttl: Duration,
         keyed: Option<&Keyed>,
     ) -> Result<Vec<Lease>> {
-        let bound = self.write(|step| {
-            step.after.durable = true;
+        let bound = self.write(Durability::PowerLoss, |step| {
             let mut bound = Vec::with_capacity(leases.len());
             for lease in leases {
                 bound.push(bind_one(step, lease, ttl)?);

@@ -37,6 +37,7 @@ use tokio::time::{Instant, sleep};
 use super::inner::Inner;
 use super::load::load_lease;
 use super::step::Step;
+use crate::connection::Durability;
 
 /// The time that a command has to end by itself.
 const GRACE: Duration = Duration::from_secs(5);
@@ -52,16 +53,11 @@ impl Inner {
         actor: &Owner,
         reason: &str,
     ) -> Result<Lease> {
-        let resource = self.resource_of(lease).await?;
-        let found = self.read(|sql| {
-            let moment = super::moment::Moment::now()?;
-            let row = load_lease(sql, lease, &moment)?;
-            let session = row.map(|row| row.lease.session);
-            self.sessions.dead(sql, session.as_ref())
-        });
-        let dead = found.await?;
-        let broken = self.write(|step| {
-            step.after.durable = true;
+        let Lease {
+            resource, session, ..
+        } = self.row_of(lease).await?.lease;
+        let dead = self.read(|sql| self.sessions.dead(sql, [&session])).await?;
+        let broken = self.write(Durability::PowerLoss, |step| {
             step.actor = Some(actor.clone());
             let ask = Ask::Break(lease.clone());
             let decision = step.decide_and_write(&resource, LineExtent::Front, &ask, &dead)?;

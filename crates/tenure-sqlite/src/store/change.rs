@@ -8,9 +8,10 @@ use tenure_core::request::NewRequest;
 use tenure_core::{Error, Lease, LeaseId, Mode, Owner, Request, Resource, Result, Token};
 
 use super::load::{Loaded, load_token};
-use super::row::{LeaseRow, column, millis};
+use super::row::{LeaseRow, column, durability_of, millis};
 use super::step::{Step, signed};
 use super::{audit, claims};
+use crate::connection::Durability;
 
 impl Step<'_> {
     /// Writes changes. Returns the lease that was granted to the new request, if one was.
@@ -138,7 +139,7 @@ impl Step<'_> {
             lease.token = self.token_for(resource, mode)?;
         }
         lease.mode = mode;
-        self.after.durable |= held.ttl.is_some();
+        self.sql.require(durability_of(held));
         let waiter = loaded.waiter(&lease.lease);
         let row = params![
             lease.lease.as_str(),
@@ -206,7 +207,7 @@ impl Step<'_> {
             .moment
             .wall
             .after(std::time::Duration::from_millis(ttl));
-        self.after.durable = true;
+        self.sql.require(Durability::PowerLoss);
         let row = params![
             lease.as_str(),
             expires_at.to_string(),
@@ -230,11 +231,11 @@ impl Step<'_> {
         const DELETE: &str = "DELETE FROM dal_locks WHERE lock_id = ?1";
         let id = &held.lease.lease;
         let bound = held.ttl.is_some();
+        self.sql.require(durability_of(held));
         self.sql.execute(DELETE, params![id.as_str()])?;
         if bound {
             claims::forget(self.sql, id)?;
         }
-        self.after.durable |= bound;
         let (action, reason) = held.audit_of_end(end, self.moment.wall, "is proved dead");
         // The holder of a lease-bound or broken lease may ask later how it ended.
         let ends = bound || end == End::Broken;

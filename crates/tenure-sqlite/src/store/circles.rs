@@ -17,7 +17,7 @@ use super::inner::Inner;
 use super::load::load;
 use super::moment::Moment;
 use super::row::parsed;
-use crate::connection::{Rows, Sql};
+use crate::connection::{Durability, Rows, Sql};
 
 impl Inner {
     /// Refuses a request that is in line if it closes a circle that is certain.
@@ -34,7 +34,7 @@ impl Inner {
             return Ok(());
         }
         let (asker, reason) = (awaited.asker(), as_reason(&circle.to_string()));
-        self.write(|step| {
+        self.write(Durability::Crash, |step| {
             let entry = NewEntry {
                 action: Action::Deadlock,
                 resource: awaited.resource(),

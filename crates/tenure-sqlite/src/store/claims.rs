@@ -13,7 +13,7 @@ use super::inner::Inner;
 use super::load::load_lease;
 use super::row::{parsed, text};
 use super::sessions::Sessions;
-use crate::connection::{Rows, Sql};
+use crate::connection::{Durability, Rows, Sql};
 use crate::session_file::Proof;
 
 /// The largest number of claims on one lease.
@@ -58,8 +58,7 @@ impl Inner {
             ON CONFLICT (lock_id, claimant) DO UPDATE SET session = ?3, made_at = ?4";
         check_claimant(claimant)?;
         self.sessions.file(&asker.session)?;
-        self.write(|step| {
-            step.after.durable = true;
+        self.write(Durability::PowerLoss, |step| {
             let row = load_lease(step.sql, lease, &step.moment)?;
             row.ok_or_else(|| Error::not_held(lease))?;
             step.record(asker)?;
@@ -72,7 +71,7 @@ impl Inner {
 
     pub(super) async fn unclaim(&self, lease: &LeaseId, claimant: &str) -> Result<()> {
         const DELETE: &str = "DELETE FROM lease_claims WHERE lock_id = ?1 AND claimant = ?2";
-        self.write(|step| {
+        self.write(Durability::Crash, |step| {
             let row = params![lease.as_str(), claimant];
             step.sql.execute(DELETE, row).map(drop)
         })

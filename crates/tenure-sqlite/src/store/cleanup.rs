@@ -21,6 +21,7 @@ use tenure_core::{LeaseId, Result};
 use super::inner::Inner;
 use super::release;
 use super::step::Step;
+use crate::connection::Durability;
 
 /// The pause between two tries.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
@@ -101,7 +102,7 @@ impl Inner {
             return false;
         };
         drop(state);
-        let done = self.write_once(&mut |step| self.clean_up_in(step, &cleanup));
+        let done = self.write_once(Durability::Crash, |step| self.clean_up_in(step, &cleanup));
         if done.is_err() {
             thread::sleep(RETRY_PAUSE);
             return true;
@@ -127,7 +128,8 @@ impl Inner {
     /// Does the pending clean-up of an upgrade, before the next upgrade of the same lease.
     pub(super) async fn clean_up_upgrade(&self, lease: &LeaseId) -> Result<()> {
         while let Some(cleanup) = self.pending_cleanup.upgrade_of(lease) {
-            self.write(|step| self.clean_up_in(step, &cleanup)).await?;
+            self.write(Durability::Crash, |step| self.clean_up_in(step, &cleanup))
+                .await?;
             self.pending_cleanup.done(&cleanup);
         }
         Ok(())
@@ -188,7 +190,8 @@ pub(super) mod tests {
             .pending
             .push(cleanup.clone());
         store.acquire(&request).await.unwrap().unwrap();
-        let clean_up = || store.write_once(&mut |step| store.clean_up_in(step, &cleanup));
+        let clean_up =
+            || store.write_once(Durability::Crash, |step| store.clean_up_in(step, &cleanup));
         assert!(!clean_up().unwrap());
         let held = |sql: &crate::connection::Sql<'_>| {
             let row = load_lease(sql, &request.lease, &Moment::now()?)?;
@@ -227,7 +230,7 @@ pub(super) mod tests {
             .push(cleanup.clone());
         let token = store.upgrade(&upgrade).await.unwrap();
         assert!(token.is_some());
-        let done = store.write_once(&mut |step| store.clean_up_in(step, &cleanup));
+        let done = store.write_once(Durability::Crash, |step| store.clean_up_in(step, &cleanup));
         assert!(!done.unwrap());
         let mode = |sql: &crate::connection::Sql<'_>| {
             let row = load_lease(sql, &request.lease, &Moment::now()?)?;

@@ -40,11 +40,13 @@ use tenure_core::{Error, LeaseId, LockContext, Mode, Ranking, Resource, Result, 
 
 use super::cleanup::PendingCleanup;
 use super::sessions::{self, Sessions};
-use super::step::{PostCommit, Step};
+use super::step::Step;
 use tenure_os::blocking::blocking;
 
 use crate::anchor::is_replaced;
-use crate::connection::{Db, Durability, Sql, retry_busy, retry_busy_blocking, retry_busy_durably};
+use crate::connection::{
+    BusyPauses, Db, Durability, Sql, is_busy, retry_busy, retry_busy_blocking,
+};
 use crate::{session_file, wake};
 
 /// The open database, locked for this thread.
@@ -183,20 +185,19 @@ impl Inner {
         .await
     }
 
-    /// Makes a step, as soon as the database is free.
+    /// Makes a step that is at least this durable, as soon as the database is free.
     pub(super) async fn write<T>(
         &self,
+        floor: Durability,
         mut make: impl FnMut(&mut Step<'_>) -> Result<T>,
     ) -> Result<T> {
-        retry_busy(|| self.write_once(&mut make)).await
-    }
-
-    /// Makes a step that is known to need durability, as soon as the database is free.
-    pub(super) async fn write_durably<T>(
-        &self,
-        mut make: impl FnMut(&mut Step<'_>) -> Result<T>,
-    ) -> Result<T> {
-        retry_busy_durably(|| self.write_with(Durability::PowerLoss, &mut make)).await
+        let mut pauses = BusyPauses::of(floor);
+        loop {
+            match self.write_once(floor, &mut make) {
+                Err(error) if is_busy(&error) => pauses.wait().await,
+                done => return done,
+            }
+        }
     }
 
     /// Makes a step where nothing can be awaited.
@@ -207,24 +208,24 @@ impl Inner {
         if self.is_forked() {
             return Err(Error::Internal("a forked child ends nothing".into()));
         }
-        retry_busy_blocking(DROP_WAIT_MAX, || self.write_once(&mut make))
+        retry_busy_blocking(DROP_WAIT_MAX, || {
+            self.write_once(Durability::Crash, &mut make)
+        })
     }
 
-    /// Makes a step if the database is free at this moment.
+    /// Makes a step that is at least this durable if the database is free at this moment.
     pub(super) fn write_once<T>(
         &self,
-        make: &mut impl FnMut(&mut Step<'_>) -> Result<T>,
-    ) -> Result<T> {
-        self.write_with(Durability::Crash, make)
-    }
-
-    fn write_with<T>(
-        &self,
-        durability: Durability,
-        make: &mut impl FnMut(&mut Step<'_>) -> Result<T>,
+        floor: Durability,
+        mut make: impl FnMut(&mut Step<'_>) -> Result<T>,
     ) -> Result<T> {
         let mut db = self.db()?;
-        let made = self.make(&mut db, durability, make);
+        let made = db.write(floor, |sql| {
+            let mut step = Step::new(self, sql)?;
+            let done = make(&mut step)?;
+            step.delete_dead_sessions()?;
+            Ok((done, step.after))
+        });
         let db = self.same_database(db)?;
         let (done, after) = made?;
         self.sessions.note(after.granted);
@@ -236,40 +237,6 @@ impl Inner {
             self.remove_files(session);
         }
         Ok(done)
-    }
-
-    /// Makes one transaction, and a second one if the first turns out to need durability.
-    fn make<T>(
-        &self,
-        db: &mut Db,
-        mut durability: Durability,
-        make: &mut impl FnMut(&mut Step<'_>) -> Result<T>,
-    ) -> Result<(T, PostCommit)> {
-        loop {
-            let mut redo = false;
-            let mut write = || {
-                db.write(durability, |sql| {
-                    let mut step = Step::new(self, sql)?;
-                    let done = make(&mut step)?;
-                    step.delete_dead_sessions()?;
-                    let left = step.after;
-                    if left.durable && durability == Durability::Crash {
-                        // The transaction is rolled back, and made again durably.
-                        redo = true;
-                        return Err(Error::Internal("to be made durable".into()));
-                    }
-                    Ok((done, left))
-                })
-            };
-            let made = match durability {
-                Durability::Crash => write(),
-                Durability::PowerLoss => blocking(write),
-            };
-            if !redo {
-                return made;
-            }
-            durability = Durability::PowerLoss;
-        }
     }
 
     /// Removes the files of a session whose row is gone.

@@ -17,6 +17,7 @@ use super::load::load_lease;
 use super::renew::extend_in_step;
 use super::row::{millis, number, parsed, text};
 use super::step::Step;
+use crate::connection::Durability;
 use crate::session_file::Proof;
 
 struct Row {
@@ -32,7 +33,8 @@ struct Row {
 impl Inner {
     pub(super) async fn begin_key(&self, keyed: &Keyed) -> Result<KeyState> {
         self.sessions.file(&keyed.asker.session)?;
-        self.write(|step| begin_key_in_step(step, keyed)).await
+        self.write(Durability::Crash, |step| begin_key_in_step(step, keyed))
+            .await
     }
 
     pub(super) async fn forget_key(&self, keyed: &Keyed) -> Result<()> {
@@ -43,7 +45,7 @@ impl Inner {
             keyed.key.as_str(),
             keyed.asker.session.as_str(),
         ];
-        self.write(|step| {
+        self.write(Durability::Crash, |step| {
             step.sql
                 .execute(DELETE, rusqlite::params_from_iter(row))
                 .map(drop)

@@ -25,6 +25,27 @@
 //! - A caller gets an answer only after its transaction has committed and the database was seen
 //!   at its path after that. The same holds for reads.
 //! - A proof of death never expires, so it may be made before or inside a transaction.
+//!
+//! # Durability
+//!
+//! SQLite takes the durability of a transaction only before it begins. So each verb declares the
+//! least that its transaction has to have, and asks once:
+//!
+//! | verb | begins |
+//! |---|---|
+//! | `bind`, `extend`, `take_over`, `claim`, `release_by`, `change_records` | on disk |
+//! | `break_lease`, and `recover` for each lease | on disk |
+//! | `upgrade`, `downgrade` | as the lease was bound when it was looked up before |
+//! | all others | without waiting for the disk |
+//!
+//! Besides, every change of a lease with time of its own requires the disk where it is written
+//! (`change`). A transaction that was begun without it is rolled back and made again. This happens
+//! only to one that comes upon such a lease on its way: it moves a line on over a stale lease,
+//! grants an upgrade that waits, or gives the expired leases of a key new time.
+//!
+//! From a verb to its step there are three calls: `Inner::write` waits until the database is free,
+//! `Inner::write_once` makes one step and what follows its commit, and `Db::write` makes the
+//! transaction.
 
 mod acquire;
 mod audit;

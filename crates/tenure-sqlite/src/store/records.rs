@@ -17,7 +17,7 @@ use super::inner::Inner;
 use super::load::{load_lease, load_token};
 use super::row::{number, parsed, text};
 use super::step::Step;
-use crate::connection::{Rows, Sql};
+use crate::connection::{Durability, Rows, Sql};
 use crate::wake::Wake;
 
 /// Selects records, in the columns that [`read`] takes; a condition follows.
@@ -58,7 +58,7 @@ impl Inner {
 
     pub(super) async fn change_records(&self, change: &RecordChange<'_>) -> Result<Vec<Record>> {
         change.check()?;
-        self.write_durably(|step| change_in_step(step, change))
+        self.write(Durability::PowerLoss, |step| change_in_step(step, change))
             .await
     }
 

@@ -22,7 +22,7 @@ use super::load::DeadSessions;
 use super::moment::Moment;
 use super::row::{LeaseRow, number, parsed};
 use super::sessions;
-use crate::connection::{Rows, Sql};
+use crate::connection::{Durability, Rows, Sql};
 use crate::session_file::{self, Proof};
 
 /// The number of leases that one call looks at.
@@ -96,8 +96,7 @@ impl Inner {
             Binding::Lease => DeadSessions::new(),
         };
         let resource = &row.lease.resource;
-        self.write(|step| {
-            step.after.durable = true;
+        self.write(Durability::PowerLoss, |step| {
             step.actor = Some(actor.clone());
             let decision = step.decide_and_write(resource, LineExtent::Front, &Ask::Look, &dead)?;
             Ok(removes(&decision.changes, &row.lease.lease))
@@ -120,7 +119,7 @@ impl Inner {
             let died = waiters.iter().filter(|(.., by)| dead.contains(by));
             let lines: BTreeSet<&Resource> = died.map(|(_, resource, _)| resource).collect();
             for resource in lines {
-                self.write(|step| {
+                self.write(Durability::Crash, |step| {
                     step.decide_and_write(resource, LineExtent::All, &Ask::Look, &dead)
                 })
                 .await?;
@@ -159,7 +158,7 @@ impl Inner {
         if dead.is_empty() {
             return Ok(());
         }
-        self.write(|step| {
+        self.write(Durability::Crash, |step| {
             step.mark_dead(&dead);
             Ok(())
         })
@@ -181,7 +180,7 @@ impl Inner {
                 return Ok(());
             }
             self.end_leases_of(&rows).await?;
-            self.write_once(&mut |step| {
+            self.write_once(Durability::Crash, |step| {
                 step.mark_dead(&rows);
                 Ok(())
             })

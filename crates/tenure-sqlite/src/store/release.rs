@@ -11,6 +11,7 @@ use super::inner::Inner;
 use super::load::{DeadSessions, load_lease};
 use super::row::{LeaseRow, number};
 use super::step::Step;
+use crate::connection::Durability;
 
 impl Inner {
     pub(super) async fn release(&self, lease: &LeaseId) -> Result<()> {
@@ -22,7 +23,9 @@ impl Inner {
     }
 
     async fn release_as(&self, lease: &LeaseId, actor: Option<&Owner>) -> Result<()> {
-        let ended = self.write(|step| {
+        // A lease that is released by its id has time of its own.
+        let floor = actor.map_or(Durability::Crash, |_| Durability::PowerLoss);
+        let ended = self.write(floor, |step| {
             step.actor = actor.cloned();
             release_in_step(step, lease)
         });

@@ -12,6 +12,7 @@ use super::load::{Loaded, load_lease};
 use super::moment::Moment;
 use super::row::LeaseRow;
 use super::step::Step;
+use crate::connection::Durability;
 
 impl Inner {
     /// Checks that a lease is held. This is nearly always a read; sometimes it writes a heartbeat.
@@ -20,10 +21,7 @@ impl Inner {
             return Err(self.over_with_database(lease));
         }
         let moment = Moment::now()?;
-        let row = self.read(|sql| load_lease(sql, lease, &moment)).await?;
-        let Some(row) = row else {
-            return Err(self.gone(lease).await);
-        };
+        let row = self.row_of(lease).await?;
         if let HolderState::Revoking { .. } = row.holder.state {
             return Err(self.broken(&row));
         }
@@ -46,7 +44,7 @@ impl Inner {
     async fn beat(&self, row: &LeaseRow) {
         const UPDATE: &str = "UPDATE dal_locks SET heartbeat_ts = ?2 \
             WHERE lock_id = ?1 AND expires_boot IS NULL";
-        let beat = self.write(|step| {
+        let beat = self.write(Durability::Crash, |step| {
             let row = params![row.lease.lease.as_str(), step.moment.wall.to_string()];
             step.sql.execute(UPDATE, row).map(drop)
         });
@@ -55,7 +53,9 @@ impl Inner {
 
     /// Gives a lease-bound lease a new expiry.
     pub(super) async fn extend(&self, lease: &LeaseId, ttl: Option<Duration>) -> Result<Lease> {
-        let renewed = self.write(|step| extend_in_step(step, lease, ttl));
+        let renewed = self.write(Durability::PowerLoss, |step| {
+            extend_in_step(step, lease, ttl)
+        });
         match renewed.await? {
             Some(lease) => Ok(lease),
             None => Err(self.gone(lease).await),
@@ -70,7 +70,6 @@ pub(super) fn extend_in_step(
     lease: &LeaseId,
     ttl: Option<Duration>,
 ) -> Result<Option<Lease>> {
-    step.after.durable = true;
     let Some(row) = load_lease(step.sql, lease, &step.moment)? else {
         return Ok(None);
     };

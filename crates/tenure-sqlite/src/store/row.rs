@@ -15,6 +15,7 @@ use tenure_core::loaded::{self, shown_state};
 use tenure_core::{Asker, Binding, Error, Lease, Mode, Owner, Result, SessionId, Timestamp, Token};
 
 use super::moment::Moment;
+use crate::connection::Durability;
 
 /// The columns of a lease, in the order [`read_lease`] takes them.
 pub(super) const LEASE_COLUMNS: &str = "lock_id, resource, mode, upgraded, owner, session, token, \
@@ -104,6 +105,15 @@ pub(super) fn read_lease(row: &Row<'_>, moment: &Moment) -> Result<LeaseRow> {
         upgraded_by: optional(row, 23, SessionId::parse)?,
         process: (),
     })
+}
+
+/// Returns how durable a change of a lease has to be. The loss of power ends every session, and all
+/// that is bound to one; a lease with time of its own is still there afterwards.
+pub(super) fn durability_of(row: &LeaseRow) -> Durability {
+    match row.ttl {
+        Some(_) => Durability::PowerLoss,
+        None => Durability::Crash,
+    }
 }
 
 /// Reads the columns of [`WAITER_COLUMNS`].

@@ -5,8 +5,7 @@
 //! 1. `BEGIN IMMEDIATE`. From here on no other connection writes.
 //! 2. Load the resource, [`decide`], write the changes (`change`), draw tokens from the anchor,
 //!    write the audit.
-//! 3. Commit, durably for a lease-bound lease, a break or a recovery. A step that finds out
-//!    half-way that it must be durable is rolled back and made again.
+//! 3. Commit: on disk if the verb or what was written requires it (see the front page).
 //! 4. Wake exactly the sessions that were granted something.
 //!
 //! A crash before 3 changes only the anchor, which skips a number. A crash between 3 and 4 leaves a
@@ -45,8 +44,6 @@ pub(super) struct PostCommit {
     pub(super) granted: Vec<(SessionId, LeaseId)>,
     /// Sessions that were proved dead: the step deletes their rows.
     pub(super) dead: DeadSessions,
-    /// True if the step must survive a loss of power.
-    pub(super) durable: bool,
 }
 
 impl<'a> Step<'a> {

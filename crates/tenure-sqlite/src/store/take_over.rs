@@ -13,6 +13,7 @@ use super::bind::bind_one;
 use super::inner::Inner;
 use super::load::load_lease;
 use super::step::Step;
+use crate::connection::Durability;
 
 impl Inner {
     pub(super) async fn take_over(
@@ -22,8 +23,10 @@ impl Inner {
         ttl: Duration,
         asker: &Asker,
     ) -> Result<Option<Lease>> {
-        self.write(|step| take_over_in_step(step, lease, new, ttl, asker))
-            .await
+        self.write(Durability::PowerLoss, |step| {
+            take_over_in_step(step, lease, new, ttl, asker)
+        })
+        .await
     }
 }
 

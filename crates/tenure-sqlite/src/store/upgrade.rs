@@ -9,14 +9,16 @@ use super::acquire::StepOutcome;
 use super::inner::Inner;
 use super::load::{DeadSessions, in_the_way, load_lease};
 use super::moment::Moment;
+use super::row::{LeaseRow, durability_of};
 use super::step::Step;
 
 impl Inner {
     pub(super) async fn upgrade(&self, request: &UpgradeRequest) -> Result<Option<Token>> {
         self.clean_up_upgrade(&request.lease).await?;
-        let resource = self.resource_of(&request.lease).await?;
-        let awaited = Awaited::Upgrade(request.clone(), resource);
-        let upgraded = self.until_answered(&awaited).await?;
+        let row = self.row_of(&request.lease).await?;
+        let floor = durability_of(&row);
+        let awaited = Awaited::Upgrade(request.clone(), row.lease.resource);
+        let upgraded = self.until_answered(&awaited, floor).await?;
         Ok(upgraded.map(|lease| lease.token))
     }
 
@@ -29,16 +31,17 @@ impl Inner {
     }
 
     async fn downgrade_as(&self, lease: &LeaseId, actor: Option<&Owner>) -> Result<Mode> {
-        let resource = self.resource_of(lease).await?;
-        self.write(|step| {
+        let row = self.row_of(lease).await?;
+        let resource = &row.lease.resource;
+        self.write(durability_of(&row), |step| {
             step.actor = actor.cloned();
             let downgrade = Ask::Downgrade(lease.clone());
             let nobody = DeadSessions::new();
             let decision =
-                step.decide_and_write(&resource, LineExtent::Front, &downgrade, &nobody)?;
+                step.decide_and_write(resource, LineExtent::Front, &downgrade, &nobody)?;
             match decision.outcome {
                 Outcome::Refused(refusal) => {
-                    Err(refusal.of_mode(lease, self.context(&resource, Mode::Upgradeable)))
+                    Err(refusal.of_mode(lease, self.context(resource, Mode::Upgradeable)))
                 }
                 _ => Ok(Mode::Upgradeable),
             }
@@ -46,13 +49,11 @@ impl Inner {
         .await
     }
 
-    /// Returns the resource of a lease.
-    pub(super) async fn resource_of(&self, lease: &LeaseId) -> Result<Resource> {
-        let row = self
-            .read(|sql| load_lease(sql, lease, &Moment::now()?))
-            .await?;
-        match row {
-            Some(row) => Ok(row.lease.resource),
+    /// Returns a lease as it is, or the error that it is gone.
+    pub(super) async fn row_of(&self, lease: &LeaseId) -> Result<LeaseRow> {
+        let row = self.read(|sql| load_lease(sql, lease, &Moment::now()?));
+        match row.await? {
+            Some(row) => Ok(row),
             None => Err(self.gone(lease).await),
         }
     }

@@ -34,7 +34,7 @@ use std::time::Duration;
 use tenure_core::decide::{Ask, Change, Decision, Millis, Outcome, Wait, decide, next_look};
 use tenure_core::loaded::LineExtent;
 use tenure_core::request::{Awaited, NewRequest};
-use tenure_core::{Error, Lease, LeaseId, Mode, Owner, Resource, Result};
+use tenure_core::{Error, Lease, LeaseId, Mode, Resource, Result};
 
 use super::acquire::{StepOutcome, acquire_in_step};
 use super::inner::Inner;
@@ -43,7 +43,7 @@ use super::moment::Moment;
 use super::row::LeaseRow;
 use super::step::Step;
 use super::upgrade::upgrade_in_step;
-use crate::connection::Sql;
+use crate::connection::{Durability, Sql};
 use crate::wake::{Death, Wake};
 
 /// The longest sleep of the first in line; waiters behind it sleep longer.
@@ -121,8 +121,10 @@ impl<'a> QueuedRequest<'a> {
                 },
                 Look::Gone => return self.lost_place().await,
                 Look::Due(dead) => {
-                    let actor = self.awaited.asker().actor();
-                    let moved = self.store.grant_next(self.awaited.resource(), &dead, actor);
+                    let moved = self.store.write(Durability::Crash, |step| {
+                        step.actor = Some(self.awaited.asker().actor().clone());
+                        grant_next(step, self.awaited.resource(), &dead)
+                    });
                     if moved.await? {
                         continue;
                     }
@@ -254,7 +256,8 @@ impl<'a> QueuedRequest<'a> {
             Awaited::Upgrade(..) => Ok(None),
             Awaited::Lease(request) => {
                 let id = &request.lease;
-                self.store.write(|step| accept(step, id)).await
+                let accepted = self.store.write(Durability::Crash, |step| accept(step, id));
+                accepted.await
             }
         }
     }
@@ -331,11 +334,15 @@ fn removes_lease(decision: &Decision) -> bool {
 impl Inner {
     /// Makes the step of a request, proves which sessions in its way are dead, and waits in line,
     /// until it is granted, busy or late.
-    pub(super) async fn until_answered(&self, awaited: &Awaited) -> Result<Option<Lease>> {
+    pub(super) async fn until_answered(
+        &self,
+        awaited: &Awaited,
+        floor: Durability,
+    ) -> Result<Option<Lease>> {
         let mut proved = None;
         let mut queued: Option<QueuedRequest<'_>> = None;
         loop {
-            let outcome = self.write(|step| match awaited {
+            let outcome = self.write(floor, |step| match awaited {
                 Awaited::Lease(request) => acquire_in_step(step, request, proved.as_ref()),
                 Awaited::Upgrade(request, resource) => {
                     upgrade_in_step(step, request, resource, proved.as_ref())
@@ -375,26 +382,14 @@ impl Inner {
         }
     }
 
-    /// Moves a line on past dead sessions. Returns true if anything changed.
-    pub(super) async fn grant_next(
-        &self,
-        resource: &Resource,
-        dead: &DeadSessions,
-        actor: &Owner,
-    ) -> Result<bool> {
-        self.write(|step| {
-            step.actor = Some(actor.clone());
-            grant_next(step, resource, dead)
-        })
-        .await
-    }
-
-    /// Does the same if the database is free at this moment.
+    /// Moves a line on past dead sessions if the database is free at this moment. Returns true if
+    /// anything changed.
     pub(super) fn grant_next_now(&self, resource: &Resource, dead: &DeadSessions) -> Result<bool> {
-        self.write_once(&mut |step| grant_next(step, resource, dead))
+        self.write_once(Durability::Crash, |step| grant_next(step, resource, dead))
     }
 }
 
+/// Moves a line on past dead sessions. Returns true if anything changed.
 fn grant_next(step: &mut Step<'_>, resource: &Resource, dead: &DeadSessions) -> Result<bool> {
     let decision = step.decide_and_write(resource, LineExtent::Front, &Ask::Look, dead)?;
     Ok(!decision.changes.is_empty())

@@ -9,6 +9,7 @@ mod dead;
 mod long_line;
 mod replaced;
 mod scene;
+mod transactions;
 mod upgrade;
 
 tenure_testkit::agent!();

@@ -8,6 +8,7 @@ use tenure_core::Store;
 
 use super::*;
 use crate::SqliteStore;
+use crate::connection::Durability;
 use crate::session_file::SessionFile;
 
 const PAGE_BYTES: u64 = 2048;
@@ -134,7 +135,7 @@ async fn sessions_are_counted_by_what_is_proved_of_them() {
         );
         let done = store
             .inner
-            .write_once(&mut |step| step.sql.execute(&row, []));
+            .write_once(Durability::Crash, |step| step.sql.execute(&row, []));
         done.unwrap();
     }
     drop(dead);

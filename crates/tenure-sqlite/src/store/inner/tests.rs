@@ -9,6 +9,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::LocalSet;
 
 use super::Inner;
+use crate::connection::Durability;
+use crate::connection::tests::at_commit;
 
 /// Only a mistake makes a test wait for this long.
 const WAIT_MAX: Duration = Duration::from_secs(20);
@@ -35,21 +37,19 @@ fn a_durable_step_lets_other_tasks_of_a_multi_thread_runtime_run() {
         begins.await.unwrap();
         other_ran.send(()).unwrap();
     });
+    // A slow disk: the commit goes on only when the other task has run.
+    let mut begun = Some(begun);
+    at_commit(&mut inner.db().unwrap(), move || {
+        begun.take().unwrap().send(()).unwrap();
+        waits.recv_timeout(WAIT_MAX).expect("the other task runs");
+    });
     let step = runtime.spawn(async move {
-        let (mut begun, mut made) = (Some(begun), 0);
-        inner
-            .write(move |step| {
-                step.after.durable = true;
-                made += 1;
-                // The first try is not durable, and is rolled back. The second one stands for a slow
-                // disk: it goes on only when the other task has run.
-                if made == 2 {
-                    begun.take().unwrap().send(()).unwrap();
-                    waits.recv_timeout(WAIT_MAX).expect("the other task runs");
-                }
-                Ok(())
-            })
-            .await
+        // It finds out half-way that it is durable, and is made again.
+        let step = inner.write(Durability::Crash, |step| {
+            step.sql.require(Durability::PowerLoss);
+            Ok(())
+        });
+        step.await
     });
     runtime.block_on(step).unwrap().unwrap();
 }
@@ -80,10 +80,7 @@ fn a_step_that_waits_for_another_thread_lets_other_tasks_run() {
 fn where_nothing_can_go_on_elsewhere_a_durable_step_is_made_in_place() {
     let (_directory, inner) = store();
     let durable = async || {
-        let step = inner.write(|step| {
-            step.after.durable = true;
-            Ok(())
-        });
+        let step = inner.write(Durability::PowerLoss, |_| Ok(()));
         step.await.unwrap();
     };
     let mut single = Builder::new_current_thread();
