@@ -41,6 +41,24 @@ const DATABASE: &str = "tenure.db";
 /// The database of the slots.
 const SLOTS_DATABASE: &str = "slots.db";
 
+/// The variables that count. The others are not copied: an environment can be long.
+const VARIABLES: [&str; 14] = [
+    "TENURE_STORE",
+    "TENURE_HEARTBEAT",
+    "TENURE_TRUST_FLOCK",
+    config::LOCK_TIMEOUT[0],
+    config::LOCK_TIMEOUT[1],
+    config::MAX_ATTEMPTS[0],
+    config::MAX_ATTEMPTS[1],
+    config::INITIAL_DELAY[0],
+    config::INITIAL_DELAY[1],
+    "GIT_COMMON_DIR",
+    "GIT_DIR",
+    "HOME",
+    "XDG_RUNTIME_DIR",
+    "XDG_STATE_HOME",
+];
+
 /// The input of the choice, but for the files themselves.
 #[derive(Clone)]
 pub struct Environment {
@@ -62,7 +80,7 @@ impl Environment {
         Ok(Self {
             directory,
             uid,
-            variables: env::vars_os().collect(),
+            variables: VARIABLES.into_iter().filter_map(variable).collect(),
             hears_jit: false,
         })
     }
@@ -103,6 +121,7 @@ impl Environment {
 
     /// Returns a variable. One that is empty counts as not set.
     fn get(&self, name: &str) -> Option<&OsString> {
+        debug_assert!(VARIABLES.contains(&name), "{name} is not read");
         let value = self.variables.get(OsStr::new(name));
         value.filter(|value| !value.is_empty())
     }
@@ -130,6 +149,11 @@ impl Environment {
             )
         })
     }
+}
+
+/// Returns a variable of this process, if it is set.
+fn variable(name: &'static str) -> Option<(OsString, OsString)> {
+    Some((name.into(), env::var_os(name)?))
 }
 
 /// The reason for the choice of a store.
