@@ -4,6 +4,7 @@ use std::env;
 use std::ffi::OsStr;
 use std::iter;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use tenure::config::Commands;
@@ -81,7 +82,7 @@ impl Context {
     /// Returns who may not do what is for people. Under a coding agent that is everybody, whatever
     /// owner is named.
     pub fn automated(&self) -> Automated {
-        let agent = identity::running_under(|name| env::var(name).ok());
+        let agent = agent_around().cloned();
         self.located.config.automated().under_agent(agent)
     }
 
@@ -274,8 +275,17 @@ pub fn owner(asked: Option<Owner>) -> Result<Owner> {
     if let Some(given) = owner_given(asked)? {
         return Ok(given);
     }
-    let agent = identity::running_under(|name| env::var(name).ok());
-    Ok(agent.unwrap_or_else(user_at_host))
+    static USER: OnceLock<Owner> = OnceLock::new();
+    let unnamed = agent_around().unwrap_or_else(|| USER.get_or_init(user_at_host));
+    Ok(unnamed.clone())
+}
+
+/// Returns the owner of the coding agent that this process runs under. The environment is read
+/// once: a command asks for this at every turn.
+fn agent_around() -> Option<&'static Owner> {
+    static AGENT: OnceLock<Option<Owner>> = OnceLock::new();
+    let find = || identity::running_under(|name| env::var(name).ok());
+    AGENT.get_or_init(find).as_ref()
 }
 
 /// Returns the wait that the command line asks for, by `--no-wait` or `--wait`.

@@ -12,7 +12,8 @@ use crate::report::Failure;
 pub fn block_on(
     command: impl Future<Output = Result<ExitCode, Failure>>,
 ) -> Result<ExitCode, Failure> {
-    start()?.block_on(command)
+    // Boxed at once: the state of a command is large, and would be copied from call to call.
+    start()?.block_on(Box::pin(command))
 }
 
 /// Runs a command that works on files for long, while its leases are renewed on another thread.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tenure::config::Commands;
 use tenure::request::command_line;
-use tenure::store_choice::Environment;
+use tenure::store_choice::{Environment, VARIABLES};
 use tenure::{Error, Owner, Result};
 use tenure_api::Operation;
 use tenure_api::text::Span;
@@ -214,7 +214,10 @@ pub fn environment() -> Result<Environment> {
     let directory = env::current_dir();
     let directory = directory.map_err(|error| Error::io("find", ".", error))?;
     let uid = rustix::process::geteuid().as_raw();
-    Ok(Environment::new(directory, uid).with_variables(env::vars_os()))
+    // The others are not copied: an environment can be long.
+    let known = VARIABLES.into_iter().chain(identity::VARIABLES);
+    let set = known.filter_map(|name| Some((name.into(), env::var_os(name)?)));
+    Ok(Environment::new(directory, uid).with_variables(set))
 }
 
 /// Reads what the outer `run`s left in the environment.

@@ -1,8 +1,8 @@
 //! The one clock: wall time for people and for tokens, time since boot for what must not
 //! depend on the wall, and what names this boot.
 
-use std::fs;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -45,7 +45,7 @@ pub fn boot_id() -> Result<&'static str> {
         return Ok(boot_id);
     }
     let path = "/proc/sys/kernel/random/boot_id";
-    let text = fs::read_to_string(path).map_err(|source| match source.kind() {
+    let text = read_proc(path).map_err(|source| match source.kind() {
         io::ErrorKind::NotFound => Error::configuration(
             format!("/proc is not mounted: there is no {path}"),
             "mount it with: mount -t proc proc /proc; sandboxes and containers have an \
@@ -65,8 +65,15 @@ pub fn boot_id() -> Result<&'static str> {
 /// Returns when this process was started, in clock ticks since boot; 0 if the kernel does not say.
 /// With the process id and the boot id it names a process for people.
 pub fn process_start() -> u64 {
-    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let stat = read_proc("/proc/self/stat").unwrap_or_default();
     start_in(&stat).unwrap_or(0)
+}
+
+/// Reads a short file of the kernel with one call: it has no length that could be asked for first.
+fn read_proc(path: &str) -> io::Result<String> {
+    let mut buffer = [0; 1024];
+    let length = File::open(path)?.read(&mut buffer)?;
+    Ok(String::from_utf8_lossy(&buffer[..length]).into_owned())
 }
 
 fn start_in(stat: &str) -> Option<u64> {

@@ -19,21 +19,25 @@ const STICKY: u32 = 0o1000;
 
 /// Refuses a directory of a database that others may write.
 pub(crate) fn check_directory(database: &Path) -> Result<()> {
-    database.parent().map_or(Ok(()), check)
+    let user = platform::user();
+    database
+        .parent()
+        .map_or(Ok(()), |directory| check(directory, user))
 }
 
 /// Refuses a database if others may write it, or anything beside it that is there.
 pub(crate) fn check_files(database: &Path) -> Result<()> {
+    let user = platform::user();
     for end in ["", "-wal", "-shm", "-anchor"] {
         let mut path = database.as_os_str().to_owned();
         path.push(end);
-        check(&PathBuf::from(path))?;
+        check(&PathBuf::from(path), user)?;
     }
-    check(&database.with_file_name("sessions"))?;
-    check(&database.with_file_name("wake"))
+    check(&database.with_file_name("sessions"), user)?;
+    check(&database.with_file_name("wake"), user)
 }
 
-fn check(path: &Path) -> Result<()> {
+fn check(path: &Path, user: u32) -> Result<()> {
     let found = platform::status_at(path);
     let found = found.map_err(|source| Error::io("look at", path, source))?;
     // Links are refused where they are opened.
@@ -42,7 +46,7 @@ fn check(path: &Path) -> Result<()> {
     };
     let shown = path.display();
     let (owner, mode) = (found.owner, found.mode);
-    if owner != platform::user() && owner != 0 {
+    if owner != user && owner != 0 {
         return Err(Error::configuration(
             format!("{shown} belongs to another user (uid {owner}), who could take any lock in it"),
             "use it as that user, or choose a directory of your own with --store",

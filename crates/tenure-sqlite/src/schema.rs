@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use tenure_core::{Error, Result};
 
 /// The steps, oldest first. A step that was released is never changed.
-const STEPS: [&str; 8] = [
+const STEPS: [&str; 9] = [
     include_str!("schema/0001.sql"),
     include_str!("schema/0002.sql"),
     include_str!("schema/0003.sql"),
@@ -19,6 +19,17 @@ const STEPS: [&str; 8] = [
     include_str!("schema/0006.sql"),
     include_str!("schema/0007.sql"),
     include_str!("schema/0008.sql"),
+    include_str!("schema/0009.sql"),
+];
+
+/// The step that has the text of the views.
+const VIEWS_STEP: &str = STEPS[2];
+
+/// The views for people, each after the kind of the records that it shows.
+const VIEWS: [(&str, &str); 3] = [
+    ("manifest", "manifests"),
+    ("agent", "agents"),
+    ("agent_turn", "turns"),
 ];
 
 /// The version this Tenure writes.
@@ -43,7 +54,13 @@ pub(crate) enum SchemaState {
 }
 
 /// Returns the kind of a database.
+///
+/// It reads in one transaction, its own if there is none: SQLite locks for each.
 pub(crate) fn look(connection: &Connection) -> rusqlite::Result<SchemaState> {
+    let _transaction = match connection.is_autocommit() {
+        true => Some(connection.unchecked_transaction()?),
+        false => None,
+    };
     let number = |sql| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
     let version = number("PRAGMA user_version")?;
     let application_id = number("PRAGMA application_id")?;
@@ -67,9 +84,30 @@ pub(crate) fn migrate(connection: &Connection, version: i64) -> rusqlite::Result
     for step in STEPS.iter().skip(done) {
         connection.execute_batch(&without_comments(step))?;
     }
+    for (kind, _) in VIEWS {
+        let shown = "SELECT EXISTS (SELECT 1 FROM records WHERE kind = ?1)";
+        if let Some(view) = view_of(kind)
+            && connection.query_row(shown, [kind], |row| row.get(0))?
+        {
+            connection.execute_batch(&view)?;
+        }
+    }
     connection.execute_batch(&format!(
         "PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION}"
     ))
+}
+
+/// Returns the statement that makes the view of the records of a kind, unless it is there. Only
+/// people read it.
+pub(crate) fn view_of(kind: &str) -> Option<String> {
+    let (_, name) = VIEWS.into_iter().find(|(shown, _)| *shown == kind)?;
+    let step = without_comments(VIEWS_STEP);
+    let create = |statement: &str| {
+        let columns = statement.trim().strip_prefix("CREATE VIEW ")?;
+        let columns = columns.strip_prefix(name)?.strip_prefix(" AS ")?;
+        Some(format!("CREATE VIEW IF NOT EXISTS {name} AS {columns}"))
+    };
+    step.split(';').find_map(create)
 }
 
 /// Returns a step without comments and layout: SQLite keeps the text of a table as it is, and reads it
@@ -168,6 +206,38 @@ pub(crate) mod tests {
         assert_eq!(look(&connection).unwrap(), SchemaState::Current);
         let keys = "SELECT count(*) FROM keys";
         assert_eq!(connection.query_row(keys, [], |row| row.get(0)), Ok(0));
+    }
+
+    #[test]
+    fn an_older_database_keeps_the_views_of_the_records_it_has() {
+        let connection = Connection::open_in_memory().unwrap();
+        for step in &STEPS[..8] {
+            connection.execute_batch(step).unwrap();
+        }
+        let agent = "INSERT INTO records (kind, id, version, changed_at, body) \
+                     VALUES ('agent', 's1', 1, 't', '{\"id\":1}')";
+        connection.execute(agent, []).unwrap();
+        migrate(&connection, 8).unwrap();
+        let shown = connection.query_row("SELECT id, session FROM agents", [], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        });
+        assert_eq!(shown, Ok((1, "s1".to_owned())));
+        let views = "SELECT group_concat(name) FROM sqlite_schema WHERE type = 'view'";
+        let views = connection.query_row(views, [], |row| row.get(0));
+        assert_eq!(views, Ok("agents".to_owned()));
+    }
+
+    #[test]
+    fn every_view_has_a_statement_that_makes_it_once() {
+        let connection = fresh();
+        for (kind, name) in VIEWS {
+            for _ in 0..2 {
+                connection.execute_batch(&view_of(kind).unwrap()).unwrap();
+            }
+            let rows = format!("SELECT count(*) FROM {name}");
+            assert_eq!(connection.query_row(&rows, [], |row| row.get(0)), Ok(0));
+        }
+        assert_eq!(view_of("issue"), None);
     }
 
     #[test]

@@ -75,9 +75,9 @@ pub const INITIAL_DELAY_MAX: Duration = Duration::from_secs(60);
 /// A variable, and the name that the issue tracker `jit` has for it.
 pub(crate) type Names = [&'static str; 2];
 
-const LOCK_TIMEOUT: Names = ["TENURE_LOCK_TIMEOUT", "JIT_LOCK_TIMEOUT"];
-const MAX_ATTEMPTS: Names = ["TENURE_RETRY_MAX_ATTEMPTS", "JIT_RETRY_MAX_ATTEMPTS"];
-const INITIAL_DELAY: Names = [
+pub(crate) const LOCK_TIMEOUT: Names = ["TENURE_LOCK_TIMEOUT", "JIT_LOCK_TIMEOUT"];
+pub(crate) const MAX_ATTEMPTS: Names = ["TENURE_RETRY_MAX_ATTEMPTS", "JIT_RETRY_MAX_ATTEMPTS"];
+pub(crate) const INITIAL_DELAY: Names = [
     "TENURE_RETRY_INITIAL_DELAY_MS",
     "JIT_RETRY_INITIAL_DELAY_MS",
 ];

@@ -40,6 +40,24 @@ const DATABASE: &str = "tenure.db";
 /// The database of the slots.
 const SLOTS_DATABASE: &str = "slots.db";
 
+/// The variables that count for the store and the settings.
+pub const VARIABLES: [&str; 14] = [
+    "TENURE_STORE",
+    "TENURE_HEARTBEAT",
+    "TENURE_TRUST_FLOCK",
+    config::LOCK_TIMEOUT[0],
+    config::LOCK_TIMEOUT[1],
+    config::MAX_ATTEMPTS[0],
+    config::MAX_ATTEMPTS[1],
+    config::INITIAL_DELAY[0],
+    config::INITIAL_DELAY[1],
+    "GIT_COMMON_DIR",
+    "GIT_DIR",
+    "HOME",
+    "XDG_RUNTIME_DIR",
+    "XDG_STATE_HOME",
+];
+
 /// The input of the choice, but for the files themselves.
 #[derive(Clone)]
 pub struct Environment {
@@ -80,7 +98,8 @@ impl Environment {
 
     /// Returns a variable that is text.
     pub fn variable(&self, name: &str) -> Option<&str> {
-        self.get(name)?.to_str()
+        let value = self.variables.get(OsStr::new(name))?.to_str()?;
+        Some(value).filter(|value| !value.is_empty())
     }
 
     /// Lets the variables of the issue tracker `jit` count where ours are not set.
@@ -103,6 +122,7 @@ impl Environment {
 
     /// Returns a variable. One that is empty counts as not set.
     fn get(&self, name: &str) -> Option<&OsString> {
+        debug_assert!(VARIABLES.contains(&name), "{name} is not read");
         let value = self.variables.get(OsStr::new(name));
         value.filter(|value| !value.is_empty())
     }

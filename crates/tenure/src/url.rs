@@ -28,7 +28,8 @@ pub(crate) async fn open(url: &str, settings: &Settings) -> Result<Arc<dyn Store
         }
         Some(("sqlite", "")) => Err(bad(url, "the path of the database is missing")),
         Some(("sqlite", database)) => open_sqlite(url, database, settings),
-        Some(("postgres" | "postgresql", _)) => open_postgres(url, settings).await,
+        // Boxed: its state is large, and every caller would carry it for the other stores, too.
+        Some(("postgres" | "postgresql", _)) => Box::pin(open_postgres(url, settings)).await,
         _ => Err(bad(url, "no store is known by this name")),
     }
 }

@@ -6,64 +6,138 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use super::{Measured, compare, micros};
+use super::{Measured, compare, median, micros};
+
+/// The most that one call of the command may take.
+pub struct Limits {
+    /// Its time against that of util-linux.
+    pub ratio: f64,
+    /// Page faults, those of its command included.
+    pub faults: f64,
+    /// System calls of its own process.
+    pub calls: f64,
+    /// Instructions of its own process.
+    pub instructions: f64,
+}
+
+/// How often faults and calls are counted. On a database they vary with the length of its log.
+const COUNTS: usize = 9;
 
 pub fn measure() -> Result<Vec<Measured>> {
     let directory = tempfile::tempdir()?;
     let store = format!("file:{}", directory.path().join("store").display());
-    let what = "tenure run x -- true, the whole command";
-    Ok(vec![against_flock(what, &store, 1.5)?])
+    let limits = Limits {
+        ratio: 1.5,
+        faults: 250.0,
+        calls: 120.0,
+        instructions: 800_000.0,
+    };
+    against_flock("tenure run x -- true", &store, &limits)
 }
 
-/// The command with a store, against util-linux.
-pub fn against_flock(what: &str, store: &str, limit: f64) -> Result<Measured> {
+/// The command with a store: its time against util-linux, and what it costs the machine.
+pub fn against_flock(what: &str, store: &str, limits: &Limits) -> Result<Vec<Measured>> {
     let tenure = build()?;
     let directory = tempfile::tempdir()?;
     let file = directory.path().join("x");
-    let command = compare(
-        what,
-        Some(limit),
-        400,
-        || {
-            let mut command = Command::new(&tenure);
-            command.env("TENURE_STORE", store);
-            run(command.args(["run", "x", "--", "true"]))
-        },
-        || run(Command::new("flock").arg(&file).arg("true")),
+    let ours = || {
+        let mut command = Command::new(&tenure);
+        command.env("TENURE_STORE", store);
+        command.args(["run", "x", "--", "true"]);
+        command
+    };
+    let bare = || {
+        let mut command = Command::new("flock");
+        command.arg(&file).arg("true");
+        command
+    };
+    let time = compare(
+        &format!("{what}, the whole command"),
+        Some(limits.ratio),
+        1000,
+        || run(&mut ours()),
+        || run(&mut bare()),
     )?;
-    for (side, mut traced) in [
-        ("tenure run", traced(&tenure, &["run", "x", "--", "true"])),
-        (
-            "flock",
-            traced(
-                Path::new("flock"),
-                &[file.to_string_lossy().as_ref(), "true"],
-            ),
-        ),
-    ] {
-        traced.env("TENURE_STORE", store);
-        let output = traced
-            .output()
-            .context("strace is missing; install the package strace")?;
-        let text = String::from_utf8_lossy(&output.stderr);
-        let total = text.lines().rev().find(|line| line.ends_with("total"));
-        let total = total.and_then(|line| line.split_whitespace().next());
-        println!(
-            "  system calls, {side}, without its command: {}",
-            total.unwrap_or("?")
-        );
+    let counted = |unit: &str, count: fn(Command) -> Result<f64>, limit| {
+        let ours = median_of(COUNTS, || count(ours()))?;
+        let bare = median_of(COUNTS, || count(bare()))?;
+        anyhow::Ok(Measured {
+            what: format!("{what}: {unit}"),
+            sides: format!("{ours:.0} against {bare:.0}"),
+            ratio: ours,
+            limit: Some(limit),
+        })
+    };
+    let mut all = vec![
+        time,
+        counted(
+            "page faults, with its command's",
+            page_faults,
+            limits.faults,
+        )?,
+        counted("system calls, without", system_calls, limits.calls)?,
+    ];
+    match counted("instructions, without", instructions, limits.instructions) {
+        Ok(measured) => all.push(measured),
+        Err(missing) => println!("  instructions are not counted: {missing:#}"),
     }
-    Ok(command)
+    Ok(all)
 }
 
-fn traced(program: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new("strace");
-    command
-        .args(["-c", "-U", "calls,name"])
-        .arg(program)
-        .args(arguments);
-    as_in_a_shell(&mut command);
-    command
+fn median_of(times: usize, mut count: impl FnMut() -> Result<f64>) -> Result<f64> {
+    let counts = (0..times).map(|_| count()).collect::<Result<_>>()?;
+    Ok(median(counts))
+}
+
+/// The page faults of a command and of those that it waits for.
+fn page_faults(mut command: Command) -> Result<f64> {
+    let before = faults_of_children()?;
+    run(&mut command)?;
+    Ok(faults_of_children()? - before)
+}
+
+/// The page faults of all children of this process that have ended.
+fn faults_of_children() -> Result<f64> {
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    let after_name = stat.rsplit_once(')').map(|(_, fields)| fields);
+    let fields = after_name.map(str::split_ascii_whitespace);
+    let faults = fields.and_then(|mut fields| fields.nth(8));
+    Ok(faults.context("/proc/self/stat has no faults")?.parse()?)
+}
+
+/// The system calls of the process of a command alone.
+fn system_calls(command: Command) -> Result<f64> {
+    let text = traced("strace", &["-c", "-U", "calls,name"], &command)?;
+    let total = text.lines().rev().find(|line| line.ends_with("total"));
+    let total = total.and_then(|line| line.split_whitespace().next());
+    Ok(total.context("strace counted nothing")?.parse()?)
+}
+
+/// The instructions of the process of a command alone.
+fn instructions(command: Command) -> Result<f64> {
+    let how = ["--tool=callgrind", "--callgrind-out-file=/dev/null"];
+    let text = traced("valgrind", &how, &command)?;
+    let counted = text
+        .lines()
+        .find_map(|line| line.split_once("Collected : "));
+    let (_, counted) = counted.context("valgrind counted nothing")?;
+    Ok(counted.trim().parse()?)
+}
+
+/// Runs a command under another program. Returns what that says of it.
+fn traced(program: &str, options: &[&str], command: &Command) -> Result<String> {
+    let mut traced = Command::new(program);
+    traced.args(options).arg(command.get_program());
+    let set = command.get_envs();
+    traced.args(command.get_args());
+    traced.envs(set.filter_map(|(name, value)| Some((name, value?))));
+    let output = as_in_a_shell(&mut traced)
+        .output()
+        .with_context(|| format!("{program} is missing; install the package {program}"))?;
+    if !output.status.success() {
+        bail!("{traced:?} failed: {}", output.status);
+    }
+    Ok(String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
 /// Takes out what cargo sets for the programs it starts: with it, every library is looked for in folders of the build first.

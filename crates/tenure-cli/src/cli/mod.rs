@@ -191,10 +191,27 @@ pub fn parse(arguments: Vec<OsString>) -> Result<Cli, UsageError> {
 }
 
 fn parse_known(arguments: &[OsString]) -> Result<Cli, clap::Error> {
+    // `run` starts for every lock, and the words of the other commands are half the cost of reading
+    // its own. Help and errors need all of them.
+    if arguments.get(1).is_some_and(|word| word == "run")
+        && let Ok(cli) = parse_with(run_alone(), arguments)
+    {
+        return Ok(cli);
+    }
+    parse_with(Cli::command(), arguments)
+}
+
+/// Returns the definition without the other commands.
+fn run_alone() -> clap::Command {
+    let run = Run::augment_args(clap::Command::new("run"));
+    Global::augment_args(clap::Command::new("tenure")).subcommand(run)
+}
+
+fn parse_with(definition: clap::Command, arguments: &[OsString]) -> Result<Cli, clap::Error> {
     // The process ends soon: taking the words apart again would only cost time.
-    let mut definition = ManuallyDrop::new(Cli::command());
-    let matches = definition.try_get_matches_from_mut(arguments)?;
-    let cli = Cli::from_arg_matches(&matches)?;
+    let mut definition = ManuallyDrop::new(definition);
+    let mut matches = ManuallyDrop::new(definition.try_get_matches_from_mut(arguments)?);
+    let cli = Cli::from_arg_matches_mut(&mut matches)?;
     let resources: &[Wanted] = match &cli.command {
         Command::Run(run) => &run.0.resources,
         Command::Lock(lock) => &lock.0.resources,

@@ -13,6 +13,10 @@ impl<T: FromArgMatches> FromArgMatches for OnDemand<T> {
         T::from_arg_matches(matches).map(|words| Self(Box::new(words)))
     }
 
+    fn from_arg_matches_mut(matches: &mut ArgMatches) -> Result<Self, Error> {
+        T::from_arg_matches_mut(matches).map(|words| Self(Box::new(words)))
+    }
+
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
         self.0.update_from_arg_matches(matches)
     }

@@ -187,14 +187,14 @@ fn a_newer_database_is_refused_at_opening_and_in_the_middle_of_use() {
     let newer = stage.open();
     newer
         .connection
-        .execute_batch("PRAGMA user_version = 9")
+        .execute_batch(&format!("PRAGMA user_version = {}", VERSION + 1))
         .unwrap();
     for error in [set(&mut db, "name:y", 1).unwrap_err(), stage.refused()] {
         assert_eq!(error.class(), Class::Configuration);
         assert!(
             error
                 .to_string()
-                .contains(&format!("schema 9, this one knows {VERSION}")),
+                .contains(&format!("schema {}, this one knows {VERSION}", VERSION + 1)),
             "{error}"
         );
         assert!(error.remedy().contains("upgrade tenure"));

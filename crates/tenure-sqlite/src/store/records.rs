@@ -18,6 +18,7 @@ use super::load::{load_lease, load_token};
 use super::row::{number, parsed, text};
 use super::step::Step;
 use crate::connection::{Durability, Rows, Sql};
+use crate::schema::view_of;
 use crate::wake::Wake;
 
 /// Selects records, in the columns that [`read`] takes; a condition follows.
@@ -135,6 +136,9 @@ fn write_one(sql: &Sql<'_>, write: &Write) -> Result<()> {
         Write::All(record, body) => (ALL, record, body),
     };
     let (key, columns) = (&record.key, &record.columns);
+    if let Some(view) = view_of(key.kind()) {
+        sql.execute(&view, [])?;
+    }
     let row = params![
         key.kind(),
         key.id(),

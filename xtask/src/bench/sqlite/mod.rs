@@ -20,22 +20,25 @@ pub use acquire::child;
 
 use anyhow::Result;
 
-use super::{Measured, command};
+use super::Measured;
+use super::command::{self, Limits};
 
 pub fn measure() -> Result<Vec<Measured>> {
     let mut all = acquire::measure()?;
     all.extend(hand_over::measure()?);
-    all.push(whole_command()?);
+    all.extend(whole_command()?);
     all.extend(size::measure()?);
     Ok(all)
 }
 
-fn whole_command() -> Result<Measured> {
+fn whole_command() -> Result<Vec<Measured>> {
     let directory = tempfile::tempdir()?;
     let store = crate::bench::program::sqlite(&directory.path().join("tenure.db"));
-    command::against_flock(
-        "tenure run x -- true on sqlite, the whole command",
-        &store,
-        2.0,
-    )
+    let limits = Limits {
+        ratio: 2.0,
+        faults: 300.0,
+        calls: 220.0,
+        instructions: 1_300_000.0,
+    };
+    command::against_flock("tenure run x -- true on sqlite", &store, &limits)
 }
