@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use tenure_core::plain_name::is_plain_name;
 use tenure_core::{Error, Resource, Result, Timestamp};
 use tenure_os::clock;
-use tenure_os::plain_name::is_plain_name;
 
 use super::conflict;
 use super::decide::Moment;

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashSet};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use tenure_core::plain_name::is_plain_name;
 use tenure_core::{Error, Result};
-use tenure_os::plain_name::is_plain_name;
 
 use super::conflict;
 use super::issue::{IssueId, LIST_MAX};
