@@ -8,6 +8,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`operation`] | the trait, and the list of all operations |
+//! | [`board`] | the board: issues, claims, gates, events |
 //! | [`failure`] | a failure as JSON shows it |
 //! | [`leases`] | locks: acquire, renew, release, upgrade, downgrade, check, ls, break, audit |
 //! | [`text`] | values that are text in JSON |
@@ -17,6 +18,7 @@
 //! A type here promises the form of a request, not that it will be granted: who may do what is
 //! checked where an operation is carried out.
 
+pub mod board;
 pub mod failure;
 pub mod leases;
 pub mod operation;

@@ -46,6 +46,23 @@ impl Described {
 macro_rules! for_each_operation {
     ($call:ident) => {
         $call! {
+            $crate::board::InitBoard,
+            $crate::board::AddIssue,
+            $crate::board::ShowIssue,
+            $crate::board::ListIssues,
+            $crate::board::SetIssue,
+            $crate::board::AddNote,
+            $crate::board::DeleteIssue,
+            $crate::board::DependIssue,
+            $crate::board::DefineGate,
+            $crate::board::JudgeGate,
+            $crate::board::ReadBoardEvents,
+            $crate::board::NextIssue,
+            $crate::board::ClaimIssue,
+            $crate::board::RenewIssue,
+            $crate::board::ReleaseIssue,
+            $crate::board::FinishIssue,
+            $crate::board::VerifyBoard,
             $crate::leases::Acquire,
             $crate::leases::Find,
             $crate::leases::Renew,

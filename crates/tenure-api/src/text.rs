@@ -132,6 +132,24 @@ impl JsonSchema for Wanted {
     }
 }
 
+/// JSON text that is kept as it was written.
+pub(crate) mod raw_json {
+    use serde::de::Deserialize;
+    use serde::ser::{Error, Serialize};
+    use serde::{Deserializer, Serializer};
+    use serde_json::value::RawValue;
+
+    pub fn serialize<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
+        let value: &RawValue = serde_json::from_str(text).map_err(S::Error::custom)?;
+        value.serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+        let value = Box::<RawValue>::deserialize(deserializer)?;
+        Ok(value.get().to_owned())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,51 +4,17 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use serde_json::Map;
+use tenure_api::board::NewIssue;
 use tenure_core::{Error, Mode, Result};
 use tenure_os::random;
 
 use super::Board;
 use super::change::{BoardChange, IssueChange};
-use super::issue::{GateState, Issue, IssueId, IssueState, PRIORITY_DEFAULT};
+use super::issue::{GateState, Issue, IssueId, IssueState};
 use super::log::NewEvent;
 use super::names::Part;
 use super::read::Loaded;
 use super::registry::Index;
-
-/// The content of a new issue.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct NewIssue {
-    /// Its id; None for a new one.
-    pub id: Option<IssueId>,
-    /// The title: the work in one line.
-    pub title: String,
-    /// The work in full.
-    pub body: String,
-    /// Lower ones come first.
-    pub priority: u32,
-    /// Words to find it by.
-    pub labels: Vec<String>,
-    /// The issues that must be done before.
-    pub depends_on: Vec<IssueId>,
-    /// The gates that must be passed before.
-    pub gates: Vec<String>,
-}
-
-impl NewIssue {
-    /// Returns an issue with this title and nothing else.
-    pub fn titled(title: impl Into<String>) -> Self {
-        Self {
-            id: None,
-            title: title.into(),
-            body: String::new(),
-            priority: PRIORITY_DEFAULT,
-            labels: Vec::new(),
-            depends_on: Vec::new(),
-            gates: Vec::new(),
-        }
-    }
-}
 
 /// Returns eight letters and digits that do not look alike.
 fn random_id() -> IssueId {

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use serde_json::json;
+use tenure_api::board::GateBy;
 use tenure_core::{Error, Mode, Result, Token};
 
 use super::Board;
@@ -12,7 +13,6 @@ use super::issue::{GateState, Issue, IssueId, IssueState, Note};
 use super::log::NewEvent;
 use super::names::Part;
 use super::pending::{GatesImage, Image};
-use super::registry::GateBy;
 
 impl Board {
     /// Changes an issue under its lock. There is no way to load it, drop the lock and save it.
@@ -284,14 +284,13 @@ impl Board {
         }
         for broken in list.unreadable.iter().filter(|broken| broken.id != *id) {
             // A file that cannot be read names nobody.
-            let found = self.read_file(&broken.path).ok().flatten();
+            let path = self.names.issue(&broken.id);
+            let found = self.read_file(&path).ok().flatten();
             let text = found.map(|found| found.bytes);
             let named = format!("\"{id}\"");
             if text.is_some_and(|text| memchr::memmem::find(&text, named.as_bytes()).is_some()) {
-                return Err(Error::corrupt(
-                    &broken.path,
-                    format!("{}, and it names {id}", broken.problem),
-                ));
+                let problem = format!("{}, and it names {id}", broken.problem);
+                return Err(Error::corrupt(path, problem));
             }
         }
         Ok(())

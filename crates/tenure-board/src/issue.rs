@@ -1,18 +1,17 @@
 //! An issue: what is to be done, and who does it.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use tenure_core::{Error, Resource, Result, Timestamp};
+use tenure_api::board::{ShownClaim, ShownIssue, priority_default};
+use tenure_core::{Error, Result, Timestamp};
 use tenure_os::clock;
-use tenure_os::plain_name::is_plain_name;
 
 use super::conflict;
-use super::decide::Moment;
+use super::decide::{Moment, is_over};
+pub use tenure_api::board::{GateState, IssueId, IssueState, Note, PRIORITY_DEFAULT};
 
 /// The largest file of an issue in bytes, as far as people and programs fill it.
 pub(super) const ISSUE_BYTES_MAX: usize = 1 << 20;
@@ -24,88 +23,6 @@ const TITLE_BYTES_MAX: usize = 1000;
 const LABEL_BYTES_MAX: usize = 100;
 /// More labels, gates or dependencies of one issue are refused.
 pub(super) const LIST_MAX: usize = 1000;
-/// The longest id, in bytes.
-const ID_BYTES_MAX: usize = 100;
-/// The priority of an issue that says none. Lower ones come first.
-pub const PRIORITY_DEFAULT: u32 = 2;
-
-/// The id of an issue: 1 to 100 letters, digits, dots, dashes and underscores, such as `fix-login`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String")]
-pub struct IssueId(String);
-
-impl IssueId {
-    /// Returns the id as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// Returns the issue as a resource.
-    pub fn resource(&self) -> Resource {
-        Resource::new("issue", &self.0).expect("letters, digits, dots and dashes make a resource")
-    }
-}
-
-impl FromStr for IssueId {
-    type Err = Error;
-    fn from_str(text: &str) -> Result<Self> {
-        if is_plain_name(text, ID_BYTES_MAX) {
-            return Ok(Self(text.to_owned()));
-        }
-        let shown: String = text.chars().take(80).collect();
-        Err(Error::BadInput(format!(
-            "bad id {shown:?}; an id is 1 to {ID_BYTES_MAX} letters, digits, dots, dashes and \
-             underscores, such as fix-login, and does not begin with a dot"
-        )))
-    }
-}
-
-impl TryFrom<String> for IssueId {
-    type Error = Error;
-    fn try_from(text: String) -> Result<Self> {
-        text.parse()
-    }
-}
-
-impl fmt::Display for IssueId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// The state of an issue: open or done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum IssueState {
-    /// It is to be done.
-    Open,
-    /// It is done.
-    Done,
-}
-
-/// The state of a gate of an issue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum GateState {
-    /// Nobody decided yet.
-    Pending,
-    /// It is passed.
-    Passed,
-    /// It failed.
-    Failed,
-}
-
-impl GateState {
-    /// Returns it as text.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            GateState::Pending => "pending",
-            GateState::Passed => "passed",
-            GateState::Failed => "failed",
-        }
-    }
-}
-
 /// The claim of an issue: its owner and its end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IssueClaim {
@@ -124,35 +41,33 @@ pub struct IssueClaim {
 }
 
 impl IssueClaim {
-    /// Returns how long it lasts unless it is renewed, by the clock that decides: that of its boot,
-    /// which nobody sets, or the one on the wall after another boot.
-    pub fn left(&self) -> Duration {
-        let boot_id = clock::boot_id().unwrap_or_default();
-        self.left_at(Moment {
-            now: clock::now(),
-            boot_ms: clock::boot_now(),
-            boot_id,
-        })
-    }
-
-    /// Returns the same at a moment.
+    /// Returns how long it lasts at a moment unless it is renewed, by the clock that decides: that of
+    /// its boot, which nobody sets, or the one on the wall after another boot.
     pub(super) fn left_at(&self, moment: Moment<'_>) -> Duration {
         match self.boot_id == moment.boot_id {
             true => Duration::from_millis(self.ends_boot_ms.saturating_sub(moment.boot_ms)),
             false => self.expires_at.since(moment.now),
         }
     }
-}
 
-/// A note for the next owner of an issue.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Note {
-    /// The time when it was written.
-    pub at: Timestamp,
-    /// The author.
-    pub owner: String,
-    /// The text.
-    pub text: String,
+    fn shown(&self) -> ShownClaim {
+        let boot_id = clock::boot_id().unwrap_or_default();
+        let moment = Moment {
+            now: clock::now(),
+            boot_ms: clock::boot_now(),
+            boot_id,
+        };
+        ShownClaim {
+            owner: self.owner.clone(),
+            token: self.token,
+            acquired_at: self.acquired_at,
+            expires_at: self.expires_at,
+            left: match is_over(self, moment) {
+                true => Duration::ZERO,
+                false => self.left_at(moment),
+            },
+        }
+    }
 }
 
 /// An issue. What a closure may change is `title`, `body`, `priority`, `labels` and `other`, and `state` to open.
@@ -199,10 +114,6 @@ pub struct Issue {
     /// Fields of other programs.
     #[serde(flatten)]
     pub other: Map<String, Value>,
-}
-
-fn priority_default() -> u32 {
-    PRIORITY_DEFAULT
 }
 
 impl Issue {
@@ -289,17 +200,23 @@ impl Issue {
     }
 
     /// Returns it as people and programs are shown it.
-    pub fn shown(&self) -> Value {
-        let mut shown = serde_json::to_value(self).expect("an issue is serialisable");
-        for (place, names) in [
-            ("", &["version", "last_token"]),
-            ("/claim", &["boot_id", "ends_boot_ms"]),
-        ] {
-            if let Some(Value::Object(fields)) = shown.pointer_mut(place) {
-                fields.retain(|name, _| !names.contains(&name.as_str()));
-            }
+    pub fn shown(&self) -> ShownIssue {
+        let issue = self.clone();
+        ShownIssue {
+            id: issue.id,
+            title: issue.title,
+            body: issue.body,
+            state: issue.state,
+            priority: issue.priority,
+            labels: issue.labels,
+            depends_on: issue.depends_on,
+            gates: issue.gates,
+            claim: issue.claim.as_ref().map(IssueClaim::shown),
+            created_at: issue.created_at,
+            updated_at: issue.updated_at,
+            notes: issue.notes,
+            other: issue.other,
         }
-        shown
     }
 }
 
@@ -361,7 +278,7 @@ pub(super) mod tests {
         let read = Issue::parse(&one.id, text.as_bytes()).unwrap();
         assert_eq!(read, one);
         assert_eq!(read.encode().unwrap(), text);
-        let shown = one.shown();
+        let shown = serde_json::to_value(one.shown()).unwrap();
         assert_eq!(shown["estimate"], "3d");
         assert!(shown.get("version").is_none() && shown.get("last_token").is_none());
     }

@@ -197,7 +197,10 @@ mod tests {
         assert!(!record.exists() && unlocked.exists() && other.exists());
         let repaired = board.repair().unwrap();
         assert!(
-            repaired.findings.iter().all(|finding| finding.is_repaired),
+            repaired
+                .findings
+                .iter()
+                .all(|finding| finding.repair.is_done()),
             "{repaired:?}"
         );
         assert!(!beside.exists() && !of_index.exists() && unlocked.exists());

@@ -120,7 +120,7 @@
 //!
 //! # What can be cancelled
 //!
-//! [`Board::cancelled_by`] ends the waits of step 2 and of the recovery, the wait for events, and the reading of all issues.
+//! The [`Cancel`] of a caller ends the waits of step 2 and of the recovery, the wait for events, and the reading of all issues.
 //! What is held by then is released, and nothing has happened. From step 5 on, or from step 1 of a
 //! recovery, a call completes and tells its outcome: its wait for the log is not cancelled. Nor are
 //! the pauses between tries of a passing fault, which are short: the next try meets the
@@ -182,18 +182,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
 
-use tenure_core::{Asker, Error, Owner, Result, RetryPolicy, Timestamp};
+use tenure_core::{Error, Owner, Result, RetryPolicy, Timestamp};
 use tenure_lockfile::FileLocker;
 use tenure_os::clock;
 use tenure_os::disk::{Disk, RealDisk};
 
 pub use claim::{BOARD_CLAIM_TTL, BOARD_CLAIM_TTL_MAX, BOARD_CLAIM_TTL_MIN};
-pub use create::NewIssue;
 pub use next::{Next, Take, Unready};
-pub use read::{Blocked, IssueList, Unreadable};
-pub use registry::GateBy;
+pub use read::IssueList;
+pub use tenure_api::board::{
+    Blocked, BoardFault, BoardRepair, GateBy, NewIssue, Unreadable, VerifiedBoard,
+};
+pub use tenure_lockfile::FileCaller;
 pub use tenure_os::cancel::Cancel;
-pub use verify::{Cure, Finding, Verified};
 
 use issue::IssueId;
 use names::Names;
@@ -201,9 +202,10 @@ use names::Names;
 /// The number of pending changes at which their files are synced together.
 const PENDING_MAX: usize = 32;
 
-/// A board. One for all threads of a program is enough.
+/// A board. One for all threads and callers of a program is enough.
 ///
-/// A clone shares the queues and open lock files, and may have a [`Cancel`] of its own.
+/// A clone shares the queues and open lock files. So does the board of a caller, see
+/// [`for_caller`](Self::for_caller).
 #[derive(Clone)]
 pub struct Board {
     names: Names,
@@ -231,16 +233,7 @@ pub struct Board {
 impl Board {
     /// Opens the board in a directory, in the name of this process. Waits end after `wait`.
     pub fn open(directory: &Path, wait: Duration) -> Result<Self> {
-        Self::with(directory, FileLocker::new(wait))
-    }
-
-    /// Opens the board in a directory in the name of someone, whose owner claims issues.
-    pub fn for_asker(directory: &Path, wait: Duration, asker: Asker) -> Result<Self> {
-        Self::with(directory, FileLocker::for_asker(wait, asker))
-    }
-
-    fn with(directory: &Path, locker: FileLocker) -> Result<Self> {
-        let mut board = Self::on(directory, locker, Arc::new(RealDisk))?;
+        let mut board = Self::on(directory, FileLocker::new(wait), Arc::new(RealDisk))?;
         if !board.names.index().is_file() {
             return Err(Error::NotFound(format!(
                 "there is no board in {}",
@@ -275,16 +268,16 @@ impl Board {
         })
     }
 
-    /// Ends waits once `cancel` is cancelled, with [`Error::Interrupted`].
-    pub fn cancelled_by(mut self, cancel: Cancel) -> Self {
-        self.locker = self.locker.cancelled_by(cancel);
-        self
-    }
-
-    /// The owner is a program: it may not pass gates that people pass.
-    pub fn as_automated(mut self) -> Self {
-        self.is_automated = true;
-        self
+    /// Returns the board for a caller, whose owner claims issues. It shares queues, open lock files and
+    /// all that is known of the directory with this one.
+    pub fn for_caller(&self, caller: &FileCaller) -> Self {
+        Self {
+            owner: caller.asker.owner.clone(),
+            is_automated: caller.is_automated,
+            on_locked: Arc::clone(&caller.on_locked),
+            locker: self.locker.for_caller(caller),
+            ..self.clone()
+        }
     }
 
     /// Sets how often, and with which pauses, passing faults are tried again.
@@ -296,12 +289,6 @@ impl Board {
     /// Sets who is told what people should know.
     pub fn with_messages(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.tell = Arc::new(tell);
-        self
-    }
-
-    /// Sets who is told that the waiting is over and the work begins.
-    pub fn on_locked(mut self, told: impl Fn() + Send + Sync + 'static) -> Self {
-        self.on_locked = Arc::new(told);
         self
     }
 

@@ -119,9 +119,11 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
+    use tenure_core::{Asker, Owner, SessionId};
+
     use super::*;
     use crate::issue::IssueId;
-    use crate::{NewIssue, Next, Take};
+    use crate::{FileCaller, NewIssue, Next, Take};
 
     const WAIT: Duration = Duration::from_secs(60);
 
@@ -132,6 +134,20 @@ mod tests {
         let board = Board::open(&root, WAIT).unwrap();
         let id = board.create(NewIssue::titled("one")).unwrap().id;
         (directory, board, id)
+    }
+
+    /// Returns the board for a caller, and what ends its waits.
+    fn cancellable(board: &Board) -> (Cancel, Board) {
+        let asker = Asker {
+            session: SessionId::parse("s1").unwrap(),
+            owner: Owner::parse("ana").unwrap(),
+            pid: std::process::id(),
+            host: "desk".into(),
+            command: "test".into(),
+            agent: None,
+        };
+        let caller = FileCaller::new(asker, WAIT);
+        (caller.cancel.clone(), board.for_caller(&caller))
     }
 
     fn assert_interrupted<T>(result: Result<T>) {
@@ -146,8 +162,7 @@ mod tests {
         let held = board.try_lock(&part).unwrap().expect("it is free");
         let before = board.events_after(0).unwrap();
         let length = board.events_length().unwrap();
-        let cancel = Cancel::default();
-        let cancelled = board.clone().cancelled_by(cancel.clone());
+        let (cancel, cancelled) = cancellable(&board);
         thread::scope(|scope| {
             // The first holds the index by the time it waits.
             let deleting = scope.spawn(|| cancelled.delete(&id));
@@ -175,8 +190,7 @@ mod tests {
         let (_directory, board, id) = new();
         let log = board.try_lock(&Part::Events).unwrap().expect("it is free");
         let lines = board.events_after(0).unwrap().len();
-        let cancel = Cancel::default();
-        let cancelled = board.clone().cancelled_by(cancel.clone());
+        let (cancel, cancelled) = cancellable(&board);
         thread::scope(|scope| {
             let claiming = scope.spawn(|| cancelled.claim(&id, None));
             while board.load_issue(&id).unwrap().0.claim.is_none() {

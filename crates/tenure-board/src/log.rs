@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use memchr::{memchr, memmem, memrchr};
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
+pub use tenure_api::board::BoardEvent;
 use tenure_core::{Error, Result};
 use tenure_lockfile::resource_of;
 use tenure_os::cancel::Ended;
@@ -22,33 +23,11 @@ use super::pending::Pending;
 /// The interval of looks for what was added.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// One line of the log.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct BoardEvent {
-    /// The number of the line, from 1.
-    pub line: u64,
-    /// The line as it was written, a JSON object.
-    pub text: String,
-}
-
 /// How far the log was read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EventCursor {
     offset: u64,
     line: u64,
-}
-
-impl BoardEvent {
-    /// Returns a field that is text.
-    pub fn field(&self, name: &str) -> Option<String> {
-        field(&self.text, name)
-    }
-}
-
-fn field(line: &str, name: &str) -> Option<String> {
-    let event: Map<String, Value> = serde_json::from_str(line).ok()?;
-    Some(event.get(name)?.as_str()?.to_owned())
 }
 
 /// The log entry of a change.

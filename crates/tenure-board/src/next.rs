@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use tenure_api::board::{Blocked, Unreadable};
 use tenure_core::{Class, Error, Result};
 
 use super::Board;
@@ -10,7 +11,6 @@ use super::decide::{ClaimStatus, Waits, claim_status};
 use super::issue::{Issue, IssueId, IssueState};
 use super::lock::BoardLocks;
 use super::names::Part;
-use super::read::{Blocked, Unreadable};
 
 /// The action on the next issue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 
 use serde::{Deserialize, Serialize};
+use tenure_api::board::GateBy;
 use tenure_core::{Error, Result};
 use tenure_files::document::Version;
 use tenure_os::random;
@@ -16,7 +17,6 @@ use tenure_os::replace::target_of_temporary;
 use super::Board;
 use super::issue::IssueId;
 use super::names::{Part, uuid_of};
-use super::registry::GateBy;
 
 /// A larger record is refused: an issue, an index of a million ids.
 const PENDING_BYTES_MAX: u64 = 256 << 20;

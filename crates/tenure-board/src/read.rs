@@ -2,19 +2,20 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use rustix::io::Errno;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tenure_api::board::{Blocked, Unreadable};
 use tenure_core::{Error, Result};
 use tenure_lockfile::resource_of;
 use tenure_os::disk::FileContent;
 
 use super::Board;
 use super::decide::{ClaimStatus, Moment, Waits, claim_status, is_over};
-use super::issue::{FILE_BYTES_MAX, GateState, Issue, IssueId, IssueState};
+use super::issue::{FILE_BYTES_MAX, Issue, IssueId, IssueState};
 use super::lock::BoardLocks;
 use super::names::Part;
 use super::registry::{self, Gates, Index};
@@ -44,30 +45,6 @@ pub struct IssueList {
     pub issues: Vec<Issue>,
     /// Issues whose files cannot be read.
     pub unreadable: Vec<Unreadable>,
-}
-
-/// An issue that the index lists and whose file is missing, broken, or of another program.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Unreadable {
-    /// Its id.
-    pub id: IssueId,
-    /// Its title, if it has one.
-    pub title: Option<String>,
-    /// Its file.
-    pub path: PathBuf,
-    /// The problem.
-    pub problem: String,
-}
-
-/// The reason why an open issue is not handed out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Blocked {
-    /// Someone works on it.
-    Claimed,
-    /// It waits for these issues to be done, and these gates to be passed.
-    Waiting(Vec<IssueId>, Vec<(String, GateState)>),
 }
 
 impl IssueList {
@@ -162,7 +139,7 @@ impl Board {
                 Err(Error::Corrupt { path, problem }) => list.unreadable.push(Unreadable {
                     title: self.title_in(&path),
                     id,
-                    path,
+                    file: path.display().to_string(),
                     problem,
                 }),
                 Err(error) => return Err(error),

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, HashSet};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use tenure_api::board::GateBy;
+use tenure_core::plain_name::is_plain_name;
 use tenure_core::{Error, Result};
-use tenure_os::plain_name::is_plain_name;
 
 use super::conflict;
 use super::issue::{IssueId, LIST_MAX};
@@ -92,17 +93,6 @@ impl Index {
             self.deleted_ids.push(id.clone());
         }
     }
-}
-
-/// The kind of owner that may pass a gate.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum GateBy {
-    /// Everybody.
-    #[default]
-    Anyone,
-    /// People, and no automated owner.
-    People,
 }
 
 /// A gate as it is defined.

@@ -10,8 +10,9 @@
 //! 4. What is left is found by a second look.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use tenure_api::board::{BoardFault, BoardRepair, VerifiedBoard};
 use tenure_core::{Error, Mode, Result};
 use tenure_os::replace::replace;
 
@@ -24,117 +25,78 @@ use super::names::Part;
 use super::read::Loaded;
 use super::registry::{self, Index};
 
-/// A look at a whole board.
-#[derive(Debug, Default)]
-#[non_exhaustive]
-pub struct Verified {
-    /// The number of issues that can be read.
-    pub issues: usize,
-    /// The faults.
-    pub findings: Vec<Finding>,
-}
-
-/// One fault.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Finding {
-    /// The file.
-    pub path: PathBuf,
-    /// The problem.
-    pub problem: String,
-    /// What mends it.
-    pub cure: Cure,
-    /// True if it was mended.
-    pub is_repaired: bool,
-}
-
-/// What mends a fault.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Cure {
-    /// A person decides.
-    ByHand,
-    /// Both sides of a merge are put together: all issues of both, but those that either deleted.
-    Merge,
-    /// The index lists it.
-    List,
-    /// It is removed, as no process is left that would use it.
-    Remove,
-}
-
-impl Verified {
-    fn add(&mut self, path: PathBuf, problem: impl Into<String>, cure: Cure) {
-        self.findings.push(Finding {
-            path,
-            problem: problem.into(),
-            cure,
-            is_repaired: false,
-        });
-    }
-
-    /// Adds what is wrong with a file; other errors are passed on.
-    fn add_corrupt<T>(&mut self, read: Result<T>) -> Result<Option<T>> {
-        match read {
-            Err(Error::Corrupt { path, problem }) => {
-                self.add(path, problem, Cure::ByHand);
-                Ok(None)
-            }
-            read => read.map(Some),
-        }
-    }
-}
+/// The problem of a file that has no author any more.
+const LEFT_OVER: &str = "it was left by a process that was killed";
 
 impl Board {
     /// Looks at every file. Nothing is changed but what every command finishes.
-    pub fn verify(&self) -> Result<Verified> {
+    pub fn verify(&self) -> Result<VerifiedBoard> {
         let deadline = self.deadline();
-        let mut found = Verified::default();
+        let mut faults = Vec::new();
+        let verified = |issues, findings| Ok(VerifiedBoard { issues, findings });
         for path in self.leftovers()? {
-            let problem = "it was left by a process that was killed";
-            found.add(path, problem, Cure::Remove);
+            faults.push(self.fault(&path, LEFT_OVER, BoardRepair::Remove));
         }
         let index = match self.load_index() {
             Err(Error::Corrupt { path, problem }) => {
-                let cure = match self.merged_index()? {
-                    Some(_) => Cure::Merge,
-                    None => Cure::ByHand,
+                let repair = match self.merged_index()? {
+                    Some(_) => BoardRepair::Merge,
+                    None => BoardRepair::ByHand,
                 };
-                found.add(path, problem, cure);
+                faults.push(self.fault(&path, problem, repair));
                 // Without it nobody knows which issues there are.
-                return Ok(found);
+                return verified(0, faults);
             }
             index => index?,
         };
         drop(index);
         let settled = self.recover(deadline);
         let settled = settled.and_then(|()| self.settle(&BoardLocks::default()));
-        found.add_corrupt(settled)?;
+        self.add_corrupt(settled, &mut faults)?;
         let held = self.share(Part::Index, deadline)?;
         (self.on_locked)();
         let index = self.load_index()?.value;
         let list = self.read_all()?;
-        self.verify_unlisted(&index, &mut found)?;
+        self.verify_unlisted(&index, &mut faults)?;
         drop(held);
-        found.issues = list.issues.len();
         for broken in list.unreadable {
-            found.add(broken.path, broken.problem, Cure::ByHand);
+            let path = self.names.issue(&broken.id);
+            faults.push(self.fault(&path, broken.problem, BoardRepair::ByHand));
         }
-        found.add_corrupt(self.load_gates())?;
-        self.verify_log(&mut found)?;
-        Ok(found)
+        self.add_corrupt(self.load_gates(), &mut faults)?;
+        self.verify_log(&mut faults)?;
+        verified(list.issues.len(), faults)
     }
 
-    fn verify_unlisted(&self, index: &Index, found: &mut Verified) -> Result<()> {
-        for (path, issue) in self.unlisted(index)? {
-            match issue {
-                Ok(_) => found.add(
-                    path,
-                    "it is an issue that index.json does not list",
-                    Cure::List,
-                ),
-                Err(problem) => found.add(path, problem, Cure::ByHand),
-            }
+    fn fault(&self, path: &Path, problem: impl Into<String>, repair: BoardRepair) -> BoardFault {
+        let file = path.strip_prefix(self.names.root()).unwrap_or(path);
+        BoardFault {
+            file: file.display().to_string(),
+            problem: problem.into(),
+            repair,
         }
+    }
+
+    /// Adds what is wrong with a file; other errors are passed on.
+    fn add_corrupt<T>(&self, read: Result<T>, faults: &mut Vec<BoardFault>) -> Result<()> {
+        match read {
+            Err(Error::Corrupt { path, problem }) => {
+                faults.push(self.fault(&path, problem, BoardRepair::ByHand));
+                Ok(())
+            }
+            read => read.map(drop),
+        }
+    }
+
+    fn verify_unlisted(&self, index: &Index, faults: &mut Vec<BoardFault>) -> Result<()> {
+        let unlisted = self.unlisted(index)?.into_iter();
+        faults.extend(unlisted.map(|(path, issue)| match issue {
+            Ok(_) => {
+                let problem = "it is an issue that index.json does not list";
+                self.fault(&path, problem, BoardRepair::List)
+            }
+            Err(problem) => self.fault(&path, problem, BoardRepair::ByHand),
+        }));
         Ok(())
     }
 
@@ -169,7 +131,7 @@ impl Board {
     }
 
     /// Lines that are no events are left out by every reader.
-    fn verify_log(&self, found: &mut Verified) -> Result<()> {
+    fn verify_log(&self, faults: &mut Vec<BoardFault>) -> Result<()> {
         let log = self.tail(0)?.lines;
         let lines = log.split(|byte| *byte == b'\n').enumerate();
         let mut odd =
@@ -179,29 +141,22 @@ impl Board {
             let problem = format!(
                 "{lines} of its lines are no events, the first is line {first}: remove them"
             );
-            found.add(self.names.log(), problem, Cure::ByHand);
+            faults.push(self.fault(&self.names.log(), problem, BoardRepair::ByHand));
         }
         Ok(())
     }
 
     /// Looks at every file, and mends what needs no person. Findings that were mended come first.
-    pub fn repair(&self) -> Result<Verified> {
+    pub fn repair(&self) -> Result<VerifiedBoard> {
         let mut done = Vec::new();
         let merge = |board: &Self| Ok(board.merged_index()?.map(|index| (index, ())));
         if self.replace_index(merge)?.is_some() {
-            done.push((
-                self.names.index(),
-                "it held conflict markers of git",
-                Cure::Merge,
-            ));
+            let problem = "it held conflict markers of git";
+            done.push(self.fault(&self.names.index(), problem, BoardRepair::Merged));
         }
         for path in self.leftovers()? {
             self.remove_file(&path)?;
-            done.push((
-                path,
-                "it was left by a process that was killed",
-                Cure::Remove,
-            ));
+            done.push(self.fault(&path, LEFT_OVER, BoardRepair::Removed));
         }
         self.remove_left_caches();
         // Finishes what is pending.
@@ -223,19 +178,10 @@ impl Board {
             Ok((!listed.is_empty()).then_some((index, listed)))
         };
         for path in self.replace_index(list)?.unwrap_or_default() {
-            done.push((
-                path,
-                "it was an issue that index.json did not list",
-                Cure::List,
-            ));
+            let problem = "it was an issue that index.json did not list";
+            done.push(self.fault(&path, problem, BoardRepair::Listed));
         }
         let mut after = self.verify()?;
-        let done = done.into_iter().map(|(path, problem, cure)| Finding {
-            path,
-            problem: problem.to_owned(),
-            cure,
-            is_repaired: true,
-        });
         after.findings.splice(..0, done);
         Ok(after)
     }

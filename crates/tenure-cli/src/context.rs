@@ -48,11 +48,6 @@ impl Context {
         Self::with(Some("memory:"), crate::surface::environment()?)
     }
 
-    /// Does the same for a board, where the variables of `jit` count, too.
-    pub fn for_board() -> Result<Self> {
-        Self::with(Some("memory:"), crate::surface::environment()?.for_board())
-    }
-
     fn with(store: Option<&str>, environment: Environment) -> Result<Self> {
         let located = locate(store, &environment)?;
         for ignored in &located.ignored {

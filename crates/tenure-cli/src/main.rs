@@ -17,7 +17,6 @@
 //! | `several` | one thing done to several leases |
 //! | `doc/` | JSON documents |
 //! | `ledger/` | events in order, and claims |
-//! | `board/` | issues that many agents work on |
 //! | `log` | the lock log |
 //! | `publish/` | directories put in place whole |
 //! | `op` | the operations, and the locks each needs |
@@ -28,7 +27,6 @@
 
 mod advisory;
 mod agent;
-mod board;
 mod cli;
 mod commands;
 mod completions;
@@ -117,7 +115,7 @@ fn carry_out(global: &Global, command: Command, report: Report) -> Result<ExitCo
         Command::Doc { command } => doc::doc(global, *command.0),
         Command::Publish(options) => publish::publish(global, &options.0),
         Command::Ledger { command } => ledger::ledger(global, *command.0),
-        Command::Board { command } => board::board(global, *command.0, report),
+        Command::Board { command } => commands::board::board(global, *command.0, report),
         Command::Op { command } => op::op(global, &command.0),
         Command::Agent { command } => agent::agent(global, &command.0),
         Command::Status(options) => status::status(global, &options.0),

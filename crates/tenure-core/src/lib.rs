@@ -12,6 +12,7 @@
 //! | [`written_order`] | the order that a store has written down, and a request with another one |
 //! | [`mod@decide`] | the decision on every request: conflicts, queue, upgrades |
 //! | [`lease`], [`request`], [`store`], [`leases`] | what a store is asked and what it answers |
+//! | [`plain_name`] | names that are safe as the name of a file |
 //! | [`page`] | pages of a listing: cursors and the range of a query |
 //! | [`records`] | rows above the locks: what a change of them is, and what a store must do for it |
 //! | [`audit`] | the record of who did what to a lock |
@@ -45,6 +46,7 @@ pub mod order;
 pub mod owner;
 pub mod page;
 pub mod patterns;
+pub mod plain_name;
 #[doc(hidden)]
 pub mod poison;
 pub mod records;

@@ -6,8 +6,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tenure_core::plain_name::is_plain_name;
 use tenure_core::{Error, Resource, Result, Timestamp};
-use tenure_os::plain_name::is_plain_name;
 
 use super::event::{ClaimEvent, ClaimEventKind};
 

@@ -12,7 +12,7 @@
 //! | [`platform`] | the calls to the kernel that make locks, threads and signals |
 //! | [`cancel`] | waits that are ended early |
 //! | [`random`], [`retry`], [`look`] | random numbers; trying again; looking again |
-//! | [`plain_name`], [`real_path`] | names that are safe for a file; one path for each file |
+//! | [`real_path`] | one path for each file |
 //!
 //! # Limitations
 //!
@@ -29,7 +29,6 @@ pub mod disk;
 pub mod filesystem;
 pub mod look;
 pub mod machine;
-pub mod plain_name;
 #[doc(hidden)]
 pub mod platform;
 pub mod random;

@@ -16,7 +16,8 @@
 //! | [`around`] | the leases that are held around a call |
 //! | [`store_identity`] | whether two addresses name one store |
 //! | [`waiting`] | waits that are told and can be cancelled, and what is in the way |
-//! | `leases` | the operations on locks, a file each |
+//! | [`board`], `leases` | the operations on boards and on locks, a file each |
+//! | `claim_notes` | the claims of coding agents, for their hooks |
 //!
 //! # Invariants
 //!
@@ -27,7 +28,9 @@
 //!   begun to write is finished and told.
 
 pub mod around;
+pub mod board;
 pub mod caller;
+mod claim_notes;
 pub mod handle;
 mod leases;
 pub mod limit;

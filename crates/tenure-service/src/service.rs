@@ -2,13 +2,16 @@
 //!
 //! A store is opened by the first call that needs it. Looking makes none.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tenure::store_choice::{self, Environment, Located, Why, locate};
 use tenure::{
     Automated, Error, Keeper, LeaseId, Ranking, Reply, Resource, Result, Settings, shown_address,
 };
+use tenure_board::Board;
 use tokio::sync::OnceCell;
 
 use crate::store_identity::{is_same_store, is_server, is_there};
@@ -31,6 +34,8 @@ pub struct Service {
     located: Located,
     locks: OnceCell<Keeper>,
     slots: OnceCell<Keeper>,
+    /// The boards that are open, by their directories.
+    pub(crate) boards: Mutex<HashMap<PathBuf, Board>>,
 }
 
 impl Service {
@@ -42,6 +47,7 @@ impl Service {
             located,
             locks: OnceCell::new(),
             slots: OnceCell::new(),
+            boards: Mutex::default(),
         })
     }
 

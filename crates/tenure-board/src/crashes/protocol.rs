@@ -231,7 +231,7 @@ impl Process {
         }
         let list = self.board().list()?;
         if let Some(broken) = list.unreadable.first() {
-            return Err(tenure_core::Error::corrupt(&broken.path, &broken.problem));
+            return Err(tenure_core::Error::corrupt(&broken.file, &broken.problem));
         }
         let issue = |issue: &Issue| (issue.id.to_string(), summary(issue));
         let event = |event: crate::log::BoardEvent| {

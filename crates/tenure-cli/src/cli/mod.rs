@@ -6,7 +6,6 @@
 //! | `look` | `recover` |
 //! | `doc` | the words of `doc` |
 //! | `ledger` | the words of `ledger` |
-//! | `board` | the words of `board` |
 //! | `advisory` | the words of `advisory` |
 //! | `op` | the words of `op` |
 //! | `agent` | the words of `agent` and `status` |
@@ -17,7 +16,6 @@
 
 mod advisory;
 mod agent;
-mod board;
 mod doc;
 mod ledger;
 mod look;
@@ -34,17 +32,13 @@ use std::mem::ManuallyDrop;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::commands::board::{self, BoardCommand};
 use crate::commands::{
     audit, break_lease, check, downgrade, lock, ls, release, renew, schema, upgrade,
 };
 use crate::help;
 pub use advisory::{Advisory, AdvisoryRun};
 pub use agent::{Agent, AgentHook, AgentInstall, AgentLs, AgentUninstall, AgentWatch, Status};
-pub use board::{
-    Board, BoardAdd, BoardClaim, BoardDepend, BoardEnd, BoardEvents, BoardGate, BoardGateDefine,
-    BoardGateJudge, BoardLs, BoardNext, BoardNote, BoardOne, BoardRun, BoardSet, BoardTerms,
-    BoardVerify, Judge, StateFilter,
-};
 pub use doc::{
     Access, Compat, Doc, DocClean, DocRead, DocUpdate, DocWrite, WaitArguments, WriteTerms,
 };
@@ -144,10 +138,10 @@ pub enum Command {
         command: OnDemand<Ledger>,
     },
     /// Issues that many agents create, change and claim at once
-    #[command(after_long_help = help::BOARD_LONG)]
+    #[command(after_long_help = board::HELP)]
     Board {
         #[command(subcommand)]
-        command: OnDemand<Board>,
+        command: OnDemand<BoardCommand>,
     },
     /// Show which operations there are, and which locks each needs
     #[command(after_long_help = help::OP_LONG)]

@@ -1,6 +1,7 @@
 //! The commands, a file each: its arguments, its help, and what it calls.
 
 pub mod audit;
+pub mod board;
 pub mod break_lease;
 pub mod check;
 pub mod downgrade;

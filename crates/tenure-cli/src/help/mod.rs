@@ -2,7 +2,6 @@
 
 mod advisory;
 mod agent;
-mod board;
 mod doc;
 mod ledger;
 mod look;
@@ -16,7 +15,6 @@ pub use agent::{
     AGENT_HOOK_LONG, AGENT_INSTALL_LONG, AGENT_LONG, AGENT_LS_LONG, AGENT_UNINSTALL_LONG,
     AGENT_WATCH_LONG, STATUS_LONG,
 };
-pub use board::*;
 pub use doc::{DOC_CLEAN_LONG, DOC_LONG, DOC_READ_LONG, DOC_UPDATE_LONG, DOC_WRITE_LONG};
 pub use ledger::{
     LEDGER_APPEND_LONG, LEDGER_CLAIM_LONG, LEDGER_CLAIMS_LONG, LEDGER_INIT_LONG, LEDGER_LOG_LONG,

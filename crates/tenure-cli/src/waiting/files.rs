@@ -41,11 +41,6 @@ impl FileWaits {
         })
     }
 
-    /// Returns how long a wait may be.
-    pub fn limit(&self) -> Duration {
-        self.limit
-    }
-
     /// Returns what a signal cancels.
     pub fn cancel(&self) -> Cancel {
         self.interruption.cancel()

@@ -23,7 +23,7 @@ use tenure_board::{Board, Next, Take};
 use tenure_os::clock;
 use tenure_testkit::{campaign_end, tell};
 
-use crate::place::{Place, id, judge, titled};
+use crate::place::{Place, id, judge, open_for, titled};
 use crate::process::Child;
 
 const WORKERS: usize = 4;
@@ -85,7 +85,7 @@ enum Line {
 pub fn work(root: &Path, journal: &Path, owner: &str, seed: &str) {
     let owner = tenure::Owner::parse(owner).unwrap();
     let asker = tenure::SessionOptions::new(owner).asker();
-    let board = Board::for_asker(root, Duration::from_secs(20), asker).unwrap();
+    let board = open_for(root, Duration::from_secs(20), asker);
     let mut journal = OpenOptions::new()
         .create(true)
         .append(true)
@@ -546,7 +546,7 @@ fn what_processes_did_that_are_killed_and_stopped_is_there_and_nobody_shared_an_
         // The next command finishes what the killed ones left.
         let repaired = place.board().repair().unwrap();
         assert!(
-            repaired.findings.iter().all(|found| found.is_repaired),
+            repaired.findings.iter().all(|found| found.repair.is_done()),
             "seed {seed}: {repaired:?}"
         );
         assert_eq!(place.board().verify().unwrap().findings, [], "seed {seed}");

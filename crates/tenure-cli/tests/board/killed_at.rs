@@ -5,10 +5,10 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tenure_board::{Board, GateBy};
 
-use crate::place::{Place, id, judge, open, titled};
+use crate::place::{Place, id, judge, open, open_for, titled};
 use crate::site::names;
 use crate::strace::{kill_at, points};
 
@@ -142,7 +142,7 @@ impl Victim {
         }
         if matches!(self.name, "renew" | "release") {
             let asker = tenure::SessionOptions::new(tenure::Owner::parse("pid").unwrap()).asker();
-            let own = Board::for_asker(root, crate::world::DEADLINE, asker).unwrap();
+            let own = open_for(root, crate::world::DEADLINE, asker);
             own.claim(&id("a"), None).unwrap();
         }
     }
@@ -181,7 +181,7 @@ impl Victim {
             let issues = list
                 .issues
                 .iter()
-                .map(|issue| (issue.id.to_string(), issue.shown()));
+                .map(|issue| (issue.id.to_string(), json!(issue.shown())));
             let issues = Value::Object(issues.collect());
             let events = count(&board, self.event) - before;
             let happened = match self.name {

@@ -4,11 +4,12 @@ use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
 use tenure_board::issue::IssueId;
-use tenure_board::{Board, NewIssue};
+use tenure_board::{Board, FileCaller, NewIssue};
 
 use crate::world::{DEADLINE, World, code, json, text};
 
@@ -139,6 +140,12 @@ pub fn titled(issue: &str) -> NewIssue {
 
 pub fn open(root: &Path) -> Board {
     Board::open(root, DEADLINE * 4).unwrap()
+}
+
+/// The library in the name of somebody else.
+pub fn open_for(root: &Path, wait: Duration, asker: tenure::Asker) -> Board {
+    let board = Board::open(root, wait).unwrap();
+    board.for_caller(&FileCaller::new(asker, wait))
 }
 
 /// Index, files and log agree, whoever wrote them: no id twice, a file for each, an event for each, no event twice.

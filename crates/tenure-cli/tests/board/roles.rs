@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use tenure_board::{Board, Next, Take};
+use tenure_board::{Next, Take};
 
-use crate::place::{id, open};
+use crate::place::{id, open, open_for};
 use crate::process::{Child, role, say};
 
 /// The test a child runs. See [`a_child_process_plays_its_role`].
@@ -48,7 +48,7 @@ fn note(root: &Path, issue: &str, name: &str, times: &str) {
 fn agent(root: &Path, name: &str, rounds: &str) {
     let owner = tenure::Owner::parse(name).unwrap();
     let asker = tenure::SessionOptions::new(owner).asker();
-    let board = Board::for_asker(root, Duration::from_secs(120), asker).unwrap();
+    let board = open_for(root, Duration::from_secs(120), asker);
     let (mut released, mut done) = (0, 0);
     let rounds: u32 = rounds.parse().unwrap();
     loop {

@@ -81,13 +81,21 @@ pub async fn for_files<T: Send + 'static>(
     teller: &WaitTeller,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    let working = spawn_blocking(work);
+    let working = blocking(work);
     let done = tokio::select! {
         biased;
         done = working => done,
         never = teller.tell(wait) => match never {},
     };
     teller.end();
+    done
+}
+
+/// Does work that blocks, on a thread of its own.
+pub async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let done = spawn_blocking(work).await;
     done.unwrap_or_else(|_| Err(Error::Internal("the thread of a call on files died".into())))
 }
 

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use tenure::{Class, Error, Owner, Result, SessionOptions, Timestamp, clock};
-use tenure_board::Board;
 use tenure_board::issue::IssueId;
+use tenure_board::{Board, FileCaller};
 use tenure_files::document::{Documents, Version};
 use tenure_ledger::Ledger;
 use tenure_ledger::{ClaimToken, Node};
@@ -232,8 +232,9 @@ impl ClaimNote {
         let ttl = Some(Duration::from_millis(self.ttl_ms));
         match self.kind {
             ClaimedIn::Board => {
-                let board = Board::for_asker(&self.directory, wait, asker)?;
-                let board = board.as_automated();
+                let mut caller = FileCaller::new(asker, wait);
+                caller.is_automated = true;
+                let board = Board::open(&self.directory, wait)?.for_caller(&caller);
                 let id: IssueId = self.id.parse()?;
                 match claims {
                     ClaimAction::Renew => board.renew(&id, Some(self.token), ttl).map(drop),
@@ -266,7 +267,8 @@ mod tests {
         Board::init(&root).unwrap();
         let owner = Owner::parse("agent:claude-x").unwrap();
         let asker = SessionOptions::new(owner.clone()).asker();
-        let board = Board::for_asker(&root, WAIT, asker).unwrap();
+        let board = Board::open(&root, WAIT).unwrap();
+        let board = board.for_caller(&FileCaller::new(asker, WAIT));
         let notes = ClaimNotes::new(directory.path());
         let mut held = Vec::new();
         for number in 0..5 {

@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
 use std::path::Path;
-use std::time::Duration;
 
 use tenure::{Error, duration};
 use tenure_core::request::command_line;
@@ -12,10 +11,13 @@ use tenure_lockfile::strangers;
 use crate::people::visible;
 use crate::report::Failure;
 
-/// Returns the failure of a command on a board that waits this long for locks.
-pub fn about(error: Error, wait: Duration) -> Failure {
+/// Returns the failure of a command on a board, which was named in this way, with its remedy.
+pub fn about(failure: Failure, asked: Option<&Path>) -> Failure {
+    let Failure::Error(error) = failure else {
+        return failure;
+    };
     let remedy = match &error {
-        Error::Timeout { .. } | Error::Busy { .. } => return timed_out(error, wait),
+        Error::Timeout { .. } => return timed_out(error),
         Error::Corrupt { problem, .. } if is_of_another_program(problem) => {
             "if another program made it, it is only listed here, and changed there; if not, correct \
              it, or use a board in another place: --dir DIR"
@@ -40,6 +42,12 @@ pub fn about(error: Error, wait: Duration) -> Failure {
         Error::Corrupt { path, .. } => {
             format!("correct it, or put back an older one: {}", path.display())
         }
+        // A board that could not be made.
+        Error::Io { action, path, .. }
+            if *action == "make the directory" && !path.ends_with(".pending") =>
+        {
+            return Failure::Error(error);
+        }
         Error::Io { source, .. }
             if matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem) =>
         {
@@ -47,9 +55,14 @@ pub fn about(error: Error, wait: Duration) -> Failure {
              who share it: --dir DIR, or store = \"user:\" in tenure.toml"
                 .into()
         }
-        Error::NotFound(problem) if problem.starts_with("there is no board") => {
-            "make one with: tenure board init, or name another with --dir".into()
-        }
+        Error::NotFound(problem) if problem.starts_with("there is no board") => match asked {
+            Some(asked) => {
+                let init = ["tenure", "board", "init", "--dir"].map(OsString::from);
+                let init = command_line(init.into_iter().chain([asked.into()]));
+                format!("make one with: {init}")
+            }
+            None => "make one with: tenure board init, or name another with --dir".into(),
+        },
         Error::NotFound(problem) if problem.starts_with("nothing is left") => {
             "add something with: tenure board add TITLE".into()
         }
@@ -64,24 +77,14 @@ pub fn is_of_another_program(problem: &str) -> bool {
     problem.contains("it has another shape")
 }
 
-/// Returns the failure of a command whose board cannot be opened, which was asked for in this way.
-pub fn unopened(error: Error, asked: Option<&Path>, wait: Duration) -> Failure {
-    match (&error, asked) {
-        (Error::NotFound(_), Some(asked)) => {
-            let init = ["tenure", "board", "init", "--dir"].map(OsString::from);
-            let init = command_line(init.into_iter().chain([asked.into()]));
-            Failure::with_remedy(error, format!("make one with: {init}"))
-        }
-        _ => about(error, wait),
-    }
-}
-
 /// Says who has the lock, and three things to try.
-fn timed_out(error: Error, wait: Duration) -> Failure {
-    let (Error::Timeout {
-        context, holders, ..
-    }
-    | Error::Busy { context, holders }) = &error
+fn timed_out(error: Error) -> Failure {
+    let Error::Timeout {
+        context,
+        holders,
+        limit,
+        ..
+    } = &error
     else {
         return Failure::Error(error);
     };
@@ -102,13 +105,13 @@ fn timed_out(error: Error, wait: Duration) -> Failure {
         format!("the kernel names it: pid {}, \"{command}\"; ", stranger.pid)
     });
     let known: String = known.collect();
-    let longer = 2 * wait.max(Duration::from_secs(1)).as_secs();
+    let longer = 2 * limit.as_secs().max(1);
     let remedy = format!(
         "{known}this usually means that another program works on the board ({lock}). Try:\n  \
          1. wait a few seconds, and try again\n  \
          2. look for a stuck process: {look}\n  \
          3. allow more time than {}: TENURE_LOCK_TIMEOUT={longer} tenure board …",
-        duration::show(wait)
+        duration::show(*limit)
     );
     Failure::with_remedy(error, remedy)
 }

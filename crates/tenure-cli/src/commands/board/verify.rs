@@ -1,0 +1,75 @@
+//! `tenure board verify`: shows what is wrong with a board, and what was repaired.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, ValueHint};
+use tenure::Class;
+use tenure_api::board::VerifyBoard;
+
+use super::BoardSurface;
+use crate::cli::Global;
+use crate::exit;
+use crate::output::{self, word};
+use crate::report::Failure;
+use crate::table::{self, Table};
+
+#[derive(Debug, Args)]
+pub struct Verify {
+    /// Repair what needs no person
+    #[arg(long)]
+    pub repair: bool,
+    /// The board (default: that of the git repository, else of the user)
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub dir: Option<PathBuf>,
+}
+
+/// Shown after the options.
+pub const HELP: &str = "\
+Examples:
+  tenure board verify
+  tenure board verify --repair                 says what it did
+
+Names every file that cannot be read, issues that the index does not list, and
+what killed processes left. Nothing is repaired unasked. A repair puts both
+sides of a merge of git together in index.json, lists issues and removes what
+was left; issues, gates and the log are for people to correct.
+
+With --json prints {\"issues\":N,\"findings\":[{\"file\",\"problem\",\"repair\"}]}.
+
+Exit codes: 0 all is in order, or repaired; 65 there are findings; 66 there is
+no board; 75 it is locked.";
+
+/// Repairs nothing unasked.
+pub fn verify(global: &Global, options: Verify) -> Result<ExitCode, Failure> {
+    let on = BoardSurface::open_unowned(global, options.dir)?;
+    let verified = on.call(VerifyBoard {
+        board: on.dir.clone(),
+        repair: options.repair,
+    })?;
+    let repaired = verified.findings.iter();
+    let repaired = repaired.filter(|fault| fault.repair.is_done()).count();
+    let left = verified.findings.len() - repaired;
+    on.surface.answer(&verified, || {
+        let mut table = Table::new(vec!["FILE", "PROBLEM", "REPAIR"]);
+        for fault in &verified.findings {
+            table.push([
+                fault.file.clone(),
+                fault.problem.clone(),
+                fault.repair.to_string(),
+            ]);
+        }
+        output::text(&table.text(table::width(), &["FILE", "PROBLEM", "REPAIR"]))?;
+        let found = match (left, repaired) {
+            (0, 0) => "all in order".to_owned(),
+            (found, 0) => format!("found wrong: {found}"),
+            (found, repaired) => format!("repaired: {repaired}, still wrong: {found}"),
+        };
+        word(&format!("{} issues, {found}", verified.issues));
+        Ok(())
+    })?;
+    match left {
+        0 => Ok(ExitCode::SUCCESS),
+        _ => Ok(ExitCode::from(exit::code(Class::BadInput))),
+    }
+}

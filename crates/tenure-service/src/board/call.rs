@@ -1,0 +1,194 @@
+//! A board that is open for one call.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure::{Error, Mode, Resource, Result};
+use tenure_board::issue::{Issue, IssueId};
+use tenure_board::{Board, Cancel, FileCaller};
+use tenure_core::poison::lock;
+use tenure_lockfile::resource_of;
+use tenure_work::agents::claim_notes::ClaimedIn;
+
+use crate::waiting::{FileWait, WaitTeller, blocking, for_files};
+use crate::{Caller, Service, WAIT_DEFAULT};
+
+/// The number of boards that are kept open.
+const OPEN_MAX: usize = 100;
+
+/// A board that is open for one call.
+pub(super) struct BoardCall<'a> {
+    service: &'a Service,
+    caller: &'a Caller,
+    board: Board,
+    limit: Duration,
+}
+
+impl Service {
+    /// Opens a board for a caller that waits for its locks alone.
+    pub(super) fn on_board<'a>(
+        &'a self,
+        asked: Option<&Path>,
+        caller: &'a Caller,
+    ) -> Result<BoardCall<'a>> {
+        self.on_board_to_claim(asked, None, None, caller)
+    }
+
+    /// Opens a board for a caller that may wait for an issue for `wait` and claim it for `ttl`.
+    pub(super) fn on_board_to_claim<'a>(
+        &'a self,
+        asked: Option<&Path>,
+        wait: Option<Duration>,
+        ttl: Option<Duration>,
+        caller: &'a Caller,
+    ) -> Result<BoardCall<'a>> {
+        let limit = self.limit(caller, None, WAIT_DEFAULT, ttl)?.whole();
+        let automated = self.automated(caller);
+        automated.check_wait(caller.owner(), wait.unwrap_or_default())?;
+        Ok(BoardCall {
+            service: self,
+            caller,
+            board: self.open_board(&self.place_of_board(asked)?)?,
+            limit,
+        })
+    }
+
+    /// Opens a board for a caller. In its usual place it is made if there is none.
+    pub(super) async fn on_board_or_make<'a>(
+        &'a self,
+        asked: Option<&Path>,
+        caller: &'a Caller,
+    ) -> Result<BoardCall<'a>> {
+        if asked.is_none() {
+            let directory = self.board_directory()?;
+            if !directory.join("index.json").exists() {
+                make(directory).await?;
+            }
+        }
+        self.on_board(asked, caller)
+    }
+
+    /// Returns where a board is: as asked, else in its usual place.
+    pub(super) fn place_of_board(&self, asked: Option<&Path>) -> Result<PathBuf> {
+        match asked {
+            Some(asked) => Ok(asked.to_owned()),
+            None => self.board_directory(),
+        }
+    }
+
+    /// Opens the board in a directory, or returns the one that is open.
+    pub(super) fn open_board(&self, directory: &Path) -> Result<Board> {
+        if let Some(board) = lock(&self.boards).get(directory) {
+            return Ok(board.clone());
+        }
+        let config = &self.located().config;
+        let board = Board::open(directory, self.default_wait(WAIT_DEFAULT))?;
+        let mut board = board.with_retry(config.retry_policy());
+        if config.trust_flock.unwrap_or(false) {
+            board = board.trusting_the_file_system();
+        }
+        let mut boards = lock(&self.boards);
+        if boards.len() >= OPEN_MAX {
+            boards.clear();
+        }
+        boards.insert(directory.to_owned(), board.clone());
+        Ok(board)
+    }
+}
+
+impl BoardCall<'_> {
+    /// Does something on a thread of its own that waits for the locks of the board, and for that of an
+    /// issue if one is named. The observer of the caller is told of the wait.
+    pub(super) async fn work<T: Send + 'static>(
+        &self,
+        issue: Option<&IssueId>,
+        work: impl FnOnce(&Board) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let teller = WaitTeller::new(self.caller);
+        let caller = self.caller;
+        let caller = caller.of_files(self.limit, self.is_automated(), &teller);
+        let wait = FileWait {
+            files: self.board.lock_files(issue),
+            mode: Mode::Write,
+            limit: self.limit,
+            session: caller.asker.session.clone(),
+            with_node: false,
+            inner_lock: None,
+        };
+        let board = self.for_caller(&caller);
+        let done = for_files(&wait, &teller, move || work(&board)).await;
+        let waited_for = || issue.map_or_else(|| self.resource(), IssueId::resource);
+        done.map_err(|error| match error {
+            Error::Interrupted { .. } => Error::interrupted(waited_for()),
+            error => error,
+        })
+    }
+
+    /// Does something with an issue that waits for its lock.
+    pub(super) async fn work_on<T: Send + 'static>(
+        &self,
+        id: IssueId,
+        work: impl FnOnce(&Board, &IssueId) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let named = id.clone();
+        self.work(Some(&named), move |board| work(board, &id)).await
+    }
+
+    /// Does something on a thread of its own that waits for other than locks.
+    pub(super) async fn idle<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Board) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let board = self.untold(self.caller.cancel().clone());
+        blocking(move || work(&board)).await
+    }
+
+    /// Returns the board for the caller, who is told of no wait. `cancel` ends its waits.
+    pub(super) fn untold(&self, cancel: Cancel) -> Board {
+        let mut caller = FileCaller::new(self.caller.asker(), self.limit);
+        caller.is_automated = self.is_automated();
+        caller.cancel = cancel;
+        self.for_caller(&caller)
+    }
+
+    fn for_caller(&self, caller: &FileCaller) -> Board {
+        let observer = Arc::clone(self.caller.observer());
+        let board = self.board.for_caller(caller);
+        board.with_messages(move |text| observer.word(text))
+    }
+
+    fn is_automated(&self) -> bool {
+        let automated = self.service.automated(self.caller);
+        automated.covers(self.caller.owner())
+    }
+
+    /// Lets the hooks of a coding agent renew the claim that it has just made or renewed.
+    pub(super) async fn remember_claim(&self, issue: &Issue) {
+        if let Some(claim) = &issue.claim {
+            let claim = (issue.id.as_str(), claim.token, claim.expires_at);
+            let (service, place) = (self.service, self.claimed_in());
+            service.remember_claim(place, claim, self.caller).await;
+        }
+    }
+
+    /// Lets the hooks of a coding agent forget a claim that it has ended.
+    pub(super) async fn forget_claim(&self, id: &IssueId) {
+        let (service, place) = (self.service, self.claimed_in());
+        service.forget_claim(place, id.as_str(), self.caller).await;
+    }
+
+    fn claimed_in(&self) -> (ClaimedIn, &Path) {
+        (ClaimedIn::Board, self.board.directory())
+    }
+
+    /// Returns the board as a resource.
+    pub(super) fn resource(&self) -> Resource {
+        resource_of(self.board.directory())
+    }
+}
+
+/// Makes a board, if there is none.
+pub(super) async fn make(directory: PathBuf) -> Result<()> {
+    blocking(move || Board::init(&directory)).await
+}
