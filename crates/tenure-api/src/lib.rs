@@ -9,7 +9,9 @@
 //! |---|---|
 //! | [`operation`] | the trait, and the list of all operations |
 //! | [`failure`] | a failure as JSON shows it |
+//! | [`doc`] | documents: read, write, update, clean |
 //! | [`leases`] | locks: acquire, renew, release, upgrade, downgrade, check, ls, break, audit |
+//! | [`ledger`] | ledgers: init, append, log, show, verify, claim, release, claims, reap |
 //! | [`text`] | values that are text in JSON |
 //!
 //! # Limitations
@@ -17,8 +19,10 @@
 //! A type here promises the form of a request, not that it will be granted: who may do what is
 //! checked where an operation is carried out.
 
+pub mod doc;
 pub mod failure;
 pub mod leases;
+pub mod ledger;
 pub mod operation;
 pub mod text;
 

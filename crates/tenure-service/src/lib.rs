@@ -14,9 +14,12 @@
 //! | [`limit`] | how long a call waits in all |
 //! | `opening` | the wait for a server that is away |
 //! | [`around`] | the leases that are held around a call |
+//! | `claim_notes` | the claims of coding agents, which their hooks renew |
 //! | [`store_identity`] | whether two addresses name one store |
 //! | [`waiting`] | waits that are told and can be cancelled, and what is in the way |
+//! | [`doc`] | the operations on documents, a file each |
 //! | `leases` | the operations on locks, a file each |
+//! | [`ledger`] | the operations on ledgers, a file each |
 //!
 //! # Invariants
 //!
@@ -28,8 +31,11 @@
 
 pub mod around;
 pub mod caller;
+mod claim_notes;
+pub mod doc;
 pub mod handle;
 mod leases;
+pub mod ledger;
 pub mod limit;
 pub mod observer;
 mod opening;

@@ -3,16 +3,18 @@
 //! A store is opened by the first call that needs it. Looking makes none.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use tenure::store_choice::{self, Environment, Located, Why, locate};
 use tenure::{
     Automated, Error, Keeper, LeaseId, Ranking, Reply, Resource, Result, Settings, shown_address,
 };
+use tenure_files::document::Documents;
 use tokio::sync::OnceCell;
 
 use crate::store_identity::{is_same_store, is_server, is_there};
-use crate::{Caller, Limit, opening};
+use crate::{Caller, Limit, WAIT_DEFAULT, opening};
 
 /// What a surface has found around it, read once.
 #[derive(Clone)]
@@ -31,6 +33,7 @@ pub struct Service {
     located: Located,
     locks: OnceCell<Keeper>,
     slots: OnceCell<Keeper>,
+    documents: OnceLock<Documents>,
 }
 
 impl Service {
@@ -42,6 +45,7 @@ impl Service {
             located,
             locks: OnceCell::new(),
             slots: OnceCell::new(),
+            documents: OnceLock::new(),
         })
     }
 
@@ -72,7 +76,7 @@ impl Service {
             .with_actor(Some(caller.owner().clone()));
         settings.heartbeat = config.heartbeat;
         settings.stale_grace = config.stale_grace;
-        settings.trust_flock = config.trust_flock.unwrap_or(false);
+        settings.trust_flock = self.trusts_file_systems();
         settings
     }
 
@@ -216,6 +220,22 @@ impl Service {
         }
         // This store reports that there is no such lease.
         Ok(locks)
+    }
+
+    /// Returns documents, which all calls share.
+    pub(crate) fn documents(&self) -> &Documents {
+        self.documents.get_or_init(|| {
+            let documents = Documents::new(WAIT_DEFAULT);
+            match self.trusts_file_systems() {
+                true => documents.trusting_the_file_system(),
+                false => documents,
+            }
+        })
+    }
+
+    /// Returns true if the settings say that locks hold on every file system.
+    pub(crate) fn trusts_file_systems(&self) -> bool {
+        self.located.config.trust_flock.unwrap_or(false)
     }
 
     /// Returns where the slots are.

@@ -3,7 +3,9 @@
 pub mod audit;
 pub mod break_lease;
 pub mod check;
+pub mod doc;
 pub mod downgrade;
+pub mod ledger;
 pub mod lock;
 pub mod ls;
 pub mod release;

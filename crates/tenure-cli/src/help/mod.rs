@@ -3,8 +3,6 @@
 mod advisory;
 mod agent;
 mod board;
-mod doc;
-mod ledger;
 mod look;
 mod op;
 mod operate;
@@ -17,11 +15,6 @@ pub use agent::{
     AGENT_WATCH_LONG, STATUS_LONG,
 };
 pub use board::*;
-pub use doc::{DOC_CLEAN_LONG, DOC_LONG, DOC_READ_LONG, DOC_UPDATE_LONG, DOC_WRITE_LONG};
-pub use ledger::{
-    LEDGER_APPEND_LONG, LEDGER_CLAIM_LONG, LEDGER_CLAIMS_LONG, LEDGER_INIT_LONG, LEDGER_LOG_LONG,
-    LEDGER_LONG, LEDGER_REAP_LONG, LEDGER_RELEASE_LONG, LEDGER_SHOW_LONG, LEDGER_VERIFY_LONG,
-};
 pub use look::RECOVER_LONG;
 pub use op::{OP_LONG, OP_LS_LONG, OP_SHOW_LONG};
 pub use operate::{COMPLETIONS_LONG, DOCTOR_LONG};

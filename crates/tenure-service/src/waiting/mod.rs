@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::Caller;
 pub use blocked::{BlockedRequest, unrecorded, what_blocks};
-pub use files::{FileWait, WaitTeller, for_files};
+pub use files::{FileWait, WaitTeller, blocking, for_files};
 
 /// The longest time that a cancelled wait takes to end.
 const CLEANUP_MAX: Duration = Duration::from_secs(2);
