@@ -10,7 +10,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use tenure_core::Owner;
 
@@ -20,7 +20,7 @@ pub use issue::{
 };
 
 use crate::operation::operation;
-use crate::text::{Span, raw_json};
+use crate::text::{Json, Span, as_written};
 
 /// Makes a board. One that is there stays as it is.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
@@ -271,9 +271,13 @@ pub struct BoardEvent {
     /// The number of the line, from 1.
     pub line: u64,
     /// The line as it was written, a JSON object.
-    #[serde(rename = "event", with = "raw_json")]
+    #[serde(rename = "event", serialize_with = "as_written", deserialize_with = "text_of")]
     #[schemars(with = "Map<String, Value>")]
     pub text: String,
+}
+
+fn text_of<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    Json::deserialize(deserializer).map(|json| json.0)
 }
 
 impl BoardEvent {

@@ -10,7 +10,9 @@
 //! | [`operation`] | the trait, and the list of all operations |
 //! | [`board`] | the board: issues, claims, gates, events |
 //! | [`failure`] | a failure as JSON shows it |
+//! | [`doc`] | documents: read, write, update, clean |
 //! | [`leases`] | locks: acquire, renew, release, upgrade, downgrade, check, ls, break, audit |
+//! | [`ledger`] | ledgers: init, append, log, show, verify, claim, release, claims, reap |
 //! | [`text`] | values that are text in JSON |
 //!
 //! # Limitations
@@ -19,8 +21,10 @@
 //! checked where an operation is carried out.
 
 pub mod board;
+pub mod doc;
 pub mod failure;
 pub mod leases;
+pub mod ledger;
 pub mod operation;
 pub mod text;
 

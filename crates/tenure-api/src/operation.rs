@@ -63,6 +63,10 @@ macro_rules! for_each_operation {
             $crate::board::ReleaseIssue,
             $crate::board::FinishIssue,
             $crate::board::VerifyBoard,
+            $crate::doc::Read,
+            $crate::doc::Write,
+            $crate::doc::Update,
+            $crate::doc::Clean,
             $crate::leases::Acquire,
             $crate::leases::Find,
             $crate::leases::Renew,
@@ -73,6 +77,15 @@ macro_rules! for_each_operation {
             $crate::leases::Ls,
             $crate::leases::Break,
             $crate::leases::Audit,
+            $crate::ledger::Init,
+            $crate::ledger::Append,
+            $crate::ledger::Log,
+            $crate::ledger::Show,
+            $crate::ledger::Verify,
+            $crate::ledger::ClaimNode,
+            $crate::ledger::ReleaseNode,
+            $crate::ledger::ListClaims,
+            $crate::ledger::Reap,
         }
     };
 }

@@ -6,8 +6,10 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Serialize};
-use tenure_core::{Mode, Resource, duration};
+use serde::ser::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+use tenure_core::{Mode, Resource, Token, duration};
 
 /// A time such as `500ms`, `30s`, `5m` or `1h`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -132,22 +134,98 @@ impl JsonSchema for Wanted {
     }
 }
 
-/// JSON text that is kept as it was written.
-pub(crate) mod raw_json {
-    use serde::de::Deserialize;
-    use serde::ser::{Error, Serialize};
-    use serde::{Deserializer, Serializer};
-    use serde_json::value::RawValue;
+/// The token of a grant, and what it is of: `deploy#7`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(into = "String", try_from = "String")]
+#[schemars(with = "String")]
+pub struct TokenOf {
+    /// The resource.
+    pub resource: Resource,
+    /// The token.
+    pub token: Token,
+}
 
-    pub fn serialize<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
-        let value: &RawValue = serde_json::from_str(text).map_err(S::Error::custom)?;
-        value.serialize(serializer)
+impl TokenOf {
+    /// Splits a text at the last `#`, behind which the token is.
+    ///
+    /// # Errors
+    ///
+    /// The problem, in a sentence.
+    pub fn split(text: &[u8]) -> Result<(&[u8], Token), String> {
+        let wrong = || "a token is RESOURCE#N, such as deploy#7".to_owned();
+        let cut = text.iter().rposition(|byte| *byte == b'#');
+        let (name, number) = text.split_at(cut.ok_or_else(wrong)?);
+        let number = str::from_utf8(&number[1..]).map_err(|_| wrong())?;
+        let token = number.parse::<Token>();
+        let token = token.map_err(|error| format!("{}: {error}", wrong()))?;
+        Ok((name, token))
     }
+}
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+impl TryFrom<String> for TokenOf {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let (name, token) = Self::split(text.as_bytes())?;
+        let resource = Resource::parse_bytes(name).map_err(|error| error.to_string())?;
+        Ok(Self { resource, token })
+    }
+}
+
+impl From<TokenOf> for String {
+    fn from(it: TokenOf) -> Self {
+        format!("{}#{}", it.resource, it.token)
+    }
+}
+
+/// The text of a JSON value, token for token. A request has the value itself. It is not checked
+/// where it does not come out of one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Json(pub String);
+
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        as_written(&self.0, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Box::<RawValue>::deserialize(deserializer)?;
-        Ok(value.get().to_owned())
+        Ok(Self(value.get().to_owned()))
     }
+}
+
+impl JsonSchema for Json {
+    fn schema_name() -> Cow<'static, str> {
+        "Json".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "description": "Any JSON value." })
+    }
+}
+
+/// Shows the text of a JSON value as the value, as it was written.
+pub(crate) fn as_written<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    let value = RawValue::from_string(text.trim().to_owned());
+    value.map_err(S::Error::custom)?.serialize(serializer)
+}
+
+/// Shows the text of a JSON value as the value, without the blanks between its tokens.
+pub(crate) fn on_one_line<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    as_written(&without_blanks(text), serializer)
+}
+
+fn without_blanks(json: &str) -> String {
+    let (mut in_text, mut is_escaped) = (false, false);
+    let is_kept = |letter: &char| {
+        let is_kept = in_text || !letter.is_ascii_whitespace();
+        in_text ^= *letter == '"' && !is_escaped;
+        is_escaped = *letter == '\\' && !is_escaped;
+        is_kept
+    };
+    json.chars().filter(is_kept).collect()
 }
 
 #[cfg(test)]
@@ -155,11 +233,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn only_blanks_between_tokens_are_taken_out() {
+        let text = "{\r\n\t\"a b\" : [ 1.50, \"x \\\" y\", \"\\\\\" , 1e400 ]\n}\n";
+        assert_eq!(
+            without_blanks(text),
+            "{\"a b\":[1.50,\"x \\\" y\",\"\\\\\",1e400]}"
+        );
+    }
+
+    #[test]
     fn values_are_read_as_they_are_written() {
         for text in ["500ms", "30s", "3600s"] {
             let span: Span = serde_json::from_value(text.into()).unwrap();
             assert_eq!(serde_json::to_value(span).unwrap(), text);
         }
+        let token: TokenOf = serde_json::from_value("deploy#7".into()).unwrap();
+        assert_eq!(serde_json::to_value(token).unwrap(), "name:deploy#7");
+        let json: Json = serde_json::from_str(" [1.50,  1e400] ").unwrap();
+        assert_eq!(serde_json::to_string(&json).unwrap(), "[1.50,  1e400]");
         for text in ["map:a/b=read", "name:x"] {
             let wanted: Wanted = serde_json::from_value(text.into()).unwrap();
             assert_eq!(serde_json::to_value(wanted).unwrap(), text);

@@ -18,7 +18,7 @@ use crate::opening::open_and_tell;
 use crate::output::word;
 use crate::surface::{owner_given, user_at_host};
 use tenure_service::Limit;
-use tenure_service::store_identity::{is_same_store, is_server, is_there};
+use tenure_service::store_identity::{is_server, is_there};
 
 /// The default wait of commands.
 pub const WAIT_DEFAULT: Duration = Duration::from_secs(5);
@@ -116,18 +116,6 @@ impl Context {
             Some(keeper) if !is_server(&self.located.url) => keeper.store().url(),
             _ => &self.located.url,
         }
-    }
-
-    /// Returns the address by which a store that a `run` around this one named can be opened. It is
-    /// passed on without its password; the one that this command is given has it.
-    pub fn openable(&self, store: &str) -> String {
-        let own = [
-            Some(self.located.url.clone()),
-            env::var("TENURE_STORE").ok(),
-        ];
-        let mut own = own.into_iter().flatten();
-        let same = own.find(|own| is_server(store) && is_same_store(own, store));
-        same.unwrap_or_else(|| store.to_owned())
     }
 
     /// Returns the address of the store as it may be shown: without a password.

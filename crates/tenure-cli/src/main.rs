@@ -15,8 +15,6 @@
 //! | `run/` | takes locks, runs a command under them, releases them |
 //! | `lock`, `renew`, `release`, `upgrade`, `check` | leases of their own, one command each |
 //! | `several` | one thing done to several leases |
-//! | `doc/` | JSON documents |
-//! | `ledger/` | events in order, and claims |
 //! | `log` | the lock log |
 //! | `publish/` | directories put in place whole |
 //! | `op` | the operations, and the locks each needs |
@@ -31,11 +29,9 @@ mod cli;
 mod commands;
 mod completions;
 mod context;
-mod doc;
 mod doctor;
 mod exit;
 mod help;
-mod ledger;
 mod listing;
 mod log;
 mod op;
@@ -112,9 +108,9 @@ fn carry_out(global: &Global, command: Command, report: Report) -> Result<ExitCo
         Command::Break(options) => commands::break_lease::break_lease(global, *options.0),
         Command::Audit(options) => commands::audit::audit(global, *options.0),
         Command::Advisory { command } => advisory::advisory(global, *command.0, report),
-        Command::Doc { command } => doc::doc(global, *command.0),
+        Command::Doc { command } => commands::doc::doc(global, *command.0),
         Command::Publish(options) => publish::publish(global, &options.0),
-        Command::Ledger { command } => ledger::ledger(global, *command.0),
+        Command::Ledger { command } => commands::ledger::ledger(global, *command.0),
         Command::Board { command } => commands::board::board(global, *command.0, report),
         Command::Op { command } => op::op(global, &command.0),
         Command::Agent { command } => agent::agent(global, &command.0),

@@ -4,7 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tenure_core::{Error, Result, RetryPolicy};
+use tenure_api::ledger::Claim;
+use tenure_core::{Error, Owner, Result, RetryPolicy};
 use tenure_os::cancel::Ended;
 use tenure_os::disk::{Disk, Fresh};
 use tenure_os::platform::Identity;
@@ -13,7 +14,7 @@ use tenure_os::random;
 use super::append_queue::TOGETHER_MAX;
 use super::decide::{self, ClaimRequest};
 use super::event;
-use super::held_claims::{Claim, ClaimToken};
+use super::held_claims::ClaimToken;
 use super::lock::LedgerLock;
 use super::{Ledger, state::State};
 
@@ -29,8 +30,14 @@ pub struct Terms {
     pub claim: Option<ClaimToken>,
 }
 
-/// A request in the append queue.
-pub(super) enum Request {
+/// A request in the append queue, with the owner it is decided for: another thread may write it.
+pub(super) struct Request {
+    pub(super) owner: Owner,
+    pub(super) wanted: Wanted,
+}
+
+/// The events that a request adds.
+pub(super) enum Wanted {
     Event { prepared: Prepared, terms: Terms },
     Claim(ClaimRequest),
 }
@@ -48,11 +55,11 @@ pub(super) struct Appended {
 
 impl Request {
     pub(super) fn events_max(&self) -> usize {
-        match self {
-            Request::Event { .. } => 1,
+        match &self.wanted {
+            Wanted::Event { .. } => 1,
             // One that is over is reaped first.
-            Request::Claim(ClaimRequest::Reap | ClaimRequest::End) => TOGETHER_MAX,
-            Request::Claim(_) => 2,
+            Wanted::Claim(ClaimRequest::Reap | ClaimRequest::End) => TOGETHER_MAX,
+            Wanted::Claim(_) => 2,
         }
     }
 }
@@ -78,9 +85,20 @@ impl Ledger {
         let event = event::new(event)?;
         let preparing = self.preparing();
         let prepared = self.prepare(&event)?;
-        let request = Request::Event { prepared, terms };
+        let request = self.request(Wanted::Event { prepared, terms });
         let answer = self.submit_prepared(request, Some(preparing))?;
         Ok(answer.sequence)
+    }
+
+    /// Returns a request of this caller.
+    pub(super) fn request(&self, wanted: Wanted) -> Request {
+        let owner = self.locker.owner().clone();
+        Request { owner, wanted }
+    }
+
+    /// Returns a request of this caller about claims.
+    pub(super) fn about_claims(&self, request: ClaimRequest) -> Request {
+        self.request(Wanted::Claim(request))
     }
 
     /// Appends what `decide` makes of the newest number, until no one else appends meanwhile, with pauses
@@ -238,9 +256,10 @@ impl Batch<'_> {
         if let Some(failed) = &self.failed {
             return Err(failed.error());
         }
-        match request {
-            Request::Event { prepared, terms } => {
-                self.require(&terms)?;
+        let Request { owner, wanted } = request;
+        match wanted {
+            Wanted::Event { prepared, terms } => {
+                self.require(&terms, &owner)?;
                 self.place(prepared)?;
                 Ok(Appended {
                     events: 1,
@@ -248,11 +267,11 @@ impl Batch<'_> {
                     claims: Vec::new(),
                 })
             }
-            Request::Claim(request) => self.claim(&request),
+            Wanted::Claim(request) => self.claim(&request, &owner),
         }
     }
 
-    fn require(&mut self, terms: &Terms) -> Result<()> {
+    fn require(&mut self, terms: &Terms, owner: &Owner) -> Result<()> {
         if let Some(expected) = terms.expect
             && expected != self.newest
         {
@@ -260,18 +279,17 @@ impl Batch<'_> {
         }
         if let Some(token) = &terms.claim {
             let now = (self.ledger.now)();
-            let owner = self.ledger.owner.clone();
-            let required = decide::require_token(&self.state()?.claims, &owner, token, now);
-            required.map_err(|refusal| self.ledger.refused(refusal))?;
+            let required = decide::require_token(&self.state()?.claims, owner, token, now);
+            required.map_err(|refusal| self.ledger.refused(refusal, owner))?;
         }
         Ok(())
     }
 
-    fn claim(&mut self, request: &ClaimRequest) -> Result<Appended> {
-        let (now, owner) = ((self.ledger.now)(), self.ledger.owner.clone());
+    fn claim(&mut self, request: &ClaimRequest, owner: &Owner) -> Result<Appended> {
+        let now = (self.ledger.now)();
         let before = self.state()?;
-        let events = decide::decide(&before.claims, &owner, request, now);
-        let events = events.map_err(|refusal| self.ledger.refused(refusal))?;
+        let events = decide::decide(&before.claims, owner, request, now);
+        let events = events.map_err(|refusal| self.ledger.refused(refusal, owner))?;
         let claims = &self.state()?.claims;
         let ended: Vec<Claim> = events
             .iter()

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use tenure_api::ledger::Claim;
 use tenure_core::{Error, Result};
 
-use super::append::{Appended, Request};
+use super::append::Appended;
 use super::decide::ClaimRequest;
 use super::{Ledger, names::Form};
-use crate::held_claims::{Claim, ClaimToken, Node};
+use crate::held_claims::{ClaimToken, Node};
 
 impl Ledger {
     /// Claims a node, for as long as `ttl` or the ledger says. Exactly one of several owners that ask wins.
@@ -17,18 +18,18 @@ impl Ledger {
     /// [`Claimed`](Error::Claimed) if another owner has it; a conflict if this owner has it.
     pub fn claim(&self, node: &Node, ttl: Option<Duration>) -> Result<Claim> {
         let ttl = self.ttl(ttl)?;
-        one(self.submit(Request::Claim(ClaimRequest::Claim(node.clone(), ttl)))?)
+        one(self.submit(self.about_claims(ClaimRequest::Claim(node.clone(), ttl)))?)
     }
 
     /// Gives a claim more time, from now on. It keeps its token.
     pub fn renew(&self, token: &ClaimToken, ttl: Option<Duration>) -> Result<Claim> {
         let ttl = self.ttl(ttl)?;
-        one(self.submit(Request::Claim(ClaimRequest::Renew(token.clone(), ttl)))?)
+        one(self.submit(self.about_claims(ClaimRequest::Renew(token.clone(), ttl)))?)
     }
 
     /// Ends a claim of this owner, and returns it.
     pub fn release(&self, node: &Node) -> Result<Claim> {
-        one(self.submit(Request::Claim(ClaimRequest::Release(node.clone())))?)
+        one(self.submit(self.about_claims(ClaimRequest::Release(node.clone())))?)
     }
 
     /// Ends all claims that are over, and returns them. Files of claims that other programs left and that
@@ -36,7 +37,7 @@ impl Ledger {
     pub fn reap(&self) -> Result<Vec<Claim>> {
         let mut all = Vec::new();
         loop {
-            let reaped = self.submit(Request::Claim(ClaimRequest::Reap))?.claims;
+            let reaped = self.submit(self.about_claims(ClaimRequest::Reap))?.claims;
             if reaped.is_empty() {
                 break;
             }

@@ -15,12 +15,13 @@
 
 use std::time::Duration;
 
+use tenure_api::ledger::Claim;
 use tenure_core::{Error, Owner, Timestamp};
 
 use super::Ledger;
 use super::append_queue::TOGETHER_MAX;
 use super::event::{ClaimEvent, ClaimEventKind, seconds};
-use super::held_claims::{Claim, ClaimToken, Claims, Node};
+use super::held_claims::{ClaimToken, Claims, Node, is_ahead, lasts_too_long};
 
 /// A request about claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,7 +91,7 @@ pub(super) fn decide(
             None => Ok(vec![acquired(node, ttl)]),
             Some(claim) if claim.is_over(now) => Ok(vec![reaped(&claim), acquired(node, ttl)]),
             Some(claim) if claim.owner == owner.as_str() => Err(NodeRefusal::OwnClaim(claim)),
-            Some(claim) if claim.is_ahead(clock) => Err(NodeRefusal::Ahead(claim)),
+            Some(claim) if is_ahead(&claim, clock) => Err(NodeRefusal::Ahead(claim)),
             Some(claim) => Err(NodeRefusal::Claimed(claim)),
         },
         ClaimRequest::Renew(token, ttl) => {
@@ -110,7 +111,7 @@ pub(super) fn decide(
             Ok(over.take(TOGETHER_MAX).map(reaped).collect())
         }
         ClaimRequest::End => {
-            let ends = |claim: &&Claim| claim.is_over(now) || claim.lasts_too_long(clock);
+            let ends = |claim: &&Claim| claim.is_over(now) || lasts_too_long(claim, clock);
             let ended = claims.iter().filter(ends);
             Ok(ended.take(TOGETHER_MAX).map(reaped).collect())
         }
@@ -164,8 +165,8 @@ fn rounded_up(time: Timestamp) -> Timestamp {
 }
 
 impl Ledger {
-    /// Returns the error of a refusal.
-    pub(super) fn refused(&self, refusal: NodeRefusal) -> Error {
+    /// Returns the error of a refusal to this owner.
+    pub(super) fn refused(&self, refusal: NodeRefusal, owner: &Owner) -> Error {
         let until = |claim: &Claim| seconds(claim.expires_at);
         let (problem, remedy) = match refusal {
             NodeRefusal::Claimed(claim) => {
@@ -223,7 +224,7 @@ impl Ledger {
                     claim.node,
                     claim.owner,
                     until(&claim),
-                    self.owner
+                    owner
                 ),
                 "only its owner may do this: --owner, or TENURE_OWNER".into(),
             ),

@@ -1,31 +1,17 @@
 //! An event: one JSON object with a type, in a file of its own.
 
-use std::borrow::Cow;
 use std::path::Path;
 
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
+use tenure_api::ledger::kind;
 use tenure_core::{Error, Result, Timestamp};
 use tenure_files::document::check_json;
 
+pub use tenure_api::ledger::Event;
+
 /// The largest event, in bytes.
 pub const EVENT_BYTES_MAX: usize = 1_000_000;
-
-/// An event and its place.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event {
-    /// Its number, from 1.
-    pub sequence: u64,
-    /// The JSON object, as it was written.
-    pub text: String,
-}
-
-impl Event {
-    /// Returns the type of the event, if it has one that is text.
-    pub fn kind(&self) -> Option<Cow<'_, str>> {
-        kind(self.text.as_bytes())
-    }
-}
 
 /// An event about a claim, with the fields that other programs read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -134,16 +120,6 @@ pub(super) fn check(bytes: &[u8]) -> Result<(), String> {
     let read = serde_json::from_slice::<IgnoredAny>(bytes);
     read.map(drop)
         .map_err(|error| format!("it is torn or not JSON: {error}"))
-}
-
-fn kind(bytes: &[u8]) -> Option<Cow<'_, str>> {
-    #[derive(Deserialize)]
-    struct Kind<'a> {
-        #[serde(borrow, rename = "type")]
-        kind: Cow<'a, str>,
-    }
-    let kind: Option<Kind<'_>> = serde_json::from_slice(bytes).ok();
-    kind.map(|kind| kind.kind)
 }
 
 /// Returns the node that an event names.

@@ -13,24 +13,37 @@ use crate::event::Event;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The events after a number, those to come included.
-pub struct FollowLedger<'a> {
-    ledger: &'a Ledger,
+pub struct FollowLedger {
+    ledger: Ledger,
     next: u64,
+    /// Whether an event was not there yet, and none was missing below those that are.
+    was_at_end: bool,
 }
 
 impl Ledger {
     /// Follows the events after a number.
-    pub fn follow(&self, after: u64) -> FollowLedger<'_> {
-        let next = after + 1;
-        FollowLedger { ledger: self, next }
+    pub fn follow(&self, after: u64) -> FollowLedger {
+        FollowLedger {
+            ledger: self.clone(),
+            next: after + 1,
+            was_at_end: false,
+        }
     }
 }
 
-impl FollowLedger<'_> {
-    /// Returns the next event, or `None` if `limit` is over before it is there. A cancelled wait is
+impl FollowLedger {
+    /// Returns the next event, or `None` if `limit` is over before it is there. An event that is
+    /// missing among those that were there from the beginning is an error. A cancelled wait is
     /// [`Interrupted`](tenure_core::Error::Interrupted).
     pub fn next(&mut self, limit: Option<Duration>) -> Result<Option<Event>> {
-        let event = || self.ledger.event(self.next);
+        let event = || {
+            let event = self.ledger.event(self.next)?;
+            if event.is_none() && !self.was_at_end {
+                self.ledger.require_end(self.next)?;
+                self.was_at_end = true;
+            }
+            Ok(event)
+        };
         match look_until(LOOK_EVERY, limit, self.ledger.locker.cancel(), event)? {
             Ok(event) => {
                 self.next += 1;

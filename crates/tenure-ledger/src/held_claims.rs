@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use tenure_api::ledger::Claim;
 use tenure_core::plain_name::is_plain_name;
 use tenure_core::{Error, Resource, Result, Timestamp};
 
@@ -78,39 +78,18 @@ impl fmt::Display for ClaimToken {
     }
 }
 
-/// A claim on a node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Claim {
-    /// The node. Strangers may have given it any name.
-    pub node: String,
-    /// The owner.
-    pub owner: String,
-    /// The number of the event that acquired it. Renewing keeps it.
-    pub token: u64,
-    /// The time when it was acquired.
-    pub acquired_at: Timestamp,
-    /// The time when it ends, unless it is renewed.
-    pub expires_at: Timestamp,
-}
-
 /// A claim event that is further ahead of the clock than this is not believed, nor a claim that lasts longer than this.
 const AHEAD_MAX: Duration = Duration::from_secs(24 * 3600);
 
-impl Claim {
-    /// Returns true if it was acquired at a time that is yet to come, so that it does not end by itself.
-    pub(super) fn is_ahead(&self, clock: Timestamp) -> bool {
-        self.acquired_at.since(clock) > AHEAD_MAX
-    }
+/// Returns true if a claim was acquired at a time that is yet to come, so that it does not end by
+/// itself.
+pub(super) fn is_ahead(claim: &Claim, clock: Timestamp) -> bool {
+    claim.acquired_at.since(clock) > AHEAD_MAX
+}
 
-    /// Returns true if it lasts longer than any claim may.
-    pub(super) fn lasts_too_long(&self, clock: Timestamp) -> bool {
-        self.expires_at.since(clock) > AHEAD_MAX
-    }
-
-    /// Returns true if it is over at a time, released or not.
-    pub fn is_over(&self, now: Timestamp) -> bool {
-        self.expires_at <= now
-    }
+/// Returns true if a claim lasts longer than any may.
+pub(super) fn lasts_too_long(claim: &Claim, clock: Timestamp) -> bool {
+    claim.expires_at.since(clock) > AHEAD_MAX
 }
 
 /// All claims after some event.

@@ -71,7 +71,7 @@
 //!
 //! # What can be cancelled
 //!
-//! [`Ledger::cancelled_by`] ends the waits of steps 2 to 4, the pauses of
+//! The [`Cancel`] of a [caller](Ledger::for_caller) ends the waits of steps 2 to 4, the pauses of
 //! [`Ledger::append_retrying`], and the wait for the next event. What is held by then is released,
 //! and the event of step 1 removed. Once a leader has taken a request out of the queue it is
 //! written, whoever cancels, and the caller is told the outcome.
@@ -120,23 +120,24 @@ mod repair;
 mod state;
 #[cfg(test)]
 mod tests;
-pub mod verify;
+mod verify;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tenure_core::{Asker, Error, Owner, Result, Timestamp};
-use tenure_lockfile::{FileLocker, resource_of};
+use tenure_core::{Error, Result, Timestamp};
+use tenure_lockfile::{FileCaller, FileLocker, resource_of};
 use tenure_os::clock;
 use tenure_os::disk::{Disk, RealDisk};
 
 pub use append::Terms as AppendTerms;
 pub use follow::FollowLedger;
-pub use held_claims::{Claim, ClaimToken, Node};
+pub use held_claims::{ClaimToken, Node};
 pub use init::{CLAIM_TTL_MAX, CLAIM_TTL_MIN};
 pub use repair::Confirmed;
+pub use tenure_api::ledger::Claim;
 pub use tenure_os::cancel::Cancel;
 
 use append_queue::AppendQueue;
@@ -145,12 +146,12 @@ use state::State;
 
 /// A ledger. One for all threads of a program writes their events together.
 ///
-/// A clone shares the queues and open lock files, and may have a [`Cancel`] of its own.
+/// A clone shares the queues and open lock files; [`for_caller`](Ledger::for_caller) makes one for
+/// another caller.
 #[derive(Clone)]
 pub struct Ledger {
     names: Names,
     locker: FileLocker,
-    owner: Owner,
     disk: Arc<dyn Disk>,
     append_queue: Arc<AppendQueue>,
     /// Whether all names were listed since it was opened.
@@ -170,16 +171,7 @@ pub struct Ledger {
 impl Ledger {
     /// Opens the ledger in a directory, in the name of this process. Waits end after `wait`.
     pub fn open(directory: &Path, wait: Duration) -> Result<Self> {
-        Self::with(directory, FileLocker::new(wait))
-    }
-
-    /// Opens the ledger in a directory in the name of someone, whose owner claims nodes.
-    pub fn for_asker(directory: &Path, wait: Duration, asker: Asker) -> Result<Self> {
-        Self::with(directory, FileLocker::for_asker(wait, asker))
-    }
-
-    fn with(directory: &Path, locker: FileLocker) -> Result<Self> {
-        let ledger = Self::on(directory, locker, Arc::new(RealDisk))?;
+        let ledger = Self::on(directory, FileLocker::new(wait), Arc::new(RealDisk))?;
         if !ledger.names.ledger().is_dir() {
             return Err(Error::NotFound(format!(
                 "there is no ledger in {}: make one with: tenure ledger init {0}",
@@ -201,7 +193,6 @@ impl Ledger {
         }
         Ok(Self {
             names,
-            owner: locker.owner().clone(),
             locker: locker.with(name, |_| Ok(())),
             disk,
             append_queue: Arc::default(),
@@ -215,21 +206,19 @@ impl Ledger {
         })
     }
 
-    /// Ends waits once `cancel` is cancelled, with [`Error::Interrupted`].
-    pub fn cancelled_by(mut self, cancel: Cancel) -> Self {
-        self.locker = self.locker.cancelled_by(cancel);
-        self
+    /// Returns the ledger for a caller, whose owner claims nodes. Events of all callers are written
+    /// together. A wait that the caller cancels ends with [`Error::Interrupted`].
+    pub fn for_caller(&self, caller: &FileCaller) -> Self {
+        Self {
+            locker: self.locker.for_caller(caller),
+            on_locked: Arc::clone(&caller.on_locked),
+            ..self.clone()
+        }
     }
 
     /// Sets who is told what people should know.
     pub fn with_messages(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.tell = Arc::new(tell);
-        self
-    }
-
-    /// Sets who is told that the waiting is over and the writing begins.
-    pub fn on_locked(mut self, told: impl Fn() + Send + Sync + 'static) -> Self {
-        self.on_locked = Arc::new(told);
         self
     }
 

@@ -139,7 +139,7 @@ impl Ledger {
 
     fn write_record(&self) -> Result<()> {
         let record = Record {
-            agent_id: self.owner.to_string(),
+            agent_id: self.locker.owner().to_string(),
             acquired_at: seconds((self.now)()),
         };
         let mut text = serde_json::to_vec(&record).expect("text is serialisable");

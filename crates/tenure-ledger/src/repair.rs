@@ -12,16 +12,15 @@
 
 use std::path::Path;
 
+use tenure_api::ledger::{Claim, Finding, Verified};
 use tenure_core::{Error, Result};
 use tenure_os::replace::{Replacement, sync_directory_of};
 
-use super::append::Request;
 use super::decide::ClaimRequest;
 use super::event::{self, seconds};
-use super::held_claims::Claim;
 use super::lock::{self, LedgerLock, STALE};
 use super::names::aside;
-use super::verify::{Cure, Finding, Verified};
+use super::verify::{Cure, Flaw};
 use super::{Ledger, names::Form};
 
 /// Whether a person has looked at the findings, and wants those mended that a program cannot be sure of.
@@ -44,21 +43,22 @@ impl Ledger {
         if confirmed == Confirmed::Yes {
             done.extend(self.take_out_foreign_lock()?);
         }
-        let is_curable = |finding: &Finding| finding.cure.is_allowed(confirmed);
-        if self.names.form == Form::Seed && self.verify()?.findings.iter().any(is_curable) {
+        let is_curable = |flaw: &Flaw| flaw.cure.is_allowed(confirmed);
+        if self.names.form == Form::Seed && self.flaws()?.flaws.iter().any(is_curable) {
             let held = self.lock(lock::deadline(self))?;
-            let mut findings = self.verify()?.findings;
-            findings.retain(is_curable);
-            for finding in &mut findings {
+            let mut flaws = self.flaws()?.flaws;
+            flaws.retain(is_curable);
+            for flaw in &mut flaws {
                 held.check()?;
-                self.cure(finding)?;
+                self.cure(flaw)?;
             }
             let ledger = self.names.ledger();
             let synced = self.disk.sync_directory(ledger);
             synced.map_err(|source| Error::io("sync", ledger, source))?;
-            let has = |cure: Cure| findings.iter().any(|finding| finding.cure == cure);
+            let has = |cure: Cure| flaws.iter().any(|flaw| flaw.cure == cure);
             let (fills, ends) = (has(Cure::Fill), has(Cure::End));
-            done.extend(findings.into_iter().filter(|finding| finding.repaired));
+            let findings = flaws.into_iter().map(|flaw| flaw.finding);
+            done.extend(findings.filter(|finding| finding.repaired));
             if fills {
                 // What is known from before does not know that an event is missing.
                 self.forget()?;
@@ -82,16 +82,15 @@ impl Ledger {
             file: "ledger.lock".into(),
             problem: foreign.holder,
             repair: format!("it was moved to {}", kept.display()),
-            cure: Cure::TakeOut,
-            node: None,
             repaired: true,
         }))
     }
 
-    fn cure(&self, finding: &mut Finding) -> Result<()> {
+    fn cure(&self, flaw: &mut Flaw) -> Result<()> {
+        let finding = &mut flaw.finding;
         let path = self.names.ledger().join(&finding.file);
         let failed = |source| Error::io("repair", &path, source);
-        match finding.cure {
+        match flaw.cure {
             Cure::Remove => {
                 self.disk.remove(&path).map_err(failed)?;
                 finding.repair = "it was removed".into();
@@ -102,7 +101,7 @@ impl Ledger {
                 moved.map_err(failed)?;
                 finding.repair = format!("it was moved to {}", to.display());
             }
-            Cure::Fill => finding.repair = self.fill(&path, finding.node.as_deref())?,
+            Cure::Fill => finding.repair = self.fill(&path, flaw.node.as_deref())?,
             Cure::None | Cure::TakeOut | Cure::End => return Ok(()),
         }
         finding.repaired = true;
@@ -132,7 +131,7 @@ impl Ledger {
     fn end_claims(&self, held: &LedgerLock<'_>) -> Result<Vec<Finding>> {
         let mut ended = Vec::new();
         loop {
-            let request = Request::Claim(ClaimRequest::End);
+            let request = self.about_claims(ClaimRequest::End);
             let answers = self.write_together(held, vec![request]);
             let reaped = answers.into_iter().collect::<Result<Vec<_>>>()?;
             let reaped: Vec<Claim> = reaped.into_iter().flat_map(|one| one.claims).collect();
@@ -158,8 +157,6 @@ impl Ledger {
                 seconds(*acquired_at)
             ),
             repair: "the claim was ended; claim the node again".into(),
-            cure: Cure::End,
-            node: None,
             repaired: true,
         }
     }

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use serde::{Deserialize, Serialize};
+use tenure_api::ledger::Claim;
 use tenure_core::poison::lock;
 use tenure_core::{Error, Result, Timestamp};
 use tenure_files::document::Version as Sha256Sum;
@@ -20,7 +21,7 @@ use tenure_os::replace::replace_cache;
 
 use super::Ledger;
 use super::event::{AboutClaims, corrupt};
-use super::held_claims::{Claim, Claims};
+use super::held_claims::Claims;
 use super::newest::GAP;
 
 /// A snapshot is written once more events than this had to be replayed.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tenure_core::{Class, Error, RetryPolicy};
+use tenure_core::{Asker, Class, Error, Owner, RetryPolicy, SessionId};
 
 use super::*;
 
@@ -19,6 +19,29 @@ fn new() -> (tempfile::TempDir, Ledger) {
     Ledger::init(&path, None).unwrap();
     let ledger = Ledger::open(&path, WAIT).unwrap();
     (root, ledger)
+}
+
+/// Someone of this name.
+pub(super) fn asker(owner: &str) -> Asker {
+    Asker {
+        session: SessionId::parse(owner).unwrap(),
+        owner: Owner::parse(owner).unwrap(),
+        pid: std::process::id(),
+        host: "here".into(),
+        command: "test".into(),
+        agent: None,
+    }
+}
+
+fn caller(owner: &str) -> FileCaller {
+    FileCaller::new(asker(owner), WAIT)
+}
+
+/// The ledger for a caller whose waits end with this.
+fn cancelled_by(ledger: &Ledger, cancel: &Cancel) -> Ledger {
+    let mut caller = caller("ana");
+    caller.cancel = cancel.clone();
+    ledger.for_caller(&caller)
 }
 
 fn put(ledger: &Ledger, sequence: u64) {
@@ -33,12 +56,14 @@ fn event(number: usize) -> String {
 fn threads_that_append_together_share_the_lock_and_each_has_its_own_event() {
     const THREADS: usize = 8;
     const EACH: usize = 20;
-    let (_root, mut ledger) = new();
+    let (_root, ledger) = new();
     let locked = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&locked);
-    ledger = ledger.on_locked(move || {
+    let mut caller = caller("ana");
+    caller.on_locked = Arc::new(move || {
         counter.fetch_add(1, Ordering::Relaxed);
     });
+    let ledger = ledger.for_caller(&caller);
     let began = Barrier::new(THREADS);
     let numbers = thread::scope(|scope| {
         let append = |thread: usize| {
@@ -70,6 +95,31 @@ fn threads_that_append_together_share_the_lock_and_each_has_its_own_event() {
         "{locked} times locked: none was written together"
     );
     assert!(ledger.verify().unwrap().findings.is_empty());
+}
+
+#[test]
+fn each_caller_claims_in_its_own_name_whoever_writes_it() {
+    let (_root, ledger) = new();
+    ledger.append(&event(0)).unwrap();
+    fs::create_dir(ledger.names.lock()).unwrap();
+    thread::scope(|scope| {
+        let claim = |owner: &'static str| {
+            let ledger = ledger.for_caller(&caller(owner));
+            scope.spawn(move || ledger.claim(&owner.parse().unwrap(), None).unwrap())
+        };
+        let leader = claim("ana");
+        until("a leader", || ledger.append_queue.has_leader());
+        let follower = claim("bo");
+        until("it follows", || sleeping(&ledger) == 1);
+        fs::remove_dir(ledger.names.lock()).unwrap();
+        for (owner, thread) in [("ana", leader), ("bo", follower)] {
+            assert_eq!(thread.join().unwrap().owner, owner);
+        }
+    });
+    let bos = ledger.for_caller(&caller("bo"));
+    let refused = bos.release(&"ana".parse().unwrap()).unwrap_err();
+    assert_eq!(refused.class(), Class::NotAllowed, "{refused}");
+    bos.release(&"bo".parse().unwrap()).unwrap();
 }
 
 #[test]
@@ -127,7 +177,7 @@ fn cancelled_waits_end_and_leave_nothing_whether_they_lead_or_follow() {
     let cancels: [Cancel; 3] = Default::default();
     thread::scope(|scope| {
         let append = |cancel: &Cancel, n| {
-            let ledger = ledger.clone().cancelled_by(cancel.clone());
+            let ledger = cancelled_by(&ledger, cancel);
             scope.spawn(move || ledger.append(&event(n)))
         };
         let leader = append(&cancels[0], 1);
@@ -157,9 +207,11 @@ fn cancelled_waits_end_and_leave_nothing_whether_they_lead_or_follow() {
 fn an_append_that_is_cancelled_once_it_writes_completes() {
     let (_root, ledger) = new();
     let cancel = Cancel::default();
+    let mut caller = caller("ana");
     let told = cancel.clone();
-    let ledger = ledger.on_locked(move || told.cancel());
-    let ledger = ledger.cancelled_by(cancel.clone());
+    caller.on_locked = Arc::new(move || told.cancel());
+    caller.cancel = cancel.clone();
+    let ledger = ledger.for_caller(&caller);
     assert_eq!(ledger.append(&event(0)).unwrap(), 1);
     assert!(cancel.is_cancelled());
     assert_eq!(
@@ -172,7 +224,7 @@ fn an_append_that_is_cancelled_once_it_writes_completes() {
 fn pauses_between_tries_and_the_wait_for_an_event_are_cancelled() {
     let (_root, ledger) = new();
     let cancel = Cancel::default();
-    let cancelled = ledger.clone().cancelled_by(cancel.clone());
+    let cancelled = cancelled_by(&ledger, &cancel);
     let policy = RetryPolicy {
         first: WAIT,
         longest: WAIT,

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
-use serde::Serialize;
+use tenure_api::ledger::{Finding, Verified};
 use tenure_core::{Error, Result, Timestamp};
 
 use super::Ledger;
 use super::event::seconds;
+use super::held_claims::lasts_too_long;
 use super::lock::STALE;
 use super::names::{Form, Meaning};
 use super::newest::GAP;
@@ -17,32 +18,21 @@ use super::state::{Applied, State};
 /// The most missing events that are filled.
 const FILLED_MAX: u64 = 1024;
 
-/// A look at a whole ledger.
-#[derive(Debug, Default, Serialize)]
-pub struct Verified {
+/// A look at a whole ledger, with what can be done about each finding.
+#[derive(Debug, Default)]
+pub(super) struct Flaws {
     /// The number of events before the first gap.
-    pub events: u64,
-    /// The problems.
-    pub findings: Vec<Finding>,
+    pub(super) events: u64,
+    pub(super) flaws: Vec<Flaw>,
 }
 
-/// One thing that is wrong.
-#[derive(Debug, Serialize)]
-pub struct Finding {
-    /// The name of the file in the directory of the ledger.
-    pub file: String,
-    /// The problem.
-    pub problem: String,
-    /// The action of a repair, or the remedy instead.
-    pub repair: String,
-    #[serde(skip)]
+/// One thing that is wrong, and its cure.
+#[derive(Debug)]
+pub(super) struct Flaw {
+    pub(super) finding: Finding,
     pub(super) cure: Cure,
     /// The node that the event is about, if it is about one alone.
-    #[serde(skip)]
     pub(super) node: Option<String>,
-    /// True if it was repaired.
-    #[serde(skip)]
-    pub repaired: bool,
 }
 
 /// The action of a repair.
@@ -93,13 +83,19 @@ struct History {
 impl Ledger {
     /// Looks at every file.
     pub fn verify(&self) -> Result<Verified> {
+        let Flaws { events, flaws } = self.flaws()?;
+        let findings = flaws.into_iter().map(|flaw| flaw.finding).collect();
+        Ok(Verified { events, findings })
+    }
+
+    pub(super) fn flaws(&self) -> Result<Flaws> {
         let ledger = self.names.ledger();
         // Before the names are listed: what is acknowledged later may not be among them.
         let acknowledged = self.acknowledged(self.note().as_ref());
         let names = self.disk.names(ledger);
         let mut names = names.map_err(|source| Error::io("list", ledger, source))?;
         names.sort();
-        let mut found = Verified::default();
+        let mut found = Flaws::default();
         let mut events = BTreeSet::new();
         for name in &names {
             let shown = name.to_string_lossy();
@@ -118,7 +114,7 @@ impl Ledger {
                 // In the other form names that are not events are nobody's concern.
                 Meaning::Foreign if self.names.form == Form::Seed => {
                     found.add(&shown, "it is not part of a ledger", Cure::None);
-                    found.last().repair = "move it away if no program needs it".into();
+                    found.last().finding.repair = "move it away if no program needs it".into();
                 }
                 _ => {}
             }
@@ -126,16 +122,16 @@ impl Ledger {
         self.verify_lock(&mut found)?;
         self.verify_events(&events, acknowledged, &mut found)?;
         if self.names.form == Form::Af {
-            for finding in &mut found.findings {
-                finding.cure = Cure::None;
-                finding.repair =
+            for flaw in &mut found.flaws {
+                flaw.cure = Cure::None;
+                flaw.finding.repair =
                     "repair it with the program that wrote it: such a ledger is only read".into();
             }
         }
         Ok(found)
     }
 
-    fn verify_lock(&self, found: &mut Verified) -> Result<()> {
+    fn verify_lock(&self, found: &mut Flaws) -> Result<()> {
         if let Some(foreign) = self.foreign_lock()?
             && foreign.age > STALE
         {
@@ -148,7 +144,7 @@ impl Ledger {
         &self,
         listed: &BTreeSet<u64>,
         acknowledged: u64,
-        found: &mut Verified,
+        found: &mut Flaws,
     ) -> Result<()> {
         let mut history = History {
             snapshot: self.snapshot(),
@@ -166,7 +162,7 @@ impl Ledger {
             if missing > FILLED_MAX {
                 let problem = format!("{GAP}, as are {} more", missing - 1);
                 found.add(&self.name_of(sequence), &problem, Cure::None);
-                found.last().repair =
+                found.last().finding.repair =
                     "restore them from a copy, or move away what lies behind them".into();
                 break;
             }
@@ -174,7 +170,7 @@ impl Ledger {
         }
         let clock = (self.now)();
         let claims = history.state.claims.iter();
-        for claim in claims.filter(|claim| claim.lasts_too_long(clock)) {
+        for claim in claims.filter(|claim| lasts_too_long(claim, clock)) {
             let problem = format!(
                 "{} claimed {} until {}, which is longer than a claim lasts",
                 claim.owner,
@@ -186,7 +182,7 @@ impl Ledger {
         Ok(())
     }
 
-    fn verify_event(&self, sequence: u64, history: &mut History, found: &mut Verified) {
+    fn verify_event(&self, sequence: u64, history: &mut History, found: &mut Flaws) {
         if found.events + 1 == sequence {
             found.events = sequence;
         }
@@ -204,7 +200,7 @@ impl Ledger {
             Ok(Applied::Odd(_)) if history.has_gap => {}
             Ok(Applied::Odd(odd)) => {
                 found.add(&name, &odd, Cure::None);
-                found.last().repair = "what was written stays; look at who wrote it".into();
+                found.last().finding.repair = "what was written stays; look at who wrote it".into();
             }
             Ok(Applied::Malformed { node, problem }) => {
                 found.add(&name, &problem, Cure::Fill);
@@ -242,19 +238,23 @@ impl Ledger {
     }
 }
 
-impl Verified {
+impl Flaws {
     fn add(&mut self, file: &str, problem: &str, cure: Cure) {
-        self.findings.push(Finding {
+        let finding = Finding {
             file: file.to_owned(),
             problem: problem.to_owned(),
             repair: cure.in_words().to_owned(),
-            cure,
-            node: None,
             repaired: false,
+        };
+        let node = None;
+        self.flaws.push(Flaw {
+            finding,
+            cure,
+            node,
         });
     }
 
-    fn last(&mut self) -> &mut Finding {
-        self.findings.last_mut().expect("one was just added")
+    fn last(&mut self) -> &mut Flaw {
+        self.flaws.last_mut().expect("one was just added")
     }
 }

@@ -4,8 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_core::Asker;
+use tenure_core::request::{command_line, kept_command};
+use tenure_core::{Asker, Owner, SessionId};
 use tenure_os::cancel::Cancel;
+use tenure_os::{platform, random};
 
 /// What differs from call to call of something on files that is opened once.
 #[derive(Clone)]
@@ -24,6 +26,21 @@ pub struct FileCaller {
 }
 
 impl FileCaller {
+    /// Returns a caller in the name of this process.
+    pub fn this_process(wait: Duration) -> Self {
+        let pid = std::process::id();
+        let owner = Owner::parse(&format!("pid:{pid}")).expect("digits make an owner");
+        let asker = Asker {
+            session: SessionId::from_random(random::bytes()),
+            owner,
+            pid,
+            host: platform::host_name(),
+            command: kept_command(&command_line(std::env::args_os())),
+            agent: None,
+        };
+        Self::new(asker, wait)
+    }
+
     /// Returns a caller whose waits nothing ends early, and who is a person as far as is known.
     pub fn new(asker: Asker, wait: Duration) -> Self {
         Self {

@@ -26,7 +26,7 @@ use tenure_core::request::{command_line, kept_command};
 use tenure_core::{
     Asker, Error, Lease, LeaseId, LockContext, Mode, Owner, Request, Resource, Result,
 };
-use tenure_core::{SessionId, Token, duration};
+use tenure_core::{Token, duration};
 use tenure_os::cancel::{Cancel, Ended};
 use tenure_os::{clock, filesystem, platform, random};
 
@@ -80,19 +80,7 @@ impl FileLocker {
     /// Returns a locker whose waits end after `timeout`, in the name of this process. One of more than
     /// a year is refused when something is locked.
     pub fn new(timeout: Duration) -> Self {
-        let pid = std::process::id();
-        let name = |text: String| Owner::parse(&text);
-        Self::for_asker(
-            timeout,
-            Asker {
-                session: SessionId::from_random(random::bytes()),
-                owner: name(format!("pid:{pid}")).expect("digits make an owner"),
-                pid,
-                host: platform::host_name(),
-                command: kept_command(&command_line(std::env::args_os())),
-                agent: None,
-            },
-        )
+        Self::for_asker(timeout, FileCaller::this_process(timeout).asker)
     }
 
     /// Returns a locker in the name of `asker`, as records and errors show it.

@@ -1,6 +1,6 @@
 //! Notes of the claims of coding agents, so that their hooks renew them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tenure::{Owner, Result, Timestamp, clock};
 use tenure_work::agents::claim_notes::{ClaimNote, ClaimNotes, ClaimedIn};
@@ -20,7 +20,7 @@ impl Service {
         let now = clock::now();
         let claim = ClaimNote {
             kind,
-            directory: directory.to_owned(),
+            directory: absolute(directory),
             id: id.to_owned(),
             token,
             ttl_ms: u64::try_from(expires_at.since(now).as_millis()).unwrap_or(u64::MAX),
@@ -41,7 +41,7 @@ impl Service {
         id: &str,
         caller: &Caller,
     ) {
-        let (directory, id) = (directory.to_owned(), id.to_owned());
+        let (directory, id) = (absolute(directory), id.to_owned());
         let forget =
             move |notes: &ClaimNotes, owner: &Owner| notes.forget(owner, kind, &directory, &id);
         if let Err(error) = self.change_claim_notes(caller, forget).await {
@@ -60,6 +60,10 @@ impl Service {
         }
         let notes = ClaimNotes::new(&self.state_directory()?);
         let owner = caller.owner().clone();
-        blocking(move || change(&notes, &owner)).await
+        blocking(caller, move || change(&notes, &owner)).await
     }
+}
+
+fn absolute(directory: &Path) -> PathBuf {
+    std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned())
 }

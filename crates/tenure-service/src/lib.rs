@@ -14,10 +14,10 @@
 //! | [`limit`] | how long a call waits in all |
 //! | `opening` | the wait for a server that is away |
 //! | [`around`] | the leases that are held around a call |
+//! | `claim_notes` | the claims of coding agents, which their hooks renew |
 //! | [`store_identity`] | whether two addresses name one store |
 //! | [`waiting`] | waits that are told and can be cancelled, and what is in the way |
-//! | [`board`], `leases` | the operations on boards and on locks, a file each |
-//! | `claim_notes` | the claims of coding agents, for their hooks |
+//! | [`board`], [`doc`], `leases`, [`ledger`] | the operations, a file each |
 //!
 //! # Invariants
 //!
@@ -31,8 +31,10 @@ pub mod around;
 pub mod board;
 pub mod caller;
 mod claim_notes;
+pub mod doc;
 pub mod handle;
 mod leases;
+pub mod ledger;
 pub mod limit;
 pub mod observer;
 mod opening;

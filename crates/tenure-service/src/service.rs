@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use tenure::store_choice::{self, Environment, Located, Why, locate};
@@ -12,10 +12,11 @@ use tenure::{
     Automated, Error, Keeper, LeaseId, Ranking, Reply, Resource, Result, Settings, shown_address,
 };
 use tenure_board::Board;
+use tenure_files::document::Documents;
 use tokio::sync::OnceCell;
 
 use crate::store_identity::{is_same_store, is_server, is_there};
-use crate::{Caller, Limit, opening};
+use crate::{Caller, Limit, WAIT_DEFAULT, opening};
 
 /// What a surface has found around it, read once.
 #[derive(Clone)]
@@ -36,6 +37,7 @@ pub struct Service {
     slots: OnceCell<Keeper>,
     /// The boards that are open, by their directories.
     pub(crate) boards: Mutex<HashMap<PathBuf, Board>>,
+    documents: OnceLock<Documents>,
 }
 
 impl Service {
@@ -48,6 +50,7 @@ impl Service {
             locks: OnceCell::new(),
             slots: OnceCell::new(),
             boards: Mutex::default(),
+            documents: OnceLock::new(),
         })
     }
 
@@ -78,7 +81,7 @@ impl Service {
             .with_actor(Some(caller.owner().clone()));
         settings.heartbeat = config.heartbeat;
         settings.stale_grace = config.stale_grace;
-        settings.trust_flock = config.trust_flock.unwrap_or(false);
+        settings.trust_flock = self.trusts_file_systems();
         settings
     }
 
@@ -222,6 +225,22 @@ impl Service {
         }
         // This store reports that there is no such lease.
         Ok(locks)
+    }
+
+    /// Returns documents, which all calls share.
+    pub(crate) fn documents(&self) -> &Documents {
+        self.documents.get_or_init(|| {
+            let documents = Documents::new(WAIT_DEFAULT);
+            match self.trusts_file_systems() {
+                true => documents.trusting_the_file_system(),
+                false => documents,
+            }
+        })
+    }
+
+    /// Returns true if the settings say that locks hold on every file system.
+    pub(crate) fn trusts_file_systems(&self) -> bool {
+        self.located.config.trust_flock.unwrap_or(false)
     }
 
     /// Returns where the slots are.

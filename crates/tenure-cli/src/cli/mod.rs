@@ -4,8 +4,6 @@
 //! |---|---|
 //! | `run` | the words of `run` |
 //! | `look` | `recover` |
-//! | `doc` | the words of `doc` |
-//! | `ledger` | the words of `ledger` |
 //! | `advisory` | the words of `advisory` |
 //! | `op` | the words of `op` |
 //! | `agent` | the words of `agent` and `status` |
@@ -16,8 +14,6 @@
 
 mod advisory;
 mod agent;
-mod doc;
-mod ledger;
 mod look;
 mod on_demand;
 mod op;
@@ -34,18 +30,11 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::board::{self, BoardCommand};
 use crate::commands::{
-    audit, break_lease, check, downgrade, lock, ls, release, renew, schema, upgrade,
+    audit, break_lease, check, doc, downgrade, ledger, lock, ls, release, renew, schema, upgrade,
 };
 use crate::help;
 pub use advisory::{Advisory, AdvisoryRun};
 pub use agent::{Agent, AgentHook, AgentInstall, AgentLs, AgentUninstall, AgentWatch, Status};
-pub use doc::{
-    Access, Compat, Doc, DocClean, DocRead, DocUpdate, DocWrite, WaitArguments, WriteTerms,
-};
-pub use ledger::{
-    Ledger, LedgerAppend, LedgerClaim, LedgerDirectory, LedgerInit, LedgerLog, LedgerReap,
-    LedgerRelease, LedgerShow, LedgerTerms, LedgerVerify,
-};
 pub use look::Recover;
 use on_demand::OnDemand;
 pub use op::{Op, OpShow};
@@ -54,7 +43,7 @@ pub use run::Run;
 use tenure_api::text::Wanted;
 use tenure_service::{NAMES_BYTES_MAX, RESOURCES_MAX};
 pub use usage_error::UsageError;
-pub use values::{Slot, TokenOf};
+pub use values::Slot;
 
 /// The options of every command are shown after its own.
 const LAST: usize = 100;
@@ -123,19 +112,19 @@ pub enum Command {
         command: OnDemand<Advisory>,
     },
     /// Read, write, change and clean JSON documents that are never torn
-    #[command(after_long_help = help::DOC_LONG)]
+    #[command(after_long_help = doc::HELP)]
     Doc {
         #[command(subcommand)]
-        command: OnDemand<Doc>,
+        command: OnDemand<doc::Doc>,
     },
     /// Put a directory in place whole, and verify what is there
     #[command(after_long_help = help::PUBLISH_LONG)]
     Publish(OnDemand<Publish>),
     /// Append events that are never lost, and claim nodes that one agent works on
-    #[command(after_long_help = help::LEDGER_LONG)]
+    #[command(after_long_help = ledger::HELP)]
     Ledger {
         #[command(subcommand)]
-        command: OnDemand<Ledger>,
+        command: OnDemand<ledger::Ledger>,
     },
     /// Issues that many agents create, change and claim at once
     #[command(after_long_help = board::HELP)]

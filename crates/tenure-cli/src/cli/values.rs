@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};
 use serde_json::Value;
-use tenure::{Mode, Resource, TTL_MAX, TTL_MIN, Timestamp, Token, clock, duration};
-use tenure_api::text::Wanted;
+use tenure::{Error, Mode, Resource, TTL_MAX, TTL_MIN, Timestamp, clock, duration};
+use tenure_api::doc::Expect;
+use tenure_api::text::{TokenOf, Wanted};
 use tenure_core::audit::REASON_BYTES_MAX;
-use tenure_files::document::Expect;
 use tenure_os::real_path::real_path;
 
 /// Reads a resource that is to be locked, with its own mode or without.
@@ -99,37 +99,17 @@ impl Slot {
     }
 }
 
-/// `RESOURCE#N`: the token of a grant, and what it is of.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TokenOf {
-    pub resource: Resource,
-    pub token: Token,
-}
-
-impl TokenOf {
-    /// Cuts at the last `#`.
-    pub fn parse(text: &[u8]) -> Result<Self, String> {
-        let wrong = || "a token is RESOURCE#N, such as deploy#7".to_owned();
-        let cut = text.iter().rposition(|byte| *byte == b'#');
-        let (name, number) = text.split_at(cut.ok_or_else(wrong)?);
-        let number = str::from_utf8(&number[1..]).map_err(|_| wrong())?;
-        let token = number.parse::<Token>();
-        Ok(Self {
-            resource: parse_resource(name)?,
-            token: token.map_err(|error| format!("{}: {error}", wrong()))?,
-        })
-    }
+/// Reads `RESOURCE#N`, the token of a grant.
+pub fn parse_token_of(text: &[u8]) -> Result<TokenOf, String> {
+    let (name, token) = TokenOf::split(text)?;
+    let resource = parse_resource(name)?;
+    Ok(TokenOf { resource, token })
 }
 
 /// Reads the version that a document must have, or `absent`.
 pub fn parse_expect(text: &str) -> Result<Expect, String> {
-    match text {
-        "absent" => Ok(Expect::Absent),
-        version => match version.parse() {
-            Ok(version) => Ok(Expect::Version(version)),
-            Err(problem) => Err(format!("{problem}, or `absent`")),
-        },
-    }
+    text.parse()
+        .map_err(|problem: Error| format!("{problem}, or `absent`"))
 }
 
 /// Reads a document as it will be written: checked, with a newline at the end.
@@ -293,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_token_is_cut_at_the_last_number_sign() {
-        let token = |text: &str| TokenOf::parse(text.as_bytes());
+        let token = |text: &str| parse_token_of(text.as_bytes());
         let deploy = token("deploy#7").unwrap();
         assert_eq!(
             (deploy.resource.as_str(), deploy.token.get()),

@@ -17,7 +17,6 @@ use tenure_service::observer::WaitObserver;
 pub use tenure_service::waiting::{Wait, what_blocks};
 use tokio::time::{Instant, sleep_until, timeout};
 
-pub use document::{DocumentWait, WaitReporter};
 pub use files::{FileWaits, WaitedFor};
 pub use interruption::Interruption;
 pub use screen::Screen;

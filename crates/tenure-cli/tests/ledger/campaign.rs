@@ -13,6 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 use tenure::Class;
 use tenure_ledger::{AppendTerms, Claim, Ledger, Node};
+use tenure_lockfile::FileCaller;
 use tenure_testkit::{campaign_end, tell};
 
 use crate::place::judge;
@@ -129,7 +130,9 @@ fn append_as_a_stranger(directory: &Path) {
 pub fn work(directory: &Path, name: &str, seed: &str) {
     let owner = tenure::Owner::parse(name).unwrap();
     let asker = tenure::SessionOptions::new(owner).asker();
-    let ledger = Ledger::for_asker(directory, Duration::from_secs(120), asker).unwrap();
+    let wait = Duration::from_secs(120);
+    let ledger = Ledger::open(directory, wait).unwrap();
+    let ledger = ledger.for_caller(&FileCaller::new(asker, wait));
     let mut random = Random(seed.parse().unwrap());
     let mut held: Vec<Claim> = Vec::new();
     for number in 0_u64.. {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tenure_ledger::Ledger;
 use tenure_ledger::Node;
+use tenure_lockfile::FileCaller;
 
 use crate::campaign;
 use crate::process::{Child, role, say};
@@ -54,7 +55,8 @@ fn claim(directory: &Path, name: &str, rounds: &str) {
         tenure::SessionOptions::new(owner).asker()
     };
     let wait = Duration::from_secs(120);
-    let ledger = Ledger::for_asker(directory, wait, asker(name)).unwrap();
+    let ledger = Ledger::open(directory, wait).unwrap();
+    let ledger = ledger.for_caller(&FileCaller::new(asker(name), wait));
     let mut random = name.bytes().fold(0x9e37_79b9_7f4a_7c15_u64, |seed, byte| {
         (seed ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });

@@ -52,6 +52,7 @@ impl Documents {
             // The file that a live program was about to rename is gone by now.
             found = self.files_left_beside(&location)?;
         }
+        (self.on_locked)();
         found.sort();
         then(&*self.disk, &found)?;
         Ok(found)

@@ -1,19 +1,13 @@
 //! The content of a document: its text, its version, its values.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::OnceLock;
 
-use serde::de::{self, DeserializeOwned};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use sha2::{Digest, Sha256};
+use serde::de::DeserializeOwned;
+use tenure_api::doc::Version;
 use tenure_core::{Error, Result};
 
 use super::json::{self, Flaw};
-
-/// The largest number of characters shown of a bad version.
-const SHOWN_MAX: usize = 80;
 
 /// The content of a document when it was read. The bytes are checked when text or a value is asked for.
 #[derive(Debug, Clone)]
@@ -88,83 +82,11 @@ fn corrupt(path: &Path, flaw: Flaw) -> Error {
     Error::corrupt(path, flaw.to_string())
 }
 
-/// The version of a document: the SHA-256 of its bytes on disk, 64 hexadecimal digits.
-///
-/// Two documents with the same value and another layout have different versions.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Version([u8; 32]);
-
-impl Version {
-    /// Returns the version of a file with these bytes.
-    pub fn of(bytes: &[u8]) -> Self {
-        Self(Sha256::digest(bytes).into())
-    }
-
-    /// Returns the SHA-256 of both, one after the other.
-    pub fn and(self, next: Self) -> Self {
-        Self::of(&[self.0, next.0].concat())
-    }
-}
-
-impl fmt::Display for Version {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl fmt::Debug for Version {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Version({self})")
-    }
-}
-
-impl FromStr for Version {
-    type Err = Error;
-
-    /// Takes capital digits, too.
-    fn from_str(text: &str) -> Result<Self> {
-        digits(text).map(Self).ok_or_else(|| {
-            let shown: String = text.chars().take(SHOWN_MAX).collect();
-            Error::BadInput(format!(
-                "{shown:?} is not a version: a version is 64 hexadecimal digits, \
-                 as tenure doc read --json shows it"
-            ))
-        })
-    }
-}
-
-fn digits(text: &str) -> Option<[u8; 32]> {
-    let mut bytes = [0; 32];
-    if text.len() != 2 * bytes.len() {
-        return None;
-    }
-    for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
-        let digit = |at: usize| char::from(pair[at]).to_digit(16);
-        *byte = u8::try_from(digit(0)? << 4 | digit(1)?).ok()?;
-    }
-    Some(bytes)
-}
-
-impl Serialize for Version {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Version {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(de::Error::custom)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::{Value, json};
     use tenure_core::Class;
-
-    const OF_NOTHING: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
     fn content(text: &str) -> Content {
         Content::new("/d/a.json".into(), text.into())
@@ -222,41 +144,5 @@ mod tests {
         let message = content.parse::<Value>().unwrap_err().to_string();
         assert!(message.contains("not what it should hold"), "{message}");
         assert!(message.ends_with("number out of range"), "{message}");
-    }
-
-    #[test]
-    fn a_version_is_the_sha256_in_hexadecimal() {
-        let version = Version::of(b"");
-        assert_eq!(version.to_string(), OF_NOTHING);
-        assert_eq!(
-            OF_NOTHING.to_uppercase().parse::<Version>().unwrap(),
-            version
-        );
-        assert_eq!(serde_json::to_value(version).unwrap(), json!(OF_NOTHING));
-        assert_eq!(
-            serde_json::from_value::<Version>(json!(OF_NOTHING)).unwrap(),
-            version
-        );
-    }
-
-    #[test]
-    fn what_is_not_a_version_is_told_what_one_looks_like() {
-        let multi_byte = "é".repeat(32);
-        let signed = format!("+{}", &OF_NOTHING[1..]);
-        for text in [
-            "",
-            "1",
-            &OF_NOTHING[1..],
-            &format!("{OF_NOTHING}0"),
-            &multi_byte,
-            &signed,
-        ] {
-            let error = text.parse::<Version>().unwrap_err();
-            assert_eq!(error.class(), Class::BadInput);
-            assert!(error.to_string().contains("64 hexadecimal digits"));
-        }
-        assert!(serde_json::from_value::<Version>(json!("x")).is_err());
-        let long = "x".repeat(10_000).parse::<Version>().unwrap_err();
-        assert!(long.to_string().len() < 250);
     }
 }

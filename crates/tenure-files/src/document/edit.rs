@@ -15,13 +15,14 @@
 use std::path::Path;
 use std::time::Instant;
 
+use tenure_api::doc::{Expect, Version};
 use tenure_core::{Error, Result, setters};
 use tenure_lockfile::LockGuard;
 use tenure_os::clock;
 use tenure_os::disk::Attributes;
 use tenure_os::replace::{Replacement, sync_directory_of};
 
-use super::content::{Content, Version};
+use super::content::Content;
 use super::fence::Fence;
 use super::note::Note;
 use super::path::Location;
@@ -68,16 +69,6 @@ impl<'a> Terms<'a> {
 
 /// Receives the path of a document, and the lock and token that it remembered.
 type Tell<'a> = dyn Fn(&Path, &str) + 'a;
-
-/// The state a document must be in to be changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Expect {
-    /// There is no document.
-    Absent,
-    /// It has this version.
-    Version(Version),
-}
 
 /// A document as the work finds it.
 struct Open {
@@ -134,6 +125,7 @@ impl Documents {
         }
         let (guards, notes) = self.lock_and_recover(&sorted, deadline)?;
         let node = self.node_locks_to_write(paths, &sorted, deadline)?;
+        (self.on_locked)();
         let mut open = self.open_all(&sorted, notes, terms)?;
         check_guard(terms)?;
 

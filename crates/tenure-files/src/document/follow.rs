@@ -14,20 +14,21 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tenure_api::doc::Version;
 use tenure_core::{Error, Result};
 use tenure_lockfile::resource_of;
 use tenure_os::cancel::Ended;
 use tenure_os::look::look_until;
 
 use super::Documents;
-use super::content::{Content, Version};
+use super::content::Content;
 
 /// The interval of looks at the file.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The versions of a document, as they come. No lock is held in between.
-pub struct Follow<'a> {
-    documents: &'a Documents,
+pub struct Follow {
+    documents: Documents,
     /// The name given. It may be a link, which may lead elsewhere some day.
     path: PathBuf,
     /// The file that was read last, or `None` if it must be read in any case.
@@ -39,8 +40,8 @@ pub struct Follow<'a> {
 /// The device, inode, size and time of a file, or `None` if there is no file.
 type FileState = Option<(u64, u64, u64, i64, i64)>;
 
-impl<'a> Follow<'a> {
-    pub(super) fn new(documents: &'a Documents, path: &Path) -> Result<Self> {
+impl Follow {
+    pub(super) fn new(documents: Documents, path: &Path) -> Result<Self> {
         let path = std::path::absolute(path).map_err(|source| Error::io("find", path, source))?;
         let follow = Self {
             documents,
@@ -58,8 +59,8 @@ impl<'a> Follow<'a> {
     ///
     /// Changes in quick succession may be seen as one. The content need not be JSON.
     pub fn next(&mut self, limit: Option<Duration>) -> Result<Option<Option<Content>>> {
-        let cancel = self.documents.locker.cancel();
-        let found = look_until(LOOK_EVERY, limit, cancel, || {
+        let cancel = self.documents.locker.cancel().clone();
+        let found = look_until(LOOK_EVERY, limit, &cancel, || {
             // Looked at before it is read: what is written in between makes it another file.
             let state = self.state()?;
             if self.read == Some(state) {

@@ -8,10 +8,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use tenure_api::doc::Version;
 use tenure_core::{Error, Result};
 use tenure_os::disk::Disk;
 
-use super::content::Version;
 use super::path::{Location, document_of_journal, relative, resolved};
 use super::several::DOCUMENTS_MAX;
 

@@ -35,9 +35,10 @@
 //!
 //! # What can be cancelled
 //!
-//! [`Documents::cancelled_by`] ends the waits for our locks and Node's, and for the next version of
-//! a document that is followed. What is held by then is released, and nothing has changed. From the
-//! first write on nothing is waited for, so a call that writes completes, and its result says so.
+//! The [`Cancel`](crate::Cancel) of a [caller](Documents::for_caller) ends the waits for our locks
+//! and Node's, and for the next version of a document that is followed. What is held by then is
+//! released, and nothing has changed. From the first write on nothing is waited for, so a call that
+//! writes completes, and its result says so.
 //!
 //! # Guarantees
 //!
@@ -88,24 +89,25 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_core::{Asker, Result};
+use tenure_core::Result;
 
-pub use content::{Content, Version};
-pub use edit::{Expect, Terms, check_json};
+pub use content::Content;
+pub use edit::{Terms, check_json};
 pub use fence::Fence;
 pub use follow::Follow;
 pub use json::DOCUMENT_BYTES_MAX;
 pub(crate) use path::lock_beside;
 pub use several::DOCUMENTS_MAX;
-pub use style::{laid_out, on_one_line};
+pub use style::laid_out;
+pub use tenure_api::doc::{Expect, Version};
 
-use tenure_lockfile::FileLocker;
-use tenure_os::cancel::Cancel;
+use tenure_lockfile::{FileCaller, FileLocker};
 use tenure_os::disk::{Disk, RealDisk};
 
 /// Reads and changes documents. One for all threads of a program is enough.
 ///
-/// A clone shares the queues and open lock files, and may have a [`Cancel`] of its own.
+/// A clone shares the queues and open lock files; [`for_caller`](Documents::for_caller) makes one
+/// for another caller.
 #[derive(Clone)]
 pub struct Documents {
     locker: FileLocker,
@@ -113,33 +115,30 @@ pub struct Documents {
     shared_with_node: bool,
     /// Called when Node's lock is lost while it is held.
     on_lost: Arc<dyn Fn(&str) + Send + Sync>,
+    /// Called when the waiting for locks is over.
+    on_locked: Arc<dyn Fn() + Send + Sync>,
 }
 
 impl Documents {
     /// Returns documents whose waits end after `wait`, in the name of this process.
     pub fn new(wait: Duration) -> Self {
-        Self::with(FileLocker::new(wait))
-    }
-
-    /// Returns documents in the name of `asker`, as records and errors show it.
-    pub fn for_asker(wait: Duration, asker: Asker) -> Self {
-        Self::with(FileLocker::for_asker(wait, asker))
-    }
-
-    fn with(locker: FileLocker) -> Self {
         Self {
-            locker: locker.with(lock::document_name, lock::prepare),
+            locker: FileLocker::new(wait).with(lock::document_name, lock::prepare),
             disk: Arc::new(RealDisk),
             shared_with_node: false,
             on_lost: Arc::new(|_| ()),
+            on_locked: Arc::new(|| ()),
         }
     }
 
-    /// Ends waits once `cancel` is cancelled, with
+    /// Returns the documents for a caller. A wait that the caller cancels ends with
     /// [`Error::Interrupted`](tenure_core::Error::Interrupted).
-    pub fn cancelled_by(mut self, cancel: Cancel) -> Self {
-        self.locker = self.locker.cancelled_by(cancel);
-        self
+    pub fn for_caller(&self, caller: &FileCaller) -> Self {
+        Self {
+            locker: self.locker.for_caller(caller),
+            on_locked: Arc::clone(&caller.on_locked),
+            ..self.clone()
+        }
     }
 
     /// Takes the lock of Node's proper-lockfile, too, inside our own. `on_lost` is called at once when

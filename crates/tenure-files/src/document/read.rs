@@ -88,6 +88,7 @@ impl Documents {
                 self.finish(&journal, deadline)?;
                 continue;
             }
+            (self.on_locked)();
             for (location, at) in &order {
                 contents[*at] = self.found(location)?.map(|(content, _)| content);
             }
@@ -120,6 +121,7 @@ impl Documents {
             locks.extend(self.take_node_locks(paths[*at], location, deadline)?);
             contents[*at] = self.found(location)?.map(|(content, _)| content);
         }
+        (self.on_locked)();
         locks.iter().try_for_each(|lock| lock.check())?;
         Ok(contents)
     }

@@ -27,11 +27,11 @@
 use std::io;
 use std::path::Path;
 
+use tenure_api::doc::Version;
 use tenure_core::{Error, Result};
 use tenure_os::disk::{Attributes, Disk};
 use tenure_os::replace::{Replacement, sync_directory_of};
 
-use super::content::Version;
 use super::journal::{Journal, Step};
 use super::json::DOCUMENT_BYTES_MAX;
 use super::note::Note;

@@ -27,11 +27,11 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tenure_api::doc::Version;
 use tenure_core::{Error, Result};
 use tenure_os::disk::{Attributes, Disk};
 use tenure_os::replace::{Replacement, others_kept, sync_directory_of};
 
-use super::content::Version;
 use super::journal::{Journal, Step};
 use super::note::Note;
 use super::path::Location;

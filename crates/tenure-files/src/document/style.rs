@@ -26,13 +26,6 @@ pub fn laid_out(json: &str, old: Option<&Content>) -> String {
     out
 }
 
-/// Takes out the blanks between the tokens of JSON text, and nothing else.
-pub fn on_one_line(json: &str) -> String {
-    let mut out = String::with_capacity(json.len());
-    lay_out(json, None, &mut out);
-    out
-}
-
 /// Returns the blanks before the first member or element, or `None` if it is on the first line.
 /// Two spaces stand for what does not show, as in `{}`.
 fn indentation(text: &str) -> Option<&str> {
@@ -114,15 +107,6 @@ mod tests {
             r#"{"z":1.0,"a":1e400,"m":-0,"s":"\u00e9\/é {","n":123456789012345678901234567890}"#;
         let one_line = Content::new("/d/a.json".into(), b"[1]".into());
         assert_eq!(laid_out(&laid_out(json, None), Some(&one_line)), json);
-    }
-
-    #[test]
-    fn only_blanks_between_tokens_are_taken_out() {
-        let text = "{\r\n\t\"a b\" : [ 1.50, \"x \\\" y\", \"\\\\\" , 1e400 ]\n}\n";
-        assert_eq!(
-            on_one_line(text),
-            "{\"a b\":[1.50,\"x \\\" y\",\"\\\\\",1e400]}"
-        );
     }
 
     #[test]

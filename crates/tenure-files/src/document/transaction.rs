@@ -4,9 +4,10 @@ use std::path::Path;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tenure_api::doc::Version;
 use tenure_core::{Error, Result};
 
-use super::content::{Content, Version};
+use super::content::Content;
 use super::edit::Terms;
 use super::read::missing;
 use super::style::laid_out;
@@ -107,8 +108,8 @@ impl Documents {
     }
 
     /// Returns the versions of a document: now, and each time it has changed.
-    pub fn follow(&self, path: &Path) -> Result<follow::Follow<'_>> {
-        follow::Follow::new(self, path)
+    pub fn follow(&self, path: &Path) -> Result<follow::Follow> {
+        follow::Follow::new(self.clone(), path)
     }
 }
 

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tenure_core::{Class, Error, Mode, Resource, Result, Token};
 use tenure_files::Cancel;
 use tenure_files::document::{Documents, Expect, Fence, Terms, Version};
+use tenure_lockfile::FileCaller;
 
 use crate::process::{Child, hear, say};
 use crate::stage::{LONG, Stage, patient, until, until_waiting};
@@ -22,6 +23,13 @@ fn documents() -> Documents {
 
 fn impatient() -> Documents {
     Documents::new(Duration::from_millis(50))
+}
+
+/// Documents whose waits end with this.
+fn cancelled_by(documents: &Documents, cancel: &Cancel) -> Documents {
+    let mut caller = FileCaller::this_process(LONG);
+    caller.cancel = cancel.clone();
+    documents.for_caller(&caller)
 }
 
 fn raise(documents: &Documents, path: &Path) -> Result<u64> {
@@ -463,7 +471,7 @@ fn a_cancelled_wait_for_the_second_document_changes_nothing_and_releases_the_fir
     let lock = Documents::lock_file(&b).unwrap();
     let held = patient().lock_exclusive(&lock).unwrap();
     let cancel = Cancel::default();
-    let cancelled = documents.clone().cancelled_by(cancel.clone());
+    let cancelled = cancelled_by(&documents, &cancel);
     thread::scope(|scope| {
         let both = scope
             .spawn(|| cancelled.transaction_many(&[&a, &b], |_: &mut [Value]| Ok::<_, Error>(())));
@@ -488,7 +496,7 @@ fn a_call_that_is_cancelled_in_its_work_completes() {
     documents().write(&b, &json!({"n": 1})).unwrap();
     for paths in [&[&*a][..], &[&*a, &*b]] {
         let cancel = Cancel::default();
-        let documents = documents().cancelled_by(cancel.clone());
+        let documents = cancelled_by(&documents(), &cancel);
         let n = documents.transaction_many(paths, |counters: &mut [Value]| {
             cancel.cancel();
             for counter in counters.iter_mut() {
@@ -507,7 +515,7 @@ fn whoever_follows_is_cancelled() {
     let path = stage.at("a.json");
     documents().write(&path, &json!({"n": 1})).unwrap();
     let cancel = Cancel::default();
-    let documents = documents().cancelled_by(cancel.clone());
+    let documents = cancelled_by(&documents(), &cancel);
     let mut follow = documents.follow(&path).unwrap();
     assert!(follow.next(Some(LONG)).unwrap().is_some());
     thread::scope(|scope| {

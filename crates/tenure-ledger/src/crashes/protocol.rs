@@ -7,17 +7,18 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_core::{Error, Owner, Result, Timestamp};
+use tenure_core::{Error, Result, Timestamp};
 use tenure_lockfile::FileLocker;
 use tenure_os::crashes::{self, Allowed, Violation};
 use tenure_os::disk::Disk as _;
 use tenure_os::disk::simulated::{Call, SimulatedDisk, State};
 use tenure_os::replace::target_of_temporary;
 
-use crate::append::Request;
+use crate::append::Wanted;
 use crate::event::AboutClaims;
 use crate::names::Meaning;
 use crate::newest::Note;
+use crate::tests::asker;
 use crate::{AppendTerms, Ledger, event, lock};
 
 /// The event that recovery appends, and the event that further work appends.
@@ -78,14 +79,14 @@ impl crashes::Protocol for OneLedger {
 
     fn process(&self, disk: &SimulatedDisk) -> Process {
         let mut ledger = self.place.idle.borrow_mut().pop().unwrap_or_else(|| {
-            let locker = FileLocker::new(Duration::from_millis(30)).trusting_the_file_system();
+            let wait = Duration::from_millis(30);
+            let locker = FileLocker::for_asker(wait, asker("ana")).trusting_the_file_system();
             let disk = Arc::new(disk.clone());
             Ledger::on(self.place.root.path(), locker, disk).unwrap()
         });
         ledger.disk = Arc::new(disk.clone());
         ledger.memory = Arc::default();
         ledger.is_listed = Arc::default();
-        ledger.owner = Owner::parse("ana").unwrap();
         ledger.now = now;
         ledger.replayed_max = self.replayed_max;
         // Another boot than the one of the last process, for the power may have been gone.
@@ -202,7 +203,7 @@ impl Process {
         let request = |event: &&str| {
             let prepared = self.ledger().prepare(&event::new(event)?)?;
             let terms = AppendTerms::default();
-            Ok(Request::Event { prepared, terms })
+            Ok(self.ledger().request(Wanted::Event { prepared, terms }))
         };
         let requests = events.iter().map(request).collect::<Result<Vec<_>>>()?;
         let held = self.ledger().lock(lock::deadline(self.ledger()))?;

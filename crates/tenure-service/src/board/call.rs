@@ -63,7 +63,7 @@ impl Service {
         if asked.is_none() {
             let directory = self.board_directory()?;
             if !directory.join("index.json").exists() {
-                make(directory).await?;
+                make(directory, caller).await?;
             }
         }
         self.on_board(asked, caller)
@@ -141,7 +141,7 @@ impl BoardCall<'_> {
         work: impl FnOnce(&Board) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let board = self.untold(self.caller.cancel().clone());
-        blocking(move || work(&board)).await
+        blocking(self.caller, move || work(&board)).await
     }
 
     /// Returns the board for the caller, who is told of no wait. `cancel` ends its waits.
@@ -189,6 +189,6 @@ impl BoardCall<'_> {
 }
 
 /// Makes a board, if there is none.
-pub(super) async fn make(directory: PathBuf) -> Result<()> {
-    blocking(move || Board::init(&directory)).await
+pub(super) async fn make(directory: PathBuf, caller: &Caller) -> Result<()> {
+    blocking(caller, move || Board::init(&directory)).await
 }

@@ -42,7 +42,7 @@ impl Service {
         );
         if caller.cancel().is_cancelled() {
             let id = issue.id;
-            blocking(move || board.release(&id, token)).await?;
+            blocking(caller, move || board.release(&id, token)).await?;
             return Err(Error::interrupted(call.resource()));
         }
         let shown = issue.shown();

@@ -10,7 +10,7 @@ impl Handle<InitBoard> for Service {
     async fn handle(&self, request: InitBoard, _: &Caller) -> Result<BoardPlace> {
         let directory = self.place_of_board(request.board.as_deref())?;
         let board = directory.display().to_string();
-        make(directory).await?;
+        make(directory, caller).await?;
         Ok(BoardPlace { board })
     }
 }

@@ -20,6 +20,7 @@ use tenure_board::{Board, FileCaller};
 use tenure_files::document::{Documents, Version};
 use tenure_ledger::Ledger;
 use tenure_ledger::{ClaimToken, Node};
+use tenure_lockfile::FileCaller;
 
 use super::decide::ClaimAction;
 
@@ -242,7 +243,8 @@ impl ClaimNote {
                 }
             }
             ClaimedIn::Ledger => {
-                let ledger = Ledger::for_asker(&self.directory, wait, asker)?;
+                let ledger = Ledger::open(&self.directory, wait)?;
+                let ledger = ledger.for_caller(&FileCaller::new(asker, wait));
                 let node: Node = self.id.parse()?;
                 match claims {
                     ClaimAction::Renew => {

@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tenure_core::{Error, Result};
 use tenure_files::document::Documents;
+use tenure_lockfile::FileCaller;
 use tenure_os::cancel::Cancel;
 
 /// The longest wait for other saves.
@@ -32,7 +33,9 @@ where
 {
     let path = path.into();
     let cancel = CancelledOnDrop(Cancel::default());
-    let documents = Documents::new(WAIT_MAX).cancelled_by(cancel.0.clone());
+    let mut caller = FileCaller::this_process(WAIT_MAX);
+    caller.cancel = cancel.0.clone();
+    let documents = Documents::new(WAIT_MAX).for_caller(&caller);
     let edited =
         tokio::task::spawn_blocking(move || documents.transaction_or_create(&path, default, merge));
     match edited.await {

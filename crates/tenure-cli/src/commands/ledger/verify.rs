@@ -1,0 +1,86 @@
+//! `tenure ledger verify`: what is wrong with a ledger, and what was repaired.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use tenure::Class;
+use tenure_api::ledger::{self, Verified};
+
+use super::Place;
+use super::failure::about;
+use crate::cli::Global;
+use crate::exit;
+use crate::output::{self, word};
+use crate::report::Failure;
+use crate::surface::Surface;
+use crate::table::{self, Table};
+
+#[derive(Debug, Args)]
+pub struct Verify {
+    /// Repair what can be repaired; what is taken out is kept
+    #[arg(long)]
+    pub repair: bool,
+    /// Also mark missing events as such, and remove a lock of another program that is older than 30s
+    #[arg(long, requires = "repair")]
+    pub yes: bool,
+    #[command(flatten)]
+    pub place: Place,
+}
+
+/// Shown after the options.
+pub const HELP: &str = "\
+Examples:
+  tenure ledger verify proof
+  tenure ledger verify proof --repair          says what it did
+  tenure ledger verify proof --repair --yes    also what a program is not sure of
+
+Reads every event. Finds missing and torn events, wrong names, events that were
+edited, and what dead processes left. Nothing is repaired unasked; what is taken
+out is kept beside, under a hidden name that ends with .aside. With --yes an event
+that is missing or torn is replaced by one of type event_missing, since its number
+never comes again, and the claims from before it are ended and named; and a
+ledger.lock of another program is removed if it and its text are older than 30s;
+claims that last too long are ended.
+
+With --json prints {\"events\":N,\"findings\":[{\"file\",\"problem\",\"repair\"}]}.
+
+Exit codes: 0 all is in order, or repaired; 65 there are findings; 75 the ledger
+is locked.";
+
+/// Repairs nothing unasked.
+pub fn verify(global: &Global, options: Verify) -> Result<ExitCode, Failure> {
+    let surface = Surface::without_store(global)?;
+    let caller = surface.caller(None)?;
+    let request = ledger::Verify {
+        directory: options.place.directory,
+        repair: options.repair,
+        confirmed: options.yes,
+    };
+    let verified = surface.call(request, &caller).map_err(about)?;
+    surface.answer(&verified, || print(&verified))?;
+    match verified.findings.iter().all(|finding| finding.repaired) {
+        true => Ok(ExitCode::SUCCESS),
+        false => Ok(ExitCode::from(exit::code(Class::BadInput))),
+    }
+}
+
+fn print(verified: &Verified) -> Result<(), Failure> {
+    let mut table = Table::new(vec!["FILE", "PROBLEM", "REPAIR"]);
+    for finding in &verified.findings {
+        table.push([
+            finding.file.clone(),
+            finding.problem.clone(),
+            finding.repair.clone(),
+        ]);
+    }
+    output::text(&table.text(table::width(), &["FILE", "PROBLEM", "REPAIR"]))?;
+    let repaired = verified.findings.iter();
+    let repaired = repaired.filter(|found| found.repaired).count();
+    let found = match (verified.findings.len() - repaired, repaired) {
+        (0, 0) => "all in order".to_owned(),
+        (found, 0) => format!("found wrong: {found}"),
+        (found, repaired) => format!("repaired: {repaired}, still wrong: {found}"),
+    };
+    word(&format!("{} events, {found}", verified.events));
+    Ok(())
+}

@@ -1,0 +1,129 @@
+//! Changes documents under their locks, all or none.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tenure::{Error, Mode};
+use tenure_api::doc::{Compat, Expect, OneOrSeveral, Written};
+use tenure_api::text::{Span, TokenOf};
+use tenure_files::document::{Content, Fence, Terms, laid_out};
+use tenure_lockfile::resource_of;
+
+use super::token_check::TokenCheck;
+use super::{missing, paths};
+use crate::store_identity::identity;
+use crate::waiting::for_files;
+use crate::{Caller, Service};
+
+/// A change of documents.
+#[derive(Debug, Clone, Default)]
+pub struct Change {
+    /// The documents.
+    pub files: Vec<PathBuf>,
+    /// The text that stands for a document that is missing, if it need not be there.
+    pub create: Option<String>,
+    /// The version that the only document must be at.
+    pub expect: Option<Expect>,
+    /// The lock under which it is written.
+    pub token: Option<TokenOf>,
+    /// Whether to set aside what the documents remember: another lock, or a token that was never
+    /// granted.
+    pub rebind: bool,
+    /// The lock of another kind of programs that is taken, too.
+    pub compat: Option<Compat>,
+    /// The longest wait.
+    pub wait: Option<Span>,
+}
+
+impl Service {
+    /// Changes documents by `work`, which gets their texts and returns new ones. Reading and
+    /// writing are one step for everyone else. The layout of a document stays as it was.
+    ///
+    /// # Errors
+    ///
+    /// Those of the work are passed on, and no document has changed.
+    pub async fn change_documents<E: From<Error> + Send + 'static>(
+        &self,
+        change: Change,
+        caller: &Caller,
+        work: impl FnOnce(&[&str]) -> Result<Vec<String>, E> + Send + 'static,
+    ) -> Result<OneOrSeveral<Written>, E> {
+        let (files, create) = (change.files.clone(), change.create.clone());
+        let is_one = files.len() == 1;
+        let lay_out = move |(text, old): (String, &Option<Content>)| match old {
+            // A new one is as it was given.
+            None if is_one => text,
+            old => laid_out(text.strip_prefix('\u{feff}').unwrap_or(&text), old.as_ref()),
+        };
+        let work = move |old: &[Option<Content>]| {
+            let new = work(&given(old, &files, create.as_deref())?)?;
+            Ok(new.into_iter().zip(old).map(lay_out).collect())
+        };
+        let existing = change.create.is_none();
+        self.edit_documents(change, existing, caller, work).await
+    }
+
+    /// Changes documents by `work`, which gets their contents, unchecked, and returns their new
+    /// texts.
+    pub(super) async fn edit_documents<E: From<Error> + Send + 'static>(
+        &self,
+        change: Change,
+        existing: bool,
+        caller: &Caller,
+        work: impl FnOnce(&[Option<Content>]) -> Result<Vec<String>, E> + Send + 'static,
+    ) -> Result<OneOrSeveral<Written>, E> {
+        let files = change.files;
+        let access = self.access(&files, change.compat, change.wait, caller)?;
+        let tokens = TokenCheck::new(self, caller, change.token.as_ref());
+        let wait = access.wait(&files, Mode::Write)?;
+        let first = resource_of(&wait.files[0].0);
+        let fence = change.token.as_ref().map(|named| {
+            let store = identity(&self.located().url);
+            let fence = Fence::new(store, named.resource.clone(), named.token);
+            if change.rebind {
+                fence.rebinding()
+            } else {
+                fence
+            }
+        });
+        let observer = Arc::clone(caller.observer());
+        let named = change.token;
+        let overridden = move |document: &Path, remembered: &str| {
+            if let Some(TokenOf { resource, token }) = &named {
+                let document = document.display();
+                observer.word(&format!(
+                    "{document} was guarded by {remembered}, which {resource}#{token} overrides now"
+                ));
+            }
+        };
+        let (documents, caller) = (access.documents, access.caller);
+        let edit = move || {
+            let guard = tokens.guard(&caller, &first);
+            let mut terms = Terms::default().with_guard(&guard);
+            terms.existing = existing;
+            terms.expect = change.expect;
+            terms.fence = fence;
+            terms.overridden = Some(&overridden);
+            let work = |old: &[Option<Content>]| Ok::<_, E>((work(old)?, ()));
+            let (versions, ()) = documents.edit(&paths(&files), &terms, work)?;
+            let written = versions.into_iter().map(|version| Written { version });
+            Ok(OneOrSeveral::about(&files, written.collect()))
+        };
+        for_files(&wait, &access.teller, edit).await
+    }
+}
+
+/// Returns the texts of documents, strictly checked, or the text that stands for one that is
+/// missing.
+fn given<'a>(
+    old: &'a [Option<Content>],
+    files: &[PathBuf],
+    create: Option<&'a str>,
+) -> tenure::Result<Vec<&'a str>> {
+    let one = |(old, file): (&'a Option<Content>, &PathBuf)| match (old, create) {
+        (Some(content), _) => content.text(),
+        (None, Some(create)) => Ok(create),
+        (None, None) => Err(missing(file)),
+    };
+    old.iter().zip(files).map(one).collect()
+}

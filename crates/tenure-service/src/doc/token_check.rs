@@ -1,0 +1,90 @@
+//! Checks that the locks around a write are still held, by their tokens.
+//!
+//! A token that was named is remembered by the document. It, and the tokens of the `run`s around
+//! the caller, must be the newest that their stores granted: what cannot be checked is not written.
+//! Asking makes no store.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::io;
+use std::sync::Mutex;
+
+use tenure::blocking::Keeper;
+use tenure::{Error, Resource, Result, Settings, Token, shown_address};
+use tenure_api::text::TokenOf;
+use tenure_core::poison::lock;
+use tenure_lockfile::FileCaller;
+
+use crate::store_identity::is_there;
+use crate::{Caller, SLOT_KIND, Service};
+
+/// The action that errors of a store name.
+pub const CHECK: &str = "check the token in";
+
+/// The tokens that a write is made under.
+pub(super) struct TokenCheck {
+    /// Each with its store.
+    tokens: Vec<(String, Resource, Token)>,
+    settings: Settings,
+    /// The stores asked so far, by their addresses.
+    stores: Mutex<HashMap<String, Keeper>>,
+}
+
+impl TokenCheck {
+    /// Collects the tokens of the `run`s around the caller, and the one that is named. Slots are no
+    /// locks.
+    pub(super) fn new(service: &Service, caller: &Caller, named: Option<&TokenOf>) -> Self {
+        let outers = caller.around().leases.iter();
+        let outers = outers.filter(|outer| outer.lease.resource.kind() != SLOT_KIND);
+        let outers = outers.map(|outer| {
+            let store = service.openable(&outer.store);
+            (store, outer.lease.resource.clone(), outer.lease.token)
+        });
+        let named = named.map(|named| {
+            let store = service.located().url.clone();
+            (store, named.resource.clone(), named.token)
+        });
+        Self {
+            tokens: outers.chain(named).collect(),
+            settings: service.settings(caller),
+            stores: Mutex::default(),
+        }
+    }
+
+    /// Returns what is asked before the work and again before the write: whether all tokens are
+    /// good, and at first whether the wait was cancelled. What has begun is finished.
+    pub(super) fn guard<'a>(
+        &'a self,
+        caller: &'a FileCaller,
+        first: &'a Resource,
+    ) -> impl Fn() -> Result<()> + 'a {
+        let has_begun = Cell::new(false);
+        move || match has_begun.replace(true) {
+            false if caller.cancel.is_cancelled() => Err(Error::interrupted(first.clone())),
+            _ => self.check(),
+        }
+    }
+
+    /// Fails unless all of them are the newest of their locks. Blocks the thread.
+    fn check(&self) -> Result<()> {
+        let mut tokens = self.tokens.iter();
+        tokens.try_for_each(|(store, resource, token)| self.ask(store, resource, *token))
+    }
+
+    fn ask(&self, url: &str, resource: &Resource, token: Token) -> Result<()> {
+        if !is_there(url) {
+            let none = io::Error::new(io::ErrorKind::NotFound, "there is no store");
+            return Err(Error::io(CHECK, shown_address(url), none));
+        }
+        let mut stores = lock(&self.stores);
+        let keeper = match stores.entry(url.to_owned()) {
+            Entry::Occupied(open) => open.into_mut(),
+            Entry::Vacant(missing) => {
+                let keeper = Keeper::open_with(url, self.settings.clone())?;
+                missing.insert(keeper)
+            }
+        };
+        keeper.check(resource, token)
+    }
+}

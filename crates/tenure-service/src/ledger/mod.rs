@@ -1,0 +1,85 @@
+//! The operations on ledgers.
+
+mod append;
+mod claim;
+mod claims;
+mod follow;
+mod init;
+mod log;
+mod reap;
+mod release;
+mod show;
+mod verify;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure::{Mode, Result};
+use tenure_api::text::Span;
+use tenure_ledger::Ledger;
+
+use crate::waiting::{FileWait, WaitTeller, for_files};
+use crate::{Caller, Service, WAIT_DEFAULT};
+pub use follow::FollowedLedger;
+
+/// Opens a ledger that is only read, or repaired.
+fn open(directory: &Path, caller: &Caller) -> Result<Ledger> {
+    let observer = Arc::clone(caller.observer());
+    let ledger = Ledger::open(directory, WAIT_DEFAULT)?;
+    Ok(ledger.with_messages(move |text| observer.word(text)))
+}
+
+/// A ledger that is open for a call that writes.
+struct OpenLedger {
+    ledger: Ledger,
+    wait: FileWait,
+    teller: WaitTeller,
+}
+
+impl OpenLedger {
+    /// Does something that waits for the ledger.
+    async fn wait<T: Send + 'static>(
+        self,
+        work: impl FnOnce(&Ledger) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        for_files(&self.wait, &self.teller, move || work(&self.ledger)).await
+    }
+}
+
+impl Service {
+    /// Opens a ledger to change it; `ttl` is how long a claim is to last.
+    fn ledger(
+        &self,
+        directory: &Path,
+        wait: Option<Span>,
+        ttl: Option<Duration>,
+        caller: &Caller,
+    ) -> Result<OpenLedger> {
+        let limit = self.limit(caller, wait.map(|it| it.0), WAIT_DEFAULT, ttl)?;
+        let limit = limit.whole();
+        let teller = WaitTeller::new(caller);
+        let is_automated = self.automated(caller).covers(caller.owner());
+        let file_caller = caller.of_files(limit, is_automated, &teller);
+        let mut ledger = open(directory, caller)?;
+        if self.trusts_file_systems() {
+            ledger = ledger.trusting_the_file_system();
+        }
+        let ledger = ledger.for_caller(&file_caller);
+        let queue = ledger.queue_lock();
+        let place = queue.parent().unwrap_or(&queue).to_owned();
+        let wait = FileWait {
+            files: vec![(place, queue)],
+            mode: Mode::Write,
+            limit,
+            session: file_caller.asker.session,
+            with_node: false,
+            inner_lock: Some(ledger.shared_lock()),
+        };
+        Ok(OpenLedger {
+            ledger,
+            wait,
+            teller,
+        })
+    }
+}
