@@ -8,8 +8,11 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`operation`] | the trait, and the list of all operations |
+//! | [`advisory`] | advisory locks of PostgreSQL: ls |
 //! | [`failure`] | a failure as JSON shows it |
-//! | [`leases`] | locks: acquire, renew, release, upgrade, downgrade, check, ls, break, audit |
+//! | [`leases`] | locks: acquire, renew, release, upgrade, downgrade, check, ls, recover, break, audit |
+//! | [`op`] | named kinds of work: ls, show |
+//! | [`publish`] | directories put in place whole: put, verify, history |
 //! | [`text`] | values that are text in JSON |
 //!
 //! # Limitations
@@ -17,9 +20,12 @@
 //! A type here promises the form of a request, not that it will be granted: who may do what is
 //! checked where an operation is carried out.
 
+pub mod advisory;
 pub mod failure;
 pub mod leases;
+pub mod op;
 pub mod operation;
+pub mod publish;
 pub mod text;
 
 pub use failure::Failure;

@@ -14,6 +14,7 @@
 //! | [`lease`], [`request`], [`store`], [`leases`] | what a store is asked and what it answers |
 //! | [`page`] | pages of a listing: cursors and the range of a query |
 //! | [`records`] | rows above the locks: what a change of them is, and what a store must do for it |
+//! | [`advisory`] | advisory locks of PostgreSQL, as a listing shows them |
 //! | [`audit`] | the record of who did what to a lock |
 //! | [`retry`] | how often, and with which pauses, passing faults are tried again |
 //! | `secret` | removes passwords and other secrets from text that is shown |
@@ -30,6 +31,7 @@
 //!
 //! This crate promises nothing about waiting, waking and durability: the stores do.
 
+pub mod advisory;
 pub mod audit;
 pub mod circles;
 pub mod decide;

@@ -46,7 +46,7 @@ pub use service::{Service, Surroundings};
 /// The longest wait of an operation that sets none, unless the settings do.
 pub const WAIT_DEFAULT: std::time::Duration = std::time::Duration::from_secs(5);
 /// The kind of the resources that stand for slots.
-pub const SLOT_KIND: &str = "slot";
+pub const SLOT_KIND: &str = tenure_api::text::Slot::KIND;
 /// More resources than this in one request are refused: a command could not be told of them.
 pub const RESOURCES_MAX: usize = 256;
 /// Longer names in all are refused, for the same reason.

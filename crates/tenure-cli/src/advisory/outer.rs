@@ -38,7 +38,7 @@ pub async fn is_held_around(locks: &AdvisoryLocks, store: &str, key: Key) -> Res
     let listed = locks.list().await?.locks;
     let is_held = |outer: &OuterLock| {
         let mut held = listed.iter().filter(|lock| lock.granted);
-        held.any(|lock| lock.key() == key && lock.pid == outer.server_pid)
+        held.any(|lock| Key::of(lock) == key && lock.pid == outer.server_pid)
     };
     Ok(outer.iter().any(is_held))
 }

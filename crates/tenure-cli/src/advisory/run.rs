@@ -105,7 +105,7 @@ async fn tell(
     let locks = listed.map(|listed| listed.locks).unwrap_or_default();
     let holders = locks
         .iter()
-        .filter(|lock| lock.granted && lock.key() == key);
+        .filter(|lock| lock.granted && Key::of(lock) == key);
     let holders: Vec<String> = holders.map(held_by).collect();
     let by = match holders.is_empty() {
         true => String::new(),
