@@ -54,8 +54,15 @@ macro_rules! for_each_operation {
             $crate::leases::Downgrade,
             $crate::leases::Check,
             $crate::leases::Ls,
+            $crate::leases::Recover,
             $crate::leases::Break,
             $crate::leases::Audit,
+            $crate::advisory::Ls,
+            $crate::op::Ls,
+            $crate::op::Show,
+            $crate::publish::Put,
+            $crate::publish::Verify,
+            $crate::publish::History,
         }
     };
 }

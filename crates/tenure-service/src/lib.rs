@@ -9,14 +9,16 @@
 //! |---|---|
 //! | [`service`] | the stores, the settings and the places, opened once and shared |
 //! | [`caller`] | who asks, and what ends the call early |
-//! | [`observer`] | who is told what is waited for |
+//! | [`observer`] | who is told what is waited for, and how far a copy is |
 //! | [`handle`] | the trait that carries out an operation, and a call by its name |
 //! | [`limit`] | how long a call waits in all |
 //! | `opening` | the wait for a server that is away |
 //! | [`around`] | the leases that are held around a call |
 //! | [`store_identity`] | whether two addresses name one store |
 //! | [`waiting`] | waits that are told and can be cancelled, and what is in the way |
-//! | `leases` | the operations on locks, a file each |
+//! | [`run`] | what a command runs under: a slot and locks |
+//! | [`advisory`] | PostgreSQL's own locks, and one that a command runs under |
+//! | `leases`, `op`, `publish` | the operations, a file each |
 //!
 //! # Invariants
 //!
@@ -26,13 +28,17 @@
 //! - A call whose caller cancels it ends its waits and leaves neither lock nor waiter; what it had
 //!   begun to write is finished and told.
 
+pub mod advisory;
 pub mod around;
 pub mod caller;
 pub mod handle;
 mod leases;
 pub mod limit;
 pub mod observer;
+mod op;
 mod opening;
+mod publish;
+pub mod run;
 pub mod service;
 pub mod store_identity;
 pub mod waiting;

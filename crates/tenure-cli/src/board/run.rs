@@ -20,9 +20,9 @@ use super::failure::about;
 use super::held::{Claimed, IssueClaim};
 use super::open_board::{SharedBoard, for_owner};
 use crate::cli::{BoardRun, Global};
+use crate::commands::supervise::{command, exit_code, run_under};
 use crate::context::Context;
 use crate::report::{Failure, Report};
-use crate::run::{command, exit_code, run_under};
 use crate::runtime;
 
 /// Claims the next issue, runs the command, and says that the issue is done, or releases it.

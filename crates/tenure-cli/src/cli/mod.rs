@@ -2,29 +2,19 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `run` | the words of `run` |
-//! | `look` | `recover` |
 //! | `doc` | the words of `doc` |
 //! | `ledger` | the words of `ledger` |
 //! | `board` | the words of `board` |
-//! | `advisory` | the words of `advisory` |
-//! | `op` | the words of `op` |
 //! | `agent` | the words of `agent` and `status` |
-//! | `publish` | the words of `publish` |
 //! | `on_demand` | words that are put together only for the command that is asked for |
 //! | `values` | how single values are read |
 //! | `usage_error` | messages for a command line that cannot be read |
 
-mod advisory;
 mod agent;
 mod board;
 mod doc;
 mod ledger;
-mod look;
 mod on_demand;
-mod op;
-mod publish;
-mod run;
 mod usage_error;
 pub mod values;
 
@@ -34,9 +24,11 @@ use std::mem::ManuallyDrop;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::commands::{audit, break_lease, check, downgrade, lock, ls, release, renew, upgrade};
+use crate::commands::{
+    advisory, audit, break_lease, check, downgrade, lock, ls, op, publish, recover, release, renew,
+    run, upgrade,
+};
 use crate::help;
-pub use advisory::{Advisory, AdvisoryRun};
 pub use agent::{Agent, AgentHook, AgentInstall, AgentLs, AgentUninstall, AgentWatch, Status};
 pub use board::{
     Board, BoardAdd, BoardClaim, BoardDepend, BoardEnd, BoardEvents, BoardGate, BoardGateDefine,
@@ -50,11 +42,7 @@ pub use ledger::{
     Ledger, LedgerAppend, LedgerClaim, LedgerDirectory, LedgerInit, LedgerLog, LedgerReap,
     LedgerRelease, LedgerShow, LedgerTerms, LedgerVerify,
 };
-pub use look::Recover;
 use on_demand::OnDemand;
-pub use op::{Op, OpShow};
-pub use publish::Publish;
-pub use run::Run;
 use tenure_api::text::Wanted;
 use tenure_service::{NAMES_BYTES_MAX, RESOURCES_MAX};
 pub use usage_error::UsageError;
@@ -88,8 +76,8 @@ pub struct Global {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Take locks, run a command under them, release them
-    #[command(after_long_help = help::RUN_LONG)]
-    Run(OnDemand<Run>),
+    #[command(after_long_help = run::HELP)]
+    Run(OnDemand<run::Run>),
     /// Take locks that outlive this command, and print their leases
     #[command(after_long_help = lock::HELP)]
     Lock(OnDemand<lock::Lock>),
@@ -112,8 +100,8 @@ pub enum Command {
     #[command(after_long_help = ls::HELP, visible_alias = "list")]
     Ls(OnDemand<ls::Ls>),
     /// End stale leases; always safe
-    #[command(after_long_help = help::RECOVER_LONG)]
-    Recover(OnDemand<Recover>),
+    #[command(after_long_help = recover::HELP)]
+    Recover(OnDemand<recover::Recover>),
     /// Take a lease away from its holder
     #[command(after_long_help = break_lease::HELP)]
     Break(OnDemand<break_lease::Break>),
@@ -121,10 +109,10 @@ pub enum Command {
     #[command(after_long_help = audit::HELP)]
     Audit(OnDemand<audit::Audit>),
     /// PostgreSQL's own locks, which other programs take, too
-    #[command(after_long_help = help::ADVISORY_LONG)]
+    #[command(after_long_help = advisory::HELP)]
     Advisory {
         #[command(subcommand)]
-        command: OnDemand<Advisory>,
+        command: OnDemand<advisory::Advisory>,
     },
     /// Read, write, change and clean JSON documents that are never torn
     #[command(after_long_help = help::DOC_LONG)]
@@ -133,8 +121,8 @@ pub enum Command {
         command: OnDemand<Doc>,
     },
     /// Put a directory in place whole, and verify what is there
-    #[command(after_long_help = help::PUBLISH_LONG)]
-    Publish(OnDemand<Publish>),
+    #[command(after_long_help = publish::HELP)]
+    Publish(OnDemand<publish::Publish>),
     /// Append events that are never lost, and claim nodes that one agent works on
     #[command(after_long_help = help::LEDGER_LONG)]
     Ledger {
@@ -148,10 +136,10 @@ pub enum Command {
         command: OnDemand<Board>,
     },
     /// Show which operations there are, and which locks each needs
-    #[command(after_long_help = help::OP_LONG)]
+    #[command(after_long_help = op::HELP)]
     Op {
         #[command(subcommand)]
-        command: OnDemand<Op>,
+        command: OnDemand<op::Op>,
     },
     /// Coding agents: their hooks, what they do, and what tends them
     #[command(after_long_help = help::AGENT_LONG)]
@@ -217,7 +205,7 @@ mod tests {
         text.split(' ').map(OsString::from).collect()
     }
 
-    fn run(text: &str) -> Run {
+    fn run(text: &str) -> run::Run {
         let cli = parse(arguments(text))
             .map_err(|usage_error| usage_error.error)
             .unwrap();

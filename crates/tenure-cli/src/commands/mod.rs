@@ -1,12 +1,18 @@
 //! The commands, a file each: its arguments, its help, and what it calls.
 
+pub mod advisory;
 pub mod audit;
 pub mod break_lease;
 pub mod check;
 pub mod downgrade;
 pub mod lock;
 pub mod ls;
+pub mod op;
+pub mod publish;
+pub mod recover;
 pub mod release;
 pub mod renew;
+pub mod run;
 mod several;
+pub mod supervise;
 pub mod upgrade;
