@@ -271,7 +271,11 @@ pub struct BoardEvent {
     /// The number of the line, from 1.
     pub line: u64,
     /// The line as it was written, a JSON object.
-    #[serde(rename = "event", serialize_with = "as_written", deserialize_with = "text_of")]
+    #[serde(
+        rename = "event",
+        serialize_with = "as_written",
+        deserialize_with = "text_of"
+    )]
     #[schemars(with = "Map<String, Value>")]
     pub text: String,
 }

@@ -4,11 +4,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tenure_core::audit::AuditPage;
+use tenure_core::leases::Finding;
 use tenure_core::{
     IdempotenceKey, Lease, LeaseId, Listing, Mode, Owner, Resource, Timestamp, Token,
 };
 
 use crate::operation::operation;
+use crate::publish::{Recovered, Removed};
 use crate::text::{Span, Wanted};
 
 /// Takes locks that outlive the call, all or none.
@@ -144,6 +146,28 @@ pub struct Ls {
     pub after: Option<String>,
 }
 operation!("ls", Ls, Listing);
+
+/// Ends stale leases and unfinished publishes. It is always safe.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Recover {
+    /// True to change nothing, and only say what could be recovered and why the rest is kept.
+    pub dry_run: bool,
+}
+operation!("recover", Recover, Stale);
+
+/// Everything that looks stale, and what became of it.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct Stale {
+    /// The leases.
+    pub leases: Vec<Finding>,
+    /// Null: the list is never cut.
+    pub next: Option<String>,
+    /// Publishes that were not finished.
+    pub manifests: Vec<Recovered>,
+    /// Directories that publishes left behind.
+    pub directories: Vec<Removed>,
+}
 
 /// Takes a lease away from its holder. It is for people.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]

@@ -8,11 +8,14 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`operation`] | the trait, and the list of all operations |
+//! | [`advisory`] | advisory locks of PostgreSQL: ls |
 //! | [`board`] | the board: issues, claims, gates, events |
-//! | [`failure`] | a failure as JSON shows it |
 //! | [`doc`] | documents: read, write, update, clean |
-//! | [`leases`] | locks: acquire, renew, release, upgrade, downgrade, check, ls, break, audit |
+//! | [`failure`] | a failure as JSON shows it |
+//! | [`leases`] | locks: acquire, renew, release, upgrade, downgrade, check, ls, recover, break, audit |
 //! | [`ledger`] | ledgers: init, append, log, show, verify, claim, release, claims, reap |
+//! | [`op`] | named kinds of work: ls, show |
+//! | [`publish`] | directories put in place whole: put, verify, history |
 //! | [`text`] | values that are text in JSON |
 //!
 //! # Limitations
@@ -20,12 +23,15 @@
 //! A type here promises the form of a request, not that it will be granted: who may do what is
 //! checked where an operation is carried out.
 
+pub mod advisory;
 pub mod board;
 pub mod doc;
 pub mod failure;
 pub mod leases;
 pub mod ledger;
+pub mod op;
 pub mod operation;
+pub mod publish;
 pub mod text;
 
 pub use failure::Failure;

@@ -75,6 +75,7 @@ macro_rules! for_each_operation {
             $crate::leases::Downgrade,
             $crate::leases::Check,
             $crate::leases::Ls,
+            $crate::leases::Recover,
             $crate::leases::Break,
             $crate::leases::Audit,
             $crate::ledger::Init,
@@ -86,6 +87,12 @@ macro_rules! for_each_operation {
             $crate::ledger::ReleaseNode,
             $crate::ledger::ListClaims,
             $crate::ledger::Reap,
+            $crate::advisory::Ls,
+            $crate::op::Ls,
+            $crate::op::Show,
+            $crate::publish::Put,
+            $crate::publish::Verify,
+            $crate::publish::History,
         }
     };
 }

@@ -228,6 +228,49 @@ fn without_blanks(json: &str) -> String {
     json.chars().filter(is_kept).collect()
 }
 
+/// `NAME:N`: one of N places for all callers of the same name. `NAME` alone leaves the number to
+/// the settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Slot {
+    /// `slot:NAME`.
+    pub resource: Resource,
+    /// The number of places, as this caller sees it, or `None` if the settings say it.
+    pub capacity: Option<u32>,
+}
+
+impl Slot {
+    /// The kind of the resources that stand for slots.
+    pub const KIND: &str = "slot";
+    /// More at once are no limit at all.
+    pub const CAPACITY_MAX: u32 = 1000;
+
+    /// Cuts at the last `:`, so that a name may hold one.
+    ///
+    /// # Errors
+    ///
+    /// The reason why it is no slot, in a sentence.
+    pub fn parse(text: &[u8]) -> Result<Self, String> {
+        let wrong = || "a slot is NAME:N, such as build:2".to_owned();
+        let cut = text.iter().rposition(|byte| *byte == b':');
+        let (name, capacity) = match cut.map(|cut| text.split_at(cut)) {
+            None => (text, None),
+            Some((name, number)) => {
+                let number = str::from_utf8(&number[1..]).ok().map(str::parse);
+                let number = number.and_then(Result::ok);
+                let number = number.filter(|number| (1..=Self::CAPACITY_MAX).contains(number));
+                let capacity = number.ok_or_else(|| {
+                    let most = Self::CAPACITY_MAX;
+                    format!("{}; N is a whole number from 1 to {most}", wrong())
+                })?;
+                (name, Some(capacity))
+            }
+        };
+        let spelled = [Self::KIND.as_bytes(), b":", name].concat();
+        let resource = Resource::parse_bytes(&spelled).map_err(|error| error.to_string())?;
+        Ok(Self { resource, capacity })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -256,5 +299,28 @@ mod tests {
             assert_eq!(serde_json::to_value(wanted).unwrap(), text);
         }
         assert!("x=bad".parse::<Wanted>().unwrap_err().contains("%3D"));
+    }
+
+    #[test]
+    fn a_slot_is_a_name_and_a_number() {
+        let slot = |text: &str| Slot::parse(text.as_bytes());
+        let build = slot("build:2").unwrap();
+        let places = (build.resource.as_str(), build.capacity);
+        assert_eq!(places, ("slot:build", Some(2)));
+        assert_eq!(slot("build").unwrap().capacity, None);
+        assert_eq!(slot("a:b:1000").unwrap().resource.as_str(), "slot:a:b");
+        for text in [
+            "",
+            "build:",
+            ":2",
+            "build:0",
+            "build:1001",
+            "build:x",
+            "a b:2",
+        ] {
+            assert!(slot(text).is_err(), "{text}");
+        }
+        assert!(slot("build:").unwrap_err().contains("build:2"));
+        assert!(slot("build:0").unwrap_err().contains("from 1 to 1000"));
     }
 }

@@ -12,18 +12,12 @@
 //! | `trust` | whether a person trusts the commands in `tenure.toml` |
 //! | `identity` | when two addresses name the same store |
 //! | `nesting` | what the `run`s around this command hold |
-//! | `run/` | takes locks, runs a command under them, releases them |
-//! | `lock`, `renew`, `release`, `upgrade`, `check` | leases of their own, one command each |
-//! | `several` | one thing done to several leases |
+//! | `commands/` | a file for each command: its arguments, its help, its body |
+//! | `surface` | calls operations of the service, and shows their answers |
 //! | `log` | the lock log |
-//! | `publish/` | directories put in place whole |
-//! | `op` | the operations, and the locks each needs |
 //! | `agent/`, `status` | coding agents; everything on one page |
-//! | `advisory/` | PostgreSQL's own locks |
-//! | `ls/`, `audit`, `recover`, `break_lease` | for people who look and mend |
 //! | `doctor/`, `completions` | the other commands, one each |
 
-mod advisory;
 mod agent;
 mod cli;
 mod commands;
@@ -34,14 +28,10 @@ mod exit;
 mod help;
 mod listing;
 mod log;
-mod op;
 mod opening;
 mod output;
 mod people;
-mod publish;
-mod recover;
 mod report;
-mod run;
 mod runtime;
 mod status;
 mod surface;
@@ -96,7 +86,7 @@ fn is_hook(arguments: &[OsString]) -> bool {
 
 fn carry_out(global: &Global, command: Command, report: Report) -> Result<ExitCode, Failure> {
     match command {
-        Command::Run(options) => run::run(global, *options.0, report),
+        Command::Run(options) => commands::run::run(global, *options.0, report),
         Command::Lock(options) => commands::lock::lock(global, *options.0),
         Command::Renew(options) => commands::renew::renew(global, *options.0),
         Command::Release(options) => commands::release::release(global, *options.0),
@@ -104,15 +94,15 @@ fn carry_out(global: &Global, command: Command, report: Report) -> Result<ExitCo
         Command::Downgrade(options) => commands::downgrade::downgrade(global, *options.0),
         Command::Check(options) => commands::check::check(global, *options.0),
         Command::Ls(options) => commands::ls::ls(global, *options.0),
-        Command::Recover(options) => recover::recover(global, &options.0),
+        Command::Recover(options) => commands::recover::recover(global, *options.0),
         Command::Break(options) => commands::break_lease::break_lease(global, *options.0),
         Command::Audit(options) => commands::audit::audit(global, *options.0),
-        Command::Advisory { command } => advisory::advisory(global, *command.0, report),
+        Command::Advisory { command } => commands::advisory::advisory(global, *command.0, report),
         Command::Doc { command } => commands::doc::doc(global, *command.0),
-        Command::Publish(options) => publish::publish(global, &options.0),
+        Command::Publish(options) => commands::publish::publish(global, *options.0),
         Command::Ledger { command } => commands::ledger::ledger(global, *command.0),
         Command::Board { command } => commands::board::board(global, *command.0, report),
-        Command::Op { command } => op::op(global, &command.0),
+        Command::Op { command } => commands::op::op(global, *command.0),
         Command::Agent { command } => agent::agent(global, &command.0),
         Command::Status(options) => status::status(global, &options.0),
         Command::Doctor(options) => doctor::doctor(global, &options.0),

@@ -4,8 +4,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::time::Duration;
 
-use tenure::{Error, Resource, Result};
-use tenure_run::Signals;
+use tenure::{Reply, Result};
 use tokio::time::sleep;
 
 use crate::output::word;
@@ -14,27 +13,16 @@ use crate::output::word;
 const TELL_AFTER: Duration = Duration::from_secs(2);
 
 /// Opens a store, and tells a person if it takes long.
-pub async fn open_and_tell<T>(opening: impl Future<Output = Result<T>>, shown: &str) -> Result<T> {
+pub async fn open_and_tell<T>(
+    opening: impl Future<Output = Result<T>> + Send,
+    shown: &str,
+) -> Result<T> {
+    // Boxed as what it is, or every command would be as deep as the opening of every store.
+    let opening: Reply<'_, T> = Box::pin(opening);
     tokio::select! {
         biased;
         opened = opening => opened,
         never = tell(shown) => match never {},
-    }
-}
-
-/// Opens a store to acquire a resource in it. An interrupt ends it without waiting for the server.
-pub async fn open_unless_interrupted<T>(
-    opening: impl Future<Output = Result<T>>,
-    resource: Option<&Resource>,
-    signals: &mut Signals,
-) -> Result<T> {
-    let Some(resource) = resource else {
-        return opening.await;
-    };
-    tokio::select! {
-        biased;
-        opened = opening => opened,
-        _ = signals.interruption() => Err(Error::Interrupted { act: "waiting for", resource: resource.clone() }),
     }
 }
 

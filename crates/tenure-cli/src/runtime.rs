@@ -16,16 +16,14 @@ pub fn block_on(
     start()?.block_on(Box::pin(command))
 }
 
-/// Runs a command that works on files for long, while its leases are renewed on another thread.
-pub fn block_on_threads<T>(
-    command: impl Future<Output = Result<T, Failure>>,
-) -> Result<T, Failure> {
+/// Returns a runtime with another thread besides this one.
+pub fn start_threads() -> tenure::Result<tokio::runtime::Runtime> {
     require_descriptors()?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
         .build();
-    runtime.map_err(unavailable)?.block_on(command)
+    runtime.map_err(unavailable)
 }
 
 /// Returns a runtime of one thread, with timers, descriptors and signals.

@@ -20,12 +20,13 @@ use tenure_api::Operation;
 use tenure_api::text::Span;
 use tenure_run::Signals;
 use tenure_service::around::Outers;
-use tenure_service::observer::{Observer, WaitObserver};
+use tenure_service::observer::{CopyObserver, Observer, WaitObserver};
 use tenure_service::{Caller, Handle, Service, Surroundings};
 use tenure_work::agents::identity;
 use tokio::runtime::Runtime;
 
 use crate::cli::Global;
+use crate::commands::publish::CopyLine;
 use crate::output::{self, word};
 use crate::people::this_host;
 use crate::report::Failure;
@@ -88,6 +89,21 @@ impl Surface {
         })
     }
 
+    /// Makes calls on several threads: one that works on files for long does not keep leases from
+    /// being renewed.
+    pub fn on_threads(self) -> Result<Self> {
+        let runtime = OnceCell::from(runtime::start_threads()?);
+        Ok(Self { runtime, ..self })
+    }
+
+    /// Runs something on the runtime of all calls. What it starts is a child of this very thread.
+    pub fn block_on<T>(
+        &self,
+        work: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        self.runtime()?.block_on(work)
+    }
+
     fn runtime(&self) -> Result<&Runtime> {
         if let Some(runtime) = self.runtime.get() {
             return Ok(runtime);
@@ -140,10 +156,16 @@ impl Surface {
         Service: Handle<O>,
         Failure: From<O::Error>,
     {
-        self.runtime()?.block_on(async {
-            let mut signals = Signals::listen()?;
-            let calling = self.service.handle(request, caller);
-            Ok(cancelled_by_signals(calling, caller, &mut signals).await?)
+        self.block_on(async {
+            let (mut signals, cancel) = (Signals::listen()?, caller.cancel().clone());
+            // A task of its own: work on files can block this one.
+            let listening = tokio::spawn(async move {
+                signals.interruption().await;
+                cancel.cancel();
+            });
+            let response = self.service.handle(request, caller).await;
+            listening.abort();
+            Ok(response?)
         })
     }
 
@@ -247,6 +269,10 @@ impl Observer for Terminal {
 
     fn begin_wait(&self) -> Option<Box<dyn WaitObserver>> {
         Some(Box::new(Screen::of_process()))
+    }
+
+    fn begin_copy(&self) -> Option<Box<dyn CopyObserver>> {
+        CopyLine::of_process().map(|line| Box::new(line) as Box<dyn CopyObserver>)
     }
 }
 

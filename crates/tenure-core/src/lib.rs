@@ -15,6 +15,7 @@
 //! | [`plain_name`] | names that are safe as the name of a file |
 //! | [`page`] | pages of a listing: cursors and the range of a query |
 //! | [`records`] | rows above the locks: what a change of them is, and what a store must do for it |
+//! | [`advisory`] | advisory locks of PostgreSQL, as a listing shows them |
 //! | [`audit`] | the record of who did what to a lock |
 //! | [`retry`] | how often, and with which pauses, passing faults are tried again |
 //! | `secret` | removes passwords and other secrets from text that is shown |
@@ -31,6 +32,7 @@
 //!
 //! This crate promises nothing about waiting, waking and durability: the stores do.
 
+pub mod advisory;
 pub mod audit;
 pub mod circles;
 pub mod decide;

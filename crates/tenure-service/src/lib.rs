@@ -9,7 +9,7 @@
 //! |---|---|
 //! | [`service`] | the stores, the settings and the places, opened once and shared |
 //! | [`caller`] | who asks, and what ends the call early |
-//! | [`observer`] | who is told what is waited for |
+//! | [`observer`] | who is told what is waited for, and how far a copy is |
 //! | [`handle`] | the trait that carries out an operation, and a call by its name |
 //! | [`limit`] | how long a call waits in all |
 //! | `opening` | the wait for a server that is away |
@@ -17,7 +17,9 @@
 //! | `claim_notes` | the claims of coding agents, which their hooks renew |
 //! | [`store_identity`] | whether two addresses name one store |
 //! | [`waiting`] | waits that are told and can be cancelled, and what is in the way |
-//! | [`board`], [`doc`], `leases`, [`ledger`] | the operations, a file each |
+//! | [`run`] | what a command runs under: a slot and locks |
+//! | [`advisory`] | PostgreSQL's own locks, and one that a command runs under |
+//! | [`board`], [`doc`], `leases`, [`ledger`], `op`, `publish` | the operations, a file each |
 //!
 //! # Invariants
 //!
@@ -27,6 +29,7 @@
 //! - A call whose caller cancels it ends its waits and leaves neither lock nor waiter; what it had
 //!   begun to write is finished and told.
 
+pub mod advisory;
 pub mod around;
 pub mod board;
 pub mod caller;
@@ -37,7 +40,10 @@ mod leases;
 pub mod ledger;
 pub mod limit;
 pub mod observer;
+mod op;
 mod opening;
+mod publish;
+pub mod run;
 pub mod service;
 pub mod store_identity;
 pub mod waiting;
@@ -51,7 +57,7 @@ pub use service::{Service, Surroundings};
 /// The longest wait of an operation that sets none, unless the settings do.
 pub const WAIT_DEFAULT: std::time::Duration = std::time::Duration::from_secs(5);
 /// The kind of the resources that stand for slots.
-pub const SLOT_KIND: &str = "slot";
+pub const SLOT_KIND: &str = tenure_api::text::Slot::KIND;
 /// More resources than this in one request are refused: a command could not be told of them.
 pub const RESOURCES_MAX: usize = 256;
 /// Longer names in all are refused, for the same reason.

@@ -11,6 +11,12 @@ pub trait Observer: Send + Sync {
 
     /// A wait begins. Its observer is dropped when the wait is over.
     fn begin_wait(&self) -> Option<Box<dyn WaitObserver>>;
+
+    /// A directory is copied from now on. Its observer is dropped when the copy is over. Without
+    /// one nobody is told.
+    fn begin_copy(&self) -> Option<Box<dyn CopyObserver>> {
+        None
+    }
 }
 
 /// Follows one wait.
@@ -21,6 +27,15 @@ pub trait WaitObserver: Send {
 
     /// The wait goes on: for this long, of that long.
     fn show(&mut self, blocked: Option<&BlockedRequest>, waited: Duration, limit: Duration);
+}
+
+/// Follows one copy.
+pub trait CopyObserver: Send {
+    /// Returns when it is told for the `told`-th time (from 0), counted from the beginning.
+    fn when(&self, told: u32) -> Duration;
+
+    /// The copy goes on: this many files and bytes are copied.
+    fn show(&mut self, files: u64, bytes: u64);
 }
 
 /// Ignores everything.

@@ -2,23 +2,13 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `run` | the words of `run` |
-//! | `look` | `recover` |
-//! | `advisory` | the words of `advisory` |
-//! | `op` | the words of `op` |
 //! | `agent` | the words of `agent` and `status` |
-//! | `publish` | the words of `publish` |
 //! | `on_demand` | words that are put together only for the command that is asked for |
 //! | `values` | how single values are read |
 //! | `usage_error` | messages for a command line that cannot be read |
 
-mod advisory;
 mod agent;
-mod look;
 mod on_demand;
-mod op;
-mod publish;
-mod run;
 mod usage_error;
 pub mod values;
 
@@ -30,16 +20,12 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::board::{self, BoardCommand};
 use crate::commands::{
-    audit, break_lease, check, doc, downgrade, ledger, lock, ls, release, renew, schema, upgrade,
+    advisory, audit, break_lease, check, doc, downgrade, ledger, lock, ls, op, publish, recover,
+    release, renew, run, schema, upgrade,
 };
 use crate::help;
-pub use advisory::{Advisory, AdvisoryRun};
 pub use agent::{Agent, AgentHook, AgentInstall, AgentLs, AgentUninstall, AgentWatch, Status};
-pub use look::Recover;
 use on_demand::OnDemand;
-pub use op::{Op, OpShow};
-pub use publish::Publish;
-pub use run::Run;
 use tenure_api::text::Wanted;
 use tenure_service::{NAMES_BYTES_MAX, RESOURCES_MAX};
 pub use usage_error::UsageError;
@@ -73,8 +59,8 @@ pub struct Global {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Take locks, run a command under them, release them
-    #[command(after_long_help = help::RUN_LONG)]
-    Run(OnDemand<Run>),
+    #[command(after_long_help = run::HELP)]
+    Run(OnDemand<run::Run>),
     /// Take locks that outlive this command, and print their leases
     #[command(after_long_help = lock::HELP)]
     Lock(OnDemand<lock::Lock>),
@@ -97,8 +83,8 @@ pub enum Command {
     #[command(after_long_help = ls::HELP, visible_alias = "list")]
     Ls(OnDemand<ls::Ls>),
     /// End stale leases; always safe
-    #[command(after_long_help = help::RECOVER_LONG)]
-    Recover(OnDemand<Recover>),
+    #[command(after_long_help = recover::HELP)]
+    Recover(OnDemand<recover::Recover>),
     /// Take a lease away from its holder
     #[command(after_long_help = break_lease::HELP)]
     Break(OnDemand<break_lease::Break>),
@@ -106,10 +92,10 @@ pub enum Command {
     #[command(after_long_help = audit::HELP)]
     Audit(OnDemand<audit::Audit>),
     /// PostgreSQL's own locks, which other programs take, too
-    #[command(after_long_help = help::ADVISORY_LONG)]
+    #[command(after_long_help = advisory::HELP)]
     Advisory {
         #[command(subcommand)]
-        command: OnDemand<Advisory>,
+        command: OnDemand<advisory::Advisory>,
     },
     /// Read, write, change and clean JSON documents that are never torn
     #[command(after_long_help = doc::HELP)]
@@ -118,8 +104,8 @@ pub enum Command {
         command: OnDemand<doc::Doc>,
     },
     /// Put a directory in place whole, and verify what is there
-    #[command(after_long_help = help::PUBLISH_LONG)]
-    Publish(OnDemand<Publish>),
+    #[command(after_long_help = publish::HELP)]
+    Publish(OnDemand<publish::Publish>),
     /// Append events that are never lost, and claim nodes that one agent works on
     #[command(after_long_help = ledger::HELP)]
     Ledger {
@@ -133,10 +119,10 @@ pub enum Command {
         command: OnDemand<BoardCommand>,
     },
     /// Show which operations there are, and which locks each needs
-    #[command(after_long_help = help::OP_LONG)]
+    #[command(after_long_help = op::HELP)]
     Op {
         #[command(subcommand)]
-        command: OnDemand<Op>,
+        command: OnDemand<op::Op>,
     },
     /// Coding agents: their hooks, what they do, and what tends them
     #[command(after_long_help = help::AGENT_LONG)]
@@ -186,7 +172,7 @@ fn parse_known(arguments: &[OsString]) -> Result<Cli, clap::Error> {
 
 /// Returns the definition without the other commands.
 fn run_alone() -> clap::Command {
-    let run = Run::augment_args(clap::Command::new("run"));
+    let run = run::Run::augment_args(clap::Command::new("run"));
     Global::augment_args(clap::Command::new("tenure")).subcommand(run)
 }
 
@@ -222,7 +208,7 @@ mod tests {
         text.split(' ').map(OsString::from).collect()
     }
 
-    fn run(text: &str) -> Run {
+    fn run(text: &str) -> run::Run {
         let cli = parse(arguments(text))
             .map_err(|usage_error| usage_error.error)
             .unwrap();

@@ -1,5 +1,6 @@
 //! The commands, a file each: its arguments, its help, and what it calls.
 
+pub mod advisory;
 pub mod audit;
 pub mod board;
 pub mod break_lease;
@@ -9,8 +10,13 @@ pub mod downgrade;
 pub mod ledger;
 pub mod lock;
 pub mod ls;
+pub mod op;
+pub mod publish;
+pub mod recover;
 pub mod release;
 pub mod renew;
+pub mod run;
 pub mod schema;
 mod several;
+pub mod supervise;
 pub mod upgrade;

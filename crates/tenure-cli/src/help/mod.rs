@@ -1,23 +1,13 @@
 //! The texts of `--help` that do not belong to a single option.
 
-mod advisory;
 mod agent;
-mod look;
-mod op;
 mod operate;
-mod publish;
-mod run;
 
-pub use advisory::{ADVISORY_LONG, ADVISORY_LS_LONG, ADVISORY_RUN_LONG};
 pub use agent::{
     AGENT_HOOK_LONG, AGENT_INSTALL_LONG, AGENT_LONG, AGENT_LS_LONG, AGENT_UNINSTALL_LONG,
     AGENT_WATCH_LONG, STATUS_LONG,
 };
-pub use look::RECOVER_LONG;
-pub use op::{OP_LONG, OP_LS_LONG, OP_SHOW_LONG};
 pub use operate::{COMPLETIONS_LONG, DOCTOR_LONG};
-pub use publish::PUBLISH_LONG;
-pub use run::RUN_LONG;
 
 /// Commands are grouped as the documentation groups them; clap has no groups of commands.
 pub const OVERVIEW: &str = "\

@@ -16,8 +16,8 @@ use tenure_os::cancel::Cancel;
 use tenure_os::disk::Attributes;
 
 use super::hashing::Hashing;
-use super::verify::{PublishedFile, hex};
-use super::{Inode, PublishTarget};
+use super::verify::{hex, published_file, published_link};
+use super::{Inode, PublishTarget, PublishedFile};
 
 /// More files than this are refused, and so are more directories.
 pub const FILES_MAX: usize = 100_000;
@@ -266,7 +266,7 @@ impl Copy<'_> {
         let made = self.publish_target.disk.symlink(&target, to);
         made.map_err(|error| Error::io("make", to, error))?;
         self.stamps.push((from.to_owned(), Stamp::of(found)));
-        self.files.push(PublishedFile::link(relative_path, text));
+        self.files.push(published_link(relative_path, text));
         self.progress.files.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
@@ -314,11 +314,8 @@ impl Copy<'_> {
             return Err(changed(from));
         }
         self.stamps.push((from.to_owned(), Stamp::of(&before)));
-        self.files.push(PublishedFile::file(
-            relative_path,
-            hex(hashing.finish()),
-            mode,
-        ));
+        self.files
+            .push(published_file(relative_path, hex(hashing.finish()), mode));
         self.bytes += length;
         self.progress.files.fetch_add(1, Ordering::Relaxed);
         Ok(())

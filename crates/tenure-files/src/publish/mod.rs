@@ -55,5 +55,5 @@ mod verify;
 
 pub use copy::{Copied, FILES_MAX, Progress};
 pub use swap::CrashOutcome;
-pub use target::{Inode, PublishTarget};
-pub use verify::{Difference, PublishedFile};
+pub use target::PublishTarget;
+pub use tenure_api::publish::{Difference, Inode, PublishedFile};

@@ -2,7 +2,8 @@
 
 use tenure_core::{Error, Result};
 
-use super::target::{Inode, PublishTarget};
+use super::target::is_named;
+use super::{Inode, PublishTarget};
 
 /// What a crash left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +63,7 @@ impl PublishTarget {
         same_boot: bool,
     ) -> Result<CrashOutcome> {
         let is = |found: &Inode, named: Option<&Inode>| {
-            named.is_some_and(|named| found.is(named, same_boot))
+            named.is_some_and(|named| is_named(found, named, same_boot))
         };
         let target = self.inode(&self.target)?;
         if !target.is_some_and(|target| is(&target, new)) {

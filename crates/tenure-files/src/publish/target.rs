@@ -6,44 +6,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use tenure_api::publish::Inode;
 use tenure_core::{Asker, Error, Result};
 use tenure_lockfile::{FileLocker, LockGuard};
 use tenure_os::cancel::Cancel;
 use tenure_os::disk::{Disk, RealDisk};
 use tenure_os::filesystem;
-use tenure_os::platform::Identity;
 
 use crate::document::lock_beside;
 
-/// The inode of a directory, as a manifest keeps it. Device numbers count only within one boot.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Inode {
-    /// The number of the inode.
-    pub inode: u64,
-    /// The device it is on.
-    pub device: String,
-    /// The time when it was made, where the file system knows: a number is used again once its directory is gone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub born: Option<String>,
-}
-
-impl From<Identity> for Inode {
-    fn from(identity: Identity) -> Self {
-        Self {
-            inode: identity.inode(),
-            device: identity.device_name(),
-            born: None,
-        }
-    }
-}
-
-impl Inode {
-    /// Returns true if this is the inode that a manifest names. `same_boot` says whether it was written on this boot.
-    pub(super) fn is(&self, named: &Inode, same_boot: bool) -> bool {
-        let born = self.born == named.born || self.born.is_none() || named.born.is_none();
-        self.inode == named.inode && born && (!same_boot || self.device == named.device)
-    }
+/// Returns true if an inode is the one that a manifest names. `same_boot` says whether that was
+/// written on this boot.
+pub(super) fn is_named(inode: &Inode, named: &Inode, same_boot: bool) -> bool {
+    let born = inode.born == named.born || inode.born.is_none() || named.born.is_none();
+    inode.inode == named.inode && born && (!same_boot || inode.device == named.device)
 }
 
 /// The longest name of a target, in bytes: its lock, `.NAME.lock`, is a name as well.
@@ -248,7 +224,11 @@ impl PublishTarget {
         let Some(found) = found else {
             return Ok(None);
         };
-        let mut inode = Inode::from(found);
+        let mut inode = Inode {
+            inode: found.inode(),
+            device: found.device_name(),
+            born: None,
+        };
         let born = self
             .disk
             .born(path)
@@ -267,7 +247,7 @@ impl PublishTarget {
             .disk
             .is_directory(&self.tmp)
             .map_err(self.failed("look at"))?;
-        let is_named = named.iter().any(|named| found.is(named, same_boot));
+        let is_named = named.iter().any(|named| is_named(&found, named, same_boot));
         let removed = match named {
             _ if !is_directory => return Ok(false),
             [] => self.disk.remove_empty_directory(&self.tmp),

@@ -7,46 +7,31 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::fs::OFlags;
-use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use tenure_api::publish::{Difference, PublishedFile};
 use tenure_core::{Error, Result};
 
 use super::PublishTarget;
 
-/// A file or link of a published directory, as a manifest has it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PublishedFile {
-    /// Its path below the directory.
-    pub relative_path: String,
-    /// The hash of its content, or of where the link points.
-    pub sha256: String,
-    /// Its permission bits, in octal.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mode: Option<String>,
-    /// The target, if it is a link.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub link: Option<String>,
+/// Returns a file as a manifest has it.
+pub(super) fn published_file(relative_path: String, sha256: String, mode: u32) -> PublishedFile {
+    PublishedFile {
+        relative_path,
+        sha256,
+        mode: Some(format!("{mode:o}")),
+        link: None,
+    }
 }
 
-impl PublishedFile {
-    pub(super) fn file(relative_path: String, sha256: String, mode: u32) -> Self {
-        Self {
-            relative_path,
-            sha256,
-            mode: Some(format!("{mode:o}")),
-            link: None,
-        }
-    }
-
-    pub(super) fn link(relative_path: String, target: &str) -> Self {
-        let mut hash = Sha256::new();
-        hash.update(target);
-        Self {
-            relative_path,
-            sha256: hex(hash),
-            mode: None,
-            link: Some(target.to_owned()),
-        }
+/// Returns a link as a manifest has it.
+pub(super) fn published_link(relative_path: String, target: &str) -> PublishedFile {
+    let mut hash = Sha256::new();
+    hash.update(target);
+    PublishedFile {
+        relative_path,
+        sha256: hex(hash),
+        mode: None,
+        link: Some(target.to_owned()),
     }
 }
 
@@ -55,15 +40,6 @@ pub(super) fn hex(hash: Sha256) -> String {
         .iter()
         .map(|byte| format!("{byte:02x}"))
         .collect()
-}
-
-/// One way in which a directory differs from its manifest.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Difference {
-    /// The path below the directory.
-    pub relative_path: String,
-    /// The problem, in words.
-    pub problem: String,
 }
 
 impl PublishTarget {
@@ -117,7 +93,7 @@ fn compare(
         };
         let found = match kind.is_symlink() {
             true => fs::read_link(&path)
-                .map(|target| PublishedFile::link(relative.clone(), &target.to_string_lossy())),
+                .map(|target| published_link(relative.clone(), &target.to_string_lossy())),
             false => hashed(&path, &relative),
         };
         let problem = match found {
@@ -153,5 +129,5 @@ fn hashed(path: &Path, relative: &str) -> io::Result<PublishedFile> {
         }
     }
     let mode = found.mode() & 0o7777;
-    Ok(PublishedFile::file(relative.to_owned(), hex(hash), mode))
+    Ok(published_file(relative.to_owned(), hex(hash), mode))
 }

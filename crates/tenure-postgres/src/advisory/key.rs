@@ -12,7 +12,7 @@ use blake2::digest::consts::{U4, U8};
 use blake2::{Blake2b, Digest};
 use tenure_core::{Error, LockContext, Mode, Resource, Result};
 
-use super::Namespace;
+use super::{LockEntry, Namespace};
 
 /// The key of an advisory lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,6 +42,15 @@ impl Key {
     /// Returns the key of a name of our own.
     pub fn of_name(name: &str) -> Key {
         Key::Name64(name_to_i64(name))
+    }
+
+    /// Returns the key of a holder or a waiter.
+    pub fn of(entry: &LockEntry) -> Key {
+        match entry.namespace {
+            // The number came from 32 bits.
+            Some(namespace) => Key::Pair(namespace, entry.entity_id as i32),
+            None => Key::Name64(entry.entity_id),
+        }
     }
 
     /// Returns the key that `pg_locks` shows, whose columns are unsigned.

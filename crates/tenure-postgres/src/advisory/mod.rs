@@ -3,7 +3,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `namespace`, `key` | the keys of locks |
+//! | `key` | the keys of locks |
 //! | `service` | locks and sessions, the entry for programs |
 //! | `acquire` | taking a lock, step by step |
 //! | `guard`, `liveness`, `probe` | a lock that is held, the trust in it, and its proof |
@@ -18,7 +18,6 @@ mod guard;
 mod key;
 mod liveness;
 mod monitor;
-mod namespace;
 mod pool;
 mod probe;
 mod reentry;
@@ -31,6 +30,6 @@ mod tokens;
 pub use guard::Guard;
 pub use key::{Key, name_to_i32};
 pub use liveness::GuardState;
-pub use monitor::{LockEntry, Locks};
-pub use namespace::Namespace;
+pub use monitor::Locks;
 pub use service::{AdvisoryLocks, DEFAULT_WAIT, NamespaceLocks, PoolState, Session, Settings};
+pub use tenure_core::advisory::{LockEntry, Namespace};

@@ -5,9 +5,10 @@
 //! locks (see [`since`]): nobody else shows it.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
+use tenure_core::advisory::LockEntry;
 use tenure_core::{
     Asker, Lease, LeaseId, Mode, Owner, Resource, Result, SessionId, Timestamp, Token,
 };
@@ -16,7 +17,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::sql::GRANT_MARK;
-use super::{Key, Namespace, since};
+use super::{Key, since};
 use crate::Address;
 use crate::connect::{Connection, left, open_with_retry};
 use crate::fault::unreachable;
@@ -45,43 +46,6 @@ pub struct Locks {
     pub locks: Vec<LockEntry>,
 }
 
-/// A holder or a waiter.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct LockEntry {
-    /// The process at the server.
-    pub pid: i32,
-    /// The name of the program. Tenure's begin with `tenure`.
-    pub application_name: Option<String>,
-    /// The state of the connection: `active`, `idle` and so on.
-    pub state: Option<String>,
-    /// The time when its last statement began.
-    pub query_start: Option<Timestamp>,
-    /// The namespace; null for a key of 64 bits.
-    #[serde(serialize_with = "namespace_number")]
-    pub namespace: Option<Namespace>,
-    /// The number in the namespace.
-    pub entity_id: i64,
-    /// The mode: read is shared, write is exclusive.
-    pub mode: Mode,
-    /// True for a holder, false for a waiter.
-    pub granted: bool,
-    /// The time it has been held, in seconds; null for programs that are not Tenure, and for waiters.
-    #[serde(rename = "duration", serialize_with = "in_seconds")]
-    pub held_for: Option<Duration>,
-}
-
-impl LockEntry {
-    /// Returns its key.
-    pub fn key(&self) -> Key {
-        match self.namespace {
-            // The number came from 32 bits.
-            Some(namespace) => Key::Pair(namespace, self.entity_id as i32),
-            None => Key::Name64(self.entity_id),
-        }
-    }
-}
-
 pub(super) async fn list(address: &Arc<Address>, deadline: Instant) -> Result<Locks> {
     let open = |deadline| Connection::try_open(address, "", deadline);
     let connection = open_with_retry(address, left(deadline), open).await?;
@@ -100,7 +64,7 @@ pub(super) async fn holders(
     resource: &Resource,
 ) -> Result<Vec<Lease>> {
     let mut entries = entries(connection).await?;
-    entries.retain(|entry| entry.granted && entry.key() == key && entry.pid != connection.pid);
+    entries.retain(|entry| entry.granted && Key::of(entry) == key && entry.pid != connection.pid);
     let now = tenure_os::clock::now();
     let leases = entries.iter();
     Ok(leases
@@ -177,15 +141,4 @@ fn lease(entry: &LockEntry, resource: &Resource, now: Timestamp) -> Option<Lease
     let mut lease = Lease::granted(id, resource.clone(), entry.mode, Token::NONE, at, asker);
     lease.heartbeat_at = entry.query_start.unwrap_or(now);
     Some(lease)
-}
-
-fn namespace_number<S: Serializer>(
-    namespace: &Option<Namespace>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    namespace.map(Namespace::get).serialize(serializer)
-}
-
-fn in_seconds<S: Serializer>(held: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
-    held.map(|held| held.as_secs_f64()).serialize(serializer)
 }

@@ -32,17 +32,17 @@ async fn holders_and_waiters_are_listed_with_all_there_is_to_know() {
     let [ours, foreign, shared] = &listed.locks[..] else {
         panic!("{listed:?}");
     };
-    assert_eq!(ours.key(), Key::Pair(AGENT, 42));
+    assert_eq!(Key::of(ours), Key::Pair(AGENT, 42));
     assert_eq!((ours.mode, ours.granted), (Mode::Write, true));
     assert_eq!(ours.pid, holder.backend_pid());
     let name = ours.application_name.as_deref().unwrap();
     assert!(name.starts_with("tenure advisory"), "{name}");
     assert!(ours.state.is_some() && ours.query_start.is_some());
     assert!(ours.held_for.unwrap() < WAIT_MAX);
-    assert_eq!(foreign.key(), Key::Pair(AGENT, 42));
+    assert_eq!(Key::of(foreign), Key::Pair(AGENT, 42));
     assert!(!foreign.granted && foreign.held_for.is_none());
     assert_eq!(foreign.state.as_deref(), Some("active"));
-    assert_eq!(shared.key(), Key::Pair(Namespace::CHANNEL, -7));
+    assert_eq!(Key::of(shared), Key::Pair(Namespace::CHANNEL, -7));
     assert_eq!((shared.mode, shared.granted), (Mode::Read, true));
     assert!(shared.held_for.unwrap() < WAIT_MAX);
     holder.release().await.unwrap();
@@ -142,7 +142,7 @@ async fn how_long_a_foreign_program_holds_is_not_known() {
     psql.run("SELECT /* tenure grants */ pg_advisory_lock(1, 1), pg_advisory_lock(-5)");
     let listed = scene.locks.list().await.unwrap();
     assert_eq!(listed.total, 2);
-    assert_eq!(listed.locks[0].key(), Key::Name64(-5));
+    assert_eq!(Key::of(&listed.locks[0]), Key::Name64(-5));
     assert!(listed.locks.iter().all(|lock| lock.held_for.is_none()));
 }
 

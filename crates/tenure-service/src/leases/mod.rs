@@ -6,6 +6,7 @@ mod break_lease;
 mod check;
 mod find;
 mod ls;
+mod recover;
 mod release;
 mod renew;
 mod upgrade;

@@ -20,7 +20,6 @@ use tenure_board::{Board, FileCaller};
 use tenure_files::document::{Documents, Version};
 use tenure_ledger::Ledger;
 use tenure_ledger::{ClaimToken, Node};
-use tenure_lockfile::FileCaller;
 
 use super::decide::ClaimAction;
 

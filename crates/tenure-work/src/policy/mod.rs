@@ -19,7 +19,8 @@ use std::path::Path;
 use tenure::config::{Config, Operation};
 use tenure::{Error, Result};
 
-pub use resolve::{NeededLock, Needs, Scope, reason};
+pub use resolve::{NeededLock, Needs, reason};
+pub use tenure_api::op::Scope;
 
 /// The policies that are compiled in.
 const COMPILED_IN: [(&str, &str); 1] = [("maps", include_str!("../../policy/maps.toml"))];

@@ -1,45 +1,11 @@
 //! The locks that an operation needs in one case, and why.
 
-use std::collections::BTreeMap;
-
-use serde::Serialize;
 use tenure::config::{LockPattern, Operation};
 use tenure::{Error, Mode, Resource, Result};
-
-/// The values that a caller brings: of keys, and of numbers.
-#[derive(Debug, Clone, Default)]
-pub struct Scope {
-    values: BTreeMap<String, String>,
-}
-
-impl Scope {
-    /// Collects `KEY=VALUE` pairs.
-    ///
-    /// # Errors
-    ///
-    /// `BadInput` for a key that is given twice.
-    pub fn new(pairs: impl IntoIterator<Item = (String, String)>) -> Result<Self> {
-        let mut values = BTreeMap::new();
-        for (key, value) in pairs {
-            if values.insert(key.clone(), value).is_some() {
-                return Err(Error::BadInput(format!("{key} is given twice")));
-            }
-        }
-        Ok(Self { values })
-    }
-
-    /// Returns true if the caller brings nothing.
-    pub fn is_empty(&self) -> bool {
-        self.values.is_empty()
-    }
-
-    fn get(&self, key: &str) -> Option<&str> {
-        self.values.get(key).map(String::as_str)
-    }
-}
+use tenure_api::op::Scope;
 
 /// A lock that an operation needs, and why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NeededLock {
     /// The resource.
     pub resource: Resource,
@@ -83,7 +49,7 @@ pub(super) fn locks_of(
 ) -> Result<Vec<NeededLock>> {
     let needs = Needs::of(operation);
     let known = |key: &str| needs.keys.contains(&key) || needs.count == Some(key);
-    let unknown = scope.values.keys().find(|key| !known(key));
+    let unknown = scope.keys().find(|key| !known(key));
     if let Some(unknown) = unknown {
         let known: Vec<&str> = needs.keys.iter().copied().chain(needs.count).collect();
         return Err(Error::BadInput(format!(

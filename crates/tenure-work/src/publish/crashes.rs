@@ -177,7 +177,7 @@ impl Process {
             .ok()?
             .into_iter()
             .find(|record| record.key == key);
-        record.map(|record| Manifest::of(&record).unwrap())
+        record.map(|record| super::manifest::of(&record).unwrap())
     }
 
     fn content(&self) -> Result<Content, Violation> {

@@ -1,29 +1,16 @@
 //! Looking at what was published: `--verify` and `--history`. Takes no lock.
 
-use serde::Serialize;
 use tenure::records::{Column, RecordQuery, Records};
 use tenure::{Error, Keeper, Result};
 use tenure_files::publish::{Difference, PublishTarget, PublishedFile};
 use tenure_os::blocking::blocking;
 use tenure_os::machine;
 
-use super::Manifest;
-use super::manifest::{Target, key, target_key};
+use super::manifest::{self, Target, key, target_key};
+use super::{Manifest, Verified};
 
 /// The number of tries to compare a directory that is published over meanwhile.
 const TRIES: usize = 3;
-
-/// A directory compared with its manifest.
-#[derive(Debug, Clone, Serialize)]
-#[non_exhaustive]
-pub struct Verified {
-    /// The manifest of what should be in place.
-    pub manifest: String,
-    /// The number of its files.
-    pub files: usize,
-    /// The differences of the directory, by path.
-    pub differences: Vec<Difference>,
-}
 
 /// Compares every file of a target with the manifest that is committed there.
 ///
@@ -56,6 +43,7 @@ pub async fn verify(keeper: &Keeper, publish_target: &PublishTarget) -> Result<V
                 ));
             }
             return Ok(Verified {
+                target: publish_target.target().to_owned(),
                 manifest: manifest.id,
                 files: files.len(),
                 differences,
@@ -91,7 +79,7 @@ async fn committed(records: &Records<'_>, target: &str) -> Result<(Manifest, Opt
     let seen = Target::seen(record.as_ref())?;
     let id = seen.committed.ok_or_else(missing)?;
     let record = records.read(&key("manifest", &id)?).await?;
-    let manifest = Manifest::of(&record.ok_or_else(missing)?)?;
+    let manifest = manifest::of(&record.ok_or_else(missing)?)?;
     Ok((manifest, seen.pending.into_iter().next()))
 }
 
@@ -122,7 +110,7 @@ pub async fn history(keeper: &Keeper, publish_target: &PublishTarget) -> Result<
     loop {
         let page = records.list(&query).await?;
         for record in &page.records {
-            let mut manifest = Manifest::of(record)?;
+            let mut manifest = manifest::of(record)?;
             manifest.files = files_of(&records, &manifest).await?;
             manifests.push(manifest);
         }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tenure::records::{Changes, Columns, Fence, Record, RecordKey, Seen};
-use tenure::{Action, Error, LeaseId, Owner, Resource, Result, Timestamp, Token, clock};
-use tenure_files::publish::{Inode, PublishTarget, PublishedFile};
+use tenure::{Action, Error, Owner, Result, Timestamp, clock};
+use tenure_api::publish::{Manifest, ManifestState, PublishedFile};
+use tenure_files::publish::PublishTarget;
 use tenure_os::disk::Disk;
 use tenure_os::{machine, random};
 
@@ -15,77 +16,6 @@ use super::{Request, note};
 
 /// A part of the files is at most about so long, in bytes of JSON.
 const PART_BYTES_MAX: usize = 700 * 1024;
-
-/// The state of a publish.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ManifestState {
-    /// It is under way, or was when its process died.
-    Pending,
-    /// Its directory was put in place.
-    Committed,
-    /// It was given up: what was there before stayed.
-    Aborted,
-}
-
-impl ManifestState {
-    /// Returns the word for it, as in JSON.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            ManifestState::Pending => "pending",
-            ManifestState::Committed => "committed",
-            ManifestState::Aborted => "aborted",
-        }
-    }
-}
-
-/// One publish, and what was in its directory.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Manifest {
-    /// Its id, which begins with the time.
-    pub id: String,
-    /// The operation that made the directory.
-    pub op_type: String,
-    /// The path at which it was published.
-    pub target: String,
-    /// The path at which it was made.
-    pub tmp: String,
-    /// Its state.
-    pub state: ManifestState,
-    /// The files. Empty until they are read from their own records.
-    #[serde(default)]
-    pub files: Vec<PublishedFile>,
-    /// The time when it began.
-    pub created_at: Timestamp,
-    /// The time when it was committed.
-    pub committed_at: Option<Timestamp>,
-    /// The owner that published it.
-    pub author: Owner,
-    /// The token of the lease it was made under.
-    pub token: Token,
-    /// The id of that lease.
-    pub lease: Option<LeaseId>,
-    /// The resource of the lease.
-    pub resource: Resource,
-    /// The host it was made on.
-    pub host: String,
-    /// The id of that machine.
-    pub machine: String,
-    /// The boot on which the inodes were read.
-    pub boot: String,
-    /// The directory that was there before.
-    pub old: Option<Inode>,
-    /// The directory that was made. It is written before anything is copied into it.
-    pub new: Option<Inode>,
-    /// The permission bits that the new directory is to have, in octal.
-    #[serde(default)]
-    pub mode: Option<String>,
-    /// In how many records the files are.
-    pub parts: usize,
-    /// The number of bytes in the files.
-    pub bytes: u64,
-}
 
 /// Returns a new id: a UUID of version 7, so that ids are in the order of time.
 pub fn new_id() -> String {
@@ -117,167 +47,169 @@ pub(crate) fn id_time(id: &str) -> Timestamp {
     Timestamp::from_millis(i64::from_str_radix(&digits, 16).unwrap_or(0))
 }
 
-impl Manifest {
-    pub(super) fn pending(request: &Request<'_>) -> Result<Self> {
-        let text = |path: &Path| {
-            let text = path.to_str().map(str::to_owned);
-            text.ok_or_else(|| Error::BadInput(format!("{} is not UTF-8", path.display())))
-        };
-        Ok(Self {
-            id: request.id.clone(),
-            op_type: request.op_type.clone(),
-            target: text(request.publish_target.target())?,
-            tmp: text(request.publish_target.tmp())?,
-            state: ManifestState::Pending,
-            files: Vec::new(),
-            created_at: clock::now(),
-            committed_at: None,
-            author: request.asker.owner.clone(),
-            token: request.fence.token,
-            lease: request.fence.lease.clone(),
-            resource: request.fence.resource.clone(),
-            host: request.asker.host.clone(),
-            machine: machine::id().to_owned(),
-            boot: clock::boot_id()?.to_owned(),
-            old: None,
-            new: None,
-            mode: None,
-            parts: 0,
-            bytes: 0,
-        })
-    }
+pub(super) fn pending(request: &Request<'_>) -> Result<Manifest> {
+    let text = |path: &Path| {
+        let text = path.to_str().map(str::to_owned);
+        text.ok_or_else(|| Error::BadInput(format!("{} is not UTF-8", path.display())))
+    };
+    Ok(Manifest {
+        id: request.id.clone(),
+        op_type: request.op_type.clone(),
+        target: text(request.publish_target.target())?,
+        tmp: text(request.publish_target.tmp())?,
+        state: ManifestState::Pending,
+        files: Vec::new(),
+        created_at: clock::now(),
+        committed_at: None,
+        author: request.asker.owner.clone(),
+        token: request.fence.token,
+        lease: request.fence.lease.clone(),
+        resource: request.fence.resource.clone(),
+        host: request.asker.host.clone(),
+        machine: machine::id().to_owned(),
+        boot: clock::boot_id()?.to_owned(),
+        old: None,
+        new: None,
+        mode: None,
+        parts: 0,
+        bytes: 0,
+    })
+}
 
-    pub(super) fn of(record: &Record) -> Result<Self> {
-        Self::deserialize(&record.body).map_err(|error| {
-            Error::corrupt("records", format!("{} is no manifest: {error}", record.key))
-        })
-    }
+pub(super) fn of(record: &Record) -> Result<Manifest> {
+    Manifest::deserialize(&record.body).map_err(|error| {
+        Error::corrupt("records", format!("{} is no manifest: {error}", record.key))
+    })
+}
 
-    /// Returns the manifest of an id among the records that a change wrote.
-    pub(super) fn among(written: &[Record], id: &str) -> Result<Self> {
-        let key = key("manifest", id)?;
-        let found = written.iter().find(|record| record.key == key);
-        Self::of(found.ok_or_else(|| Error::Internal(format!("{key} was not written")))?)
-    }
+/// Returns the manifest of an id among the records that a change wrote.
+pub(super) fn among(written: &[Record], id: &str) -> Result<Manifest> {
+    let key = key("manifest", id)?;
+    let found = written.iter().find(|record| record.key == key);
+    of(found.ok_or_else(|| Error::Internal(format!("{key} was not written")))?)
+}
 
-    /// Returns the target it was published to.
-    pub(super) fn publish_target(&self, disk: &Arc<dyn Disk>) -> PublishTarget {
-        PublishTarget::on(PathBuf::from(&self.target), &self.id, Arc::clone(disk))
-    }
+/// Returns the target it was published to.
+pub(super) fn publish_target(manifest: &Manifest, disk: &Arc<dyn Disk>) -> PublishTarget {
+    PublishTarget::on(
+        PathBuf::from(&manifest.target),
+        &manifest.id,
+        Arc::clone(disk),
+    )
+}
 
-    /// Returns the permission bits of the new directory, if they were written.
-    pub(super) fn mode_bits(&self) -> Option<u32> {
-        u32::from_str_radix(self.mode.as_deref()?, 8).ok()
-    }
+/// Returns the permission bits of the new directory, if they were written.
+pub(super) fn mode_bits(manifest: &Manifest) -> Option<u32> {
+    u32::from_str_radix(manifest.mode.as_deref()?, 8).ok()
+}
 
-    /// Returns true if there was something in tmp that is to be removed: what was there before, or what was made and never put in place.
-    pub(super) fn leaves_a_directory(&self) -> bool {
-        match self.state {
-            ManifestState::Committed => self.old.is_some(),
-            ManifestState::Pending | ManifestState::Aborted => self.new.is_some(),
+/// Returns true if there was something in tmp that is to be removed: what was there before, or what was made and never put in place.
+pub(super) fn leaves_a_directory(manifest: &Manifest) -> bool {
+    match manifest.state {
+        ManifestState::Committed => manifest.old.is_some(),
+        ManifestState::Pending | ManifestState::Aborted => manifest.new.is_some(),
+    }
+}
+
+/// Returns true if it was made on this machine: only then can its directories be judged.
+pub(super) fn is_of_this_machine(manifest: &Manifest) -> bool {
+    manifest.machine == machine::id()
+}
+
+/// Returns true if device numbers in it still count.
+pub(super) fn is_of_this_boot(manifest: &Manifest) -> bool {
+    clock::boot_id().is_ok_and(|boot| boot == manifest.boot)
+}
+
+/// Returns the records that every change of it names.
+pub(super) fn keys(manifest: &Manifest) -> Result<[RecordKey; 3]> {
+    Ok([
+        key("manifest", &manifest.id)?,
+        target_key(&manifest.machine, &manifest.target)?,
+        key("leftover", &manifest.id)?,
+    ])
+}
+
+pub(super) fn put(manifest: &Manifest, changes: &mut Changes) -> Result<()> {
+    let columns = Columns {
+        state: Some(manifest.state.as_str().to_owned()),
+        owner: Some(manifest.author.to_string()),
+        subject: Some(manifest.target.clone()),
+    };
+    let mut body =
+        serde_json::to_value(manifest).map_err(|error| Error::Internal(error.to_string()))?;
+    if let Some(body) = body.as_object_mut() {
+        body.remove("files");
+    }
+    changes.put(key("manifest", &manifest.id)?, columns, body);
+    Ok(())
+}
+
+/// Says that tmp may be there from now on.
+pub(super) fn put_leftover(manifest: &Manifest, changes: &mut Changes) -> Result<()> {
+    let columns = Columns {
+        subject: Some(manifest.machine.clone()),
+        ..Columns::default()
+    };
+    changes.put(
+        key("leftover", &manifest.id)?,
+        columns,
+        json!({ "tmp": manifest.tmp }),
+    );
+    Ok(())
+}
+
+/// Fails unless the manifest is still the pending one: recovery may have ended it.
+pub(super) fn require_pending(manifest: &Manifest, seen: &Seen) -> Result<()> {
+    let now = seen
+        .get(&key("manifest", &manifest.id)?)
+        .map(of)
+        .transpose()?;
+    match now.map(|now| now.state) {
+        Some(ManifestState::Pending) => Ok(()),
+        state => Err(Error::not_allowed(
+            format!(
+                "another publisher took over, and ended manifest {}: it is {}",
+                manifest.id,
+                state.map_or("gone", ManifestState::as_str)
+            ),
+            "look at what is there with: tenure publish --history TARGET",
+        )),
+    }
+}
+
+/// Returns what the target's record says now.
+pub(super) fn target_after(manifest: &Manifest, seen: &Seen) -> Result<Target> {
+    Target::seen(seen.get(&target_key(&manifest.machine, &manifest.target)?))
+}
+
+/// Returns the change that ends it.
+pub(super) fn end(
+    manifest: &Manifest,
+    seen: &Seen,
+    state: ManifestState,
+    actor: &Owner,
+    fence: &Fence,
+    reason: &str,
+) -> Result<Changes> {
+    let mut changes = Changes::default();
+    let mut ended = manifest.clone();
+    let mut target = target_after(manifest, seen)?;
+    target.pending.retain(|pending| *pending != manifest.id);
+    ended.state = state;
+    let action = match state {
+        ManifestState::Committed => {
+            ended.committed_at = Some(seen.now);
+            target.committed = Some(manifest.id.clone());
+            Action::Publish
         }
-    }
-
-    /// Returns true if it was made on this machine: only then can its directories be judged.
-    pub(super) fn is_of_this_machine(&self) -> bool {
-        self.machine == machine::id()
-    }
-
-    /// Returns true if device numbers in it still count.
-    pub(super) fn is_of_this_boot(&self) -> bool {
-        clock::boot_id().is_ok_and(|boot| boot == self.boot)
-    }
-
-    /// Returns the records that every change of it names.
-    pub(super) fn keys(&self) -> Result<[RecordKey; 3]> {
-        Ok([
-            key("manifest", &self.id)?,
-            target_key(&self.machine, &self.target)?,
-            key("leftover", &self.id)?,
-        ])
-    }
-
-    pub(super) fn put(&self, changes: &mut Changes) -> Result<()> {
-        let columns = Columns {
-            state: Some(self.state.as_str().to_owned()),
-            owner: Some(self.author.to_string()),
-            subject: Some(self.target.clone()),
-        };
-        let mut body =
-            serde_json::to_value(self).map_err(|error| Error::Internal(error.to_string()))?;
-        if let Some(body) = body.as_object_mut() {
-            body.remove("files");
-        }
-        changes.put(key("manifest", &self.id)?, columns, body);
-        Ok(())
-    }
-
-    /// Says that tmp may be there from now on.
-    pub(super) fn put_leftover(&self, changes: &mut Changes) -> Result<()> {
-        let columns = Columns {
-            subject: Some(self.machine.clone()),
-            ..Columns::default()
-        };
-        changes.put(
-            key("leftover", &self.id)?,
-            columns,
-            json!({ "tmp": self.tmp }),
-        );
-        Ok(())
-    }
-
-    /// Fails unless the manifest is still the pending one: recovery may have ended it.
-    pub(super) fn require_pending(&self, seen: &Seen) -> Result<()> {
-        let now = seen
-            .get(&key("manifest", &self.id)?)
-            .map(Manifest::of)
-            .transpose()?;
-        match now.map(|now| now.state) {
-            Some(ManifestState::Pending) => Ok(()),
-            state => Err(Error::not_allowed(
-                format!(
-                    "another publisher took over, and ended manifest {}: it is {}",
-                    self.id,
-                    state.map_or("gone", ManifestState::as_str)
-                ),
-                "look at what is there with: tenure publish --history TARGET",
-            )),
-        }
-    }
-
-    /// Returns what the target's record says now.
-    pub(super) fn target_after(&self, seen: &Seen) -> Result<Target> {
-        Target::seen(seen.get(&target_key(&self.machine, &self.target)?))
-    }
-
-    /// Returns the change that ends it.
-    pub(super) fn end(
-        &self,
-        seen: &Seen,
-        state: ManifestState,
-        actor: &Owner,
-        fence: &Fence,
-        reason: &str,
-    ) -> Result<Changes> {
-        let mut changes = Changes::default();
-        let mut ended = self.clone();
-        let mut target = self.target_after(seen)?;
-        target.pending.retain(|pending| *pending != self.id);
-        ended.state = state;
-        let action = match state {
-            ManifestState::Committed => {
-                ended.committed_at = Some(seen.now);
-                target.committed = Some(self.id.clone());
-                Action::Publish
-            }
-            ManifestState::Pending | ManifestState::Aborted => Action::Abort,
-        };
-        target.put(&mut changes, self)?;
-        ended.put(&mut changes)?;
-        let reason = format!("{reason}; manifest {}", self.id);
-        changes.note(note(action, self, actor, Some(fence), reason));
-        Ok(changes)
-    }
+        ManifestState::Pending | ManifestState::Aborted => Action::Abort,
+    };
+    target.put(&mut changes, manifest)?;
+    put(&ended, &mut changes)?;
+    let reason = format!("{reason}; manifest {}", manifest.id);
+    changes.note(note(action, manifest, actor, Some(fence), reason));
+    Ok(changes)
 }
 
 /// The manifests of a target on one machine.

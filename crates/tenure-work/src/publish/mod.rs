@@ -39,10 +39,11 @@ use tenure_files::publish::{Copied, Inode, PublishTarget};
 use tenure_os::blocking::blocking;
 use tenure_os::cancel::Cancel;
 
-pub use look::{Verified, history, verify};
+pub use look::{history, verify};
 pub(crate) use manifest::id_time;
-pub use manifest::{Manifest, ManifestState, new_id};
-pub use recover::{Outcome, Recovered, Removed, recover, remove_leftover};
+pub use manifest::new_id;
+pub use recover::{recover, remove_leftover};
+pub use tenure_api::publish::{Manifest, ManifestState, Outcome, Recovered, Removed, Verified};
 pub use tenure_files::publish::{Difference, Progress, PublishedFile};
 
 /// A publish that is asked for. The caller holds the lease.
@@ -131,13 +132,13 @@ struct Publisher<'a> {
 impl Publisher<'_> {
     /// Step 1: the manifest is pending, durably, before anything is written.
     async fn begin(&self) -> Result<Manifest> {
-        let manifest = Manifest::pending(self.request)?;
+        let manifest = manifest::pending(self.request)?;
         let decide = |seen: &Seen| {
             let mut changes = Changes::default();
-            let target = manifest.target_after(seen)?.with_pending(&manifest.id);
+            let target = manifest::target_after(&manifest, seen)?.with_pending(&manifest.id);
             target.put(&mut changes, &manifest)?;
-            manifest.put(&mut changes)?;
-            manifest.put_leftover(&mut changes)?;
+            manifest::put(&manifest, &mut changes)?;
+            manifest::put_leftover(&manifest, &mut changes)?;
             Ok(changes)
         };
         self.change(&manifest, &decide).await?;
@@ -198,9 +199,9 @@ impl Publisher<'_> {
     /// Writes what is known by now to the manifest, which is still pending.
     async fn write_pending(&self, manifest: &Manifest) -> Result<()> {
         let decide = |seen: &Seen| {
-            manifest.require_pending(seen)?;
+            manifest::require_pending(manifest, seen)?;
             let mut changes = Changes::default();
-            manifest.put(&mut changes)?;
+            manifest::put(manifest, &mut changes)?;
             Ok(changes)
         };
         self.change(manifest, &decide).await.map(drop)
@@ -257,11 +258,18 @@ impl Publisher<'_> {
     ) -> Result<Manifest> {
         let request = self.request;
         let change = |seen: &Seen| {
-            manifest.require_pending(seen)?;
-            manifest.end(seen, state, &request.asker.owner, &request.fence, reason)
+            manifest::require_pending(manifest, seen)?;
+            manifest::end(
+                manifest,
+                seen,
+                state,
+                &request.asker.owner,
+                &request.fence,
+                reason,
+            )
         };
         let written = self.change(manifest, &change).await?;
-        Manifest::among(&written, &manifest.id)
+        manifest::among(&written, &manifest.id)
     }
 
     /// Makes a change that names everything about a manifest, and compares the lease.
@@ -270,7 +278,8 @@ impl Publisher<'_> {
         manifest: &Manifest,
         decide: &(dyn Fn(&Seen) -> Result<Changes> + Send + Sync),
     ) -> Result<Vec<Record>> {
-        let change = RecordChange::new(manifest.keys()?, decide).under(self.request.fence.clone());
+        let change =
+            RecordChange::new(manifest::keys(manifest)?, decide).under(self.request.fence.clone());
         self.records.change(&change).await
     }
 }

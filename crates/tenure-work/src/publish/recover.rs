@@ -17,7 +17,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
 use tenure::records::{Changes, Column, Fence, RecordChange, RecordQuery, Records, Seen};
 use tenure::{
     Action, Asker, Error, Keeper, LockContext, Mode, Options, Owner, Recovery, Result,
@@ -30,50 +29,11 @@ use tenure_os::disk::{Disk, RealDisk};
 use tenure_os::machine;
 
 use super::look::files_of;
-use super::manifest::{Target, key, target_key};
-use super::{Manifest, ManifestState, Publisher, note};
+use super::manifest::{self, Target, key, target_key};
+use super::{Manifest, ManifestState, Outcome, Publisher, Recovered, Removed, note};
 
 /// Leftovers are removed after this time.
 const LEFT_FOR: Duration = Duration::from_secs(60 * 60);
-
-/// The outcome of a pending manifest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    /// Its directory is in place.
-    Committed,
-    /// The directory from before stayed, or was put back.
-    Aborted,
-    /// It is under way, or nothing can be told of it here.
-    Kept,
-}
-
-/// A pending manifest that was looked at.
-#[derive(Debug, Clone, Serialize)]
-#[non_exhaustive]
-pub struct Recovered {
-    /// The manifest, as it is now.
-    #[serde(flatten)]
-    pub manifest: Manifest,
-    /// Its outcome.
-    pub outcome: Outcome,
-    /// The reason, in words.
-    pub reason: String,
-}
-
-/// A directory that a publish left behind.
-#[derive(Debug, Clone, Serialize)]
-#[non_exhaustive]
-pub struct Removed {
-    /// The manifest that names it.
-    pub manifest: String,
-    /// The directory.
-    pub tmp: String,
-    /// True if it was removed.
-    pub removed: bool,
-    /// Why, in words.
-    pub reason: String,
-}
 
 /// Ends the pending manifests of the target of a publish, each under the lease on its own resource.
 ///
@@ -89,7 +49,7 @@ pub(super) async fn pending_of(keeper: &Keeper, publisher: &Publisher<'_>) -> Re
         let Some(manifest) = records.read(&key("manifest", &id)?).await? else {
             continue;
         };
-        let manifest = Manifest::of(&manifest)?;
+        let manifest = manifest::of(&manifest)?;
         let (fence, asker, wait) = (&request.fence, &request.asker, request.wait);
         if manifest.resource == fence.resource {
             settle(records, &manifest, fence, asker, wait, disk).await?;
@@ -119,21 +79,21 @@ async fn settle(
     wait: Duration,
     disk: &Arc<dyn Disk>,
 ) -> Result<Manifest> {
-    let publish_target = manifest.publish_target(disk);
+    let publish_target = manifest::publish_target(manifest, disk);
     let lock = blocking(|| publish_target.lock(wait, asker.clone(), &Cancel::default()))?;
     let record = records.read(&key("manifest", &manifest.id)?).await?;
-    let manifest = match record.as_ref().map(Manifest::of).transpose()? {
+    let manifest = match record.as_ref().map(manifest::of).transpose()? {
         Some(manifest) if manifest.state == ManifestState::Pending => manifest,
         Some(ended) => return Ok(ended),
         None => return Err(Error::NotFound(format!("manifest {}", manifest.id))),
     };
-    let same_boot = manifest.is_of_this_boot();
+    let same_boot = manifest::is_of_this_boot(&manifest);
     let outcome = blocking(|| {
         let outcome =
             publish_target.judge(manifest.old.as_ref(), manifest.new.as_ref(), same_boot)?;
         match outcome {
             CrashOutcome::Aborted => {}
-            CrashOutcome::Finished => publish_target.finish(manifest.mode_bits())?,
+            CrashOutcome::Finished => publish_target.finish(manifest::mode_bits(&manifest))?,
             CrashOutcome::ExchangeBack => {
                 lock.check()?;
                 publish_target.exchange_back()?;
@@ -156,11 +116,11 @@ async fn settle(
         ),
     };
     let end = |seen: &Seen| {
-        manifest.require_pending(seen)?;
-        manifest.end(seen, state, &asker.owner, fence, reason)
+        manifest::require_pending(&manifest, seen)?;
+        manifest::end(&manifest, seen, state, &asker.owner, fence, reason)
     };
-    let change = RecordChange::new(manifest.keys()?, &end).under(fence.clone());
-    Manifest::among(&records.change(&change).await?, &manifest.id)
+    let change = RecordChange::new(manifest::keys(&manifest)?, &end).under(fence.clone());
+    manifest::among(&records.change(&change).await?, &manifest.id)
 }
 
 /// All steps: settles a manifest under a lease of its own. Returns `None` if somebody else holds its resource.
@@ -209,7 +169,7 @@ pub async fn recover(
     loop {
         let page = records.list(&query).await?;
         for record in &page.records {
-            let manifest = Manifest::of(record)?;
+            let manifest = manifest::of(record)?;
             recovered.push(recover_one(keeper, &records, manifest, actor, recovery).await?);
         }
         query.after = page.next;
@@ -234,7 +194,7 @@ async fn recover_one(
         outcome: Outcome::Kept,
         reason,
     };
-    if !manifest.is_of_this_machine() {
+    if !manifest::is_of_this_machine(&manifest) {
         let reason = format!(
             "it was begun on {}: run tenure recover there",
             manifest.host
@@ -289,7 +249,7 @@ async fn remove_leftovers(
             let Some(manifest) = records.read(&key("manifest", id)?).await? else {
                 continue;
             };
-            let (ended, manifest) = (manifest.changed_at, Manifest::of(&manifest)?);
+            let (ended, manifest) = (manifest.changed_at, manifest::of(&manifest)?);
             let young = clock::now().since(ended) < LEFT_FOR;
             if young || manifest.state == ManifestState::Pending {
                 continue;
@@ -338,9 +298,9 @@ pub(super) async fn remove(
     disk: &Arc<dyn Disk>,
 ) -> Result<bool> {
     let named: Vec<&Inode> = manifest.old.iter().chain(&manifest.new).collect();
-    let publish_target = manifest.publish_target(disk);
+    let publish_target = manifest::publish_target(manifest, disk);
     let was_there = blocking(|| publish_target.inode_of_tmp())?.is_some();
-    if !blocking(|| publish_target.remove_tmp(&named, manifest.is_of_this_boot()))? {
+    if !blocking(|| publish_target.remove_tmp(&named, manifest::is_of_this_boot(manifest)))? {
         return Ok(false);
     }
     let leftover = key("leftover", &manifest.id)?;
@@ -351,7 +311,7 @@ pub(super) async fn remove(
             return Ok(changes);
         }
         changes.delete(leftover.clone());
-        if was_there || manifest.leaves_a_directory() {
+        if was_there || manifest::leaves_a_directory(manifest) {
             let reason = format!("removed {}; manifest {}", manifest.tmp, manifest.id);
             changes.note(note(Action::Remove, manifest, actor, None, reason));
         }

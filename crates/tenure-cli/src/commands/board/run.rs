@@ -17,8 +17,8 @@ use tenure_run::{Signals, Watchdog};
 use super::{BoardSurface, BoardTerms};
 use crate::cli::Global;
 use crate::cli::values::{parse_ttl, parse_wait};
+use crate::commands::supervise::{command, exit_code, run_under};
 use crate::report::{Failure, Report};
-use crate::run::{command, exit_code, run_under};
 use crate::runtime;
 use crate::surface::cancelled_by_signals;
 

@@ -1,0 +1,92 @@
+//! Puts a copy of a directory in place, whole.
+
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+
+use tenure::records::Fence;
+use tenure::{Error, Resource, Result};
+use tenure_api::publish::{Manifests, Put};
+use tenure_core::poison::lock;
+use tenure_files::publish::PublishTarget;
+use tenure_work::publish::{Progress, Request, check, new_id, publish, remove_leftover};
+
+use super::lease::PublishLease;
+use super::progress::CopyTeller;
+use crate::{Caller, Handle, Service, WAIT_DEFAULT};
+
+/// The number of files that a message names.
+const NAMED_MAX: usize = 5;
+
+impl Handle<Put> for Service {
+    async fn handle(&self, request: Put, caller: &Caller) -> Result<Manifests> {
+        let id = new_id();
+        let publish_target = PublishTarget::new(&request.target, &id)?;
+        check(&self.located().url, &request.source, &publish_target)?;
+        let asked = request.wait.map(|wait| wait.0);
+        let limit = self.limit(caller, asked, WAIT_DEFAULT, None)?;
+        let resource = match request.resource {
+            Some(resource) => resource,
+            None => resource_of(&publish_target)?,
+        };
+        let keeper = self.locks_within(caller, limit, Some(&resource)).await?;
+        keeper.records("publish")?;
+        let session = caller.session();
+        let asker = session.asker();
+        let purpose = &request.op_type;
+        let held = PublishLease::acquire(&keeper, session, &resource, purpose, limit, caller);
+        let held = held.await?;
+        let lease = held.lease();
+        let request = Request {
+            source: request.source,
+            publish_target: &publish_target,
+            id,
+            op_type: request.op_type,
+            fence: Fence {
+                resource: lease.resource,
+                token: lease.token,
+                lease: Some(lease.lease),
+            },
+            asker,
+            wait: limit.left(),
+        };
+        let progress = Arc::new(Progress {
+            cancel: caller.cancel().clone(),
+            ..Progress::default()
+        });
+        let teller = CopyTeller::start(&progress, caller);
+        let published = publish(&keeper, &request, &progress).await;
+        teller.end();
+        held.release(caller).await;
+        let manifest = published?;
+        // Nobody waits for this any more. What cannot be removed now is removed by recovery.
+        if let Err(error) = remove_leftover(&keeper, &manifest, caller.owner()).await {
+            let (word, tmp) = ("what was there before is left in", &manifest.tmp);
+            caller.observer().word(&format!("{word} {tmp}: {error}"));
+        }
+        tell_unprivileged(&progress, caller);
+        Ok(Manifests::new(vec![manifest]))
+    }
+}
+
+fn resource_of(publish_target: &PublishTarget) -> Result<Resource> {
+    let path = publish_target.target().as_os_str().as_bytes();
+    Resource::new("file", path).map_err(|error| Error::BadInput(error.to_string()))
+}
+
+/// Tells which files lost setuid or setgid.
+fn tell_unprivileged(progress: &Progress, caller: &Caller) {
+    let unprivileged = lock(&progress.unprivileged);
+    let named = unprivileged.iter().take(NAMED_MAX);
+    let named: Vec<_> = named.map(|path| path.display().to_string()).collect();
+    if named.is_empty() {
+        return;
+    }
+    let more = match unprivileged.len() - named.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    caller.observer().word(&format!(
+        "setuid and setgid were dropped, as the copy has another owner: {}{more}",
+        named.join(", ")
+    ));
+}

@@ -1,0 +1,72 @@
+//! A slot: one of N places for this user on this machine, taken before every lock.
+//!
+//! A lock held while a slot is awaited would be held for as long as all places are taken, perhaps
+//! by those that wait for the lock. So a slot asked for inside a lock is refused at once.
+
+use tenure::{Error, Keeper, LockSet, Mode, Resource, Result};
+use tenure_api::text::Slot;
+
+use super::taken::{self, Taken, TakenRequest};
+use crate::around::Ancestors;
+use crate::{Caller, Service};
+
+/// A slot with its number of places.
+pub(super) struct SlotRequest {
+    pub(super) resource: Resource,
+    pub(super) capacity: u32,
+}
+
+impl Service {
+    /// Returns the slot with its number of places: the one asked for, else the one that is set. An
+    /// automated owner may not ask for another number than people have set.
+    pub(super) fn slot_request(&self, slot: &Slot, caller: &Caller) -> Result<SlotRequest> {
+        let (name, owner) = (slot.resource.id(), caller.owner());
+        let set = self.located().config.slot.get(name).copied();
+        let capacity = match (slot.capacity, set) {
+            (Some(asked), Some(set)) if asked != set && self.automated(caller).covers(owner) => {
+                return Err(Error::not_allowed(
+                    format!(
+                        "{owner} may not choose {asked} places of slot {name}: tenure.toml sets {set}"
+                    ),
+                    "leave the number out",
+                ));
+            }
+            (Some(asked), _) => asked,
+            (None, Some(set)) => set,
+            (None, None) => {
+                return Err(Error::BadInput(format!(
+                    "slot {name} has no number of places: write {name}:N, or set it in tenure.toml \
+                     under [slot]"
+                )));
+            }
+        };
+        Ok(SlotRequest {
+            resource: slot.resource.clone(),
+            capacity,
+        })
+    }
+}
+
+/// Takes the slot; inside a run that has it already, works under that one's.
+pub(super) async fn acquire(
+    slot: &SlotRequest,
+    keeper: &Keeper,
+    ancestors: &Ancestors,
+    request: &TakenRequest<'_>,
+) -> Result<Taken> {
+    if let Some(outer) = ancestors.slot(&slot.resource, keeper) {
+        return Ok(Taken::under(vec![outer.clone()]));
+    }
+    if let Some(lock) = ancestors.any_lock() {
+        return Err(Error::Order {
+            asked: slot.resource.clone(),
+            held: lock.resource.clone(),
+        });
+    }
+    let session = request.session().with_ancestors(ancestors.held_slots());
+    let session = keeper.session(session).await?;
+    let wanted = [(slot.resource.clone(), Mode::Write)];
+    let set = LockSet::new(&keeper.settings().ranking, wanted);
+    let options = request.options.clone().with_capacity(slot.capacity);
+    taken::acquire(session, &set, &options, request).await
+}

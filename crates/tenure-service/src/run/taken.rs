@@ -1,0 +1,111 @@
+//! The leases that a command runs under: its own, and those that are held around it.
+
+use std::time::Duration;
+
+use tenure::{Guard, Keeper, LockSet, Options, Result, Session, SessionOptions};
+
+use crate::Caller;
+use crate::around::{Ancestors, Outer, Plan};
+use crate::waiting::{Wait, wait};
+
+/// The request of a run for its locks and its slot.
+pub(super) struct TakenRequest<'a> {
+    /// The command line that people see.
+    pub(super) command: &'a str,
+    /// The whole wait, as people are told.
+    pub(super) whole: Duration,
+    /// The options of the request.
+    pub(super) options: Options,
+    pub(super) caller: &'a Caller,
+}
+
+impl TakenRequest<'_> {
+    pub(super) fn session(&self) -> SessionOptions {
+        self.caller.session().with_command(self.command)
+    }
+}
+
+/// The leases of one store: acquired, or held already.
+#[derive(Default)]
+pub(super) struct Taken {
+    /// The session that holds what was taken; `None` if all of it was held already.
+    pub(super) session: Option<Session>,
+    /// The locks that were acquired.
+    pub(super) guards: Vec<Guard>,
+    /// The leases around the call that the command runs under.
+    pub(super) under: Vec<Outer>,
+}
+
+impl Taken {
+    /// Returns a value that took nothing and runs under these leases.
+    pub(super) fn under(under: Vec<Outer>) -> Self {
+        Self {
+            under,
+            ..Self::default()
+        }
+    }
+
+    /// Returns the leases that were acquired.
+    pub(super) fn own(&self) -> Vec<Outer> {
+        let Some(session) = &self.session else {
+            return Vec::new();
+        };
+        let store = session.keeper().store().url();
+        let own = self.guards.iter().map(|guard| Outer {
+            lease: guard.lease(),
+            store: store.to_owned(),
+        });
+        own.collect()
+    }
+}
+
+/// Takes the locks, or what is missing of them if those around the call suffice.
+pub(super) async fn locks(
+    keeper: &Keeper,
+    wanted: &LockSet,
+    reuse: bool,
+    ancestors: &Ancestors,
+    request: &TakenRequest<'_>,
+) -> Result<Taken> {
+    let plan = match reuse {
+        true => ancestors.reuse(wanted, keeper)?,
+        false => Plan::take_all(wanted.clone()),
+    };
+    let session = request.session().with_ancestors(ancestors.held());
+    let session = keeper.session(session).await?;
+    let mut taken = acquire(session, &plan.missing, &request.options, request).await?;
+    let store = keeper.store().url();
+    let reused = plan.reused.into_iter().map(|lease| Outer {
+        lease,
+        store: store.to_owned(),
+    });
+    taken.under = reused.collect();
+    Ok(taken)
+}
+
+/// Acquires a set, all or none.
+pub(super) async fn acquire(
+    session: Session,
+    set: &LockSet,
+    options: &Options,
+    request: &TakenRequest<'_>,
+) -> Result<Taken> {
+    let guards = match set.iter().len() {
+        0 => Vec::new(),
+        _ => {
+            let about = Wait {
+                session: &session,
+                set,
+                limit: request.whole,
+                slots: options.capacity,
+                own: None,
+            };
+            wait(session.acquire_many(set, options), about, request.caller).await?
+        }
+    };
+    Ok(Taken {
+        session: Some(session),
+        guards,
+        under: Vec::new(),
+    })
+}
