@@ -8,8 +8,11 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`operation`] | the trait, and the list of all operations |
+//! | [`agents`] | coding agents: hook, ls, plan, apply |
+//! | [`doctor`] | doctor, trust |
 //! | [`failure`] | a failure as JSON shows it |
 //! | [`leases`] | locks: acquire, renew, release, upgrade, downgrade, check, ls, break, audit |
+//! | [`status`] | everything on one page |
 //! | [`text`] | values that are text in JSON |
 //!
 //! # Limitations
@@ -17,9 +20,12 @@
 //! A type here promises the form of a request, not that it will be granted: who may do what is
 //! checked where an operation is carried out.
 
+pub mod agents;
+pub mod doctor;
 pub mod failure;
 pub mod leases;
 pub mod operation;
+pub mod status;
 pub mod text;
 
 pub use failure::Failure;

@@ -56,6 +56,13 @@ macro_rules! for_each_operation {
             $crate::leases::Ls,
             $crate::leases::Break,
             $crate::leases::Audit,
+            $crate::agents::Hook,
+            $crate::agents::Ls,
+            $crate::agents::Plan,
+            $crate::agents::Apply,
+            $crate::status::Status,
+            $crate::doctor::Doctor,
+            $crate::doctor::Trust,
         }
     };
 }

@@ -17,7 +17,7 @@ use crate::opening::open_and_tell;
 use crate::output::word;
 use crate::surface::{owner_given, user_at_host};
 use tenure_service::Limit;
-use tenure_service::store_identity::{is_same_store, is_server, is_there};
+use tenure_service::store_identity::{is_same_store, is_server};
 
 /// The default wait of commands.
 pub const WAIT_DEFAULT: Duration = Duration::from_secs(5);
@@ -33,13 +33,6 @@ impl Context {
     /// Chooses the store. A `tenure.toml` that does not count gets a word on standard error.
     pub fn new(global: &Global) -> Result<Self> {
         Self::with(global.store.as_deref(), crate::surface::environment()?)
-    }
-
-    /// Does the same as if the command were called in another directory.
-    pub fn at(global: &Global, directory: Option<PathBuf>) -> Result<Self> {
-        let mut environment = crate::surface::environment()?;
-        environment.directory = directory.unwrap_or(environment.directory);
-        Self::with(global.store.as_deref(), environment)
     }
 
     /// Reads the settings without choosing a store, so that it does not matter if none can be found here.
@@ -160,17 +153,6 @@ impl Context {
         self.shown_command(iter::once("tenure".into()).chain(words))
     }
 
-    /// Returns true if there is a `tenure.toml` or a repository around.
-    pub fn has_project(&self) -> bool {
-        let repository = store_choice::main_worktree(&self.environment);
-        self.located.config_path.is_some() || repository.is_ok_and(|found| found.is_some())
-    }
-
-    /// Returns the user's state directory.
-    pub fn state_directory(&self) -> Result<PathBuf> {
-        store_choice::state_directory(&self.environment)
-    }
-
     /// Returns where the board is, if nobody names a place.
     pub fn board_directory(&self) -> Result<PathBuf> {
         store_choice::board(&self.environment)
@@ -228,14 +210,6 @@ impl Context {
         settings.trust_flock = false;
         settings.ranking = Ranking::default();
         Keeper::open_with(&url, settings).await
-    }
-
-    /// Opens the store of the slots if anybody has taken one: looking for a lease makes none.
-    pub async fn slots_if_made(&self) -> Result<Option<Keeper>> {
-        match is_there(&self.slots_url()?) {
-            true => self.slots(WAIT_DEFAULT).await.map(Some),
-            false => Ok(None),
-        }
     }
 
     /// Refuses to make more than one directory for a database that was named by hand: two missing

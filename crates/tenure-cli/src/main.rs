@@ -9,7 +9,6 @@
 //! | `exit`, `report/` | the one table of exit codes; failures as people and programs see them |
 //! | `limit` | how long a command waits in all |
 //! | `waiting/` | waits, and tells people who is in the way |
-//! | `trust` | whether a person trusts the commands in `tenure.toml` |
 //! | `identity` | when two addresses name the same store |
 //! | `nesting` | what the `run`s around this command hold |
 //! | `run/` | takes locks, runs a command under them, releases them |
@@ -21,20 +20,16 @@
 //! | `log` | the lock log |
 //! | `publish/` | directories put in place whole |
 //! | `op` | the operations, and the locks each needs |
-//! | `agent/`, `status` | coding agents; everything on one page |
 //! | `advisory/` | PostgreSQL's own locks |
 //! | `ls/`, `audit`, `recover`, `break_lease` | for people who look and mend |
-//! | `doctor/`, `completions` | the other commands, one each |
 
 mod advisory;
 mod agent;
 mod board;
 mod cli;
 mod commands;
-mod completions;
 mod context;
 mod doc;
-mod doctor;
 mod exit;
 mod help;
 mod ledger;
@@ -49,10 +44,8 @@ mod recover;
 mod report;
 mod run;
 mod runtime;
-mod status;
 mod surface;
 mod table;
-mod trust;
 mod waiting;
 
 use std::ffi::OsString;
@@ -119,9 +112,9 @@ fn carry_out(global: &Global, command: Command, report: Report) -> Result<ExitCo
         Command::Ledger { command } => ledger::ledger(global, *command.0),
         Command::Board { command } => board::board(global, *command.0, report),
         Command::Op { command } => op::op(global, &command.0),
-        Command::Agent { command } => agent::agent(global, &command.0),
-        Command::Status(options) => status::status(global, &options.0),
-        Command::Doctor(options) => doctor::doctor(global, &options.0),
-        Command::Completions { shell } => completions::completions(shell),
+        Command::Agent { command } => commands::agent::agent(global, *command.0),
+        Command::Status(options) => commands::status::status(global, &options.0),
+        Command::Doctor(options) => commands::doctor::doctor(global, &options.0),
+        Command::Completions { shell } => commands::completions::completions(shell),
     }
 }

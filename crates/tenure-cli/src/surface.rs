@@ -77,12 +77,33 @@ impl Surface {
         for ignored in &service.located().ignored {
             word(&ignored.to_string());
         }
-        let json = global.json;
-        Ok(Self {
+        Ok(Self::of(service, global))
+    }
+
+    /// Reads no settings, for what changes them: those that are there may be broken.
+    pub fn without_settings(global: &Global) -> Result<Self> {
+        let surroundings = Surroundings {
+            environment: environment()?,
+            store: None,
+            addresses: Vec::new(),
+        };
+        Ok(Self::of(Service::without_settings(surroundings), global))
+    }
+
+    fn of(service: Service, global: &Global) -> Self {
+        Self {
             service,
-            json,
+            json: global.json,
             runtime: OnceCell::new(),
-        })
+        }
+    }
+
+    /// Does what is more than one call.
+    pub fn block_on<T>(
+        &self,
+        work: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        self.runtime()?.block_on(work)
     }
 
     fn runtime(&self) -> Result<&Runtime> {
@@ -173,6 +194,16 @@ impl Surface {
             }
         }
     }
+}
+
+/// Returns a caller for what anyone may ask for: there, a bad owner in the environment is no
+/// hindrance.
+pub fn anyone() -> Caller {
+    let agent = identity::running_under(|name| env::var(name).ok());
+    let owner = owner_given(None).ok().flatten().or_else(|| agent.clone());
+    Caller::new(owner.unwrap_or_else(user_at_host), "tenure")
+        .under_agent(agent)
+        .observed_by(Arc::new(Terminal))
 }
 
 /// Carries out a call to its end; a signal that asks for the end cancels its waits.

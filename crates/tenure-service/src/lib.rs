@@ -17,6 +17,8 @@
 //! | [`store_identity`] | whether two addresses name one store |
 //! | [`waiting`] | waits that are told and can be cancelled, and what is in the way |
 //! | `leases` | the operations on locks, a file each |
+//! | [`agents`] | those on coding agents |
+//! | [`doctor`], `status` | whether all is well; everything on one page |
 //!
 //! # Invariants
 //!
@@ -26,14 +28,17 @@
 //! - A call whose caller cancels it ends its waits and leaves neither lock nor waiter; what it had
 //!   begun to write is finished and told.
 
+pub mod agents;
 pub mod around;
 pub mod caller;
+pub mod doctor;
 pub mod handle;
 mod leases;
 pub mod limit;
 pub mod observer;
 mod opening;
 pub mod service;
+mod status;
 pub mod store_identity;
 pub mod waiting;
 

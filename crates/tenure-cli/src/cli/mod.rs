@@ -9,14 +9,12 @@
 //! | `board` | the words of `board` |
 //! | `advisory` | the words of `advisory` |
 //! | `op` | the words of `op` |
-//! | `agent` | the words of `agent` and `status` |
 //! | `publish` | the words of `publish` |
 //! | `on_demand` | words that are put together only for the command that is asked for |
 //! | `values` | how single values are read |
 //! | `usage_error` | messages for a command line that cannot be read |
 
 mod advisory;
-mod agent;
 mod board;
 mod doc;
 mod ledger;
@@ -34,10 +32,12 @@ use std::mem::ManuallyDrop;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::commands::{audit, break_lease, check, downgrade, lock, ls, release, renew, upgrade};
+use crate::commands::{
+    agent, audit, break_lease, check, completions, doctor, downgrade, lock, ls, release, renew,
+    status, upgrade,
+};
 use crate::help;
 pub use advisory::{Advisory, AdvisoryRun};
-pub use agent::{Agent, AgentHook, AgentInstall, AgentLs, AgentUninstall, AgentWatch, Status};
 pub use board::{
     Board, BoardAdd, BoardClaim, BoardDepend, BoardEnd, BoardEvents, BoardGate, BoardGateDefine,
     BoardGateJudge, BoardLs, BoardNext, BoardNote, BoardOne, BoardRun, BoardSet, BoardTerms,
@@ -154,30 +154,23 @@ pub enum Command {
         command: OnDemand<Op>,
     },
     /// Coding agents: their hooks, what they do, and what tends them
-    #[command(after_long_help = help::AGENT_LONG)]
+    #[command(after_long_help = agent::HELP)]
     Agent {
         #[command(subcommand)]
-        command: OnDemand<Agent>,
+        command: OnDemand<agent::Agent>,
     },
     /// Show agents, locks, slots and the board on one page
-    #[command(after_long_help = help::STATUS_LONG)]
-    Status(OnDemand<Status>),
+    #[command(after_long_help = status::HELP)]
+    Status(OnDemand<status::Status>),
     /// Say which store is used and why, and prove that it locks
-    #[command(after_long_help = help::DOCTOR_LONG)]
-    Doctor(OnDemand<Doctor>),
+    #[command(after_long_help = doctor::HELP)]
+    Doctor(OnDemand<doctor::Doctor>),
     /// Print completions for a shell
-    #[command(after_long_help = help::COMPLETIONS_LONG)]
+    #[command(after_long_help = completions::HELP)]
     Completions {
         /// Which shell
         shell: clap_complete::Shell,
     },
-}
-
-#[derive(Debug, Args)]
-pub struct Doctor {
-    /// Let the commands count that the nearest tenure.toml names, as it is now
-    #[arg(long)]
-    pub trust: bool,
 }
 
 /// Reads the command line.

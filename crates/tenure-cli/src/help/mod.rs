@@ -1,21 +1,15 @@
 //! The texts of `--help` that do not belong to a single option.
 
 mod advisory;
-mod agent;
 mod board;
 mod doc;
 mod ledger;
 mod look;
 mod op;
-mod operate;
 mod publish;
 mod run;
 
 pub use advisory::{ADVISORY_LONG, ADVISORY_LS_LONG, ADVISORY_RUN_LONG};
-pub use agent::{
-    AGENT_HOOK_LONG, AGENT_INSTALL_LONG, AGENT_LONG, AGENT_LS_LONG, AGENT_UNINSTALL_LONG,
-    AGENT_WATCH_LONG, STATUS_LONG,
-};
 pub use board::*;
 pub use doc::{DOC_CLEAN_LONG, DOC_LONG, DOC_READ_LONG, DOC_UPDATE_LONG, DOC_WRITE_LONG};
 pub use ledger::{
@@ -24,7 +18,6 @@ pub use ledger::{
 };
 pub use look::RECOVER_LONG;
 pub use op::{OP_LONG, OP_LS_LONG, OP_SHOW_LONG};
-pub use operate::{COMPLETIONS_LONG, DOCTOR_LONG};
 pub use publish::PUBLISH_LONG;
 pub use run::RUN_LONG;
 
