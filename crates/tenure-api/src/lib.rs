@@ -9,13 +9,16 @@
 //! |---|---|
 //! | [`operation`] | the trait, and the list of all operations |
 //! | [`advisory`] | advisory locks of PostgreSQL: ls |
+//! | [`agents`] | coding agents: hook, ls, plan, apply |
 //! | [`board`] | the board: issues, claims, gates, events |
 //! | [`doc`] | documents: read, write, update, clean |
+//! | [`doctor`] | doctor, trust |
 //! | [`failure`] | a failure as JSON shows it |
 //! | [`leases`] | locks: acquire, renew, release, upgrade, downgrade, check, ls, recover, break, audit |
 //! | [`ledger`] | ledgers: init, append, log, show, verify, claim, release, claims, reap |
 //! | [`op`] | named kinds of work: ls, show |
 //! | [`publish`] | directories put in place whole: put, verify, history |
+//! | [`status`] | everything on one page |
 //! | [`text`] | values that are text in JSON |
 //!
 //! # Limitations
@@ -24,14 +27,17 @@
 //! checked where an operation is carried out.
 
 pub mod advisory;
+pub mod agents;
 pub mod board;
 pub mod doc;
+pub mod doctor;
 pub mod failure;
 pub mod leases;
 pub mod ledger;
 pub mod op;
 pub mod operation;
 pub mod publish;
+pub mod status;
 pub mod text;
 
 pub use failure::Failure;

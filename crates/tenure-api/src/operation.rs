@@ -93,6 +93,13 @@ macro_rules! for_each_operation {
             $crate::publish::Put,
             $crate::publish::Verify,
             $crate::publish::History,
+            $crate::agents::Hook,
+            $crate::agents::Ls,
+            $crate::agents::Plan,
+            $crate::agents::Apply,
+            $crate::status::Status,
+            $crate::doctor::Doctor,
+            $crate::doctor::Trust,
         }
     };
 }

@@ -2,41 +2,28 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `cli/`, `help/` | the words of the command line |
-//! | `context` | which store, which owner, which settings |
-//! | `runtime`, `signals` | the one runtime; what others ask of this process |
+//! | `cli/`, `help` | the command line as a whole: which commands there are, single values, overview |
+//! | `commands/` | a file for each command: its arguments, its help, what it calls |
+//! | `surface` | reads what is around this process, once; calls operations, shows their answers |
+//! | `runtime` | the runtimes of calls |
 //! | `people/`, `table`, `output` | leases in words; tables; the one place that prints |
 //! | `exit`, `report/` | the one table of exit codes; failures as people and programs see them |
-//! | `limit` | how long a command waits in all |
-//! | `waiting/` | waits, and tells people who is in the way |
-//! | `trust` | whether a person trusts the commands in `tenure.toml` |
-//! | `identity` | when two addresses name the same store |
-//! | `nesting` | what the `run`s around this command hold |
-//! | `commands/` | a file for each command: its arguments, its help, its body |
-//! | `surface` | calls operations of the service, and shows their answers |
+//! | `listing` | what is held and who waits, as a table |
+//! | `waiting/` | draws waits: who is in the way, for how long |
 //! | `log` | the lock log |
-//! | `agent/`, `status` | coding agents; everything on one page |
-//! | `doctor/`, `completions` | the other commands, one each |
 
-mod agent;
 mod cli;
 mod commands;
-mod completions;
-mod context;
-mod doctor;
 mod exit;
 mod help;
 mod listing;
 mod log;
-mod opening;
 mod output;
 mod people;
 mod report;
 mod runtime;
-mod status;
 mod surface;
 mod table;
-mod trust;
 mod waiting;
 
 use std::ffi::OsString;
@@ -103,10 +90,10 @@ fn carry_out(global: &Global, command: Command, report: Report) -> Result<ExitCo
         Command::Ledger { command } => commands::ledger::ledger(global, *command.0),
         Command::Board { command } => commands::board::board(global, *command.0, report),
         Command::Op { command } => commands::op::op(global, *command.0),
-        Command::Agent { command } => agent::agent(global, &command.0),
-        Command::Status(options) => status::status(global, &options.0),
-        Command::Doctor(options) => doctor::doctor(global, &options.0),
+        Command::Agent { command } => commands::agent::agent(global, *command.0),
+        Command::Status(options) => commands::status::status(global, &options.0),
+        Command::Doctor(options) => commands::doctor::doctor(global, &options.0),
         Command::Schema(options) => commands::schema::schema(global, *options.0),
-        Command::Completions { shell } => completions::completions(shell),
+        Command::Completions { shell } => commands::completions::completions(shell),
     }
 }

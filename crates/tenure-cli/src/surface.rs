@@ -80,13 +80,26 @@ impl Surface {
         for ignored in &service.located().ignored {
             word(&ignored.to_string());
         }
-        let json = global.json;
-        Ok(Self {
+        Ok(Self::of(service, global))
+    }
+
+    /// Reads no settings, for what changes them: those that are there may be broken.
+    pub fn without_settings(global: &Global) -> Result<Self> {
+        let surroundings = Surroundings {
+            environment: environment()?,
+            store: None,
+            addresses: Vec::new(),
+        };
+        Ok(Self::of(Service::without_settings(surroundings), global))
+    }
+
+    fn of(service: Service, global: &Global) -> Self {
+        Self {
             service,
-            json,
+            json: global.json,
             runtime: OnceCell::new(),
             interruption: OnceCell::new(),
-        })
+        }
     }
 
     /// Makes calls on several threads: one that works on files for long does not keep leases from
@@ -236,6 +249,16 @@ impl Surface {
             }
         }
     }
+}
+
+/// Returns a caller for what anyone may ask for: there, a bad owner in the environment is no
+/// hindrance.
+pub fn anyone() -> Caller {
+    let agent = identity::running_under(|name| env::var(name).ok());
+    let owner = owner_given(None).ok().flatten().or_else(|| agent.clone());
+    Caller::new(owner.unwrap_or_else(user_at_host), "tenure")
+        .under_agent(agent)
+        .observed_by(Arc::new(Terminal))
 }
 
 /// Carries out a call to its end; a signal that asks for the end cancels its waits.

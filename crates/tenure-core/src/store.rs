@@ -144,6 +144,7 @@ impl Listing {
 
 /// One result of [`Store::examine`], for a person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Examined {
     /// The subject of the examination, in a word or two.

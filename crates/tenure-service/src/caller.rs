@@ -141,8 +141,8 @@ impl Caller {
         self.session().asker()
     }
 
-    /// Returns it as a caller of something on files, whose waits end after `wait`. `teller` is told when
-    /// the locks are held.
+    /// Returns it as a caller of something on files, whose waits end after `wait`. `teller` is told
+    /// when the locks are held.
     pub(crate) fn of_files(
         &self,
         wait: Duration,

@@ -19,7 +19,8 @@
 //! | [`waiting`] | waits that are told and can be cancelled, and what is in the way |
 //! | [`run`] | what a command runs under: a slot and locks |
 //! | [`advisory`] | PostgreSQL's own locks, and one that a command runs under |
-//! | [`board`], [`doc`], `leases`, [`ledger`], `op`, `publish` | the operations, a file each |
+//! | [`agents`], [`board`], [`doc`], `leases`, [`ledger`], `op`, `publish` | the operations, a file each |
+//! | [`doctor`], `status` | whether all is well; everything on one page |
 //!
 //! # Invariants
 //!
@@ -30,11 +31,13 @@
 //!   begun to write is finished and told.
 
 pub mod advisory;
+pub mod agents;
 pub mod around;
 pub mod board;
 pub mod caller;
 mod claim_notes;
 pub mod doc;
+pub mod doctor;
 pub mod handle;
 mod leases;
 pub mod ledger;
@@ -45,6 +48,7 @@ mod opening;
 mod publish;
 pub mod run;
 pub mod service;
+mod status;
 pub mod store_identity;
 pub mod waiting;
 

@@ -13,6 +13,7 @@ use tenure::{
 };
 use tenure_board::Board;
 use tenure_files::document::Documents;
+use tenure_postgres::advisory::{self, AdvisoryLocks};
 use tokio::sync::OnceCell;
 
 use crate::store_identity::{is_same_store, is_server, is_there};
@@ -38,20 +39,32 @@ pub struct Service {
     /// The boards that are open, by their directories.
     pub(crate) boards: Mutex<HashMap<PathBuf, Board>>,
     documents: OnceLock<Documents>,
+    advisory: OnceCell<AdvisoryLocks>,
 }
 
 impl Service {
     /// Chooses the store and reads the settings. Opens nothing.
     pub fn new(surroundings: Surroundings) -> Result<Self> {
         let located = locate(surroundings.store.as_deref(), &surroundings.environment)?;
-        Ok(Self {
+        Ok(Self::with(surroundings, located))
+    }
+
+    /// Returns a service without a store and with the default settings, for what changes the
+    /// settings themselves: those that are there may be broken.
+    pub fn without_settings(surroundings: Surroundings) -> Self {
+        Self::with(surroundings, Located::nowhere())
+    }
+
+    fn with(surroundings: Surroundings, located: Located) -> Self {
+        Self {
             surroundings,
             located,
             locks: OnceCell::new(),
             slots: OnceCell::new(),
             boards: Mutex::default(),
             documents: OnceLock::new(),
-        })
+            advisory: OnceCell::new(),
+        }
     }
 
     /// Returns the service as it is in another directory.
@@ -175,6 +188,38 @@ impl Service {
         });
         let keeper = self.locks.get_or_try_init(|| opening).await?;
         Ok(self.for_caller(keeper, caller))
+    }
+
+    /// Returns the keeper of the locks, and the advisory locks if it is a server: with one
+    /// connection for each if neither is open, where two openings take four. A server is waited for
+    /// as long as `wait`.
+    pub(crate) async fn locks_of_agents(
+        &self,
+        wait: Duration,
+        caller: &Caller,
+    ) -> Result<(Keeper, Option<AdvisoryLocks>)> {
+        let settings = self.settings(caller).with_open(wait);
+        if !self.is_on_server() {
+            return Ok((self.open_locks(settings, None, caller).await?, None));
+        }
+        let advisory = advisory::Settings::default()
+            .with_wait(wait)
+            .with_open(wait);
+        let opening: Reply<'_, AdvisoryLocks> = Box::pin(async {
+            let url = &self.located.url;
+            if self.locks.initialized() {
+                return AdvisoryLocks::open(url, advisory).await;
+            }
+            let opening = Keeper::open_with_locks(url, settings.clone(), &advisory);
+            let opened = opening::open(opening, &self.shown_store(), None, caller).await;
+            let (keeper, locks) = opened?;
+            // Where another call opens it right now, that one counts.
+            drop(self.locks.set(keeper));
+            Ok(locks)
+        });
+        let locks = self.advisory.get_or_try_init(|| opening).await?.clone();
+        let keeper = self.open_locks(settings, None, caller).await?;
+        Ok((keeper, Some(locks)))
     }
 
     /// Returns a keeper of an open store that answers this caller.

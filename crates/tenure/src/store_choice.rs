@@ -230,6 +230,20 @@ pub struct Located {
     pub ignored: Vec<Ignored>,
 }
 
+impl Located {
+    /// Returns the choice of no store at all, with the default settings.
+    pub fn nowhere() -> Self {
+        Self {
+            url: "memory:".into(),
+            why: Why::Asked,
+            is_user: false,
+            config: Config::default(),
+            config_path: None,
+            ignored: Vec::new(),
+        }
+    }
+}
+
 /// Chooses the store; `asked` is what `--store` says.
 pub fn locate(asked: Option<&str>, environment: &Environment) -> Result<Located> {
     let Nearest {

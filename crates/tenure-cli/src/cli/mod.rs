@@ -2,12 +2,10 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `agent` | the words of `agent` and `status` |
 //! | `on_demand` | words that are put together only for the command that is asked for |
 //! | `values` | how single values are read |
 //! | `usage_error` | messages for a command line that cannot be read |
 
-mod agent;
 mod on_demand;
 mod usage_error;
 pub mod values;
@@ -20,11 +18,10 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::board::{self, BoardCommand};
 use crate::commands::{
-    advisory, audit, break_lease, check, doc, downgrade, ledger, lock, ls, op, publish, recover,
-    release, renew, run, schema, upgrade,
+    advisory, agent, audit, break_lease, check, completions, doc, doctor, downgrade, ledger, lock,
+    ls, op, publish, recover, release, renew, run, schema, status, upgrade,
 };
 use crate::help;
-pub use agent::{Agent, AgentHook, AgentInstall, AgentLs, AgentUninstall, AgentWatch, Status};
 use on_demand::OnDemand;
 use tenure_api::text::Wanted;
 use tenure_service::{NAMES_BYTES_MAX, RESOURCES_MAX};
@@ -125,33 +122,26 @@ pub enum Command {
         command: OnDemand<op::Op>,
     },
     /// Coding agents: their hooks, what they do, and what tends them
-    #[command(after_long_help = help::AGENT_LONG)]
+    #[command(after_long_help = agent::HELP)]
     Agent {
         #[command(subcommand)]
-        command: OnDemand<Agent>,
+        command: OnDemand<agent::Agent>,
     },
     /// Show agents, locks, slots and the board on one page
-    #[command(after_long_help = help::STATUS_LONG)]
-    Status(OnDemand<Status>),
+    #[command(after_long_help = status::HELP)]
+    Status(OnDemand<status::Status>),
     /// Say which store is used and why, and prove that it locks
-    #[command(after_long_help = help::DOCTOR_LONG)]
-    Doctor(OnDemand<Doctor>),
+    #[command(after_long_help = doctor::HELP)]
+    Doctor(OnDemand<doctor::Doctor>),
     /// Print the JSON schemas of what is asked and answered
     #[command(after_long_help = schema::HELP)]
     Schema(OnDemand<schema::Schema>),
     /// Print completions for a shell
-    #[command(after_long_help = help::COMPLETIONS_LONG)]
+    #[command(after_long_help = completions::HELP)]
     Completions {
         /// Which shell
         shell: clap_complete::Shell,
     },
-}
-
-#[derive(Debug, Args)]
-pub struct Doctor {
-    /// Let the commands count that the nearest tenure.toml names, as it is now
-    #[arg(long)]
-    pub trust: bool,
 }
 
 /// Reads the command line.

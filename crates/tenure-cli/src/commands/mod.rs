@@ -1,11 +1,14 @@
 //! The commands, a file each: its arguments, its help, and what it calls.
 
 pub mod advisory;
+pub mod agent;
 pub mod audit;
 pub mod board;
 pub mod break_lease;
 pub mod check;
+pub mod completions;
 pub mod doc;
+pub mod doctor;
 pub mod downgrade;
 pub mod ledger;
 pub mod lock;
@@ -18,5 +21,6 @@ pub mod renew;
 pub mod run;
 pub mod schema;
 mod several;
+pub mod status;
 pub mod supervise;
 pub mod upgrade;

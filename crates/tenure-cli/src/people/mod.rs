@@ -12,10 +12,9 @@ use crate::cli::Slot;
 pub use ask::{can_ask, is_confirmed};
 pub use record::{ago, record};
 pub use tenure_os::platform::host_name as this_host;
-use tenure_os::platform::is_gone;
-pub use text::{
-    columns, counted, cut, cut_in_the_middle, visible, visible_lines, without_long_words,
-};
+pub use tenure_service::doctor::counted;
+pub use tenure_service::waiting::{ends, is_run_unseen};
+pub use text::{columns, cut, cut_in_the_middle, visible, visible_lines, without_long_words};
 
 /// Returns how long a lease has been held.
 pub fn age(lease: &Lease) -> Duration {
@@ -30,15 +29,6 @@ pub fn run_unseen(lease: &Lease) -> Option<String> {
             "(run not seen here: its command goes on, or it is in another PID namespace)".into()
         }
     })
-}
-
-/// Returns true if this process does not see the process that holds the lease: `run` was killed and
-/// its command, which inherited the lock, goes on; or `run` is in another PID namespace. A lease of
-/// `tenure lock` belongs to no process.
-///
-/// Only for people: a process id proves nothing, since another process may have it.
-pub fn is_run_unseen(lease: &Lease) -> bool {
-    lease.binding == Binding::Session && lease.host == this_host() && is_gone(lease.pid)
 }
 
 /// `held (write) by ana@desk for 3m 05s: pid 4242 on desk, "cargo test", purpose: nightly`.
@@ -79,24 +69,6 @@ fn state_in_words(lease: &Lease) -> String {
         LeaseState::Expired => format!("held{mode}, but expired, by"),
         LeaseState::Unknown => format!("held{mode}, perhaps by nobody any more, by"),
         _ => format!("held{mode} by"),
-    }
-}
-
-/// Returns when a lease ends.
-pub fn ends(lease: &Lease) -> String {
-    let now = clock::now();
-    match (lease.state, lease.expires_at) {
-        (LeaseState::Revoking, _) => "until it has stopped, for 10s at most".into(),
-        (LeaseState::Unknown, _) => {
-            let id = &lease.lease;
-            format!("until a person ends it with: tenure break {id} --reason TEXT")
-        }
-        (LeaseState::Expired, _) => "its time is over".into(),
-        (_, None) => "until it is released".into(),
-        (_, Some(at)) => {
-            let more = duration::show(at.since(now));
-            format!("at most {more} more unless it is renewed")
-        }
     }
 }
 

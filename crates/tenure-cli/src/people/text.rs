@@ -2,12 +2,6 @@
 
 use std::borrow::Cow;
 
-/// `1 lease`, `2 leases`.
-pub fn counted(number: usize, what: &str) -> String {
-    let ending = if number == 1 { "" } else { "s" };
-    format!("{number} {what}{ending}")
-}
-
 /// Makes text from others safe to show, in one line: what moves the cursor, turns the direction of
 /// writing or cannot be seen is escaped.
 pub fn visible(text: &str) -> String {

@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use serde::Serialize;
 use tenure::{Error, Lease, Resource, Timestamp};
 use tenure_run::SpawnError;
+use tenure_service::agents::sandbox;
 
-use crate::agent::sandbox;
 use crate::exit;
 use crate::output;
 use crate::people::without_long_words;
@@ -187,7 +187,9 @@ impl Failure {
 
 /// Returns the remedy for an error: in a sandbox, how that is opened.
 pub fn remedy_of(error: &Error) -> String {
-    sandbox::remedy(error).unwrap_or_else(|| error.remedy())
+    let environment = crate::surface::environment().ok();
+    let in_sandbox = environment.and_then(|it| sandbox::remedy(error, &it));
+    in_sandbox.unwrap_or_else(|| error.remedy())
 }
 
 /// `{"error":{…}}`.

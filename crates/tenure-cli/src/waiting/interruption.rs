@@ -91,11 +91,6 @@ impl Interruption {
         }
     }
 
-    /// Returns true if a signal came during the wait, which is not over.
-    pub fn is_interrupted(&self) -> bool {
-        matches!(*lock(&self.stage), Stage::Waiting(Some(_)))
-    }
-
     /// Makes a signal wait until the work is done.
     pub fn hold_off(&self) {
         let mut stage = lock(&self.stage);

@@ -1,6 +1,7 @@
 //! The lock that blocks a request.
 
-use tenure::{Lease, LeaseId, Mode, Resource};
+use tenure::{Binding, Lease, LeaseId, LeaseState, Mode, Resource, clock, duration};
+use tenure_os::platform::{host_name, is_gone};
 
 use super::Wait;
 
@@ -92,4 +93,31 @@ async fn circle(wait: &Wait<'_>, resource: &Resource) -> Option<String> {
     let circles = wait.session.keeper().circles().await.ok()?;
     let circle = circles.into_iter().find(|circle| circle.has(&lease))?;
     Some(circle.to_string())
+}
+
+/// Returns true if this process does not see the process that holds the lease: `run` was killed and
+/// its command, which inherited the lock, goes on; or `run` is in another PID namespace. A lease of
+/// `tenure lock` belongs to no process.
+///
+/// Only for people: a process id proves nothing, since another process may have it.
+pub fn is_run_unseen(lease: &Lease) -> bool {
+    lease.binding == Binding::Session && lease.host == host_name() && is_gone(lease.pid)
+}
+
+/// Returns when a lease ends.
+pub fn ends(lease: &Lease) -> String {
+    let now = clock::now();
+    match (lease.state, lease.expires_at) {
+        (LeaseState::Revoking, _) => "until it has stopped, for 10s at most".into(),
+        (LeaseState::Unknown, _) => {
+            let id = &lease.lease;
+            format!("until a person ends it with: tenure break {id} --reason TEXT")
+        }
+        (LeaseState::Expired, _) => "its time is over".into(),
+        (_, None) => "until it is released".into(),
+        (_, Some(at)) => {
+            let more = duration::show(at.since(now));
+            format!("at most {more} more unless it is renewed")
+        }
+    }
 }

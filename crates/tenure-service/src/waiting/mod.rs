@@ -11,7 +11,7 @@ use tenure::{Error, LeaseId, LockSet, Query, Result, Session};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::Caller;
-pub use blocked::{BlockedRequest, unrecorded, what_blocks};
+pub use blocked::{BlockedRequest, ends, is_run_unseen, unrecorded, what_blocks};
 pub use files::{FileWait, WaitTeller, blocking, for_files};
 
 /// The longest time that a cancelled wait takes to end.

@@ -231,13 +231,13 @@ impl Decision {
         if self.recorded.contains(&said.line) {
             return;
         }
-        let told = self.agent.take_pending(said);
+        let told = self.take_pending(said);
         if let Some(turn) = told.as_ref().and_then(|told| told.turn) {
             self.adopted.push((said.line.clone(), turn));
             return;
         }
         let at = told.as_ref().map_or(now, |told| told.at);
-        let mut turn = self.agent.next_turn(said.by, kept_turn(&said.text()), at);
+        let mut turn = self.next_turn(said.by, kept_turn(&said.text()), at);
         turn.command = told.map_or(turn.command, |told| told.command);
         turn.from_transcript = true;
         turn.source = Some(said.line.clone());
@@ -357,10 +357,10 @@ impl Decision {
                 at,
                 turn: None,
             };
-            return self.agent.expect([expected]);
+            return self.expect([expected]);
         }
         if !self.is_recorded(event.as_ref()) {
-            let mut turn = self.agent.next_turn(by, text, at);
+            let mut turn = self.next_turn(by, text, at);
             turn.source = event;
             self.turns.push(turn);
         }
@@ -394,15 +394,16 @@ fn keep_fields(kept: &mut Map<String, Value>, event: &HookEvent) {
     }
 }
 
-impl Agent {
-    /// Returns its next turn, and counts it.
+impl Decision {
+    /// Returns the next turn of the agent, and counts it.
     pub(super) fn next_turn(&mut self, by: Speaker, text: String, at: Timestamp) -> Turn {
-        self.turns += 1;
+        let agent = &mut self.agent;
+        agent.turns += 1;
         Turn {
-            agent: self.id,
-            number: self.turns,
-            session: self.session.clone(),
-            command: self.commands,
+            agent: agent.id,
+            number: agent.turns,
+            session: agent.session.clone(),
+            command: agent.commands,
             by,
             text,
             at,
@@ -414,7 +415,7 @@ impl Agent {
 
     /// Expects that the transcript will show these. Of too many the newest count.
     pub(super) fn expect(&mut self, pending: impl IntoIterator<Item = PendingTurn>) {
-        let all = &mut self.pending_turns;
+        let all = &mut self.agent.pending_turns;
         all.extend(pending);
         all.drain(..all.len().saturating_sub(PENDING_MAX));
     }
@@ -422,7 +423,7 @@ impl Agent {
     /// Takes what a hook told of a line of the transcript. What hooks told before it is expected no more, unless it is a turn.
     fn take_pending(&mut self, said: &Said) -> Option<PendingTurn> {
         let digests: Vec<String> = said.digests().collect();
-        let pending = &mut self.pending_turns;
+        let pending = &mut self.agent.pending_turns;
         let is_told = |told: &PendingTurn| told.by == said.by && digests.contains(&told.digest);
         let index = pending.iter().position(is_told)?;
         let later = pending.split_off(index);

@@ -1,8 +1,9 @@
 //! The message of the hook of a coding agent: an event of one session.
 //!
-//! Programs name the same events differently. An event is told by its name, read without case and punctuation, so the routes of older
-//! programs (`session-start`) and the hooks of newer ones (`SessionStart`, `sessionStart`) are one. An event that is not known is kept,
-//! and changes no state.
+//! Programs name the same events differently. An event is told by its name, read without case and
+//! punctuation, so the routes of older programs (`session-start`) and the hooks of newer ones
+//! (`SessionStart`, `sessionStart`) are one. An event that is not known is kept, and changes no
+//! state.
 //!
 //! | event | Claude Code, Codex | Gemini | Cursor, Copilot |
 //! |---|---|---|---|
@@ -17,10 +18,10 @@
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tenure::request::{command_line, kept_command};
 use tenure::{Error, Owner, Result};
+pub use tenure_api::agents::Program;
 
 use super::identity::owner_of;
 use super::tolerant_json;
@@ -31,48 +32,6 @@ pub const EVENT_BYTES_MAX: usize = 64 << 20;
 const SESSION_BYTES_MAX: usize = 200;
 /// The largest part that is kept of a text for people, in characters.
 const SHOWN_CHARS_MAX: usize = 200;
-
-/// The program that an agent is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Program {
-    /// Claude Code.
-    Claude,
-    /// Codex CLI.
-    Codex,
-    /// Gemini CLI.
-    Gemini,
-    /// Copilot CLI.
-    Copilot,
-    /// Cursor.
-    Cursor,
-}
-
-impl Program {
-    /// Returns the word for it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Program::Claude => "claude",
-            Program::Codex => "codex",
-            Program::Gemini => "gemini",
-            Program::Copilot => "copilot",
-            Program::Cursor => "cursor",
-        }
-    }
-
-    /// Returns the program that sends such a body, if nobody says which it is.
-    fn guessed(fields: &Map<String, Value>, name: &str) -> Self {
-        let has = |field| fields.contains_key(field);
-        match plain(name).as_str() {
-            _ if has("conversation_id") => Program::Cursor,
-            _ if has("sessionId") || has("toolArgs") => Program::Copilot,
-            "beforetool" | "aftertool" | "beforeagent" | "afteragent" => Program::Gemini,
-            _ if has("turn_id") => Program::Codex,
-            _ if has("timestamp") && !has("permission_mode") => Program::Gemini,
-            _ => Program::Claude,
-        }
-    }
-}
 
 /// The kind of event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,6 +76,19 @@ impl EventKind {
     }
 }
 
+/// Returns the program that sends such a body, if nobody says which it is.
+fn guessed(fields: &Map<String, Value>, name: &str) -> Program {
+    let has = |field| fields.contains_key(field);
+    match plain(name).as_str() {
+        _ if has("conversation_id") => Program::Cursor,
+        _ if has("sessionId") || has("toolArgs") => Program::Copilot,
+        "beforetool" | "aftertool" | "beforeagent" | "afteragent" => Program::Gemini,
+        _ if has("turn_id") => Program::Codex,
+        _ if has("timestamp") && !has("permission_mode") => Program::Gemini,
+        _ => Program::Claude,
+    }
+}
+
 /// Returns a name without case and punctuation.
 pub(super) fn plain(name: &str) -> String {
     let letters = name.chars().filter(char::is_ascii_alphanumeric);
@@ -141,12 +113,13 @@ pub struct HookEvent {
 }
 
 impl HookEvent {
-    /// Reads the body that a hook was given. `program` is what the caller knows of the sender, and `name` the event if the body does not
-    /// say it.
+    /// Reads the body that a hook was given. `program` is what the caller knows of the sender, and
+    /// `name` the event if the body does not say it.
     ///
     /// # Errors
     ///
-    /// `BadInput` for what is no JSON object, or names no session or no event, as far as it can be read.
+    /// `BadInput` for what is no JSON object, or names no session or no event, as far as it can be
+    /// read.
     pub fn parse(body: &[u8], program: Option<Program>, name: Option<&str>) -> Result<Self> {
         let bad = |problem: String| Error::BadInput(format!("bad hook event: {problem}"));
         let read = tolerant_json::object(&body[..body.len().min(EVENT_BYTES_MAX)]);
@@ -191,7 +164,7 @@ impl HookEvent {
             )));
         }
         Ok(Self {
-            program: program.unwrap_or_else(|| Program::guessed(&fields, name)),
+            program: program.unwrap_or_else(|| guessed(&fields, name)),
             kind: EventKind::of(name),
             name: shortened(name, 100),
             session: session.to_owned(),

@@ -7,6 +7,7 @@
 //! | [`event`] | what a hook says |
 //! | [`state`] | agents, commands and turns, as records |
 //! | [`decide`] | what an event makes of an agent, in a table |
+//! | [`install`] | hooks in the settings of programs, as text |
 //! | [`processor`] | an event processed under the agent's lock, step by step |
 //! | [`spool`] | events that could not be processed at once |
 //! | [`claim_notes`] | which issues and nodes an agent has claimed |
@@ -25,6 +26,7 @@ pub mod decide;
 pub mod event;
 pub mod guard;
 pub mod identity;
+pub mod install;
 pub mod processor;
 mod reconcile;
 pub mod spool;

@@ -30,8 +30,8 @@ use super::decide::{ClaimAction, Decision};
 use super::event::{EventKind, HookEvent};
 use super::spool::Spool;
 use super::state::{
-    Agent, AgentState, Command, agent_key, command_key, counter_key, put_source, read, source_key,
-    turn_key,
+    Agent, AgentState, Command, agent_key, command_key, counter_key, put_agent, put_source, read,
+    source_key, turn_key,
 };
 use crate::publish::id_time;
 
@@ -354,7 +354,10 @@ impl<L: EntityLocks> Processor<'_, L> {
                 let number = i32::try_from(id)
                     .map_err(|_| Error::Internal("there are no numbers left for agents".into()))?;
                 changes.put(counter.clone(), Columns::default(), id.into());
-                new_agent(event, number, seen.now, &self.host).put(&mut changes)?;
+                put_agent(
+                    &new_agent(event, number, seen.now, &self.host),
+                    &mut changes,
+                )?;
                 Ok(changes)
             };
             let change = RecordChange::new([key.clone(), counter.clone()], &make);
@@ -475,7 +478,7 @@ pub fn is_edit(lease: &Lease) -> bool {
 
 impl Decision {
     fn put(&self, changes: &mut Changes) -> Result<()> {
-        self.agent.put(changes)?;
+        put_agent(&self.agent, changes)?;
         for command in &self.commands {
             command.put(self.agent.id, changes)?;
         }

@@ -104,7 +104,7 @@ impl<L: EntityLocks> Processor<'_, L> {
                     .for_each(|(line, turn)| decision.adopt(line, *turn));
                 if is_last {
                     decision.agent.has_transcript = true;
-                    decision.agent.expect(pending.iter().cloned());
+                    decision.expect(pending.iter().cloned());
                 }
                 Some(decision)
             };
@@ -213,9 +213,9 @@ mod tests {
     fn every_turn_is_given_to_the_first_line_with_its_text_and_the_rest_is_pending() {
         let body = br#"{"hook_event_name": "Stop", "session_id": "s"}"#;
         let event = HookEvent::parse(body, None, None).unwrap();
-        let mut agent = new_agent(&event, 1, Timestamp::from_millis(0), "host");
-        let mut turn =
-            |text: &str| agent.next_turn(Speaker::User, text.to_owned(), Timestamp::from_millis(0));
+        let start = Timestamp::from_millis(0);
+        let mut decision = Decision::new(new_agent(&event, 1, start, "host"), None);
+        let mut turn = |text: &str| decision.next_turn(Speaker::User, text.to_owned(), start);
         let turns = ["go on\n", "go on", "late", "go on"]
             .map(&mut turn)
             .to_vec();
@@ -225,8 +225,7 @@ mod tests {
         let (adopted, unshown) = matched(turns, &mut said);
         assert_eq!(adopted, [("u2".to_owned(), 1), ("u3".to_owned(), 2)]);
         assert_eq!(said, [line(("u1", "missed"))]);
-        let mut decision = Decision::new(agent, None);
-        decision.agent.expect(unshown.iter().map(pending));
+        decision.expect(unshown.iter().map(pending));
         let now = Timestamp::from_millis(9);
         decision.add_said(&line(("u4", "late")), now);
         decision.add_said(&line(("u5", "late")), now);

@@ -8,14 +8,11 @@
 //! | `agent_turn_source` | `NUMBER/SOURCE` | the turn that was made of a line of the transcript, or of an event: none is made of it again; by session |
 //! | `agent_counter` | `agent` | the newest number that was given to an agent |
 
-use std::path::PathBuf;
-
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tenure::records::{Changes, Columns, Record, RecordKey};
-use tenure::{Error, Owner, Result, Timestamp};
-
-use super::event::Program;
+use tenure::{Error, Result, Timestamp};
+pub use tenure_api::agents::{Agent, AgentState, Context, PendingTurn, Speaker};
 
 /// The kind of an agent's record.
 pub const AGENT: &str = "agent";
@@ -26,37 +23,9 @@ pub const TURN: &str = "agent_turn";
 /// The kind of the record that keeps a second turn from being made of a line or an event.
 pub(super) const SOURCE: &str = "agent_turn_source";
 
-/// The subject of the record of an agent that something may have to be done about in the background.
+/// The subject of the record of an agent that something may have to be done about in the
+/// background.
 pub(super) const UNSETTLED: &str = "unsettled";
-
-/// What an agent does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum AgentState {
-    /// It waits for a prompt.
-    Idle,
-    /// It works.
-    Running,
-    /// It waits for a person: a permission, or an answer.
-    Waiting,
-    /// Its session is over.
-    Done,
-    /// It was not seen for long. The next event lifts this.
-    Gone,
-}
-
-impl AgentState {
-    /// Returns the word for it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            AgentState::Idle => "idle",
-            AgentState::Running => "running",
-            AgentState::Waiting => "waiting",
-            AgentState::Done => "done",
-            AgentState::Gone => "gone",
-        }
-    }
-}
 
 /// The state of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,108 +49,6 @@ impl CommandState {
     }
 }
 
-/// The tokens that an agent has used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Context {
-    /// The number of tokens in its last request.
-    pub tokens: u64,
-    /// The number of tokens that it has written in this session.
-    pub written: u64,
-}
-
-/// A text that a hook told of, and that the transcript has not shown yet.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PendingTurn {
-    /// The speaker.
-    pub by: Speaker,
-    /// The digest of the text.
-    pub digest: String,
-    /// The command it belongs to.
-    pub command: u32,
-    /// The time when it was said.
-    pub at: Timestamp,
-    /// The turn that the hook made of it, if that was before the transcript was read.
-    pub turn: Option<u32>,
-}
-
-/// A coding agent, as its hooks show it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Agent {
-    /// Its number: that of its lock.
-    pub id: i32,
-    /// Its session.
-    pub session: String,
-    /// The program it is.
-    pub program: Program,
-    /// The owner it asks as.
-    pub owner: Owner,
-    /// Its state.
-    pub state: AgentState,
-    /// The reason for its state, for people.
-    pub reason: Option<String>,
-    /// Its present action, for people.
-    pub doing: Option<String>,
-    /// The last request to it, for people.
-    #[serde(default)]
-    pub task: Option<String>,
-    /// The directory it works in.
-    pub cwd: Option<PathBuf>,
-    /// The model it uses.
-    pub model: Option<String>,
-    /// The file its program writes what was said to.
-    pub transcript_path: Option<String>,
-    /// The pane of tmux it runs in, and the socket of that tmux.
-    pub tmux: Option<(String, String)>,
-    /// The host it runs on.
-    pub host: String,
-    /// The time when it was first seen.
-    pub started_at: Timestamp,
-    /// The time when it was last seen.
-    pub last_seen: Timestamp,
-    /// The time when it was told about Tenure. It is told once.
-    pub prompt_injected_at: Option<Timestamp>,
-    /// The time when a stop takes effect.
-    pub stop_due: Option<Timestamp>,
-    /// The last words of the agent, until the stop takes effect.
-    pub last_words: Option<String>,
-    /// The event that told of the last words.
-    #[serde(default)]
-    pub last_words_event: Option<String>,
-    /// The number of the newest command.
-    pub commands: u32,
-    /// True while that command is not complete.
-    pub is_command_open: bool,
-    /// The number of the newest turn.
-    pub turns: u32,
-    /// True if turns come from the transcript, and no more from hooks.
-    #[serde(default)]
-    pub has_transcript: bool,
-    /// What hooks told of and the transcript has not shown yet, oldest first.
-    #[serde(default)]
-    pub pending_turns: Vec<PendingTurn>,
-    /// The tokens that it has used.
-    pub context: Option<Context>,
-    /// The last event of the spool that was processed.
-    #[serde(default)]
-    pub spooled: Option<String>,
-    /// The last events that were processed. One whose hook could not know that is not processed twice.
-    #[serde(default)]
-    pub processed: Vec<String>,
-    /// True if nothing is to be done about it in the background, as its session is over.
-    #[serde(default)]
-    pub is_settled: bool,
-    /// The last of each event that is not known.
-    #[serde(default)]
-    pub other_events: Map<String, Value>,
-    /// The last of each field that is not known, of known events.
-    #[serde(default)]
-    pub other_fields: Map<String, Value>,
-    /// Fields of a later version.
-    #[serde(flatten)]
-    pub more: Map<String, Value>,
-}
-
 /// A request of a person to an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -198,16 +65,6 @@ pub struct Command {
     pub started_at: Timestamp,
     /// The time when it was complete.
     pub completed_at: Option<Timestamp>,
-}
-
-/// The speaker of a turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Speaker {
-    /// A person.
-    User,
-    /// The agent.
-    Agent,
 }
 
 /// One text of a person or of the agent.
@@ -272,17 +129,15 @@ fn body(of: &impl Serialize) -> Result<Value> {
     serde_json::to_value(of).map_err(|error| Error::Internal(error.to_string()))
 }
 
-impl Agent {
-    /// Writes the record.
-    pub(super) fn put(&self, changes: &mut Changes) -> Result<()> {
-        let columns = Columns {
-            state: Some(self.state.as_str().to_owned()),
-            owner: Some(self.owner.to_string()),
-            subject: (!self.is_settled).then(|| UNSETTLED.to_owned()),
-        };
-        changes.put(agent_key(&self.session)?, columns, body(self)?);
-        Ok(())
-    }
+/// Writes the record of an agent.
+pub(super) fn put_agent(agent: &Agent, changes: &mut Changes) -> Result<()> {
+    let columns = Columns {
+        state: Some(agent.state.as_str().to_owned()),
+        owner: Some(agent.owner.to_string()),
+        subject: (!agent.is_settled).then(|| UNSETTLED.to_owned()),
+    };
+    changes.put(agent_key(&agent.session)?, columns, body(agent)?);
+    Ok(())
 }
 
 impl Command {

@@ -1,0 +1,125 @@
+//! What an agent is told about the files that it edits: why it may not, or that it did not hold
+//! them.
+
+use std::path::{Path, PathBuf};
+
+use tenure::request::command_line;
+use tenure::{Error, Keeper, Lease, LeaseState, Result, Session, clock, duration};
+use tenure_work::agents::event::EventKind;
+use tenure_work::agents::guard::{self, ASKED_TTL, EDIT_TTL, EditDecision, Unheld, shown};
+use tokio::time::{Instant, timeout_at};
+
+use super::HookCall;
+use crate::waiting::ends;
+
+/// Waits for a decision until a deadline. A request that is late is left as it is, not dropped: a
+/// drop gives back what was taken, on which another hook of the agent may rely by now. What this
+/// process has in hand is taken over, or runs out.
+pub async fn in_time<T>(
+    deadline: Instant,
+    decision: impl Future<Output = Result<T>>,
+    late: impl FnOnce() -> Error,
+) -> Result<T> {
+    let mut decision = Box::pin(decision);
+    match timeout_at(deadline, &mut decision).await {
+        Ok(decided) => decided,
+        Err(_) => {
+            std::mem::forget(decision);
+            Err(late())
+        }
+    }
+}
+
+/// Holds the files that a tool is about to edit. Returns the reason why it must not.
+pub async fn denied(
+    keeper: &Keeper,
+    session: &Session,
+    call: &HookCall<'_>,
+    task: Option<&str>,
+) -> Result<Option<String>> {
+    let (edits, event) = (call.edits(), &call.event);
+    let tool = event.tool().unwrap_or("edit");
+    if let Some(field) = edits.unknown {
+        call.words.add(format!(
+            "{tool} may edit the file in {field}, and is not guarded: say what it does in \
+             tenure.toml, [guard.tools] {tool:?} = \"edits {field}\" or \"reads\""
+        ));
+    }
+    if edits.files.is_empty() {
+        return Ok(None);
+    }
+    let purpose = task.unwrap_or(tool);
+    let ttl = match event.kind {
+        EventKind::PermissionRequest => ASKED_TTL,
+        _ => EDIT_TTL,
+    };
+    Ok(
+        match guard::hold(keeper, session, &edits.files, purpose, ttl).await? {
+            EditDecision::Granted => None,
+            EditDecision::Denied(lease) => Some(held_by_another(&lease)),
+            EditDecision::Broken(lease, reason) => Some(format!(
+                "A person ends your lease on {}: {reason}. Nothing was changed. Leave the file alone until that person says \
+                 otherwise, and work on something else.",
+                path_of(&lease),
+            )),
+        },
+    )
+}
+
+/// Returns what to tell an agent about the files that its tool has edited, or `None` if it held
+/// them all.
+pub async fn told(keeper: &Keeper, session: &Session, files: &[PathBuf]) -> Result<Option<String>> {
+    let unheld = guard::unheld(keeper, session, files).await?;
+    let told: Vec<String> = unheld.iter().map(not_held).collect();
+    Ok((!told.is_empty()).then(|| {
+        format!(
+            "{} Another agent may have changed what you did, or you what it did: look at the difference with git diff \
+             before you go on.",
+            told.join(" ")
+        )
+    }))
+}
+
+/// Returns what an agent is told whose file another one edits.
+fn held_by_another(lease: &Lease) -> String {
+    let purpose = match &lease.purpose {
+        Some(purpose) => format!(" for \"{purpose}\""),
+        None => String::new(),
+    };
+    let ends = match lease.state {
+        LeaseState::Expired => "its time is over, and it is free in some seconds".to_owned(),
+        _ => ends(lease),
+    };
+    format!(
+        "{path} is being edited by {owner}{purpose}, since {since} ({age} ago); {ends}. Nothing was changed. \
+         Work on something else and come back, or make your change in another file. \
+         Look with: tenure ls {resource}. A person may end it with: tenure break {id} --reason TEXT",
+        path = path_of(lease),
+        owner = lease.owner,
+        since = lease.acquired_at,
+        age = duration::show(clock::now().since(lease.acquired_at)),
+        resource = command_line([lease.resource.to_string()]),
+        id = lease.lease,
+    )
+}
+
+/// Returns what an agent is told about a file that it edited without holding it.
+fn not_held(unheld: &Unheld) -> String {
+    let path = shown(&unheld.path);
+    match (&unheld.broken, &unheld.lease) {
+        (Some(reason), _) => format!("A person ended your lease on {path} meanwhile: {reason}."),
+        (None, Some(lease)) => format!(
+            "You did not hold {path} to the end of your edit: {} holds it, since {}.",
+            lease.owner, lease.acquired_at
+        ),
+        (None, None) => {
+            format!("You did not hold {path} to the end of your edit, and nobody does now.")
+        }
+    }
+}
+
+/// Returns the file of a lease, as an agent is told it.
+fn path_of(lease: &Lease) -> String {
+    let path = String::from_utf8_lossy(&lease.resource.raw_id()).into_owned();
+    shown(Path::new(&path))
+}

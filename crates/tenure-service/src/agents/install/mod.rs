@@ -1,0 +1,331 @@
+//! Hooks in the settings of coding agents, and the store that all of them reach.
+//!
+//! Everything is read and checked before anything is written. One call at a time changes a
+//! worktree; what a killed one left is removed by the next. The texts are those of
+//! `tenure_work::agents::install`; `settings_file` says whose files these are, reads and writes
+//! them.
+
+mod settings_file;
+
+use std::path::{Path, PathBuf};
+
+use tenure::config::{Config, FILE_NAME, WhenUnsure};
+use tenure::store_choice::{self, Environment};
+use tenure::{Error, Result};
+use tenure_api::agents::{Apply, ChangeState, FileChange, HookAction, HookChanges, Plan, Program};
+use tenure_os::blocking::blocking;
+use tenure_os::replace::replace_file;
+use tenure_work::agents::install::{ProgramSettings, hooks, tenure_toml};
+
+use crate::observer::{Observer, Silent};
+use crate::{Caller, Handle, Service};
+
+impl Handle<Plan> for Service {
+    async fn handle(&self, request: Plan, caller: &Caller) -> Result<HookChanges> {
+        let target = Target::find(self.environment())?;
+        let Plan { action, program } = request;
+        blocking(|| target.planned(action, program, &**caller.observer()))
+    }
+}
+
+impl Handle<Apply> for Service {
+    async fn handle(&self, request: Apply, _: &Caller) -> Result<HookChanges> {
+        let target = Target::find(self.environment())?;
+        let Apply { action, program } = request;
+        blocking(|| match action {
+            HookAction::Install => target.install(program),
+            HookAction::Uninstall => target.uninstall(program),
+        })
+    }
+}
+
+/// The directory whose settings are changed.
+struct Target<'a> {
+    environment: &'a Environment,
+    worktree: PathBuf,
+}
+
+impl<'a> Target<'a> {
+    fn find(environment: &'a Environment) -> Result<Self> {
+        let worktree = store_choice::main_worktree(environment)?;
+        let worktree = worktree.unwrap_or_else(|| environment.directory.clone());
+        Ok(Self {
+            environment,
+            worktree,
+        })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.worktree.join(name)
+    }
+
+    /// Returns what becomes of a tool where a guard cannot decide.
+    fn when_unsure(&self) -> Result<WhenUnsure> {
+        let text = settings_file::read(&self.worktree, FILE_NAME)?.unwrap_or_default();
+        Ok(Config::parse(&text, &self.path(FILE_NAME))?
+            .guard
+            .when_unsure)
+    }
+
+    /// Reads the settings of a program, which must be JSON.
+    fn settings(&self, program: Program) -> Result<Option<String>> {
+        let text = settings_file::read(&self.worktree, program.file())?;
+        settings_file::check(text.as_deref(), &self.path(program.file()))?;
+        Ok(text)
+    }
+
+    fn planned(
+        &self,
+        action: HookAction,
+        program: Option<Program>,
+        observer: &dyn Observer,
+    ) -> Result<HookChanges> {
+        match action {
+            HookAction::Install => self.additions(program, observer),
+            HookAction::Uninstall => Ok(HookChanges {
+                changes: self.removals(program)?,
+                allow: None,
+                refuses_unanswered: false,
+            }),
+        }
+    }
+
+    /// Returns what would be added to each file, and tells what people should know of it.
+    fn additions(&self, program: Option<Program>, observer: &dyn Observer) -> Result<HookChanges> {
+        let programs = self.chosen(program)?;
+        let state = store_choice::state_directory(self.environment)?;
+        let when_unsure = self.when_unsure()?;
+        let mut changes = Vec::new();
+        for program in programs {
+            let path = self.path(program.file());
+            let old = self.settings(program)?;
+            let shown = path.display().to_string();
+            let changed = hooks::add(program, when_unsure, old.as_deref(), &shown)?;
+            let added = hooks_of(&changed.events);
+            changes.push(change(&path, Some(program), HookAction::Install, added));
+        }
+        let path = self.path(FILE_NAME);
+        let old = settings_file::read(&self.worktree, FILE_NAME)?;
+        let addition = tenure_toml::add(old.as_deref(), &path)?;
+        self.tell(&addition, &path, observer)?;
+        changes.push(change(&path, None, HookAction::Install, addition.added));
+        Ok(HookChanges {
+            changes,
+            allow: Some(vec![state.display().to_string()]),
+            refuses_unanswered: when_unsure == WhenUnsure::Deny,
+        })
+    }
+
+    /// Returns the programs to install for: the one named, else those that are used here.
+    fn chosen(&self, named: Option<Program>) -> Result<Vec<Program>> {
+        if let Some(program) = named {
+            return Ok(vec![program]);
+        }
+        let used = Program::ALL.into_iter();
+        let used: Vec<Program> = used.filter(|it| it.is_used_in(&self.worktree)).collect();
+        match used.is_empty() {
+            false => Ok(used),
+            true => Err(Error::NotFound(format!(
+                "no coding agent is used in {}; name one: tenure agent install {}",
+                self.worktree.display(),
+                Program::ALL.map(Program::as_str).join("|")
+            ))),
+        }
+    }
+
+    /// Tells of what `tenure.toml` has of its own, and of what the old store has.
+    fn tell(
+        &self,
+        planned: &tenure_toml::Addition,
+        path: &Path,
+        observer: &dyn Observer,
+    ) -> Result<()> {
+        let path = path.display();
+        if let Some(store) = &planned.other_store {
+            let store = tenure::shown_address(store);
+            observer.word(&format!(
+                "{path} names the store {store}, which is kept: see with tenure doctor that agents reach it"
+            ));
+        }
+        if planned.is_guard_kept {
+            observer.word(&format!(
+                "{path} has a guard of its own, which is kept: set its edits = true, and agents do not overwrite each other's edits"
+            ));
+        }
+        let mut added = planned.added.iter();
+        match added.any(|added| added == tenure_toml::STORE_KEY) {
+            true => self.tell_of_old_store(observer),
+            false => Ok(()),
+        }
+    }
+
+    /// Tells of locks and issues in the repository that the new store does not have.
+    fn tell_of_old_store(&self, observer: &dyn Observer) -> Result<()> {
+        let Some(common) = store_choice::common_directory(self.environment)? else {
+            return Ok(());
+        };
+        let old = common.join("tenure");
+        let shown = old.display();
+        if old.join("tenure.db").exists() {
+            observer.word(&format!(
+                "locks held in {shown}/tenure.db do not count in the new store: see tenure ls --store sqlite:{shown}/tenure.db"
+            ));
+        }
+        if old.join("board").exists() {
+            observer.word(&format!(
+                "the board in {shown}/board is not moved: when nobody uses it, move it beside the new store, which tenure doctor names"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Adds what is missing, each file under its own lock.
+    fn install(&self, program: Option<Program>) -> Result<HookChanges> {
+        let mut planned = self.additions(program, &Silent)?;
+        let when_unsure = self.when_unsure()?;
+        settings_file::make_state_directory(&store_choice::state_directory(self.environment)?)?;
+        let _lock = settings_file::lock_worktree(&self.worktree)?;
+        self.clean(planned.changes.iter().filter_map(|change| change.program))?;
+        for change in &mut planned.changes {
+            if change.state != ChangeState::WouldAdd {
+                continue;
+            }
+            let added = match change.program {
+                Some(program) => {
+                    let path = self.path(program.file());
+                    hooks_of(&settings_file::add_hooks(program, when_unsure, &path)?.events)
+                }
+                None => self.add_to_toml()?,
+            };
+            change.state = match added.is_empty() {
+                true => ChangeState::Present,
+                false => ChangeState::Added,
+            };
+            change.added = Some(added);
+        }
+        Ok(planned)
+    }
+
+    /// Removes what killed calls left.
+    fn clean(&self, programs: impl Iterator<Item = Program>) -> Result<()> {
+        for program in programs {
+            settings_file::clean(&self.path(program.file()))?;
+        }
+        settings_file::remove_temporaries(&self.path(FILE_NAME))
+    }
+
+    fn add_to_toml(&self) -> Result<Vec<String>> {
+        let path = self.path(FILE_NAME);
+        let old = settings_file::read(&self.worktree, FILE_NAME)?;
+        let addition = tenure_toml::add(old.as_deref(), &path)?;
+        if let Some(text) = &addition.text {
+            replace_file(&path, text.as_bytes())?;
+            if old.is_none() {
+                settings_file::let_others_read(&path)?;
+            }
+        }
+        Ok(addition.added)
+    }
+
+    /// Returns what would be taken out, for one program or for all. What `tenure.toml` got goes
+    /// with the hooks of the last one.
+    fn removals(&self, named: Option<Program>) -> Result<Vec<FileChange>> {
+        let mut changes = Vec::new();
+        let mut is_used = false;
+        for program in Program::ALL {
+            let is_meant = named.is_none_or(|named| named == program);
+            let old = match self.settings(program) {
+                // A file that this call is not about is not its business.
+                Err(_) if !is_meant => None,
+                old => old?,
+            };
+            let found = old.map(|old| hooks::take_out(program, &old).events);
+            let found = found.unwrap_or_default();
+            if !is_meant {
+                is_used |= !found.is_empty();
+            } else if named.is_some() || !found.is_empty() {
+                let path = self.path(program.file());
+                let found = hooks_of(&found);
+                changes.push(change(&path, Some(program), HookAction::Uninstall, found));
+            }
+        }
+        let path = self.path(FILE_NAME);
+        let toml = match is_used {
+            true => None,
+            false => settings_file::read(&self.worktree, FILE_NAME)?,
+        };
+        let (_, removed) = tenure_toml::take_out(&toml.unwrap_or_default());
+        if !removed.is_empty() {
+            changes.push(change(&path, None, HookAction::Uninstall, removed));
+        }
+        Ok(changes)
+    }
+
+    fn uninstall(&self, named: Option<Program>) -> Result<HookChanges> {
+        let _lock = settings_file::lock_worktree(&self.worktree)?;
+        let meant = Program::ALL.into_iter();
+        self.clean(meant.filter(|program| named.is_none_or(|named| named == *program)))?;
+        let mut planned = self.planned(HookAction::Uninstall, named, &Silent)?;
+        for change in &mut planned.changes {
+            if change.state != ChangeState::WouldRemove {
+                continue;
+            }
+            let removed = match change.program {
+                Some(program) => {
+                    let path = self.path(program.file());
+                    hooks_of(&settings_file::take_out_hooks(program, &path)?.events)
+                }
+                None => self.take_out_of_toml()?,
+            };
+            change.state = match removed.is_empty() {
+                true => ChangeState::Absent,
+                false => ChangeState::Removed,
+            };
+            change.removed = Some(removed);
+        }
+        Ok(planned)
+    }
+
+    fn take_out_of_toml(&self) -> Result<Vec<String>> {
+        let path = self.path(FILE_NAME);
+        let old = settings_file::read(&self.worktree, FILE_NAME)?.unwrap_or_default();
+        let (text, removed) = tenure_toml::take_out(&old);
+        match (removed.is_empty(), text.is_empty()) {
+            (true, _) => {}
+            (false, true) => settings_file::remove(&path)?,
+            (false, false) => replace_file(&path, text.as_bytes())?,
+        }
+        Ok(removed)
+    }
+}
+
+fn hooks_of(events: &[&str]) -> Vec<String> {
+    let hooks = events.iter().map(|event| format!("hooks.{event}"));
+    hooks.collect()
+}
+
+/// Returns what is to be done with a file.
+fn change(
+    path: &Path,
+    program: Option<Program>,
+    action: HookAction,
+    parts: Vec<String>,
+) -> FileChange {
+    let state = match (action, parts.is_empty()) {
+        (HookAction::Install, true) => ChangeState::Present,
+        (HookAction::Install, false) => ChangeState::WouldAdd,
+        (HookAction::Uninstall, true) => ChangeState::Absent,
+        (HookAction::Uninstall, false) => ChangeState::WouldRemove,
+    };
+    let (added, removed) = match action {
+        HookAction::Install => (Some(parts), None),
+        HookAction::Uninstall => (None, Some(parts)),
+    };
+    FileChange {
+        file: path.display().to_string(),
+        program,
+        added,
+        removed,
+        state,
+    }
+}
