@@ -1,3 +1,4 @@
+use std::env;
 use std::fs;
 use std::os::unix::fs::symlink;
 

@@ -262,7 +262,7 @@ mod tests {
     use std::fs;
     use std::sync::Arc;
 
-    use serde_json::json;
+    use serde_json::{Value, json};
     use tenure::Owner;
     use tenure::store_choice::Environment;
 
@@ -299,7 +299,7 @@ mod tests {
         });
         let mut granted = 0;
         for hook in hooks.collect::<Vec<_>>() {
-            let hooked = hook.await.unwrap();
+            let hooked: Value = serde_json::from_str(hook.await.unwrap().get()).unwrap();
             assert_eq!(hooked["words"], json!([]), "{hooked}");
             let decision = &hooked["answer"]["hookSpecificOutput"]["permissionDecision"];
             granted += usize::from(decision != "deny");
@@ -307,6 +307,7 @@ mod tests {
         assert_eq!(granted, 1);
         let request = json!({"all": true});
         let listed = service.call("agent.ls", request, &caller).await.unwrap();
+        let listed: Value = serde_json::from_str(listed.get()).unwrap();
         assert_eq!(listed["agents"].as_array().unwrap().len(), 12);
     }
 }
