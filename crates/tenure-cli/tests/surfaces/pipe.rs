@@ -117,6 +117,7 @@ impl Pipe {
     /// Ends it by the end of its input.
     pub fn end(mut self) -> std::process::ExitStatus {
         drop(self.input);
+        io::copy(&mut self.output, &mut io::sink()).unwrap();
         self.child.wait().unwrap()
     }
 }

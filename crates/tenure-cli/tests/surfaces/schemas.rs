@@ -1,5 +1,6 @@
 //! What the command answers with `--json` has the form that the schema of its operation says.
 
+use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
@@ -32,10 +33,7 @@ fn every_answer_of_the_command_has_the_form_that_its_schema_says() {
         given.push(json!([name, response(name), answer]));
         answer
     };
-    let held = answers(
-        "acquire",
-        &["lock", "x=upgradeable", "y", "--meta", "{\"a\":1}"],
-    );
+    let held = answers("acquire", &["lock", "x", "y=read", "--meta", "{\"a\":1}"]);
     let leases = held["leases"].as_array().unwrap().iter();
     let ids: Vec<String> = leases
         .map(|lease| lease["lease"].as_str().unwrap().to_owned())
@@ -44,11 +42,77 @@ fn every_answer_of_the_command_has_the_form_that_its_schema_says() {
     answers("ls", &["ls"]);
     answers("check", &["check", "x", &token]);
     answers("renew", &["renew", &ids[0]]);
-    answers("upgrade", &["upgrade", &ids[0]]);
-    answers("downgrade", &["downgrade", &ids[0]]);
+    let shared = answers("acquire", &["lock", "z=upgradeable"]);
+    let shared = shared["leases"][0]["lease"].as_str().unwrap().to_owned();
+    answers("upgrade", &["upgrade", &shared]);
+    answers("downgrade", &["downgrade", &shared]);
     answers("break", &["break", &ids[1], "--reason", "a test", "--yes"]);
     answers("release", &["release", &ids[0]]);
     answers("audit", &["audit"]);
+    answers("recover", &["recover", "--dry-run"]);
+
+    for name in ["a.json", "b.json"] {
+        fs::write(world.path(name), "{\"n\": 1.50}").unwrap();
+    }
+    answers("doc.read", &["doc", "read", "a.json"]);
+    answers("doc.read", &["doc", "read", "a.json", "b.json"]);
+    answers(
+        "doc.update",
+        &["doc", "update", "--json", "a.json", "--", "sh", "-c", "cat"],
+    );
+    answers("doc.clean", &["doc", "clean", "a.json", "--yes"]);
+
+    answers("ledger.init", &["ledger", "init", "g"]);
+    answers(
+        "ledger.append",
+        &["ledger", "append", "g", "{\"type\":\"begun\"}"],
+    );
+    answers("ledger.claim", &["ledger", "claim", "g", "1"]);
+    answers("ledger.claims", &["ledger", "claims", "g"]);
+    answers("ledger.log", &["ledger", "log", "g"]);
+    answers("ledger.show", &["ledger", "show", "g", "1"]);
+    answers("ledger.verify", &["ledger", "verify", "g"]);
+    answers("ledger.release", &["ledger", "release", "g", "1"]);
+    answers("ledger.reap", &["ledger", "reap", "g"]);
+
+    answers("board.init", &["board", "init"]);
+    answers("board.gate.define", &["board", "gate", "define", "tests"]);
+    answers(
+        "board.add",
+        &["board", "add", "One", "--id", "one", "--gate", "tests"],
+    );
+    answers(
+        "board.add",
+        &["board", "add", "Two", "--id", "two", "--label", "web"],
+    );
+    answers("board.depend", &["board", "depend", "one", "--on", "two"]);
+    answers(
+        "board.gate.judge",
+        &["board", "gate", "pass", "one", "tests"],
+    );
+    answers("board.set", &["board", "set", "one", "priority=1"]);
+    answers("board.note", &["board", "note", "one", "a note"]);
+    answers("board.show", &["board", "show", "one"]);
+    answers("board.next", &["board", "next", "--claim"]);
+    answers("board.renew", &["board", "renew", "two"]);
+    answers("board.release", &["board", "release", "two"]);
+    answers("board.claim", &["board", "claim", "two"]);
+    answers("board.done", &["board", "done", "two"]);
+    answers("board.ls", &["board", "ls"]);
+    answers("board.events", &["board", "events"]);
+    answers("board.verify", &["board", "verify"]);
+    answers("board.delete", &["board", "delete", "one"]);
+
+    fs::create_dir(world.path("source")).unwrap();
+    fs::write(world.path("source/file"), "text").unwrap();
+    answers("publish.put", &["publish", "source", "target"]);
+    answers("publish.verify", &["publish", "--verify", "target"]);
+    answers("publish.history", &["publish", "--history", "target"]);
+
+    answers("op.ls", &["op", "ls"]);
+    answers("agent.ls", &["agent", "ls"]);
+    answers("status", &["status"]);
+    answers("doctor", &["doctor"]);
 
     // The check sees what is wrong: an answer of another operation.
     let wrong = json!([["audit", response("audit"), { "leases": [] }]]);
