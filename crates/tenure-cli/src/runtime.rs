@@ -36,6 +36,14 @@ pub fn start() -> tenure::Result<tokio::runtime::Runtime> {
     runtime.map_err(unavailable)
 }
 
+/// Returns a runtime for work on files, which blocks this thread: another one has its timers. It
+/// has no descriptors, so this thread makes the same system calls whatever the other one does.
+pub fn start_beside() -> tenure::Result<tokio::runtime::Runtime> {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(1).enable_time().build();
+    runtime.map_err(unavailable)
+}
+
 /// The runtime panics where it finds no descriptors for itself; it needs five.
 fn require_descriptors() -> tenure::Result<()> {
     let spare = [UnixStream::pair(), UnixStream::pair(), UnixStream::pair()];

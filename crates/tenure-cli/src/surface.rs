@@ -30,7 +30,7 @@ use crate::output::{self, word};
 use crate::people::this_host;
 use crate::report::Failure;
 use crate::runtime;
-use crate::waiting::Screen;
+use crate::waiting::{Interruption, Screen};
 
 /// The service of this process, and how its answers are shown.
 pub struct Surface {
@@ -39,6 +39,8 @@ pub struct Surface {
     json: bool,
     /// One for all calls: what a store does in the background goes on between them.
     runtime: OnceCell<Runtime>,
+    /// Passes signals on while this thread works on files.
+    interruption: OnceCell<Arc<Interruption>>,
 }
 
 impl Surface {
@@ -82,6 +84,7 @@ impl Surface {
             service,
             json,
             runtime: OnceCell::new(),
+            interruption: OnceCell::new(),
         })
     }
 
@@ -142,6 +145,44 @@ impl Surface {
             let calling = self.service.handle(request, caller);
             Ok(cancelled_by_signals(calling, caller, &mut signals).await?)
         })
+    }
+
+    /// Calls an operation that waits for files, on this very thread.
+    pub fn call_on_files<O>(&self, request: O, caller: &Caller) -> Result<O::Response, Failure>
+    where
+        O: Operation,
+        Service: Handle<O>,
+        Failure: From<O::Error>,
+    {
+        self.on_files(caller, async |service, caller| {
+            Ok(service.handle(request, caller).await?)
+        })
+    }
+
+    /// Does work on files on this very thread, of which a command that it starts is a child. A
+    /// signal that asks for the end cancels its waits.
+    pub fn on_files<T>(
+        &self,
+        caller: &Caller,
+        work: impl AsyncFnOnce(&Service, &Caller) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let interruption = self.interruption()?;
+        let caller = caller.clone().that_may_block();
+        let caller = caller.cancelled_by(interruption.cancel());
+        let runtime = runtime::start_beside()?;
+        interruption.wait();
+        let done = runtime.block_on(work(&self.service, &caller));
+        interruption.end();
+        done
+    }
+
+    /// Begins to listen to signals, before any thread of a runtime is started.
+    pub fn interruption(&self) -> Result<Arc<Interruption>> {
+        if let Some(interruption) = self.interruption.get() {
+            return Ok(Arc::clone(interruption));
+        }
+        let interruption = Arc::new(Interruption::listen()?);
+        Ok(Arc::clone(self.interruption.get_or_init(|| interruption)))
     }
 
     /// Prints a response: as JSON as it is, or in words.

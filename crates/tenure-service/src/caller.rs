@@ -19,6 +19,7 @@ pub struct Caller {
     is_named: bool,
     agent: Option<Owner>,
     trusts_file_systems: bool,
+    may_block: bool,
     command: String,
     around: Outers,
     cancel: Cancel,
@@ -34,6 +35,7 @@ impl Caller {
             is_named: false,
             agent: None,
             trusts_file_systems: false,
+            may_block: false,
             command: command.into(),
             around: Outers::default(),
             cancel: Cancel::default(),
@@ -56,6 +58,13 @@ impl Caller {
     /// The caller itself says that locks hold on every file system.
     pub fn trusting_file_systems(mut self, trusts: bool) -> Self {
         self.trusts_file_systems = trusts;
+        self
+    }
+
+    /// The thread that calls may block: work on files is done on it. Its runtime has other threads,
+    /// for what goes on meanwhile.
+    pub fn that_may_block(mut self) -> Self {
+        self.may_block = true;
         self
     }
 
@@ -95,6 +104,11 @@ impl Caller {
     /// Returns true if the caller itself says that locks hold on every file system.
     pub fn trusts_file_systems(&self) -> bool {
         self.trusts_file_systems
+    }
+
+    /// Returns true if the thread that calls may block.
+    pub fn may_block(&self) -> bool {
+        self.may_block
     }
 
     /// Returns what listings show as its command.

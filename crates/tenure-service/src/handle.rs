@@ -3,6 +3,7 @@
 use std::future::Future;
 
 use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 use tenure_api::{Failure, Operation};
 use tenure_core::Error;
 
@@ -32,7 +33,7 @@ macro_rules! call_by_name {
                 name: &str,
                 request: Value,
                 caller: &Caller,
-            ) -> Result<Value, Failure> {
+            ) -> Result<Box<RawValue>, Failure> {
                 $(if name == <$operation as Operation>::NAME {
                     let read = serde_json::from_value::<$operation>(request);
                     let request = read.map_err(|error| {
@@ -40,8 +41,8 @@ macro_rules! call_by_name {
                     })?;
                     let response = Box::pin(self.handle(request, caller)).await;
                     let response = response.map_err(Into::<Failure>::into)?;
-                    let value = serde_json::to_value(response);
-                    return Ok(value.expect("a response is always serialisable"));
+                    let shown = to_raw_value(&response);
+                    return Ok(shown.expect("a response is always serialisable"));
                 })*
                 Err(Error::NotFound(format!("there is no operation {name:?}")).into())
             }

@@ -63,7 +63,7 @@ impl Service {
         if asked.is_none() {
             let directory = self.board_directory()?;
             if !directory.join("index.json").exists() {
-                make(directory).await?;
+                make(directory, caller).await?;
             }
         }
         self.on_board(asked, caller)
@@ -98,8 +98,8 @@ impl Service {
 }
 
 impl BoardCall<'_> {
-    /// Does something on a thread of its own that waits for the locks of the board, and for that of an
-    /// issue if one is named. The observer of the caller is told of the wait.
+    /// Does something that waits for the locks of the board, and for that of an issue if one is
+    /// named. The observer of the caller is told of the wait.
     pub(super) async fn work<T: Send + 'static>(
         &self,
         issue: Option<&IssueId>,
@@ -135,13 +135,13 @@ impl BoardCall<'_> {
         self.work(Some(&named), move |board| work(board, &id)).await
     }
 
-    /// Does something on a thread of its own that waits for other than locks.
+    /// Does something that waits for other than locks.
     pub(super) async fn idle<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Board) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let board = self.untold(self.caller.cancel().clone());
-        blocking(move || work(&board)).await
+        blocking(self.caller, move || work(&board)).await
     }
 
     /// Returns the board for the caller, who is told of no wait. `cancel` ends its waits.
@@ -164,18 +164,18 @@ impl BoardCall<'_> {
     }
 
     /// Lets the hooks of a coding agent renew the claim that it has just made or renewed.
-    pub(super) async fn remember_claim(&self, issue: &Issue) {
+    pub(super) fn remember_claim(&self, issue: &Issue) {
         if let Some(claim) = &issue.claim {
-            let claim = (issue.id.as_str(), claim.token, claim.expires_at);
-            let (service, place) = (self.service, self.claimed_in());
-            service.remember_claim(place, claim, self.caller).await;
+            let (place, id) = (self.claimed_in(), (issue.id.as_str(), claim.token));
+            let service = self.service;
+            service.remember(place, id, claim.expires_at, self.caller);
         }
     }
 
     /// Lets the hooks of a coding agent forget a claim that it has ended.
-    pub(super) async fn forget_claim(&self, id: &IssueId) {
-        let (service, place) = (self.service, self.claimed_in());
-        service.forget_claim(place, id.as_str(), self.caller).await;
+    pub(super) fn forget_claim(&self, id: &IssueId) {
+        let place = self.claimed_in();
+        self.service.forget(place, id.as_str(), self.caller);
     }
 
     fn claimed_in(&self) -> (ClaimedIn, &Path) {
@@ -189,6 +189,6 @@ impl BoardCall<'_> {
 }
 
 /// Makes a board, if there is none.
-pub(super) async fn make(directory: PathBuf) -> Result<()> {
-    blocking(move || Board::init(&directory)).await
+pub(super) async fn make(directory: PathBuf, caller: &Caller) -> Result<()> {
+    blocking(caller, move || Board::init(&directory)).await
 }

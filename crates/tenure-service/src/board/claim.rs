@@ -11,7 +11,7 @@ impl Handle<ClaimIssue> for Service {
         let call = self.on_board_to_claim(request.board.as_deref(), None, ttl, caller)?;
         let claimed = call.work_on(request.issue, move |board, id| board.claim(id, ttl));
         let claimed = claimed.await?;
-        call.remember_claim(&claimed).await;
+        call.remember_claim(&claimed);
         Ok(Issues::one(claimed.shown()))
     }
 }

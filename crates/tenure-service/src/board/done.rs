@@ -12,7 +12,7 @@ impl Handle<FinishIssue> for Service {
             board.done(id, request.token)
         });
         let done = done.await?;
-        call.forget_claim(&done.id).await;
+        call.forget_claim(&done.id);
         Ok(Issues::one(done.shown()))
     }
 }

@@ -57,7 +57,9 @@ mod tests {
         let caller = Caller::new(Owner::parse("ana").unwrap(), "test");
         let call = async |name: &str, mut request: Value| {
             request["board"] = json!(board);
-            service.call(name, request, &caller).await
+            let answer = service.call(name, request, &caller).await?;
+            let answer: Value = serde_json::from_str(answer.get()).unwrap();
+            Ok::<_, tenure_api::Failure>(answer)
         };
         call("board.init", json!({})).await.unwrap();
         let new = json!({"issue": {"id": "a", "title": "One"}});
@@ -82,7 +84,7 @@ mod tests {
         let service = service(directory.path());
         let caller = Caller::new(Owner::parse("ana").unwrap(), "test");
         let board = directory.path().join("board");
-        call::make(board.clone()).await.unwrap();
+        call::make(board.clone(), &caller).await.unwrap();
         let opened = service.open_board(&board).unwrap();
         let issue = opened.create(tenure_board::NewIssue::titled("One"));
         // A board that was read has a cache, from which an issue is claimed without a wait.

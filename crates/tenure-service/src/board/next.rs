@@ -19,7 +19,7 @@ impl Handle<NextIssue> for Service {
     async fn handle(&self, request: NextIssue, caller: &Caller) -> Result<Issues> {
         let (call, found) = self.next_issue(request.clone(), caller).await?;
         if request.claim {
-            call.remember_claim(&found.issue).await;
+            call.remember_claim(&found.issue);
         }
         Ok(Issues::one(found.issue.shown()))
     }
@@ -83,8 +83,8 @@ impl NextWait {
         }
     }
 
-    /// Returns how long to wait before the next look. Fails if nothing is left to do, if that cannot be
-    /// said, or if the wait is over.
+    /// Returns how long to wait before the next look. Fails if nothing is left to do, if that cannot
+    /// be said, or if the wait is over.
     fn left(&mut self, unready: &Unready, caller: &Caller) -> Result<Duration> {
         let left = self
             .deadline

@@ -12,7 +12,7 @@ impl Handle<ReleaseIssue> for Service {
             board.release(id, request.token)
         });
         let released = released.await?;
-        call.forget_claim(&released.id).await;
+        call.forget_claim(&released.id);
         Ok(Issues::one(released.shown()))
     }
 }

@@ -11,7 +11,7 @@ impl Handle<RenewIssue> for Service {
         let call = self.on_board_to_claim(request.board.as_deref(), None, ttl, caller)?;
         let renewed = call.work_on(request.issue, move |board, id| board.renew(id, token, ttl));
         let renewed = renewed.await?;
-        call.remember_claim(&renewed).await;
+        call.remember_claim(&renewed);
         Ok(Issues::one(renewed.shown()))
     }
 }

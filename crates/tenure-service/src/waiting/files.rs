@@ -1,5 +1,5 @@
-//! Waits for locks of files. The thread that waits for them blocks in the kernel, while the task that
-//! called it tells of the wait.
+//! Waits for locks of files. The thread that waits for them blocks in the kernel, while another
+//! task tells of the wait.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use tenure::{Error, LockContext, Mode, Result, SessionId};
 use tenure_core::poison::lock;
 use tenure_lockfile::{FlockHolder, holders, resource_of, strangers};
-use tokio::task::spawn_blocking;
+use tokio::task::{JoinSet, block_in_place, spawn_blocking};
 use tokio::time::{Instant, sleep_until};
 
 use super::blocked::{BlockedRequest, unrecorded};
@@ -39,6 +39,7 @@ pub struct FileWait {
 pub struct WaitTeller {
     /// The observer, until the wait is over.
     observer: Arc<Mutex<Option<Box<dyn WaitObserver>>>>,
+    caller: Caller,
 }
 
 impl WaitTeller {
@@ -46,6 +47,7 @@ impl WaitTeller {
     pub fn new(caller: &Caller) -> Self {
         Self {
             observer: Arc::new(Mutex::new(caller.observer().begin_wait())),
+            caller: caller.clone(),
         }
     }
 
@@ -55,7 +57,7 @@ impl WaitTeller {
         drop(observer);
     }
 
-    async fn tell(&self, wait: &FileWait) -> Infallible {
+    async fn tell(self, wait: FileWait) -> Infallible {
         let began = Instant::now();
         let mut told = 0;
         loop {
@@ -66,7 +68,7 @@ impl WaitTeller {
             sleep_until(began + when).await;
             told += 1;
             // Where nobody holds anything, the work itself takes its time.
-            if let Some(blocked) = what_blocks(wait)
+            if let Some(blocked) = what_blocks(&wait)
                 && let Some(observer) = &mut *lock(&self.observer)
             {
                 observer.show(Some(&blocked), began.elapsed(), wait.limit);
@@ -75,28 +77,39 @@ impl WaitTeller {
     }
 }
 
-/// Does work that waits for the locks of files, on a thread of its own, and tells of the wait.
-pub async fn for_files<T: Send + 'static>(
+/// Does work that waits for the locks of files, and tells of the wait.
+pub async fn for_files<T, E>(
     wait: &FileWait,
     teller: &WaitTeller,
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    let working = blocking(work);
-    let done = tokio::select! {
-        biased;
-        done = working => done,
-        never = teller.tell(wait) => match never {},
-    };
+    work: impl FnOnce() -> Result<T, E> + Send + 'static,
+) -> Result<T, E>
+where
+    T: Send + 'static,
+    E: From<Error> + Send + 'static,
+{
+    // A task of its own, which ends with this one: the work may block this one.
+    let mut telling = JoinSet::new();
+    telling.spawn(teller.clone().tell(wait.clone()));
+    let done = blocking(&teller.caller, work).await;
     teller.end();
     done
 }
 
-/// Does work that blocks, on a thread of its own.
-pub async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
+/// Does work on files that blocks: on this thread, if the caller says so, else on one of its own.
+pub async fn blocking<T, E>(
+    caller: &Caller,
+    work: impl FnOnce() -> Result<T, E> + Send + 'static,
+) -> Result<T, E>
+where
+    T: Send + 'static,
+    E: From<Error> + Send + 'static,
+{
+    if caller.may_block() {
+        return block_in_place(work);
+    }
     let done = spawn_blocking(work).await;
-    done.unwrap_or_else(|_| Err(Error::Internal("the thread of a call on files died".into())))
+    let died = || Error::Internal("the thread of a call on files died".into());
+    done.unwrap_or_else(|_| Err(died().into()))
 }
 
 /// Returns the first document that another session holds, or another program by a kernel lock alone. Where one document is

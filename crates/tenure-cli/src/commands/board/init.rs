@@ -24,7 +24,7 @@ Exit codes: 0 it is there; 69 it cannot be made.";
 pub fn init(global: &Global, terms: BoardTerms) -> Result<ExitCode, Failure> {
     let on = BoardSurface::open(global, terms)?;
     let board = on.dir.clone();
-    let made = on.surface.call(InitBoard { board }, &on.caller)?;
+    let made = on.surface.call_on_files(InitBoard { board }, &on.caller)?;
     on.surface.answer(&made, || {
         word(&format!("there is a board in {}", made.board));
         Ok(())

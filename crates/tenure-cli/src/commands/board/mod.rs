@@ -184,7 +184,7 @@ impl BoardSurface {
         Service: Handle<O>,
         Failure: From<O::Error>,
     {
-        let answered = self.surface.call_waiting(request, &self.caller);
+        let answered = self.surface.call_on_files(request, &self.caller);
         answered.map_err(|failure| self.failure(failure))
     }
 
