@@ -41,8 +41,8 @@ pub struct IssueClaim {
 }
 
 impl IssueClaim {
-    /// Returns how long it lasts at a moment unless it is renewed, by the clock that decides: that of
-    /// its boot, which nobody sets, or the one on the wall after another boot.
+    /// Returns how long it lasts at a moment unless it is renewed, by the clock that decides: that
+    /// of its boot, which nobody sets, or the one on the wall after another boot.
     pub(super) fn left_at(&self, moment: Moment<'_>) -> Duration {
         match self.boot_id == moment.boot_id {
             true => Duration::from_millis(self.ends_boot_ms.saturating_sub(moment.boot_ms)),

@@ -120,7 +120,8 @@
 //!
 //! # What can be cancelled
 //!
-//! The [`Cancel`] of a caller ends the waits of step 2 and of the recovery, the wait for events, and the reading of all issues.
+//! The [`Cancel`] of a caller ends the waits of step 2 and of the recovery, the wait for events, and
+//! the reading of all issues.
 //! What is held by then is released, and nothing has happened. From step 5 on, or from step 1 of a
 //! recovery, a call completes and tells its outcome: its wait for the log is not cancelled. Nor are
 //! the pauses between tries of a passing fault, which are short: the next try meets the
@@ -268,8 +269,8 @@ impl Board {
         })
     }
 
-    /// Returns the board for a caller, whose owner claims issues. It shares queues, open lock files and
-    /// all that is known of the directory with this one.
+    /// Returns the board for a caller, whose owner claims issues. It shares queues, open lock files
+    /// and all that is known of the directory with this one.
     pub fn for_caller(&self, caller: &FileCaller) -> Self {
         Self {
             owner: caller.asker.owner.clone(),
