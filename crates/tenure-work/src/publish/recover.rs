@@ -75,28 +75,45 @@ pub struct Removed {
     pub reason: String,
 }
 
+/// The wait for the lock of a target. By default there is none.
+#[derive(Default)]
+struct LockWait {
+    limit: Duration,
+    cancel: Cancel,
+}
+
 /// Ends the pending manifests of the target of a publish, each under the lease on its own resource.
 ///
 /// # Errors
 ///
-/// `Busy` if somebody holds the resource of one of them, which is another than that of this publish.
-pub(super) async fn pending_of(keeper: &Keeper, publisher: &Publisher<'_>) -> Result<()> {
+/// `Busy` if somebody holds the resource of one of them, which is another than that of this publish;
+/// `Interrupted` if the wait for the lock of the target is cancelled.
+pub(super) async fn pending_of(
+    keeper: &Keeper,
+    publisher: &Publisher<'_>,
+    cancel: &Cancel,
+) -> Result<()> {
     let (records, request) = (&publisher.records, publisher.request);
     let disk = request.publish_target.disk();
     let target = request.publish_target.target().to_string_lossy();
+    let waiting = LockWait {
+        limit: request.wait,
+        cancel: cancel.clone(),
+    };
     let record = records.read(&target_key(machine::id(), &target)?).await?;
     for id in Target::seen(record.as_ref())?.pending {
         let Some(manifest) = records.read(&key("manifest", &id)?).await? else {
             continue;
         };
         let manifest = Manifest::of(&manifest)?;
-        let (fence, asker, wait) = (&request.fence, &request.asker, request.wait);
+        let (fence, asker) = (&request.fence, &request.asker);
         if manifest.resource == fence.resource {
-            settle(records, &manifest, fence, asker, wait, disk).await?;
+            settle(records, &manifest, fence, asker, &waiting, disk).await?;
             continue;
         }
         // It is under the lease of another resource, so the lease of this publish says nothing about whether it is still under way.
-        let settled = settle_if_free(keeper, records, &manifest, &asker.owner, wait, disk).await?;
+        let settled =
+            settle_if_free(keeper, records, &manifest, &asker.owner, &waiting, disk).await?;
         if settled.is_none() {
             let location = format!("manifest {} of {}", manifest.id, manifest.target);
             let store = keeper.store().url();
@@ -116,11 +133,11 @@ async fn settle(
     manifest: &Manifest,
     fence: &Fence,
     asker: &Asker,
-    wait: Duration,
+    waiting: &LockWait,
     disk: &Arc<dyn Disk>,
 ) -> Result<Manifest> {
     let publish_target = manifest.publish_target(disk);
-    let lock = blocking(|| publish_target.lock(wait, asker.clone(), &Cancel::default()))?;
+    let lock = blocking(|| publish_target.lock(waiting.limit, asker.clone(), &waiting.cancel))?;
     let record = records.read(&key("manifest", &manifest.id)?).await?;
     let manifest = match record.as_ref().map(Manifest::of).transpose()? {
         Some(manifest) if manifest.state == ManifestState::Pending => manifest,
@@ -169,7 +186,7 @@ async fn settle_if_free(
     records: &Records<'_>,
     manifest: &Manifest,
     actor: &Owner,
-    wait: Duration,
+    waiting: &LockWait,
     disk: &Arc<dyn Disk>,
 ) -> Result<Option<Manifest>> {
     let options = SessionOptions::new(actor.clone());
@@ -188,7 +205,7 @@ async fn settle_if_free(
         token: lease.token,
         lease: Some(lease.lease),
     };
-    let settled = settle(records, manifest, &fence, &asker, wait, disk).await;
+    let settled = settle(records, manifest, &fence, &asker, waiting, disk).await;
     drop(guard.release().await);
     settled.map(Some)
 }
@@ -250,7 +267,7 @@ async fn recover_one(
         records,
         &manifest,
         actor,
-        Duration::ZERO,
+        &LockWait::default(),
         &real_disk(),
     )
     .await
@@ -397,7 +414,7 @@ mod tests {
         };
         let records = keeper.records("recover").unwrap();
         let (fence, asker, disk) = (&request.fence, &request.asker, real_disk());
-        let settled = settle(&records, &read, fence, asker, Duration::ZERO, &disk).await;
+        let settled = settle(&records, &read, fence, asker, &LockWait::default(), &disk).await;
         assert_eq!(settled.unwrap().state, ManifestState::Committed);
         assert!(target.join("new.txt").exists());
     }
