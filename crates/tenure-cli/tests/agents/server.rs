@@ -80,7 +80,7 @@ fn agents_are_read_without_a_lock_while_a_hook_has_theirs() {
         "{:?}",
         began.elapsed()
     );
-    assert_eq!(database.psql(asked), "0");
+    assert_eq!(asked(), by_the_hook, "{}", cluster.log());
     psql.run("SELECT pg_advisory_unlock(1, 1)");
 }
 
@@ -268,6 +268,16 @@ fn a_hook_has_two_connections_and_at_most_twice_the_round_trips_of_a_run() {
     run();
     hook("SessionStart");
     let (_, of_run) = asked(&proxy, run);
+    let edit = || assert_eq!(place.edit(ONE, "a.rs"), "");
+    let check = |name: &str, asked: (usize, usize), round_trips_max: usize| {
+        let (connections, round_trips) = asked;
+        tenure_testkit::tell(format!("{name}: {round_trips} round trips, a run {of_run}"));
+        assert_eq!(connections, 2, "{name}");
+        assert!(
+            round_trips <= round_trips_max,
+            "{name}: {round_trips}, a run {of_run}"
+        );
+    };
     for name in [
         "SessionStart",
         "Notification",
@@ -275,13 +285,12 @@ fn a_hook_has_two_connections_and_at_most_twice_the_round_trips_of_a_run() {
         "UserPromptSubmit",
         "Stop",
     ] {
-        let (connections, round_trips) = asked(&proxy, || hook(name));
-        tenure_testkit::tell(format!("{name}: {round_trips} round trips, a run {of_run}"));
-        assert_eq!(connections, 2, "{name}");
-        assert!(
-            round_trips <= 2 * of_run,
-            "{name}: {round_trips}, a run {of_run}"
-        );
+        check(name, asked(&proxy, || hook(name)), 2 * of_run);
+    }
+    // An edit is looked up, taken and bound besides. The next one renews it.
+    place.settings("[guard]\nedits = true\n");
+    for name in ["a guarded edit", "the next edit of the file"] {
+        check(name, asked(&proxy, edit), 5 * of_run / 2);
     }
 }
 
