@@ -161,7 +161,7 @@ impl Process {
         })
     }
 
-    /// Settles what is pending, as every publish does first.
+    /// Ends what is pending, as every publish does first.
     fn recover(&self) -> Result<()> {
         let keeper = &self.publishing.0.keeper;
         self.as_publisher(0, async |publisher| {

@@ -108,13 +108,13 @@ pub(super) async fn pending_of(
         let manifest = Manifest::of(&manifest)?;
         let (fence, asker) = (&request.fence, &request.asker);
         if manifest.resource == fence.resource {
-            settle(records, &manifest, fence, asker, &waiting, disk).await?;
+            end_pending(records, &manifest, fence, asker, &waiting, disk).await?;
             continue;
         }
         // It is under the lease of another resource, so the lease of this publish says nothing about whether it is still under way.
-        let settled =
-            settle_if_free(keeper, records, &manifest, &asker.owner, &waiting, disk).await?;
-        if settled.is_none() {
+        let ended =
+            end_pending_if_free(keeper, records, &manifest, &asker.owner, &waiting, disk).await?;
+        if ended.is_none() {
             let location = format!("manifest {} of {}", manifest.id, manifest.target);
             let store = keeper.store().url();
             let context = LockContext::new(manifest.resource, Mode::Write, store, location);
@@ -128,7 +128,7 @@ pub(super) async fn pending_of(
 }
 
 /// Steps 2 to 5. The caller holds the lease. Returns the manifest as it is then.
-async fn settle(
+async fn end_pending(
     records: &Records<'_>,
     manifest: &Manifest,
     fence: &Fence,
@@ -180,8 +180,8 @@ async fn settle(
     Manifest::among(&records.change(&change).await?, &manifest.id)
 }
 
-/// All steps: settles a manifest under a lease of its own. Returns `None` if somebody else holds its resource.
-async fn settle_if_free(
+/// All steps: ends a pending manifest under a lease of its own. Returns `None` if somebody else holds its resource.
+async fn end_pending_if_free(
     keeper: &Keeper,
     records: &Records<'_>,
     manifest: &Manifest,
@@ -205,9 +205,9 @@ async fn settle_if_free(
         token: lease.token,
         lease: Some(lease.lease),
     };
-    let settled = settle(records, manifest, &fence, &asker, waiting, disk).await;
+    let ended = end_pending(records, manifest, &fence, &asker, waiting, disk).await;
     drop(guard.release().await);
-    settled.map(Some)
+    ended.map(Some)
 }
 
 /// Judges every pending manifest of this machine, and removes what is left over for an hour.
@@ -238,7 +238,7 @@ pub async fn recover(
     Ok((recovered, removed))
 }
 
-/// Settles a manifest, if nobody holds its resource.
+/// Ends a pending manifest, if nobody holds its resource.
 async fn recover_one(
     keeper: &Keeper,
     records: &Records<'_>,
@@ -262,7 +262,7 @@ async fn recover_one(
         let reason = "it can be judged once its resource is free".into();
         return Ok(kept(manifest, reason));
     }
-    match settle_if_free(
+    match end_pending_if_free(
         keeper,
         records,
         &manifest,
@@ -272,15 +272,15 @@ async fn recover_one(
     )
     .await
     {
-        Ok(Some(settled)) => Ok(Recovered {
-            outcome: match settled.state {
+        Ok(Some(ended)) => Ok(Recovered {
+            outcome: match ended.state {
                 ManifestState::Committed => Outcome::Committed,
                 ManifestState::Pending | ManifestState::Aborted => Outcome::Aborted,
             },
             reason: "its resource was free: its publisher is gone".into(),
             manifest: Manifest {
-                files: files_of(records, &settled).await?,
-                ..settled
+                files: files_of(records, &ended).await?,
+                ..ended
             },
         }),
         Ok(None) => {
@@ -414,8 +414,8 @@ mod tests {
         };
         let records = keeper.records("recover").unwrap();
         let (fence, asker, disk) = (&request.fence, &request.asker, real_disk());
-        let settled = settle(&records, &read, fence, asker, &LockWait::default(), &disk).await;
-        assert_eq!(settled.unwrap().state, ManifestState::Committed);
+        let ended = end_pending(&records, &read, fence, asker, &LockWait::default(), &disk).await;
+        assert_eq!(ended.unwrap().state, ManifestState::Committed);
         assert!(target.join("new.txt").exists());
     }
 }
