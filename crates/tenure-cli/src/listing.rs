@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tenure::{Binding, Lease, LeaseState, Listing, Waiting, clock, duration};
+use tenure_core::circles::IN_CIRCLE;
 
 use crate::people::{age, ago, cut, run_unseen, this_host, visible};
 use crate::table::Table;
@@ -18,7 +19,8 @@ pub struct View<'a> {
 type Column<'a> = (&'static str, Box<dyn Fn(&Lease) -> String + 'a>);
 
 impl View<'_> {
-    /// Returns the text, no wider than the terminal if there is one.
+    /// Returns the text, no wider than the terminal if there is one. Only circles are never cut: each
+    /// is shown whole, in a line of its own below its waiter.
     pub fn text(&self, width: Option<usize>) -> String {
         let columns = self.columns();
         let mut table = Table::new(columns.iter().map(|(heading, _)| *heading).collect());
@@ -27,9 +29,13 @@ impl View<'_> {
         }
         let mut text = table.text(width, &["RESOURCE", "OWNER", "PURPOSE", "COMMAND"]);
         for waiter in self.listing.waiting.iter().flatten() {
-            let line = visible(&waiting_line(waiter));
-            text.push_str(&cut(&line, width.unwrap_or(usize::MAX)));
+            let mut reason = waiter.reason.split(IN_CIRCLE);
+            let line = waiting_line(waiter, reason.next().unwrap_or_default());
+            text.push_str(&cut(&visible(&line), width.unwrap_or(usize::MAX)));
             text.push('\n');
+            for circle in reason {
+                text.push_str(&format!("  in a circle: {}\n", visible(circle)));
+            }
         }
         text
     }
@@ -89,7 +95,7 @@ fn ends(lease: &Lease) -> String {
 }
 
 /// `waiting: name:x (write) by ana for 12s of 10m 00s, place 1: held for write by bob (lease l1)`.
-fn waiting_line(waiter: &Waiting) -> String {
+fn waiting_line(waiter: &Waiting, reason: &str) -> String {
     let waited = clock::now().since(waiter.since);
     let mut line = format!(
         "waiting: {} ({}) by {} for {}",
@@ -104,7 +110,6 @@ fn waiting_line(waiter: &Waiting) -> String {
         let limit = duration::show(Duration::from_secs(limit.as_secs()));
         line.push_str(&format!(" of {limit}"));
     }
-    let reason = &waiter.reason;
     line.push_str(&format!(", place {}: {reason}", waiter.position));
     match &waiter.blocked_by[..] {
         [] => {}
@@ -185,7 +190,7 @@ mod tests {
         }))
         .unwrap();
         assert_eq!(
-            waiting_line(&waiter),
+            waiting_line(&waiter, &waiter.reason),
             "waiting: name:x (write) by ana for 12s of 10m 00s, place 1: held for write by bob \
              (lease l1)"
         );

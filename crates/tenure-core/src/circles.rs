@@ -48,6 +48,9 @@ pub const EDGES_MAX: usize = 64;
 /// A search reads at most this many waiters.
 pub const WAITERS_MAX: usize = 1000;
 
+/// Stands before each circle in the reason of a waiter.
+pub const IN_CIRCLE: &str = "; in a circle: ";
+
 /// The relation of a request to what else its owner does.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Standing {

@@ -156,7 +156,7 @@ impl Ledger {
         held: &LedgerLock<'_>,
         requests: Vec<Request>,
     ) -> Vec<Result<Appended>> {
-        let mut batch = match self.settle(held) {
+        let mut batch = match self.newest_durable(held) {
             Ok(newest) => Batch {
                 ledger: self,
                 held,

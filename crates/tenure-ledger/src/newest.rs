@@ -146,7 +146,7 @@ impl Ledger {
     }
 
     /// Step 5: returns the newest event, which is durable then, as are all before it.
-    pub(super) fn settle(&self, held: &LedgerLock<'_>) -> Result<u64> {
+    pub(super) fn newest_durable(&self, held: &LedgerLock<'_>) -> Result<u64> {
         let note = self.note();
         if let Some(note) = &note
             && self.is_exact(note)

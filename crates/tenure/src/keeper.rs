@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use tenure_core::circles::IN_CIRCLE;
 use tenure_core::{Lease, LeaseId, Listing, Owner, Query, Resource, Result, RetryPolicy, Store};
 
 #[cfg(feature = "postgres")]
@@ -99,7 +100,7 @@ impl Keeper {
                 .iter_mut()
                 .filter(|waiter| circle.has(&waiter.waiter))
             {
-                waiter.reason = format!("{}; in a circle: {circle}", waiter.reason);
+                waiter.reason = format!("{}{IN_CIRCLE}{circle}", waiter.reason);
             }
         }
     }

@@ -77,7 +77,8 @@
 //! - A guard that is leaked (`std::mem::forget`) keeps its lock for as long as the store
 //!   keeps the session alive.
 //! - Order is only kept within one session and what it left as leases of their own. Code that holds locks in one session
-//!   while it waits in another can build a circle; the deadline ends it.
+//!   while it waits in another can build a circle. A request of a session or an automated owner that closes one is
+//!   refused ([`Error::Deadlock`]), and one of a person is told of it; a circle through several stores ends with its deadlines.
 //! - Where a store can lose a lock, the loss is noticed by a task of the runtime in which the
 //!   session's first lock was granted; a runtime that is blocked notices nothing. Leases that run
 //!   out by themselves (PostgreSQL) are renewed there, too: block it for longer than a third of a

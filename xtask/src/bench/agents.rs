@@ -79,6 +79,20 @@ fn with_leases(tenure: &Path, server: &Server) -> Result<Vec<Measured>> {
             || hook(&full),
             || hook(&empty),
         )?);
+        for store in [&full, &empty] {
+            store.place.settings("[guard]\nedits = true\n")?;
+        }
+        let edit = |store: &Store| timed(|| store.place.hook("agent0", "PreToolUse"));
+        all.push(compare(
+            &format!("guarded edit on {name}, {LEASES} leases against none"),
+            Some(1.5),
+            60,
+            || edit(&full),
+            || edit(&empty),
+        )?);
+        for store in [&full, &empty] {
+            store.place.settings("")?;
+        }
         let list = |store: &Store| timed(|| store.place.ls());
         all.push(compare(
             &format!("agent ls of {AGENTS_FEW} on {name}, {LEASES} leases against none"),

@@ -4,7 +4,6 @@
 //! comparison of durable writes says nothing.
 
 use std::fs;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -15,6 +14,7 @@ use tenure_board::issue::IssueId;
 use tenure_board::{Board, NewIssue, Next, Take};
 use tenure_lockfile::FileLocker;
 
+use super::bare_sync::beside_bare_sync;
 use super::{Measured, compare, median, micros};
 
 const WRITERS: u32 = 8;
@@ -101,19 +101,6 @@ impl Place {
         Ok(place)
     }
 
-    /// Returns how long a write and its sync take here, in microseconds.
-    fn bare_sync(&self) -> Result<f64> {
-        let file = fs::File::create(self.path.join("bare-sync"))?;
-        let mut times = Vec::new();
-        for _ in 0..TIMES {
-            let started = Instant::now();
-            file.write_all_at(&[0; 4096], 0)?;
-            file.sync_all()?;
-            times.push(micros(started.elapsed()));
-        }
-        Ok(median(times))
-    }
-
     /// Starts children, and returns the microseconds for each piece of work.
     fn spread(&self, children: u32, work: impl Fn(u32) -> Vec<String>) -> Result<f64> {
         let started = Instant::now();
@@ -144,13 +131,7 @@ fn updates() -> Result<Measured> {
         || own.spread(WRITERS, work("update")),
         || global.spread(WRITERS, work("update-alone")),
     )?;
-    let times = 1.0 / measured.ratio;
-    let sync = own.bare_sync()?;
-    let sides = format!(
-        "{}: {times:.1} × the updates, where a bare sync takes {sync:.0} µs",
-        measured.sides
-    );
-    Ok(Measured { sides, ..measured })
+    beside_bare_sync(measured, "updates", Some(4), &own.path)
 }
 
 fn creates() -> Result<Vec<Measured>> {

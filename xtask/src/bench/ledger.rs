@@ -14,6 +14,7 @@ use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 use tenure_ledger::Ledger;
 
+use super::bare_sync::beside_bare_sync;
 use super::{Measured, compare, median, micros};
 
 const EVENT: &str =
@@ -125,8 +126,8 @@ fn write_durably(ledger: &Path, sequence: u64) -> Result<()> {
 }
 
 fn threads() -> Result<Measured> {
-    let (many, one) = (Place::new()?, Place::new()?);
-    let (many, one) = (open(&many.path)?, open(&one.path)?);
+    let (place, one) = (Place::new()?, Place::new()?);
+    let (many, one) = (open(&place.path)?, open(&one.path)?);
     let together = || {
         let started = Instant::now();
         thread::scope(|scope| {
@@ -147,7 +148,7 @@ fn threads() -> Result<Measured> {
         together,
         || time_each(TIMES, || Ok(one.append(EVENT).map(drop)?)),
     )?;
-    Ok(per_second(measured))
+    beside_bare_sync(measured, "events", Some(2), &place.path)
 }
 
 fn processes() -> Result<Measured> {
@@ -176,14 +177,7 @@ fn processes() -> Result<Measured> {
         || spread(&many, WRITERS),
         || spread(&one, 1),
     )?;
-    Ok(per_second(measured))
-}
-
-/// Tells how many times the events of one there are.
-fn per_second(mut measured: Measured) -> Measured {
-    let times = 1.0 / measured.ratio;
-    measured.sides = format!("{}: {times:.1} × the events", measured.sides);
-    measured
+    beside_bare_sync(measured, "events", None, &many.path)
 }
 
 fn sizes() -> Result<Vec<Measured>> {

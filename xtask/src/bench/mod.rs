@@ -5,6 +5,7 @@
 //! `strace` in a run of their own.
 
 mod agents;
+mod bare_sync;
 mod board;
 mod command;
 mod crowd;

@@ -32,12 +32,14 @@ const WIDTH_DEFAULT: usize = 80;
 
 /// The output of a wait.
 pub enum Screen {
-    /// Each holder once, and below it one line that is redrawn.
+    /// Each holder and each circle once, and below them one line that is redrawn.
     Live {
         colour: bool,
         drawn: bool,
         /// The holder named last.
         named: Option<(Resource, Option<LeaseId>)>,
+        /// The circle told last.
+        circle: Option<String>,
     },
     /// One line after the other.
     Lines,
@@ -55,6 +57,7 @@ impl Screen {
                 colour: !is_set("NO_COLOR"),
                 drawn: false,
                 named: None,
+                circle: None,
             },
             false => Screen::Lines,
         }
@@ -72,6 +75,7 @@ impl Screen {
             colour,
             drawn,
             named,
+            circle: told_circle,
         } = self
         else {
             let words = in_words(blocked, waited, limit);
@@ -86,6 +90,11 @@ impl Screen {
             let by = visible(&by);
             text.push_str(&format!("tenure: {} is {by}\r\n", blocked.resource));
             *named = key;
+        }
+        let circle = blocked.and_then(|blocked| blocked.circle.as_ref());
+        if let Some(circle) = circle.filter(|circle| told_circle.as_ref() != Some(circle)) {
+            text.push_str(&format!("tenure: in a circle: {}\r\n", visible(circle)));
+            *told_circle = Some(circle.clone());
         }
         let line = in_few_words(blocked, waited, limit);
         let line = cut(&format!("tenure: {}", visible(&line)), width - 1);
@@ -139,6 +148,7 @@ mod tests {
             colour: false,
             drawn: false,
             named: None,
+            circle: None,
         };
         let mut blocked = blocked(vec![lease("x")], None);
         let (waited, limit) = (Duration::from_millis(1300), Duration::from_secs(30));
@@ -157,6 +167,11 @@ mod tests {
             "the next holder"
         );
         assert_eq!(shown(&blocked), short);
+        let circle = "ana waits for name:x (write), which bo holds as lease l2; ".repeat(3);
+        blocked.circle = Some(circle.clone());
+        let told = format!("\r\x1b[Ktenure: in a circle: {circle}\r\n");
+        assert_eq!(shown(&blocked), short.replace("\r\x1b[K", &told));
+        assert_eq!(shown(&blocked), short, "a circle is told once");
         std::mem::forget(live);
     }
 
@@ -174,6 +189,7 @@ mod tests {
             colour: false,
             drawn: false,
             named: None,
+            circle: None,
         };
         assert_eq!(live.when(0), Duration::from_millis(300));
         assert_eq!(live.when(3), Duration::from_millis(3300));

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tenure::duration;
+use tenure_core::circles::IN_CIRCLE;
 use tenure_service::waiting::BlockedRequest;
 
 use crate::people::{ends, held_by};
@@ -30,9 +31,6 @@ fn until(blocked: &BlockedRequest) -> String {
     }
     if let Some(position) = blocked.position {
         text.push_str(&format!("; place {position} in the queue"));
-    }
-    if let Some(circle) = &blocked.circle {
-        text.push_str(&format!("; in a circle: {circle}"));
     }
     text
 }
@@ -62,6 +60,9 @@ pub fn in_words(blocked: Option<&BlockedRequest>, waited: Duration, limit: Durat
             text.push_str(&by);
         }
         text.push_str(&until(blocked));
+        if let Some(circle) = &blocked.circle {
+            text.push_str(&format!("{IN_CIRCLE}{circle}"));
+        }
     }
     text
 }

@@ -1,6 +1,6 @@
 //! A campaign: agents that race for files, while their hooks are killed.
 //!
-//! The model knows one thing: an agent whose edit was let go on has the file until it says that its turn is over. Another one whose edit of it
+//! The model knows one thing: an agent whose edit was let go on has the file until it says that its turn or its session is over. Another one whose edit of it
 //! is let go on meanwhile is the failure looked for, whatever the hook says of it, and so is an edit that goes on unguarded: the store is there
 //! all the time. A hook that was killed let nothing go on.
 
@@ -95,11 +95,12 @@ fn play(race: &Race, agent: u64, mut chance: Chance, end: Instant) {
         let mut kills = chance.fork();
         if again.is_none() && chance.below(4) == 0 {
             race.model().has.retain(|_, has| *has != agent);
+            let event = ["Stop", "SessionEnd"][usize::from(chance.below(2) == 0)];
             let is_killed = chance.below(5) == 0;
             send(
                 race,
                 agent,
-                "Stop",
+                event,
                 json!({}),
                 is_killed.then_some(&mut kills),
             );
@@ -108,21 +109,22 @@ fn play(race: &Race, agent: u64, mut chance: Chance, end: Instant) {
             let file = again.take().unwrap_or(chance.below(FILES));
             let is_killed = chance.below(3) == 0;
             let kills = is_killed.then_some(&mut kills);
-            let outcome = match chance.below(6) {
-                // Two calls of one agent at once; what one of them lets go on goes on.
-                0 => thread::scope(|scope| {
-                    let other = scope.spawn(|| edit(race, agent, file, None));
-                    let (own, other) = (edit(race, agent, file, kills), other.join().unwrap());
-                    if matches!(own, Outcome::GoesOn(_)) {
-                        own
-                    } else {
-                        other
-                    }
-                }),
-                _ => edit(race, agent, file, kills),
+            // Up to four calls of one agent at once.
+            let others = match chance.below(3) {
+                0 => 1 + chance.below(3),
+                _ => 0,
             };
-            again = (outcome == Outcome::Killed && chance.below(4) > 0).then_some(file);
-            race.model().note(agent, file, &outcome);
+            let outcomes = thread::scope(|scope| {
+                let ask = || edit(race, agent, file, None);
+                let others: Vec<_> = (0..others).map(|_| scope.spawn(ask)).collect();
+                let mut outcomes = vec![edit(race, agent, file, kills)];
+                outcomes.extend(others.into_iter().map(|other| other.join().unwrap()));
+                outcomes
+            });
+            again = (outcomes == [Outcome::Killed] && chance.below(4) > 0).then_some(file);
+            for outcome in &outcomes {
+                race.model().note(agent, file, outcome);
+            }
         }
         thread::sleep(Duration::from_millis(chance.below(30)));
     }
@@ -136,9 +138,10 @@ impl Model {
             Outcome::GoesOn(told) => {
                 self.granted += 1;
                 // Its store is there, and nothing is late.
-                if told.contains("not guarded") {
-                    self.wrong
-                        .push(format!("agent {agent} edits file {file} unguarded: {told}"));
+                if !told.is_empty() {
+                    self.wrong.push(format!(
+                        "agent {agent} edits file {file} and is told: {told}"
+                    ));
                 }
                 let other = self.has.insert(file, agent);
                 if let Some(other) = other.filter(|other| *other != agent) {

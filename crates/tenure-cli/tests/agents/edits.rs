@@ -1,20 +1,14 @@
-//! The edit guard while hooks are killed, race and come late, leases are broken, and people take their time.
+//! The edit guard after hooks that were killed, while leases are broken, and while people take their time.
 
-use std::collections::HashMap;
-use std::process::{Child, Output};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::SystemTime;
 
 use serde_json::{Value, json};
 use tenure_testkit::postgres::{Cluster, Database};
-use tenure_testkit::{campaign_end, tell};
 
 use crate::place::{GUARDS, ONE, OTHER, Place, reason};
 use crate::world::{World, code, text, until};
 
 const OTHER_OWNER: &str = "agent:claude-bbbbbbbbbbbb";
-const THIRD: &str = "0b2f6c1e-0000-4000-8000-cccccccccccc";
 
 fn guarded(world: World) -> Place {
     let place = Place::of(world);
@@ -138,123 +132,4 @@ fn while_a_person_decides_the_file_is_held_and_an_edit_that_lost_it_is_told() {
         );
         assert!(place.edit(ONE, "a.rs").contains(OTHER_OWNER));
     });
-}
-
-#[test]
-fn of_agents_whose_hooks_are_killed_and_race_never_two_may_edit_one_file() {
-    Campaign::on(&guarded(World::new()), "sqlite");
-}
-
-#[test]
-fn of_agents_whose_hooks_are_killed_and_race_on_a_server_never_two_may_edit_one_file() {
-    let (place, _database) = on_server();
-    Campaign::on(&place, "postgres");
-}
-
-/// Agents that edit the same files. The checker knows who was told that it may edit what, and until when: an agent gives its
-/// files up here before it sends the event that ends its session.
-struct Campaign<'a> {
-    place: &'a Place,
-    editors: Mutex<HashMap<&'static str, &'static str>>,
-    granted: AtomicUsize,
-    denied: AtomicUsize,
-    killed: AtomicUsize,
-}
-
-const FILES: [&str; 2] = ["a.rs", "b.rs"];
-
-impl Campaign<'_> {
-    fn on(place: &Place, name: &str) {
-        let campaign = Campaign {
-            place,
-            editors: Mutex::default(),
-            granted: AtomicUsize::default(),
-            denied: AtomicUsize::default(),
-            killed: AtomicUsize::default(),
-        };
-        let seed = u64::from(std::process::id()) ^ 0x5DEE_CE66;
-        let end = campaign_end();
-        std::thread::scope(|scope| {
-            for (number, session) in [ONE, OTHER, THIRD].into_iter().enumerate() {
-                let (campaign, seed) = (&campaign, seed + number as u64);
-                scope.spawn(move || campaign.work(session, Dice(seed), end));
-            }
-        });
-        let counted = [&campaign.granted, &campaign.denied, &campaign.killed];
-        let counted = counted.map(|count| count.load(Ordering::Relaxed));
-        let [granted, denied, killed] = counted;
-        tell(format!(
-            "edits on {name}: {granted} granted, {denied} denied, {killed} killed, with seed {seed}"
-        ));
-        assert!(counted.iter().all(|count| *count > 0), "{counted:?}");
-    }
-
-    fn work(&self, session: &'static str, mut dice: Dice, end: Instant) {
-        let mut usual = Duration::from_millis(100);
-        while Instant::now() < end {
-            let file = FILES[dice.below(2)];
-            let began = Instant::now();
-            let mut hooks: Vec<Child> = (0..=dice.below(3))
-                .map(|_| self.begin(session, file))
-                .collect();
-            if dice.below(3) == 0 {
-                // At a random moment of its life.
-                let moment = dice.below(1000) as f64 / 1000.0;
-                std::thread::sleep(usual.mul_f64(moment));
-                let mut killed = hooks.swap_remove(0);
-                killed.kill().unwrap();
-                killed.wait().unwrap();
-                self.killed.fetch_add(1, Ordering::Relaxed);
-            }
-            for hook in hooks {
-                self.note(session, file, &hook.wait_with_output().unwrap());
-                usual = (usual + began.elapsed()) / 2;
-            }
-            if dice.below(2) == 0 {
-                self.give_up(session);
-            }
-        }
-        self.give_up(session);
-    }
-
-    fn begin(&self, session: &str, file: &str) -> Child {
-        let body = self
-            .place
-            .body(session, "PreToolUse", input(self.place, file));
-        self.place
-            .begin(&body.to_string(), &mut self.place.world.tenure())
-    }
-
-    fn note(&self, session: &'static str, file: &'static str, hook: &Output) {
-        assert_eq!(text(&hook.stderr), "", "an edit goes on without a lease");
-        if !reason(&self.place.answer(hook)).is_empty() {
-            self.denied.fetch_add(1, Ordering::Relaxed);
-            return;
-        }
-        self.granted.fetch_add(1, Ordering::Relaxed);
-        let before = self.editors.lock().unwrap().insert(file, session);
-        assert!(
-            before.is_none_or(|before| before == session),
-            "{before:?} and {session} edit {file}"
-        );
-    }
-
-    fn give_up(&self, session: &'static str) {
-        let mut editors = self.editors.lock().unwrap();
-        editors.retain(|_, editor| *editor != session);
-        drop(editors);
-        self.place.hook(session, "SessionEnd", json!({}));
-    }
-}
-
-/// Chance that a seed decides (SplitMix64).
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) as usize % bound
-    }
 }

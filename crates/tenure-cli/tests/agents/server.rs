@@ -1,7 +1,7 @@
 //! PostgreSQL, with psql as the other program.
 
 use serde_json::json;
-use tenure_testkit::postgres::{Cluster, Database, Proxy};
+use tenure_testkit::postgres::{Cluster, Database, Proxy, Settings};
 
 use crate::place::{GUARDS, ONE, ONE_OWNER, OTHER, Place};
 use crate::world::{World, code, text, until};
@@ -48,13 +48,29 @@ fn a_hook_takes_the_advisory_lock_of_its_agent_and_psql_meets_it() {
 
 #[test]
 fn agents_are_read_without_a_lock_while_a_hook_has_theirs() {
-    let (place, database) = place();
+    let settings = Settings::default()
+        .parameter("log_statement", "all")
+        .parameter("log_line_prefix", "%a: ");
+    let cluster = Cluster::with(&settings);
+    let database = cluster.database();
+    let place = Place::of(World::at(&database.url()));
     place.hook(ONE, "SessionStart", json!({}));
+    // The locks that commands asked for, those that gave up at once, too.
+    let asked = || {
+        let log = cluster.log();
+        let ours = log.split("\ntenure").skip(1);
+        ours.filter(|entry| {
+            entry
+                .split("\npsql")
+                .next()
+                .is_some_and(|own| own.contains("advisory_lock($1"))
+        })
+        .count()
+    };
+    let by_the_hook = asked();
+    assert!(by_the_hook > 0, "{}", cluster.log());
     let mut psql = database.session();
     psql.run("SELECT pg_advisory_lock(1, 1)");
-    // Who asks for a lock shows in this, even if it gives up at once.
-    let asked = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%advisory_lock%' AND pid <> pg_backend_pid() \
-                 AND application_name LIKE 'tenure%'";
     let began = std::time::Instant::now();
     assert_eq!(place.agent(ONE)["commands"], 0);
     let status = place.world.call(["status"]);
@@ -64,7 +80,7 @@ fn agents_are_read_without_a_lock_while_a_hook_has_theirs() {
         "{:?}",
         began.elapsed()
     );
-    assert_eq!(database.psql(asked), "0");
+    assert_eq!(asked(), by_the_hook, "{}", cluster.log());
     psql.run("SELECT pg_advisory_unlock(1, 1)");
 }
 
@@ -252,6 +268,16 @@ fn a_hook_has_two_connections_and_at_most_twice_the_round_trips_of_a_run() {
     run();
     hook("SessionStart");
     let (_, of_run) = asked(&proxy, run);
+    let edit = || assert_eq!(place.edit(ONE, "a.rs"), "");
+    let check = |name: &str, asked: (usize, usize), round_trips_max: usize| {
+        let (connections, round_trips) = asked;
+        tenure_testkit::tell(format!("{name}: {round_trips} round trips, a run {of_run}"));
+        assert_eq!(connections, 2, "{name}");
+        assert!(
+            round_trips <= round_trips_max,
+            "{name}: {round_trips}, a run {of_run}"
+        );
+    };
     for name in [
         "SessionStart",
         "Notification",
@@ -259,13 +285,12 @@ fn a_hook_has_two_connections_and_at_most_twice_the_round_trips_of_a_run() {
         "UserPromptSubmit",
         "Stop",
     ] {
-        let (connections, round_trips) = asked(&proxy, || hook(name));
-        tenure_testkit::tell(format!("{name}: {round_trips} round trips, a run {of_run}"));
-        assert_eq!(connections, 2, "{name}");
-        assert!(
-            round_trips <= 2 * of_run,
-            "{name}: {round_trips}, a run {of_run}"
-        );
+        check(name, asked(&proxy, || hook(name)), 2 * of_run);
+    }
+    // An edit is looked up, taken and bound besides. The next one renews it.
+    place.settings("[guard]\nedits = true\n");
+    for name in ["a guarded edit", "the next edit of the file"] {
+        check(name, asked(&proxy, edit), 5 * of_run / 2);
     }
 }
 

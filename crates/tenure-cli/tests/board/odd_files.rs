@@ -1,14 +1,14 @@
 //! Files among the issues that are none, and a disk that is full: the rest is usable.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::Write;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::os::unix::net::UnixListener;
 use std::process::Command;
 
 use crate::place::Place;
 use crate::site::Process;
-use crate::world::{code, signal, until};
+use crate::world::{code, json, signal, text, until};
 
 #[test]
 fn an_issue_that_is_no_file_is_named_and_the_rest_is_usable() {
@@ -47,6 +47,43 @@ fn an_issue_that_is_no_file_is_named_and_the_rest_is_usable() {
         Some("good")
     );
     place.done(&["add", "another"]);
+}
+
+#[test]
+fn an_issue_that_may_not_be_read_is_named_and_the_rest_is_usable() {
+    let mut place = Place::new();
+    place.stays_broken();
+    place.add(&["good", "gone", "secret"]);
+    let tenure = place.world.copy_of_tenure();
+    let root = place.root();
+    for open in [place.world.path(""), root.parent().unwrap().to_owned()] {
+        fs::set_permissions(open, Permissions::from_mode(0o755)).unwrap();
+    }
+    let mut chown_all = Command::new("chown");
+    let chowned = chown_all.args(["-R", "65534:65534"]).arg(&root).status();
+    assert!(chowned.unwrap().success());
+    let secret = place.path("issues/secret.json");
+    chown(&secret, Some(0), Some(0)).unwrap();
+    fs::set_permissions(&secret, Permissions::from_mode(0o600)).unwrap();
+    let as_another = |expected: i32, arguments: &[&str]| {
+        let mut command = Command::new("setpriv");
+        place.world.prepare(&mut command);
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
+        command.arg(&tenure).arg("board").args(arguments);
+        let output = command.arg("--dir").arg(&root).output().unwrap();
+        assert_eq!(code(&output), expected, "{arguments:?}: {output:?}");
+        output
+    };
+    let listed = json(&as_another(0, &["ls", "--json"]).stdout);
+    let unreadable = listed["unreadable"].as_array().unwrap();
+    assert_eq!(unreadable.len(), 1, "{listed}");
+    assert_eq!(unreadable[0]["id"], "secret");
+    let said = text(&as_another(65, &["show", "secret"]).stderr);
+    assert!(said.contains("issues/secret.json"), "{said}");
+    as_another(0, &["delete", "gone"]);
+    let next = as_another(0, &["next", "--claim", "--owner", "ana"]);
+    assert_eq!(text(&next.stdout).lines().next(), Some("good"));
+    as_another(0, &["add", "another"]);
 }
 
 #[test]

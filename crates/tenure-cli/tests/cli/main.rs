@@ -8,6 +8,7 @@ mod audit;
 mod automated;
 mod breaking;
 mod check;
+mod circles;
 mod completions;
 mod control_bytes;
 mod doc;

@@ -2,6 +2,8 @@
 //! every command.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::process::Stdio;
 
 use tenure_testkit::postgres::{Cluster, Settings};
 use tenure_testkit::tell;
@@ -84,8 +86,39 @@ fn use_everything(world: &World) {
     ] {
         done(audit);
     }
+    for event in [
+        "SessionStart",
+        "UserPromptSubmit",
+        "PreToolUse",
+        "PostToolUse",
+        "Stop",
+        "SessionEnd",
+    ] {
+        hook(world, event);
+        done(&["agent", "ls"]);
+    }
     done(&["agent", "watch", "--once"]);
     done(&["doctor"]);
+}
+
+/// A hook of a coding agent, with the guard of edits.
+fn hook(world: &World, event: &str) {
+    std::fs::write(world.path("tenure.toml"), "[guard]\nedits = true\n").unwrap();
+    let body = serde_json::json!({
+        "hook_event_name": event,
+        "session_id": "0b2f6c1e-0000-4000-8000-aaaaaaaaaaaa",
+        "cwd": world.path(""),
+        "prompt": "go",
+        "tool_name": "Edit",
+        "tool_input": {"file_path": world.path("a.rs")},
+    });
+    let mut command = world.tenure();
+    command.args(["agent", "hook"]).stdin(Stdio::piped());
+    let mut hook = command.spawn().unwrap();
+    let mut stdin = hook.stdin.take().unwrap();
+    stdin.write_all(body.to_string().as_bytes()).unwrap();
+    drop(stdin);
+    assert!(hook.wait().unwrap().success());
 }
 
 /// The plans in a log, by their statements.

@@ -9,30 +9,28 @@
 
 use std::future::Future;
 
-use super::{EntityGuard, refreshed, under};
+use super::{EntityLocks, refreshed, serialise};
 use crate::{Error, Result};
 
 /// Acts after a wait. Returns `None` if nothing is to be done by then.
 ///
-/// `lock` is a lock that is not yet asked for, such as `locks.lock(id, SERIALISE_WAIT)`: a future does nothing
-/// until it is awaited, which is after the wait. `reread` returns what is still to be done.
+/// The lock is asked for after the wait. `reread` returns what is still to be done.
 ///
 /// # Errors
 ///
-/// Errors of the lock, of [`under`], and of the two functions.
-pub async fn deferred<G, S, T, E, R, A>(
+/// Errors of [`serialise()`], and of the two functions.
+pub async fn deferred<S, T, E, R, A>(
     wait: impl Future<Output = ()>,
-    lock: impl Future<Output = Result<G>>,
+    locks: &impl EntityLocks,
+    id: i32,
     reread: impl FnOnce() -> R,
     act: impl FnOnce(S) -> A,
 ) -> Result<Option<T>, E>
 where
-    G: EntityGuard,
     E: From<Error>,
     R: Future<Output = Result<Option<S>, E>>,
     A: Future<Output = Result<T, E>>,
 {
     wait.await;
-    let guard = lock.await?;
-    under(guard, refreshed(reread, act)).await
+    serialise(locks, id, |_| refreshed(reread, act)).await
 }

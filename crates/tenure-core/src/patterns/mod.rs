@@ -33,7 +33,7 @@ pub use serialise::{serialise, under};
 
 use crate::{Error, Result, Token};
 
-/// The longest time that [`serialise()`] waits for a lock.
+/// The longest time that [`serialise()`] and [`deferred()`] wait for a lock.
 pub const SERIALISE_WAIT: Duration = Duration::from_secs(15);
 
 /// Exclusive locks on things that have numbers, such as agents.
@@ -76,4 +76,63 @@ pub trait EntityGuard: Send + Sync {
     ///
     /// Errors of the store, if it is not known whether the lock was held to the end.
     fn release(self) -> impl Future<Output = Result<()>> + Send;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{Future, ready};
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+    use std::time::Duration;
+
+    use super::{EntityGuard, EntityLocks, deferred, serialise};
+    use crate::{Error, Result, Token};
+
+    /// Locks that are never free, and tell how long they were waited for.
+    struct NeverFree;
+
+    enum Never {}
+
+    impl EntityLocks for NeverFree {
+        type Guard = Never;
+
+        async fn lock(&self, _id: i32, wait: Duration) -> Result<Never> {
+            Err(Error::Internal(format!("waited for {wait:?}")))
+        }
+
+        async fn lock_or_skip(&self, _id: i32) -> Result<Option<Never>> {
+            Ok(None)
+        }
+    }
+
+    impl EntityGuard for Never {
+        fn token(&self) -> Token {
+            match *self {}
+        }
+
+        async fn lost(&self) -> Error {
+            match *self {}
+        }
+
+        async fn release(self) -> Result<()> {
+            match self {}
+        }
+    }
+
+    fn refusal<T>(call: impl Future<Output = Result<T>>) -> String {
+        let call = pin!(call);
+        match call.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Err(error)) => error.to_string(),
+            _ => panic!("the lock is never free"),
+        }
+    }
+
+    #[test]
+    fn a_lock_is_waited_for_fifteen_seconds() {
+        let serialised = serialise(&NeverFree, 1, |_| async { Ok(()) });
+        assert!(refusal(serialised).ends_with("waited for 15s"));
+        let reread = || async { Ok(Some(())) };
+        let deferred = deferred(ready(()), &NeverFree, 1, reread, |()| async { Ok(()) });
+        assert!(refusal(deferred).ends_with("waited for 15s"));
+    }
 }

@@ -137,7 +137,7 @@ impl Documents {
             let mut notes = self.notes(locations.iter().copied())?;
             let Some(journal) = self.unfinished(locations.iter().copied().zip(&notes))? else {
                 for (location, note) in locations.iter().zip(&mut notes) {
-                    recover::settle(&*self.disk, location, note)?;
+                    recover::forget_removed_journal(&*self.disk, location, note)?;
                     note.journal = None;
                 }
                 return Ok((guards, notes));

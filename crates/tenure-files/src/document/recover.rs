@@ -20,7 +20,7 @@
 //!
 //! A journal that is named and not there may have been removed a moment ago by a process that died
 //! before that was durable. A process that changes one of its documents makes the removal durable
-//! first ([`settle`]); a reader need not.
+//! first ([`forget_removed_journal`]); a reader need not.
 //!
 //! This module is steps 3 to 6; the locks are taken by [`super::Documents`].
 
@@ -97,7 +97,11 @@ fn require_named(disk: &dyn Disk, place: &Location, journal: &Path) -> Result<()
 ///
 /// The process that removed the journal may have died before that was durable. Were it there again
 /// after a power loss, it would find a document that fits neither before nor after.
-pub(crate) fn settle(disk: &dyn Disk, location: &Location, note: &Note) -> Result<()> {
+pub(crate) fn forget_removed_journal(
+    disk: &dyn Disk,
+    location: &Location,
+    note: &Note,
+) -> Result<()> {
     let Some(journal) = note.journal(location)? else {
         return Ok(());
     };

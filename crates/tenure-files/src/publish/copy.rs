@@ -38,6 +38,8 @@ pub struct Progress {
     pub cancel: Cancel,
     /// The files and directories that lost setuid or setgid, as their copies have another owner.
     pub unprivileged: Mutex<Vec<PathBuf>>,
+    /// The files that had file capabilities, which are never copied.
+    pub incapable: Mutex<Vec<PathBuf>>,
 }
 
 /// A copy that is whole and synced.
@@ -281,6 +283,11 @@ impl Copy<'_> {
             .open(from)
             .map_err(read)?;
         let before = source.metadata().map_err(read)?;
+        // With room for nothing, the length alone is asked for.
+        let room: &mut [u8] = &mut [];
+        if rustix::fs::fgetxattr(&source, "security.capability", room).is_ok() {
+            lock(&self.progress.incapable).push(from.to_owned());
+        }
         let write = |error| Error::io("write", to, error);
         let mut copy = self.publish_target.disk.create(to, 0o600).map_err(write)?;
         let (mut hashing, mut chunk) = Hashing::start(before.len());
@@ -401,5 +408,31 @@ mod tests {
         fs::remove_dir(source.join("four")).unwrap();
         fs::write(source.join("one/d"), "d").unwrap();
         refused("files", "more than 3 files are not published at once");
+    }
+
+    #[test]
+    fn a_file_that_had_capabilities_is_listed_and_its_copy_has_none() {
+        // Version 2, effective: CAP_NET_BIND_SERVICE is permitted.
+        const CAPABILITY: [u32; 5] = [0x0200_0001, 1 << 10, 0, 0, 0];
+        let bytes: Vec<u8> = CAPABILITY
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .collect();
+        let root = tempfile::tempdir().unwrap();
+        let source = root.path().join("source");
+        fs::create_dir(&source).unwrap();
+        for file in ["capable", "plain"] {
+            fs::write(source.join(file), file).unwrap();
+        }
+        let (capable, name) = (source.join("capable"), "security.capability");
+        rustix::fs::setxattr(&capable, name, &bytes, rustix::fs::XattrFlags::empty()).unwrap();
+        let publish_target = PublishTarget::new(&root.path().join("target"), "x").unwrap();
+        publish_target.make_tmp().unwrap();
+        let progress = Progress::default();
+        publish_target.copy(&source, &progress).unwrap();
+        assert_eq!(*lock(&progress.incapable), [capable]);
+        let copied = publish_target.tmp().join("capable");
+        let room: &mut [u8] = &mut [];
+        assert!(rustix::fs::getxattr(copied, name, room).is_err());
     }
 }

@@ -85,7 +85,8 @@ pub(super) struct Sql {
     listens: AtomicBool,
 }
 
-type RowsFuture<'f> = Pin<Box<dyn Future<Output = Result<Vec<Row>, Error>> + Send + 'f>>;
+type Asked<'f, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'f>>;
+type RowsFuture<'f> = Asked<'f, Vec<Row>>;
 
 impl Sql {
     pub(super) fn new(connection: Connection, address: Arc<Address>) -> Self {
@@ -139,10 +140,7 @@ impl Sql {
         statements: &[Statement<'_>],
     ) -> Result<Vec<Vec<Row>>, Error> {
         let client = self.connection.client();
-        let mut prepared = Vec::with_capacity(statements.len());
-        for statement in statements {
-            prepared.push(self.prepared(statement.text).await?);
-        }
+        let prepared = self.prepared(statements).await?;
         let values: Vec<Vec<&(dyn ToSql + Sync)>> = statements
             .iter()
             .map(|statement| statement.values.iter().map(|value| &**value as _).collect())
@@ -173,15 +171,29 @@ impl Sql {
             .collect())
     }
 
-    async fn prepared(&self, text: &'static str) -> Result<PreparedStatement, Error> {
-        let place = (text.as_ptr() as usize, text.len());
-        let known = lock(&self.prepared).get(&place).cloned();
-        if let Some(statement) = known {
-            return Ok(statement);
-        }
-        let statement = self.connection.client().prepare(text).await?;
-        lock(&self.prepared).insert(place, statement.clone());
-        Ok(statement)
+    /// Returns the statements as they are prepared. Those that are not yet are prepared in one round trip.
+    async fn prepared(
+        &self,
+        statements: &[Statement<'_>],
+    ) -> Result<Vec<PreparedStatement>, Error> {
+        let place = |text: &'static str| (text.as_ptr() as usize, text.len());
+        let missing: HashMap<_, _> = {
+            let known = lock(&self.prepared);
+            let texts = statements.iter().map(|statement| statement.text);
+            let texts = texts.map(|text| (place(text), text));
+            texts.filter(|(at, _)| !known.contains_key(at)).collect()
+        };
+        let client = self.connection.client();
+        let preparing = missing.iter().map(|(at, text)| -> Asked<'_, _> {
+            Box::pin(async { Ok((*at, client.prepare(text).await?)) })
+        });
+        let made = all(preparing.collect()).await?;
+        let mut known = lock(&self.prepared);
+        known.extend(made);
+        Ok(statements
+            .iter()
+            .map(|statement| known[&place(statement.text)].clone())
+            .collect())
     }
 
     /// Rolls a transaction back.
@@ -232,8 +244,8 @@ impl Sql {
 
 /// Returns all answers, or the first error. Each future is polled before the next, so that
 /// their statements are sent in order.
-async fn all(mut queries: Vec<RowsFuture<'_>>) -> Result<Vec<Vec<Row>>, Error> {
-    let mut answers: Vec<Option<Result<Vec<Row>, Error>>> = Vec::new();
+async fn all<T>(mut queries: Vec<Asked<'_, T>>) -> Result<Vec<T>, Error> {
+    let mut answers: Vec<Option<Result<T, Error>>> = Vec::new();
     answers.resize_with(queries.len(), || None);
     poll_fn(|context| {
         let mut missing = false;

@@ -16,9 +16,11 @@ const COMPLETE: &str = "UPDATE commands SET state = 'COMPLETE', by = $1 WHERE ag
 /// Completes the command after the wait, unless it is complete by then; whether it did.
 async fn deferred_stop(scene: &Scene, wait: impl Future<Output = ()>) -> bool {
     let application = &scene.application().await;
+    let locks = scene.locks.of(AGENT);
     let stopped = deferred(
         wait,
-        scene.locks.lock(AGENT, 1, DEFAULT_WAIT),
+        &locks,
+        1,
         || async move {
             let row = application
                 .query_one("SELECT state FROM commands WHERE agent = 1", &[])

@@ -18,6 +18,7 @@ use tenure::{Asker, Error, Keeper, Owner, Result, SessionId, SessionOptions, Tim
 use tenure_core::Reply;
 use tenure_core::records::Write;
 use tenure_files::publish::PublishTarget;
+use tenure_os::cancel::Cancel;
 use tenure_os::crashes::{self, Allowed, Scenario, Violation, check};
 use tenure_os::disk::Disk;
 use tenure_os::disk::simulated::{Operation, SimulatedDisk, State};
@@ -160,11 +161,11 @@ impl Process {
         })
     }
 
-    /// Settles what is pending, as every publish does first.
+    /// Ends what is pending, as every publish does first.
     fn recover(&self) -> Result<()> {
         let keeper = &self.publishing.0.keeper;
         self.as_publisher(0, async |publisher| {
-            recover::pending_of(keeper, &publisher).await
+            recover::pending_of(keeper, &publisher, &Cancel::default()).await
         })
     }
 

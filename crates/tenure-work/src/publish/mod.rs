@@ -93,7 +93,7 @@ async fn publish_with(
 ) -> Result<Manifest> {
     look::check_inner_targets(&records, request.publish_target).await?;
     let publisher = Publisher { records, request };
-    recover::pending_of(keeper, &publisher).await?;
+    recover::pending_of(keeper, &publisher, &progress.cancel).await?;
     let mut manifest = publisher.begin().await?;
     match publisher.swap(&mut manifest, progress).await {
         Ok(files) => publisher.commit(manifest, files).await,
@@ -353,5 +353,39 @@ mod tests {
         let refused = publish(&keeper, &request, &Progress::default()).await;
         assert!(matches!(refused, Err(Error::BadInput(_))), "{refused:?}");
         assert!(database.exists());
+    }
+
+    #[tokio::test]
+    async fn a_cancelled_publish_does_not_wait_for_the_lock_of_a_target_that_it_recovers() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        let (source, target) = (root.join("source"), root.join("target"));
+        std::fs::create_dir(&source).unwrap();
+        std::fs::create_dir(root.join("store")).unwrap();
+        let url = format!("sqlite:{}", root.join("store/locks.db").display());
+        let keeper = Keeper::open(&url).await.unwrap();
+        let (left, id) = (PublishTarget::new(&target, &new_id()).unwrap(), new_id());
+        let (request, _guard) = request_under_lease(&keeper, source, &left).await;
+        let records = keeper.records("publish").unwrap();
+        let publisher = Publisher {
+            records,
+            request: &request,
+        };
+        // A publisher that is stopped between steps 5 and 7.
+        publisher.begin().await.unwrap();
+        let progress = Progress::default();
+        let lock = left.lock(Duration::ZERO, request.asker.clone(), &progress.cancel);
+        let _lock = lock.unwrap();
+        let next = PublishTarget::new(&target, &id).unwrap();
+        let request = Request {
+            publish_target: &next,
+            id,
+            wait: Duration::from_secs(5),
+            ..request
+        };
+        progress.cancel.cancel();
+        let cancelled = publish(&keeper, &request, &progress).await;
+        let is_cancelled = matches!(cancelled, Err(Error::Interrupted { .. }));
+        assert!(is_cancelled, "{cancelled:?}");
     }
 }

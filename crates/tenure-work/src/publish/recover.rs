@@ -35,29 +35,46 @@ use super::{Manifest, ManifestState, Outcome, Publisher, Recovered, Removed, not
 /// Leftovers are removed after this time.
 const LEFT_FOR: Duration = Duration::from_secs(60 * 60);
 
+/// The wait for the lock of a target. By default there is none.
+#[derive(Default)]
+struct LockWait {
+    limit: Duration,
+    cancel: Cancel,
+}
+
 /// Ends the pending manifests of the target of a publish, each under the lease on its own resource.
 ///
 /// # Errors
 ///
-/// `Busy` if somebody holds the resource of one of them, which is another than that of this publish.
-pub(super) async fn pending_of(keeper: &Keeper, publisher: &Publisher<'_>) -> Result<()> {
+/// `Busy` if somebody holds the resource of one of them, which is another than that of this publish;
+/// `Interrupted` if the wait for the lock of the target is cancelled.
+pub(super) async fn pending_of(
+    keeper: &Keeper,
+    publisher: &Publisher<'_>,
+    cancel: &Cancel,
+) -> Result<()> {
     let (records, request) = (&publisher.records, publisher.request);
     let disk = request.publish_target.disk();
     let target = request.publish_target.target().to_string_lossy();
+    let waiting = LockWait {
+        limit: request.wait,
+        cancel: cancel.clone(),
+    };
     let record = records.read(&target_key(machine::id(), &target)?).await?;
     for id in Target::seen(record.as_ref())?.pending {
         let Some(manifest) = records.read(&key("manifest", &id)?).await? else {
             continue;
         };
         let manifest = manifest::of(&manifest)?;
-        let (fence, asker, wait) = (&request.fence, &request.asker, request.wait);
+        let (fence, asker) = (&request.fence, &request.asker);
         if manifest.resource == fence.resource {
-            settle(records, &manifest, fence, asker, wait, disk).await?;
+            end_pending(records, &manifest, fence, asker, &waiting, disk).await?;
             continue;
         }
         // It is under the lease of another resource, so the lease of this publish says nothing about whether it is still under way.
-        let settled = settle_if_free(keeper, records, &manifest, &asker.owner, wait, disk).await?;
-        if settled.is_none() {
+        let ended =
+            end_pending_if_free(keeper, records, &manifest, &asker.owner, &waiting, disk).await?;
+        if ended.is_none() {
             let location = format!("manifest {} of {}", manifest.id, manifest.target);
             let store = keeper.store().url();
             let context = LockContext::new(manifest.resource, Mode::Write, store, location);
@@ -71,16 +88,16 @@ pub(super) async fn pending_of(keeper: &Keeper, publisher: &Publisher<'_>) -> Re
 }
 
 /// Steps 2 to 5. The caller holds the lease. Returns the manifest as it is then.
-async fn settle(
+async fn end_pending(
     records: &Records<'_>,
     manifest: &Manifest,
     fence: &Fence,
     asker: &Asker,
-    wait: Duration,
+    waiting: &LockWait,
     disk: &Arc<dyn Disk>,
 ) -> Result<Manifest> {
     let publish_target = manifest::publish_target(manifest, disk);
-    let lock = blocking(|| publish_target.lock(wait, asker.clone(), &Cancel::default()))?;
+    let lock = blocking(|| publish_target.lock(waiting.limit, asker.clone(), &waiting.cancel))?;
     let record = records.read(&key("manifest", &manifest.id)?).await?;
     let manifest = match record.as_ref().map(manifest::of).transpose()? {
         Some(manifest) if manifest.state == ManifestState::Pending => manifest,
@@ -123,13 +140,13 @@ async fn settle(
     manifest::among(&records.change(&change).await?, &manifest.id)
 }
 
-/// All steps: settles a manifest under a lease of its own. Returns `None` if somebody else holds its resource.
-async fn settle_if_free(
+/// All steps: ends a pending manifest under a lease of its own. Returns `None` if somebody else holds its resource.
+async fn end_pending_if_free(
     keeper: &Keeper,
     records: &Records<'_>,
     manifest: &Manifest,
     actor: &Owner,
-    wait: Duration,
+    waiting: &LockWait,
     disk: &Arc<dyn Disk>,
 ) -> Result<Option<Manifest>> {
     let options = SessionOptions::new(actor.clone());
@@ -148,9 +165,9 @@ async fn settle_if_free(
         token: lease.token,
         lease: Some(lease.lease),
     };
-    let settled = settle(records, manifest, &fence, &asker, wait, disk).await;
+    let ended = end_pending(records, manifest, &fence, &asker, waiting, disk).await;
     drop(guard.release().await);
-    settled.map(Some)
+    ended.map(Some)
 }
 
 /// Judges every pending manifest of this machine, and removes what is left over for an hour.
@@ -181,7 +198,7 @@ pub async fn recover(
     Ok((recovered, removed))
 }
 
-/// Settles a manifest, if nobody holds its resource.
+/// Ends a pending manifest, if nobody holds its resource.
 async fn recover_one(
     keeper: &Keeper,
     records: &Records<'_>,
@@ -205,25 +222,25 @@ async fn recover_one(
         let reason = "it can be judged once its resource is free".into();
         return Ok(kept(manifest, reason));
     }
-    match settle_if_free(
+    match end_pending_if_free(
         keeper,
         records,
         &manifest,
         actor,
-        Duration::ZERO,
+        &LockWait::default(),
         &real_disk(),
     )
     .await
     {
-        Ok(Some(settled)) => Ok(Recovered {
-            outcome: match settled.state {
+        Ok(Some(ended)) => Ok(Recovered {
+            outcome: match ended.state {
                 ManifestState::Committed => Outcome::Committed,
                 ManifestState::Pending | ManifestState::Aborted => Outcome::Aborted,
             },
             reason: "its resource was free: its publisher is gone".into(),
             manifest: Manifest {
-                files: files_of(records, &settled).await?,
-                ..settled
+                files: files_of(records, &ended).await?,
+                ..ended
             },
         }),
         Ok(None) => {
@@ -357,8 +374,8 @@ mod tests {
         };
         let records = keeper.records("recover").unwrap();
         let (fence, asker, disk) = (&request.fence, &request.asker, real_disk());
-        let settled = settle(&records, &read, fence, asker, Duration::ZERO, &disk).await;
-        assert_eq!(settled.unwrap().state, ManifestState::Committed);
+        let ended = end_pending(&records, &read, fence, asker, &LockWait::default(), &disk).await;
+        assert_eq!(ended.unwrap().state, ManifestState::Committed);
         assert!(target.join("new.txt").exists());
     }
 }
