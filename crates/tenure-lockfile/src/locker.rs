@@ -216,20 +216,20 @@ impl FileLocker {
             Ended::Deadline => self.timed_out(path, mode, started),
             Ended::Cancelled => {
                 log::gave_up(path, mode, started);
-                Ok(Error::interrupted((self.name)(path)))
+                Ok(self.context_of(path, mode).interrupted())
             }
         }
+    }
+
+    fn context_of(&self, path: &Path, mode: Mode) -> LockContext {
+        let (name, url) = ((self.name)(path), self.record_context.url());
+        LockContext::new(name, mode, url, path.display().to_string())
     }
 
     fn timed_out(&self, path: &Path, mode: Mode, started: Instant) -> Result<Error> {
         log::gave_up(path, mode, started);
         Ok(Error::Timeout {
-            context: Box::new(LockContext::new(
-                (self.name)(path),
-                mode,
-                self.record_context.url(),
-                path.display().to_string(),
-            )),
+            context: Box::new(self.context_of(path, mode)),
             waited: started.elapsed(),
             limit: self.timeout,
             attempts: 1,

@@ -16,6 +16,7 @@
 //! | [`around`] | the leases that are held around a call |
 //! | `claim_notes` | the claims of coding agents, which their hooks renew |
 //! | [`store_identity`] | whether two addresses name one store |
+//! | [`file_path`] | the path of a file in a resource |
 //! | [`waiting`] | waits that are told and can be cancelled, and what is in the way |
 //! | [`run`] | what a command runs under: a slot and locks |
 //! | [`advisory`] | PostgreSQL's own locks, and one that a command runs under |
@@ -38,6 +39,7 @@ pub mod caller;
 mod claim_notes;
 pub mod doc;
 pub mod doctor;
+pub mod file_path;
 pub mod handle;
 mod leases;
 pub mod ledger;

@@ -1,9 +1,7 @@
 //! The values on the command line, one reader each. Malformed ones are refused here, before any store is
 //! touched.
 
-use std::ffi::OsString;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};
@@ -13,7 +11,7 @@ use tenure_api::doc::Expect;
 pub use tenure_api::text::Slot;
 use tenure_api::text::{TokenOf, Wanted};
 use tenure_core::audit::REASON_BYTES_MAX;
-use tenure_os::real_path::real_path;
+use tenure_service::file_path;
 
 /// Reads a resource that is to be locked, with its own mode or without.
 pub fn parse_wanted(text: &[u8]) -> Result<Wanted, String> {
@@ -26,14 +24,8 @@ pub fn parse_wanted(text: &[u8]) -> Result<Wanted, String> {
 /// that whoever names the file meets the guard of edits there.
 pub fn parse_resource(text: &[u8]) -> Result<Resource, String> {
     let resource = Resource::parse_bytes(text).map_err(|error| error.to_string())?;
-    if resource.kind() != "file" {
-        return Ok(resource);
-    }
-    let path = PathBuf::from(OsString::from_vec(resource.raw_id()));
     let here = std::env::current_dir().ok();
-    let found = real_path(here.as_deref(), &path)
-        .ok_or_else(|| format!("{} cannot be found from here", path.display()))?;
-    Resource::new("file", found.as_os_str().as_bytes()).map_err(|error| error.to_string())
+    file_path::absolute(resource, here.as_deref()).map_err(|error| error.to_string())
 }
 
 /// Reads the beginning of a resource, as [`parse_resource`] does.

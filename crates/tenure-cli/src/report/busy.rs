@@ -28,13 +28,17 @@ pub fn message(error: &Error) -> String {
         }
     };
     let resource = &first.resource;
+    let name = match error {
+        Error::Busy { context, .. } | Error::Timeout { context, .. } => context.name(),
+        _ => resource.to_string(),
+    };
     let mut message = match (error, resource.kind()) {
         (Error::Timeout { context, limit, .. }, kind) => {
             let words = context.words_of_timeout();
             let limit = duration::show(*limit);
             let what = match kind {
                 Slot::KIND => format!("no place in {resource}"),
-                _ => resource.to_string(),
+                _ => name,
             };
             let not = if kind == Slot::KIND { "" } else { " not" };
             format!(
@@ -43,7 +47,7 @@ pub fn message(error: &Error) -> String {
             )
         }
         (_, Slot::KIND) => format!("no place in {resource} is free: {}", held_by(first)),
-        _ => format!("{resource} is {}", held_by(first)),
+        _ => format!("{name} is {}", held_by(first)),
     };
     let shown = rest.iter().take(HOLDERS_SHOWN_MAX - 1);
     for holder in shown {

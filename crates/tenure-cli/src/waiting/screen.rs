@@ -88,7 +88,7 @@ impl Screen {
             && let Some(by) = by(blocked)
         {
             let by = visible(&by);
-            text.push_str(&format!("tenure: {} is {by}\r\n", blocked.resource));
+            text.push_str(&format!("tenure: {} is {by}\r\n", blocked.name));
             *named = key;
         }
         let circle = blocked.and_then(|blocked| blocked.circle.as_ref());

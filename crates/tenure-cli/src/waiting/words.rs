@@ -45,8 +45,8 @@ fn waiting_for(blocked: Option<&BlockedRequest>, waited: Duration, limit: Durati
             slots: Some(slots),
             ..
         }) => format!("waiting for {resource} ({slots} at a time), {time}"),
-        Some(BlockedRequest { resource, mode, .. }) => {
-            format!("waiting for {resource} ({mode}), {time}")
+        Some(BlockedRequest { name, mode, .. }) => {
+            format!("waiting for {name} ({mode}), {time}")
         }
     }
 }
@@ -83,6 +83,7 @@ pub mod tests {
     pub fn blocked(holders: Vec<Lease>, position: Option<usize>) -> BlockedRequest {
         BlockedRequest {
             resource: Resource::parse("x").unwrap(),
+            name: "name:x".into(),
             mode: Mode::Write,
             slots: None,
             holders,

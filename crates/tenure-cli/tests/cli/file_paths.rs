@@ -58,3 +58,20 @@ fn a_file_that_is_not_there_yet_is_locked_where_it_will_be() {
         format!("file:{}", there.display())
     );
 }
+
+#[test]
+fn an_operation_locks_the_file_that_its_value_names_from_here() {
+    let world = world();
+    let own = "[operation.edit]\nabout = 'Edit a file'\nlocks = ['file:{path}']\n";
+    fs::write(world.path("tenure.toml"), own).unwrap();
+    let real = world.path("src/main.rs").canonicalize().unwrap();
+    world.lock([format!("file:{}", real.display()).as_str()]);
+    for path in ["path=src/main.rs", "path=link/main.rs"] {
+        let edit = ["--no-wait", "--op", "edit", "--with", path, "--", "true"];
+        let refused = world.run(edit);
+        assert_eq!(code(&refused), 75, "{path}: {refused:?}");
+        let shown = world.json(["op", "show", "edit", "--with", path]);
+        let lock = &shown["operations"][0]["locks"][0]["resource"];
+        assert_eq!(*lock, format!("file:{}", real.display()), "{path}");
+    }
+}

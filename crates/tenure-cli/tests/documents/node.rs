@@ -122,7 +122,7 @@ fn a_signal_while_waiting_for_node_is_130_and_leaves_only_the_lock_of_node() {
         signal(update.id(), number);
         let said = refused(&update.end(), 130);
         assert!(
-            said.contains("interrupted while waiting for file:"),
+            said.contains("interrupted while waiting for document /"),
             "{said}"
         );
         let left = names(&world.path(""));

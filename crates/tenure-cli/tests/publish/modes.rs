@@ -111,6 +111,25 @@ fn what_gets_another_owner_loses_setuid_and_setgid_and_nothing_else_does() {
 }
 
 #[test]
+fn a_file_that_had_capabilities_is_told() {
+    // Version 2, effective: CAP_NET_BIND_SERVICE is permitted.
+    const CAPABILITY: [u32; 5] = [0x0200_0001, 1 << 10, 0, 0, 0];
+    let words = CAPABILITY.iter();
+    let bytes: Vec<u8> = words.flat_map(|word| word.to_le_bytes()).collect();
+    let site = Site::sqlite();
+    let (source, target) = (site.source("one"), site.target());
+    let ping = site.path("src-one/ping");
+    fs::write(&ping, "ping").unwrap();
+    let flags = rustix::fs::XattrFlags::empty();
+    rustix::fs::setxattr(&ping, "security.capability", &bytes, flags).unwrap();
+    let published = site.world.call(["publish", &source, &target]);
+    assert_eq!(code(&published), 0, "{published:?}");
+    let told = text(&published.stderr);
+    let expected = format!("file capabilities are not copied: {}\n", ping.display());
+    assert!(told.contains(&expected), "{told}");
+}
+
+#[test]
 fn devices_and_sockets_are_refused() {
     let site = Site::sqlite();
     let source = site.source("one");

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::request::quoted;
-use crate::{Mode, Resource};
+use crate::{Error, Mode, Resource};
 
 /// The lock that an error is about: its resource, its mode and where it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +35,32 @@ impl LockContext {
         }
     }
 
+    /// Returns the name of the lock in messages. The lock of a document is not the lease on its
+    /// file, so it has a name of its own.
+    pub fn name(&self) -> String {
+        let document = self.document();
+        document.unwrap_or_else(|| self.resource.to_string())
+    }
+
+    fn document(&self) -> Option<String> {
+        if self.resource.kind() != "file" {
+            return None;
+        }
+        let path = String::from_utf8_lossy(&self.resource.raw_id()).into_owned();
+        let (directory, name) = path.rsplit_once('/')?;
+        let is_beside_it = self.location == format!("{directory}/.{name}.lock");
+        (is_beside_it || self.is_nodes()).then(|| format!("document {path}"))
+    }
+
+    /// Returns the error of a wait for this lock that was cancelled.
+    pub fn interrupted(&self) -> Error {
+        Error::Interrupted {
+            act: "waiting for",
+            resource: self.resource.clone(),
+            name: self.name(),
+        }
+    }
+
     /// Returns the command that shows which processes have the lock file open, for a holder that
     /// uses flock directly and left no record. Returns `None` if the lock is not a file.
     pub fn without_record(&self) -> Option<String> {
@@ -59,13 +85,23 @@ impl LockContext {
 
 impl fmt::Display for LockContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({}) at {}", self.resource, self.mode, self.location)
+        write!(f, "{} ({}) at {}", self.name(), self.mode, self.location)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_lock_of_a_document_is_not_called_like_the_lease_on_its_file() {
+        let name = |location: &str| {
+            let resource = Resource::new("file", "/w/a b.json").unwrap();
+            LockContext::new(resource, Mode::Write, "file:", location).name()
+        };
+        assert_eq!(name("/w/.a b.json.lock"), "document /w/a b.json");
+        assert_eq!(name("/w/locks/x.lock"), "file:/w/a%20b.json");
+    }
 
     #[test]
     fn a_path_can_be_pasted_into_a_shell() {

@@ -363,12 +363,14 @@ pub enum Error {
         last: Box<Error>,
     },
     /// Interrupted by a signal, or cancelled by the caller.
-    #[error("interrupted while {act} {resource}")]
+    #[error("interrupted while {act} {name}")]
     Interrupted {
         /// What was done: "waiting for", or another word for it.
         act: &'static str,
         /// The resource that the caller waited for or worked on.
         resource: Resource,
+        /// Its name in messages.
+        name: String,
     },
     /// A mistake in Tenure itself.
     #[error("internal error: {0}")]
@@ -434,8 +436,12 @@ impl Error {
 
     /// Makes an error of a wait that was cancelled.
     pub fn interrupted(resource: Resource) -> Self {
-        let act = "waiting for";
-        Error::Interrupted { act, resource }
+        let (act, name) = ("waiting for", resource.to_string());
+        Error::Interrupted {
+            act,
+            resource,
+            name,
+        }
     }
 
     /// Makes an error of a lease that is not in the state that the request needs.

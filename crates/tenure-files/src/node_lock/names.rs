@@ -68,7 +68,7 @@ impl Names {
 
     /// Returns the error of a wait that was cancelled.
     pub(super) fn interrupted(&self) -> Error {
-        Error::interrupted(resource_of(&self.document))
+        self.place().interrupted()
     }
 
     /// Returns the error of a lock that is no longer ours.

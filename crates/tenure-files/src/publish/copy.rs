@@ -226,10 +226,15 @@ impl Copy<'_> {
     /// Fails once the caller wants the copy to end.
     fn check_cancelled(&self) -> Result<()> {
         match self.progress.cancel.is_cancelled() {
-            true => Err(Error::Interrupted {
-                act: "copying to",
-                resource: resource_of(self.publish_target.target()),
-            }),
+            true => {
+                let resource = resource_of(self.publish_target.target());
+                let (act, name) = ("copying to", resource.to_string());
+                Err(Error::Interrupted {
+                    act,
+                    resource,
+                    name,
+                })
+            }
             false => Ok(()),
         }
     }

@@ -7,7 +7,6 @@ use tenure::{Error, Mode};
 use tenure_api::doc::{Compat, Expect, OneOrSeveral, Written};
 use tenure_api::text::{Span, TokenOf};
 use tenure_files::document::{Content, Fence, Terms, laid_out};
-use tenure_lockfile::resource_of;
 
 use super::token_check::TokenCheck;
 use super::{missing, paths};
@@ -76,7 +75,7 @@ impl Service {
         let access = self.access(&files, change.compat, change.wait, caller)?;
         let tokens = TokenCheck::new(self, caller, change.token.as_ref());
         let wait = access.wait(&files, Mode::Write)?;
-        let first = resource_of(&wait.files[0].0);
+        let first = wait.first();
         let fence = change.token.as_ref().map(|named| {
             let store = identity(&self.located().url);
             let fence = Fence::new(store, named.resource.clone(), named.token);

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use tenure::{Error, Mode, Result};
 use tenure_api::doc::{Document, Expect, OneOrSeveral, Read};
 use tenure_files::document::{Content, Documents, Terms};
-use tenure_lockfile::resource_of;
 
 use super::token_check::TokenCheck;
 use super::{missing, paths};
@@ -20,7 +19,7 @@ impl Handle<Read> for Service {
         let files = request.files;
         let access = self.access(&files, request.compat, request.wait, caller)?;
         let wait = access.wait(&files, Mode::Read)?;
-        let first = resource_of(&wait.files[0].0);
+        let first = wait.first();
         let tokens = TokenCheck::new(self, caller, None);
         let create = request.create.map(|text| text.0.trim().to_owned() + "\n");
         let (documents, caller) = (access.documents, access.caller);

@@ -11,7 +11,7 @@ use std::io;
 use std::sync::Mutex;
 
 use tenure::blocking::Keeper;
-use tenure::{Error, Resource, Result, Settings, Token, shown_address};
+use tenure::{Error, LockContext, Resource, Result, Settings, Token, shown_address};
 use tenure_api::text::TokenOf;
 use tenure_core::poison::lock;
 use tenure_lockfile::FileCaller;
@@ -57,11 +57,11 @@ impl TokenCheck {
     pub(super) fn guard<'a>(
         &'a self,
         caller: &'a FileCaller,
-        first: &'a Resource,
+        first: &'a LockContext,
     ) -> impl Fn() -> Result<()> + 'a {
         let has_begun = Cell::new(false);
         move || match has_begun.replace(true) {
-            false if caller.cancel.is_cancelled() => Err(Error::interrupted(first.clone())),
+            false if caller.cancel.is_cancelled() => Err(first.interrupted()),
             _ => self.check(),
         }
     }

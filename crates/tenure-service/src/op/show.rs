@@ -19,7 +19,7 @@ impl Handle<Show> for Service {
             true => patterns(operation),
             false => in_order(
                 &self.located().config.ranking(),
-                policy.locks_of(&name, &with)?,
+                self.locks_of(&policy, &name, &with)?,
             ),
         };
         let needing = Needing {

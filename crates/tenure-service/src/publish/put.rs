@@ -1,6 +1,7 @@
 //! Puts a copy of a directory in place, whole.
 
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tenure::records::Fence;
@@ -73,20 +74,24 @@ fn resource_of(publish_target: &PublishTarget) -> Result<Resource> {
     Resource::new("file", path).map_err(|error| Error::BadInput(error.to_string()))
 }
 
-/// Tells which files lost setuid or setgid.
+/// Tells which files lost setuid or setgid, and which their capabilities.
 fn tell_unprivileged(progress: &Progress, caller: &Caller) {
-    let unprivileged = lock(&progress.unprivileged);
-    let named = unprivileged.iter().take(NAMED_MAX);
+    let lost = "setuid and setgid were dropped, as the copy has another owner";
+    tell_paths(lost, &lock(&progress.unprivileged), caller);
+    let lost = "file capabilities are not copied";
+    tell_paths(lost, &lock(&progress.incapable), caller);
+}
+
+fn tell_paths(what: &str, paths: &[PathBuf], caller: &Caller) {
+    let named = paths.iter().take(NAMED_MAX);
     let named: Vec<_> = named.map(|path| path.display().to_string()).collect();
     if named.is_empty() {
         return;
     }
-    let more = match unprivileged.len() - named.len() {
+    let more = match paths.len() - named.len() {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    caller.observer().word(&format!(
-        "setuid and setgid were dropped, as the copy has another owner: {}{more}",
-        named.join(", ")
-    ));
+    let word = format!("{what}: {}{more}", named.join(", "));
+    caller.observer().word(&word);
 }

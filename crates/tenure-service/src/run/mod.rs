@@ -164,7 +164,7 @@ impl Service {
             return Ok(());
         };
         let policy = self.policy()?;
-        let locks = policy.locks_of(name, scope)?;
+        let locks = self.locks_of(&policy, name, scope)?;
         let needs_person = policy.find(name)?.operation.needs_approval;
         let owner = caller.owner();
         if needs_person && self.automated(caller).covers(owner) {

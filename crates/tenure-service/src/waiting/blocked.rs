@@ -10,6 +10,8 @@ use super::Wait;
 pub struct BlockedRequest {
     /// The resource.
     pub resource: Resource,
+    /// Its name in messages.
+    pub name: String,
     /// The mode in which it is asked for.
     pub mode: Mode,
     /// The number of slots, if the request is for a slot.
@@ -53,6 +55,7 @@ pub async fn what_blocks(wait: &Wait<'_>) -> Option<BlockedRequest> {
         let lock_context = keeper.store().context_of(resource, *mode);
         let blocked = BlockedRequest {
             resource: resource.clone(),
+            name: lock_context.name(),
             mode: *mode,
             slots: wait.slots,
             holders,

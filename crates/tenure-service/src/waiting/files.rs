@@ -34,6 +34,18 @@ pub struct FileWait {
     pub inner_lock: Option<PathBuf>,
 }
 
+impl FileWait {
+    /// Returns the first of the locks, of which there must be one.
+    pub(crate) fn first(&self) -> LockContext {
+        let (file, lock) = &self.files[0];
+        context_of(file, lock, self.mode)
+    }
+}
+
+fn context_of(file: &Path, lock: &Path, mode: Mode) -> LockContext {
+    LockContext::new(resource_of(file), mode, "file:", lock.display().to_string())
+}
+
 /// Tells the observer of a caller of one wait. Clones tell of the same one.
 #[derive(Clone)]
 pub struct WaitTeller {
@@ -149,12 +161,7 @@ fn who_has(wait: &FileWait, document: &Path, lock: &Path) -> BlockedRequest {
         .into_iter()
         .filter(|lease| lease.session != wait.session && lease.mode.conflicts_with(mode));
     let holders: Vec<_> = in_the_way.collect();
-    let lock_context = LockContext::new(
-        resource_of(document),
-        mode,
-        "file:",
-        lock.display().to_string(),
-    );
+    let lock_context = context_of(document, lock, mode);
     BlockedRequest {
         circle: None,
         slots: None,
@@ -169,6 +176,7 @@ fn who_has(wait: &FileWait, document: &Path, lock: &Path) -> BlockedRequest {
             _ => lock_context.without_record().map(unrecorded),
         },
         position: None,
+        name: lock_context.name(),
         resource: lock_context.resource,
         mode,
     }

@@ -32,7 +32,7 @@ fn whoever_waits_is_told_who_works_on_it_and_gets_it_after() {
     let line = lines.next().unwrap().unwrap();
     let pid = format!("pid {} on ", worker.update.id());
     for part in [
-        "waiting for file:",
+        "waiting for document /",
         "a.json (write), ",
         " of 1m 00s",
         "held (write) by bob@desk for ",
@@ -144,7 +144,7 @@ fn a_wait_that_is_interrupted_is_130_and_leaves_nothing() {
         errors.read_to_string(&mut said).unwrap();
         assert_eq!(waiter.wait().unwrap().code(), Some(130), "{said}");
         assert!(
-            said.contains("interrupted while waiting for file:"),
+            said.contains("interrupted while waiting for document /"),
             "{said}"
         );
     }
@@ -160,7 +160,7 @@ fn the_live_line_is_gone_before_the_work_begins() {
     let mut terminal = Terminal::open(&world);
     terminal.press("\"$TENURE\" doc update --wait 1m a.json -- sh -c 'echo begun >&2; cat'\n");
     terminal.expect("is held (write) by bob@desk");
-    terminal.expect("waiting for file:");
+    terminal.expect("waiting for document /");
     worker.let_go(&world);
     terminal.expect("\r\u{1b}[Kbegun\r\n");
     terminal.expect("$ ");
