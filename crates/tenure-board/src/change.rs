@@ -45,8 +45,8 @@ pub(super) struct IssueChange {
 }
 
 impl Board {
-    /// Does the steps of one change: locks until the deadline, finishes what is pending, and makes what `work` says durable. Passing faults are tried
-    /// again, as nothing has happened then.
+    /// Does the steps of one change: locks until the deadline, finishes what is pending, and makes
+    /// what `work` says durable. Passing faults are tried again, as nothing has happened then.
     pub(super) fn change<R>(
         &self,
         parts: &[(Part, Mode)],
@@ -116,7 +116,8 @@ impl Board {
         finished.map_err(half_way)
     }
 
-    /// Fails if step 6 could not give a file the owner that it has: the change would be committed, and nobody could finish it.
+    /// Fails if step 6 could not give a file the owner that it has: the change would be committed,
+    /// and nobody could finish it.
     fn require_replaceable(
         &self,
         file: &mut dyn Fresh,
@@ -138,7 +139,8 @@ impl Board {
         Ok(())
     }
 
-    /// Removes a record that could not be synced. Then nothing has happened; where that is not sure, the error says so.
+    /// Removes a record that could not be synced. Then nothing has happened; where that is not
+    /// sure, the error says so.
     fn take_back(&self, record: &Path, error: Error) -> Error {
         let removed = self.remove_file(record);
         match removed.and_then(|()| sync_directory_of(&*self.disk, record)) {
@@ -200,8 +202,8 @@ impl Board {
         Ok(())
     }
 
-    /// Makes `.pending`, if it is missing, and its name and that of the index durable: whoever made them may have been killed
-    /// before they were. A file in it says that this was done.
+    /// Makes `.pending`, if it is missing, and its name and that of the index durable: whoever made
+    /// them may have been killed before they were. A file in it says that this was done.
     pub(super) fn make_pending_directory(&self) -> Result<()> {
         let directory = self.names.all_pending();
         let failed = |source| Error::io("make the directory", &directory, source);

@@ -12,8 +12,8 @@ use super::pending::Pending;
 use super::{Board, PENDING_MAX};
 
 impl Board {
-    /// Syncs what was changed if many changes are pending. What fails is tried again by the next one: the changes are durable, and
-    /// stay pending.
+    /// Syncs what was changed if many changes are pending. What fails is tried again by the next
+    /// one: the changes are durable, and stay pending.
     pub(super) fn checkpoint_if_many(&self) {
         if self.pending_seen.load(Relaxed) < self.pending_max {
             return;
@@ -51,7 +51,8 @@ impl Board {
         self.sync_and_remove(&changes)
     }
 
-    /// Syncs the files of finished changes, the log and their directories, then removes the changes from what is pending.
+    /// Syncs the files of finished changes, the log and their directories, then removes the changes
+    /// from what is pending.
     pub(super) fn sync_and_remove(&self, changes: &[Pending]) -> Result<()> {
         if changes.is_empty() {
             return Ok(());

@@ -17,11 +17,13 @@ pub const BOARD_CLAIM_TTL_MIN: Duration = Duration::from_secs(1);
 pub const BOARD_CLAIM_TTL_MAX: Duration = Duration::from_secs(24 * 3600);
 
 impl Board {
-    /// Claims an issue, for 15 minutes or as long as `ttl` says. Exactly one of several owners that ask wins.
+    /// Claims an issue, for 15 minutes or as long as `ttl` says. Exactly one of several owners that
+    /// ask wins.
     ///
     /// # Errors
     ///
-    /// [`Claimed`](Error::Claimed) if another owner has it; a conflict if this owner has it, or if it is blocked or done.
+    /// [`Claimed`](Error::Claimed) if another owner has it; a conflict if this owner has it, or if
+    /// it is blocked or done.
     pub fn claim(&self, id: &IssueId, ttl: Option<Duration>) -> Result<Issue> {
         self.claim_until(self.deadline(), id, ttl)
     }

@@ -29,7 +29,8 @@ impl Board {
     ///
     /// # Errors
     ///
-    /// A conflict if its id is taken, or was; `NotFound` if an issue that it depends on, or a gate, is not there.
+    /// A conflict if its id is taken, or was; `NotFound` if an issue that it depends on, or a gate,
+    /// is not there.
     pub fn create(&self, new: NewIssue) -> Result<Issue> {
         if new
             .id
@@ -87,7 +88,8 @@ impl Board {
         })
     }
 
-    /// Refuses to add to a board of the tracker `jit`, which would not show it, or no longer read its own files.
+    /// Refuses to add to a board of the tracker `jit`, which would not show it, or no longer read
+    /// its own files.
     pub(super) fn refuse_board_of_jit(&self, index: &Index) -> Result<()> {
         let first = index
             .first()

@@ -7,8 +7,9 @@
 //! | release | refused | refused | released | released by its owner | refused |
 //! | done | refused | done, unless it is blocked | done, unless it is blocked | as unclaimed | refused |
 //!
-//! Blocked is what waits for an issue that is not done, or for a gate that is not passed. A token that is given must be the newest of
-//! its issue, even after it passed to another owner. A claim that is over and that nobody took since is still its owner's to renew, release or complete.
+//! Blocked is what waits for an issue that is not done, or for a gate that is not passed. A token
+//! that is given must be the newest of its issue, even after it passed to another owner. A claim
+//! that is over and that nobody took since is still its owner's to renew, release or complete.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -180,7 +181,8 @@ fn lasting(
     }
 }
 
-/// Returns the circle that a dependency of `id` on `on` would close, beginning and ending with `id`.
+/// Returns the circle that a dependency of `id` on `on` would close, beginning and ending with
+/// `id`.
 pub(super) fn cycle(
     id: &IssueId,
     on: &IssueId,

@@ -18,8 +18,8 @@ impl Board {
         Ok(issue.state == IssueState::Done && issue.last_token == token)
     }
 
-    /// Returns true if the claim with this token was ended by its owner, and nobody claimed the issue after it: it is done, released
-    /// or deleted.
+    /// Returns true if the claim with this token was ended by its owner, and nobody claimed the
+    /// issue after it: it is done, released or deleted.
     pub fn is_ended(&self, id: &IssueId, token: u64) -> Result<bool> {
         match self.issue(id) {
             Err(Error::NotFound(_)) => Ok(true),

@@ -19,8 +19,9 @@ impl Board {
     ///
     /// # Errors
     ///
-    /// Those of the closure are passed on, and nothing has changed. Bad input if it changes more than the title, the body,
-    /// the priority, the labels and fields of other programs, and opens an issue again that is done.
+    /// Those of the closure are passed on, and nothing has changed. Bad input if it changes more
+    /// than the title, the body, the priority, the labels and fields of other programs, and opens
+    /// an issue again that is done.
     pub fn update(
         &self,
         id: &IssueId,
@@ -211,7 +212,8 @@ impl Board {
     ///
     /// # Errors
     ///
-    /// A conflict while others depend on it, which are named; `NotAllowed` while another's claim lasts.
+    /// A conflict while others depend on it, which are named; `NotAllowed` while another's claim
+    /// lasts.
     pub fn delete(&self, id: &IssueId) -> Result<()> {
         let deadline = self.deadline();
         match self.require_file(id, deadline) {

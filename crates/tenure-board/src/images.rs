@@ -22,7 +22,8 @@ pub(super) enum Torn {
 }
 
 impl Board {
-    /// Puts the files right that changes, in their order, are about. `is_ours` says whose lock is held.
+    /// Puts the files right that changes, in their order, are about. `is_ours` says whose lock is
+    /// held.
     pub(super) fn apply_changes(
         &self,
         changes: &[&Pending],
@@ -121,7 +122,8 @@ impl Board {
         )
     }
 
-    /// Puts the newest content in place of one that was there before, or that is torn. What someone else wrote stays.
+    /// Puts the newest content in place of one that was there before, or that is torn. What someone
+    /// else wrote stays.
     fn put_file_right(
         &self,
         path: &Path,

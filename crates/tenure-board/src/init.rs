@@ -1,6 +1,7 @@
 //! A new board.
 //!
-//! Several may make one at once, and one of them may have gone on to add issues: what is there is never replaced.
+//! Several may make one at once, and one of them may have gone on to add issues: what is there is
+//! never replaced.
 
 use std::fs;
 use std::io;
@@ -18,11 +19,13 @@ use super::Board;
 use super::lock::is_forbidden;
 use super::registry::{Gates, Index, encode};
 
-/// The files that a repository should not keep: locks, pending changes, the cache, leftovers of killed processes.
+/// The files that a repository should not keep: locks, pending changes, the cache, leftovers of
+/// killed processes.
 const IGNORED: &str = "*.lock\n.pending/\n.ready\n*.tmp\n";
 
 impl Board {
-    /// Makes a board in a directory, which is made, too, if it is not there. A board that is there stays as it is.
+    /// Makes a board in a directory, which is made, too, if it is not there. A board that is there
+    /// stays as it is.
     pub fn init(directory: &Path) -> Result<()> {
         let made = fs::DirBuilder::new()
             .recursive(true)
@@ -37,7 +40,8 @@ impl Board {
         // Before the index is there: whoever finds it goes on.
         for made in board.names.root().ancestors() {
             match sync_directory_of(&RealDisk, made) {
-                // The one at the top has no name, and nobody made a directory where he may not look.
+                // The one at the top has no name, and nobody made a directory where he may not
+                // look.
                 Err(Error::BadInput(_)) => {}
                 Err(error) if is_forbidden(&error) => {}
                 synced => synced?,
@@ -47,8 +51,8 @@ impl Board {
         sync_directory_of(&RealDisk, &board.names.index())
     }
 
-    /// Makes what is missing. The index comes last, when all else is durable: with it, the board is there. Its own name is
-    /// made durable by the caller, or by the first change.
+    /// Makes what is missing. The index comes last, when all else is durable: with it, the board is
+    /// there. Its own name is made durable by the caller, or by the first change.
     pub(super) fn fill(&self) -> Result<()> {
         let issues = self.names.issues();
         match self.disk.make_directory(&issues) {
@@ -72,7 +76,8 @@ impl Board {
                 let put = Replacement::prepare(&*self.disk, path, content.as_bytes(), None)?
                     .put_in_place_if_missing();
                 match put {
-                    // Another process made the board meanwhile, and whoever works on it took the file for a leftover.
+                    // Another process made the board meanwhile, and whoever works on it took the
+                    // file for a leftover.
                     Err(_) if self.disk.exists(path).unwrap_or(false) => Ok(()),
                     put => put,
                 }

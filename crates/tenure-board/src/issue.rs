@@ -70,7 +70,8 @@ impl IssueClaim {
     }
 }
 
-/// An issue. What a closure may change is `title`, `body`, `priority`, `labels` and `other`, and `state` to open.
+/// An issue. What a closure may change is `title`, `body`, `priority`, `labels` and `other`, and
+/// `state` to open.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Issue {
@@ -156,7 +157,8 @@ impl Issue {
         text
     }
 
-    /// Refuses what was set since `before` and is too long or odd. What was there stays usable, whoever wrote it.
+    /// Refuses what was set since `before` and is too long or odd. What was there stays usable,
+    /// whoever wrote it.
     pub(super) fn check_set(&self, before: Option<&Self>) -> Result<()> {
         if before.is_none_or(|before| before.title != self.title) {
             check_title(&self.title)?;

@@ -1,10 +1,12 @@
 //! Temporary files of killed processes, which have no author any more.
 //!
-//! The author of a temporary file holds a lock alone, and the name of the file says which: a file in the place of
-//! an issue, the index or the gates is written under their lock, and the record of a change bears the name of the
-//! first lock that its author holds alone. So the holder of that lock knows that nobody writes the file.
+//! The author of a temporary file holds a lock alone, and the name of the file says which: a file
+//! in the place of an issue, the index or the gates is written under their lock, and the record of
+//! a change bears the name of the first lock that its author holds alone. So the holder of that
+//! lock knows that nobody writes the file.
 //!
-//! *Race:* one who makes a new board holds no lock. If its file is removed here, another made the board meanwhile.
+//! *Race:* one who makes a new board holds no lock. If its file is removed here, another made the
+//! board meanwhile.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -66,7 +68,8 @@ impl Board {
         Ok(temporaries.map(|name| directory.join(name)).collect())
     }
 
-    /// Returns the temporary files that have no author: nobody holds the lock under which they are written.
+    /// Returns the temporary files that have no author: nobody holds the lock under which they are
+    /// written.
     pub(super) fn leftovers(&self) -> Result<Vec<PathBuf>> {
         let mut left = Vec::new();
         for directory in [
@@ -108,8 +111,8 @@ impl Board {
         }
     }
 
-    /// Removes what was to be put in the place of parts that are held alone, beside them: a change that is not finished
-    /// says that its author was killed there.
+    /// Removes what was to be put in the place of parts that are held alone, beside them: a change
+    /// that is not finished says that its author was killed there.
     pub(super) fn remove_left_files(&self, parts: &BTreeSet<Part>) {
         let files = parts.iter().map(|part| self.names.file(part));
         let directories = files.filter_map(|file| file.parent().map(Path::to_owned));

@@ -1,8 +1,9 @@
 //! `events.jsonl`: what happened, an object a line.
 //!
-//! A line is added in one write under the lock of the log. What is torn at the end, by a process that was killed in the middle of that or
-//! by a full disk, is cut off before the next line is added; what a power loss tore is cut off by the recovery. A
-//! reader takes no lock and stops at the last newline.
+//! A line is added in one write under the lock of the log. What is torn at the end, by a process
+//! that was killed in the middle of that or by a full disk, is cut off before the next line is
+//! added; what a power loss tore is cut off by the recovery. A reader takes no lock and stops at
+//! the last newline.
 
 use std::time::{Duration, Instant};
 
@@ -117,7 +118,8 @@ impl Board {
         Ok(Tail { offset, lines })
     }
 
-    /// Returns where the last whole line ends. What is torn behind it is cut off before a line is added.
+    /// Returns where the last whole line ends. What is torn behind it is cut off before a line is
+    /// added.
     pub(super) fn end_of_lines(&self) -> Result<u64> {
         let tail = self.last_lines()?;
         Ok(match tail.lines.is_empty() {
@@ -126,8 +128,8 @@ impl Board {
         })
     }
 
-    /// Adds the lines of changes that are not there yet. The log is locked, and all who change something wait for it: where
-    /// its end is whole, one read and one write do.
+    /// Adds the lines of changes that are not there yet. The log is locked, and all who change
+    /// something wait for it: where its end is whole, one read and one write do.
     pub(super) fn add_lines(&self, changes: &[&Pending]) -> Result<()> {
         let path = self.names.log();
         let failed = |source| Error::io("add to", &path, source);
@@ -157,7 +159,8 @@ impl Board {
         }
     }
 
-    /// Cuts off what is torn at the end, or ends a line that is whole but for its newline. The log is locked.
+    /// Cuts off what is torn at the end, or ends a line that is whole but for its newline. The log
+    /// is locked.
     fn mend_end(&self) -> Result<()> {
         let path = self.names.log();
         let failed = |source| Error::io("mend", &path, source);
@@ -174,7 +177,8 @@ impl Board {
         }
     }
 
-    /// Cuts the log at its first torn line after an offset, and adds the lines of changes that are missing then.
+    /// Cuts the log at its first torn line after an offset, and adds the lines of changes that are
+    /// missing then.
     pub(super) fn mend_log(&self, changes: &[&Pending], deadline: Instant) -> Result<()> {
         let _held = self.lock_log(deadline)?;
         let path = self.names.log();
@@ -203,8 +207,8 @@ impl Board {
         self.events_since(&mut EventCursor::default(), line)
     }
 
-    /// Returns the events after a line and after what was read with this cursor before. A log that was cut is read from its
-    /// beginning.
+    /// Returns the events after a line and after what was read with this cursor before. A log that
+    /// was cut is read from its beginning.
     pub fn events_since(&self, cursor: &mut EventCursor, after: u64) -> Result<Vec<BoardEvent>> {
         let tail = self.tail(cursor.offset)?;
         if tail.offset != cursor.offset {

@@ -111,15 +111,16 @@ impl Names {
     }
 }
 
-/// Returns the id of a pending change by the name of its file, or of the file that says that it is finished, which end in this way;
-/// None for other files.
+/// Returns the id of a pending change by the name of its file, or of the file that says that it is
+/// finished, which end in this way; None for other files.
 pub(super) fn uuid_of<'a>(name: &'a OsStr, ending: &str) -> Option<&'a str> {
     let uuid = name.to_str()?.strip_suffix(ending)?;
     let is_plain = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
     (uuid.len() == 36 && uuid.bytes().all(is_plain)).then_some(uuid)
 }
 
-/// Returns the name a lock file goes by in records and errors, such as `index:/srv/board` or `issue:fix-login`.
+/// Returns the name a lock file goes by in records and errors, such as `index:/srv/board` or
+/// `issue:fix-login`.
 pub(super) fn lock_name(lock: &Path) -> Resource {
     let name = lock.file_name().and_then(OsStr::to_str).unwrap_or("");
     let root = lock.parent().unwrap_or(lock).as_os_str().as_encoded_bytes();

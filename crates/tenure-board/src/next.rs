@@ -1,4 +1,5 @@
-//! The next issue: lowest priority number, then oldest, of those that wait for nothing and nobody has.
+//! The next issue: lowest priority number, then oldest, of those that wait for nothing and nobody
+//! has.
 
 use std::time::{Duration, Instant};
 
@@ -47,8 +48,8 @@ pub struct Unready {
 }
 
 impl Board {
-    /// Returns the next issue, of those with a label if one is given. Of all who claim it, one wins, and the others get
-    /// the one after it.
+    /// Returns the next issue, of those with a label if one is given. Of all who claim it, one
+    /// wins, and the others get the one after it.
     pub fn next(&self, label: Option<&str>, take: Take) -> Result<Next> {
         if let Take::Claim(ttl) = take {
             checked(ttl)?;
@@ -100,8 +101,9 @@ impl Board {
         }))
     }
 
-    /// Returns the first that is ready, and claims it, waiting for its lock until the deadline, if there is one. One that is locked
-    /// or refuses to be claimed keeps nobody from the others: its error is the inner one, if there is no other.
+    /// Returns the first that is ready, and claims it, waiting for its lock until the deadline, if
+    /// there is one. One that is locked or refuses to be claimed keeps nobody from the others: its
+    /// error is the inner one, if there is no other.
     fn take_first(
         &self,
         ids: impl Iterator<Item = IssueId>,

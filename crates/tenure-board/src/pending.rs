@@ -165,8 +165,8 @@ impl Board {
         Ok(changes)
     }
 
-    /// Says that a change is finished, so that nobody makes it again before a power loss. Where that fails, the next
-    /// one finishes it again, which changes nothing.
+    /// Says that a change is finished, so that nobody makes it again before a power loss. Where
+    /// that fails, the next one finishes it again, which changes nothing.
     pub(super) fn mark_finished(&self, change: &Pending) {
         let _ = self
             .disk
@@ -186,7 +186,8 @@ impl Board {
                 ..pending
             })),
             Err(error) if error.is_eof() || bytes.contains(&0) => {
-                // The power went before it was synced, so nobody was told of it. Whoever writes one gives it its name when it is whole.
+                // The power went before it was synced, so nobody was told of it. Whoever writes one
+                // gives it its name when it is whole.
                 let _ = self.disk.remove(&path);
                 Ok(None)
             }

@@ -59,7 +59,8 @@ impl Board {
     ///
     /// # Errors
     ///
-    /// `NotFound` if there is none; `Corrupt` if its file is missing, broken, or of another program.
+    /// `NotFound` if there is none; `Corrupt` if its file is missing, broken, or of another
+    /// program.
     pub fn issue(&self, id: &IssueId) -> Result<Issue> {
         let deadline = self.deadline();
         self.require_file(id, deadline)?;
@@ -78,7 +79,8 @@ impl Board {
         self.read_all()
     }
 
-    /// Finishes what others left, and fails if an issue has no file then: no lock file is made for one that never was.
+    /// Finishes what others left, and fails if an issue has no file then: no lock file is made for
+    /// one that never was.
     pub(super) fn require_file(&self, id: &IssueId, deadline: Instant) -> Result<()> {
         self.recover(deadline)?;
         self.settle(&BoardLocks::default())?;
@@ -126,7 +128,8 @@ impl Board {
         }
     }
 
-    /// Reads all issues of the index, which is locked. Their own locks are not needed: each file is whole.
+    /// Reads all issues of the index, which is locked. Their own locks are not needed: each file is
+    /// whole.
     pub(super) fn read_all(&self) -> Result<IssueList> {
         let mut list = IssueList::default();
         for id in self.load_index()?.value.ids() {

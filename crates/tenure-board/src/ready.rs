@@ -1,11 +1,14 @@
 //! The cache of what `next` would hand out: `.ready`.
 //!
-//! The first line says at which offset of the log it was made, and the hash of the line before that. Then comes a line for each open issue in the order in
-//! which they are handed out: priority, time of creation, id, labels, the issues it waits for, whether it waits for a gate, and its
-//! claim, which ends without a word in the log. What the log says after the offset names the issues to be read again.
+//! The first line says at which offset of the log it was made, and the hash of the line before
+//! that. Then comes a line for each open issue in the order in which they are handed out: priority,
+//! time of creation, id, labels, the issues it waits for, whether it waits for a gate, and its
+//! claim, which ends without a word in the log. What the log says after the offset names the issues
+//! to be read again.
 //!
-//! It is a hint. It holds every issue that may be claimed, and more; each is decided on its file, under its lock. One that does not fit
-//! the log, as after a power loss, or that cannot be read, is not used.
+//! It is a hint. It holds every issue that may be claimed, and more; each is decided on its file,
+//! under its lock. One that does not fit the log, as after a power loss, or that cannot be read, is
+//! not used.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -86,7 +89,8 @@ pub(super) struct Candidates {
 }
 
 impl Candidates {
-    /// Returns the issues that may be ready, in order. As much of the cache is read as is needed; what cannot be read ends it.
+    /// Returns the issues that may be ready, in order. As much of the cache is read as is needed;
+    /// what cannot be read ends it.
     pub(super) fn ids<'a>(
         &'a self,
         board: &'a Board,
@@ -172,7 +176,8 @@ impl Board {
         self.tail(self.log_length()?.saturating_sub(LINE_BYTES_MAX))
     }
 
-    /// Writes the cache of a board that was read after the log had a length. Nobody is held up if that fails.
+    /// Writes the cache of a board that was read after the log had a length. Nobody is held up if
+    /// that fails.
     pub(super) fn write_ready(&self, list: &IssueList, before: &Tail) {
         let done = list
             .issues
@@ -222,7 +227,8 @@ fn line_before(lines: &[u8]) -> String {
     hash(&lines[begin..])
 }
 
-/// Returns the issues that the log names after the cache was made, and those that waited for one of them.
+/// Returns the issues that the log names after the cache was made, and those that waited for one of
+/// them.
 fn read_again(text: &str, tail: &Tail) -> BTreeSet<IssueId> {
     #[derive(Deserialize)]
     struct LogLine {

@@ -43,8 +43,8 @@ impl Default for Index {
 }
 
 impl Index {
-    /// Returns the ids of all issues there are, each once. Another program may leave those that were deleted among them, and a
-    /// merge some of them twice.
+    /// Returns the ids of all issues there are, each once. Another program may leave those that
+    /// were deleted among them, and a merge some of them twice.
     pub(super) fn ids(&self) -> Vec<IssueId> {
         let mut seen: HashSet<_> = self.deleted_ids.iter().collect();
         let ids = self.all_ids.iter().filter(|id| seen.insert(id));
@@ -69,7 +69,8 @@ impl Index {
         self.all_ids.first()
     }
 
-    /// Takes over what another one has besides, as a merge does. An id that was deleted in either stays deleted.
+    /// Takes over what another one has besides, as a merge does. An id that was deleted in either
+    /// stays deleted.
     pub(super) fn merge(&mut self, other: Self) {
         other.deleted_ids.iter().for_each(|id| self.delete(id));
         other.all_ids.iter().for_each(|id| self.add(id));

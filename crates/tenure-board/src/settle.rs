@@ -22,11 +22,13 @@ impl Board {
         self.read_all_pending(names.changes.difference(&names.finished))
     }
 
-    /// Finishes the changes of dead processes: those whose locks are held here, or free. Those of live ones are left to them. Returns
-    /// those whose line is still missing, as someone else has the log.
+    /// Finishes the changes of dead processes: those whose locks are held here, or free. Those of
+    /// live ones are left to them. Returns those whose line is still missing, as someone else has
+    /// the log.
     ///
-    /// Who changes one issue looks only at that: a lock that is tried here is one that its owner finds taken. Who has the index
-    /// alone decides about dependencies by the files of others, and must see all that is committed.
+    /// Who changes one issue looks only at that: a lock that is tried here is one that its owner
+    /// finds taken. Who has the index alone decides about dependencies by the files of others, and
+    /// must see all that is committed.
     pub(super) fn settle(&self, held: &BoardLocks) -> Result<Vec<Pending>> {
         let names = self.pending_names()?;
         self.remove_left_records(&names.temporaries, held);
@@ -92,7 +94,8 @@ impl Board {
         is_there(&self.names.finished(&change.uuid)) || !is_there(&self.names.pending(&change.uuid))
     }
 
-    /// Recovers from a loss of power, if there was one since the changes were made that are pending.
+    /// Recovers from a loss of power, if there was one since the changes were made that are
+    /// pending.
     pub(super) fn recover(&self, deadline: Instant) -> Result<()> {
         let of_another_boot = || {
             let mut changes = self.read_all_pending(&self.pending_names()?.changes)?;

@@ -1,12 +1,14 @@
 //! Finding the faults of a board, and mending those that need no person.
 //!
-//! A repair changes the index alone, in one durable replacement under its lock, and removes temporary files that have no author:
+//! A repair changes the index alone, in one durable replacement under its lock, and removes
+//! temporary files that have no author:
 //!
-//! 1. Under the lock of the index: if it holds conflict markers of git, both sides are put together. *Crash:* the index is the
-//!    old one or the new one. No change that is pending is lost by it: its issue is added to the index anew, or taken out.
+//! 1. Under the lock of the index: if it holds conflict markers of git, both sides are put
+//!    together. *Crash:* the index is the old one or the new one. No change that is pending is lost
+//!    by it: its issue is added to the index anew, or taken out.
 //! 2. Changes of dead processes are finished, as by every command.
-//! 3. Under the lock of the index: issues that it does not list, and did not delete, are added. *Race:* one who creates
-//!    an issue has this lock from the index to the file.
+//! 3. Under the lock of the index: issues that it does not list, and did not delete, are added.
+//!    *Race:* one who creates an issue has this lock from the index to the file.
 //! 4. What is left is found by a second look.
 
 use std::collections::HashSet;
@@ -100,7 +102,8 @@ impl Board {
         Ok(())
     }
 
-    /// Returns the files among the issues that the index does not list, each with its id or with what is wrong with it.
+    /// Returns the files among the issues that the index does not list, each with its id or with
+    /// what is wrong with it.
     fn unlisted(&self, index: &Index) -> Result<Vec<(PathBuf, Result<IssueId, String>)>> {
         let directory = self.names.issues();
         let names = self.disk.names(&directory);
@@ -186,7 +189,8 @@ impl Board {
         Ok(after)
     }
 
-    /// Replaces the index under its lock, if `work` has another one, and returns what that says of it.
+    /// Replaces the index under its lock, if `work` has another one, and returns what that says of
+    /// it.
     fn replace_index<R>(
         &self,
         work: impl FnOnce(&Self) -> Result<Option<(Index, R)>>,
@@ -209,7 +213,8 @@ impl Board {
         Ok(Some(said))
     }
 
-    /// Returns the index with both sides of a merge put together; None if it holds no conflict markers, or a side cannot be read.
+    /// Returns the index with both sides of a merge put together; None if it holds no conflict
+    /// markers, or a side cannot be read.
     fn merged_index(&self) -> Result<Option<Index>> {
         let found = self.read_file(&self.names.index())?;
         let bytes = found.map(|found| found.bytes).unwrap_or_default();

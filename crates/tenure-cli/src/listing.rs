@@ -19,8 +19,8 @@ pub struct View<'a> {
 type Column<'a> = (&'static str, Box<dyn Fn(&Lease) -> String + 'a>);
 
 impl View<'_> {
-    /// Returns the text, no wider than the terminal if there is one. Only circles are never cut: each
-    /// is shown whole, in a line of its own below its waiter.
+    /// Returns the text, no wider than the terminal if there is one. Only circles are never cut:
+    /// each is shown whole, in a line of its own below its waiter.
     pub fn text(&self, width: Option<usize>) -> String {
         let columns = self.columns();
         let mut table = Table::new(columns.iter().map(|(heading, _)| *heading).collect());
@@ -74,8 +74,8 @@ fn command(lease: &Lease) -> String {
     }
 }
 
-/// Returns the process that holds it, and where: the command, if its `run` has ended. A lease of its
-/// own belongs to none.
+/// Returns the process that holds it, and where: the command, if its `run` has ended. A lease of
+/// its own belongs to none.
 fn pid(lease: &Lease, host: &str) -> String {
     let pid = lease.command_pid.unwrap_or(lease.pid);
     match (lease.binding, lease.host == host) {

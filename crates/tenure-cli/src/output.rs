@@ -1,9 +1,9 @@
 //! The one place where anything is printed: JSON, documents as they are, and words for people.
 //!
-//! Words for people hold names, purposes, paths and commands that others chose, and a terminal obeys
-//! control characters. So all of them are escaped here, in case the caller forgot. Only newlines,
-//! which are our own layout, are kept; a caller that puts the words of others into a table or a
-//! line makes those [`visible`] first. JSON and documents are printed byte for byte.
+//! Words for people hold names, purposes, paths and commands that others chose, and a terminal
+//! obeys control characters. So all of them are escaped here, in case the caller forgot. Only
+//! newlines, which are our own layout, are kept; a caller that puts the words of others into a
+//! table or a line makes those [`visible`] first. JSON and documents are printed byte for byte.
 
 use std::io::{self, Write};
 use std::process::ExitCode;

@@ -324,8 +324,9 @@ pub fn outers() -> Result<Outers> {
     })
 }
 
-/// Returns the owner that the caller names: the one asked for, else `TENURE_OWNER`. The agent around this process is none that
-/// is named: whoever has the id of a lease may end it, but an agent only what it took itself, which the keeper checks.
+/// Returns the owner that the caller names: the one asked for, else `TENURE_OWNER`. The agent
+/// around this process is none that is named: whoever has the id of a lease may end it, but an
+/// agent only what it took itself, which the keeper checks.
 pub fn owner_given(asked: Option<Owner>) -> Result<Option<Owner>> {
     if asked.is_some() {
         return Ok(asked);

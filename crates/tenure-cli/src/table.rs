@@ -28,7 +28,8 @@ impl Table {
         }
     }
 
-    /// Gives the cells of a column colours, where people see them. The text is then printed as it is.
+    /// Gives the cells of a column colours, where people see them. The text is then printed as it
+    /// is.
     pub fn with_colours(mut self, column: usize, colour: Colour) -> Self {
         self.colour = Some((column, colour)).filter(|_| is_coloured());
         self

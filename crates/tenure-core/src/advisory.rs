@@ -57,7 +57,8 @@ pub struct LockEntry {
     pub mode: Mode,
     /// True for a holder, false for a waiter.
     pub granted: bool,
-    /// The time it has been held, in seconds; null for programs that are not Tenure, and for waiters.
+    /// The time it has been held, in seconds; null for programs that are not Tenure, and for
+    /// waiters.
     #[serde(rename = "duration", serialize_with = "in_seconds")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub held_for: Option<Duration>,

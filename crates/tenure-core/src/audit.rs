@@ -206,7 +206,8 @@ impl Entry {
     }
 }
 
-/// The reason in the entries of a lease that a request of the same owner took out of the hands of an earlier one.
+/// The reason in the entries of a lease that a request of the same owner took out of the hands of
+/// an earlier one.
 pub const TAKEN_OVER: &str = "taken over by a later request of its owner";
 
 /// The reason in the entry of an offer that was not accepted in time.

@@ -20,13 +20,14 @@
 //!    second to commit sees the first.
 //! 2. The store reads all lines and their holders in one fresh snapshot, and looks for a circle
 //!    through the request. It does so only for one whose session may hold something
-//!    ([`Standing::searches`]). A crash here leaves a waiter of a dead session, which is passed over.
+//!    ([`Standing::searches`]). A crash here leaves a waiter of a dead session, which is passed
+//!    over.
 //! 3. If a certain circle is found, and none of its sessions is proved dead, it is written to the
 //!    audit (`deadlock`), in a transaction of its own. A crash after that leaves the entry and, as
 //!    in 2, a waiter that is passed over.
 //! 4. The request leaves the line, and is refused. Another holder may have released meanwhile: then
-//!    the refusal was needless, and what was granted in that instant is given back. If both requests
-//!    see the circle, both leave.
+//!    the refusal was needless, and what was granted in that instant is given back. If both
+//!    requests see the circle, both leave.
 //!
 //! # Limitations
 //!

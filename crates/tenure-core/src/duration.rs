@@ -47,7 +47,8 @@ pub fn check_wait(wait: Duration) -> crate::Result<()> {
     Err(crate::Error::BadInput(problem.into()))
 }
 
-/// Formats a duration for people, in at most two units: `850ms`, `4.2s`, `3m 05s`, `2h 10m`, `3d 4h`.
+/// Formats a duration for people, in at most two units: `850ms`, `4.2s`, `3m 05s`, `2h 10m`, `3d
+/// 4h`.
 pub fn show(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {

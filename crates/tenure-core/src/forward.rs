@@ -1,7 +1,8 @@
 //! The methods of the store traits, for stores that keep their steps in a field `inner`.
 //!
-//! The traits need boxed futures, so that a keeper can hold any store. The steps of a store are plain `async` functions
-//! of the same names, each in its own file. These macros connect the two, once for all stores.
+//! The traits need boxed futures, so that a keeper can hold any store. The steps of a store are
+//! plain `async` functions of the same names, each in its own file. These macros connect the two,
+//! once for all stores.
 
 /// Methods that answer with a boxed future of the step of the same name.
 #[doc(hidden)]

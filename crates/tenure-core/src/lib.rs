@@ -24,9 +24,9 @@
 //! # What grows
 //!
 //! Leases, listings, entries of the audit, errors and options are `#[non_exhaustive]`: a newer
-//! version may add fields and variants, and programs that use them go on to compile. What a store is
-//! given and must answer to (requests, capabilities, everything in [`mod@decide`]) is not: a store
-//! that overlooks something new must not compile. [`Mode`] and [`Binding`] do not grow.
+//! version may add fields and variants, and programs that use them go on to compile. What a store
+//! is given and must answer to (requests, capabilities, everything in [`mod@decide`]) is not: a
+//! store that overlooks something new must not compile. [`Mode`] and [`Binding`] do not grow.
 //!
 //! # Limitations
 //!

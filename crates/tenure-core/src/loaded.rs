@@ -1,5 +1,5 @@
-//! The rows that a store has loaded for one decision, and the meaning of a decision for them: the half of
-//! a store that needs no database.
+//! The rows that a store has loaded for one decision, and the meaning of a decision for them: the
+//! half of a store that needs no database.
 //!
 //! A decision goes through the line from its front, and ends at the first waiter that does not
 //! fit. So a store loads the front of the line and the waiter the decision is about. If the

@@ -13,7 +13,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The mode in which a resource is held. Modes are ordered by strength: a stronger mode allows more.
+/// The mode in which a resource is held. Modes are ordered by strength: a stronger mode allows
+/// more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]

@@ -53,7 +53,8 @@ impl Query {
             && self.prefix.as_ref().is_none_or(begins)
     }
 
-    /// Returns true if the lease is one of those that are asked for, and on this page or a later one.
+    /// Returns true if the lease is one of those that are asked for, and on this page or a later
+    /// one.
     pub fn asks_for(&self, lease: &Lease) -> bool {
         self.covers(&lease.resource)
             && self.wants(&lease.owner)

@@ -58,10 +58,11 @@ pub struct Request {
     pub metadata: Option<Value>,
     /// The time when the asker gives up, for people. The keeper enforces it: it drops the future.
     pub deadline: Option<Timestamp>,
-    /// The wait: none, or until a deadline. The deadline is on a clock that nobody sets and that counts
-    /// sleep, so a store grants nothing too late to a waiter that was stopped.
+    /// The wait: none, or until a deadline. The deadline is on a clock that nobody sets and that
+    /// counts sleep, so a store grants nothing too late to a waiter that was stopped.
     pub wait: Wait,
-    /// The number of holders that the resource may have at once, for this request; `None` if the modes decide.
+    /// The number of holders that the resource may have at once, for this request; `None` if the
+    /// modes decide.
     pub capacity: Option<u32>,
     /// The relation to what else its owner does, for the search of circles.
     pub standing: Arc<Standing>,

@@ -37,7 +37,8 @@ impl RetryPolicy {
         }
     }
 
-    /// Returns the pause after the `failed`-th failure (from 1), or `None` if that was the last try.
+    /// Returns the pause after the `failed`-th failure (from 1), or `None` if that was the last
+    /// try.
     ///
     /// `random`, from 0 to 1, spreads the pause over its upper half, so that callers that failed
     /// together do not try again together.
@@ -52,8 +53,8 @@ impl RetryPolicy {
     }
 }
 
-/// Returns between half and all of a pause, by a random number from 0 to 1, so that those who failed together do not try again
-/// together.
+/// Returns between half and all of a pause, by a random number from 0 to 1, so that those who
+/// failed together do not try again together.
 pub fn jittered(pause: Duration, random: f64) -> Duration {
     pause.mul_f64(0.5 + random.clamp(0.0, 1.0) / 2.0)
 }

@@ -11,8 +11,8 @@ use crate::request::quoted;
 const SECRETS: [&str; 5] = ["password", "passwd", "secret", "api_key", "apikey"];
 
 /// Returns a command line without its secrets: the passwords of addresses, and every value in whose
-/// name there is `password`, `passwd`, `secret` or `api_key`, or which ends with `token`, written as `NAME=value` or `--name value`, also
-/// inside quotes.
+/// name there is `password`, `passwd`, `secret` or `api_key`, or which ends with `token`, written
+/// as `NAME=value` or `--name value`, also inside quotes.
 pub(crate) fn without_secrets(line: &str) -> String {
     let line = without_passwords(line);
     masked(&line).unwrap_or(line)

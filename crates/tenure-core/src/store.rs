@@ -26,15 +26,16 @@ pub struct Capabilities {
     pub lists_waiters: bool,
     /// Several processes can share this store.
     pub cross_process: bool,
-    /// The interval at which a holder checks that it still holds, or `None` if nothing can take a lock away.
+    /// The interval at which a holder checks that it still holds, or `None` if nothing can take a
+    /// lock away.
     pub check_every: Option<Duration>,
     /// The time that the lease of a guard lasts without a renewal, or `None` if it lasts as long as
     /// its session.
     pub ttl: Option<Duration>,
     /// A request may state how many can hold a resource at once.
     pub slots: bool,
-    /// The store itself tries again after passing faults, as only it knows what a fault left behind. Otherwise
-    /// the keeper does.
+    /// The store itself tries again after passing faults, as only it knows what a fault left
+    /// behind. Otherwise the keeper does.
     pub retries: bool,
 }
 

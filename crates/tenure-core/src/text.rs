@@ -1,7 +1,7 @@
 //! The conversions of types that are one checked text.
 
-/// Implements them for a type with `parse` and `as_str`: `Display`, `FromStr`, and the two that serde
-/// goes through.
+/// Implements them for a type with `parse` and `as_str`: `Display`, `FromStr`, and the two that
+/// serde goes through.
 macro_rules! text_conversions {
     ($name:ident, $error:ident) => {
         impl std::fmt::Display for $name {

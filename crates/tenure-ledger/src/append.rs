@@ -101,8 +101,8 @@ impl Ledger {
         self.request(Wanted::Claim(request))
     }
 
-    /// Appends what `decide` makes of the newest number, until no one else appends meanwhile, with pauses
-    /// that grow. Returns `None` if `decide` wants nothing appended.
+    /// Appends what `decide` makes of the newest number, until no one else appends meanwhile, with
+    /// pauses that grow. Returns `None` if `decide` wants nothing appended.
     pub fn append_retrying<E: From<Error>>(
         &self,
         policy: &RetryPolicy,
@@ -182,7 +182,8 @@ impl Ledger {
         answers.into_iter().map(failed).collect()
     }
 
-    /// Returns the error of a request whose events are in place, if it has any, and could not be made durable.
+    /// Returns the error of a request whose events are in place, if it has any, and could not be
+    /// made durable.
     fn outcome(&self, appended: &Appended, error: Error) -> Error {
         match error {
             Error::Io { .. } if appended.events > 0 => Error::OutcomeUnknown {

@@ -1,11 +1,12 @@
-//! The queue of the threads of this process that append, and the leader that writes for all of them.
+//! The queue of the threads of this process that append, and the leader that writes for all of
+//! them.
 //!
 //! Each thread prepares its event alone, then joins the queue. The first that finds no leader
-//! becomes the leader: it waits for threads that are preparing an event, at most twice as long as its own
-//! took, locks the ledger and writes for all that wait by then. Syncs of events that run side by side share
-//! one commit of the journal, and then one sync of the directory serves all. The others sleep until they are answered, until their time
-//! is over or their wait is cancelled, or until there is no leader. A leader whose wait is over
-//! leaves, and another one leads.
+//! becomes the leader: it waits for threads that are preparing an event, at most twice as long as
+//! its own took, locks the ledger and writes for all that wait by then. Syncs of events that run
+//! side by side share one commit of the journal, and then one sync of the directory serves all. The
+//! others sleep until they are answered, until their time is over or their wait is cancelled, or
+//! until there is no leader. A leader whose wait is over leaves, and another one leads.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -60,7 +61,8 @@ impl Drop for Preparing<'_> {
 struct QueueState {
     waiting: VecDeque<Arc<QueuedAppend>>,
     has_leader: bool,
-    /// The number of threads that sleep until they are answered or may lead. Waking nobody costs a call to the kernel, too.
+    /// The number of threads that sleep until they are answered or may lead. Waking nobody costs a
+    /// call to the kernel, too.
     sleeping: usize,
 }
 

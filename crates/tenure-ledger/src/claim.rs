@@ -11,7 +11,8 @@ use super::{Ledger, names::Form};
 use crate::held_claims::{ClaimToken, Node};
 
 impl Ledger {
-    /// Claims a node, for as long as `ttl` or the ledger says. Exactly one of several owners that ask wins.
+    /// Claims a node, for as long as `ttl` or the ledger says. Exactly one of several owners that
+    /// ask wins.
     ///
     /// # Errors
     ///
@@ -32,8 +33,8 @@ impl Ledger {
         one(self.submit(self.about_claims(ClaimRequest::Release(node.clone())))?)
     }
 
-    /// Ends all claims that are over, and returns them. Files of claims that other programs left and that
-    /// are over are removed.
+    /// Ends all claims that are over, and returns them. Files of claims that other programs left
+    /// and that are over are removed.
     pub fn reap(&self) -> Result<Vec<Claim>> {
         let mut all = Vec::new();
         loop {
@@ -47,7 +48,8 @@ impl Ledger {
         Ok(all)
     }
 
-    /// Returns all claims that were neither released nor reaped, in the order of nodes. Takes no lock.
+    /// Returns all claims that were neither released nor reaped, in the order of nodes. Takes no
+    /// lock.
     pub fn claims(&self) -> Result<Vec<Claim>> {
         if self.names.form == Form::Af {
             return Err(Error::BadInput(format!(
@@ -61,7 +63,8 @@ impl Ledger {
         Ok(claims)
     }
 
-    /// Returns the time that claims end by: the clock, or that of the newest claim event if it is later.
+    /// Returns the time that claims end by: the clock, or that of the newest claim event if it is
+    /// later.
     pub fn time(&self) -> Result<tenure_core::Timestamp> {
         let state = self.state()?;
         let now = state.claims.time((self.now)());

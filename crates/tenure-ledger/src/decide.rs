@@ -9,9 +9,10 @@
 //! | append with its token | refused | allowed | refused | refused |
 //! | end | – | reaped if it lasts too long | reaped | reaped if it lasts too long |
 //!
-//! Time is the higher of the clock and the newest claim event's. An event that is more than a day ahead of the
-//! clock is not believed: its claim is not another's before its owner renews or releases it, or a repair ends it.
-//! Where an event about a node is not whole, nobody knows who has that node, and all but a release is refused.
+//! Time is the higher of the clock and the newest claim event's. An event that is more than a day
+//! ahead of the clock is not believed: its claim is not another's before its owner renews or
+//! releases it, or a repair ends it. Where an event about a node is not whole, nobody knows who has
+//! that node, and all but a release is refused.
 
 use std::time::Duration;
 

@@ -45,7 +45,8 @@ const CLAIM_KINDS: [&str; 3] = ["lock_acquired", "lock_released", "lock_reaped"]
 /// The type of an event that stands for one that is gone.
 const MISSING_KIND: &str = "event_missing";
 
-/// Returns the event that a repair puts in the place of one that is gone, or that says nothing about this node.
+/// Returns the event that a repair puts in the place of one that is gone, or that says nothing
+/// about this node.
 pub(super) fn missing(node: Option<&str>) -> Vec<u8> {
     #[derive(Serialize)]
     struct Missing<'a> {

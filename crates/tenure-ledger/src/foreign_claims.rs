@@ -1,7 +1,8 @@
 //! Files of claims that other programs keep in `locks/`. We write none.
 //!
-//! A file whose time is over is removed, once the claim that it stands for is over in the ledger, too. A
-//! program that writes a new one in that moment keeps it: it is renamed, looked at again, and put back.
+//! A file whose time is over is removed, once the claim that it stands for is over in the ledger,
+//! too. A program that writes a new one in that moment keeps it: it is renamed, looked at again,
+//! and put back.
 
 use std::ffi::OsStr;
 use std::io;

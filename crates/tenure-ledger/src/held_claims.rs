@@ -14,7 +14,8 @@ use super::event::{ClaimEvent, ClaimEventKind};
 /// The longest name of a node, in bytes.
 const NODE_BYTES_MAX: usize = 200;
 
-/// A node that can be claimed: 1 to 200 letters, digits, dots, dashes and underscores, such as `1.2.3`.
+/// A node that can be claimed: 1 to 200 letters, digits, dots, dashes and underscores, such as
+/// `1.2.3`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Node(String);
 
@@ -78,7 +79,8 @@ impl fmt::Display for ClaimToken {
     }
 }
 
-/// A claim event that is further ahead of the clock than this is not believed, nor a claim that lasts longer than this.
+/// A claim event that is further ahead of the clock than this is not believed, nor a claim that
+/// lasts longer than this.
 const AHEAD_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// Returns true if a claim was acquired at a time that is yet to come, so that it does not end by
@@ -139,8 +141,8 @@ impl Claims {
         self.latest
     }
 
-    /// The higher of the clock and the time of the newest claim event: time never goes back. An event
-    /// that is more than a day ahead of the clock is not believed.
+    /// The higher of the clock and the time of the newest claim event: time never goes back. An
+    /// event that is more than a day ahead of the clock is not believed.
     pub(super) fn time(&self, clock: Timestamp) -> Timestamp {
         match self.latest {
             Some((_, latest)) if latest.since(clock) <= AHEAD_MAX => latest.max(clock),
@@ -148,8 +150,8 @@ impl Claims {
         }
     }
 
-    /// Ends all claims, or that on a node, from the time on when they were acquired: an event is missing,
-    /// which may have ended or changed any of them.
+    /// Ends all claims, or that on a node, from the time on when they were acquired: an event is
+    /// missing, which may have ended or changed any of them.
     pub(super) fn apply_missing(&mut self, node: Option<&str>) {
         let is_meant = |claim: &&mut Claim| node.is_none_or(|node| claim.node == node);
         for claim in self.held.values_mut().filter(is_meant) {
@@ -160,8 +162,8 @@ impl Claims {
     /// Adds what an event of any program says. Returns what is odd about it: other programs may
     /// fail on it.
     ///
-    /// A second acquire by the same owner before the first is over is a renewal and keeps the token; any
-    /// other one is a claim of its own, as the newest one counts.
+    /// A second acquire by the same owner before the first is over is a renewal and keeps the
+    /// token; any other one is a claim of its own, as the newest one counts.
     pub(super) fn apply(&mut self, sequence: u64, event: ClaimEvent) -> Option<String> {
         self.latest = Some((sequence, event.timestamp));
         self.malformed.remove(&event.node_id);

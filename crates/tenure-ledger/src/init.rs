@@ -22,8 +22,8 @@ const CLAIM_TTL: &str = "5m";
 const META_BYTES_MAX: u64 = 1 << 20;
 
 impl Ledger {
-    /// Makes a ledger in a directory, which is made, too, if it is not there. A ledger that is there stays
-    /// as it is.
+    /// Makes a ledger in a directory, which is made, too, if it is not there. A ledger that is
+    /// there stays as it is.
     pub fn init(directory: &Path, claim_ttl: Option<Duration>) -> Result<()> {
         let directory = std::path::absolute(directory);
         let directory = directory.map_err(|source| Error::io("find", "", source))?;

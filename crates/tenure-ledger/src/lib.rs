@@ -18,8 +18,8 @@
 //! ```
 //!
 //! `DIR/ledger/event-000001.json` and so on: one file an event, numbered from 1 without gaps, never
-//! changed. Other programs append to the same directory by the protocol in `docs/ledger.md`: they create
-//! `ledger.lock`, add a file, and remove `ledger.lock`.
+//! changed. Other programs append to the same directory by the protocol in `docs/ledger.md`: they
+//! create `ledger.lock`, add a file, and remove `ledger.lock`.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -37,37 +37,42 @@
 //!
 //! # An append, step by step
 //!
-//! 1. Write the event to a file without a name (`O_TMPFILE`) and sync it. No lock is held. *Crash:* it is gone.
-//!    A file system that has or syncs no such files has one called `.event-new.HEX.tmp`, which stays, and which `verify`
-//!    knows by its name.
+//! 1. Write the event to a file without a name (`O_TMPFILE`) and sync it. No lock is held. *Crash:*
+//!    it is gone. A file system that has or syncs no such files has one called
+//!    `.event-new.HEX.tmp`, which stays, and which `verify` knows by its name.
 //! 2. Wait in the queue inside the process. Its leader goes on, for up to 64 that wait by then.
-//! 3. Lock `.queue.lock` in the kernel: of all our processes, one at a time goes on. *Crash:* the kernel
-//!    unlocks it.
-//! 4. A `ledger.lock` that is the same file as `.ledger.lock.tmp` was left by one of ours that died here,
-//!    since nobody else holds `.queue.lock`: remove it. Write who we are to `.ledger.lock.tmp`, and link it to
-//!    `ledger.lock`. If that name is taken, a stranger has the lock: try again every 10 ms. *Crash:* both
-//!    names stay, and the next of ours removes the one. *Power loss:* `.ledger.lock.tmp` is made once and
-//!    synced before its first link, so that `ledger.lock` never comes back as a file that nobody knows.
+//! 3. Lock `.queue.lock` in the kernel: of all our processes, one at a time goes on. *Crash:* the
+//!    kernel unlocks it.
+//! 4. A `ledger.lock` that is the same file as `.ledger.lock.tmp` was left by one of ours that died
+//!    here, since nobody else holds `.queue.lock`: remove it. Write who we are to
+//!    `.ledger.lock.tmp`, and link it to `ledger.lock`. If that name is taken, a stranger has the
+//!    lock: try again every 10 ms. *Crash:* both names stay, and the next of ours removes the one.
+//!    *Power loss:* `.ledger.lock.tmp` is made once and synced before its first link, so that
+//!    `ledger.lock` never comes back as a file that nobody knows.
 //! 5. Find the newest event. Unless `.newest` says that one of ours wrote and synced it since this
-//!    machine started, list all names. A number that is missing at or below what was acknowledged, or below
-//!    an event that is there, ends this with an error that names it, and nothing is moved. Sync all events since
-//!    the one noted, which strangers, and ours that died in step 7, may not have done, and the directory.
-//!    *Power loss:* none of ours is there before all of these are durable.
+//!    machine started, list all names. A number that is missing at or below what was acknowledged,
+//!    or below an event that is there, ends this with an error that names it, and nothing is moved.
+//!    Sync all events since the one noted, which strangers, and ours that died in step 7, may not
+//!    have done, and the directory. *Power loss:* none of ours is there before all of these are
+//!    durable.
 //! 6. Compare the sequence with the one expected, and the claim with the token.
 //! 7. Look whether `ledger.lock` is still ours. Give the file the next number as its name, never in
-//!    place of a file: one that is there means that someone ignored the lock. *Crash:* the event is there and may
-//!    be lost with the power; nobody was told. *Power loss:* of the events of several threads any may be there
-//!    and any not, which is a gap. *A stall before that, in which someone takes our lock
-//!    away:* seen by the next step.
+//!    place of a file: one that is there means that someone ignored the lock. *Crash:* the event is
+//!    there and may be lost with the power; nobody was told. *Power loss:* of the events of several
+//!    threads any may be there and any not, which is a gap. *A stall before that, in which someone
+//!    takes our lock away:* seen by the next step.
 //! 8. Sync the directory. *If it fails:* the events may be there or not
-//!    ([`OutcomeUnknown`](crate::Error::OutcomeUnknown)); `.newest` stays as it was, so that step 5 of the next
-//!    one syncs them anew, and appends nothing unless it can. Look again whether the lock and the events are ours: a stranger's `mv` may have
-//!    replaced them. If not, nothing is acknowledged ([`Lost`](crate::Error::Lost)).
-//! 9. Write the number to `.newest`, without a sync. Remove `ledger.lock`: rename it to a name of our own,
-//!    look whether it is the file that was meant, and remove it, or put it back. *Crash:* as in step 4.
+//!    ([`OutcomeUnknown`](crate::Error::OutcomeUnknown)); `.newest` stays as it was, so that step 5
+//!    of the next one syncs them anew, and appends nothing unless it can. Look again whether the
+//!    lock and the events are ours: a stranger's `mv` may have replaced them. If not, nothing is
+//!    acknowledged ([`Lost`](crate::Error::Lost)).
+//! 9. Write the number to `.newest`, without a sync. Remove `ledger.lock`: rename it to a name of
+//!    our own, look whether it is the file that was meant, and remove it, or put it back. *Crash:*
+//!    as in step 4.
 //! 10. Unlock `.queue.lock`, and only then answer.
 //!
-//! A claim goes the same way, but its events are written in step 6, under the lock, where it is decided.
+//! A claim goes the same way, but its events are written in step 6, under the lock, where it is
+//! decided.
 //!
 //! # What can be cancelled
 //!
@@ -79,27 +84,30 @@
 //! # Guarantees
 //!
 //! - An event that was acknowledged is durable, whole, and has its number for good.
-//! - Numbers have no gaps, and none comes again; readers take no lock. An event that someone removed is an error that
-//!   names it, until a person restores it or has [`repair`](Ledger::repair) mark it as missing.
-//! - A claim has one winner. An event with the token of a claim that is over is refused, in the same lock.
+//! - Numbers have no gaps, and none comes again; readers take no lock. An event that someone
+//!   removed is an error that names it, until a person restores it or has
+//!   [`repair`](Ledger::repair) mark it as missing.
+//! - A claim has one winner. An event with the token of a claim that is over is refused, in the
+//!   same lock.
 //! - A program that follows the protocol for external tools is neither disturbed nor overtaken.
 //!
 //! # Limitations
 //!
 //! - What must be atomic is one event: there are no transactions over several.
 //! - Between us and strangers, and between strangers, turns are not fair.
-//! - On one machine and a local file system, for one user and root. A program that writes events without the
-//!   lock is detected where it meets us, and not kept out.
-//! - An old event that was edited is found by [`Ledger::verify`] alone. One that was removed is found by everyone who lists
-//!   the names or replays it: not by an append to more than 1024 events whose newest is there. The newest
-//!   that was removed with `.newest` and the snapshot cannot be found.
-//! - After a power loss a gap among events that were written together, or that strangers did not sync, needs a
-//!   person, though nobody was told of them.
-//! - Claims end by the clock on the wall: a clock set forward ends them early. A clock set back does not give
-//!   them more time, as time never falls behind the newest claim event.
-//! - An event has at most 1,000,000 bytes. Of the events that strangers added since one of ours, the last 1024
-//!   are synced. Linux tells once that a sync failed: where that happens to a stranger's event, the append
-//!   fails, and the event may be torn after a power loss.
+//! - On one machine and a local file system, for one user and root. A program that writes events
+//!   without the lock is detected where it meets us, and not kept out.
+//! - An old event that was edited is found by [`Ledger::verify`] alone. One that was removed is
+//!   found by everyone who lists the names or replays it: not by an append to more than 1024 events
+//!   whose newest is there. The newest that was removed with `.newest` and the snapshot cannot be
+//!   found.
+//! - After a power loss a gap among events that were written together, or that strangers did not
+//!   sync, needs a person, though nobody was told of them.
+//! - Claims end by the clock on the wall: a clock set forward ends them early. A clock set back
+//!   does not give them more time, as time never falls behind the newest claim event.
+//! - An event has at most 1,000,000 bytes. Of the events that strangers added since one of ours,
+//!   the last 1024 are synced. Linux tells once that a sync failed: where that happens to a
+//!   stranger's event, the append fails, and the event may be torn after a power loss.
 
 mod append;
 mod append_queue;

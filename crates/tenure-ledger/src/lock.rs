@@ -6,13 +6,13 @@
 //!
 //! # Races
 //!
-//! - One of ours dies with both locks: the kernel frees `.queue.lock`, and the next holder of it finds a
-//!   `ledger.lock` that is ours and nobody's.
+//! - One of ours dies with both locks: the kernel frees `.queue.lock`, and the next holder of it
+//!   finds a `ledger.lock` that is ours and nobody's.
 //! - Two find the same dead lock: only one of them holds `.queue.lock`.
-//! - Between a look at `ledger.lock` and its removal it becomes another's: it is renamed first, looked at under
-//!   a name nobody else knows, and put back if it is not the one that was meant.
-//! - A stranger takes our lock away because it looks old, while we stand still: we look before and after
-//!   the rename of an event. None of ours can take it meanwhile, as `.queue.lock` is held on.
+//! - Between a look at `ledger.lock` and its removal it becomes another's: it is renamed first,
+//!   looked at under a name nobody else knows, and put back if it is not the one that was meant.
+//! - A stranger takes our lock away because it looks old, while we stand still: we look before and
+//!   after the rename of an event. None of ours can take it meanwhile, as `.queue.lock` is held on.
 
 use std::fs;
 use std::io;
@@ -56,8 +56,8 @@ pub(super) struct LedgerLock<'a> {
 /// A lock that is not ours.
 pub(super) struct Foreign {
     identity: Identity,
-    /// Its age, by its own text or by the file system, whichever is younger: a text may be in local time, and a
-    /// file may be a copy.
+    /// Its age, by its own text or by the file system, whichever is younger: a text may be in local
+    /// time, and a file may be a copy.
     pub(super) age: Duration,
     /// The known facts about it.
     pub(super) holder: String,
@@ -95,8 +95,8 @@ impl Ledger {
         Ok(held)
     }
 
-    /// Takes the kernel lock and clears what a dead holder of it left: from here on `ledger.lock`, if it
-    /// is there, is a stranger's.
+    /// Takes the kernel lock and clears what a dead holder of it left: from here on `ledger.lock`,
+    /// if it is there, is a stranger's.
     pub(super) fn queue(&self, deadline: Instant) -> Result<LedgerLock<'_>> {
         if self.names.form == Form::Af {
             return Err(Error::BadInput(format!(
@@ -115,7 +115,8 @@ impl Ledger {
         Ok(LedgerLock { ledger, queue, own })
     }
 
-    /// Returns the file that is linked to the lock. It is made once, and durable before it is linked.
+    /// Returns the file that is linked to the lock. It is made once, and durable before it is
+    /// linked.
     fn own_lock(&self) -> Result<Identity> {
         let path = self.names.own_lock();
         let failed = |action| {
@@ -166,8 +167,8 @@ impl Ledger {
         Ok(is_ours)
     }
 
-    /// Renames a file if it is the one that is meant. Returns false if it is another, which is put back,
-    /// or none.
+    /// Renames a file if it is the one that is meant. Returns false if it is another, which is put
+    /// back, or none.
     pub(super) fn displace(&self, from: &PathBuf, to: PathBuf, meant: Identity) -> Result<bool> {
         let failed = |source| Error::io("move", from, source);
         match self.disk.rename_without_replacing(from, &to) {
@@ -239,7 +240,8 @@ impl LedgerLock<'_> {
         Error::lost(Box::new(context), reason)
     }
 
-    /// Moves a stale lock of strangers aside, and returns where to. Returns `None` if it is another by now.
+    /// Moves a stale lock of strangers aside, and returns where to. Returns `None` if it is another
+    /// by now.
     pub(super) fn take_out(&self, foreign: &Foreign) -> Result<Option<PathBuf>> {
         let lock = self.ledger.names.lock();
         let to = aside(&lock);

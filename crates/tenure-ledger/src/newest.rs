@@ -1,16 +1,17 @@
 //! The newest event, at a cost that does not grow; and the proof of what was acknowledged.
 //!
-//! `.newest` holds the number and the inode of the newest event that one of ours made durable, the boot it
-//! happened in, the inode of the snapshot there was, and a checksum of that. Where all of it is so, no power was
-//! lost since and no stranger appended: nothing needs to be synced or looked for. Where it is not, all names
-//! are listed.
+//! `.newest` holds the number and the inode of the newest event that one of ours made durable, the
+//! boot it happened in, the inode of the snapshot there was, and a checksum of that. Where all of
+//! it is so, no power was lost since and no stranger appended: nothing needs to be synced or looked
+//! for. Where it is not, all names are listed.
 //!
 //! # What is missing
 //!
-//! The higher of a valid `.newest`, of any boot, and a valid snapshot proves which numbers were acknowledged:
-//! both are written when the events are durable. A number that is missing at or below it, or below an event
-//! that is there, is an error that names it. Nothing is moved and nothing is appended: whatever lies
-//! behind it may have been acknowledged, and a number that came again would be a token that came again.
+//! The higher of a valid `.newest`, of any boot, and a valid snapshot proves which numbers were
+//! acknowledged: both are written when the events are durable. A number that is missing at or below
+//! it, or below an event that is there, is an error that names it. Nothing is moved and nothing is
+//! appended: whatever lies behind it may have been acknowledged, and a number that came again would
+//! be a token that came again.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -70,8 +71,8 @@ impl Note {
 }
 
 impl Ledger {
-    /// Returns the number of the newest event, 0 if there is none. A number that is missing below it, or
-    /// below one that was acknowledged, is an error where names are listed.
+    /// Returns the number of the newest event, 0 if there is none. A number that is missing below
+    /// it, or below one that was acknowledged, is an error where names are listed.
     pub fn newest(&self) -> Result<u64> {
         let note = self.note();
         if let Some(note) = &note
@@ -168,8 +169,8 @@ impl Ledger {
         Ok(newest)
     }
 
-    /// Removes events of ours that never got a number, of processes from before the boot. One that stays is
-    /// found by `verify`.
+    /// Removes events of ours that never got a number, of processes from before the boot. One that
+    /// stays is found by `verify`.
     fn remove_leftovers(&self) {
         let up = Duration::from_millis(clock::boot_now());
         let names = self.disk.names(self.names.ledger()).unwrap_or_default();
@@ -181,8 +182,8 @@ impl Ledger {
         }
     }
 
-    /// Syncs events that nobody proved to be durable: those of strangers, and those of one of ours that
-    /// died or failed before it noted them.
+    /// Syncs events that nobody proved to be durable: those of strangers, and those of one of ours
+    /// that died or failed before it noted them.
     fn sync_since(&self, durable: u64, newest: u64) -> Result<()> {
         for sequence in durable.max(newest.saturating_sub(SYNCED_MAX)) + 1..=newest {
             let path = self.names.event(sequence);

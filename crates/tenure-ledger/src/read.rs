@@ -18,8 +18,8 @@ impl Ledger {
         Ok(Some(Event { sequence, text }))
     }
 
-    /// Returns the events after a number, in order. The last item is an error if the next event is missing
-    /// and not yet to come.
+    /// Returns the events after a number, in order. The last item is an error if the next event is
+    /// missing and not yet to come.
     pub fn events_after(&self, sequence: u64) -> impl Iterator<Item = Result<Event>> + '_ {
         let mut next = Some(sequence);
         std::iter::from_fn(move || {

@@ -2,13 +2,15 @@
 //!
 //! # A missing event
 //!
-//! Its number was an event's, and perhaps a token. So it never comes again, and nothing behind it is moved: an
-//! event that says `event_missing` takes its place. An event that cannot be read gets a second name first,
-//! so that at no moment its number is free. *Crash:* the next repair fills what is left.
+//! Its number was an event's, and perhaps a token. So it never comes again, and nothing behind it
+//! is moved: an event that says `event_missing` takes its place. An event that cannot be read gets
+//! a second name first, so that at no moment its number is free. *Crash:* the next repair fills
+//! what is left.
 //!
-//! What the event said may have ended or changed any claim from before it, or of its node if that can still be read. Replaying `event_missing` ends
-//! all of these, so that nobody acts on them; then `lock_reaped` is appended for each, as the replay of
-//! other programs knows only that. *Crash:* whoever claims or reaps next does it.
+//! What the event said may have ended or changed any claim from before it, or of its node if that
+//! can still be read. Replaying `event_missing` ends all of these, so that nobody acts on them;
+//! then `lock_reaped` is appended for each, as the replay of other programs knows only that.
+//! *Crash:* whoever claims or reaps next does it.
 
 use std::path::Path;
 
@@ -23,13 +25,14 @@ use super::names::aside;
 use super::verify::{Cure, Flaw};
 use super::{Ledger, names::Form};
 
-/// Whether a person has looked at the findings, and wants those mended that a program cannot be sure of.
+/// Whether a person has looked at the findings, and wants those mended that a program cannot be
+/// sure of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Confirmed {
     /// Only files that are in nobody's way are taken out.
     No,
-    /// Missing events are marked as such, claims that may be over are ended, and a lock of another program that is older
-    /// than 30 s is moved aside.
+    /// Missing events are marked as such, claims that may be over are ended, and a lock of another
+    /// program that is older than 30 s is moved aside.
     Yes,
 }
 

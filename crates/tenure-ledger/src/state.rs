@@ -1,13 +1,15 @@
 //! The claims without replaying everything.
 //!
-//! `.snapshot.json` holds the claims as of some event, bound to that event by its number and the SHA-256 of its
-//! file. A process that replayed more than 256 events writes it, without a sync. One that is missing, torn,
-//! changed, or of another ledger is not used: then everything is replayed, with the same answer.
+//! `.snapshot.json` holds the claims as of some event, bound to that event by its number and the
+//! SHA-256 of its file. A process that replayed more than 256 events writes it, without a sync. One
+//! that is missing, torn, changed, or of another ledger is not used: then everything is replayed,
+//! with the same answer.
 //!
-//! A whole snapshot proves that its events were there (see [`newest`](super::newest)), so the names of
-//! events are durable before it is written.
+//! A whole snapshot proves that its events were there (see [`newest`](super::newest)), so the names
+//! of events are durable before it is written.
 //!
-//! Its digest covers all events up to then, so that [`verify`](super::verify) finds one that was edited.
+//! Its digest covers all events up to then, so that [`verify`](super::verify) finds one that was
+//! edited.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -20,8 +20,8 @@
 //! wait, but for a thread that syncs, which the drop does not wait for: it gives back what it has
 //! when it is done.
 //!
-//! The kernel's waits for a lock have no timeout, so a wait that is over is ended by SIGURG, sent to
-//! the thread that waits. Where the program has no handler of its own, one that does nothing is
+//! The kernel's waits for a lock have no timeout, so a wait that is over is ended by SIGURG, sent
+//! to the thread that waits. Where the program has no handler of its own, one that does nothing is
 //! installed when a wait begins; a handler of the program stays, and is called. Either way the
 //! signal no longer restarts system calls (`SA_RESTART`), and stays unblocked in threads that have
 //! waited. A program that sets SIGURG to be ignored while a thread waits makes that wait miss its

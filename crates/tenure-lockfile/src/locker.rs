@@ -77,8 +77,8 @@ pub struct BriefGuard {
 }
 
 impl FileLocker {
-    /// Returns a locker whose waits end after `timeout`, in the name of this process. One of more than
-    /// a year is refused when something is locked.
+    /// Returns a locker whose waits end after `timeout`, in the name of this process. One of more
+    /// than a year is refused when something is locked.
     pub fn new(timeout: Duration) -> Self {
         Self::for_asker(timeout, FileCaller::this_process(timeout).asker)
     }
@@ -98,7 +98,8 @@ impl FileLocker {
         }
     }
 
-    /// Returns a locker in the name of a caller, with the queue of waiters and the open files of this one.
+    /// Returns a locker in the name of a caller, with the queue of waiters and the open files of
+    /// this one.
     pub fn for_caller(&self, caller: &FileCaller) -> Self {
         Self {
             timeout: caller.wait,
@@ -393,7 +394,8 @@ pub struct FlockHolder {
     pub command: String,
 }
 
-/// Returns the processes that hold a lock file by `flock`, for people: those of programs that leave no record, too. Takes nothing.
+/// Returns the processes that hold a lock file by `flock`, for people: those of programs that leave
+/// no record, too. Takes nothing.
 pub fn strangers(path: &Path) -> Vec<FlockHolder> {
     let file = std::fs::File::open(path);
     let held = file.and_then(|file| platform::flock_holders(&file));
@@ -417,7 +419,8 @@ fn absolute(path: &Path) -> Result<Cow<'_, Path>> {
     Ok(path.into())
 }
 
-/// Returns the name a path goes by in records and errors: `file:` and the path, or its end if it is long.
+/// Returns the name a path goes by in records and errors: `file:` and the path, or its end if it is
+/// long.
 pub fn resource_of(path: &Path) -> Resource {
     let bytes = path.as_os_str().as_bytes();
     let whole = Resource::new("file", bytes);

@@ -13,27 +13,34 @@
 //!
 //! # A target that programs change which take no lock
 //!
-//! An editor may rename its file over the target, or write into it, after the caller has read it. Step 4 is then, by
-//! [`Replacement::put_in_place_if_unchanged`]:
+//! An editor may rename its file over the target, or write into it, after the caller has read it.
+//! Step 4 is then, by [`Replacement::put_in_place_if_unchanged`]:
 //!
-//! 1. Compare inode, length and times of the target with those that were read. *Changed:* nothing has happened yet.
-//! 2. Exchange the two names: the new content is in place, and what was there has the temporary name. *Crash:* as
-//!    after the rename; the temporary file is the old content, or what a program put in its place since 1.
-//! 3. Compare what came out in the same way, but for the time that the exchange itself changes. It is what was read:
-//!    remove it. Else
-//! 4. exchange it back, *crash:* as after 2 or as before it, and remove what comes out if that is the new content. *It is
-//!    not*, as another file was put in place after 2: that gets a name of its own, which is told.
-//! 5. Sync the directory, in either case: nobody is told that nothing was written while a power loss may leave the new content.
+//! 1. Compare inode, length and times of the target with those that were read. *Changed:* nothing
+//!    has happened yet.
+//! 2. Exchange the two names: the new content is in place, and what was there has the temporary
+//!    name. *Crash:* as after the rename; the temporary file is the old content, or what a program
+//!    put in its place since 1.
+//! 3. Compare what came out in the same way, but for the time that the exchange itself changes. It
+//!    is what was read: remove it. Else
+//! 4. exchange it back, *crash:* as after 2 or as before it, and remove what comes out if that is
+//!    the new content. *It is not*, as another file was put in place after 2: that gets a name of
+//!    its own, which is told.
+//! 5. Sync the directory, in either case: nobody is told that nothing was written while a power
+//!    loss may leave the new content.
 //!
-//! Where the change is decided already, by a journal, 3 keeps what another program put there under a name of its own:
-//! [`Replacement::put_in_place_keeping_others`]. A target that was not there is made with a rename that replaces nothing.
+//! Where the change is decided already, by a journal, 3 keeps what another program put there under
+//! a name of its own: [`Replacement::put_in_place_keeping_others`]. A target that was not there is
+//! made with a rename that replaces nothing.
 //!
 //! # Limitations
 //!
-//! Where a file system cannot exchange two names (ZFS before 2.2, gVisor), it is a rename after 1, which overwrites what came in the
-//! microseconds between. A program that still has the old file open and writes to it after 3 writes to a file without a name. After a
-//! crash between 2 and 3 what came after 1 has the temporary name, and is removed with that. Before Linux 6.13 a write into the file within the same
-//! four milliseconds as our read, which keeps its length, is not seen: times are that coarse.
+//! Where a file system cannot exchange two names (ZFS before 2.2, gVisor), it is a rename after 1,
+//! which overwrites what came in the microseconds between. A program that still has the old file
+//! open and writes to it after 3 writes to a file without a name. After a crash between 2 and 3
+//! what came after 1 has the temporary name, and is removed with that. Before Linux 6.13 a write
+//! into the file within the same four milliseconds as our read, which keeps its length, is not
+//! seen: times are that coarse.
 //!
 //! A file with several hard links is replaced under this name only. Access lists and extended
 //! attributes are not carried over.
@@ -65,7 +72,8 @@ pub fn replace(
     sync_directory_of(disk, target)
 }
 
-/// Puts `content` in the place of a file that is no document, durably; one that is not there is made. A link is not followed.
+/// Puts `content` in the place of a file that is no document, durably; one that is not there is
+/// made. A link is not followed.
 pub fn replace_file(target: &Path, content: &[u8]) -> Result<()> {
     let found = RealDisk.read(target, u64::MAX);
     let found = found.map_err(|source| Error::io("read", target, source))?;
@@ -73,14 +81,14 @@ pub fn replace_file(target: &Path, content: &[u8]) -> Result<()> {
     replace(&RealDisk, target, content, like.as_ref())
 }
 
-/// Puts `content` in the place of a file that can be made again, without a sync. After a power loss it may be torn, so its
-/// readers check it.
+/// Puts `content` in the place of a file that can be made again, without a sync. After a power loss
+/// it may be torn, so its readers check it.
 pub fn replace_cache(disk: &dyn Disk, target: &Path, content: &[u8]) -> Result<()> {
     replace_unsynced(disk, target, content, None)
 }
 
-/// Puts `content` in the place of `target` without a sync, for a caller that has the content elsewhere, durably, until it
-/// has synced it.
+/// Puts `content` in the place of `target` without a sync, for a caller that has the content
+/// elsewhere, durably, until it has synced it.
 pub fn replace_unsynced(
     disk: &dyn Disk,
     target: &Path,
@@ -137,11 +145,12 @@ impl<'a> Replacement<'a> {
         Ok(replacement)
     }
 
-    /// Steps 1 to 3 of a new file without the sync, which is up to the caller, after step 4: then one commit of a journal holds
-    /// content and name. Before it a power loss may tear the file under its name, so its readers check it.
+    /// Steps 1 to 3 of a new file without the sync, which is up to the caller, after step 4: then
+    /// one commit of a journal holds content and name. Before it a power loss may tear the file
+    /// under its name, so its readers check it.
     ///
-    /// The name of the temporary file is made of another one. It tells the next process, if this one is killed, whose lock
-    /// shows that nobody writes the file any more.
+    /// The name of the temporary file is made of another one. It tells the next process, if this
+    /// one is killed, whose lock shows that nobody writes the file any more.
     pub fn begin_named(
         disk: &'a dyn Disk,
         target: &'a Path,
@@ -187,7 +196,8 @@ impl<'a> Replacement<'a> {
         Ok((replacement, file))
     }
 
-    /// Step 4. Making it durable is up to the caller: several renames in one directory need one sync.
+    /// Step 4. Making it durable is up to the caller: several renames in one directory need one
+    /// sync.
     pub fn put_in_place(mut self) -> Result<()> {
         self.rename()
     }
@@ -216,7 +226,8 @@ impl<'a> Replacement<'a> {
     ///
     /// # Errors
     ///
-    /// `Contradiction` if it is not: then it is what the other program made, and nothing is written.
+    /// `Contradiction` if it is not: then it is what the other program made, and nothing is
+    /// written.
     pub fn put_in_place_if_unchanged(mut self) -> Result<()> {
         self.require_unchanged()?;
         match self.exchange()? {
@@ -226,8 +237,8 @@ impl<'a> Replacement<'a> {
         }
     }
 
-    /// Step 4 for such a target, where the change is decided already. Returns the name under which a file is kept that another
-    /// program put there; it is durable with the directory.
+    /// Step 4 for such a target, where the change is decided already. Returns the name under which
+    /// a file is kept that another program put there; it is durable with the directory.
     pub fn put_in_place_keeping_others(mut self) -> Result<Option<PathBuf>> {
         match self.exchange()? {
             TakenOut::WhatWasRead => Ok(None),
@@ -269,7 +280,8 @@ impl<'a> Replacement<'a> {
         }
     }
 
-    /// Returns true if the temporary name has the target as it was read. What cannot be looked at counts as another file.
+    /// Returns true if the temporary name has the target as it was read. What cannot be looked at
+    /// counts as another file.
     fn has_what_was_read(&self) -> bool {
         let found = self.disk.stamp(&self.temporary).ok().flatten();
         let read = self.read.map(|(stamp, _)| stamp);
@@ -278,7 +290,8 @@ impl<'a> Replacement<'a> {
             .is_some_and(|(found, read)| found.is_but_for_its_name(&read))
     }
 
-    /// Undoes an exchange that took out another file than the one that was read. Returns the error that tells of it.
+    /// Undoes an exchange that took out another file than the one that was read. Returns the error
+    /// that tells of it.
     fn exchange_back(mut self) -> Error {
         let undone = self.disk.exchange(&self.temporary, self.target);
         let found = self.disk.stamp(&self.temporary).ok().flatten();
@@ -326,7 +339,8 @@ pub fn others_kept(kept: &[PathBuf]) -> Error {
     )
 }
 
-/// Returns true for the errors of a file system, or of a kernel, that does not know a way to rename.
+/// Returns true for the errors of a file system, or of a kernel, that does not know a way to
+/// rename.
 fn is_unsupported(error: &io::Error) -> bool {
     let unsupported = [Errno::INVAL, Errno::NOSYS, Errno::OPNOTSUPP];
     Errno::from_io_error(error).is_some_and(|error| unsupported.contains(&error))
@@ -335,7 +349,8 @@ fn is_unsupported(error: &io::Error) -> bool {
 impl Drop for Replacement<'_> {
     fn drop(&mut self) {
         if !self.in_place {
-            // The new file that was not put in place, or the old one. Neither is of use; the error to report is the one before.
+            // The new file that was not put in place, or the old one. Neither is of use; the error
+            // to report is the one before.
             let _ = self.disk.remove(&self.temporary);
         }
     }
@@ -394,7 +409,8 @@ fn require_same_device(target: &Path, directory: u64, file: u64) -> Result<()> {
     ))
 }
 
-/// Fails if this process cannot give a new file the owner and the group of a target. `file` is one of its own, and stays that.
+/// Fails if this process cannot give a new file the owner and the group of a target. `file` is one
+/// of its own, and stays that.
 pub fn require_same_owner_possible(
     file: &mut dyn Fresh,
     target: &Path,

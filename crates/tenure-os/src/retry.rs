@@ -70,7 +70,8 @@ mod tests {
         }
     }
 
-    /// Tries an operation that fails until it was called `good` times. Returns the moments of all calls.
+    /// Tries an operation that fails until it was called `good` times. Returns the moments of all
+    /// calls.
     fn calls(attempts: u32, good: usize) -> (Vec<Instant>, Result<(), TooManyRetries<io::Error>>) {
         let mut calls = Vec::new();
         let done = retry_with_backoff(&policy(attempts), || {

@@ -54,14 +54,15 @@ pub struct Address {
 impl Address {
     /// Reads a URL such as `postgres://user:password@host:5432/database?sslmode=verify-full`.
     ///
-    /// `sslmode` is `disable`, `prefer` (the default), `require`, `verify-ca` or `verify-full`. The last two
-    /// need `sslrootcert`, a file or the word `system`. `lease_ttl` is how long a lease lasts: `30s`.
-    /// A URL without a password takes it from `PGPASSWORD`, or from the file `PGPASSFILE` names, or from `~/.pgpass`.
+    /// `sslmode` is `disable`, `prefer` (the default), `require`, `verify-ca` or `verify-full`. The
+    /// last two need `sslrootcert`, a file or the word `system`. `lease_ttl` is how long a lease
+    /// lasts: `30s`. A URL without a password takes it from `PGPASSWORD`, or from the file
+    /// `PGPASSFILE` names, or from `~/.pgpass`.
     ///
     /// # Errors
     ///
-    /// `BadInput` for anything but such a URL, and for unknown options; `Configuration` for a file of passwords that
-    /// others can read.
+    /// `BadInput` for anything but such a URL, and for unknown options; `Configuration` for a file
+    /// of passwords that others can read.
     pub fn parse(url: &str) -> Result<Address> {
         if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
             let problem = "the address of a database begins with postgres://";
@@ -118,7 +119,8 @@ impl Address {
         address
     }
 
-    /// Returns the role, as a statement names it. An address without one leaves it to the user's name.
+    /// Returns the role, as a statement names it. An address without one leaves it to the user's
+    /// name.
     pub(crate) fn role(&self) -> String {
         let user = self.config.get_user().map(str::to_owned);
         let user = user.or_else(|| std::env::var("USER").ok());
@@ -169,7 +171,8 @@ impl fmt::Debug for Address {
     }
 }
 
-/// Returns true if every host is a socket of this machine. If the URL has `hostaddr`, that is connected to.
+/// Returns true if every host is a socket of this machine. If the URL has `hostaddr`, that is
+/// connected to.
 fn is_local(config: &Config) -> bool {
     let hosts = config.get_hosts();
     !hosts.is_empty()

@@ -3,25 +3,28 @@
 //!
 //! # Set up
 //!
-//! Settings of an administrator or a role against long waits do not apply to a connection that holds
-//! locks: no statement, session or transaction timeout ends it.
+//! Settings of an administrator or a role against long waits do not apply to a connection that
+//! holds locks: no statement, session or transaction timeout ends it.
 //!
-//! The server looks after a client that has vanished. One whose socket is closed is noticed within a second during a
-//! statement, and at once otherwise. One that is cut off is noticed after about 11 s: by keepalives where nothing is under way,
-//! and by `tcp_user_timeout` where a reply is. The kernel sends no keepalives while a reply waits to be acknowledged, and would
-//! send that again for a quarter of an hour. Both are longer than the 3 s after which a holder that is cut off knows it.
+//! The server looks after a client that has vanished. One whose socket is closed is noticed within
+//! a second during a statement, and at once otherwise. One that is cut off is noticed after about
+//! 11 s: by keepalives where nothing is under way, and by `tcp_user_timeout` where a reply is. The
+//! kernel sends no keepalives while a reply waits to be acknowledged, and would send that again for
+//! a quarter of an hour. Both are longer than the 3 s after which a holder that is cut off knows
+//! it.
 //!
 //! # Ending
 //!
-//! Dropping a [`Connection`] ends it. A statement may then be under way at the server, for instance one
-//! that waits for a lock, and a server does not notice a closed socket while it waits:
+//! Dropping a [`Connection`] ends it. A statement may then be under way at the server, for instance
+//! one that waits for a lock, and a server does not notice a closed socket while it waits:
 //!
 //! 1. The client is dropped. A driver with nothing outstanding says goodbye and ends.
-//! 2. Else the statement is cancelled, again and again until the driver ends: a cancellation that comes
-//!    before its statement is lost.
+//! 2. Else the statement is cancelled, again and again until the driver ends: a cancellation that
+//!    comes before its statement is lost.
 //! 3. After two seconds the socket is closed. The server notices within a second.
 //!
-//! A crash at any step closes the socket: step 3. The connection's place in a pool is given back after the last step.
+//! A crash at any step closes the socket: step 3. The connection's place in a pool is given back
+//! after the last step.
 
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
@@ -42,8 +45,8 @@ use tokio_postgres::{
 use crate::fault::{explain, is_away, is_passing, message, unreachable};
 use crate::{Address, tls};
 
-/// The longest time for one attempt, however much time there is: a server without room says so, and is asked again; one that
-/// says nothing is not there.
+/// The longest time for one attempt, however much time there is: a server without room says so, and
+/// is asked again; one that says nothing is not there.
 const ATTEMPT: Duration = Duration::from_secs(15);
 /// The time that a server far away needs to answer at all, also for a request that does not wait.
 const ANSWER_MIN: Duration = Duration::from_secs(3);
@@ -54,12 +57,13 @@ const GOODBYE: Duration = Duration::from_millis(20);
 /// The time for which a statement is cancelled before the socket is closed under it.
 const CANCEL: Duration = Duration::from_secs(2);
 
-/// Sets a session up, in one round trip. The first two statements come before all else: what follows may take longer than an
-/// administrator allows a statement, and must not find operators or functions that somebody put into a schema of the
-/// role's search path. Only what this server knows is set.
+/// Sets a session up, in one round trip. The first two statements come before all else: what
+/// follows may take longer than an administrator allows a statement, and must not find operators or
+/// functions that somebody put into a schema of the role's search path. Only what this server knows
+/// is set.
 ///
-/// It relies on no isolation: it reads no rows of ours. It is sent without preparing, so that a pooler that shares
-/// sessions gets as far as its proof.
+/// It relies on no isolation: it reads no rows of ours. It is sent without preparing, so that a
+/// pooler that shares sessions gets as far as its proof.
 const SET_UP: &str = "SET statement_timeout = 0; SET search_path = pg_catalog, pg_temp;
     SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('server_version_num'),
         pg_catalog.current_setting('server_version'), pg_catalog.set_config(known.name, wanted.value, false)
@@ -175,7 +179,8 @@ impl Connection {
         self.notifications.as_mut()?.recv().await
     }
 
-    /// Takes all notifications, for a task that listens while others ask. Returns `None` if they were taken before.
+    /// Takes all notifications, for a task that listens while others ask. Returns `None` if they
+    /// were taken before.
     pub(crate) fn take_notifications(&mut self) -> Option<mpsc::UnboundedReceiver<Notification>> {
         self.notifications.take()
     }
@@ -193,7 +198,8 @@ impl Drop for Connection {
         };
         let permit = self.permit.take();
         let cancel = self.cancel.clone();
-        // In a runtime that is shut down the task is dropped at once, and the socket with the driver.
+        // In a runtime that is shut down the task is dropped at once, and the socket with the
+        // driver.
         self.runtime.spawn(async move {
             end(client, driver, cancel).await;
             drop(permit);
@@ -232,8 +238,8 @@ impl Cancel {
 pub(crate) enum ConnectFailure {
     /// No room, or starting up.
     Passing(Error),
-    /// Refused, reset, or ended by the server: it restarts, or an administrator ended the session. Opening a store
-    /// waits for that; a store that is open does not.
+    /// Refused, reset, or ended by the server: it restarts, or an administrator ended the session.
+    /// Opening a store waits for that; a store that is open does not.
     Away(Error),
     /// The deadline came before the answer.
     Late(Error),
@@ -262,8 +268,9 @@ impl From<Error> for ConnectFailure {
     }
 }
 
-/// Opens something at a server. While the server has no room or is away, that is tried again for as long as `wait`; it is
-/// tried once if that is zero. The deadline of an attempt leaves a server far away the time to answer.
+/// Opens something at a server. While the server has no room or is away, that is tried again for as
+/// long as `wait`; it is tried once if that is zero. The deadline of an attempt leaves a server far
+/// away the time to answer.
 pub(crate) async fn open_with_retry<T, F>(
     address: &Address,
     wait: Duration,

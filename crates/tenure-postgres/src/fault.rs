@@ -12,7 +12,8 @@
 //! | 25006 | a standby, or made read-only | `Configuration` |
 //! | others | | `Internal` |
 //!
-//! 55P03 is an advisory lock that was not free in time where one was waited for: the request for one checks it before all this.
+//! 55P03 is an advisory lock that was not free in time where one was waited for: the request for
+//! one checks it before all this.
 
 use std::error::Error as _;
 
@@ -70,8 +71,8 @@ fn grants(address: &Address) -> String {
     )
 }
 
-/// Returns true if a server turned a connection away because it is not encrypted. PostgreSQL, PgBouncer and others say that in
-/// words alone.
+/// Returns true if a server turned a connection away because it is not encrypted. PostgreSQL,
+/// PgBouncer and others say that in words alone.
 fn wants_tls(problem: &str) -> bool {
     let by_rules = problem.contains("pg_hba.conf")
         && (problem.contains("no encryption") || problem.contains("SSL off"))
@@ -79,8 +80,8 @@ fn wants_tls(problem: &str) -> bool {
     by_rules || problem.contains("SSL required") || problem.contains("SSL connection is required")
 }
 
-/// Returns the remedy for a server that answers and cannot be talked to as configured: trying again does not help. The driver
-/// tells these cases apart by words alone.
+/// Returns the remedy for a server that answers and cannot be talked to as configured: trying again
+/// does not help. The driver tells these cases apart by words alone.
 fn remedy_for_way(problem: &str) -> Option<&'static str> {
     let remedies = [
         (
@@ -129,8 +130,9 @@ pub(crate) fn is_passing(error: &tokio_postgres::Error) -> bool {
     error.code().is_some_and(|state| passing.contains(&state))
 }
 
-/// Returns true if no server is at the address at the moment: the connection was refused or reset, the socket is not there, or
-/// the server ended the session. A name that does not resolve has none of these kinds.
+/// Returns true if no server is at the address at the moment: the connection was refused or reset,
+/// the socket is not there, or the server ended the session. A name that does not resolve has none
+/// of these kinds.
 pub(crate) fn is_away(error: &tokio_postgres::Error) -> bool {
     use std::io::ErrorKind;
     if let Some(state) = error.code() {

@@ -1,7 +1,8 @@
 //! The row of one record, locked for as long as expensive work on it takes.
 //!
 //! 1. A connection of its own is opened, without limits on idle time: the work may take minutes.
-//! 2. `BEGIN`, and `SELECT … FOR UPDATE NOWAIT`. Somebody else has the row, or there is none: nothing is done.
+//! 2. `BEGIN`, and `SELECT … FOR UPDATE NOWAIT`. Somebody else has the row, or there is none:
+//!    nothing is done.
 //! 3. The caller reads the record anew, works if that is still to be done,
 //! 4. and writes the result in the same transaction, which is committed.
 //!

@@ -89,8 +89,8 @@ fn no_roots(from: &Roots, problem: &str) -> Error {
     )
 }
 
-/// Accepts a certificate whatever name is in it: any at all for `prefer` and `require`, which ask for no proof, and one that
-/// a trusted authority signed for `verify-ca`.
+/// Accepts a certificate whatever name is in it: any at all for `prefer` and `require`, which ask
+/// for no proof, and one that a trusted authority signed for `verify-ca`.
 #[derive(Debug)]
 struct NameIgnored {
     provider: Arc<CryptoProvider>,

@@ -1,7 +1,7 @@
 //! A second process that ends the command while this one stands still.
 //!
-//! What runs out by time is given to somebody else while this process is stopped (SIGSTOP, Ctrl-Z, a
-//! debugger), and a command that goes on would work beside them. So a copy of this process, the
+//! What runs out by time is given to somebody else while this process is stopped (SIGSTOP, Ctrl-Z,
+//! a debugger), and a command that goes on would work beside them. So a copy of this process, the
 //! watchdog, kills the command at five sixths of that time.
 //!
 //! # Steps
@@ -24,8 +24,8 @@
 //!
 //! - **Deadline and renewal.** Mark and renewal are one exchange of one number: either the renewal
 //!   comes first and nothing is killed, or the command is killed and counts as lost.
-//! - **A number that is used again.** While the watchdog lives, run does not reap a command that has
-//!   started, so its number is nobody else's. A command that fails to start, or whose run is
+//! - **A number that is used again.** While the watchdog lives, run does not reap a command that
+//!   has started, so its number is nobody else's. A command that fails to start, or whose run is
 //!   killed, is reaped by others: the pidfd knows, and reaches nobody.
 //! - **A command that ended, but not those it left in its group.** It is a zombie while run stands
 //!   still, and its group is killed.
@@ -34,8 +34,8 @@
 //!
 //! # Limitations
 //!
-//! If both run and watchdog are stopped, or run is and the watchdog is killed, nobody ends the command.
-//! It is ended when one of them goes on.
+//! If both run and watchdog are stopped, or run is and the watchdog is killed, nobody ends the
+//! command. It is ended when one of them goes on.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};

@@ -14,7 +14,8 @@ mod passed_on;
 
 pub use passed_on::{Outer, Outers};
 
-/// The longest text about outer `run`s: more cannot be passed on beside what one `run` acquires itself.
+/// The longest text about outer `run`s: more cannot be passed on beside what one `run` acquires
+/// itself.
 const OUTER_BYTES_MAX: usize = 60 * 1024;
 
 /// The leases that outer `run`s hold.
@@ -59,8 +60,8 @@ fn is_slot(outer: &Outer) -> bool {
 }
 
 impl Ancestors {
-    /// Returns the leases of outer `run`s that are still held, as far as the open stores can tell: that of
-    /// this command, and that of the slots.
+    /// Returns the leases of outer `run`s that are still held, as far as the open stores can tell:
+    /// that of this command, and that of the slots.
     pub async fn proved(
         outers: Outers,
         keeper: Option<&Keeper>,
@@ -110,8 +111,8 @@ impl Ancestors {
         self.locks().map(held).collect()
     }
 
-    /// Returns the leases that count as held for a session that acquires a slot: slots are ordered among
-    /// themselves.
+    /// Returns the leases that count as held for a session that acquires a slot: slots are ordered
+    /// among themselves.
     pub fn held_slots(&self) -> Vec<OuterLease> {
         self.slots.iter().map(held).collect()
     }
@@ -128,8 +129,8 @@ impl Ancestors {
         self.slots.iter().find(same)
     }
 
-    /// Returns the plan to acquire only what is missing. What is held must be held at least as strongly as
-    /// it is wanted.
+    /// Returns the plan to acquire only what is missing. What is held must be held at least as
+    /// strongly as it is wanted.
     pub fn reuse(&self, wanted: &LockSet, keeper: &Keeper) -> Result<Plan> {
         let mut missing = Vec::new();
         let mut reused = Vec::new();

@@ -9,8 +9,8 @@ use crate::waiting::blocking;
 use crate::{Caller, Service};
 
 impl Service {
-    /// Remembers a claim that was just made or renewed, if an agent has it: where it is, its id, its
-    /// token and its end. One that cannot be remembered lasts for its time.
+    /// Remembers a claim that was just made or renewed, if an agent has it: where it is, its id,
+    /// its token and its end. One that cannot be remembered lasts for its time.
     pub(crate) async fn remember_claim(
         &self,
         (kind, directory): (ClaimedIn, &Path),
@@ -33,8 +33,8 @@ impl Service {
         }
     }
 
-    /// Forgets a claim that was just ended, if an agent had it. One that cannot be forgotten is dropped
-    /// when it is to be renewed.
+    /// Forgets a claim that was just ended, if an agent had it. One that cannot be forgotten is
+    /// dropped when it is to be renewed.
     pub(crate) async fn forget_claim(
         &self,
         (kind, directory): (ClaimedIn, &Path),

@@ -125,8 +125,8 @@ impl Service {
         Ok(())
     }
 
-    /// Returns how long a call waits: as asked, if the caller may wait and lease for so long; else as
-    /// set or by default, which for an automated owner is never above its limit.
+    /// Returns how long a call waits: as asked, if the caller may wait and lease for so long; else
+    /// as set or by default, which for an automated owner is never above its limit.
     pub fn limit(
         &self,
         caller: &Caller,
@@ -324,8 +324,8 @@ impl Service {
         !self.located.url.starts_with("file:")
     }
 
-    /// Returns the address by which another process opens the same store. That of a server is as the
-    /// user gave it: with the password, and all it says about how to connect.
+    /// Returns the address by which another process opens the same store. That of a server is as
+    /// the user gave it: with the password, and all it says about how to connect.
     pub fn address_for_others<'a>(&'a self, keeper: Option<&'a Keeper>) -> &'a str {
         match keeper {
             Some(keeper) if !self.is_on_server() => keeper.store().url(),
@@ -333,8 +333,8 @@ impl Service {
         }
     }
 
-    /// Returns the address by which a store can be opened that a `run` around this call named. It is
-    /// passed on without its password; an address of our own may have it.
+    /// Returns the address by which a store can be opened that a `run` around this call named. It
+    /// is passed on without its password; an address of our own may have it.
     pub fn openable(&self, store: &str) -> String {
         let own = [&self.located.url].into_iter();
         let mut own = own.chain(&self.surroundings.addresses);

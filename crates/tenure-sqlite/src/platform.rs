@@ -1,4 +1,5 @@
-//! The calls to the Linux kernel that only this crate makes, and nothing else. Locks are those of `tenure_files`.
+//! The calls to the Linux kernel that only this crate makes, and nothing else. Locks are those of
+//! `tenure_files`.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!(

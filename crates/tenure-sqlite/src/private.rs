@@ -1,5 +1,5 @@
-//! Refuses a store that others may write: a user who can write it can take any lock in it, and a user who
-//! made it beforehand may have put anything in it.
+//! Refuses a store that others may write: a user who can write it can take any lock in it, and a
+//! user who made it beforehand may have put anything in it.
 //!
 //! The directory is looked at first. In one that nobody else may write, nothing that is found to be
 //! ours becomes another's later. What belongs to root is no worse than ours: root can do

@@ -110,8 +110,8 @@ pub(crate) fn view_of(kind: &str) -> Option<String> {
     step.split(';').find_map(create)
 }
 
-/// Returns a step without comments and layout: SQLite keeps the text of a table as it is, and reads it
-/// whenever the database is opened.
+/// Returns a step without comments and layout: SQLite keeps the text of a table as it is, and reads
+/// it whenever the database is opened.
 fn without_comments(step: &str) -> String {
     let lines = step.lines().map(|line| {
         let code = line.split_once("--").map_or(line, |(code, _)| code);

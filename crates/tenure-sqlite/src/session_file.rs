@@ -113,8 +113,8 @@ impl SessionFile {
         matches!(here, Ok(Some(here)) if here.identity == self.identity)
     }
 
-    /// Returns a descriptor that keeps the session alive in a process that inherits it. It closes on
-    /// exec.
+    /// Returns a descriptor that keeps the session alive in a process that inherits it. It closes
+    /// on exec.
     pub(crate) fn descriptor(&self) -> Result<OwnedFd> {
         let copy = platform::duplicate(&self.file);
         copy.map_err(|source| Error::io("duplicate", &self.path, source))
@@ -223,8 +223,8 @@ pub(crate) fn count_alive(directory: &Path) -> Result<usize> {
     Ok(count)
 }
 
-/// Returns some sessions whose file is not locked: candidates for [`remove_if_dead`]. Drafts that are
-/// not locked are removed on the way.
+/// Returns some sessions whose file is not locked: candidates for [`remove_if_dead`]. Drafts that
+/// are not locked are removed on the way.
 pub(crate) fn dead(directory: &Path, limit: usize) -> Result<Vec<SessionId>> {
     let mut dead = Vec::new();
     for path in files(directory)? {

@@ -8,8 +8,8 @@
 //!
 //! # Limitations
 //!
-//! Locks are a rule between honest programs: a policy says which locks a kind of work needs, and nothing keeps a program that
-//! takes none from doing that work.
+//! Locks are a rule between honest programs: a policy says which locks a kind of work needs, and
+//! nothing keeps a program that takes none from doing that work.
 
 pub mod agents;
 pub mod policy;

@@ -1,7 +1,8 @@
-//! Owners that are no people, and what they may not do: break a lock, wait for very long, or take a lease for very long.
+//! Owners that are no people, and what they may not do: break a lock, wait for very long, or take a
+//! lease for very long.
 //!
-//! A wait that outlasts the shell of an agent is a lock that is taken for nobody, and a long lease of an agent that died is
-//! a morning lost. People set the limits, and only people go beyond them.
+//! A wait that outlasts the shell of an agent is a lock that is taken for nobody, and a long lease
+//! of an agent that died is a morning lost. People set the limits, and only people go beyond them.
 
 use std::time::Duration;
 
@@ -13,8 +14,8 @@ pub const AUTOMATED_DEFAULT: [&str; 2] = ["agent:*", "job:*"];
 pub const TTL_MAX_DEFAULT: Duration = Duration::from_secs(60 * 60);
 /// The longest wait of an automated owner, unless it is set.
 pub const WAIT_MAX_DEFAULT: Duration = Duration::from_secs(10 * 60);
-/// The default time that the command of an automated owner waits for locks: the shells of agents end commands
-/// after two minutes.
+/// The default time that the command of an automated owner waits for locks: the shells of agents
+/// end commands after two minutes.
 pub const AUTOMATED_WAIT_DEFAULT: Duration = Duration::from_secs(90);
 /// More patterns than this are refused.
 pub const PATTERNS_MAX: usize = 100;
@@ -45,8 +46,8 @@ impl Automated {
     ///
     /// # Errors
     ///
-    /// `Configuration` for a pattern that no owner could match: it would protect nothing, against the
-    /// intention of its author.
+    /// `Configuration` for a pattern that no owner could match: it would protect nothing, against
+    /// the intention of its author.
     pub fn new(patterns: impl IntoIterator<Item = String>) -> Result<Self> {
         let patterns: Vec<String> = patterns.into_iter().collect();
         if patterns.len() > PATTERNS_MAX {

@@ -82,7 +82,8 @@ pub(crate) const INITIAL_DELAY: Names = [
     "JIT_RETRY_INITIAL_DELAY_MS",
 ];
 
-/// The content of a `tenure.toml`. One key names a command to be run, and counts only in a file that a person trusts.
+/// The content of a `tenure.toml`. One key names a command to be run, and counts only in a file
+/// that a person trusts.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -253,7 +254,8 @@ impl Config {
         automated
     }
 
-    /// Reads operations alone, as the policies that are compiled in hold them; `path` is for messages.
+    /// Reads operations alone, as the policies that are compiled in hold them; `path` is for
+    /// messages.
     ///
     /// # Errors
     ///
@@ -316,7 +318,8 @@ pub(crate) fn look(directory: &Path, uid: u32) -> Result<ConfigFile> {
     Ok(ConfigFile::Ours(path, Box::new(config)))
 }
 
-/// Returns true if there is no file, or its directory may not be looked into: that holds nothing of ours.
+/// Returns true if there is no file, or its directory may not be looked into: that holds nothing of
+/// ours.
 fn is_absent(error: &io::Error) -> bool {
     use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
     matches!(error.kind(), NotFound | NotADirectory | PermissionDenied)

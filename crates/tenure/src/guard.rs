@@ -52,8 +52,8 @@ pub struct Guard {
     released: bool,
     /// The mode it was taken in, before any upgrade.
     taken: Mode,
-    /// True if a downgrade was asked for and its outcome is open: the lock counts as upgradeable, and
-    /// may be write in the store.
+    /// True if a downgrade was asked for and its outcome is open: the lock counts as upgradeable,
+    /// and may be write in the store.
     downgrading: bool,
     /// Dropped last, when the lock is released.
     log: Logged,
@@ -139,8 +139,8 @@ impl Guard {
         self.hold.context()
     }
 
-    /// Returns when the guard is lost without a renewal, in milliseconds since boot, or `None` if it
-    /// lasts for as long as its session.
+    /// Returns when the guard is lost without a renewal, in milliseconds since boot, or `None` if
+    /// it lasts for as long as its session.
     pub fn lost_at_ms(&self) -> Option<u64> {
         self.hold.over_at()
     }
@@ -292,8 +292,8 @@ impl Guard {
         }
     }
 
-    /// Leaves the lease in the store without a guard. Only for a lease-bound lease: one bound to the
-    /// session would be held until the session ends.
+    /// Leaves the lease in the store without a guard. Only for a lease-bound lease: one bound to
+    /// the session would be held until the session ends.
     pub(crate) fn leave(mut self) {
         self.released = true;
         self.log.leave();

@@ -40,8 +40,9 @@ impl Keeper {
         Ok(Self::from_store(store, settings))
     }
 
-    /// Opens the store of a `postgres://…`, and advisory locks of the same database: one connection for each, where two openings
-    /// would take four. See `PostgresStore::open_with_locks` for what it does not find out about a pooler.
+    /// Opens the store of a `postgres://…`, and advisory locks of the same database: one connection
+    /// for each, where two openings would take four. See `PostgresStore::open_with_locks` for what
+    /// it does not find out about a pooler.
     #[cfg(feature = "postgres")]
     pub async fn open_with_locks(
         url: &str,
@@ -131,7 +132,8 @@ impl Keeper {
         &self.shared.store
     }
 
-    /// Returns how the keeper tries again after passing faults, or `None` if the store does that itself.
+    /// Returns how the keeper tries again after passing faults, or `None` if the store does that
+    /// itself.
     pub(crate) fn retry(&self) -> Option<&RetryPolicy> {
         let settings = &self.shared.settings;
         (!self.shared.store_retries).then_some(&settings.retry)

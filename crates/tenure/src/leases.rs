@@ -4,8 +4,9 @@
 //! it in one step. From then on it belongs to no guard: a caller that knows the id of a lease may
 //! renew, release, upgrade and downgrade it, unless it names another owner.
 //!
-//! The permission is checked here, once for every surface, before the store is asked: neither the owner of a lease, nor who
-//! took it, nor the binding of a bound one ever changes, so nothing can come between the check and the act.
+//! The permission is checked here, once for every surface, before the store is asked: neither the
+//! owner of a lease, nor who took it, nor the binding of a bound one ever changes, so nothing can
+//! come between the check and the act.
 //!
 //! | step | file |
 //! |---|---|
@@ -82,8 +83,8 @@ impl Keeper {
     ///
     /// # Errors
     ///
-    /// As [`find`](Keeper::find); `NotAllowed` if `by` is not its owner, if a coding agent asks that did not take it,
-    /// or if it is bound to a session or in the hands of a guard.
+    /// As [`find`](Keeper::find); `NotAllowed` if `by` is not its owner, if a coding agent asks
+    /// that did not take it, or if it is bound to a session or in the hands of a guard.
     pub async fn renew(
         &self,
         lease: &LeaseId,
@@ -139,8 +140,8 @@ impl Keeper {
         Ok(held)
     }
 
-    /// Fails if a token is not that of the newest exclusive grant. Every store can tell. A resource that
-    /// was only ever shared has the token zero, which all its holders carry.
+    /// Fails if a token is not that of the newest exclusive grant. Every store can tell. A resource
+    /// that was only ever shared has the token zero, which all its holders carry.
     ///
     /// # Errors
     ///

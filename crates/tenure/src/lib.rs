@@ -5,8 +5,8 @@
 //! without a runtime, and for code that must block inside one.
 //!
 //! `memory:` and `file:DIR` are always there; `sqlite:PATH` and `postgres://…` need the cargo
-//! features `sqlite` and `postgres`, of which none is on by default. SQLite comes with its own copy of
-//! the library, and a program can link only one.
+//! features `sqlite` and `postgres`, of which none is on by default. SQLite comes with its own copy
+//! of the library, and a program can link only one.
 //!
 //! ```
 //! use tenure::{Keeper, Mode, Options, Owner, Resource, SessionOptions};
@@ -38,19 +38,20 @@
 //!
 //! # Guards
 //!
-//! Every guard, here and of file locks, Node's locks and advisory locks, has `token`, `mode`, `check`
-//! (is it known to be lost?) and a `release` that consumes it and tells whether it was held to the
-//! end; dropping a guard releases, too.
+//! Every guard, here and of file locks, Node's locks and advisory locks, has `token`, `mode`,
+//! `check` (is it known to be lost?) and a `release` that consumes it and tells whether it was held
+//! to the end; dropping a guard releases, too.
 //!
 //! # What blocks
 //!
 //! - A call on the store `file:` opens and locks files on the thread that polls it; a wait for a
-//!   kernel lock has a thread of its own, and SIGURG ends it when its time is over. Where the program
-//!   has no handler of SIGURG, one that does nothing is installed; see [`tenure_files`].
+//!   kernel lock has a thread of its own, and SIGURG ends it when its time is over. Where the
+//!   program has no handler of SIGURG, one that does nothing is installed; see [`tenure_files`].
 //! - A call on `sqlite:` runs its transaction, some tens of microseconds, on the thread that polls
-//!   it. A durable step (leases that outlive their session, break, recovery) waits for the disk. On a
-//!   multi-thread runtime the other tasks of the thread go on elsewhere meanwhile, which costs about
-//!   10 µs a step; tasks joined with it in one task wait. On a current-thread runtime everything waits.
+//!   it. A durable step (leases that outlive their session, break, recovery) waits for the disk. On
+//!   a multi-thread runtime the other tasks of the thread go on elsewhere meanwhile, which costs
+//!   about 10 µs a step; tasks joined with it in one task wait. On a current-thread runtime
+//!   everything waits.
 //! - A call on `postgres:` blocks nothing.
 //! - [`blocking`] blocks the calling thread, and never the runtime of the store.
 //!
@@ -65,9 +66,9 @@
 //! - Every future can be dropped at any point: a dropped acquire holds nothing and waits for
 //!   nothing, a dropped upgrade leaves the lease as it was, a dropped release still releases.
 //! - A guard that is dropped, by a panic too, releases.
-//! - A guard whose lease runs out by itself is renewed in the background, also while the rest of its
-//!   set is awaited. Where that fails it is lost before anybody else can have the lock, as long as
-//!   its process runs; after a sleep it goes on only if nobody took over.
+//! - A guard whose lease runs out by itself is renewed in the background, also while the rest of
+//!   its set is awaited. Where that fails it is lost before anybody else can have the lock, as long
+//!   as its process runs; after a sleep it goes on only if nobody took over.
 //! - A set is taken whole or not at all. A set of leases of their own is bound in one step: their
 //!   time runs from when all of them are there.
 //!
@@ -76,9 +77,10 @@
 //! - The futures need a tokio runtime with time and I/O enabled, except in [`blocking`].
 //! - A guard that is leaked (`std::mem::forget`) keeps its lock for as long as the store
 //!   keeps the session alive.
-//! - Order is only kept within one session and what it left as leases of their own. Code that holds locks in one session
-//!   while it waits in another can build a circle. A request of a session or an automated owner that closes one is
-//!   refused ([`Error::Deadlock`]), and one of a person is told of it; a circle through several stores ends with its deadlines.
+//! - Order is only kept within one session and what it left as leases of their own. Code that holds
+//!   locks in one session while it waits in another can build a circle. A request of a session or
+//!   an automated owner that closes one is refused ([`Error::Deadlock`]), and one of a person is
+//!   told of it; a circle through several stores ends with its deadlines.
 //! - Where a store can lose a lock, the loss is noticed by a task of the runtime in which the
 //!   session's first lock was granted; a runtime that is blocked notices nothing. Leases that run
 //!   out by themselves (PostgreSQL) are renewed there, too: block it for longer than a third of a

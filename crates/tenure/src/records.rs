@@ -40,7 +40,8 @@ impl Keeper {
 }
 
 impl<'a> Records<'a> {
-    /// Returns the records of another store than the keeper's, for tests of what is kept in records.
+    /// Returns the records of another store than the keeper's, for tests of what is kept in
+    /// records.
     #[doc(hidden)]
     pub fn of(keeper: &'a Keeper, store: &'a dyn RecordStore) -> Self {
         Self { keeper, store }
@@ -60,8 +61,8 @@ impl<'a> Records<'a> {
     ///
     /// # Errors
     ///
-    /// `RecordChanged` for a version that is another, `NotAllowed` and `LeaseOver` for a lease or token that is
-    /// not good any more, and whatever the function of the change refuses.
+    /// `RecordChanged` for a version that is another, `NotAllowed` and `LeaseOver` for a lease or
+    /// token that is not good any more, and whatever the function of the change refuses.
     pub async fn change(&self, change: &RecordChange<'_>) -> Result<Vec<Record>> {
         let agent = self.keeper.settings().automated.agent();
         let change = change.clone().under_agent(agent.cloned());

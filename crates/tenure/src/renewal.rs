@@ -20,8 +20,8 @@
 //! # After a sleep
 //!
 //! If the process was stopped or the machine slept, the lease was good at the last look and is over
-//! at this one. Perhaps nobody has taken the lock over, so the store is asked once more, for a short
-//! while, before the lock is given up.
+//! at this one. Perhaps nobody has taken the lock over, so the store is asked once more, for a
+//! short while, before the lock is given up.
 
 mod check;
 mod schedule;
@@ -76,7 +76,8 @@ impl Renewal {
         };
         let mut state = lock(&self.state);
         if state.holds.is_empty() && !state.is_running() {
-            // The time to the first look counts from here: the machine may sleep before the task runs.
+            // The time to the first look counts from here: the machine may sleep before the task
+            // runs.
             state.looked = clock::boot_now();
         }
         state.holds.push(Arc::downgrade(hold));

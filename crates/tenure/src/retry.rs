@@ -1,7 +1,7 @@
 //! The one retry loop of the keeper: calls a store again after a passing fault.
 //!
-//! A store that tries again itself, as only it knows what a lost connection left behind, says so in its
-//! [`Capabilities`](tenure_core::Capabilities). The keeper calls such a store once.
+//! A store that tries again itself, as only it knows what a lost connection left behind, says so in
+//! its [`Capabilities`](tenure_core::Capabilities). The keeper calls such a store once.
 
 use tenure_core::{Error, Reply, Result, Retry, RetryPolicy};
 use tenure_os::random;
@@ -17,8 +17,8 @@ pub(crate) struct Tries {
 }
 
 impl Tries {
-    /// Calls until a call succeeds or fails for good, or until the policy allows no more. Calls once
-    /// if there is no policy.
+    /// Calls until a call succeeds or fails for good, or until the policy allows no more. Calls
+    /// once if there is no policy.
     pub(crate) async fn run<'a, T>(
         &mut self,
         policy: Option<&RetryPolicy>,

@@ -17,7 +17,8 @@ pub struct Settings {
     pub retry: RetryPolicy,
     /// The longest wait of a request that sets none.
     pub wait: Duration,
-    /// The longest wait for a server that is away or has no room, when a store is opened. Zero tries once.
+    /// The longest wait for a server that is away or has no room, when a store is opened. Zero
+    /// tries once.
     pub open: Duration,
     /// The interval of heartbeats of a holder, or `None` for every 10 s. Where leases expire it is
     /// at most a third of their time, which is also the default there.

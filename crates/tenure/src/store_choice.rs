@@ -4,13 +4,15 @@
 //! names one, the git repository around the current directory (its common directory, so
 //! that all worktrees meet in one store), the user's state directory.
 //!
-//! `user:` names a database in the user's state directory that belongs to the repository around the `tenure.toml` that says so, else
-//! to that around the current directory (`user`). A `.git` that cannot be written is refused, and never a reason to choose it: two
-//! processes, one of them in a sandbox, would then hold one lock in two stores.
+//! `user:` names a database in the user's state directory that belongs to the repository around the
+//! `tenure.toml` that says so, else to that around the current directory (`user`). A `.git` that
+//! cannot be written is refused, and never a reason to choose it: two processes, one of them in a
+//! sandbox, would then hold one lock in two stores.
 //!
-//! In a linked worktree without a `tenure.toml` of its own, that of the main worktree counts before those
-//! further up: it need not be committed to be the same for all worktrees. A `tenure.toml` that names no store leaves that to the next
-//! one up to the root of its repository, and to that of the main worktree: all of a repository meet in one store.
+//! In a linked worktree without a `tenure.toml` of its own, that of the main worktree counts before
+//! those further up: it need not be committed to be the same for all worktrees. A `tenure.toml`
+//! that names no store leaves that to the next one up to the root of its repository, and to that of
+//! the main worktree: all of a repository meet in one store.
 //!
 //! Slots are counted per user and machine, so they have a store of their own that none of this
 //! changes ([`slots`]).
@@ -19,8 +21,8 @@
 //!
 //! # Limitations
 //!
-//! Worktrees whose own `tenure.toml` files name different stores, and processes of one user with different
-//! `HOME` or `XDG_STATE_HOME`, do not meet. `tenure doctor` tells of the former.
+//! Worktrees whose own `tenure.toml` files name different stores, and processes of one user with
+//! different `HOME` or `XDG_STATE_HOME`, do not meet. `tenure doctor` tells of the former.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -309,7 +311,8 @@ fn choose(
 struct Nearest {
     /// The nearest `tenure.toml`.
     file: Option<(PathBuf, Config)>,
-    /// The store, and the file that names it: the nearest one, or one further up in the same repository.
+    /// The store, and the file that names it: the nearest one, or one further up in the same
+    /// repository.
     store: Option<(PathBuf, String)>,
     ignored: Vec<Ignored>,
 }
@@ -364,8 +367,8 @@ pub fn state_directory(environment: &Environment) -> Result<PathBuf> {
     }
 }
 
-/// Returns the address of the store of the slots: one for each user and machine, whatever store is used
-/// otherwise.
+/// Returns the address of the store of the slots: one for each user and machine, whatever store is
+/// used otherwise.
 ///
 /// It is in the state directory, or in the runtime directory where the former is on a network
 /// file system: there, other machines would be counted, too, and locks do not hold. Neither
@@ -382,12 +385,13 @@ pub fn slots(environment: &Environment) -> Result<String> {
     sqlite_url(&directory.join(SLOTS_DATABASE))
 }
 
-/// Returns where the board is: in the git repository around the current directory, so that its worktrees share it, else in the
-/// user's state directory, whatever `--store` and `TENURE_STORE` say.
+/// Returns where the board is: in the git repository around the current directory, so that its
+/// worktrees share it, else in the user's state directory, whatever `--store` and `TENURE_STORE`
+/// say.
 ///
-/// If `tenure.toml` says `store = "user:"`, it is beside that store: who cannot write one of them in a sandbox cannot write
-/// the other. Only the file counts, since the command under `run` gets another `TENURE_STORE` than `run` itself, and
-/// must find the same board.
+/// If `tenure.toml` says `store = "user:"`, it is beside that store: who cannot write one of them
+/// in a sandbox cannot write the other. Only the file counts, since the command under `run` gets
+/// another `TENURE_STORE` than `run` itself, and must find the same board.
 pub fn board(environment: &Environment) -> Result<PathBuf> {
     let store = nearest_config(environment)?.store;
     if let Some((path, store)) = store.filter(|(_, store)| user::is(store)) {
@@ -399,8 +403,8 @@ pub fn board(environment: &Environment) -> Result<PathBuf> {
     }
 }
 
-/// Returns the worktree whose settings count for the repository around the current directory: the main one,
-/// or the one around it if there is no main one. `None` outside of a repository.
+/// Returns the worktree whose settings count for the repository around the current directory: the
+/// main one, or the one around it if there is no main one. `None` outside of a repository.
 pub fn main_worktree(environment: &Environment) -> Result<Option<PathBuf>> {
     let repository = git::around(&environment.directory)?;
     Ok(repository.map(|repository| repository.main_worktree.unwrap_or(repository.found_in)))
@@ -411,7 +415,8 @@ pub fn common_directory(environment: &Environment) -> Result<Option<PathBuf>> {
     git::common_directory(environment)
 }
 
-/// Returns true if locks hold in a directory that is or will be made, by the nearest one that exists.
+/// Returns true if locks hold in a directory that is or will be made, by the nearest one that
+/// exists.
 fn is_local(directory: &Path) -> Result<bool> {
     let exists = |above: &&Path| above.exists();
     match directory.ancestors().find(exists) {

@@ -1,4 +1,5 @@
-//! Hooks of coding agents: the whole command `tenure agent hook`, against `tenure run x -- true` on the same store.
+//! Hooks of coding agents: the whole command `tenure agent hook`, against `tenure run x -- true` on
+//! the same store.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -57,7 +58,8 @@ pub fn measure() -> Result<Vec<Measured>> {
     Ok(all)
 }
 
-/// Hooks and listings in stores where others hold many leases, against stores where nobody does; and the list of many agents.
+/// Hooks and listings in stores where others hold many leases, against stores where nobody does;
+/// and the list of many agents.
 fn with_leases(tenure: &Path, server: &Server) -> Result<Vec<Measured>> {
     let mut all = Vec::new();
     for name in ["SQLite", "PostgreSQL"] {
@@ -269,7 +271,8 @@ impl Place {
         finished(command.status()?.success(), "list")
     }
 
-    /// The time of a hook of one agent, against fifty agents on all cores: the rate of a core must be at least 0.8 of the other.
+    /// The time of a hook of one agent, against fifty agents on all cores: the rate of a core must
+    /// be at least 0.8 of the other.
     fn crowd(&self) -> Result<Measured> {
         let cores = std::thread::available_parallelism()?.get();
         let (mut ones, mut crowds) = (Vec::new(), Vec::new());

@@ -1,4 +1,5 @@
-//! The board: what its own locks for each issue gain, creates, and a cost of `next` that does not grow.
+//! The board: what its own locks for each issue gain, creates, and a cost of `next` that does not
+//! grow.
 //!
 //! Everything happens on the disk this program was built on: where syncing costs nothing, a
 //! comparison of durable writes says nothing.
@@ -29,7 +30,8 @@ pub fn measure() -> Result<Vec<Measured>> {
     Ok(all)
 }
 
-/// A child of this program: updates an issue so many times, alone in the world or not, or creates issues.
+/// A child of this program: updates an issue so many times, alone in the world or not, or creates
+/// issues.
 pub fn child(path: &Path, rest: &[&str]) -> Result<()> {
     let board = Board::open(path, WAIT)?;
     match rest {

@@ -140,7 +140,8 @@ fn traced(program: &str, options: &[&str], command: &Command) -> Result<String> 
     Ok(String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// Takes out what cargo sets for the programs it starts: with it, every library is looked for in folders of the build first.
+/// Takes out what cargo sets for the programs it starts: with it, every library is looked for in
+/// folders of the build first.
 fn as_in_a_shell(command: &mut Command) -> &mut Command {
     command.env_remove("LD_LIBRARY_PATH")
 }

@@ -1,4 +1,5 @@
-//! Records: what a durable change costs against a bare durable update of one row, alone and in a crowd.
+//! Records: what a durable change costs against a bare durable update of one row, alone and in a
+//! crowd.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -16,7 +17,8 @@ use super::postgres::bare::Bare;
 use super::postgres::server::Server;
 use super::{Measured, compare, micros};
 
-/// Rounds are short and many: what else the disk has to do meets both sides alike, and medians leave the rest out.
+/// Rounds are short and many: what else the disk has to do meets both sides alike, and medians
+/// leave the rest out.
 const TIMES: u32 = 8;
 const ROUNDS: u32 = 120;
 /// How many processes change one record at once, and how often each.
@@ -131,7 +133,8 @@ fn postgres(url: &str, database: &tenure_testkit::postgres::Database) -> Result<
 /// 16 processes on one record against one, which makes as many changes.
 fn crowd(store: &str, url: &str, counter: &Counter) -> Result<Measured> {
     let times = PROCESSES * EACH;
-    // Only the changes are timed: starting a process and opening a store costs as much as a hundred of them.
+    // Only the changes are timed: starting a process and opening a store costs as much as a hundred
+    // of them.
     let together = || {
         let program = std::env::current_exe()?;
         let start = |_| {

@@ -39,8 +39,8 @@ fn delete(scenario: Scenario) -> Scenario {
     scenario.then(0, after, |board| board.delete(&id("c")))
 }
 
-/// Every content that is synced and every name that the index relies on is needed, but for the names before the index: a log and
-/// gates that are missing are as good as empty ones.
+/// Every content that is synced and every name that the index relies on is needed, but for the
+/// names before the index: a log and gates that are missing are as good as empty ones.
 #[test]
 fn a_board_is_made_whole_or_not_at_all_and_made_again_by_the_next() {
     let mut scenario = Scenario::empty("init");
@@ -52,7 +52,8 @@ fn a_board_is_made_whole_or_not_at_all_and_made_again_by_the_next() {
     check(&scenario.and_then());
 }
 
-/// One is killed while he makes the board, right after the index got its name, and another goes on from there.
+/// One is killed while he makes the board, right after the index got its name, and another goes on
+/// from there.
 #[test]
 fn the_first_change_of_a_board_makes_durable_what_its_maker_could_not() {
     let made = Scenario::empty("init").then(0, World::clone, Board::fill);

@@ -39,8 +39,8 @@ fn new_uuid() -> String {
     format!("00000000-0000-4000-8000-{number:012}")
 }
 
-/// A board. Everything that must survive is on the simulated disk; the kernel locks are real, in a directory of their own that
-/// has the same path.
+/// A board. Everything that must survive is on the simulated disk; the kernel locks are real, in a
+/// directory of their own that has the same path.
 pub(super) struct OneBoard {
     place: Rc<Place>,
     pending_max: usize,

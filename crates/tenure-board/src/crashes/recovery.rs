@@ -1,4 +1,5 @@
-//! The recovery after a loss of power, as the protocol itself: with its own crashes, failures and syncs.
+//! The recovery after a loss of power, as the protocol itself: with its own crashes, failures and
+//! syncs.
 
 use tenure_os::crashes::{Allowed, Power, check};
 use tenure_os::disk::simulated::{Call, Operation};
@@ -32,7 +33,8 @@ fn whoever_looks_first_after_a_power_loss_finishes_what_was_committed() {
     );
 }
 
-/// The power went while the log had a line that was not synced: it is torn in every way, and mended.
+/// The power went while the log had a line that was not synced: it is torn in every way, and
+/// mended.
 #[test]
 fn a_torn_log_is_cut_and_filled_again() {
     let updated = |title: &'static str, version: u64| {

@@ -1,6 +1,7 @@
 //! The words of a command, put together only if that command is the one asked for.
 //!
-//! A program that starts for every lock would otherwise spend a quarter of its own time on the words of the other commands.
+//! A program that starts for every lock would otherwise spend a quarter of its own time on the
+//! words of the other commands.
 
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches, Subcommand};
 

@@ -1,5 +1,5 @@
-//! The values on the command line, one reader each. Malformed ones are refused here, before any store is
-//! touched.
+//! The values on the command line, one reader each. Malformed ones are refused here, before any
+//! store is touched.
 
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
@@ -109,7 +109,8 @@ pub fn parse_with(text: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
-/// Reads the cursor of `ls`, which has a blank in it. A cursor at the beginning of the second list is `1.`.
+/// Reads the cursor of `ls`, which has a blank in it. A cursor at the beginning of the second list
+/// is `1.`.
 pub fn parse_cursor(text: &str) -> Result<String, String> {
     match text.contains(' ') || text == "1." {
         true => Ok(text.to_owned()),

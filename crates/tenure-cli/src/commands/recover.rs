@@ -1,5 +1,5 @@
-//! `tenure recover`: ends stale leases, and explains why the others are kept. It is always safe and never
-//! asks.
+//! `tenure recover`: ends stale leases, and explains why the others are kept. It is always safe and
+//! never asks.
 
 use std::process::ExitCode;
 

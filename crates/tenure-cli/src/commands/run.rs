@@ -42,7 +42,8 @@ pub struct Run {
     /// Lock for writing, alone: --mode write, which is the default
     #[arg(short = 'x', long, conflicts_with_all = ["mode", "shared"])]
     pub exclusive: bool,
-    /// How long to wait, such as 500ms, 30s, 5m or 1h, at most 8760h (default: 10m; agents and jobs: 90s)
+    /// How long to wait, such as 500ms, 30s, 5m or 1h, at most 8760h (default: 10m; agents and
+    /// jobs: 90s)
     #[arg(short, long, value_name = "DURATION", value_parser = parse_wait, conflicts_with = "no_wait")]
     pub wait: Option<Duration>,
     /// Do not wait: exit 75 at once if it is held
@@ -212,8 +213,8 @@ fn failure(not_held: NotHeld, busy_exit: u8) -> Failure {
     }
 }
 
-/// Returns the failure to take what the command is to run under. What is busy has the exit code that
-/// the user wants for it.
+/// Returns the failure to take what the command is to run under. What is busy has the exit code
+/// that the user wants for it.
 fn not_started(error: Error, busy_exit: u8) -> Failure {
     let (code, remedy) = match error.class() {
         Class::Busy => (Some(busy_exit), None),

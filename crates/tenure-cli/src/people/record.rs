@@ -7,8 +7,8 @@ use tenure::{Lease, Timestamp, clock, duration};
 
 use super::text::visible;
 
-/// Returns every field of a lease on a line of its own, with the names that JSON has, so that none is
-/// ever left out.
+/// Returns every field of a lease on a line of its own, with the names that JSON has, so that none
+/// is ever left out.
 pub fn record(lease: &Lease) -> String {
     let fields = serde_json::to_value(lease).unwrap_or_default();
     let fields = fields.as_object().into_iter().flatten();

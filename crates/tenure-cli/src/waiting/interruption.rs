@@ -1,16 +1,17 @@
 //! Signals that ask for the end of a command that waits for files.
 //!
-//! They are blocked in all threads but one, which waits for them and knows the stage of the command:
+//! They are blocked in all threads but one, which waits for them and knows the stage of the
+//! command:
 //!
 //! - It waits: the wait is cancelled, and the command fails with 130. A signal that comes when
 //!   there is nothing to wait for any more ends nothing: the work is finished, and what was done is
 //!   told.
 //! - The command under `update` runs: the signal is for that command, as with `run`, unless it came
-//!   from the keyboard, which reaches both. How it ends decides what is written. If it has ended, and
-//!   something it started keeps its output open, the signal ends us, and nothing is written.
-//! - It checks or writes: that takes a moment, and is finished; a command that is started after that
-//!   gets the signal. An end here would leave the lock that programs of Node see, and they would
-//!   wait ten seconds for nobody.
+//!   from the keyboard, which reaches both. How it ends decides what is written. If it has ended,
+//!   and something it started keeps its output open, the signal ends us, and nothing is written.
+//! - It checks or writes: that takes a moment, and is finished; a command that is started after
+//!   that gets the signal. An end here would leave the lock that programs of Node see, and they
+//!   would wait ten seconds for nobody.
 //! - Otherwise it ends as any program does.
 
 use std::io;
@@ -49,7 +50,8 @@ impl Interruption {
     /// Begins to listen, before any other thread is started: those must not get the signals.
     pub fn listen() -> Result<Self> {
         let (stage, cancel) = (Arc::new(Mutex::new(Stage::Usual)), Cancel::default());
-        // Signals that are ignored from the start stay ignored: `nohup tenure doc …` outlives its terminal.
+        // Signals that are ignored from the start stay ignored: `nohup tenure doc …` outlives its
+        // terminal.
         let signals = set_of(ENDING.into_iter().filter(|number| !is_ignored(*number)));
         let before = change_blocked(libc::SIG_BLOCK, &signals);
         let (shared, waits) = (Arc::clone(&stage), cancel.clone());

@@ -1,8 +1,9 @@
 //! A campaign: agents that race for files, while their hooks are killed.
 //!
-//! The model knows one thing: an agent whose edit was let go on has the file until it says that its turn or its session is over. Another one whose edit of it
-//! is let go on meanwhile is the failure looked for, whatever the hook says of it, and so is an edit that goes on unguarded: the store is there
-//! all the time. A hook that was killed let nothing go on.
+//! The model knows one thing: an agent whose edit was let go on has the file until it says that its
+//! turn or its session is over. Another one whose edit of it is let go on meanwhile is the failure
+//! looked for, whatever the hook says of it, and so is an edit that goes on unguarded: the store is
+//! there all the time. A hook that was killed let nothing go on.
 
 // All of it is test code, helpers included.
 #![allow(clippy::unwrap_used)]

@@ -1,7 +1,8 @@
 //! A campaign: hooks of several agents beside watchers, while both are killed, against a model.
 //!
-//! The model knows what it sent: every prompt has a text of its own. An event whose hook ended was acknowledged, and counts once; one
-//! whose hook was killed counts once or not at all. Judged are the records, read without our own code.
+//! The model knows what it sent: every prompt has a text of its own. An event whose hook ended was
+//! acknowledged, and counts once; one whose hook was killed counts once or not at all. Judged are
+//! the records, read without our own code.
 
 // All of it is test code, helpers included.
 #![allow(clippy::unwrap_used)]
@@ -48,7 +49,8 @@ struct Player<'a> {
 }
 
 impl Player<'_> {
-    /// Sends an event, and returns true if it was acknowledged. `kills` kills its hook, unless that is faster.
+    /// Sends an event, and returns true if it was acknowledged. `kills` kills its hook, unless that
+    /// is faster.
     fn send(&mut self, event: &str, more: Value, kills: Option<&mut Chance>) -> bool {
         let mut body = self.place.body(&session(self.agent), event, more);
         // Without a transcript, all that is known comes from the hooks.

@@ -1,7 +1,8 @@
 //! A campaign: summaries, while their watchers are killed, stopped and cut off.
 //!
-//! The command checks for itself that no other call for its turn is alive, and counts. Judged are these files of its own, and the records
-//! of turns: never two at once, three at most, and in the end every turn has its summary, or had its calls.
+//! The command checks for itself that no other call for its turn is alive, and counts. Judged are
+//! these files of its own, and the records of turns: never two at once, three at most, and in the
+//! end every turn has its summary, or had its calls.
 
 // All of it is test code, helpers included.
 #![allow(clippy::unwrap_used)]
@@ -128,7 +129,8 @@ fn campaign(name: &str, scene: &Scene, proxy: Option<&Proxy>) {
                 || is_given_up(scene, id)
         })
     };
-    // A call of a killed watcher counts for seven seconds on PostgreSQL, and a turn may have three of them.
+    // A call of a killed watcher counts for seven seconds on PostgreSQL, and a turn may have three
+    // of them.
     let is_in_time = holds_within(Duration::from_secs(300), is_done);
     assert!(
         is_in_time,

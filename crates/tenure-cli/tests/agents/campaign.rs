@@ -1,4 +1,5 @@
-//! What the campaigns with agents share: chance that can be repeated, and the records as they are in the store.
+//! What the campaigns with agents share: chance that can be repeated, and the records as they are
+//! in the store.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -52,7 +53,8 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Ends a hook: after a random part of the time that others took, if it is to be killed. One that was faster has ended by itself.
+    /// Ends a hook: after a random part of the time that others took, if it is to be killed. One
+    /// that was faster has ended by itself.
     pub fn end(&self, mut hook: Child, kills: Option<&mut Chance>) -> Output {
         let begun = Instant::now();
         let average_ms = self.average_ms.load(Ordering::Relaxed).max(20);

@@ -1,4 +1,5 @@
-//! The edit guard after hooks that were killed, while leases are broken, and while people take their time.
+//! The edit guard after hooks that were killed, while leases are broken, and while people take
+//! their time.
 
 use std::time::SystemTime;
 

@@ -43,7 +43,8 @@ impl Place {
         place
     }
 
-    /// Sets `tenure.toml`. A hook waits for longer than it does by default, so that a slow machine changes nothing.
+    /// Sets `tenure.toml`. A hook waits for longer than it does by default, so that a slow machine
+    /// changes nothing.
     pub fn settings(&self, settings: &str) {
         let wait = "hook_wait = \"30s\"\n";
         let settings = match settings.contains("[agents]") {

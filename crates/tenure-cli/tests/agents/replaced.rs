@@ -1,9 +1,10 @@
 //! Lines of the shell beside what a guard asks to run instead, under a real bash.
 //!
-//! A generator writes lines and counts the heavy commands in them. The programs are scripts that print what they were given and note
-//! it if they run heavily without their slot; `tenure` is one that notes the slot and runs the command. So the checker knows nothing of how
-//! the guard reads a line: what it replaces must print and return the same, and run nothing heavy without its slot; what
-//! it leaves alone must have nothing heavy in it.
+//! A generator writes lines and counts the heavy commands in them. The programs are scripts that
+//! print what they were given and note it if they run heavily without their slot; `tenure` is one
+//! that notes the slot and runs the command. So the checker knows nothing of how the guard reads a
+//! line: what it replaces must print and return the same, and run nothing heavy without its slot;
+//! what it leaves alone must have nothing heavy in it.
 
 use std::fs;
 use std::hash::{BuildHasher, RandomState};

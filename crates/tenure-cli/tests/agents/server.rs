@@ -108,7 +108,8 @@ fn two_hooks_of_one_agent_at_once_are_processed_one_after_the_other() {
     };
     until("both wait for the lock", || locks() == "0|2");
     assert_eq!(place.agent(ONE)["commands"], 0, "neither has begun");
-    // The first to have the lock is kept in the middle of its change: the second waits for the lock meanwhile.
+    // The first to have the lock is kept in the middle of its change: the second waits for the lock
+    // meanwhile.
     writer.run("BEGIN");
     writer.run(
         "SELECT count(*) FROM (SELECT FROM tenure.records WHERE kind = 'agent' FOR UPDATE) AS r",

@@ -174,7 +174,8 @@ fn without_a_transcript_the_hooks_alone_make_turns() {
     }
 }
 
-/// Two watchers that never rest, hooks, and a transcript that is written before, after and between them.
+/// Two watchers that never rest, hooks, and a transcript that is written before, after and between
+/// them.
 #[test]
 fn two_watchers_and_hooks_at_once_keep_every_turn_once() {
     let Turns { place, database } = places().into_iter().nth(1).unwrap();

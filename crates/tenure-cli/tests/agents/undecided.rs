@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use crate::place::{GUARDS, ONE, Place, reason};
 use crate::world::{code, holds_within, text};
 
-/// What each program is answered whose tool is refused: the fields of the decision and of the reason.
+/// What each program is answered whose tool is refused: the fields of the decision and of the
+/// reason.
 const FORMS: [(&str, &str, &str); 5] = [
     (
         "claude",
@@ -29,7 +30,8 @@ const FORMS: [(&str, &str, &str); 5] = [
     ("cursor", "/permission", "/agent_message"),
 ];
 
-/// A repository where guards refuse what they cannot decide, and hooks wait as long as they do by default.
+/// A repository where guards refuse what they cannot decide, and hooks wait as long as they do by
+/// default.
 fn strict() -> Place {
     let place = Place::new();
     let guards = GUARDS.replace("[guard]\n", "[guard]\nwhen_unsure = \"deny\"\n");

@@ -3,7 +3,8 @@
 use crate::place::Place;
 use crate::process::Child;
 
-/// How often an agent takes an issue and gives it back: 10,000 times in all where the long campaigns run.
+/// How often an agent takes an issue and gives it back: 10,000 times in all where the long
+/// campaigns run.
 fn rounds() -> usize {
     match std::env::var_os("TENURE_TEST_EVERY_CALL") {
         Some(_) => 10_000,

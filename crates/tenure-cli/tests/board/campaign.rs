@@ -1,12 +1,15 @@
 //! Random operations of several processes that are killed and stopped, and a checker of its own.
 //!
-//! Each process writes down in a file of its own what it is about to do and what came of it: what it has no answer for may have happened
-//! or not. What all of them wrote is compared with the board that they leave, without a look at how the product decides:
+//! Each process writes down in a file of its own what it is about to do and what came of it: what
+//! it has no answer for may have happened or not. What all of them wrote is compared with the board
+//! that they leave, without a look at how the product decides:
 //!
-//! - A change that was acknowledged is there, and so is its one event; one without an answer is there once at most.
-//! - Two claims of one issue were never sure at the same time: a claim is from its answer on, until its owner asks to end it, or
-//!   until its time after it was asked for is over.
-//! - Tokens of an issue go up, an id that was deleted never comes back, dependencies form no circle.
+//! - A change that was acknowledged is there, and so is its one event; one without an answer is
+//!   there once at most.
+//! - Two claims of one issue were never sure at the same time: a claim is from its answer on, until
+//!   its owner asks to end it, or until its time after it was asked for is over.
+//! - Tokens of an issue go up, an id that was deleted never comes back, dependencies form no
+//!   circle.
 //! - What killed processes left is found and removed.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -473,7 +476,8 @@ struct Worker {
     stopped: Option<Instant>,
 }
 
-/// Has the workers work and be killed and stopped for one round. Returns how many were killed and stopped.
+/// Has the workers work and be killed and stopped for one round. Returns how many were killed and
+/// stopped.
 fn torment(place: &Place, journals: &Path, numbers: &mut Numbers, ends: Instant) -> (u32, u32) {
     let mut started = 0;
     let mut start = |numbers: &mut Numbers| {

@@ -84,7 +84,8 @@ fn a_clock_on_the_wall_set_forward_neither_ends_a_claim_nor_lets_tokens_go_back(
     let place = Place::new();
     place.add(&["a"]);
     let token = place.done(&["claim", "a", "--owner", "ana"]);
-    // A `faketime` that was killed leaves a semaphore, at which another one may fail: it is started again then.
+    // A `faketime` that was killed leaves a semaphore, at which another one may fail: it is started
+    // again then.
     let at = |offset: &str, arguments: &[&str]| loop {
         let mut command = Command::new("faketime");
         place.world.prepare(&mut command);

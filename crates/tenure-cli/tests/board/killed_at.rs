@@ -1,7 +1,8 @@
 //! SIGKILL at every system call of each operation.
 //!
-//! A killed process leaves what it wrote whether it was synced or not, so the boards are where syncing costs nothing. `./test` kills each
-//! operation at every fifth call, `./test --all` at all of them.
+//! A killed process leaves what it wrote whether it was synced or not, so the boards are where
+//! syncing costs nothing. `./test` kills each operation at every fifth call, `./test --all` at all
+//! of them.
 
 use std::path::{Path, PathBuf};
 
@@ -204,7 +205,8 @@ impl Victim {
             board.create(titled("after")).unwrap();
             board.note(&id("a"), "after").unwrap();
             judge(&root);
-            // What was left under the locks that these two took is gone, and a repair finds the rest.
+            // What was left under the locks that these two took is gone, and a repair finds the
+            // rest.
             let left = temporaries(&root);
             let of_others = |name: &&String| {
                 [".index.", "-a.", ".a."]

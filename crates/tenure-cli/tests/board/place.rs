@@ -148,7 +148,8 @@ pub fn open_for(root: &Path, wait: Duration, asker: tenure::Asker) -> Board {
     board.for_caller(&FileCaller::new(asker, wait))
 }
 
-/// Index, files and log agree, whoever wrote them: no id twice, a file for each, an event for each, no event twice.
+/// Index, files and log agree, whoever wrote them: no id twice, a file for each, an event for each,
+/// no event twice.
 #[track_caller]
 pub fn judge(root: &Path) {
     let list = open(root).list().unwrap();

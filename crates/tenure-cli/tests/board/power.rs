@@ -1,5 +1,6 @@
-//! What a loss of power leaves, as a command of the next boot finds it. Every state of every crash is tried on the simulated disk, in
-//! `tenure_files::board::crashes`; here the command meets some of them on a real one.
+//! What a loss of power leaves, as a command of the next boot finds it. Every state of every crash
+//! is tried on the simulated disk, in `tenure_files::board::crashes`; here the command meets some
+//! of them on a real one.
 
 use std::fs;
 

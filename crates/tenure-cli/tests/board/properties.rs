@@ -13,7 +13,8 @@ use crate::process::Child;
 
 const IDS: [&str; 5] = ["a", "b", "c", "d", "e"];
 
-/// Runs a property so often, ten times as often where the long campaigns run. The seed is printed where it fails.
+/// Runs a property so often, ten times as often where the long campaigns run. The seed is printed
+/// where it fails.
 fn check<S: Strategy>(cases: u32, strategy: &S, property: impl Fn(S::Value)) {
     let times = std::env::var_os("TENURE_TEST_EVERY_CALL").map_or(1, |_| 10);
     let config = Config {
@@ -135,7 +136,8 @@ fn carry_out(board: &Board, work: &Work, note: &str) -> bool {
     done.is_ok()
 }
 
-/// Has three threads do their work. Returns what was acknowledged, each with the text that a note would have.
+/// Has three threads do their work. Returns what was acknowledged, each with the text that a note
+/// would have.
 fn carry_out_at_once(place: &Place, plan: &[Vec<Work>]) -> Vec<(Work, String)> {
     let boards = [place.board(), place.board(), place.board()];
     thread::scope(|scope| {
@@ -155,7 +157,8 @@ fn carry_out_at_once(place: &Place, plan: &[Vec<Work>]) -> Vec<(Work, String)> {
     })
 }
 
-/// Everything that was acknowledged is there, and nothing else: nobody was killed, so nothing is in doubt.
+/// Everything that was acknowledged is there, and nothing else: nobody was killed, so nothing is in
+/// doubt.
 fn check_saved(saved: &[(Work, String)], first: &[&str], list: &IssueList) -> Result<(), String> {
     for (at, name) in IDS.iter().enumerate() {
         let times = |work: Work| saved.iter().filter(|(saved, _)| *saved == work).count();

@@ -43,8 +43,9 @@ fn note(root: &Path, issue: &str, name: &str, times: &str) {
     say("done");
 }
 
-/// Takes the next issue again and again, in the name of an agent. Whoever has an issue makes a file that nobody else may have made.
-/// Releases it in the first rounds, then says that it is done, until nothing is left.
+/// Takes the next issue again and again, in the name of an agent. Whoever has an issue makes a file
+/// that nobody else may have made. Releases it in the first rounds, then says that it is done,
+/// until nothing is left.
 fn agent(root: &Path, name: &str, rounds: &str) {
     let owner = tenure::Owner::parse(name).unwrap();
     let asker = tenure::SessionOptions::new(owner).asker();

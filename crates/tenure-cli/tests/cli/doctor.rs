@@ -166,8 +166,8 @@ fn a_directory_that_cannot_be_written_is_a_problem() {
         for (path, mode) in [("", 0o755), ("store", 0o555)] {
             fs::set_permissions(world.path(path), fs::Permissions::from_mode(mode)).unwrap();
         }
-        // Root may write everywhere, so this is done as someone who may not. The command is copied to
-        // where that one can reach it.
+        // Root may write everywhere, so this is done as someone who may not. The command is copied
+        // to where that one can reach it.
         let copy = world.copy_of_tenure();
         let mut command = match rustix::process::geteuid().is_root() {
             true => {

@@ -179,7 +179,8 @@ fn a_command_that_outlived_its_run_is_told_apart() {
 
 const GONE: &str = "run is gone";
 
-/// What `ls` and a refused `run` say of a holder, looked at from another PID namespace or from here.
+/// What `ls` and a refused `run` say of a holder, looked at from another PID namespace or from
+/// here.
 fn said_of_holder(world: &World, inside: bool) -> String {
     let mut said = String::new();
     for arguments in [&["ls"][..], &["run", "--no-wait", "x", "--", "true"]] {

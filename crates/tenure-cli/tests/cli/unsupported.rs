@@ -1,4 +1,5 @@
-//! File systems where locks are not known to hold: whatever would lock there is refused, and nothing is written.
+//! File systems where locks are not known to hold: whatever would lock there is refused, and
+//! nothing is written.
 
 use std::fs;
 use std::process::{Command, Output, Stdio};
@@ -68,7 +69,8 @@ fn stores_documents_boards_ledgers_and_targets_on_network_file_systems_are_refus
     let there = world.path("there").display().to_string();
     for (name, magic) in NETWORK {
         for arguments in commands(&there) {
-            // Only what is asked about that place is answered so: the store of a publish is elsewhere.
+            // Only what is asked about that place is answered so: the store of a publish is
+            // elsewhere.
             let mut command = Command::new("strace");
             world.prepare(&mut command);
             let inject = format!("inject=statfs:poke_exit=@arg2={magic}");

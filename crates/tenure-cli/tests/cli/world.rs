@@ -85,9 +85,9 @@ impl World {
         command
     }
 
-    /// Copies the command to where other users can reach it. Another process copies it: a child that
-    /// another test starts meanwhile would keep this one's descriptor open, and what is open for
-    /// writing cannot be run.
+    /// Copies the command to where other users can reach it. Another process copies it: a child
+    /// that another test starts meanwhile would keep this one's descriptor open, and what is open
+    /// for writing cannot be run.
     pub fn copy_of_tenure(&self) -> PathBuf {
         let copy = self.path("tenure");
         let mut command = Command::new("cp");

@@ -86,7 +86,8 @@ fn a_killed_node_holder_is_taken_over_10_s_after_its_last_sign_of_life_and_not_b
     holder.kill();
     let lock = world.path("a.json.lock");
     let modified = fs::metadata(&lock).unwrap().modified().unwrap();
-    // Its default wait, which bounds the take-over, is enough. The command under it says when the lock was granted.
+    // Its default wait, which bounds the take-over, is enough. The command under it says when the
+    // lock was granted.
     let update = Process::doc(
         &world,
         UPDATE

@@ -1,6 +1,8 @@
-//! Programs that take no lock and change a document while it is updated: what they wrote is never lost.
+//! Programs that take no lock and change a document while it is updated: what they wrote is never
+//! lost.
 //!
-//! Where the instant matters, the command stands still after a system call of its own, and goes on once the other program is done.
+//! Where the instant matters, the command stands still after a system call of its own, and goes on
+//! once the other program is done.
 
 use std::fs;
 use std::process::Output;
@@ -131,7 +133,8 @@ impl Scene {
         ))
     }
 
-    /// The command stands still after its last look at files before this document is exchanged, and with these options once more.
+    /// The command stands still after its last look at files before this document is exchanged, and
+    /// with these options once more.
     fn stop_before_exchange(&self, document: &str, options: &[&str]) -> Process {
         let name = format!("\"{}\"", self.world.path("traced").join(document).display());
         let is_exchange = |line: &String| line.contains("RENAME_EXCHANGE") && line.contains(&name);

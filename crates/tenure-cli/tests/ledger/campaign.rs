@@ -1,8 +1,9 @@
 //! Random operations of several processes that are killed and stopped, and a checker of its own.
 //!
-//! Each process says what was acknowledged to it. The checker reads the files as any other program would, with nothing of
-//! ours, and compares: no acknowledged event is lost, none is there twice, no number is another's, and at no
-//! event a node has two holders or a writer that does not hold it.
+//! Each process says what was acknowledged to it. The checker reads the files as any other program
+//! would, with nothing of ours, and compares: no acknowledged event is lost, none is there twice,
+//! no number is another's, and at no event a node has two holders or a writer that does not hold
+//! it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -48,7 +49,8 @@ fn random_operations_under_kills_and_stops_lose_nothing_and_give_no_node_to_two(
     ));
 }
 
-/// Kills and stops processes that work on one ledger. Returns it, and what was acknowledged to whom.
+/// Kills and stops processes that work on one ledger. Returns it, and what was acknowledged to
+/// whom.
 fn round(random: &mut Random, end: Instant) -> (tempfile::TempDir, Vec<String>) {
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
     let path = directory.path().join("p");
@@ -242,8 +244,8 @@ fn check(directory: &Path, answers: &[String]) -> Result<usize, String> {
     Ok(events.len())
 }
 
-/// Follows who holds which node: owner, end and token. Fails where two do, where an end is nobody's, or where
-/// somebody writes who does not hold it.
+/// Follows who holds which node: owner, end and token. Fails where two do, where an end is
+/// nobody's, or where somebody writes who does not hold it.
 fn replay(events: &[Value]) -> Result<(), String> {
     let mut holders: BTreeMap<String, (String, String, usize)> = BTreeMap::new();
     let mut seen = BTreeSet::new();

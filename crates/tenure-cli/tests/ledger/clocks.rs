@@ -5,8 +5,8 @@ use std::process::{Command, Output};
 use crate::place::{Place, X, claim_event};
 use crate::world::{code, text};
 
-/// `tenure ledger ARGUMENTS` with the clock on the wall set wrong. A `faketime` that was killed leaves a
-/// semaphore, at which another one may fail: it is started again then.
+/// `tenure ledger ARGUMENTS` with the clock on the wall set wrong. A `faketime` that was killed
+/// leaves a semaphore, at which another one may fail: it is started again then.
 fn at(place: &Place, offset: &str, arguments: &[&str]) -> Output {
     let mut command = Command::new("faketime");
     place.world.prepare(&mut command);

@@ -40,7 +40,8 @@ fn the_lock_of_a_stranger_is_tried_every_10_ms() {
     let gaps: Vec<f64> = gaps.take(tries.len().saturating_sub(2)).collect();
     let every = EVERY.as_secs_f64();
     let shortest = gaps.iter().copied().fold(f64::INFINITY, f64::min);
-    // However busy the machine is: none of up to 200 pauses is shorter, and the best of them is hardly longer.
+    // However busy the machine is: none of up to 200 pauses is shorter, and the best of them is
+    // hardly longer.
     assert!(shortest >= every, "{gaps:?}");
     assert!(shortest < 1.8 * every, "{gaps:?}");
 }

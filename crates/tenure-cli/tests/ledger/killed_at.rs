@@ -1,8 +1,8 @@
 //! SIGKILL at every system call that changes something.
 //!
-//! A command is traced once, to see which calls it makes. Then it is made anew for each of those calls, on
-//! a ledger of its own, and killed instead of making it. A killed process leaves what it wrote whether it was
-//! synced or not, so the ledgers are where syncing costs nothing.
+//! A command is traced once, to see which calls it makes. Then it is made anew for each of those
+//! calls, on a ledger of its own, and killed instead of making it. A killed process leaves what it
+//! wrote whether it was synced or not, so the ledgers are where syncing costs nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -35,7 +35,8 @@ impl Victim<'_> {
         self.arguments.iter().map(own).collect()
     }
 
-    /// Kills it at every call. Returns the ledger that each leaves, and whether it was acknowledged.
+    /// Kills it at every call. Returns the ledger that each leaves, and whether it was
+    /// acknowledged.
     fn kill_everywhere(&self) -> Vec<(PathBuf, bool, Point)> {
         let traced = self.fresh("traced");
         let arguments = self.on(&traced);
@@ -52,8 +53,8 @@ impl Victim<'_> {
         left
     }
 
-    /// After each kill the next one is not held up, and the replay of others agrees. Returns how many
-    /// events the killed one left, each with whether it was acknowledged.
+    /// After each kill the next one is not held up, and the replay of others agrees. Returns how
+    /// many events the killed one left, each with whether it was acknowledged.
     fn check(&self, before: usize) -> Vec<(usize, bool)> {
         let mut added = Vec::new();
         let left = self.kill_everywhere();

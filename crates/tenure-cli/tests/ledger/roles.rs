@@ -47,8 +47,8 @@ fn append(directory: &Path, name: &str, times: &str) {
     }
 }
 
-/// Claims one of the nodes again and again, in some order that depends on the name. Whoever has a node
-/// makes a file that nobody else may have made.
+/// Claims one of the nodes again and again, in some order that depends on the name. Whoever has a
+/// node makes a file that nobody else may have made.
 fn claim(directory: &Path, name: &str, rounds: &str) {
     let asker = |name: &str| {
         let owner = tenure::Owner::parse(name).unwrap();

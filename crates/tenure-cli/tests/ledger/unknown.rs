@@ -1,4 +1,5 @@
-//! A step after the event is in place fails: whether it is there is not known, and told with its number.
+//! A step after the event is in place fails: whether it is there is not known, and told with its
+//! number.
 
 use std::fs::File;
 

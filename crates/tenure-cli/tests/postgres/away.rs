@@ -1,4 +1,5 @@
-//! A server that is away while a store is opened: it restarts, starts up, ends connections, or was never there.
+//! A server that is away while a store is opened: it restarts, starts up, ends connections, or was
+//! never there.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -13,7 +14,8 @@ use crate::process::Process;
 use crate::scene::{Scene, address};
 use crate::world::{World, code, text};
 
-/// Longer than a command that does not wait takes on a busy machine, and shorter than any wait here.
+/// Longer than a command that does not wait takes on a busy machine, and shorter than any wait
+/// here.
 const AT_ONCE: Duration = Duration::from_secs(10);
 /// How long a command waits here.
 const LONG: &str = "60s";

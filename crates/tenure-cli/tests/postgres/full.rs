@@ -12,8 +12,8 @@ use crate::world::{World, code, signal, text, until};
 
 /// How many connections the server takes.
 const ROOM: usize = 8;
-/// Longer than any of these commands wants to wait, with room for a busy machine, and shorter than a server is given that
-/// starts up.
+/// Longer than any of these commands wants to wait, with room for a busy machine, and shorter than
+/// a server is given that starts up.
 const SOON: Duration = Duration::from_secs(12);
 /// As long as that.
 const OPENING: Duration = Duration::from_secs(15);

@@ -1,4 +1,5 @@
-//! The password of an address is told to the server, to the command under `run`, and to nobody else.
+//! The password of an address is told to the server, to the command under `run`, and to nobody
+//! else.
 
 use std::fs;
 use std::process::Output;

@@ -1,13 +1,17 @@
-//! Publishes at random, some killed, some stopped for a while, beside readers and recoveries, and an own checker.
+//! Publishes at random, some killed, some stopped for a while, beside readers and recoveries, and
+//! an own checker.
 //!
-//! Every version is a directory of files that all say which version they are of. Readers open what is in place and read it
-//! to its end; what the system does while they read is told by the inode. The checker knows when each publish began, ended, and
-//! whether it was acknowledged:
+//! Every version is a directory of files that all say which version they are of. Readers open what
+//! is in place and read it to its end; what the system does while they read is told by the inode.
+//! The checker knows when each publish began, ended, and whether it was acknowledged:
 //!
-//! - Every look finds one version, whole, of this target. The target is never missing once it was there.
-//! - A look that begins after a publish was acknowledged finds nothing that had ended before that publish began.
-//! - At the end `tenure recover` leaves exactly one version in place, the one that the last committed manifest names;
-//!   no manifest is pending, every acknowledged publish is committed, and what is left in `tmp` belongs to a publish that was killed.
+//! - Every look finds one version, whole, of this target. The target is never missing once it was
+//!   there.
+//! - A look that begins after a publish was acknowledged finds nothing that had ended before that
+//!   publish began.
+//! - At the end `tenure recover` leaves exactly one version in place, the one that the last
+//!   committed manifest names; no manifest is pending, every acknowledged publish is committed, and
+//!   what is left in `tmp` belongs to a publish that was killed.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -264,7 +268,8 @@ impl Campaign {
     }
 }
 
-/// Fails if this version had ended before a publish began that was acknowledged by then: it was replaced.
+/// Fails if this version had ended before a publish began that was acknowledged by then: it was
+/// replaced.
 #[track_caller]
 fn assert_not_older(publishes: &[Publish], target: usize, version: usize, by: Instant) {
     let Some(ended) = publishes[version].ended else {
@@ -303,7 +308,8 @@ enum Seen {
     Version(usize),
 }
 
-/// Opens the directory that is in place, reads all of it, and says which version it is. Panics if it is torn.
+/// Opens the directory that is in place, reads all of it, and says which version it is. Panics if
+/// it is torn.
 fn version_in_place(target: &str) -> Seen {
     let opened = match File::open(target) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Seen::Nothing,
@@ -313,7 +319,8 @@ fn version_in_place(target: &str) -> Seen {
         .iter()
         .map(|(name, _)| bytes_in(&opened, name))
         .collect();
-    // What is not in place any more is removed, which nobody promises to hide from who opened it before.
+    // What is not in place any more is removed, which nobody promises to hide from who opened it
+    // before.
     let inode = fs::metadata(target).map(|found| found.ino());
     let is_in_place = inode.is_ok_and(|inode| inode == opened.metadata().unwrap().ino());
     let known = found.iter().flatten().next();

@@ -1,8 +1,9 @@
 //! SIGKILL at every system call that changes something, and recovery after each.
 //!
-//! A publish is traced once. Then it is made anew for each of its calls, to a target of its own, and killed instead of making it. The target
-//! must be the old directory or the new one; recovery must say which; and the next publish must find nothing in its way. Every seventh call is
-//! tried; with `TENURE_TEST_EVERY_CALL` set, none is left out.
+//! A publish is traced once. Then it is made anew for each of its calls, to a target of its own,
+//! and killed instead of making it. The target must be the old directory or the new one; recovery
+//! must say which; and the next publish must find nothing in its way. Every seventh call is tried;
+//! with `TENURE_TEST_EVERY_CALL` set, none is left out.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -48,7 +49,8 @@ fn a_publish_killed_at_any_system_call_leaves_the_old_directory_or_the_new_one()
         let output = strace(&site, &options, &["publish", &source, &target])
             .output()
             .unwrap();
-        // How often a thread of the runtime is woken differs from run to run, so a call near the end may not come at all.
+        // How often a thread of the runtime is woken differs from run to run, so a call near the
+        // end may not come at all.
         if output.status.signal() != Some(libc::SIGKILL) {
             assert_eq!(code(&output), 0, "{point:?}: {output:?}");
             unkilled += 1;

@@ -1,4 +1,5 @@
-//! What crashes left over: what is removed, what is kept, and that the audit and `recover` tell of it.
+//! What crashes left over: what is removed, what is kept, and that the audit and `recover` tell of
+//! it.
 
 use std::fs;
 use std::process::Command;

@@ -1,4 +1,5 @@
-//! Manifests of other machines: a directory of the same name is another directory there, so they are left to them.
+//! Manifests of other machines: a directory of the same name is another directory there, so they
+//! are left to them.
 
 use std::fs;
 use std::process::{Command, Output};

@@ -1,6 +1,8 @@
-//! Publishers that are stopped before and after each of the ten steps, while another takes over or waits.
+//! Publishers that are stopped before and after each of the ten steps, while another takes over or
+//! waits.
 //!
-//! On PostgreSQL a lease runs out while its holder stands still. On SQLite it does not: there the others wait.
+//! On PostgreSQL a lease runs out while its holder stands still. On SQLite it does not: there the
+//! others wait.
 //!
 //! | stopped | test |
 //! |---|---|
@@ -17,7 +19,8 @@ use crate::site::Site;
 use crate::stopped::{Point, Stopped, Trace};
 use crate::world::{code, text, until};
 
-/// Stops a publisher at each step, in a world of its own, all at once: nearly all the time is spent waiting for leases to run out.
+/// Stops a publisher at each step, in a world of its own, all at once: nearly all the time is spent
+/// waiting for leases to run out.
 fn at_each(steps: &[Point], check: impl Fn(&Site, Stopped, &Point) + Sync) {
     thread::scope(|scope| {
         for step in steps {
@@ -38,7 +41,8 @@ fn stopped_at(site: &Site, step: &Point) -> Stopped {
     Stopped::at(site, step, &["publish", &source, &site.target()])
 }
 
-/// Lets a publisher go on, and returns its exit code. All three are committed then, and this is in place.
+/// Lets a publisher go on, and returns its exit code. All three are committed then, and this is in
+/// place.
 #[track_caller]
 fn ends(site: &Site, stopped: Stopped, content: &str) -> i32 {
     let target = site.target();
@@ -108,7 +112,8 @@ fn one_that_is_stopped_between_its_check_and_the_sync_makes_others_wait() {
         let target = site.target();
         let before = site.content(&target);
         let other = site.source("other");
-        // It gets the lease when that of the stopped one is over, and not the lock beside the target.
+        // It gets the lease when that of the stopped one is over, and not the lock beside the
+        // target.
         let waits = site
             .world
             .call(["publish", &other, &target, "--wait", "6s"]);

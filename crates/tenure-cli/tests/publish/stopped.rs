@@ -33,7 +33,8 @@ pub fn strace(site: &Site, options: &[&str], arguments: &[&str]) -> Command {
     command
 }
 
-/// All calls of a command that must succeed. Its files and transactions are the work of one thread, which is traced.
+/// All calls of a command that must succeed. Its files and transactions are the work of one thread,
+/// which is traced.
 pub fn points(site: &Site, arguments: &[&str]) -> Vec<Point> {
     points_of(CALLS, site, arguments)
 }
@@ -60,8 +61,8 @@ fn points_of(calls: &str, site: &Site, arguments: &[&str]) -> Vec<Point> {
     points
 }
 
-/// The calls of a publish over another directory, the looks at names among them. How many there are of a kind is the same for every target,
-/// but for `write`, which also wakes threads.
+/// The calls of a publish over another directory, the looks at names among them. How many there are
+/// of a kind is the same for every target, but for `write`, which also wakes threads.
 pub struct Trace(Vec<Point>);
 
 impl Trace {

@@ -1,4 +1,5 @@
-//! Programs that take no lock, and put something else where a publisher is at work: it is put back, and the publish is given up.
+//! Programs that take no lock, and put something else where a publisher is at work: it is put back,
+//! and the publish is given up.
 
 use std::fs;
 use std::path::Path;

@@ -53,7 +53,8 @@ fn a_source_that_changes_while_it_is_read_is_not_published() {
             .any(|id| site.path(&format!("srv/tmp/{id}/a.txt")).exists())
     };
     for change in changes {
-        // The store syncs something of its own now and then, and then the call of this number is another one.
+        // The store syncs something of its own now and then, and then the call of this number is
+        // another one.
         let mut stopped = Stopped::at(&site, synced, &["publish", &source, &target]);
         let mut tries = 1;
         while !is_copied() {

@@ -64,8 +64,8 @@ fn two_hundred_processes_on_fifty_resources_lose_nothing() {
     count_up(50);
 }
 
-/// How often a waiter behind `ahead` others makes each of some system calls, from its start until its time
-/// is over. Long enough for it to tell people about the wait.
+/// How often a waiter behind `ahead` others makes each of some system calls, from its start until
+/// its time is over. Long enough for it to tell people about the wait.
 fn calls_of_a_waiter_behind(ahead: usize) -> BTreeMap<String, usize> {
     let world = World::new();
     let _holder = Holder::start(&world, ["x"]);

@@ -36,7 +36,8 @@ pub enum Ask {
         session: SessionId,
         /// The mode to hold it in.
         mode: Mode,
-        /// The number of holders that the resource may have at once, for this request; `None` if the modes decide.
+        /// The number of holders that the resource may have at once, for this request; `None` if
+        /// the modes decide.
         capacity: Option<u32>,
         /// The wait: none, or until a deadline.
         wait: Wait,

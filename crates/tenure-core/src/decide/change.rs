@@ -9,7 +9,8 @@ pub enum Change {
     /// A lease begins, held by the session that asked or on offer to a waiter. Draw a token if the
     /// mode is exclusive; wake its waiter if it has one.
     Grant(Holder),
-    /// A lease changes its mode. Draw a token if it is exclusive now; wake its waiter if it has one.
+    /// A lease changes its mode. Draw a token if it is exclusive now; wake its waiter if it has
+    /// one.
     SetMode {
         /// The lease.
         lease: LeaseId,

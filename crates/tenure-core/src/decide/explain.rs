@@ -164,7 +164,8 @@ mod tests {
         Want::Lease { mode, capacity }
     }
 
-    /// Returns the line as `place waiter: reason [blocked by]`. Every owner is named like its lease.
+    /// Returns the line as `place waiter: reason [blocked by]`. Every owner is named like its
+    /// lease.
     fn told(holders: Vec<Holder>, waiters: Vec<Waiter>) -> Vec<String> {
         let state = State { holders, waiters };
         let owners: Vec<(LeaseId, Owner)> = (state.holders.iter())

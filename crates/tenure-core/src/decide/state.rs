@@ -39,8 +39,8 @@ pub enum HolderState {
     },
 }
 
-/// The condition that ends a lease when nobody releases it. Every grant starts bound to its session;
-/// [`Ask::Bind`](super::Ask::Bind) makes it lease-bound.
+/// The condition that ends a lease when nobody releases it. Every grant starts bound to its
+/// session; [`Ask::Bind`](super::Ask::Bind) makes it lease-bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Bound {
     /// The proved death of its session.
@@ -72,7 +72,8 @@ pub enum Want {
     Lease {
         /// The mode it asks for.
         mode: Mode,
-        /// The number of holders that the resource may have at once, for this waiter; `None` if the modes decide.
+        /// The number of holders that the resource may have at once, for this waiter; `None` if the
+        /// modes decide.
         capacity: Option<u32>,
     },
     /// The upgrade of its lease to write.

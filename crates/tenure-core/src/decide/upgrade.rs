@@ -5,7 +5,8 @@ use super::state::{Bound, Life, Plan, Waiter, Want};
 use super::{Change, Millis, Outcome, Refusal, line};
 use crate::{LeaseId, Mode};
 
-/// Makes the lease write if it is the only one. Otherwise queues the upgrade, if there is a deadline.
+/// Makes the lease write if it is the only one. Otherwise queues the upgrade, if there is a
+/// deadline.
 pub(super) fn upgrade(
     plan: &mut Plan,
     lease: &LeaseId,

@@ -69,7 +69,8 @@ impl LockContext {
             .then(|| format!("fuser {}", quoted(&self.location)))
     }
 
-    /// Returns the words that programs which know the protocol of ledgers look for, if it is the lock of a ledger.
+    /// Returns the words that programs which know the protocol of ledgers look for, if it is the
+    /// lock of a ledger.
     pub fn words_of_timeout(&self) -> &'static str {
         match self.location.ends_with("/.queue.lock") {
             true => "timeout waiting for lock: ",

@@ -179,7 +179,8 @@ pub enum Error {
         /// The newest sequence.
         actual: u64,
     },
-    /// An event has its place, and it is not known whether it stays, or its caller was not told of it.
+    /// An event has its place, and it is not known whether it stays, or its caller was not told of
+    /// it.
     #[error("event {sequence} in {} may be there: {source}", path.display())]
     OutcomeUnknown {
         /// The directory of the ledger.
@@ -267,7 +268,8 @@ pub enum Error {
         /// The reason for the loss.
         reason: String,
     },
-    /// The caller may not do this: the lease belongs to another owner, or only its session can end it.
+    /// The caller may not do this: the lease belongs to another owner, or only its session can end
+    /// it.
     #[error("{problem}")]
     NotAllowed {
         /// The refused request and the reason.

@@ -15,10 +15,12 @@ pub struct Tally {
     pub skipped: usize,
 }
 
-/// Goes through entities one by one: takes the lock, works and commits, gives the lock back; what is locked is skipped.
+/// Goes through entities one by one: takes the lock, works and commits, gives the lock back; what
+/// is locked is skipped.
 ///
-/// The lock, and with it its connection, is given back before the next entity, so one go takes one connection, however many there are. The work
-/// commits what it did before it returns, as the lock is given back then.
+/// The lock, and with it its connection, is given back before the next entity, so one go takes one
+/// connection, however many there are. The work commits what it did before it returns, as the lock
+/// is given back then.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! Patterns for locks on numbered things, as calls that programs need again and again. Each is written once, for every kind of lock
-//! that implements [`EntityLocks`].
+//! Patterns for locks on numbered things, as calls that programs need again and again. Each is
+//! written once, for every kind of lock that implements [`EntityLocks`].
 //!
 //! | call | when |
 //! |---|---|

@@ -4,8 +4,8 @@ use std::future::Future;
 
 /// Reads anew, and acts only on what is still to be done. Returns `None` if nothing is.
 ///
-/// `reread` goes to the database, never to what the program has in memory, and returns what is to be
-/// worked on, or `None`. Under the lock that all writers take, nobody can change it in between.
+/// `reread` goes to the database, never to what the program has in memory, and returns what is to
+/// be worked on, or `None`. Under the lock that all writers take, nobody can change it in between.
 ///
 /// # Errors
 ///

@@ -7,8 +7,8 @@ use std::task::Poll;
 use super::{EntityGuard, EntityLocks, SERIALISE_WAIT};
 use crate::{Error, Result, Token};
 
-/// Runs work while the exclusive lock of an entity is held: another call for the same entity waits meanwhile, for
-/// 15 s at most, and then finds what the work left. Others are not held up.
+/// Runs work while the exclusive lock of an entity is held: another call for the same entity waits
+/// meanwhile, for 15 s at most, and then finds what the work left. Others are not held up.
 ///
 /// The work gets the fencing token, and reads what it needs itself, under the lock.
 ///
@@ -37,8 +37,8 @@ where
 ///
 /// # Errors
 ///
-/// The work's own; `Lost` if the lock was lost meanwhile: the work is dropped then; `HalfWay` if the work was done, but
-/// whether the lock was held to the end is not known.
+/// The work's own; `Lost` if the lock was lost meanwhile: the work is dropped then; `HalfWay` if
+/// the work was done, but whether the lock was held to the end is not known.
 pub async fn under<T, E>(
     guard: impl EntityGuard,
     work: impl Future<Output = Result<T, E>>,

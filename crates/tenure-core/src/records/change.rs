@@ -50,7 +50,8 @@ pub struct Fence {
 }
 
 impl Fence {
-    /// Compares with what the store has: the lease, if it is there, and the newest token of the resource.
+    /// Compares with what the store has: the lease, if it is there, and the newest token of the
+    /// resource.
     fn compare(&self, found: Option<&Lease>, newest: Option<Token>) -> Result<()> {
         let newest = newest.unwrap_or(Token::NONE);
         if newest != self.token {
@@ -76,7 +77,8 @@ impl Fence {
 pub struct RecordChange<'a> {
     keys: BTreeMap<RecordKey, Expected>,
     fences: Vec<Fence>,
-    /// The coding agent that asks, if one was detected: it is the actor of every entry for the audit.
+    /// The coding agent that asks, if one was detected: it is the actor of every entry for the
+    /// audit.
     agent: Option<Owner>,
     decide: &'a Decide<'a>,
 }
@@ -140,13 +142,14 @@ impl<'a> RecordChange<'a> {
         }
     }
 
-    /// Compares leases, tokens and versions, asks the function of the caller, and returns what is to be written. `found` has, for
-    /// every fence, its lease and the newest token of its resource.
+    /// Compares leases, tokens and versions, asks the function of the caller, and returns what is
+    /// to be written. `found` has, for every fence, its lease and the newest token of its resource.
     ///
     /// # Errors
     ///
-    /// `NotAllowed` and `LeaseOver` where a lease or token is not good any more, `RecordChanged` for another version, `BadInput` for
-    /// what cannot be kept, and whatever the function of the caller refuses.
+    /// `NotAllowed` and `LeaseOver` where a lease or token is not good any more, `RecordChanged`
+    /// for another version, `BadInput` for what cannot be kept, and whatever the function of the
+    /// caller refuses.
     pub fn decided(
         &self,
         loaded: Vec<Record>,

@@ -28,7 +28,8 @@ impl RecordKey {
     ///
     /// # Errors
     ///
-    /// `BadInput` unless the kind is 1 to 32 of `a-z` and `_`, and the id 1 to 1024 bytes without control characters.
+    /// `BadInput` unless the kind is 1 to 32 of `a-z` and `_`, and the id 1 to 1024 bytes without
+    /// control characters.
     pub fn new(kind: &str, id: impl Into<String>) -> Result<Self> {
         let id = id.into();
         let allowed = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
@@ -190,7 +191,8 @@ impl RecordQuery {
         self.after.as_deref().unwrap_or_default()
     }
 
-    /// Returns a page of what a store found: one more than the limit means that there is another page.
+    /// Returns a page of what a store found: one more than the limit means that there is another
+    /// page.
     pub fn page(&self, mut found: Vec<Record>) -> RecordPage {
         let more = found.len() > self.limit();
         found.truncate(self.limit());
@@ -211,7 +213,8 @@ pub struct RecordPage {
     pub next: Option<String>,
 }
 
-/// The address at which a session is woken that waits for a change of records. Only the store that made it can read it.
+/// The address at which a session is woken that waits for a change of records. Only the store that
+/// made it can read it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct WakeAddress(pub String);
 

@@ -1,9 +1,9 @@
 //! The removal of what crashed writers left.
 //!
 //! Temporary files, notes and journals of a document are made only under its exclusive lock. So a
-//! process that has that lock, and finished the committed transactions, finds only what dead writers
-//! left; a live writer's files cannot be among them. Programs of Node make theirs under Node's lock,
-//! so that is taken, too, where there are any.
+//! process that has that lock, and finished the committed transactions, finds only what dead
+//! writers left; a live writer's files cannot be among them. Programs of Node make theirs under
+//! Node's lock, so that is taken, too, where there are any.
 //!
 //! # Limitations
 //!

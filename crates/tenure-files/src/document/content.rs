@@ -9,7 +9,8 @@ use tenure_core::{Error, Result};
 
 use super::json::{self, Flaw};
 
-/// The content of a document when it was read. The bytes are checked when text or a value is asked for.
+/// The content of a document when it was read. The bytes are checked when text or a value is asked
+/// for.
 #[derive(Debug, Clone)]
 pub struct Content {
     path: PathBuf,
@@ -33,7 +34,8 @@ impl Content {
         &self.path
     }
 
-    /// Returns the JSON text, without a byte order mark, strictly checked: JSON, and every key once.
+    /// Returns the JSON text, without a byte order mark, strictly checked: JSON, and every key
+    /// once.
     ///
     /// # Errors
     ///
@@ -59,7 +61,8 @@ impl Content {
             .map_err(|error| self.explain(&error))
     }
 
-    /// Fails if a key is there twice. It must have been parsed before: the grammar is not checked again.
+    /// Fails if a key is there twice. It must have been parsed before: the grammar is not checked
+    /// again.
     pub(crate) fn require_keys_once(&self) -> Result<()> {
         json::check_parsed(&self.bytes).map_err(|flaw| corrupt(&self.path, flaw))
     }

@@ -4,10 +4,11 @@
 //! 2. Shared with Node: take its lock, too, inside of ours.
 //! 3. Read; compare with the version expected and with the fence remembered.
 //! 4. Work. *An error or a panic:* nothing has happened yet.
-//! 5. Write: one document by [`tenure_os::replace`], several by [`super::several`]. A fence is kept in
-//!    the note before.
+//! 5. Write: one document by [`tenure_os::replace`], several by [`super::several`]. A fence is kept
+//!    in the note before.
 //! 6. Right before the rename, ask again whatever guards this write: the store about the token,
-//!    Node's lock, our own. The document must still be the file that was read: an editor takes no lock.
+//!    Node's lock, our own. The document must still be the file that was read: an editor takes no
+//!    lock.
 //!
 //! There is no way to load, drop the lock and save: what was read is lent to the work, and what
 //! the work gives back is written before the lock is given up.
@@ -84,8 +85,8 @@ struct Open {
 }
 
 impl Documents {
-    /// Changes one document or several, all or none. The work gets the contents, unchecked and in the
-    /// order of `paths`, and returns the new text of each, and a value for the caller.
+    /// Changes one document or several, all or none. The work gets the contents, unchecked and in
+    /// the order of `paths`, and returns the new text of each, and a value for the caller.
     ///
     /// # Errors
     ///
@@ -237,8 +238,8 @@ impl Documents {
         })
     }
 
-    /// Refuses early a document that the rename would refuse at the end, and one that the rename would
-    /// replace although this user may not write it.
+    /// Refuses early a document that the rename would refuse at the end, and one that the rename
+    /// would replace although this user may not write it.
     fn require_replaceable(&self, location: &Location, attributes: &Attributes) -> Result<()> {
         let path = location.path();
         if attributes.mounted_on {

@@ -22,13 +22,15 @@ pub struct Fence {
     pub resource: Resource,
     /// The token of the grant.
     pub token: Token,
-    /// True to set aside what the document remembers: another lock, or a higher token of this one, which
-    /// was never granted if this is the newest. The guard of the write must ask the store whether it is.
+    /// True to set aside what the document remembers: another lock, or a higher token of this one,
+    /// which was never granted if this is the newest. The guard of the write must ask the store
+    /// whether it is.
     pub rebind: bool,
 }
 
 impl Fence {
-    /// Returns the fence of a lock: the address of its store without user and password, the resource and the token.
+    /// Returns the fence of a lock: the address of its store without user and password, the
+    /// resource and the token.
     pub fn new(store: impl Into<String>, resource: Resource, token: Token) -> Self {
         let store = store.into();
         Self {
@@ -46,7 +48,8 @@ impl Fence {
         self
     }
 
-    /// Returns what the document is to remember, or an error if what it remembers forbids this write.
+    /// Returns what the document is to remember, or an error if what it remembers forbids this
+    /// write.
     pub(super) fn admit(&self, last: Option<&Fenced>, location: &Location) -> Result<Fenced> {
         let asked = Fenced {
             store: self.store.clone(),

@@ -1,7 +1,7 @@
 //! Seeing a document each time it changes.
 //!
-//! The file is looked at ten times a second and read only if it is another one, or was written, since
-//! it was read last. A document is replaced by a rename, which gives its name another inode.
+//! The file is looked at ten times a second and read only if it is another one, or was written,
+//! since it was read last. A document is replaced by a rename, which gives its name another inode.
 //!
 //! # Limitations
 //!

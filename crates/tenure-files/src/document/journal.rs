@@ -1,8 +1,9 @@
 //! The redo journal of a transaction over several documents.
 //!
-//! It holds the path of each document from its own directory, its version before and its whole content
-//! after, and is kept beside the first document. It is one JSON text and, on a line of its own, the
-//! SHA-256 of that text. It comes into being by an atomic replace, so there is a whole one or none.
+//! It holds the path of each document from its own directory, its version before and its whole
+//! content after, and is kept beside the first document. It is one JSON text and, on a line of its
+//! own, the SHA-256 of that text. It comes into being by an atomic replace, so there is a whole one
+//! or none.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -138,8 +139,8 @@ impl Journal {
     }
 }
 
-/// Fails if a journal belongs to another user: redoing it would let that user replace files with our
-/// rights.
+/// Fails if a journal belongs to another user: redoing it would let that user replace files with
+/// our rights.
 fn require_own(path: &Path, owner: u32) -> Result<()> {
     match owner == rustix::process::geteuid().as_raw() {
         true => Ok(()),

@@ -91,7 +91,8 @@ impl Documents {
     }
 }
 
-/// Returns true if there is a document, or was one that someone locked, or is one about to be created.
+/// Returns true if there is a document, or was one that someone locked, or is one about to be
+/// created.
 pub(super) fn has_ever_existed(location: &Location) -> bool {
     is_there(&location.lock()) || is_there(location.path())
 }

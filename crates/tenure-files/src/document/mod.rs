@@ -56,14 +56,16 @@
 //! # Limitations
 //!
 //! - On one machine, on local file systems, for programs that take the lock. A program that writes
-//!   the file without it is not kept out, and what it wrote half is read half. What it wrote between a
-//!   change's read and its write is not overwritten, but for the cases in [`tenure_os::replace`].
+//!   the file without it is not kept out, and what it wrote half is read half. What it wrote
+//!   between a change's read and its write is not overwritten, but for the cases in
+//!   [`tenure_os::replace`].
 //! - Hard links, access lists and extended attributes are not carried over to the new file.
 //! - A user that may read a document but not write it or its lock file reads without a lock: each
 //!   document is whole, but several are not seen at one moment.
-//! - A document has at most 256 MiB and is nested at most 127 deep; a transaction has at most 256 of them.
-//! - In programs, numbers go through the program's types: an integer of more than 64 bits is rounded.
-//!   The command copies text and changes no number.
+//! - A document has at most 256 MiB and is nested at most 127 deep; a transaction has at most 256
+//!   of them.
+//! - In programs, numbers go through the program's types: an integer of more than 64 bits is
+//!   rounded. The command copies text and changes no number.
 
 mod clean;
 mod content;
@@ -141,9 +143,9 @@ impl Documents {
         }
     }
 
-    /// Takes the lock of Node's proper-lockfile, too, inside our own. `on_lost` is called at once when
-    /// it is lost; a write is then refused. The wait should exceed the ten seconds after which the
-    /// lock of a dead program is taken over.
+    /// Takes the lock of Node's proper-lockfile, too, inside our own. `on_lost` is called at once
+    /// when it is lost; a write is then refused. The wait should exceed the ten seconds after which
+    /// the lock of a dead program is taken over.
     pub fn shared_with_node(mut self, on_lost: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.shared_with_node = true;
         self.on_lost = Arc::new(on_lost);

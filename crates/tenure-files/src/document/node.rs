@@ -10,8 +10,8 @@ use super::path::Location;
 use crate::node_lock::{self, NodeLock};
 
 impl Documents {
-    /// Takes the locks of Node for a write to a shared document. Fails if a program of Node has locked a
-    /// document that is not shared: the write would come between its read and its write.
+    /// Takes the locks of Node for a write to a shared document. Fails if a program of Node has
+    /// locked a document that is not shared: the write would come between its read and its write.
     pub(super) fn node_locks_to_write(
         &self,
         given: &[&Path],
@@ -34,8 +34,8 @@ impl Documents {
         }
     }
 
-    /// Takes the locks a program of Node may know a document by: that of the real file, and, for a link,
-    /// that of the given name. Some programs resolve links before they lock, some do not.
+    /// Takes the locks a program of Node may know a document by: that of the real file, and, for a
+    /// link, that of the given name. Some programs resolve links before they lock, some do not.
     pub(super) fn take_node_locks(
         &self,
         given: &Path,

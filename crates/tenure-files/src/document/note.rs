@@ -94,8 +94,8 @@ impl Note {
         }
     }
 
-    /// Writes the note. Its name is durable only after its directory was synced. It has the owner and the
-    /// mode of the document: a user that may read the one must be able to read the other.
+    /// Writes the note. Its name is durable only after its directory was synced. It has the owner
+    /// and the mode of the document: a user that may read the one must be able to read the other.
     pub(crate) fn write(
         &self,
         disk: &dyn Disk,

@@ -49,8 +49,8 @@ impl Location {
         Err(failed(io::Error::from_raw_os_error(libc::ELOOP)))
     }
 
-    /// Returns the location without links among its directories either, so that one document has one
-    /// spelling.
+    /// Returns the location without links among its directories either, so that one document has
+    /// one spelling.
     pub(crate) fn canonical(given: &Path) -> Result<Self> {
         let found = Self::of(given)?;
         let directory = fs::canonicalize(found.directory());
@@ -132,7 +132,8 @@ fn inside<'a>(name: &'a OsStr, ending: &str) -> Option<&'a OsStr> {
     (!document.is_empty()).then(|| OsStr::from_bytes(document))
 }
 
-/// Returns the name of the document a journal is kept beside, or `None` if it is no name of a journal.
+/// Returns the name of the document a journal is kept beside, or `None` if it is no name of a
+/// journal.
 pub(crate) fn document_of_journal(name: &OsStr) -> Option<&OsStr> {
     beside(name, JOURNAL_ENDING.as_bytes())
 }
@@ -168,8 +169,8 @@ pub(crate) fn resolved(directory: &Path, relative: &Path) -> Option<PathBuf> {
 /// The longest name of a document. Longer ones leave no room for the names beside them.
 const NAME_BYTES_MAX: usize = 200;
 
-/// Refuses names that the writers of documents use beside them: to replace a lock file would take the
-/// lock from its holder.
+/// Refuses names that the writers of documents use beside them: to replace a lock file would take
+/// the lock from its holder.
 fn require_good_name(path: &Path) -> Result<()> {
     let name = path.file_name().unwrap_or_default();
     if name.len() > NAME_BYTES_MAX {

@@ -39,8 +39,8 @@ impl Documents {
         Ok(contents.pop().flatten())
     }
 
-    /// Reads a document that was locked before, in as few calls as possible. Returns `None` for all that
-    /// is not as usual, which the long way then handles: a line of waiters, a note, an error.
+    /// Reads a document that was locked before, in as few calls as possible. Returns `None` for all
+    /// that is not as usual, which the long way then handles: a line of waiters, a note, an error.
     ///
     /// It was no symbolic link when its lock file was opened. If it has become one, reading fails.
     fn read_briefly(&self, path: &Path) -> Option<Content> {
@@ -92,8 +92,8 @@ impl Documents {
             for (location, at) in &order {
                 contents[*at] = self.found(location)?.map(|(content, _)| content);
             }
-            // A document that was not there may be part of a transaction that creates it. Its creator
-            // makes its lock file first.
+            // A document that was not there may be part of a transaction that creates it. Its
+            // creator makes its lock file first.
             let mut absent = order.iter().zip(&shared);
             if absent
                 .any(|((location, _), shared)| shared.is_absence() && has_ever_existed(location))
@@ -105,8 +105,8 @@ impl Documents {
         Err(never_finished(paths[0]))
     }
 
-    /// Reads under Node's locks, since programs of Node may write in place. Those are taken inside our
-    /// exclusive locks.
+    /// Reads under Node's locks, since programs of Node may write in place. Those are taken inside
+    /// our exclusive locks.
     fn read_shared_with_node(
         &self,
         paths: &[&Path],
@@ -126,7 +126,8 @@ impl Documents {
         Ok(contents)
     }
 
-    /// Takes the exclusive locks of all, finishes what is left unfinished, and returns their notes, too.
+    /// Takes the exclusive locks of all, finishes what is left unfinished, and returns their notes,
+    /// too.
     pub(super) fn lock_and_recover(
         &self,
         locations: &[&Location],
@@ -169,8 +170,8 @@ impl Documents {
         locations.map(read).collect()
     }
 
-    /// Finishes a transaction whose process died. Returns false if it is finished already. No lock is
-    /// held.
+    /// Finishes a transaction whose process died. Returns false if it is finished already. No lock
+    /// is held.
     pub(super) fn finish(&self, journal: &Path, deadline: Instant) -> Result<bool> {
         let disk = &*self.disk;
         let Some(places) = recover::places(disk, journal)? else {
@@ -220,7 +221,8 @@ fn unreadable(path: &Path, source: std::io::Error) -> Error {
     }
 }
 
-/// Returns the error for a committed transaction that cannot be finished. A timeout stays a timeout.
+/// Returns the error for a committed transaction that cannot be finished. A timeout stays a
+/// timeout.
 fn cannot_finish(journal: &Path, error: Error) -> Error {
     match error {
         Error::NotFound(problem) => Error::Stuck {

@@ -10,9 +10,9 @@
 //!    look at all documents. One whose version is the recorded *before* is to be replaced, one that
 //!    is *after* is done. Anything else was changed by someone who took no lock: stop there, with
 //!    nothing touched, since either content may be the one that is wanted;
-//! 5. sync the directory of the journal: it may be seen and not be durable, if its process died right
-//!    after the commit. Were it lost with the power after some documents were replaced, nothing
-//!    would finish the others;
+//! 5. sync the directory of the journal: it may be seen and not be durable, if its process died
+//!    right after the commit. Were it lost with the power after some documents were replaced,
+//!    nothing would finish the others;
 //! 6. replace what is to be replaced, sync all directories, remove the journal, sync its directory.
 //!
 //! *Crash at any step:* the journal is still there, or the work is done. Every step can be
@@ -38,7 +38,8 @@ use super::note::Note;
 use super::path::Location;
 use super::several::{finish, put_in_place, require_none_kept};
 
-/// Returns the locations of the documents in a journal, in the order of locks, or `None` if it is finished.
+/// Returns the locations of the documents in a journal, in the order of locks, or `None` if it is
+/// finished.
 pub(crate) fn places(disk: &dyn Disk, journal: &Path) -> Result<Option<Vec<Location>>> {
     match Journal::read(disk, journal)? {
         Some(found) => found.places(journal).map(Some),
@@ -114,8 +115,8 @@ pub(crate) fn forget_removed_journal(
     Ok(())
 }
 
-/// Returns the attributes for the replacement of a document that is still at "before", or `None` if it is
-/// at "after".
+/// Returns the attributes for the replacement of a document that is still at "before", or `None` if
+/// it is at "after".
 fn attributes_to_replace(
     disk: &dyn Disk,
     place: &Location,

@@ -4,17 +4,19 @@
 //! the documents, N their notes, J the journal.
 //!
 //! 1. Sync every D, which a program that does not sync may have written a moment ago: were it lost,
-//!    it would no longer be "before". Write and sync the new content of every D as a temporary file.
-//!    *Crash:* only temporary files stay. A full disk is met here, before anything else happened.
+//!    it would no longer be "before". Write and sync the new content of every D as a temporary
+//!    file. *Crash:* only temporary files stay. A full disk is met here, before anything else
+//!    happened.
 //! 2. Replace every N by one that names J; sync their directories. *Crash:* some N name a J that
 //!    is not there, which means nothing.
-//! 3. Put J in place, durably. **This is the commit.** *Crash before:* as above. *Crash after:* every
-//!    N names J, so the next process that opens any D finds it and redoes it (see
-//!    [`super::recover`]), before it reads or changes anything. That is why N comes first: if J existed while some N did not name
-//!    it, that D could be changed in between, and then fit neither before nor after.
-//!    Right before, every D must still be the file that was read: an editor takes no lock.
-//! 4. Exchange every temporary file with its D; sync the directories. *Crash:* J is redone. What an editor put in the place
-//!    of D since 3 is kept under a name of its own, which is told.
+//! 3. Put J in place, durably. **This is the commit.** *Crash before:* as above. *Crash after:*
+//!    every N names J, so the next process that opens any D finds it and redoes it (see
+//!    [`super::recover`]), before it reads or changes anything. That is why N comes first: if J
+//!    existed while some N did not name it, that D could be changed in between, and then fit
+//!    neither before nor after. Right before, every D must still be the file that was read: an
+//!    editor takes no lock.
+//! 4. Exchange every temporary file with its D; sync the directories. *Crash:* J is redone. What an
+//!    editor put in the place of D since 3 is kept under a name of its own, which is told.
 //! 5. Remove J; sync its directory. *Crash before the sync:* J is there or not; if it is, all D are
 //!    at "after" and nothing is left to do. This sync comes before any D can change again: if J
 //!    came back after a later change, redoing it would meet a D that fits neither.
@@ -50,8 +52,8 @@ pub(crate) struct DocumentChange<'a> {
     pub(crate) note: Note,
 }
 
-/// Makes the transaction: steps 1 to 6. `gate` is called right before the commit, and its error undoes
-/// everything.
+/// Makes the transaction: steps 1 to 6. `gate` is called right before the commit, and its error
+/// undoes everything.
 pub(crate) fn commit(
     disk: &dyn Disk,
     changes: Vec<DocumentChange<'_>>,
@@ -90,7 +92,8 @@ pub(crate) fn commit(
     require_none_kept(&kept)
 }
 
-/// Makes step 4 without its syncs. Returns the files of other programs that are kept beside the documents.
+/// Makes step 4 without its syncs. Returns the files of other programs that are kept beside the
+/// documents.
 pub(super) fn put_in_place(replacements: Vec<Replacement<'_>>) -> Result<Vec<PathBuf>> {
     let mut kept = Vec::new();
     for replacement in replacements {

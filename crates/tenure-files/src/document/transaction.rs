@@ -24,7 +24,8 @@ impl Documents {
         written.map(|(versions, ())| versions[0])
     }
 
-    /// Reads a document, lets `operation` change it, and writes it back, in one step for everyone else.
+    /// Reads a document, lets `operation` change it, and writes it back, in one step for everyone
+    /// else.
     ///
     /// # Errors
     ///
@@ -42,7 +43,8 @@ impl Documents {
         self.transaction_on(path, None, operation)
     }
 
-    /// Like [`transaction`](Self::transaction), on a document that begins as `default` if there is none.
+    /// Like [`transaction`](Self::transaction), on a document that begins as `default` if there is
+    /// none.
     pub fn transaction_or_create<T, R, E>(
         &self,
         path: &Path,
@@ -56,7 +58,8 @@ impl Documents {
         self.transaction_on(path, Some(default), operation)
     }
 
-    /// Like [`transaction`](Self::transaction), over several documents: all of them change, or none.
+    /// Like [`transaction`](Self::transaction), over several documents: all of them change, or
+    /// none.
     pub fn transaction_many<T, R, E>(
         &self,
         paths: &[&Path],
@@ -117,8 +120,8 @@ fn required<'a>(content: Option<&'a Content>, path: &Path) -> Result<&'a Content
     content.ok_or_else(|| missing(path))
 }
 
-/// Reads a value that is written back later. A key that is there twice is refused, as one of them would
-/// be lost.
+/// Reads a value that is written back later. A key that is there twice is refused, as one of them
+/// would be lost.
 fn strictly<T: DeserializeOwned>(content: &Content) -> Result<T> {
     let value = content.parse()?;
     content.require_keys_once()?;

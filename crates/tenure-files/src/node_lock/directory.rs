@@ -10,7 +10,8 @@ use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 use tenure_core::{Error, Result};
 
-/// The identity of a directory. Two that exist at the same time differ, and one that is open exists.
+/// The identity of a directory. Two that exist at the same time differ, and one that is open
+/// exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct DirectoryIdentity {
     device: u64,

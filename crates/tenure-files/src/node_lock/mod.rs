@@ -94,8 +94,8 @@ pub(crate) use names::target_of_temporary;
 /// The largest age of the time of a living lock.
 pub const STALE_AFTER: Duration = Duration::from_secs(10);
 
-/// The time for which a lock that nobody refreshes is watched before it is stale whatever its time. That
-/// of a Node process's first lock is up to a second in the future, and counts from then.
+/// The time for which a lock that nobody refreshes is watched before it is stale whatever its time.
+/// That of a Node process's first lock is up to a second in the future, and counts from then.
 const UNCHANGED_FOR: Duration = Duration::from_secs(12);
 
 /// The interval at which a holder sets the time of its lock anew.
@@ -171,8 +171,8 @@ impl Drop for NodeLock {
     }
 }
 
-/// Returns true if a Node program, or one of ours, seems to hold the lock of `document` now. It may have
-/// changed before the caller knows, so only tests use it from outside.
+/// Returns true if a Node program, or one of ours, seems to hold the lock of `document` now. It may
+/// have changed before the caller knows, so only tests use it from outside.
 #[doc(hidden)]
 pub fn is_fresh(document: &Path) -> Result<bool> {
     let names = Names::of(document)?;

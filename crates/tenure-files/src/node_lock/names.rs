@@ -86,9 +86,9 @@ impl Names {
     }
 }
 
-/// Returns the name of the document beside which a crashed process left a directory of the name `name`,
-/// or `None` if it is no such name. Live ones have such names for an instant, and only under
-/// the document's own exclusive lock.
+/// Returns the name of the document beside which a crashed process left a directory of the name
+/// `name`, or `None` if it is no such name. Live ones have such names for an instant, and only
+/// under the document's own exclusive lock.
 pub fn document_of_leftover(name: &OsStr) -> Option<&OsStr> {
     let name = name.as_bytes();
     let ending = [NEW, STALE].map(str::as_bytes);
@@ -102,8 +102,8 @@ pub fn document_of_leftover(name: &OsStr) -> Option<&OsStr> {
 }
 
 /// Returns the name of the document that a program of Node was about to replace by a temporary file
-/// of the name `name`, which is `DOCUMENT.tmp.HEX`, or `None` if it is no such name. A program makes
-/// such files only while it holds Node's lock of the document.
+/// of the name `name`, which is `DOCUMENT.tmp.HEX`, or `None` if it is no such name. A program
+/// makes such files only while it holds Node's lock of the document.
 pub(crate) fn target_of_temporary(name: &OsStr) -> Option<&OsStr> {
     let name = name.as_bytes();
     let digits = name

@@ -96,8 +96,8 @@ impl PublishTarget {
     ///
     /// # Errors
     ///
-    /// `NotFound` if it is not there; `BadInput` if it is no directory, if the copy would be made inside of it, or if it
-    /// would be removed with the old target.
+    /// `NotFound` if it is not there; `BadInput` if it is no directory, if the copy would be made
+    /// inside of it, or if it would be removed with the old target.
     pub fn check_source(&self, source: &Path) -> Result<()> {
         let shown = source.display();
         let found = match fs::symlink_metadata(source) {
@@ -120,8 +120,9 @@ impl PublishTarget {
         Ok(())
     }
 
-    /// Makes tmp, and returns its inode. The caller writes that to the manifest, durably, before anything is copied: without it,
-    /// nobody could tell tmp from a stranger's directory of that name.
+    /// Makes tmp, and returns its inode. The caller writes that to the manifest, durably, before
+    /// anything is copied: without it, nobody could tell tmp from a stranger's directory of that
+    /// name.
     ///
     /// # Errors
     ///
@@ -147,8 +148,8 @@ impl PublishTarget {
     ///
     /// # Errors
     ///
-    /// `BadInput` if the source changed meanwhile, and for what is not published: devices, sockets, pipes, names that are not
-    /// UTF-8, more than 100,000 files, more than 100,000 directories.
+    /// `BadInput` if the source changed meanwhile, and for what is not published: devices, sockets,
+    /// pipes, names that are not UTF-8, more than 100,000 files, more than 100,000 directories.
     pub fn copy(&self, source: &Path, progress: &Progress) -> Result<Copied> {
         self.copy_up_to(FILES_MAX, source, progress)
     }
@@ -345,8 +346,9 @@ impl Copy<'_> {
         mode & !SETUID_AND_SETGID
     }
 
-    /// Gives every directory its mode and syncs it, the inner ones first: one without write permission can still be filled. The
-    /// outermost stays writable until it is in place, as the system moves no other directory for an ordinary user.
+    /// Gives every directory its mode and syncs it, the inner ones first: one without write
+    /// permission can still be filled. The outermost stays writable until it is in place, as the
+    /// system moves no other directory for an ordinary user.
     fn sync_directories(&self) -> Result<()> {
         let disk = &self.publish_target.disk;
         for (path, mode) in self.directories.iter().rev() {

@@ -1,7 +1,8 @@
-//! The hash of a file that is copied: small files are hashed between two writes, large ones in a second thread.
+//! The hash of a file that is copied: small files are hashed between two writes, large ones in a
+//! second thread.
 //!
-//! Hashing takes about as long as copying. A second thread halves the time of a large file, and is not worth its start for a small
-//! one.
+//! Hashing takes about as long as copying. A second thread halves the time of a large file, and is
+//! not worth its start for a small one.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle};

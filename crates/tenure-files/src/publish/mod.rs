@@ -1,11 +1,12 @@
 //! A directory put in place whole: the half of a publish that is about files.
 //!
-//! The other half, the manifest in a store with the lease and its token, is `tenure_work::publish`. It calls what is here step by step, and writes the
-//! manifest between the steps.
+//! The other half, the manifest in a store with the lease and its token, is `tenure_work::publish`.
+//! It calls what is here step by step, and writes the manifest between the steps.
 //!
 //! # The protocol
 //!
-//! TARGET is the directory to be; tmp is `<parent of TARGET>/tmp/<id>`, and the id is that of the manifest.
+//! TARGET is the directory to be; tmp is `<parent of TARGET>/tmp/<id>`, and the id is that of the
+//! manifest.
 //!
 //! | step | here | what a crash after it leaves |
 //! |---|---|---|
@@ -20,32 +21,38 @@
 //! | 8, 9 | the manifest is `committed`, durably, if lease and token are good | TARGET is new, and the manifest says so |
 //! | 10 | the lease is released; what was exchanged into tmp is removed | the old directory may be left in tmp |
 //!
-//! [`PublishTarget::judge`] tells by the inodes in the manifest what a crash between 5 and 9 left, and [`PublishTarget::exchange_back`] undoes an exchange with
-//! something that was never published over. [`PublishTarget::finish`] is step 7 again, as the mode may not be set.
+//! [`PublishTarget::judge`] tells by the inodes in the manifest what a crash between 5 and 9 left,
+//! and [`PublishTarget::exchange_back`] undoes an exchange with something that was never published
+//! over. [`PublishTarget::finish`] is step 7 again, as the mode may not be set.
 //!
-//! [`PublishTarget::remove_tmp`] removes a directory whose inode the manifest names, or, of a crash before the inode was written, an empty one.
+//! [`PublishTarget::remove_tmp`] removes a directory whose inode the manifest names, or, of a crash
+//! before the inode was written, an empty one.
 //!
 //! # Races
 //!
-//! - Two publishers of one TARGET are kept apart by the lease. One that was overtaken, as it was stopped for longer than its lease lasts, is
-//!   refused at 5: the manifest compares lease and token while `.NAME.lock` is held, and nobody renames without that lock. One that is stopped
+//! - Two publishers of one TARGET are kept apart by the lease. One that was overtaken, as it was
+//!   stopped for longer than its lease lasts, is refused at 5: the manifest compares lease and
+//!   token while `.NAME.lock` is held, and nobody renames without that lock. One that is stopped
 //!   between 5 and 7 keeps the lock, and makes others wait.
-//! - A program that takes no lock and puts something else at TARGET between the look at its inode and the exchange finds it in
-//!   tmp for an instant: the inodes are compared again after the exchange, and it is exchanged back.
+//! - A program that takes no lock and puts something else at TARGET between the look at its inode
+//!   and the exchange finds it in tmp for an instant: the inodes are compared again after the
+//!   exchange, and it is exchanged back.
 //! - Recovery holds the same lease and the same lock.
 //!
 //! # Limitations
 //!
-//! - Names that are not UTF-8 are refused, as a manifest is JSON. Devices, sockets and pipes are refused. Owners, access lists, extended
-//!   attributes, file capabilities, hard links and holes are not kept; modes are, but for setuid and setgid of what has another owner in the
-//!   copy.
-//! - A change that a program makes through a memory map while the directory is read is missed: no time of the file may change for it. SQLite
-//!   (its `-shm`, and databases with `mmap_size`) and LMDB write that way: publish a copy that they made themselves.
-//! - A directory that is published over must be on a file system that can exchange two names (Linux: all common local ones). One on which
-//!   something is mounted, or that this user may not write, is refused. Where something is mounted inside of it, the mount goes with it to tmp,
-//!   and nothing of it is removed until it is unmounted.
-//! - Two publishers that work under one lease, as inside one `tenure run`, are not kept apart by it: the later one ends the manifest of the
-//!   earlier one, which then touches nothing (77).
+//! - Names that are not UTF-8 are refused, as a manifest is JSON. Devices, sockets and pipes are
+//!   refused. Owners, access lists, extended attributes, file capabilities, hard links and holes
+//!   are not kept; modes are, but for setuid and setgid of what has another owner in the copy.
+//! - A change that a program makes through a memory map while the directory is read is missed: no
+//!   time of the file may change for it. SQLite (its `-shm`, and databases with `mmap_size`) and
+//!   LMDB write that way: publish a copy that they made themselves.
+//! - A directory that is published over must be on a file system that can exchange two names
+//!   (Linux: all common local ones). One on which something is mounted, or that this user may not
+//!   write, is refused. Where something is mounted inside of it, the mount goes with it to tmp, and
+//!   nothing of it is removed until it is unmounted.
+//! - Two publishers that work under one lease, as inside one `tenure run`, are not kept apart by
+//!   it: the later one ends the manifest of the earlier one, which then touches nothing (77).
 
 mod copy;
 mod hashing;

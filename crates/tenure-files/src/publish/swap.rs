@@ -17,12 +17,13 @@ pub enum CrashOutcome {
 }
 
 impl PublishTarget {
-    /// Steps 6 and 7. To be called under the lock, after the store said that lease and token are good. `mode` is what the new
-    /// directory is to have.
+    /// Steps 6 and 7. To be called under the lock, after the store said that lease and token are
+    /// good. `mode` is what the new directory is to have.
     ///
     /// # Errors
     ///
-    /// `Contradiction` if the target is not what it was when it was looked at; then it is left, or put back, as it was.
+    /// `Contradiction` if the target is not what it was when it was looked at; then it is left, or
+    /// put back, as it was.
     pub fn swap(&self, old: Option<&Inode>, new: &Inode, mode: u32) -> Result<()> {
         if self.inode_of_target()?.as_ref() != old || self.inode_of_tmp()?.as_ref() != Some(new) {
             return Err(self.meddled());
@@ -76,8 +77,8 @@ impl PublishTarget {
         })
     }
 
-    /// Step 7: gives the target the mode it is to have, and makes it durable. Recovery does it for what [`CrashOutcome::Finished`] says: the
-    /// crash may have come before.
+    /// Step 7: gives the target the mode it is to have, and makes it durable. Recovery does it for
+    /// what [`CrashOutcome::Finished`] says: the crash may have come before.
     pub fn finish(&self, mode: Option<u32>) -> Result<()> {
         if let Some(mode) = mode {
             let set = self.disk.set_mode(&self.target, mode);

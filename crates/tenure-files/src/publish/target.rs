@@ -33,7 +33,8 @@ pub struct PublishTarget {
 }
 
 impl PublishTarget {
-    /// Returns the publish target for a path. Links in the directory above it are followed, and its own name is not.
+    /// Returns the publish target for a path. Links in the directory above it are followed, and its
+    /// own name is not.
     ///
     /// # Errors
     ///
@@ -112,12 +113,15 @@ impl PublishTarget {
         locker.lock_exclusive(&lock_beside(&self.target))
     }
 
-    /// Checks that something can be put in place here: before anything is written, and again at step 5.
+    /// Checks that something can be put in place here: before anything is written, and again at
+    /// step 5.
     ///
     /// # Errors
     ///
-    /// `BadInput` if the target is no directory, if it is a repository of git or has the directory of this process in it, if it is on another device than tmp, if something is mounted on it, or if this user
-    /// may not move it; and if `tmp` beside it is no directory. `Configuration` on a file system where its lock is not known to hold.
+    /// `BadInput` if the target is no directory, if it is a repository of git or has the directory
+    /// of this process in it, if it is on another device than tmp, if something is mounted on it,
+    /// or if this user may not move it; and if `tmp` beside it is no directory. `Configuration` on
+    /// a file system where its lock is not known to hold.
     pub fn check_target(&self) -> Result<()> {
         self.require_trusted()?;
         let above = self.tmp.parent().unwrap_or(Path::new("/"));
@@ -182,7 +186,8 @@ impl PublishTarget {
         )))
     }
 
-    /// Says early what the lock beside the target would say after everything was copied. There is no setting that trusts such a place.
+    /// Says early what the lock beside the target would say after everything was copied. There is
+    /// no setting that trusts such a place.
     fn require_trusted(&self) -> Result<()> {
         filesystem::require_trusted(self.parent()).map_err(|error| match error {
             Error::Configuration { problem, .. } => {
@@ -237,8 +242,9 @@ impl PublishTarget {
         Ok(Some(inode))
     }
 
-    /// Removes what is in tmp, if it is a directory that the manifest names: the one that was made, or the one that was there before.
-    /// Where no inode was written yet, nothing was copied either: it is removed if it is empty. Returns true if nothing is left.
+    /// Removes what is in tmp, if it is a directory that the manifest names: the one that was made,
+    /// or the one that was there before. Where no inode was written yet, nothing was copied either:
+    /// it is removed if it is empty. Returns true if nothing is left.
     pub fn remove_tmp(&self, named: &[&Inode], same_boot: bool) -> Result<bool> {
         let Some(found) = self.inode_of_tmp()? else {
             return Ok(true);

@@ -62,8 +62,8 @@ fn let_go(strace: u32) {
 fn of_two_that_take_over_one_stale_lock_exactly_one_wins() {
     let scene = Scene::new();
     let mut rivals = [(); 2].map(|()| Child::start("puppet", &[]));
-    // The winner needs 100 ms to be sure. On a busy machine it may be moved away by mistake and back
-    // for longer than that, and then needs time to try again.
+    // The winner needs 100 ms to be sure. On a busy machine it may be moved away by mistake and
+    // back for longer than that, and then needs time to try again.
     let enough = Duration::from_millis(150);
     let mut wait = enough;
     let mut rounds = 0;

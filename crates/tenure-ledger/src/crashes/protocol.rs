@@ -50,9 +50,9 @@ struct Place {
 
 /// The state that a ledger may have: the content of each event, or that it is missing.
 ///
-/// A number that no event has, an event that is torn, and one that a repair put there are all missing: a
-/// repair changes nothing, and only what is appended later comes after it. Where one is missing, the
-/// claims that a repair reaps are not looked at.
+/// A number that no event has, an event that is torn, and one that a repair put there are all
+/// missing: a repair changes nothing, and only what is appended later comes after it. Where one is
+/// missing, the claims that a repair reaps are not looked at.
 pub(super) type World = Vec<String>;
 
 /// An event that is missing.
@@ -265,7 +265,8 @@ pub(super) trait LedgerScenario: Sized {
     /// Then what is missing is filled, and an event appended.
     fn repair_and_append(self, event: &'static str) -> Self;
 
-    /// Then an event is appended to what a stranger wrote, which is whole as long as the power stays.
+    /// Then an event is appended to what a stranger wrote, which is whole as long as the power
+    /// stays.
     fn append_whole(self, event: &'static str) -> Self;
 
     /// Then a process adds events, one after the other or together.
@@ -366,7 +367,8 @@ impl LedgerScenario for Scenario {
         })
     }
 
-    /// Then something adds these events, one after the other. Before they are synced, a power loss may keep any of them.
+    /// Then something adds these events, one after the other. Before they are synced, a power loss
+    /// may keep any of them.
     fn adding(self, events: &[&str], work: impl Fn(&Process) -> Result<()> + 'static) -> Self {
         let last = self.last().clone();
         let kept = |mask: usize| {

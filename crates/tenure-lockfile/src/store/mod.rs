@@ -23,8 +23,8 @@
 //! - Programs that only know `flock` are excluded and exclude, but do not stand in line and
 //!   can slip in while an upgrade waits; the upgrade then fails as lost.
 //! - Removing or replacing a lock file breaks its lock. The holder is told.
-//! - A writer that is killed while it waits has drawn a token. Readers that share the lock from before
-//!   and after that carry different ones, and only that of the first counts as the newest.
+//! - A writer that is killed while it waits has drawn a token. Readers that share the lock from
+//!   before and after that carry different ones, and only that of the first counts as the newest.
 
 mod acquire;
 mod list;

@@ -2,13 +2,13 @@
 //!
 //! A scenario runs once. Before and after each of its operations the process may be killed, which
 //! leaves what is cached in the cache, or the power may go, which leaves any of the states the disk
-//! allows. From each of these another process looks at everything, beginning in every way it can, and
-//! does its work; it is crashed at every operation in the same way. From what that leaves a last one
-//! looks, and lives on.
+//! allows. From each of these another process looks at everything, beginning in every way it can,
+//! and does its work; it is crashed at every operation in the same way. From what that leaves a
+//! last one looks, and lives on.
 //!
 //! At each moment the scenario says what may be seen. Seeing anything else, or any error, is a
-//! violation. A state that was found right for the same expectation is not tried again, also not when
-//! the scenario runs again with a fault: what does not differ then needs no second look.
+//! violation. A state that was found right for the same expectation is not tried again, also not
+//! when the scenario runs again with a fault: what does not differ then needs no second look.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;

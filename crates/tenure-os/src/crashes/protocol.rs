@@ -27,7 +27,8 @@ pub trait Protocol {
         1
     }
 
-    /// Returns up to how many states after a power loss all are tried; of more, the corners and a sample.
+    /// Returns up to how many states after a power loss all are tried; of more, the corners and a
+    /// sample.
     fn states_max(&self) -> u128 {
         ALL_MAX
     }

@@ -21,8 +21,8 @@ pub struct Scenario<P: Protocol> {
     pub(super) tried: usize,
 }
 
-/// One call, and what may be seen after it returned. While it runs, that, what was before, or what is
-/// between.
+/// One call, and what may be seen after it returned. While it runs, that, what was before, or what
+/// is between.
 pub(super) struct Step<P: Protocol> {
     pub(super) work: Work<P>,
     pub(super) between: Option<Allowed<P::World>>,
@@ -51,8 +51,8 @@ impl<P: Protocol> Scenario<P> {
         }
     }
 
-    /// Starts where another scenario was crashed: right after the call that is `crash`. These worlds
-    /// are right then.
+    /// Starts where another scenario was crashed: right after the call that is `crash`. These
+    /// worlds are right then.
     pub fn after_crash(
         name: &'static str,
         crashed: Self,

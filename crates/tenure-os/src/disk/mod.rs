@@ -1,4 +1,5 @@
-//! The few calls to the file system that the protocols of documents, ledgers and boards are made of.
+//! The few calls to the file system that the protocols of documents, ledgers and boards are made
+//! of.
 //!
 //! Everything that must survive a crash goes through a [`Disk`]: the [real one](RealDisk), or, in
 //! tests, a simulated one that knows what is durable. It loses what was not synced, reorders what
@@ -9,10 +10,11 @@
 //!
 //! - A file's content is durable once [`Fresh::sync`] returned.
 //! - A name (created, renamed, removed) is durable once [`Disk::sync_directory`] returned.
-//! - After a crash a name that was being replaced means the old file or the new one; so do both names of files that were being
-//!   exchanged, each on its own.
-//! - Directories that are made, renamed and exchanged are so in that order, each wholly or not at all;
-//!   a sync of the directory above keeps it and all before it. This relies on the journal of the file system.
+//! - After a crash a name that was being replaced means the old file or the new one; so do both
+//!   names of files that were being exchanged, each on its own.
+//! - Directories that are made, renamed and exchanged are so in that order, each wholly or not at
+//!   all; a sync of the directory above keeps it and all before it. This relies on the journal of
+//!   the file system.
 //! - Nothing else: not the order of two calls, not that content gets there before its name.
 
 mod real;
@@ -43,12 +45,12 @@ pub trait Disk: Send + Sync {
         Ok(self.read(path, u64::MAX - 1)?.is_some())
     }
 
-    /// A new, empty file of this mode, as far as the process lets it have that. A name that is taken
-    /// is an error.
+    /// A new, empty file of this mode, as far as the process lets it have that. A name that is
+    /// taken is an error.
     fn create(&self, path: &Path, mode: u32) -> io::Result<Box<dyn Fresh>>;
 
-    /// A new, empty file that has no name until [`Fresh::link`] gives it one, so that a process that dies
-    /// leaves nothing. Not every file system has such files, or syncs them.
+    /// A new, empty file that has no name until [`Fresh::link`] gives it one, so that a process
+    /// that dies leaves nothing. Not every file system has such files, or syncs them.
     fn create_unnamed(&self, directory: &Path, mode: u32) -> io::Result<Box<dyn Fresh>>;
 
     /// Gives a file another name, in place of what has that name; or a directory, which replaces
@@ -93,10 +95,12 @@ pub trait Disk: Send + Sync {
     /// Returns what tells the file of this name from others, or None if there is none.
     fn identity(&self, path: &Path) -> io::Result<Option<Identity>>;
 
-    /// Returns what tells whether the file of this name is still the one that was read, or None if there is none.
+    /// Returns what tells whether the file of this name is still the one that was read, or None if
+    /// there is none.
     fn stamp(&self, path: &Path) -> io::Result<Option<Stamp>>;
 
-    /// Returns when the file of this name was made, in nanoseconds, where the file system knows: the number of an inode is used again.
+    /// Returns when the file of this name was made, in nanoseconds, where the file system knows:
+    /// the number of an inode is used again.
     fn born(&self, _: &Path) -> io::Result<Option<i128>> {
         Ok(None)
     }
@@ -110,18 +114,20 @@ pub trait Disk: Send + Sync {
     /// Returns true if the name is that of a directory, and not of a link to one.
     fn is_directory(&self, path: &Path) -> io::Result<bool>;
 
-    /// Returns true if the name is where another file system, or another part of this one, is mounted.
+    /// Returns true if the name is where another file system, or another part of this one, is
+    /// mounted.
     fn is_mount_point(&self, _: &Path) -> io::Result<bool> {
         Ok(false)
     }
 
-    /// Fails if this user may not write to the directory, which then cannot be moved to another one either.
+    /// Fails if this user may not write to the directory, which then cannot be moved to another one
+    /// either.
     fn require_writable_directory(&self, _: &Path) -> io::Result<()> {
         Ok(())
     }
 
-    /// Removes a directory and everything in it, following no link. If something is mounted in it, nothing is removed. A crash
-    /// may leave a part of it.
+    /// Removes a directory and everything in it, following no link. If something is mounted in it,
+    /// nothing is removed. A crash may leave a part of it.
     fn remove_tree(&self, directory: &Path) -> io::Result<()>;
 
     /// Removes a directory that has nothing in it; else `ErrorKind::DirectoryNotEmpty`.
@@ -154,8 +160,8 @@ pub trait Fresh: Send {
     /// Returns what tells it from other files.
     fn identity(&self) -> io::Result<Identity>;
 
-    /// Has the kernel begin to write what it was given to the disk, so that less is left for the sync of a large file. Nothing
-    /// is durable by it.
+    /// Has the kernel begin to write what it was given to the disk, so that less is left for the
+    /// sync of a large file. Nothing is durable by it.
     fn write_back(&self) {}
 
     /// Returns what it has besides content.
@@ -176,7 +182,8 @@ pub struct FileContent {
     pub attributes: Attributes,
 }
 
-/// The attributes of a file: those that a file in its place should have, too, and what tells whether it is still the same.
+/// The attributes of a file: those that a file in its place should have, too, and what tells
+/// whether it is still the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attributes {
     /// The permission bits.
@@ -193,7 +200,8 @@ pub struct Attributes {
     pub stamp: Stamp,
 }
 
-/// What tells whether a file is still the one that was read, as it was read. Times are in nanoseconds.
+/// What tells whether a file is still the one that was read, as it was read. Times are in
+/// nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     /// Which file it is.
@@ -207,7 +215,8 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// Returns true if it is the same file with the same content. Its name may be another one since.
+    /// Returns true if it is the same file with the same content. Its name may be another one
+    /// since.
     pub fn is_but_for_its_name(&self, earlier: &Stamp) -> bool {
         let changed = earlier.changed;
         Stamp { changed, ..*self } == *earlier

@@ -20,8 +20,8 @@ use crate::platform::{self, Identity};
 /// The calls as the system does them.
 pub struct RealDisk;
 
-/// The file systems on which a sync makes a file durable that has no name yet: ext4, xfs, tmpfs. On btrfs it
-/// saves nothing of it.
+/// The file systems on which a sync makes a file durable that has no name yet: ext4, xfs, tmpfs. On
+/// btrfs it saves nothing of it.
 const SYNCS_UNNAMED: [i64; 3] = [0xef53, 0x5846_5342, 0x0102_1994];
 
 impl Disk for RealDisk {
@@ -238,9 +238,11 @@ impl Disk for RealDisk {
     }
 }
 
-/// Removes a tree. A directory that may not be written is made writable first: it was published with that mode.
+/// Removes a tree. A directory that may not be written is made writable first: it was published
+/// with that mode.
 ///
-/// What is mounted in the tree is not part of it, and removing it would remove what others still have elsewhere.
+/// What is mounted in the tree is not part of it, and removing it would remove what others still
+/// have elsewhere.
 fn remove_tree(directory: &Path) -> io::Result<()> {
     let removed = require_no_mounts(directory).and_then(|()| fs::remove_dir_all(directory));
     match removed {

@@ -119,8 +119,8 @@ pub fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Kills the process group that a process leads, by its pidfd. If the process was reaped, its number
-/// may be that of others, which are left alone. It is async-signal-safe.
+/// Kills the process group that a process leads, by its pidfd. If the process was reaped, its
+/// number may be that of others, which are left alone. It is async-signal-safe.
 pub fn kill_group_of(leader: BorrowedFd<'_>, group: Pid) {
     let signal = |number: libc::c_int, flags: libc::c_uint| {
         let none = ptr::null::<libc::siginfo_t>();

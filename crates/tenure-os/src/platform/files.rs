@@ -88,8 +88,8 @@ pub(crate) fn identity(stat: &rustix::fs::Statx) -> Identity {
     }
 }
 
-/// Begins to write the dirty pages of a file to the disk, and does not wait for that. If it fails, the sync of the file has more to
-/// do.
+/// Begins to write the dirty pages of a file to the disk, and does not wait for that. If it fails,
+/// the sync of the file has more to do.
 pub fn write_back(file: &File) {
     // SAFETY: a plain call with a descriptor that is open; a length of zero means the whole file.
     unsafe {

@@ -140,8 +140,8 @@ pub fn bytes_are_locked(file: &File, bytes: Range<u64>) -> io::Result<bool> {
 
 /// Returns which processes have `flock`ed the file, by the kernel's list. Takes nothing.
 ///
-/// The kernel gives its list out in pieces, and counts lines anew for each: while other locks come and go, a
-/// line can be read twice, or be missed. The answer is for people, and decides nothing.
+/// The kernel gives its list out in pieces, and counts lines anew for each: while other locks come
+/// and go, a line can be read twice, or be missed. The answer is for people, and decides nothing.
 pub fn flock_holders(file: &File) -> io::Result<Vec<(u32, Share)>> {
     let Some(identity) = identity_of_regular(file)? else {
         return Ok(Vec::new());

@@ -23,8 +23,8 @@ pub fn is_gone(pid: u32) -> bool {
     pid.map(rustix::process::test_kill_process) == Some(Err(Errno::SRCH))
 }
 
-/// Returns the processes that hold a file's `flock` by a descriptor of theirs, in ascending order, as
-/// far as this process may see them: those of its user and its PID namespace.
+/// Returns the processes that hold a file's `flock` by a descriptor of theirs, in ascending order,
+/// as far as this process may see them: those of its user and its PID namespace.
 pub fn holders_of_flock(path: &Path) -> Vec<u32> {
     let Ok(path) = fs::canonicalize(path) else {
         return Vec::new();
@@ -49,8 +49,8 @@ pub fn signal_holder_of_flock(pid: u32, path: &Path, signal: Signal) {
     }
 }
 
-/// Returns true if a descriptor of a process leads to a file and carries its `flock`: who only looks
-/// at the file, or waits, has it open without.
+/// Returns true if a descriptor of a process leads to a file and carries its `flock`: who only
+/// looks at the file, or waits, has it open without.
 fn holds_flock(pid: u32, path: &Path) -> bool {
     let open = fs::read_dir(format!("/proc/{pid}/fd"));
     let mut open = open.into_iter().flatten().flatten();

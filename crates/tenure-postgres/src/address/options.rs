@@ -1,4 +1,5 @@
-//! The options of a URL that the driver does not know: `sslmode=verify-…`, `sslrootcert`, `lease_ttl`.
+//! The options of a URL that the driver does not know: `sslmode=verify-…`, `sslrootcert`,
+//! `lease_ttl`.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;

@@ -1,13 +1,15 @@
-//! The password, where the URL has none: `PGPASSWORD`, else the file `PGPASSFILE` names, else `~/.pgpass`.
+//! The password, where the URL has none: `PGPASSWORD`, else the file `PGPASSFILE` names, else
+//! `~/.pgpass`.
 //!
-//! A line of the file is `host:port:database:user:password`. `*` is any, `\` takes the next character as it is, `#` begins a
-//! remark, and the first line that fits counts. The host of a socket is its directory, or `localhost`; with a `hostaddr` it is
-//! that, as no socket is used.
+//! A line of the file is `host:port:database:user:password`. `*` is any, `\` takes the next
+//! character as it is, `#` begins a remark, and the first line that fits counts. The host of a
+//! socket is its directory, or `localhost`; with a `hostaddr` it is that, as no socket is used.
 //!
 //! # Invariants
 //!
 //! - A file that others can read is not used: the connection that needs it is refused.
-//! - A password of one host is never sent to another: with several hosts it must be the same for all.
+//! - A password of one host is never sent to another: with several hosts it must be the same for
+//!   all.
 
 use std::ffi::OsString;
 use std::fs::{File, Metadata};

@@ -1,11 +1,12 @@
 //! Acquires an advisory lock.
 //!
-//! 1. The session reserves the key. If it holds or asks for it already, that is re-entry, an error at once.
+//! 1. The session reserves the key. If it holds or asks for it already, that is re-entry, an error
+//!    at once.
 //! 2. The pool gives a clean connection, or opens one. If there is none in time, it is exhausted.
 //! 3. One statement takes the lock and draws the token (see [`sql`](super::sql) and [`tokens`]).
 //! 4. The reply must come from the session that was asked.
-//! 5. If the statement was sent longer ago than the interval of probes, the session is probed once more, so that a guard
-//!    never begins with an old answer.
+//! 5. If the statement was sent longer ago than the interval of probes, the session is probed once
+//!    more, so that a guard never begins with an old answer.
 //!
 //! | when | what happens |
 //! |---|---|
@@ -148,7 +149,8 @@ fn slow(pool: &Pool) -> Error {
     unreachable(&pool.address, "no answer in time")
 }
 
-/// Unlocks everything the session may hold, before it is ended. Either alone would do: the first is sooner, the second is certain.
+/// Unlocks everything the session may hold, before it is ended. Either alone would do: the first is
+/// sooner, the second is certain.
 async fn clean_up(prepared: &Prepared) {
     let client = prepared.connection.client();
     let _ = timeout(GRACE, client.batch_execute(UNLOCK_ALL)).await;
@@ -163,13 +165,15 @@ async fn holders(prepared: &Prepared, ask: &Ask, context: &LockContext) -> Vec<L
     }
 }
 
-/// Returns true if the sequence is gone. The server reports a missing relation, known by number, as an internal error.
+/// Returns true if the sequence is gone. The server reports a missing relation, known by number, as
+/// an internal error.
 fn is_sequence_missing(error: &tokio_postgres::Error) -> bool {
     error.code() == Some(&SqlState::INTERNAL_ERROR)
 }
 
-/// Returns how long the server waits: the caller's whole time if nearly all of it is left, so that the limit is the same
-/// for one caller after the other and need not be set again. It is never 0, which would be no limit.
+/// Returns how long the server waits: the caller's whole time if nearly all of it is left, so that
+/// the limit is the same for one caller after the other and need not be set again. It is never 0,
+/// which would be no limit.
 fn for_server(limit: Duration, left: Duration) -> LimitMs {
     let wait = match left + NEARLY >= limit {
         true => limit,

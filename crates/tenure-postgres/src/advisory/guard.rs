@@ -25,7 +25,8 @@ use crate::fault::{message, unreachable};
 
 /// Holds an advisory lock until released or dropped.
 ///
-/// A drop gives the lock back in the background; [`release`](Guard::release) does so at once, and returns the outcome.
+/// A drop gives the lock back in the background; [`release`](Guard::release) does so at once, and
+/// returns the outcome.
 #[must_use = "dropping the guard releases the lock"]
 pub struct Guard {
     /// `None` once it is being given back.
@@ -53,7 +54,8 @@ struct LockedConnection {
 }
 
 impl Guard {
-    /// Makes the guard of a grant. The last statement that proved it was sent at `sent`, in milliseconds since boot.
+    /// Makes the guard of a grant. The last statement that proved it was sent at `sent`, in
+    /// milliseconds since boot.
     pub(super) fn new(
         pool: &Arc<Pool>,
         ask: Ask,
@@ -130,8 +132,8 @@ impl Guard {
         }
     }
 
-    /// Gives the lock back. When this returns, others can have it, unless the server could not be reached: it then frees the
-    /// lock when it notices that the connection is gone.
+    /// Gives the lock back. When this returns, others can have it, unless the server could not be
+    /// reached: it then frees the lock when it notices that the connection is gone.
     ///
     /// # Errors
     ///
@@ -172,7 +174,8 @@ impl Drop for Guard {
 }
 
 impl LockedConnection {
-    /// Unlocks, and resets the name of the connection. Returns whether the lock was held, and the session that answered.
+    /// Unlocks, and resets the name of the connection. Returns whether the lock was held, and the
+    /// session that answered.
     async fn unlock(&mut self) -> Result<(bool, i32), tokio_postgres::Error> {
         self.prepared.prober.unwatch();
         let client = Arc::clone(self.prepared.connection.client());
@@ -186,7 +189,8 @@ impl LockedConnection {
         unlocked
     }
 
-    /// Unlocks, and returns the connection to the pool only if this session held the lock: that proves it clean.
+    /// Unlocks, and returns the connection to the pool only if this session held the lock: that
+    /// proves it clean.
     async fn release(mut self) -> Result<()> {
         let unlocked = timeout(LOST_AFTER, self.unlock()).await;
         let connection = &self.prepared.connection;

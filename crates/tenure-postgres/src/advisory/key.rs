@@ -2,9 +2,9 @@
 //!
 //! The two forms never meet: the pair (0, 7) and the number 7 are two locks.
 //!
-//! A name becomes a number by BLAKE2b with a digest of just the bytes needed, big-endian and signed. 32 bits are what
-//! other programs use; among 10,000 names two meet with a chance of 1 in 86, and then share a lock. 64 bits are for
-//! names of our own.
+//! A name becomes a number by BLAKE2b with a digest of just the bytes needed, big-endian and
+//! signed. 32 bits are what other programs use; among 10,000 names two meet with a chance of 1 in
+//! 86, and then share a lock. 64 bits are for names of our own.
 
 use std::fmt;
 

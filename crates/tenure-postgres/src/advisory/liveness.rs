@@ -1,7 +1,8 @@
 //! The trust in a lock that is held, by the clock.
 //!
-//! Every 500 ms the server is asked whether the session is still the same. The time that counts is when the last
-//! probe was *sent* that was answered well: an answer may lie unread for long, while the process is stopped.
+//! Every 500 ms the server is asked whether the session is still the same. The time that counts is
+//! when the last probe was *sent* that was answered well: an answer may lie unread for long, while
+//! the process is stopped.
 //!
 //! | last good probe sent | state |
 //! |---|---|
@@ -55,7 +56,8 @@ pub(super) struct Liveness {
 }
 
 impl Liveness {
-    /// Returns a lock proved by an answer to a statement that was sent at `sent`, in milliseconds since boot.
+    /// Returns a lock proved by an answer to a statement that was sent at `sent`, in milliseconds
+    /// since boot.
     pub(super) fn new(sent: u64, over: watch::Receiver<Option<String>>) -> Self {
         Self {
             granted: clock::boot_now(),

@@ -1,5 +1,5 @@
-//! PostgreSQL advisory locks, each on a dedicated connection, outside any transaction. Programs begin with
-//! [`AdvisoryLocks::open`].
+//! PostgreSQL advisory locks, each on a dedicated connection, outside any transaction. Programs
+//! begin with [`AdvisoryLocks::open`].
 //!
 //! | module | what it holds |
 //! |---|---|

@@ -1,8 +1,8 @@
 //! The listing of holders and waiters of advisory locks.
 //!
-//! `pg_locks` knows every lock of the cluster; those of other databases are left out, as they are other locks. What
-//! a role may not see of others is null. The time for which a lock has been held is known of our own
-//! locks (see [`since`]): nobody else shows it.
+//! `pg_locks` knows every lock of the cluster; those of other databases are left out, as they are
+//! other locks. What a role may not see of others is null. The time for which a lock has been held
+//! is known of our own locks (see [`since`]): nobody else shows it.
 
 use std::sync::Arc;
 use std::time::Instant;

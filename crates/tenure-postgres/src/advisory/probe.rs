@@ -1,13 +1,13 @@
 //! The probes that prove a lock: one task per connection, for as long as the connection lives.
 //!
-//! A task per lock would cost a short lock more than its two round trips. So the task of a connection
-//! stays, and a grant only tells it which lock to watch:
+//! A task per lock would cost a short lock more than its two round trips. So the task of a
+//! connection stays, and a grant only tells it which lock to watch:
 //!
-//! 1. Nothing is held: it sleeps until it is woken. It stays awake for half a second first, so that a connection in
-//!    constant use never has to wake it.
+//! 1. Nothing is held: it sleeps until it is woken. It stays awake for half a second first, so that
+//!    a connection in constant use never has to wake it.
 //! 2. A lock is held: it sleeps until the last good probe is 500 ms old, and sends another.
-//! 3. A bad answer, none in time, or the end of the connection: the lock is lost, and the socket is closed, so that a
-//!    server that can still be reached gives the lock to others.
+//! 3. A bad answer, none in time, or the end of the connection: the lock is lost, and the socket is
+//!    closed, so that a server that can still be reached gives the lock to others.
 //!
 //! | race | what happens |
 //! |---|---|
@@ -146,8 +146,8 @@ impl Probe {
         liveness.reason().map_or(Ok(()), Err)
     }
 
-    /// Returns the session that answers. The first probe also sets the name that shows since when it
-    /// holds.
+    /// Returns the session that answers. The first probe also sets the name that shows since when
+    /// it holds.
     async fn question(
         &self,
         client: &Client,

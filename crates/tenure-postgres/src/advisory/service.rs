@@ -27,7 +27,8 @@ pub struct Settings {
     pub pool: usize,
     /// Connections beyond that, opened when needed and closed afterwards.
     pub overflow: usize,
-    /// The longest wait of `lock_or_skip` for a connection, and of a listing for its answer. Neither waits for a lock that is held.
+    /// The longest wait of `lock_or_skip` for a connection, and of a listing for its answer.
+    /// Neither waits for a lock that is held.
     pub wait: Duration,
     /// The longest wait of `open` for a server that is away or has no room.
     pub open: Duration,
@@ -123,7 +124,8 @@ impl AdvisoryLocks {
     ///
     /// # Errors
     ///
-    /// `Configuration` behind a pooler that shares sessions, and where rights are missing; `Unreachable`.
+    /// `Configuration` behind a pooler that shares sessions, and where rights are missing;
+    /// `Unreachable`.
     pub async fn open(url: &str, settings: Settings) -> Result<AdvisoryLocks> {
         duration::check_wait(settings.wait)?;
         let address = Arc::new(Address::parse(url)?.named("advisory"));
@@ -252,14 +254,15 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// `Timeout` if it was not free in time; `Reentry`, at once, if this session holds it or asks for it; `Exhausted` if no
-    /// connection came back in time; `Unreachable`.
+    /// `Timeout` if it was not free in time; `Reentry`, at once, if this session holds it or asks
+    /// for it; `Exhausted` if no connection came back in time; `Unreachable`.
     pub async fn lock(&self, namespace: Namespace, id: i32, wait: Duration) -> Result<Guard> {
         self.acquire(Key::Pair(namespace, id), Mode::Write, wait)
             .await
     }
 
-    /// Takes an exclusive lock if it is free. Returns `None` if anybody holds it, this session included.
+    /// Takes an exclusive lock if it is free. Returns `None` if anybody holds it, this session
+    /// included.
     ///
     /// # Errors
     ///
@@ -301,7 +304,8 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// As [`lock`](Session::lock); `BadInput` for the mode upgradeable, which advisory locks do not have.
+    /// As [`lock`](Session::lock); `BadInput` for the mode upgradeable, which advisory locks do not
+    /// have.
     pub async fn acquire(&self, key: Key, mode: Mode, wait: Duration) -> Result<Guard> {
         duration::check_wait(wait)?;
         match self.ask(Step::Lock, key, mode, wait)? {

@@ -1,12 +1,13 @@
 //! The time since when a lock is held, shown by the server without a row of ours.
 //!
-//! 1. Until the first probe the last thing a holder asked is its grant: it holds since that was answered,
-//!    which is `state_change` in `pg_stat_activity`.
-//! 2. The first probe, 500 ms later, puts the time into the connection's application name, where everybody can
-//!    read it: `tenure advisory, since 2026-01-31T12:00:00.000Z`.
+//! 1. Until the first probe the last thing a holder asked is its grant: it holds since that was
+//!    answered, which is `state_change` in `pg_stat_activity`.
+//! 2. The first probe, 500 ms later, puts the time into the connection's application name, where
+//!    everybody can read it: `tenure advisory, since 2026-01-31T12:00:00.000Z`.
 //! 3. A release that finds that done puts the name back, in the same round trip.
 //!
-//! So a lock that is held for less than half a second costs nothing more. Between 2 and 3 a crash ends the connection.
+//! So a lock that is held for less than half a second costs nothing more. Between 2 and 3 a crash
+//! ends the connection.
 
 use std::sync::Arc;
 

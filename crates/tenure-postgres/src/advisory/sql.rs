@@ -1,11 +1,11 @@
 //! Every statement on a lock, prepared once a connection.
 //!
-//! All run on their own (autocommit), and each reply carries `pg_backend_pid()`. None reads or writes a row, so none
-//! relies on isolation.
+//! All run on their own (autocommit), and each reply carries `pg_backend_pid()`. None reads or
+//! writes a row, so none relies on isolation.
 //!
 //! - CASE draws the token after the lock is granted, and only then.
-//! - `lock_timeout` is set on the connection, ahead of the grant in the same round trip, and only when it is
-//!   another than the last one there.
+//! - `lock_timeout` is set on the connection, ahead of the grant in the same round trip, and only
+//!   when it is another than the last one there.
 //! - A grant is marked, so that the last statement of a connection shows since when it holds.
 
 use std::collections::HashMap;

@@ -2,20 +2,23 @@
 //!
 //! # The rule
 //!
-//! A database has one counter, the sequence `tenure.advisory_tokens`. An exclusive grant draws from it in the very statement
-//! that grants, after the lock: so of two grants of a key the later one has the higher token. A shared grant
-//! carries what was drawn last by anybody: not below any earlier exclusive grant of its key, and below every later one.
+//! A database has one counter, the sequence `tenure.advisory_tokens`. An exclusive grant draws from
+//! it in the very statement that grants, after the lock: so of two grants of a key the later one
+//! has the higher token. A shared grant carries what was drawn last by anybody: not below any
+//! earlier exclusive grant of its key, and below every later one.
 //!
-//! A draw does not wait for the disk. So the counter may come back lower after a crash, a failover or a restore; and
-//! then it is put ahead before anybody draws:
+//! A draw does not wait for the disk. So the counter may come back lower after a crash, a failover
+//! or a restore; and then it is put ahead before anybody draws:
 //!
-//! > to the clock in microseconds, or to the last number that is left and a million, whichever is higher.
+//! > to the clock in microseconds, or to the last number that is left and a million, whichever is
+//! higher.
 //!
 //! The counter stays behind the clock by itself, as nobody draws a million numbers a second.
 //!
 //! # The proof that nothing was lost
 //!
-//! `tenure.advisory_epoch` has a row that was written after the counter was last put ahead. It is good as long as all of these are so:
+//! `tenure.advisory_epoch` has a row that was written after the counter was last put ahead. It is
+//! good as long as all of these are so:
 //!
 //! | what is compared | what it tells |
 //! |---|---|
@@ -29,8 +32,10 @@
 //!
 //! For each connection, when it is opened and before it is used:
 //!
-//! 1. Look whether the row is good, and note the sequence by its number. It is: done, in one round trip.
-//! 2. Else begin a transaction and lock the table. Of many that come at once one goes on; the others wait for its commit.
+//! 1. Look whether the row is good, and note the sequence by its number. It is: done, in one round
+//!    trip.
+//! 2. Else begin a transaction and lock the table. Of many that come at once one goes on; the
+//!    others wait for its commit.
 //! 3. Look again, in a statement of its own, which sees what was committed meanwhile.
 //! 4. Not good: put the counter ahead, replace the row, commit.
 //!
@@ -46,9 +51,11 @@
 //!
 //! # Assumptions
 //!
-//! - After a crash, a failover or a restore the database's clock is not behind the tokens that were lost with it; or fewer than
-//!   a million were lost, which is more than a server draws before they are on disk.
-//! - Nobody sets the counter back while programs are connected that have not drawn from it themselves.
+//! - After a crash, a failover or a restore the database's clock is not behind the tokens that were
+//!   lost with it; or fewer than a million were lost, which is more than a server draws before they
+//!   are on disk.
+//! - Nobody sets the counter back while programs are connected that have not drawn from it
+//!   themselves.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -61,8 +68,8 @@ use crate::connect::Connection;
 pub(super) struct Sequence(u32);
 
 impl Sequence {
-    /// Returns the counter as a statement names it: a number is not looked up again when the statement is
-    /// planned anew.
+    /// Returns the counter as a statement names it: a number is not looked up again when the
+    /// statement is planned anew.
     pub(super) fn sql(self) -> String {
         format!("'{}'::pg_catalog.regclass", self.0)
     }
@@ -95,7 +102,8 @@ const LOOK: &str = "
          pg_catalog.pg_database AS d
     WHERE d.datname = pg_catalog.current_database()";
 
-/// The lock lets nobody write the row, and everybody read it. An administrator's `lock_timeout` does not count here.
+/// The lock lets nobody write the row, and everybody read it. An administrator's `lock_timeout`
+/// does not count here.
 const BEGIN: &str = "
     BEGIN;
     SET LOCAL lock_timeout = 0;
@@ -118,7 +126,8 @@ fn put_ahead(sequence: Sequence, beyond: i64) -> String {
     )
 }
 
-/// Makes sure that the counter has not gone back, or puts it ahead. The connection no longer waits for the disk.
+/// Makes sure that the counter has not gone back, or puts it ahead. The connection no longer waits
+/// for the disk.
 pub(super) async fn prove(connection: &Connection) -> Result<Sequence> {
     let (sequence, good) = look(connection).await?;
     if good {
@@ -133,7 +142,8 @@ pub(super) async fn prove(connection: &Connection) -> Result<Sequence> {
     Ok(sequence)
 }
 
-/// Draws beyond a token, from a counter that was set back. The caller holds the lock that the token is for.
+/// Draws beyond a token, from a counter that was set back. The caller holds the lock that the token
+/// is for.
 pub(super) async fn draw_beyond(
     connection: &Connection,
     sequence: Sequence,

@@ -1,9 +1,10 @@
 //! Expensive work on a row, done by one caller.
 //!
-//! 1. Lock the row without waiting, inside a savepoint. Somebody else has it: back to the savepoint, so that the caller's
-//!    transaction goes on, and nothing is done.
+//! 1. Lock the row without waiting, inside a savepoint. Somebody else has it: back to the
+//!    savepoint, so that the caller's transaction goes on, and nothing is done.
 //! 2. Look at the row as it is now. It is done: that is the answer.
-//! 3. Work. The row stays locked until the caller's transaction ends, so the caller writes the result in it.
+//! 3. Work. The row stays locked until the caller's transaction ends, so the caller writes the
+//!    result in it.
 //!
 //! A crash at any step ends the transaction, and frees the row for the next one.
 
@@ -15,8 +16,9 @@ use tokio_postgres::{Error, Row, Transaction};
 
 /// Works on a row. Returns `None` if somebody else does so at this moment, or there is no such row.
 ///
-/// `select` finds one row by its parameters, without a lock clause: ` FOR UPDATE NOWAIT` is added. `done` returns what is
-/// there already, and then no work is done. The caller writes the result of the work in the same transaction, and commits.
+/// `select` finds one row by its parameters, without a lock clause: ` FOR UPDATE NOWAIT` is added.
+/// `done` returns what is there already, and then no work is done. The caller writes the result of
+/// the work in the same transaction, and commits.
 ///
 /// # Errors
 ///

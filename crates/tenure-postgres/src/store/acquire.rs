@@ -2,20 +2,24 @@
 //!
 //! # The steps
 //!
-//! 1. The empty case, one statement and one round trip: if nobody holds the resource and nobody waits, which the row of
-//!    the resource says (`alone`), and the order of the request is the written one (`order`), the lease is granted. `ON CONFLICT DO UPDATE … WHERE` looks at the newest
-//!    version of the row, after it has locked it, so of two requests that meet here one is granted and the other finds nothing.
-//! 2. Else a request that waits registers with the `listener`, before it has a place in line: it misses no wake-up, and nobody
-//!    takes it for dead.
-//! 3. A step loads everything and decides; an order that is not the written one is adopted first, or refused. The lease is granted, or the request takes its place in line.
+//! 1. The empty case, one statement and one round trip: if nobody holds the resource and nobody
+//!    waits, which the row of the resource says (`alone`), and the order of the request is the
+//!    written one (`order`), the lease is granted. `ON CONFLICT DO UPDATE … WHERE` looks at the
+//!    newest version of the row, after it has locked it, so of two requests that meet here one is
+//!    granted and the other finds nothing.
+//! 2. Else a request that waits registers with the `listener`, before it has a place in line: it
+//!    misses no wake-up, and nobody takes it for dead.
+//! 3. A step loads everything and decides; an order that is not the written one is adopted first,
+//!    or refused. The lease is granted, or the request takes its place in line.
 //! 4. The request waits (`wait`).
 //!
-//! A connection that is lost during 1 or 3 leaves the outcome unknown. The request is made again, by the id of the lease: the
-//! step finds the lease, or the waiter, and continues with it. A future that is dropped takes back what it got (`cleanup`).
-//! A crash leaves a lease that expires, or a waiter that is passed over once its process is no longer seen.
+//! A connection that is lost during 1 or 3 leaves the outcome unknown. The request is made again,
+//! by the id of the lease: the step finds the lease, or the waiter, and continues with it. A future
+//! that is dropped takes back what it got (`cleanup`). A crash leaves a lease that expires, or a
+//! waiter that is passed over once its process is no longer seen.
 //!
-//! The empty case reads the clock after the row is locked, like every step: in the expressions of the update, and in
-//! the select that reads from it.
+//! The empty case reads the clock after the row is locked, like every step: in the expressions of
+//! the update, and in the select that reads from it.
 
 use std::time::Duration;
 
@@ -63,7 +67,8 @@ impl Inner {
     pub(super) async fn acquire(&self, request: &Request) -> Result<Option<Lease>> {
         let mut retry = Retry::of(request.wait, self.retry_policy());
         let mut queued = QueuedRequest::new(self, Awaited::Lease(request.clone()))?;
-        // Repeated until it is answered: it creates the row of the resource, which the steps rely on.
+        // Repeated until it is answered: it creates the row of the resource, which the steps rely
+        // on.
         loop {
             let empty = queued.ask(|store, awaited| async move {
                 match &*awaited {
@@ -83,7 +88,8 @@ impl Inner {
         queued.until_answered(&mut retry).await
     }
 
-    /// Grants the lease if nobody holds the resource or waits for it, whatever the mode and the capacity. Returns `None` otherwise.
+    /// Grants the lease if nobody holds the resource or waits for it, whatever the mode and the
+    /// capacity. Returns `None` otherwise.
     pub(super) async fn acquire_uncontended(&self, request: &Request) -> Result<Option<Lease>> {
         const ACQUIRE: &str = concat!(
             "WITH r AS ( \
@@ -136,8 +142,8 @@ impl Inner {
         Ok(Some(new_lease(request, token(&row, 0)?, &moment, expires)))
     }
 
-    /// Asks in a step. A request that would be turned away waits first for what this process itself is about to take back:
-    /// until its own time is over, or for a moment if it does not wait.
+    /// Asks in a step. A request that would be turned away waits first for what this process itself
+    /// is about to take back: until its own time is over, or for a moment if it does not wait.
     pub(super) async fn ask_in_step(
         &self,
         awaited: &Awaited,
@@ -238,7 +244,8 @@ impl Inner {
 }
 
 impl Step<'_> {
-    /// Returns the deadline of the caller on the clock of the database: the time that is left counts from now.
+    /// Returns the deadline of the caller on the clock of the database: the time that is left
+    /// counts from now.
     pub(super) fn until(&self, wait: Wait) -> Wait {
         match wait {
             Wait::No => Wait::No,

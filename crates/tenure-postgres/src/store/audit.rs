@@ -2,11 +2,12 @@
 //!
 //! # Order
 //!
-//! Entries are numbered when they are written and seen when their transaction commits, so one may appear before
-//! another with a lower number. Those of one resource never do: its row is locked from before the number
-//! is drawn until the commit. A page that ends at such a gap, where something may still appear, ends before it,
-//! so that a reader that continues by its cursor misses nothing. A gap that is older than [`IN_FLIGHT`] stays
-//! empty: it was a transaction that was taken back.
+//! Entries are numbered when they are written and seen when their transaction commits, so one may
+//! appear before another with a lower number. Those of one resource never do: its row is locked
+//! from before the number is drawn until the commit. A page that ends at such a gap, where
+//! something may still appear, ends before it, so that a reader that continues by its cursor misses
+//! nothing. A gap that is older than [`IN_FLIGHT`] stays empty: it was a transaction that was taken
+//! back.
 
 use std::time::{Duration, SystemTime};
 
@@ -133,7 +134,8 @@ async fn last(sql: &Sql) -> Result<i64> {
     Ok(last.flatten().unwrap_or_default())
 }
 
-/// Returns the number before the first gap in which an entry may still appear, or `None` if there is no such gap.
+/// Returns the number before the first gap in which an entry may still appear, or `None` if there
+/// is no such gap.
 async fn sure_to(sql: &Sql, last: i64) -> Result<Option<i64>> {
     const SURE: &str = "SELECT min(told.before) FROM (SELECT seq, at, lag(seq) OVER (ORDER BY seq) \
         AS before FROM tenure.audit WHERE seq > $1) AS told WHERE told.seq > told.before + 1 \

@@ -4,8 +4,8 @@
 //! by releasing it, or ten seconds have passed. A holder that is alive finds out when it next
 //! proves its lease; one that waits for its upgrade is woken at once.
 //!
-//! This is one step. A crash before its commit leaves the lease as it was. If the answer to the commit is lost the step
-//! is made again, and finds its own note.
+//! This is one step. A crash before its commit leaves the lease as it was. If the answer to the
+//! commit is lost the step is made again, and finds its own note.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

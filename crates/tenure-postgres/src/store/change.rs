@@ -1,10 +1,12 @@
 //! The changes of a decision, as statements of a step: one or two for each, sent with its commit.
 //!
-//! Each statement finds its row by a key that the step has read under the lock of the resource, so none misses, and
-//! none needs an answer. A changed lease is also changed in the rows that the step has loaded.
+//! Each statement finds its row by a key that the step has read under the lock of the resource, so
+//! none misses, and none needs an answer. A changed lease is also changed in the rows that the step
+//! has loaded.
 //!
-//! A holder that `decide` treats as bound to its session is an offer here, which ends with its process. Every other grant is
-//! lease-bound from its first moment: it begins with the time to live of the store.
+//! A holder that `decide` treats as bound to its session is an offer here, which ends with its
+//! process. Every other grant is lease-bound from its first moment: it begins with the time to live
+//! of the store.
 
 use std::time::Duration;
 
@@ -22,7 +24,8 @@ use super::sql::{Statement, values};
 use super::step::Step;
 
 impl Step<'_> {
-    /// Adds changes, to be written with the commit. Returns the lease that was granted to the new request, if one was.
+    /// Adds changes, to be written with the commit. Returns the lease that was granted to the new
+    /// request, if one was.
     pub(super) fn write(
         &mut self,
         changes: &[Change],
@@ -95,7 +98,8 @@ impl Step<'_> {
         Ok(lease)
     }
 
-    /// Grants to the next in line: the row of the waiter becomes an offer, and its process is notified.
+    /// Grants to the next in line: the row of the waiter becomes an offer, and its process is
+    /// notified.
     fn offer(&mut self, holder: &Holder) -> Result<()> {
         const MOVE: &str = "WITH w AS (DELETE FROM tenure.waiters WHERE place = $1 RETURNING *) \
             INSERT INTO tenure.dal_locks (lock_id, owner, heartbeat_ts, metadata, resource, mode, session, \
@@ -177,7 +181,8 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// Takes a lease up, or marks it as being broken. A lease that is taken up has its time from then on.
+    /// Takes a lease up, or marks it as being broken. A lease that is taken up has its time from
+    /// then on.
     fn set_state(&mut self, id: &LeaseId, state: HolderState) -> Result<()> {
         const UPDATE: &str =
             "UPDATE tenure.dal_locks SET state = $2, until = $3 WHERE lock_id = $1";
@@ -293,7 +298,8 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// Takes a waiter out of the line. A waiter that has time left is notified: its lease is upgraded, or it waits in vain.
+    /// Takes a waiter out of the line. A waiter that has time left is notified: its lease is
+    /// upgraded, or it waits in vain.
     fn dequeue(&mut self, id: &LeaseId) {
         const DELETE: &str = "DELETE FROM tenure.waiters WHERE place = $1";
         // A waiter that this decision queued and removed again was never written.

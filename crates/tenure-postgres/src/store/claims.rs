@@ -1,16 +1,19 @@
 //! Claims: an active job keeps its lease from being recovered.
 //!
 //! A claim counts only while the process that made it is seen (`listener`): a job claims for as
-//! long as its own worker lives. A recovery checks that at its own moment; if a resource is loaded for a
-//! decision, the same statement does (`load`).
+//! long as its own worker lives. A recovery checks that at its own moment; if a resource is loaded
+//! for a decision, the same statement does (`load`).
 //!
 //! # The steps of a claim
 //!
-//! 1. The row of the process is fresh (`presence`). A crash here leaves only that row, for a few seconds.
-//! 2. The row of the resource is locked, so that nobody recovers the lease meanwhile, and the lease is looked for.
+//! 1. The row of the process is fresh (`presence`). A crash here leaves only that row, for a few
+//!    seconds.
+//! 2. The row of the resource is locked, so that nobody recovers the lease meanwhile, and the lease
+//!    is looked for.
 //! 3. The claim is written and committed. From here on the lease is safe.
 //!
-//! It ends with the lease (`change`), by [`Inner::unclaim`], with its session, or when its process is no longer seen.
+//! It ends with the lease (`change`), by [`Inner::unclaim`], with its session, or when its process
+//! is no longer seen.
 
 use std::sync::Arc;
 
@@ -21,7 +24,8 @@ use super::inner::Inner;
 use super::row::text;
 use super::sql::{Flush, Sql, Statement, values};
 
-/// Returns an active claimant of each of these leases that has one. Relies on no isolation: the answer is for people.
+/// Returns an active claimant of each of these leases that has one. Relies on no isolation: the
+/// answer is for people.
 pub(super) async fn claimants(sql: &Sql, leases: &[&str]) -> Result<Vec<(String, String)>> {
     const SELECT: &str = "SELECT DISTINCT ON (c.lock_id) c.lock_id, c.claimant \
         FROM tenure.lease_claims AS c JOIN tenure.processes AS p USING (process) \
@@ -90,7 +94,8 @@ impl Inner {
         self.retrying(drop_once).await
     }
 
-    /// Ends the presence and the claims of a session of this process. It has nothing else in the store.
+    /// Ends the presence and the claims of a session of this process. It has nothing else in the
+    /// store.
     pub(super) fn end_session(&self, session: &SessionId) {
         const DELETE: &str = "DELETE FROM tenure.lease_claims WHERE session = $1";
         if !self.presences.end(session) {

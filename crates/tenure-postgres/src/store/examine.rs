@@ -21,7 +21,8 @@ const VERSION_MIN: i32 = 13;
 const VERSION_TESTED: i32 = 15;
 /// The difference that a clock may have, beyond the error of the round trip.
 const CLOCK_MAX: Duration = Duration::from_secs(2);
-/// Fewer connections left than this are few: a process takes up to eight for locks, and up to 25 for advisory locks.
+/// Fewer connections left than this are few: a process takes up to eight for locks, and up to 25
+/// for advisory locks.
 const CONNECTIONS_FEW: i64 = 10;
 /// The longest time that the proof of sessions may take.
 const PROOF: Duration = Duration::from_secs(5);
@@ -65,7 +66,8 @@ impl Inner {
         row.ok_or_else(|| Error::Internal("a statement found nothing".into()))
     }
 
-    /// Reports the version of the server. A server that is too old is refused when the store is opened.
+    /// Reports the version of the server. A server that is too old is refused when the store is
+    /// opened.
     async fn version(&self) -> Result<Found> {
         let server = self.lend().await?.server().clone();
         let told = format!("PostgreSQL {} at {}", server.text, self.url());
@@ -76,7 +78,8 @@ impl Inner {
         }))
     }
 
-    /// Compares the database's clock with ours. Only the database's decides; people compare it with ours.
+    /// Compares the database's clock with ours. Only the database's decides; people compare it with
+    /// ours.
     async fn clock(&self) -> Result<Found> {
         const SELECT: &str = "SELECT pg_catalog.clock_timestamp()";
         // So that opening a connection is not measured.
@@ -190,8 +193,8 @@ impl Inner {
         })
     }
 
-    /// Examines whether the shortcut of the plain cases tells the truth everywhere. One statement has one snapshot, and
-    /// every transaction of ours leaves it true.
+    /// Examines whether the shortcut of the plain cases tells the truth everywhere. One statement
+    /// has one snapshot, and every transaction of ours leaves it true.
     async fn consistency(&self) -> Result<Found> {
         const SELECT: &str = "SELECT r.resource FROM tenure.resources AS r \
             LEFT JOIN (SELECT resource, count(*) AS leases, min(lock_id) AS lock_id, \

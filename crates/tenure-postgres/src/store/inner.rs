@@ -65,7 +65,8 @@ impl Inner {
         open_with_retry(&address, options.wait, open).await
     }
 
-    /// Does the same, with advisory locks of the same database: the two connections of the proof are kept, one for each.
+    /// Does the same, with advisory locks of the same database: the two connections of the proof
+    /// are kept, one for each.
     pub(super) async fn open_with_locks(
         address: Address,
         options: OpenOptions,
@@ -156,8 +157,8 @@ impl Inner {
         });
     }
 
-    /// Waits until the background work is done, for [`BACKGROUND_WAIT_MAX`] at most: a process sees what
-    /// it has ended itself.
+    /// Waits until the background work is done, for [`BACKGROUND_WAIT_MAX`] at most: a process sees
+    /// what it has ended itself.
     pub(super) async fn background_done(&self) {
         let mut background_work = self.background_work.subscribe();
         // Work that is left after that is still visible as leases.

@@ -6,15 +6,19 @@
 //!
 //! # The steps of taking one
 //!
-//! 1. The row of the process is fresh (`presence`). A crash here leaves only that row, for a few seconds.
-//! 2. One round trip, each statement with a snapshot of its own: the key is inserted if it is new; its row is locked,
-//!    so that nobody else takes, binds or drops it meanwhile; then the presence of its asker and the leases it got
-//!    are read. A read before the lock could be old, and a living asker be taken for dead.
+//! 1. The row of the process is fresh (`presence`). A crash here leaves only that row, for a few
+//!    seconds.
+//! 2. One round trip, each statement with a snapshot of its own: the key is inserted if it is new;
+//!    its row is locked, so that nobody else takes, binds or drops it meanwhile; then the presence
+//!    of its asker and the leases it got are read. A read before the lock could be old, and a
+//!    living asker be taken for dead.
 //! 3. The key is taken over, or left as it is, and committed. A crash before leaves it as it was.
-//! 4. If leases of an answered key have expired, they get new time in one step on their resources, which are locked before
-//!    the key as in `bind`. Between 3 and 4 another request may take them: then all begins anew, and finds that they are over.
+//! 4. If leases of an answered key have expired, they get new time in one step on their resources,
+//!    which are locked before the key as in `bind`. Between 3 and 4 another request may take them:
+//!    then all begins anew, and finds that they are over.
 //!
-//! If the answer to 3 is lost the key is asked for again: a key that is the asker's own by then was taken by this very call.
+//! If the answer to 3 is lost the key is asked for again: a key that is the asker's own by then was
+//! taken by this very call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -52,8 +56,9 @@ pub(super) fn lock(keyed: &Keyed) -> Statement<'static> {
     Statement::new(SELECT, key)
 }
 
-/// Fails if a key, as [`lock`] found it, is no longer the asker's. If its process was not seen for too long,
-/// another may have it. A key that names these very leases was completed before, and the answer was lost.
+/// Fails if a key, as [`lock`] found it, is no longer the asker's. If its process was not seen for
+/// too long, another may have it. A key that names these very leases was completed before, and the
+/// answer was lost.
 pub(super) fn check_askers(found: &[Row], keyed: &Keyed, leases: &[LeaseId]) -> Result<()> {
     let lost = |by: &str| {
         Error::contradiction(
@@ -87,8 +92,8 @@ pub(super) fn complete(keyed: &Keyed, leases: &[LeaseId]) -> Result<Statement<'s
 }
 
 impl Inner {
-    /// Takes a key. If this is dropped half-way it runs to its end, and then gives the key up: a delete before the commit
-    /// would not see it.
+    /// Takes a key. If this is dropped half-way it runs to its end, and then gives the key up: a
+    /// delete before the commit would not see it.
     pub(super) async fn begin_key(&self, keyed: &Keyed) -> Result<KeyState> {
         let (store, keyed) = (self.arc()?, keyed.clone());
         let undo = {

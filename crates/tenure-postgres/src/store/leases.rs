@@ -1,4 +1,5 @@
-//! Leases that can outlive the session that took them: one of them, those of a session, their tokens.
+//! Leases that can outlive the session that took them: one of them, those of a session, their
+//! tokens.
 
 use tenure_core::loaded::LineExtent;
 use tenure_core::{Lease, LeaseId, Result, SessionId};

@@ -40,8 +40,8 @@ impl Inner {
     pub(super) async fn list(&self, query: &Query) -> Result<Listing> {
         self.background_done().await;
         let held = self.retrying(|| self.held(query)).await?;
-        // A lease that has run out is over, and on record as soon as anyone looks. If the store cannot be written, or is
-        // busy now, the listing shows it as it would be.
+        // A lease that has run out is over, and on record as soon as anyone looks. If the store
+        // cannot be written, or is busy now, the listing shows it as it would be.
         for resource in held.over.iter().take(MOVED_MAX) {
             if self
                 .grant_next(resource, LineExtent::Front, None)
@@ -93,7 +93,8 @@ impl Inner {
         }
     }
 
-    /// Returns the place in line of the request for a lease, from 1. An upgrade goes before all others.
+    /// Returns the place in line of the request for a lease, from 1. An upgrade goes before all
+    /// others.
     pub(super) async fn position(
         &self,
         resource: &Resource,
@@ -155,8 +156,8 @@ macro_rules! keys {
          WHERE (k.resource, k.lock_id) > ($1, $2) AND k.resource >= $3 AND k.resource < $4"
     };
 }
-/// The keys come from an index in its order, so that no more is read than is wanted: of all leases, of those of one owner, and of
-/// each of several owners, which are sorted then.
+/// The keys come from an index in its order, so that no more is read than is wanted: of all leases,
+/// of those of one owner, and of each of several owners, which are sorted then.
 const OF_ALL: &str = of_keys!("SELECT k.lock_id FROM (", keys!(), ") AS k");
 const OF_ONE: &str = of_keys!(
     "SELECT k.lock_id FROM (",
@@ -203,8 +204,8 @@ async fn chunk_of(
     Ok((read_leases(&rows)?, Moment::read(first, 0)?))
 }
 
-/// Reads the next few lines from a name on, with the holders of their resources. Waiters that are dead are not
-/// shown, as they are passed over.
+/// Reads the next few lines from a name on, with the holders of their resources. Waiters that are
+/// dead are not shown, as they are passed over.
 async fn lines_from(sql: &Sql, from: &str, to: &str) -> Result<BTreeMap<Resource, Loaded>> {
     macro_rules! awaited {
         () => {
@@ -272,7 +273,8 @@ mod tests {
     use crate::connect::Connection;
     use crate::store::{OpenOptions, PostgresStore};
 
-    /// What an owner holds is found by the owner: a listing reads as many rows, whatever all others hold.
+    /// What an owner holds is found by the owner: a listing reads as many rows, whatever all others
+    /// hold.
     #[tokio::test]
     async fn the_leases_of_owners_are_found_by_an_index() {
         let database = Cluster::shared().database();

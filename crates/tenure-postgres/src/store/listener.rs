@@ -1,25 +1,29 @@
 //! Wake-ups for the waiters of this process.
 //!
-//! One connection listens for all of them and keeps this process's row in `tenure.processes` fresh, so that other
-//! processes know that its waiters are alive.
+//! One connection listens for all of them and keeps this process's row in `tenure.processes` fresh,
+//! so that other processes know that its waiters are alive.
 //!
 //! # Protocol
 //!
-//! 1. A waiter registers ([`Listener::register`]). The first one starts the task, which borrows a connection, listens on
-//!    the channel of this process, writes its row in `tenure.processes`, and returns the connection: it
-//!    receives notifications while others use it.
-//! 2. `register` returns only when both are done, and then the waiter takes its place in line. So a notification for it is
-//!    received, and nobody takes it for dead.
-//! 3. A notification carries the id of a lease; its waiter is woken. A notification that nobody waits for is dropped.
+//! 1. A waiter registers ([`Listener::register`]). The first one starts the task, which borrows a
+//!    connection, listens on the channel of this process, writes its row in `tenure.processes`, and
+//!    returns the connection: it receives notifications while others use it.
+//! 2. `register` returns only when both are done, and then the waiter takes its place in line. So a
+//!    notification for it is received, and nobody takes it for dead.
+//! 3. A notification carries the id of a lease; its waiter is woken. A notification that nobody
+//!    waits for is dropped.
 //! 4. The row is written again every [`PRESENCE_EVERY`], for as long as somebody needs it.
-//! 5. If the connection ends, the task takes another, with growing pauses and jitter, and wakes
-//!    the first waiter of every line, and every waiter that has an offer: notifications sent meanwhile are lost.
+//! 5. If the connection ends, the task takes another, with growing pauses and jitter, and wakes the
+//!    first waiter of every line, and every waiter that has an offer: notifications sent meanwhile
+//!    are lost.
 //!
-//! A crash leaves a row that is not written any more: after [`PRESENT_FOR`] its waiters are passed over. A process that is
-//! stopped, or cut off for longer than that, loses its places the same way, and asks again.
+//! A crash leaves a row that is not written any more: after [`PRESENT_FOR`] its waiters are passed
+//! over. A process that is stopped, or cut off for longer than that, loses its places the same way,
+//! and asks again.
 //!
-//! Of the waiters for one resource in this process one looks after the line: the first that registered. When it leaves,
-//! the next is woken and takes over. So a thousand waiters look as often as one.
+//! Of the waiters for one resource in this process one looks after the line: the first that
+//! registered. When it leaves, the next is woken and takes over. So a thousand waiters look as
+//! often as one.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, Weak};
@@ -42,7 +46,8 @@ use crate::fault::unreachable;
 
 /// The interval at which a process with waiters writes its row.
 const PRESENCE_EVERY: Duration = Duration::from_secs(5);
-/// The time that a row counts after it was written. The statements that load a line have the same number.
+/// The time that a row counts after it was written. The statements that load a line have the same
+/// number.
 pub(super) const PRESENT_FOR: Duration = Duration::from_secs(15);
 /// The time that a waiter waits for the listening connection before it fails.
 const READY_WITHIN: Duration = Duration::from_secs(10);
@@ -78,7 +83,8 @@ struct Shared {
 #[derive(Default)]
 struct State {
     last: u64,
-    /// In the order they registered. A search goes through all of them: they are few beside what a wake-up costs.
+    /// In the order they registered. A search goes through all of them: they are few beside what a
+    /// wake-up costs.
     waiters: BTreeMap<u64, Waiter>,
     presences: usize,
     task: Option<AbortHandle>,
@@ -116,7 +122,8 @@ impl Listener {
         }
     }
 
-    /// Registers a waiter. Once this returns, it misses no wake-up and the row of the process is fresh.
+    /// Registers a waiter. Once this returns, it misses no wake-up and the row of the process is
+    /// fresh.
     pub(super) async fn register(
         &self,
         lease: &LeaseId,
@@ -153,7 +160,8 @@ impl Registration {
         self.wake.notified().await;
     }
 
-    /// Returns true if it looks after the line: it is the first waiter of this process for the resource.
+    /// Returns true if it looks after the line: it is the first waiter of this process for the
+    /// resource.
     pub(super) fn is_first(&self) -> bool {
         lock(&self.shared.state).first(&self.resource) == Some(self.number)
     }
@@ -239,7 +247,8 @@ impl Shared {
         let mut last_alive = self.last_alive.subscribe();
         {
             let mut state = lock(&self.state);
-            // A task ends early if its runtime is gone. It ends in time if nobody needs it, and then it is forgotten.
+            // A task ends early if its runtime is gone. It ends in time if nobody needs it, and
+            // then it is forgotten.
             if state.task.as_ref().is_none_or(AbortHandle::is_finished) {
                 self.last_alive.send_replace(None);
                 let earlier = state
@@ -316,7 +325,8 @@ impl Shared {
         Ok(notifications)
     }
 
-    /// Returns true if anyone needs the task. Else it forgets the task: the next registration starts another.
+    /// Returns true if anyone needs the task. Else it forgets the task: the next registration
+    /// starts another.
     fn keeps_running(&self) -> bool {
         let mut state = lock(&self.state);
         let needed = state.is_needed();

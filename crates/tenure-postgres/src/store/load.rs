@@ -1,17 +1,21 @@
-//! Everything one decision needs: the locked row of the resource, its holders, and the part of its line that matters.
+//! Everything one decision needs: the locked row of the resource, its holders, and the part of its
+//! line that matters.
 //!
 //! # The order of statements
 //!
-//! 1. The row of the resource is locked. Every transaction that changes anything about a resource locks it, so from here on nothing changes.
-//! 2. Only then are the clock, the holders and the line read, by statements of their own: under READ COMMITTED each
-//!    sees what was committed before it began. What the first statement itself saw may be older than its lock.
+//! 1. The row of the resource is locked. Every transaction that changes anything about a resource
+//!    locks it, so from here on nothing changes.
+//! 2. Only then are the clock, the holders and the line read, by statements of their own: under
+//!    READ COMMITTED each sees what was committed before it began. What the first statement itself
+//!    saw may be older than its lock.
 //!
-//! All are sent together. A lease is found by its id in each of them: its resource never changes, and if it ended before 1
-//! nothing is found in 2, and there is nothing to decide.
+//! All are sent together. A lease is found by its id in each of them: its resource never changes,
+//! and if it ended before 1 nothing is found in 2, and there is nothing to decide.
 //!
 //! # The line
 //!
-//! A decision needs the front of the line (`tenure_core::loaded`), which keeps a hand-over short with hundreds of waiters.
+//! A decision needs the front of the line (`tenure_core::loaded`), which keeps a hand-over short
+//! with hundreds of waiters.
 
 use tenure_core::decide::{State, Want};
 use tenure_core::loaded::LineExtent;
@@ -82,7 +86,8 @@ pub(super) struct ResourceRow {
 /// The holders and the line of a resource.
 pub(super) type Loaded = tenure_core::loaded::Loaded<String, String>;
 
-/// Returns the first statements of a step: they lock the row of a resource, read the clock, and load holders and line.
+/// Returns the first statements of a step: they lock the row of a resource, read the clock, and
+/// load holders and line.
 pub(super) fn load<'a>(target: StepTarget<'a>, extent: LineExtent<'a>) -> [Statement<'a>; 3] {
     const LOCK: &str = lock!("$1");
     const LOCK_OF_LEASE: &str = lock!(resource_of!());
@@ -121,7 +126,8 @@ fn limits(extent: LineExtent<'_>) -> (Option<i64>, Option<&str>) {
     }
 }
 
-/// Reads what the statements of [`load`] found. Returns `None` if the resource, or the lease, is not there.
+/// Reads what the statements of [`load`] found. Returns `None` if the resource, or the lease, is
+/// not there.
 pub(super) fn read(
     target: StepTarget<'_>,
     answers: &[Vec<Row>],
@@ -152,16 +158,16 @@ pub(super) fn read(
     }
 }
 
-/// Reads what [`load_line`] found: the waiters in the order they are served, and the last place of the front if there
-/// may be more behind it.
+/// Reads what [`load_line`] found: the waiters in the order they are served, and the last place of
+/// the front if there may be more behind it.
 pub(super) fn read_line<'r>(
     rows: impl IntoIterator<Item = &'r Row>,
     extent: LineExtent<'_>,
 ) -> Result<(Vec<WaiterRow>, Option<i64>)> {
     let waiters = rows.into_iter().map(read_waiter);
     let mut waiters = waiters.collect::<Result<Vec<WaiterRow>>>()?;
-    // A waiter that is found twice is in the front. Without duplicates the front is at most as long as its limit, and a
-    // waiter behind it was asked for by name.
+    // A waiter that is found twice is in the front. Without duplicates the front is at most as long
+    // as its limit, and a waiter behind it was asked for by name.
     waiters.sort_by_key(|row| row.place);
     waiters.dedup_by_key(|row| row.place);
     let last = waiters.get(FRONT as usize - 1).map(|row| row.place);
@@ -170,11 +176,13 @@ pub(super) fn read_line<'r>(
     Ok((waiters, front_ends))
 }
 
-/// Returns the column `alone` for a state: '' if nobody holds and nobody waits; the id of the only lease, if it is held and
-/// nobody waits; the id with a plus behind it, if others wait, none of them to upgrade it. `None` in every other case.
-/// It is never false: the statements that rely on it read nothing else.
+/// Returns the column `alone` for a state: '' if nobody holds and nobody waits; the id of the only
+/// lease, if it is held and nobody waits; the id with a plus behind it, if others wait, none of
+/// them to upgrade it. `None` in every other case. It is never false: the statements that rely on
+/// it read nothing else.
 ///
-/// A line that is loaded in part is not empty, and its waiter for an upgrade is among the loaded ones.
+/// A line that is loaded in part is not empty, and its waiter for an upgrade is among the loaded
+/// ones.
 pub(super) fn alone(state: &State, partial: bool) -> Option<String> {
     use tenure_core::decide::HolderState;
     let nobody_waits = state.waiters.is_empty();
@@ -204,7 +212,8 @@ pub(super) fn lease_by_id(lease: &LeaseId) -> Statement<'_> {
 }
 
 impl Inner {
-    /// Returns the newest token of a resource, zero if it was only ever shared, or `None` if it was never granted.
+    /// Returns the newest token of a resource, zero if it was only ever shared, or `None` if it was
+    /// never granted.
     pub(super) async fn token(&self, resource: &Resource) -> Result<Option<Token>> {
         const TOKEN: &str = "SELECT token FROM tenure.resources WHERE resource = $1";
         let read = || self.row(TOKEN, values![resource.as_str()]);

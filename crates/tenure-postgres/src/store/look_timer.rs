@@ -1,7 +1,8 @@
 //! The time that a waiter sleeps if nobody wakes it.
 //!
-//! Only one waiter of a process looks after a line, and those of several processes look one after the other: when something runs
-//! out, all of them have looked within a second, and seldom more than one finds something to do.
+//! Only one waiter of a process looks after a line, and those of several processes look one after
+//! the other: when something runs out, all of them have looked within a second, and seldom more
+//! than one finds something to do.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! The store on PostgreSQL: leases, lines, presence and their record in one database, for many machines.
+//! The store on PostgreSQL: leases, lines, presence and their record in one database, for many
+//! machines.
 //!
 //! | file | step |
 //! |---|---|
@@ -22,13 +23,16 @@
 //!
 //! # Invariants
 //!
-//! - [`decide`](tenure_core::decide::decide) makes every decision of a step. The only shortcuts are the plain cases: an acquire
-//!   where nobody holds or waits, a release where nobody waits or only the first in line is granted anything, and
-//!   the offer taken up by the waiter that was told of it. The empty cases rely on the column `alone`, which is never false.
-//! - A transaction that changes anything about a resource holds its row in `tenure.resources`, and reads only after it has the row.
-//! - Every time that decides is the `clock_timestamp()` of the database. A deadline of a caller becomes one when it
-//!   is written: the time that is left is added.
-//! - Everything but an offer has an expiry of its own. An offer and a place in line end when their process has not been seen for 15 s.
+//! - [`decide`](tenure_core::decide::decide) makes every decision of a step. The only shortcuts are
+//!   the plain cases: an acquire where nobody holds or waits, a release where nobody waits or only
+//!   the first in line is granted anything, and the offer taken up by the waiter that was told of
+//!   it. The empty cases rely on the column `alone`, which is never false.
+//! - A transaction that changes anything about a resource holds its row in `tenure.resources`, and
+//!   reads only after it has the row.
+//! - Every time that decides is the `clock_timestamp()` of the database. A deadline of a caller
+//!   becomes one when it is written: the time that is left is added.
+//! - Everything but an offer has an expiry of its own. An offer and a place in line end when their
+//!   process has not been seen for 15 s.
 //! - A caller is told nothing before its transaction has committed, and is on disk.
 
 mod acquire;
@@ -82,7 +86,8 @@ const CHECK_EVERY: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct OpenOptions {
-    /// The time to wait for a server that restarts, starts up, or has no room. It is tried once if that is zero.
+    /// The time to wait for a server that restarts, starts up, or has no room. It is tried once if
+    /// that is zero.
     pub wait: Duration,
     /// The retries of passing faults of the open store.
     pub retry: RetryPolicy,
@@ -114,21 +119,23 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// Opens the database at an address, and creates the schema `tenure` in it if it is missing. Background work
-    /// runs in the runtime this is called in.
+    /// Opens the database at an address, and creates the schema `tenure` in it if it is missing.
+    /// Background work runs in the runtime this is called in.
     ///
     /// # Errors
     ///
-    /// `Configuration` behind a pooler that shares sessions, where rights are missing, for a schema that others can change or
-    /// have changed, for a database of a newer Tenure, and for a heartbeat below a second or above a third of the time of
-    /// a lease; `Unreachable` where no server answers in time.
+    /// `Configuration` behind a pooler that shares sessions, where rights are missing, for a schema
+    /// that others can change or have changed, for a database of a newer Tenure, and for a
+    /// heartbeat below a second or above a third of the time of a lease; `Unreachable` where no
+    /// server answers in time.
     pub async fn open(address: Address, options: OpenOptions) -> Result<PostgresStore> {
         let inner = Inner::open(address, options).await?;
         Ok(PostgresStore { inner })
     }
 
-    /// Opens a store and advisory locks of the same database, with one connection for each. A pooler that does not clean the
-    /// sessions it takes back is not found by this, other than by [`open`](PostgresStore::open).
+    /// Opens a store and advisory locks of the same database, with one connection for each. A
+    /// pooler that does not clean the sessions it takes back is not found by this, other than by
+    /// [`open`](PostgresStore::open).
     ///
     /// # Errors
     ///

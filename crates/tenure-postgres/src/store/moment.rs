@@ -1,7 +1,8 @@
 //! The time of one step: that of the database, read once, after the row of the resource was locked.
 //!
-//! Decisions are made in milliseconds, and only whole ones are written. So what is read is exactly what was
-//! decided, and no lease lasts longer than its holder was told. Tokens are drawn from the microseconds.
+//! Decisions are made in milliseconds, and only whole ones are written. So what is read is exactly
+//! what was decided, and no lease lasts longer than its holder was told. Tokens are drawn from the
+//! microseconds.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -1,18 +1,21 @@
 //! The connections of a store: one as a rule, more while several requests are made at once.
 //!
-//! A process that only waits has one connection: the one that listens (`listener`) is lent like any other, as a
-//! step is short and a notification can wait for its end. More are opened when all are in use,
-//! and closed when they were idle for a while.
+//! A process that only waits has one connection: the one that listens (`listener`) is lent like any
+//! other, as a step is short and a notification can wait for its end. More are opened when all are
+//! in use, and closed when they were idle for a while.
 //!
 //! # Invariants
 //!
 //! - A connection here is clean: nothing is under way on it, and it is in no transaction.
-//! - Never more than [`CONNECTIONS_MAX`] are open: each counts until it is here, or ended at the server.
-//! - Some of them are reserved for urgent work ([`Pool::lend_urgently`]): renewals, and the row of the process.
-//!   However many requests wait for the row of one resource, the leases of others are renewed.
-//! - A transaction that its process abandons half-way, because it was stopped or is cut off, is ended by the
-//!   server after [`IDLE_IN_TRANSACTION`], and with it its locks on rows. No statement waits longer than that for a
-//!   row, so statements of such a process that wait for a row have ended by then, too.
+//! - Never more than [`CONNECTIONS_MAX`] are open: each counts until it is here, or ended at the
+//!   server.
+//! - Some of them are reserved for urgent work ([`Pool::lend_urgently`]): renewals, and the row of
+//!   the process. However many requests wait for the row of one resource, the leases of others are
+//!   renewed.
+//! - A transaction that its process abandons half-way, because it was stopped or is cut off, is
+//!   ended by the server after [`IDLE_IN_TRANSACTION`], and with it its locks on rows. No statement
+//!   waits longer than that for a row, so statements of such a process that wait for a row have
+//!   ended by then, too.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -75,8 +78,8 @@ pub(super) struct Transaction {
 }
 
 impl Pool {
-    /// Leases last for `ttl`. A process that is stopped in the middle of a step keeps the row of its resource, and so keeps
-    /// a holder from renewing: for a small part of that time at most.
+    /// Leases last for `ttl`. A process that is stopped in the middle of a step keeps the row of
+    /// its resource, and so keeps a holder from renewing: for a small part of that time at most.
     pub(super) fn new(address: Arc<Address>, ttl: Duration) -> Arc<Self> {
         Arc::new(Self {
             address,
@@ -158,7 +161,8 @@ impl Pool {
         }
     }
 
-    /// Takes the connection that listens before all others, so that those become idle and end; else the last that was used.
+    /// Takes the connection that listens before all others, so that those become idle and end; else
+    /// the last that was used.
     fn pop(&self) -> Option<Sql> {
         let mut idle = lock(&self.idle);
         let last = idle.len().checked_sub(1)?;
@@ -225,7 +229,8 @@ impl PooledConnection {
         self,
         first: &[Statement<'_>],
     ) -> Result<(Transaction, Vec<Vec<tokio_postgres::Row>>)> {
-        // A transaction from the first moment on: after a failure the connection is not returned inside one.
+        // A transaction from the first moment on: after a failure the connection is not returned
+        // inside one.
         let transaction = Transaction {
             connection: Some(self),
         };
@@ -266,8 +271,8 @@ impl Drop for PooledConnection {
 }
 
 impl Transaction {
-    /// Sends these statements and the end of the transaction in one round trip. An error means that nothing was
-    /// done, or, if the connection was lost, that the outcome is unknown.
+    /// Sends these statements and the end of the transaction in one round trip. An error means that
+    /// nothing was done, or, if the connection was lost, that the outcome is unknown.
     pub(super) async fn commit(mut self, writes: &[Statement<'_>], flush: Flush) -> Result<()> {
         match self.framed(Frame::Commit(flush), writes).await {
             Ok(_) => {
@@ -275,8 +280,8 @@ impl Transaction {
                 Ok(())
             }
             Err(error) => {
-                // A statement that cannot be prepared fails before the commit is sent. Without an answer the
-                // connection is dirty, and ended.
+                // A statement that cannot be prepared fails before the commit is sent. Without an
+                // answer the connection is dirty, and ended.
                 if self.is_clean() {
                     self.give_up().await;
                 }
@@ -323,9 +328,9 @@ impl Drop for Transaction {
     }
 }
 
-/// Returns the statements that set a session up: a commit is on disk before the caller is told, whatever the administrator
-/// set, and statements are planned once, and by their indexes: a plan made while a table is empty is used when it has a
-/// million rows.
+/// Returns the statements that set a session up: a commit is on disk before the caller is told,
+/// whatever the administrator set, and statements are planned once, and by their indexes: a plan
+/// made while a table is empty is used when it has a million rows.
 fn settings(idle_in_transaction: Duration) -> String {
     let idle = idle_in_transaction.as_millis();
     format!(

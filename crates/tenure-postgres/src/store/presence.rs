@@ -1,8 +1,9 @@
-//! The sessions of this process that others rely on although they wait for nothing: those that ask under a
-//! key, and those that claim a lease.
+//! The sessions of this process that others rely on although they wait for nothing: those that ask
+//! under a key, and those that claim a lease.
 //!
-//! Their rows count while the row of their process is fresh (`listener`). So that row is kept fresh from before they
-//! write until their session ends. A crash in between ends it as well: nobody writes the row any more.
+//! Their rows count while the row of their process is fresh (`listener`). So that row is kept fresh
+//! from before they write until their session ends. A crash in between ends it as well: nobody
+//! writes the row any more.
 
 use std::collections::HashMap;
 use std::sync::Mutex;

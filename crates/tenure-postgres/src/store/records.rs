@@ -2,23 +2,27 @@
 //!
 //! # The statements of a change
 //!
-//! 1. The rows of the resources whose leases are compared are locked for sharing, in the order of their names: from here on
-//!    nobody is granted them. Then the leases are read.
-//! 2. The named records are locked in the order of (kind, id). One that is not there is made with version 0, which nobody sees;
-//!    another transaction that names it waits for this one. Then they are read, by a statement of its own: what a
-//!    statement sees may be older than the locks it takes.
-//! 3. The decision. Then the writes, the removal of rows that are still of version 0, the notifications, and `COMMIT`.
+//! 1. The rows of the resources whose leases are compared are locked for sharing, in the order of
+//!    their names: from here on nobody is granted them. Then the leases are read.
+//! 2. The named records are locked in the order of (kind, id). One that is not there is made with
+//!    version 0, which nobody sees; another transaction that names it waits for this one. Then they
+//!    are read, by a statement of its own: what a statement sees may be older than the locks it
+//!    takes.
+//! 3. The decision. Then the writes, the removal of rows that are still of version 0, the
+//!    notifications, and `COMMIT`.
 //!
-//! 1 and 2 are one round trip, 3 is the other. 1 is left out where no lease is compared. A change of one record alone locks and reads
-//! it by one statement, and makes a row for it only if there is none; where several are named, the order of 2 would be lost by that. Steps of locks never lock a record, so a change and a step cannot wait for each other
-//! in a circle.
+//! 1 and 2 are one round trip, 3 is the other. 1 is left out where no lease is compared. A change
+//! of one record alone locks and reads it by one statement, and makes a row for it only if there is
+//! none; where several are named, the order of 2 would be lost by that. Steps of locks never lock a
+//! record, so a change and a step cannot wait for each other in a circle.
 //!
 //! # A commit without an answer
 //!
-//! Every row names the call that changed it last. A call that lost the answer to its commit begins again, and waits at the locked
-//! rows until the transaction before has ended. It finds its own name: the change is made. It finds the versions that it
-//! found before: the change was not made, and is made now. It finds anything else: somebody came after it, or
-//! before it; that is told as it is, and nothing is made twice.
+//! Every row names the call that changed it last. A call that lost the answer to its commit begins
+//! again, and waits at the locked rows until the transaction before has ended. It finds its own
+//! name: the change is made. It finds the versions that it found before: the change was not made,
+//! and is made now. It finds anything else: somebody came after it, or before it; that is told as
+//! it is, and nothing is made twice.
 
 use std::sync::Mutex;
 
@@ -207,8 +211,9 @@ impl WakeUps for Listening {
     }
 }
 
-/// Returns the one statement that a change of one record begins with if it compares no lease. It locks and reads the record, if that is
-/// there: a row that it had to wait for is read as it is then.
+/// Returns the one statement that a change of one record begins with if it compares no lease. It
+/// locks and reads the record, if that is there: a row that it had to wait for is read as it is
+/// then.
 fn load_alone<'a>(change: &'a RecordChange<'_>) -> Option<Statement<'a>> {
     const ALONE: &str = select!("kind = $1 AND id = $2 FOR UPDATE");
     let mut keys = change.keys();
@@ -297,8 +302,9 @@ fn read_loaded(change: &RecordChange<'_>, answers: &[Vec<Row>]) -> Result<Loaded
     })
 }
 
-/// Returns what an earlier try of the same call has written, or `None` if it has written nothing. A try that only made records, all of
-/// which others deleted since, counts as one that has written nothing.
+/// Returns what an earlier try of the same call has written, or `None` if it has written nothing. A
+/// try that only made records, all of which others deleted since, counts as one that has written
+/// nothing.
 fn outcome(
     sent: Sent,
     loaded: &Loaded,

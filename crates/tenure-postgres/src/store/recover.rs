@@ -7,8 +7,8 @@
 //! | nobody needs it | no active job claims it | – |
 //! | it is on record | written in the same transaction | written in the same transaction |
 //!
-//! Findings are read without a transaction, and are what a person sees. Each lease that ends is decided anew, in a step on
-//! its resource: a lease that was renewed in between stays.
+//! Findings are read without a transaction, and are what a person sees. Each lease that ends is
+//! decided anew, in a step on its resource: a lease that was renewed in between stays.
 
 use std::collections::HashMap;
 
@@ -96,8 +96,8 @@ impl Inner {
         Ok(decision.changes)
     }
 
-    /// Removes waiters that are dead or out of time, and offers that were not taken up. A step that moves a line on
-    /// does the same, but nobody makes one while the resource is held.
+    /// Removes waiters that are dead or out of time, and offers that were not taken up. A step that
+    /// moves a line on does the same, but nobody makes one while the resource is held.
     async fn sweep_lines(&self) -> Result<()> {
         // Relies on no isolation: each line is looked at again under the lock of its resource.
         const SELECT: &str = "SELECT o.resource FROM (SELECT w.resource FROM tenure.waiters AS w \

@@ -2,15 +2,18 @@
 //!
 //! # The steps of a release
 //!
-//! 1. The plain cases, one statement and one round trip (`tenure.release` in the schema). If the row of the resource
-//!    says that this lease holds it alone and nobody waits, the lease ends. If nobody else holds it and the first in
-//!    line waits to write, the lease ends, and that waiter gets an offer.
-//! 2. Else a step: the next in line are granted what they wait for, and notified, in the same transaction.
+//! 1. The plain cases, one statement and one round trip (`tenure.release` in the schema). If the
+//!    row of the resource says that this lease holds it alone and nobody waits, the lease ends. If
+//!    nobody else holds it and the first in line waits to write, the lease ends, and that waiter
+//!    gets an offer.
+//! 2. Else a step: the next in line are granted what they wait for, and notified, in the same
+//!    transaction.
 //!
-//! A connection that is lost meanwhile leaves the outcome unknown, so the release is made again. A lease that is gone by then
-//! counts as released if the record says so, and as over if it ended otherwise. The same holds if the caller asks
-//! again after an error (`cleanup`). A future that is dropped runs on to its end (`cleanup`). A crash before the commit
-//! leaves the lease, which expires.
+//! A connection that is lost meanwhile leaves the outcome unknown, so the release is made again. A
+//! lease that is gone by then counts as released if the record says so, and as over if it ended
+//! otherwise. The same holds if the caller asks again after an error (`cleanup`). A future that is
+//! dropped runs on to its end (`cleanup`). A crash before the commit leaves the lease, which
+//! expires.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,8 +32,8 @@ use super::row::{column, millis};
 use super::sql::{Flush, values};
 use super::step::Step;
 
-/// A lease that expired can be recovered after this at the latest: its last heartbeat is a moment older than this process
-/// knows.
+/// A lease that expired can be recovered after this at the latest: its last heartbeat is a moment
+/// older than this process knows.
 const RECOVERABLE_WITHIN: Duration = Duration::from_secs(1);
 
 impl Inner {
@@ -92,8 +95,8 @@ impl Inner {
         Ok(decision.outcome == Outcome::Done)
     }
 
-    /// Releases a lease that nobody waits for, or whose first waiter is the only one to be granted anything. Returns
-    /// false if the case is another, and then changes nothing.
+    /// Releases a lease that nobody waits for, or whose first waiter is the only one to be granted
+    /// anything. Returns false if the case is another, and then changes nothing.
     async fn release_uncontended(&self, lease: &LeaseId, actor: Option<&Owner>) -> Result<bool> {
         const RELEASE: &str = "SELECT tenure.release($1, $2, $3) IS NOT NULL";
         let asks = actor.map(ToString::to_string);
@@ -142,8 +145,8 @@ async fn release_until_answered(
 
 /// Takes back what an abandoned request got, if that clean-up is still pending.
 ///
-/// A step moves the line on before it decides: a waiter that is about to leave may be granted in that very step, and
-/// is then no longer a waiter. The next step takes back what it got.
+/// A step moves the line on before it decides: a waiter that is about to leave may be granted in
+/// that very step, and is then no longer a waiter. The next step takes back what it got.
 pub(super) async fn clean_up_request(
     store: &Inner,
     awaited: &Awaited,
@@ -184,8 +187,9 @@ fn lease_taken_back(step: &Step<'_>, id: &LeaseId) -> Option<Ask> {
     held.map(|_| Ask::Release(lease))
 }
 
-/// Returns the request that leaves the line, or undoes an upgrade that was granted. It leaves alone what another session
-/// waits for or was granted: that session may have asked after this waiter, stopped for too long, lost its place.
+/// Returns the request that leaves the line, or undoes an upgrade that was granted. It leaves alone
+/// what another session waits for or was granted: that session may have asked after this waiter,
+/// stopped for too long, lost its place.
 fn upgrade_taken_back(step: &Step<'_>, id: &LeaseId, session: &SessionId) -> Option<Ask> {
     let lease = id.clone();
     if let Some(waiter) = step.loaded.waiter(id) {

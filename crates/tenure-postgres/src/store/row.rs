@@ -1,8 +1,9 @@
 //! Rows as types: what a lease and a waiter look like in the tables.
 //!
-//! The presence of a process is part of a row: the statement that reads it says so, by the clock of the database
-//! ([`PRESENT_FOR`](super::listener::PRESENT_FOR)). An offer and a waiter end with their process; a
-//! claim counts for as long as its process is there; everything else has its own time.
+//! The presence of a process is part of a row: the statement that reads it says so, by the clock of
+//! the database ([`PRESENT_FOR`](super::listener::PRESENT_FOR)). An offer and a waiter end with
+//! their process; a claim counts for as long as its process is there; everything else has its own
+//! time.
 
 use std::time::{Duration, SystemTime};
 
@@ -18,8 +19,8 @@ use tokio_postgres::types::FromSql;
 
 use super::moment::{Moment, shown};
 
-/// Reads leases and the clock: a condition on `l` follows, and what comes after it. There is always at least one row:
-/// without leases it has the time alone. See [`read_lease`].
+/// Reads leases and the clock: a condition on `l` follows, and what comes after it. There is always
+/// at least one row: without leases it has the time alone. See [`read_lease`].
 macro_rules! leases {
     ($($rest:expr),+) => {
         concat!(
@@ -52,10 +53,11 @@ macro_rules! waiter_columns {
 }
 pub(super) use waiter_columns;
 
-/// One lease in its table, and the process that is notified about it and has its guard. That is empty for a lease
-/// without a guard (`bind`).
+/// One lease in its table, and the process that is notified about it and has its guard. That is
+/// empty for a lease without a guard (`bind`).
 pub(super) type LeaseRow = loaded::LeaseRow<String>;
-/// One waiter in its table, and the process that waits: it is notified, and its presence keeps the place in line.
+/// One waiter in its table, and the process that waits: it is notified, and its presence keeps the
+/// place in line.
 pub(super) type WaiterRow = loaded::WaiterRow<String>;
 
 /// Reads the lease of a row of [`leases!`]. Returns `None` for the row that has only the time.

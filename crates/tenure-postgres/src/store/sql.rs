@@ -2,12 +2,12 @@
 //!
 //! # Invariants
 //!
-//! - Statements sent together are carried out in their order: each is prepared before the first is sent, and
-//!   they are polled, which is what sends them, one after the other.
-//! - A call that is dropped while a statement is under way leaves the connection dirty. [`Sql::is_clean`] is false
-//!   from then on, and the connection is never lent again.
-//! - Every statement has a time limit: without an answer in time there is a passing error, and the connection
-//!   is dirty.
+//! - Statements sent together are carried out in their order: each is prepared before the first is
+//!   sent, and they are polled, which is what sends them, one after the other.
+//! - A call that is dropped while a statement is under way leaves the connection dirty.
+//!   [`Sql::is_clean`] is false from then on, and the connection is never lent again.
+//! - Every statement has a time limit: without an answer in time there is a passing error, and the
+//!   connection is dirty.
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
@@ -29,8 +29,8 @@ use crate::Address;
 use crate::connect::{Connection, ServerVersion};
 use crate::fault::unreachable;
 
-/// The longest time that an answer may take. The row of a resource is locked for two round trips, or, if its process was
-/// stopped half-way, for as long as the server lets a transaction idle.
+/// The longest time that an answer may take. The row of a resource is locked for two round trips,
+/// or, if its process was stopped half-way, for as long as the server lets a transaction idle.
 const ANSWER: Duration = Duration::from_secs(10);
 
 /// A value of a statement.
@@ -121,7 +121,8 @@ impl Sql {
         frame: Frame,
         statements: &[Statement<'_>],
     ) -> Result<Vec<Vec<Row>>> {
-        // Not counted down if this is dropped or runs out of time: then nobody knows what is under way.
+        // Not counted down if this is dropped or runs out of time: then nobody knows what is under
+        // way.
         self.answered(self.send(frame, statements)).await
     }
 
@@ -171,7 +172,8 @@ impl Sql {
             .collect())
     }
 
-    /// Returns the statements as they are prepared. Those that are not yet are prepared in one round trip.
+    /// Returns the statements as they are prepared. Those that are not yet are prepared in one
+    /// round trip.
     async fn prepared(
         &self,
         statements: &[Statement<'_>],
@@ -201,7 +203,8 @@ impl Sql {
         self.execute("ROLLBACK").await
     }
 
-    /// Makes this connection listen to a channel. Returns its notifications, or `None` if they were taken before.
+    /// Makes this connection listen to a channel. Returns its notifications, or `None` if they were
+    /// taken before.
     pub(super) async fn listen(
         &mut self,
         channel: &str,

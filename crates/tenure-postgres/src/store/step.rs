@@ -2,26 +2,28 @@
 //!
 //! # The protocol
 //!
-//! 1. `BEGIN`, the row of the resource is locked, then clock, holders and line are read (`load`): one round trip.
-//! 2. [`decide`], and the changes become statements (`change`). This needs no statement: tokens
-//!    are drawn from the locked row and the clock. Only if the decision used up the front of a long line
-//!    is the rest of it read.
-//! 3. All statements, the row of the resource with its token and `alone` anew, the notifications, and `COMMIT`: one
-//!    round trip. The notifications go out with the commit, and only with it.
+//! 1. `BEGIN`, the row of the resource is locked, then clock, holders and line are read (`load`):
+//!    one round trip.
+//! 2. [`decide`], and the changes become statements (`change`). This needs no statement: tokens are
+//!    drawn from the locked row and the clock. Only if the decision used up the front of a long
+//!    line is the rest of it read.
+//! 3. All statements, the row of the resource with its token and `alone` anew, the notifications,
+//!    and `COMMIT`: one round trip. The notifications go out with the commit, and only with it.
 //!
-//! A crash, a cut connection or a dropped future before 3 changes nothing: the server rolls the transaction back, at the
-//! latest when it has idled for a while, and releases the lock on the row. In 3 the outcome may be unknown:
-//! the caller looks again by the id of its lease, and finds what was done. After 3 all is done, the wake-up too.
+//! A crash, a cut connection or a dropped future before 3 changes nothing: the server rolls the
+//! transaction back, at the latest when it has idled for a while, and releases the lock on the row.
+//! In 3 the outcome may be unknown: the caller looks again by the id of its lease, and finds what
+//! was done. After 3 all is done, the wake-up too.
 //!
-//! Two steps on one resource never overlap: the second is in its first statement until the first has committed, and reads
-//! after that. A step about several resources locks their rows in the order of their names, so two of them never
-//! wait for each other.
+//! Two steps on one resource never overlap: the second is in its first statement until the first
+//! has committed, and reads after that. A step about several resources locks their rows in the
+//! order of their names, so two of them never wait for each other.
 //!
 //! # On disk
 //!
-//! A commit is on disk before its caller is told, with one exception: a step that only hands over. Nobody relies on an offer
-//! before it is taken up, and the commit of that puts both on disk. If the server crashes in between, the lease that was
-//! released is there again and expires.
+//! A commit is on disk before its caller is told, with one exception: a step that only hands over.
+//! Nobody relies on an offer before it is taken up, and the commit of that puts both on disk. If
+//! the server crashes in between, the lease that was released is there again and expires.
 
 use tenure_core::audit::Action;
 use tenure_core::decide::{Ask, Decision, Holder, HolderState, Millis, State, decide};
@@ -47,7 +49,8 @@ pub(super) struct Step<'a> {
     pub(super) loaded: Loaded,
     /// The actor for the audit; `None` stands for who took the lease.
     pub(super) actor: Option<Owner>,
-    /// The row of the resource as it will be written. `None` in a step on several resources, which leaves their rows as they are.
+    /// The row of the resource as it will be written. `None` in a step on several resources, which
+    /// leaves their rows as they are.
     row: Option<ResourceRow>,
     /// The row of the resource as it was read.
     original_row: Option<ResourceRow>,
@@ -137,9 +140,10 @@ impl<'a> Step<'a> {
         Ok(Some((step, others)))
     }
 
-    /// Begins a step on leases of several resources, and loads only the rows of these leases: enough for a change that
-    /// concerns nobody else and cannot wait for others. It may not end a lease or begin one. Also returns the rows of
-    /// another statement, sent after the rows were locked.
+    /// Begins a step on leases of several resources, and loads only the rows of these leases:
+    /// enough for a change that concerns nobody else and cannot wait for others. It may not end a
+    /// lease or begin one. Also returns the rows of another statement, sent after the rows were
+    /// locked.
     pub(super) async fn of_leases(
         store: &'a Inner,
         leases: &[LeaseId],
@@ -202,8 +206,8 @@ impl<'a> Step<'a> {
         row.ok_or_else(|| Error::Internal("a step on several resources".into()))
     }
 
-    /// Decides on the resource. Nothing is written yet. If the decision used up the loaded part of the line, the whole line is
-    /// loaded and decided upon.
+    /// Decides on the resource. Nothing is written yet. If the decision used up the loaded part of
+    /// the line, the whole line is loaded and decided upon.
     pub(super) async fn decide(&mut self, ask: &Ask) -> Result<Decision> {
         let decision = decide(&self.state, ask, self.moment.now());
         if !self.loaded.is_exhausted_by(&decision) {
@@ -308,8 +312,8 @@ impl<'a> Step<'a> {
     }
 }
 
-/// Returns the statement that wakes waiters when the transaction commits: the process of each, and the id it waits under. The
-/// name of the channel is that of `listener`.
+/// Returns the statement that wakes waiters when the transaction commits: the process of each, and
+/// the id it waits under. The name of the channel is that of `listener`.
 pub(super) fn notify(processes: Vec<String>, waiters: Vec<String>) -> Statement<'static> {
     const NOTIFY: &str = "SELECT pg_catalog.pg_notify('tenure_' || t.process, t.lease) \
         FROM ROWS FROM (pg_catalog.unnest($1::text[]), pg_catalog.unnest($2::text[])) AS t (process, lease)";

@@ -1,9 +1,10 @@
 //! Upgradeable to write, and back.
 //!
-//! An upgrade is a step on the resource of the lease, and waits like a new lease (`wait`). Two things differ: it is granted
-//! outright, as its holder has the lease already; and the row remembers which session asked, so that a session that
-//! gives up undoes only its own upgrade. If the answer is lost the upgrade is asked for again: a lease that is write by then,
-//! for this session, was upgraded by this very call.
+//! An upgrade is a step on the resource of the lease, and waits like a new lease (`wait`). Two
+//! things differ: it is granted outright, as its holder has the lease already; and the row
+//! remembers which session asked, so that a session that gives up undoes only its own upgrade. If
+//! the answer is lost the upgrade is asked for again: a lease that is write by then, for this
+//! session, was upgraded by this very call.
 
 use tenure_core::decide::{Ask, Outcome, Refusal};
 use tenure_core::request::{Awaited, NewRequest};
@@ -83,7 +84,8 @@ impl Inner {
     }
 }
 
-/// Returns `None` if the request would be turned away for something that this process is about to take back.
+/// Returns `None` if the request would be turned away for something that this process is about to
+/// take back.
 pub(super) async fn upgrade_once(
     store: &Inner,
     request: &UpgradeRequest,

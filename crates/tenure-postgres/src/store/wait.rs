@@ -4,28 +4,33 @@
 //!
 //! Once it is in line, a request that closes a circle is refused (`circles`).
 //!
-//! A waiter has a place in line. It registered with the `listener` before it took that place. It sleeps until one
-//! of these happens, and then looks:
+//! A waiter has a place in line. It registered with the `listener` before it took that place. It
+//! sleeps until one of these happens, and then looks:
 //!
-//! - It is notified: the transaction that granted it something, or took it out of the line, notified its process.
-//! - It became the first of its process for the resource, or the listener lost its connection for a moment.
-//! - Its timer ends. Only the first of its process for the resource has one: it ends when the next offer, break or lease
-//!   runs out, a moment later for each process before it; and else after a second for each of them, 15 seconds at most,
-//!   with jitter. This heals what a notification cannot: a holder whose lease expired, an earlier waiter
-//!   whose process is gone, a notification that was lost with its connection.
+//! - It is notified: the transaction that granted it something, or took it out of the line,
+//!   notified its process.
+//! - It became the first of its process for the resource, or the listener lost its connection for a
+//!   moment.
+//! - Its timer ends. Only the first of its process for the resource has one: it ends when the next
+//!   offer, break or lease runs out, a moment later for each process before it; and else after a
+//!   second for each of them, 15 seconds at most, with jitter. This heals what a notification
+//!   cannot: a holder whose lease expired, an earlier waiter whose process is gone, a notification
+//!   that was lost with its connection.
 //!
-//! A waiter that is notified first takes up the offer it may have, in one statement (`tenure.take_up` in the schema). If there
-//! is no offer it looks.
+//! A waiter that is notified first takes up the offer it may have, in one statement
+//! (`tenure.take_up` in the schema). If there is no offer it looks.
 //!
-//! A look is a step. It takes up what was granted; else it moves the line on, if that is possible; else it writes
-//! nothing. An offer is taken up before anybody relies on it: it may have been passed on while the waiter was
-//! stopped, and then the waiter asks again.
+//! A look is a step. It takes up what was granted; else it moves the line on, if that is possible;
+//! else it writes nothing. An offer is taken up before anybody relies on it: it may have been
+//! passed on while the waiter was stopped, and then the waiter asks again.
 //!
-//! If the waiter crashes, its process is not seen for 15 seconds, and the next step on the line passes over it; its
-//! offer passes on after 5. If the one that grants crashes, its transaction is complete or absent, and
-//! the notification with it. If the connection is lost the waiter stays, and asks again until its own deadline.
+//! If the waiter crashes, its process is not seen for 15 seconds, and the next step on the line
+//! passes over it; its offer passes on after 5. If the one that grants crashes, its transaction is
+//! complete or absent, and the notification with it. If the connection is lost the waiter stays,
+//! and asks again until its own deadline.
 //!
-//! A request that stops waiting leaves the line and gives back what it was granted in that instant (`cleanup`).
+//! A request that stops waiting leaves the line and gives back what it was granted in that instant
+//! (`cleanup`).
 
 use std::future::Future;
 use std::sync::Arc;
@@ -53,13 +58,15 @@ use super::sql::{Statement, values};
 use super::step::Step;
 use crate::fault::unreachable;
 
-/// A request that is in line, or about to be. If it is dropped before it is granted, it leaves neither lock nor waiter.
+/// A request that is in line, or about to be. If it is dropped before it is granted, it leaves
+/// neither lock nor waiter.
 pub(super) struct QueuedRequest {
     store: Arc<Inner>,
     awaited: Arc<Awaited>,
     registration: Option<Registration>,
     stage: Stage,
-    /// True if an earlier try, or an earlier request under the same id, may have left something in the store.
+    /// True if an earlier try, or an earlier request under the same id, may have left something in
+    /// the store.
     doubtful: bool,
     /// True once it has had a place in line.
     queued: bool,
@@ -173,8 +180,8 @@ impl QueuedRequest {
         asked
     }
 
-    /// Registers with the listener, before there is a place in line. A request that does not wait needs no
-    /// registration. Returns false if the time was over before it was done.
+    /// Registers with the listener, before there is a place in line. A request that does not wait
+    /// needs no registration. Returns false if the time was over before it was done.
     async fn register(&mut self) -> Result<bool> {
         if self.registration.is_some() || self.awaited.wait() == Wait::No {
             return Ok(true);
@@ -186,7 +193,8 @@ impl QueuedRequest {
             .register(self.awaited.lease(), self.awaited.resource());
         let Ok(registered) = timeout(left, registering).await else {
             if !self.doubtful {
-                // Nothing failed so far: the server answers, and the resource was busy a moment ago.
+                // Nothing failed so far: the server answers, and the resource was busy a moment
+                // ago.
                 return Ok(false);
             }
             let trouble = self.trouble.as_deref().unwrap_or("it does not answer");
@@ -196,8 +204,8 @@ impl QueuedRequest {
         Ok(true)
     }
 
-    /// Asks, waits in line if the request may wait, and asks again after a fault or a lost place, until there is
-    /// an answer. Returns `None` if it was not granted.
+    /// Asks, waits in line if the request may wait, and asks again after a fault or a lost place,
+    /// until there is an answer. Returns `None` if it was not granted.
     pub(super) async fn until_answered(&mut self, retry: &mut Retry) -> Result<Option<Lease>> {
         loop {
             match self.ask_and_wait().await {
@@ -211,7 +219,8 @@ impl QueuedRequest {
                 }
                 Ok(Waited::Late) => return Ok(None),
                 Ok(Waited::PlaceLost) => {}
-                // It was in line: a process that was stopped until its time was over is late, not cut off.
+                // It was in line: a process that was stopped until its time was over is late, not
+                // cut off.
                 Err(error) if retry.is_late(&error) => return Ok(None),
                 Err(error) => retry.pause(error).await?,
             }
@@ -332,7 +341,8 @@ async fn clean_up(store: Arc<Inner>, awaited: Arc<Awaited>, ticket: CleanupTicke
     store.pending_cleanup.done(&ticket);
 }
 
-/// Takes up the offer of a new lease in one statement and one round trip. Changes nothing if there is no offer.
+/// Takes up the offer of a new lease in one statement and one round trip. Changes nothing if there
+/// is no offer.
 async fn take_up(store: Arc<Inner>, awaited: Arc<Awaited>) -> Result<Option<Lease>> {
     const TAKE_UP: &str =
         "SELECT token, acquired_at, now FROM tenure.take_up($1, $2) WHERE token IS NOT NULL";
@@ -401,8 +411,8 @@ pub(super) async fn accept(mut step: Step<'_>, id: &LeaseId) -> Result<Look> {
     let row = step.loaded.lease(id).cloned();
     let store = step.store;
     if decision.outcome == Outcome::Refused(Refusal::Revoked) {
-        // The lease was broken before it was taken up. There is nothing to stop, so it ends at once: this
-        // process may be gone before a drop could end it.
+        // The lease was broken before it was taken up. There is nothing to stop, so it ends at
+        // once: this process may be gone before a drop could end it.
         let lease = id.clone();
         let ended = step.decide(&Ask::Release(lease)).await?;
         step.write(&ended.changes, NewRequest::None)?;

@@ -50,8 +50,8 @@ async fn an_acquire_dropped_at_every_await_point_leaves_nothing() {
         for shared in [false, true] {
             let mut n = 1;
             loop {
-                // A new service each time, whose first connection is in use, so that every wait of a
-                // connection that is opened is met.
+                // A new service each time, whose first connection is in use, so that every wait of
+                // a connection that is opened is met.
                 let scene = small().await;
                 let other = scene.locks.lock(AGENT, 2, WAIT_MAX).await.unwrap();
                 let done = match shared {
@@ -122,7 +122,8 @@ async fn a_wait_dropped_in_the_instant_of_the_grant_gives_the_lock_on() {
         let waiting = tokio::spawn(async move { locks.lock(AGENT, 1, WAIT_MAX).await });
         until("it waits", || scene.entries(false) == 1).await;
         let releasing = tokio::spawn(holder.release());
-        // The drop comes now before the release has reached the server, and now after the grant has come back.
+        // The drop comes now before the release has reached the server, and now after the grant has
+        // come back.
         let moment = Instant::now() + Duration::from_micros(25) * round;
         while Instant::now() < moment {
             std::hint::spin_loop();

@@ -1,6 +1,7 @@
 //! Whatever loses draws of the counter, the next token is higher than any before.
 //!
-//! A loss is played by setting the counter back: the server may lose its last draws, and cannot be made to.
+//! A loss is played by setting the counter back: the server may lose its last draws, and cannot be
+//! made to.
 
 use std::process::Command;
 
@@ -46,7 +47,8 @@ async fn tokens_begin_at_the_clock() {
     assert!(before < token && token <= after, "{before} {token} {after}");
 }
 
-/// One backend killed is a crash of the server, which goes through recovery and keeps its start time.
+/// One backend killed is a crash of the server, which goes through recovery and keeps its start
+/// time.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_backend_puts_tokens_ahead() {
     let cluster = Cluster::with(&postgres::Settings::default());

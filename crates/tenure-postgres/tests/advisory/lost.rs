@@ -207,7 +207,8 @@ async fn a_release_without_an_answer_says_so() {
     proxy.resume();
 }
 
-/// The process stands still while an answer lies unread: it tells of the moment it was asked for, not of now.
+/// The process stands still while an answer lies unread: it tells of the moment it was asked for,
+/// not of now.
 #[tokio::test]
 async fn trust_is_counted_from_the_question_and_not_from_the_answer() {
     let (locks, proxy, _database) = by_proxy().await;

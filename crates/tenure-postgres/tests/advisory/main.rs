@@ -1,4 +1,5 @@
-//! The advisory lock service on a real PostgreSQL: a test for each scenario, and for each way to lose.
+//! The advisory lock service on a real PostgreSQL: a test for each scenario, and for each way to
+//! lose.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,7 +1,7 @@
 //! Another session answers: whatever was held in the one that was asked is lost.
 //!
-//! No pooler that passes the proof at the start does this, so it is played: the way to the server changes the number of
-//! the session in every answer, from one moment on.
+//! No pooler that passes the proof at the start does this, so it is played: the way to the server
+//! changes the number of the session in every answer, from one moment on.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -72,8 +72,8 @@ impl Swapped {
     }
 }
 
-/// A message of the server is a letter, its length with the length itself, and the rest. `K` tells the number of the
-/// session, `D` is a row.
+/// A message of the server is a letter, its length with the length itself, and the rest. `K` tells
+/// the number of the session, `D` is a row.
 fn pass_on(
     mut server: &TcpStream,
     mut client: &TcpStream,

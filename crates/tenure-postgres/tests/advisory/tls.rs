@@ -8,7 +8,8 @@ use tenure_testkit::postgres::{Cluster, Database};
 
 use crate::scene::{AGENT, WAIT_MAX, until};
 
-/// Runs a program at the server. It is given nothing to read: one that ends without reading would be an error.
+/// Runs a program at the server. It is given nothing to read: one that ends without reading would
+/// be an error.
 const RUN: &str = "COPY (SELECT 1 WHERE false) TO PROGRAM";
 
 /// Gives the server a certificate that it signed itself, made out to `localhost`.

@@ -10,7 +10,8 @@ use crate::scene::{AGENT, Scene, Trouble, WAIT_MAX, until};
 const AGENTS: &str = "CREATE TABLE agents (id int PRIMARY KEY, events int NOT NULL DEFAULT 0);
                       INSERT INTO agents VALUES (1), (2)";
 
-/// A hook: reads the agent, waits until it may go on, and writes back what it read and one more, in two commits.
+/// A hook: reads the agent, waits until it may go on, and writes back what it read and one more, in
+/// two commits.
 async fn hook(scene: &Scene, agent: i32, go_on: Option<Arc<Notify>>) -> Result<i32, Trouble> {
     let application = scene.application().await;
     serialise(&scene.locks.of(AGENT), agent, |_token| async move {

@@ -7,7 +7,8 @@ use tenure_testkit::postgres::{Cluster, Settings, Stop};
 
 use crate::scene::{Asks, Scene, WAIT_MAX, as_role, open, request, take, unique, until};
 
-/// Set for the role, the most common way. Whatever the server ends because of one of them is in its log.
+/// Set for the role, the most common way. Whatever the server ends because of one of them is in its
+/// log.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_statement_timeout_of_the_role_does_not_end_a_wait() {
     let cluster = Cluster::with(&Settings::default());
@@ -57,7 +58,8 @@ async fn a_statement_timeout_of_the_role_does_not_end_a_wait() {
     }
 }
 
-/// It is lifted by the first statement, which takes no time; and asked again where even that was too long.
+/// It is lifted by the first statement, which takes no time; and asked again where even that was
+/// too long.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_statement_timeout_shorter_than_it_takes_to_set_up_a_session_is_lifted() {
     let scene = Scene::new().await;
@@ -80,7 +82,8 @@ async fn a_statement_timeout_shorter_than_it_takes_to_set_up_a_session_is_lifted
 const BLOCKED: &str = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
                        AND wait_event_type = 'Lock'";
 
-/// A row that somebody else has locked for a while is waited for, whatever the lock_timeout of the role.
+/// A row that somebody else has locked for a while is waited for, whatever the lock_timeout of the
+/// role.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_timeout_does_not_break_a_step_that_has_to_wait_for_a_row() {
     let scene = Scene::new().await;
@@ -119,14 +122,16 @@ async fn a_grant_survives_a_crash_whatever_synchronous_commit_is_for_others() {
     // The first by the empty case, the second, which finds somebody, in a step.
     let mut held = Vec::new();
     for _ in 0..2 {
-        // What is written for the first time since a checkpoint takes whole pages, and full pages are written at once.
+        // What is written for the first time since a checkpoint takes whole pages, and full pages
+        // are written at once.
         let read = || async {
             let asked = request("a", Mode::Read, WAIT_MAX);
             store.wait_for(&asked).await.unwrap()
         };
         store.release(&read().await.lease).await.unwrap();
         let lease = read().await;
-        // Others do lose what they wrote last, and that is no more than a few bytes after the grant.
+        // Others do lose what they wrote last, and that is no more than a few bytes after the
+        // grant.
         database.psql("INSERT INTO notes VALUES ('last')");
         cluster.restart(Stop::Crash);
         let found = format!(

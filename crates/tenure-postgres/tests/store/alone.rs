@@ -29,8 +29,8 @@ const UNSAID: &str = "SELECT count(*) FROM tenure.resources r WHERE r.alone IS D
     AND NOT EXISTS (SELECT 1 FROM tenure.dal_locks l WHERE l.resource = r.resource) \
     AND NOT EXISTS (SELECT 1 FROM tenure.waiters w WHERE w.resource = r.resource)";
 
-/// Has every transaction look, right before it commits and with the row still locked, whether it leaves the truth. From here on
-/// no store is opened: such triggers are refused.
+/// Has every transaction look, right before it commits and with the row still locked, whether it
+/// leaves the truth. From here on no store is opened: such triggers are refused.
 fn have_every_commit_looked_at(database: &Database) {
     database.psql(&format!(
         "CREATE TABLE public.lies (changed text, resource text);

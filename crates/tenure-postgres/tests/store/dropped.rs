@@ -114,7 +114,8 @@ async fn an_acquire_of_what_is_held_dropped_at_every_await_point_leaves_nothing(
                 ended.store(true, Ordering::Relaxed);
                 done
             };
-            // It is released as soon as the other waits, so that it is dropped in every state, granted too.
+            // It is released as soon as the other waits, so that it is dropped in every state,
+            // granted too.
             let release = async {
                 until("it waits, or gave up", || {
                     ended.load(Ordering::Relaxed) || scene.count("tenure.waiters") == "1"
@@ -242,7 +243,8 @@ async fn what_is_asked_for_again_under_the_same_id_is_not_taken_back() {
     }
 }
 
-/// The first is dropped before its answer comes, and the second asks before that: what the first got is the second's.
+/// The first is dropped before its answer comes, and the second asks before that: what the first
+/// got is the second's.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_asked_for_again_before_the_first_answer_is_granted_once() {
     let scene = Scene::new().await;

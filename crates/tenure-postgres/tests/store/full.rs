@@ -21,8 +21,8 @@ fn small() -> Cluster {
     Cluster::with(&settings)
 }
 
-/// Others take every connection of the server. One that ended just now still counts for a moment, so a refusal alone does
-/// not mean that it is full.
+/// Others take every connection of the server. One that ended just now still counts for a moment,
+/// so a refusal alone does not mean that it is full.
 async fn fill(database: &Database, others: &mut Vec<Psql>) {
     until("others have every connection", || {
         others.extend(database.try_session());

@@ -16,8 +16,8 @@ fn keyed(key: &str) -> Keyed {
     }
 }
 
-/// Does something as if nothing had been heard of any process for a minute. They live, and are heard of every few
-/// seconds: so it is said again and again.
+/// Does something as if nothing had been heard of any process for a minute. They live, and are
+/// heard of every few seconds: so it is said again and again.
 async fn in_silence<T>(scene: &Scene, future: impl Future<Output = T>) -> T {
     const SILENCE: &str =
         "UPDATE tenure.processes SET seen_at = clock_timestamp() - interval '1 minute'";
@@ -111,7 +111,8 @@ async fn two_that_take_a_key_at_once_do_not_both_have_it() {
     }
 }
 
-/// The key is there, and its asker is not: both find that, and one has to find that the other was first.
+/// The key is there, and its asker is not: both find that, and one has to find that the other was
+/// first.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_that_take_over_a_key_at_once_do_not_both_have_it() {
     let scene = Scene::new().await;
@@ -135,7 +136,8 @@ async fn two_that_take_over_a_key_at_once_do_not_both_have_it() {
     }
 }
 
-/// Holds up the commit of whoever takes a key, for as long as another session has the lock it asks for.
+/// Holds up the commit of whoever takes a key, for as long as another session has the lock it asks
+/// for.
 const SLOW_COMMIT: &str = "\
     CREATE FUNCTION public.wait_for_it() RETURNS trigger LANGUAGE plpgsql AS \
     'BEGIN PERFORM pg_catalog.pg_advisory_xact_lock(17686); RETURN NULL; END'; \
@@ -146,7 +148,8 @@ const IN_COMMIT: &str = "pg_catalog.pg_locks AS l JOIN pg_catalog.pg_database AS
     WHERE d.datname = pg_catalog.current_database() \
     AND l.locktype = 'advisory' AND l.objid = 17686 AND NOT l.granted";
 
-/// Whoever gives the key up at once does not see it yet; nor may it stay when the commit comes after that.
+/// Whoever gives the key up at once does not see it yet; nor may it stay when the commit comes
+/// after that.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_whose_asking_is_dropped_in_its_commit_is_given_up() {
     let scene = Scene::new().await;

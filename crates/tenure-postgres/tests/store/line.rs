@@ -1,5 +1,5 @@
-//! Waiting in line, as only a server with several processes has it. Each store here is a process of its own, as far as
-//! the database knows.
+//! Waiting in line, as only a server with several processes has it. Each store here is a process of
+//! its own, as far as the database knows.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,8 +34,8 @@ async fn a_lease_is_handed_over_to_another_process_at_once() {
         assert!(second.expires_at.is_some());
         other.release(&second.lease).await.unwrap();
     }
-    // By its wake-up: nobody looks by a timer before three quarters of a second have passed. A busy machine may be late now and then,
-    // but not each time.
+    // By its wake-up: nobody looks by a timer before three quarters of a second have passed. A busy
+    // machine may be late now and then, but not each time.
     assert!(shortest < Duration::from_millis(700), "{shortest:?}");
 }
 
@@ -55,7 +55,8 @@ async fn a_lease_that_ran_out_is_taken_over_within_a_second() {
         assert!(scene.store.renew(&first.lease).await.is_err());
         scene.store.release(&second.lease).await.unwrap();
     }
-    // Right when it ran out: by the usual timer it is looked at within the first second, and after one and a half.
+    // Right when it ran out: by the usual timer it is looked at within the first second, and after
+    // one and a half.
     assert!(shortest < Duration::from_millis(1450), "{shortest:?}");
 }
 
@@ -135,7 +136,8 @@ async fn readers_enter_together_and_no_reader_overtakes_a_writer() {
     let scene = Scene::new().await;
     let store = Arc::new(open(&scene.database.url()).await.unwrap());
     let held = take(&store, "a").await;
-    // Each in a task of its own, so that it takes up what it is offered whatever the others are about.
+    // Each in a task of its own, so that it takes up what it is offered whatever the others are
+    // about.
     let ask = |mode| {
         let (store, asked) = (Arc::clone(&store), request("a", mode, WAIT_MAX * 2));
         tokio::spawn(async move { store.wait_for(&asked).await.unwrap() })
@@ -204,7 +206,8 @@ async fn who_waits_looks_after_the_line_about_once_a_second() {
     other.release(&granted.unwrap().lease).await.unwrap();
 }
 
-/// By its timer it would look when the offer is over: there were many processes before it when it looked last.
+/// By its timer it would look when the offer is over: there were many processes before it when it
+/// looked last.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_offered_while_a_process_is_deaf_is_taken_up_when_it_hears_again() {
     let scene = Scene::new().await;

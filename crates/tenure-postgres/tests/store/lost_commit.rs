@@ -1,7 +1,8 @@
-//! A change of records whose connection is lost at `COMMIT`: it is made once, or it is told that nobody knows.
+//! A change of records whose connection is lost at `COMMIT`: it is made once, or it is told that
+//! nobody knows.
 //!
-//! The changes here write to the audit, which only the second round trip does: a lock on that table holds up the writes and the
-//! `COMMIT` that is sent with them.
+//! The changes here write to the audit, which only the second round trip does: a lock on that table
+//! holds up the writes and the `COMMIT` that is sent with them.
 
 use serde_json::{Value, json};
 use tenure_core::audit::Action;

@@ -1,4 +1,5 @@
-//! The lease store on a real PostgreSQL: what conformance does not ask, because only a server has it.
+//! The lease store on a real PostgreSQL: what conformance does not ask, because only a server has
+//! it.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,5 +1,5 @@
-//! Offers, as the statements in the schema make them and take them up. Whoever has one here is of a process that is seen
-//! and does nothing: it is the test that takes the offer up, or does not.
+//! Offers, as the statements in the schema make them and take them up. Whoever has one here is of a
+//! process that is seen and does nothing: it is the test that takes the offer up, or does not.
 
 use tenure_core::{LeaseId, Owner, Store};
 
@@ -76,7 +76,8 @@ async fn an_offer_that_was_taken_up_is_not_taken_up_again() {
     assert_eq!(state(&scene), "first held");
 }
 
-/// Whoever takes its place in line has the row of the resource. What is read before that commits would miss it.
+/// Whoever takes its place in line has the row of the resource. What is read before that commits
+/// would miss it.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_takes_up_an_offer_sees_whoever_takes_a_place_in_line_meanwhile() {
     let scene = offered().await;

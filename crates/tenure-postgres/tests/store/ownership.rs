@@ -113,7 +113,8 @@ async fn a_schema_of_another_role_is_not_adopted() {
     drop_role(&database, &mallory);
 }
 
-/// Owning is not all: whoever may put triggers on the tables, or functions beside ours, can do the same.
+/// Owning is not all: whoever may put triggers on the tables, or functions beside ours, can do the
+/// same.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_schema_that_another_role_may_change_is_refused_with_what_to_revoke() {
     let (database, mallory) = with_maker();

@@ -1,7 +1,9 @@
-//! `tenure.release` in the schema decides plain cases without `decide`. Here every small state goes through both.
+//! `tenure.release` in the schema decides plain cases without `decide`. Here every small state goes
+//! through both.
 //!
-//! A small state has one or two holders and at most two waiters, in every combination of modes, states, capacities,
-//! deadlines and presence. Each is a resource of its own, so one statement releases in all of them.
+//! A small state has one or two holders and at most two waiters, in every combination of modes,
+//! states, capacities, deadlines and presence. Each is a resource of its own, so one statement
+//! releases in all of them.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
@@ -14,7 +16,8 @@ use tenure_core::{LeaseId, Mode, SessionId};
 
 use crate::scene::Scene;
 
-/// The moment of a decision. What is over was over an hour ago, what lasts does so for another hour.
+/// The moment of a decision. What is over was over an hour ago, what lasts does so for another
+/// hour.
 const NOW: Millis = 100 * HOUR;
 const HOUR: Millis = 3_600_000;
 
@@ -92,7 +95,8 @@ fn first_waiters() -> Vec<Option<Waiter>> {
     all
 }
 
-/// Returns second waiters that could be granted something beside the first or in its stead, and `None`.
+/// Returns second waiters that could be granted something beside the first or in its stead, and
+/// `None`.
 fn second_waiters() -> Vec<Option<Waiter>> {
     let lease = |mode| Want::Lease {
         mode,
@@ -206,7 +210,8 @@ fn rows(number: usize, state: &State) -> String {
     sql
 }
 
-/// Returns what can be seen of a state: who holds what and how, and who waits with a chance to be granted.
+/// Returns what can be seen of a state: who holds what and how, and who waits with a chance to be
+/// granted.
 fn shown(state: &State) -> BTreeMap<String, HashSet<String>> {
     let holders = state.holders.iter().map(|holder| {
         let state = match holder.state {

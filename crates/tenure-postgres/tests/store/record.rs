@@ -8,7 +8,8 @@ use crate::scene::{Scene, take};
 const LATE: &str = "INSERT INTO tenure.audit (at, action, resource, lock_id, token, owner, actor) \
     VALUES (clock_timestamp(), 'acquire', 'name:late', 'late', 1, 'o', 'o')";
 
-/// An entry with a lower number that is committed later is on a later page: whoever reads on misses nothing.
+/// An entry with a lower number that is committed later is on a later page: whoever reads on misses
+/// nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_entry_that_appears_late_is_not_missed_by_who_reads_on() {
     let scene = Scene::new().await;

@@ -1,4 +1,5 @@
-//! Yesterday's backup is restored: what was granted since is forgotten, but no token is given twice.
+//! Yesterday's backup is restored: what was granted since is forgotten, but no token is given
+//! twice.
 
 use std::time::Duration;
 
@@ -32,7 +33,8 @@ async fn tokens_do_not_go_back_when_a_backup_is_restored() {
     );
     let over = scene.store.renew(&held.lease).await.unwrap_err();
     assert_eq!(over.class(), Class::NotAllowed, "{over:?}");
-    // A store that was open all the time and one that is opened now both go on above all tokens there were.
+    // A store that was open all the time and one that is opened now both go on above all tokens
+    // there were.
     let other = open(&scene.database.url()).await.unwrap();
     for store in [&scene.store, &other] {
         let lease = take(store, "a").await;
@@ -56,7 +58,8 @@ async fn a_backup_in_another_database_goes_on_above_the_first() {
     assert!(take(&store, "a").await.token > last);
 }
 
-/// A clock that was ahead when tokens were drawn does not make them go back: the last one counts as well.
+/// A clock that was ahead when tokens were drawn does not make them go back: the last one counts as
+/// well.
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_go_on_above_one_that_is_ahead_of_the_clock() {
     let scene = Scene::new().await;

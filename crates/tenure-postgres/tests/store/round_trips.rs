@@ -19,7 +19,8 @@ async fn a_waiter_has_its_place_in_line_after_four_round_trips() {
     until("nobody waits", || scene.waiting() == 0).await;
     scene.store.release(&held.lease).await.unwrap();
     let mut fewest = usize::MAX;
-    // The process also says now and then that it is there, which a busy machine has the time for in some rounds.
+    // The process also says now and then that it is there, which a busy machine has the time for in
+    // some rounds.
     for _ in 0..5 {
         let held = take(&scene.store, "x").await;
         let before = proxy.answered().round_trips();

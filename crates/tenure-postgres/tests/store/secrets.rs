@@ -57,7 +57,8 @@ async fn a_wrong_password_is_a_mistake_in_the_configuration_and_is_not_shown() {
     fs::write(&rules, format!("{guarded}{before}")).unwrap();
     database.psql("SELECT pg_reload_conf()");
     let url = with_password(&database.tcp_url(), "guarded");
-    // The server reads its rules when it gets to it: until then everyone is let in, and has no rights.
+    // The server reads its rules when it gets to it: until then everyone is let in, and has no
+    // rights.
     let error = loop {
         let error = open(&url).await.err().expect("it has no rights at all");
         hides(&error);

@@ -192,7 +192,8 @@ fn pass_on(mut from: TcpStream, mut to: TcpStream, mut swallows: impl FnMut(&[u8
     drop(to.shutdown(Shutdown::Both));
 }
 
-/// Has the next statement that adds a lease fail with an SQLSTATE, and only that one: a sequence is not rolled back.
+/// Has the next statement that adds a lease fail with an SQLSTATE, and only that one: a sequence is
+/// not rolled back.
 fn fail_once(database: &Database, code: &str) {
     database.psql(&format!(
         "DROP TRIGGER IF EXISTS fault ON tenure.dal_locks;

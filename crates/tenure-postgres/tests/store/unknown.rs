@@ -1,4 +1,5 @@
-//! A connection that is lost before the answer comes: nobody knows what was done, until it is asked again.
+//! A connection that is lost before the answer comes: nobody knows what was done, until it is asked
+//! again.
 
 use std::future::Future;
 use std::time::Instant;
@@ -25,7 +26,8 @@ async fn warm(store: &PostgresStore) {
     store.release(&lease.lease).await.unwrap();
 }
 
-/// Loses the answer to the second round trip of a step: what that writes is held up until the first has its answer.
+/// Loses the answer to the second round trip of a step: what that writes is held up until the first
+/// has its answer.
 pub async fn without_second_answer<T>(
     scene: &Scene,
     proxy: &Proxy,
@@ -123,7 +125,8 @@ async fn a_place_in_line_whose_answer_is_lost_is_found_again() {
     let release = async {
         until("it waits", || scene.waiting() == 1).await;
         let first = scene.database.psql(place);
-        // A step on a connection that is younger than the place: it found it, and had nothing to write.
+        // A step on a connection that is younger than the place: it found it, and had nothing to
+        // write.
         let asks = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
                     AND application_name LIKE 'tenure%' AND query = 'ROLLBACK' \
                     AND backend_start > (SELECT max(since) FROM tenure.waiters)";

@@ -28,8 +28,8 @@ pub use run::{AdvisoryRun, UnderAdvisoryLock};
 const SERVER_WAIT: Duration = Duration::from_secs(5);
 
 impl Service {
-    /// Opens the advisory locks with one connection. Waits for a server that is away; a cancellation
-    /// ends a wait for a resource.
+    /// Opens the advisory locks with one connection. Waits for a server that is away; a
+    /// cancellation ends a wait for a resource.
     async fn advisory_locks(
         &self,
         wait: Duration,

@@ -35,8 +35,9 @@ impl Outers {
         }
     }
 
-    /// Returns only what the next `run` must know: `{"store":…,"leases":[{"lease":…,"resource":…,…}]}`.
-    /// The store at the top is that of all leases that name none.
+    /// Returns only what the next `run` must know:
+    /// `{"store":…,"leases":[{"lease":…,"resource":…,…}]}`. The store at the top is that of all
+    /// leases that name none.
     pub fn shortest(&self) -> String {
         let common = self.leases.first().map(|outer| outer.store.as_str());
         let lease = |outer: &Outer| {

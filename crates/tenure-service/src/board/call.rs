@@ -98,8 +98,8 @@ impl Service {
 }
 
 impl BoardCall<'_> {
-    /// Does something on a thread of its own that waits for the locks of the board, and for that of an
-    /// issue if one is named. The observer of the caller is told of the wait.
+    /// Does something on a thread of its own that waits for the locks of the board, and for that of
+    /// an issue if one is named. The observer of the caller is told of the wait.
     pub(super) async fn work<T: Send + 'static>(
         &self,
         issue: Option<&IssueId>,

@@ -33,8 +33,8 @@ impl Service {
 }
 
 impl BoardFollower {
-    /// Returns the events that came since the last call: at the first call all that are there, later
-    /// none if none comes within `limit`. It blocks its thread.
+    /// Returns the events that came since the last call: at the first call all that are there,
+    /// later none if none comes within `limit`. It blocks its thread.
     pub fn next(&mut self, limit: Duration) -> Result<Vec<BoardEvent>> {
         if let Some(length) = self.length
             && !self.board.wait_for_events(length, limit)?

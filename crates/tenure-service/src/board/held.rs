@@ -26,8 +26,8 @@ pub struct HeldIssue {
 }
 
 impl Service {
-    /// Claims the next issue and renews the claim until it is released. An issue that is claimed though
-    /// the caller has cancelled the wait is released.
+    /// Claims the next issue and renews the claim until it is released. An issue that is claimed
+    /// though the caller has cancelled the wait is released.
     pub async fn hold_next_issue(
         &self,
         mut request: NextIssue,

@@ -83,8 +83,8 @@ impl NextWait {
         }
     }
 
-    /// Returns how long to wait before the next look. Fails if nothing is left to do, if that cannot be
-    /// said, or if the wait is over.
+    /// Returns how long to wait before the next look. Fails if nothing is left to do, if that
+    /// cannot be said, or if the wait is over.
     fn left(&mut self, unready: &Unready, caller: &Caller) -> Result<Duration> {
         let left = self
             .deadline

@@ -31,14 +31,15 @@ impl Service {
     }
 }
 
-/// Returns true if what is asked for is in the store of the slots, which is the same whatever store is used
-/// for locks.
+/// Returns true if what is asked for is in the store of the slots, which is the same whatever store
+/// is used for locks.
 fn names_slots(prefix: &str) -> bool {
     let kind = prefix.split_once(':').map_or(prefix, |(kind, _)| kind);
     kind == SLOT_KIND
 }
 
-/// Returns the beginnings a prefix stands for, in order. Without a `:` it is that of a name, and a whole kind.
+/// Returns the beginnings a prefix stands for, in order. Without a `:` it is that of a name, and a
+/// whole kind.
 fn beginnings(prefix: &str) -> Vec<String> {
     if prefix == SLOT_KIND {
         return vec![format!("{prefix}:")];

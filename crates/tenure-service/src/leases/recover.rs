@@ -1,5 +1,5 @@
-//! Ends stale leases, finishes or gives up publishes whose publishers are gone, and removes what they
-//! left behind.
+//! Ends stale leases, finishes or gives up publishes whose publishers are gone, and removes what
+//! they left behind.
 
 use tenure::{Recovery, Result};
 use tenure_api::leases::{Recover, Stale};

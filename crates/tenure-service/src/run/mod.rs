@@ -198,8 +198,8 @@ impl Service {
     }
 }
 
-/// Takes the slot and then the locks. What was granted to a caller that cancelled meanwhile is given
-/// back: it must not be told of a grant for which it no longer waits.
+/// Takes the slot and then the locks. What was granted to a caller that cancelled meanwhile is
+/// given back: it must not be told of a grant for which it no longer waits.
 async fn take(
     limit: Limit,
     run: &Run,

@@ -72,7 +72,8 @@ pub async fn what_blocks(wait: &Wait<'_>) -> Option<BlockedRequest> {
     first_missing
 }
 
-/// Returns the description of a program that only knows kernel locks, with the command that finds it.
+/// Returns the description of a program that only knows kernel locks, with the command that finds
+/// it.
 pub fn unrecorded(see: String) -> String {
     format!("a program that leaves no record; see: {see}")
 }

@@ -124,8 +124,9 @@ where
     done.unwrap_or_else(|_| Err(died().into()))
 }
 
-/// Returns the first document that another session holds, or another program by a kernel lock alone. Where one document is
-/// waited for, or a lock of another kind, it is that one, whether its holder is found or not.
+/// Returns the first document that another session holds, or another program by a kernel lock
+/// alone. Where one document is waited for, or a lock of another kind, it is that one, whether its
+/// holder is found or not.
 fn what_blocks(wait: &FileWait) -> Option<BlockedRequest> {
     let has_inner_lock = wait.with_node || wait.inner_lock.is_some();
     let is_certain = wait.files.len() == 1 || has_inner_lock;

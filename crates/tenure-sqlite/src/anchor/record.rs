@@ -22,8 +22,8 @@ impl Slot {
     pub(super) const CEILINGS: [Slot; 2] = [Slot(1), Slot(2)];
     pub(super) const LAST: Slot = Slot(3);
 
-    /// Reads a record. Returns `None` if there is none or it is damaged, and `Err` with the version of a
-    /// newer one.
+    /// Reads a record. Returns `None` if there is none or it is damaged, and `Err` with the version
+    /// of a newer one.
     pub(super) fn read<R: Record>(self, file: &File) -> io::Result<Result<Option<R>, u8>> {
         let mut bytes = [0; RECORD_BYTES];
         let read = loop {

@@ -10,8 +10,8 @@ use super::busy::busy;
 use super::sql::ROWS_MAX;
 use crate::platform;
 
-/// Returns the error for one of the database at `path`; `what` is the statement or the action, for a
-/// mistake of ours.
+/// Returns the error for one of the database at `path`; `what` is the statement or the action, for
+/// a mistake of ours.
 pub(crate) fn from_sqlite(path: &Path, what: &str, error: rusqlite::Error) -> Error {
     let (code, message) = match &error {
         rusqlite::Error::SqliteFailure(failure, message) => {
@@ -28,8 +28,8 @@ pub(crate) fn from_sqlite(path: &Path, what: &str, error: rusqlite::Error) -> Er
     let io = |action, source: io::Error| Error::io(action, path, source);
     match (code, code & 0xff) {
         (_, ffi::SQLITE_BUSY | ffi::SQLITE_LOCKED) => busy(path),
-        // A process that may only read meets this while a writer begins or ends to keep the index of
-        // the log.
+        // A process that may only read meets this while a writer begins or ends to keep the index
+        // of the log.
         (ffi::SQLITE_READONLY_RECOVERY | ffi::SQLITE_READONLY_CANTINIT, _) => busy(path),
         // The index of the log could not grow.
         (_, ffi::SQLITE_FULL) | (ffi::SQLITE_IOERR_SHMSIZE, _) => {

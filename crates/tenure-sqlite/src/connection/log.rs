@@ -1,9 +1,9 @@
 //! The length of SQLite's log.
 //!
-//! Folding the log back into the database costs two syncs, so a process at work lets it grow.
-//! But a process that opens a database that nobody has open reads the whole log first, and a command
-//! that runs for a moment opens it every time. So a process that closes leaves a short one. It
-//! has to be emptied for that, as the file does not say how much of it is folded.
+//! Folding the log back into the database costs two syncs, so a process at work lets it grow. But a
+//! process that opens a database that nobody has open reads the whole log first, and a command that
+//! runs for a moment opens it every time. So a process that closes leaves a short one. It has to be
+//! emptied for that, as the file does not say how much of it is folded.
 //!
 //! Folding changes nothing that anyone can see. If it fails, or is left out by a crash, the log
 //! is longer until the next time.

@@ -4,9 +4,9 @@
 //!
 //! - A write is one `BEGIN IMMEDIATE` transaction: nobody else writes from its first statement
 //!   on, so what it reads is what it changes. A step gets [`Sql`], which cannot begin another.
-//! - A read is one transaction, too, and so sees one moment. It also costs the kernel less: SQLite locks
-//!   and unlocks once for each transaction, and every process that has the database open makes
-//!   that longer.
+//! - A read is one transaction, too, and so sees one moment. It also costs the kernel less: SQLite
+//!   locks and unlocks once for each transaction, and every process that has the database open
+//!   makes that longer.
 //! - The connection is never waited for by SQLite: a busy database is told at once, and
 //!   [`BusyPauses`] says how long a caller waits before it tries again.
 //! - Nothing else in this process opens the database file: closing it would drop SQLite's
@@ -142,7 +142,8 @@ impl Db {
 
     /// Returns true if the file at the path is no longer the one that is open, or is empty: it was
     /// deleted, replaced or cut. What is written then reaches nobody, and the store is to be opened
-    /// again. The same holds if a database that was opened without a log has one: it is in use by now.
+    /// again. The same holds if a database that was opened without a log has one: it is in use by
+    /// now.
     pub(crate) fn has_moved(&self) -> bool {
         if self.access == Access::ReadAtRest
             && !matches!(platform::status_at(&self.log_path), Ok(None))
@@ -155,8 +156,8 @@ impl Db {
         Some(here.identity) != self.identity || here.length < open::PAGE_BYTES
     }
 
-    /// Returns true if the log at its path is no longer the one that is open. Tenure never removes a log,
-    /// and SQLite does not while anyone has it open.
+    /// Returns true if the log at its path is no longer the one that is open. Tenure never removes
+    /// a log, and SQLite does not while anyone has it open.
     pub(crate) fn has_lost_its_log(&self) -> bool {
         let Ok(Some(here)) = platform::status_at(&self.log_path) else {
             return true;

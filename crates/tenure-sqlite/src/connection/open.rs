@@ -17,9 +17,9 @@
 //!
 //! # A store that cannot be written
 //!
-//! If the anchor may be read and not written, as on a read-only disk, the database is opened to be read,
-//! provided that the anchor names it and its tables are current; otherwise the store is refused. Looking
-//! needs no more, and a write is refused with the error of the system.
+//! If the anchor may be read and not written, as on a read-only disk, the database is opened to be
+//! read, provided that the anchor names it and its tables are current; otherwise the store is
+//! refused. Looking needs no more, and a write is refused with the error of the system.
 //!
 //! - With a log, SQLite reads the database and the log. Where someone has it open for writing, it
 //!   reads by the index of the log that those keep, and locks what it reads in that (shared, by a
@@ -111,8 +111,8 @@ impl Db {
         retry_busy_blocking(OPEN_MAX, || open_once(path))
     }
 
-    /// Opens the database again without waiting, and makes its directory, which may be gone as well.
-    /// Fails at once if the database is busy.
+    /// Opens the database again without waiting, and makes its directory, which may be gone as
+    /// well. Fails at once if the database is busy.
     pub(crate) fn reopen(path: &Path, trust: bool) -> Result<Db> {
         open_once(&Self::prepare_path(path, trust)?)
     }
@@ -158,8 +158,8 @@ fn is_write_forbidden(error: &Error) -> bool {
     matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem)
 }
 
-/// Opens a database that may be read and not written. If it cannot be read as it is, returns `error`,
-/// which says why it cannot be written.
+/// Opens a database that may be read and not written. If it cannot be read as it is, returns
+/// `error`, which says why it cannot be written.
 fn open_to_read(path: &Path, error: Error) -> Result<Db> {
     let Some(anchor) = Anchor::open_to_look(path)? else {
         return Err(error);
@@ -312,8 +312,8 @@ fn connect(path: &Path, anchor: &Arc<Anchor>, access: Access) -> Result<Db> {
     })
 }
 
-/// Returns a name by which SQLite takes a file for one that nobody changes: it neither locks it nor looks
-/// for a log.
+/// Returns a name by which SQLite takes a file for one that nobody changes: it neither locks it nor
+/// looks for a log.
 fn unchanging(path: &Path) -> PathBuf {
     let mut name = OsString::from("file:");
     for byte in path.as_os_str().as_bytes() {
@@ -326,8 +326,8 @@ fn unchanging(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Returns the file that a connection has open, or `None` if it was replaced meanwhile. SQLite only says
-/// whether it is still the one at the path, so that must be the same before and after.
+/// Returns the file that a connection has open, or `None` if it was replaced meanwhile. SQLite only
+/// says whether it is still the one at the path, so that must be the same before and after.
 fn identity_of(
     connection: &Connection,
     path: &Path,

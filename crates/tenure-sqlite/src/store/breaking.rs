@@ -6,8 +6,8 @@
 //!
 //! # A command that goes on without its process
 //!
-//! If `run` was killed, nobody would stop its command. It keeps the lock by the file of the session,
-//! which it inherited, and that proves which processes are meant:
+//! If `run` was killed, nobody would stop its command. It keeps the lock by the file of the
+//! session, which it inherited, and that proves which processes are meant:
 //!
 //! 1. The lease is revoking, on disk.
 //! 2. The processes are looked for that hold the lock of the session's file. If the process of the

@@ -173,7 +173,8 @@ impl Inner {
         Ok(Found::good(told))
     }
 
-    /// Returns the number of sessions that have a file alone: they begin or end just now, or died doing so.
+    /// Returns the number of sessions that have a file alone: they begin or end just now, or died
+    /// doing so.
     async fn files_without_a_row(&self) -> Result<usize> {
         let mut count = 0;
         for path in self.session_files()? {

@@ -1,4 +1,5 @@
-//! Leases that can outlive the session that took them: one of them, those of a session, their tokens.
+//! Leases that can outlive the session that took them: one of them, those of a session, their
+//! tokens.
 
 use rusqlite::params;
 use tenure_core::{Binding, Lease, LeaseId, LeaseState, Resource, Result, SessionId, Token};

@@ -149,8 +149,8 @@ impl Inner {
     /// and the rest only of those on the page and of the one before each: a line of thousands costs
     /// little more than a page.
     ///
-    /// A dead waiter is not shown. It is proved dead only if its process is gone; one that is not on
-    /// the page still counts among those ahead.
+    /// A dead waiter is not shown. It is proved dead only if its process is gone; one that is not
+    /// on the page still counts among those ahead.
     fn line(
         &self,
         sql: &Sql<'_>,
@@ -220,8 +220,8 @@ impl Inner {
         .await
     }
 
-    /// Ends the leases of dead sessions, as far as a bounded search finds them. The others end when a
-    /// later step loads them.
+    /// Ends the leases of dead sessions, as far as a bounded search finds them. The others end when
+    /// a later step loads them.
     pub(super) async fn end_leases_of(&self, dead: &DeadSessions) -> Result<()> {
         let mut after = None;
         for _ in 0..ROWS_MAX / CHUNK {
@@ -257,7 +257,8 @@ pub(super) fn page(
     Ok((rows, next))
 }
 
-/// The index of what agents hold, with its condition: SQLite uses it only for a statement that has the same.
+/// The index of what agents hold, with its condition: SQLite uses it only for a statement that has
+/// the same.
 macro_rules! of_agents {
     () => {
         "INDEXED BY dal_locks_by_agent WHERE owner >= 'agent:' AND owner < 'agent;' AND "
@@ -268,8 +269,9 @@ fn is_agent(owner: &Owner) -> bool {
     owner.as_str().starts_with("agent:")
 }
 
-/// Returns rows after a cursor, within the names that the query asks for. Those of one agent come from the index in their order,
-/// and those of several are sorted; the rows of other owners are among all.
+/// Returns rows after a cursor, within the names that the query asks for. Those of one agent come
+/// from the index in their order, and those of several are sorted; the rows of other owners are
+/// among all.
 fn chunk_of(
     sql: &Sql<'_>,
     query: &Query,

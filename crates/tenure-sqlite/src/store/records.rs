@@ -1,8 +1,9 @@
 //! Records: rows above the locks, and their changes.
 //!
-//! A change is one write transaction, and a write transaction of SQLite keeps all other writers out from its first statement on.
-//! So the named records are locked in any order, those that are not there included, and so are the leases
-//! that the change compares. What a crash leaves is told on the front page of `tenure_core::records`.
+//! A change is one write transaction, and a write transaction of SQLite keeps all other writers out
+//! from its first statement on. So the named records are locked in any order, those that are not
+//! there included, and so are the leases that the change compares. What a crash leaves is told on
+//! the front page of `tenure_core::records`.
 
 use rusqlite::{Row, params};
 use tenure_core::audit::NewEntry;

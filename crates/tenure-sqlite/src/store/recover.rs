@@ -89,7 +89,8 @@ impl Inner {
         Ok(Some((found, row)))
     }
 
-    /// Ends a stale lease and moves the line on. Returns true if the lease was there and still stale.
+    /// Ends a stale lease and moves the line on. Returns true if the lease was there and still
+    /// stale.
     async fn recover_one(&self, actor: &Owner, row: &LeaseRow) -> Result<bool> {
         let dead: DeadSessions = match row.lease.binding {
             Binding::Session => DeadSessions::from([row.lease.session.clone()]),

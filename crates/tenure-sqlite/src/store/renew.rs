@@ -39,8 +39,8 @@ impl Inner {
         )
     }
 
-    /// Writes a heartbeat. It decides nothing for a session-bound lease, so a failure to write it is
-    /// ignored.
+    /// Writes a heartbeat. It decides nothing for a session-bound lease, so a failure to write it
+    /// is ignored.
     async fn beat(&self, row: &LeaseRow) {
         const UPDATE: &str = "UPDATE dal_locks SET heartbeat_ts = ?2 \
             WHERE lock_id = ?1 AND expires_boot IS NULL";

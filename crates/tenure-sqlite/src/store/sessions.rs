@@ -70,8 +70,8 @@ impl Sessions {
     }
 
     /// Writes the row of a session of this process, unless it exists unchanged. Every step that
-    /// grants or queues calls it: the database may have been replaced, and a lease whose session has
-    /// no row counts as over.
+    /// grants or queues calls it: the database may have been replaced, and a lease whose session
+    /// has no row counts as over.
     pub(super) fn record(&self, sql: &Sql<'_>, asker: &Asker, moment: &Moment) -> Result<()> {
         const UPSERT: &str = "INSERT INTO sessions \
             (session, device, inode, boot_id, pid, host, owner, started_at) \
@@ -123,7 +123,8 @@ impl Sessions {
         keeping.map(|own| Arc::clone(&own.file))
     }
 
-    /// Forgets a session of this process. Its file stays locked until the returned value is dropped.
+    /// Forgets a session of this process. Its file stays locked until the returned value is
+    /// dropped.
     pub(super) fn forget(&self, session: &SessionId) -> Option<Arc<SessionFile>> {
         lock(&self.own).remove(session).map(|own| own.file)
     }
@@ -170,13 +171,15 @@ impl Sessions {
         }
     }
 
-    /// Returns the process id of a command that goes on, if the process of its lease seems to have ended.
+    /// Returns the process id of a command that goes on, if the process of its lease seems to have
+    /// ended.
     pub(super) fn command_of(&self, lease: &Lease) -> Option<u32> {
         let is_gone = platform::is_gone(lease.pid);
         is_gone.then(|| self.survivors(lease).first().copied())?
     }
 
-    /// Signals the processes that [`survivors`](Self::survivors) found, if they keep the session still.
+    /// Signals the processes that [`survivors`](Self::survivors) found, if they keep the session
+    /// still.
     pub(super) fn signal(&self, survivors: &[u32], lease: &Lease, signal: Signal) {
         let path = self.file_of(lease);
         for pid in survivors {

@@ -165,8 +165,8 @@ impl<'a> Step<'a> {
         self.token_after(current, resource, mode)
     }
 
-    /// Returns the same, given the current token, or `None` if the resource was never granted. Every
-    /// resource that was granted gets a row, even if it was only ever shared.
+    /// Returns the same, given the current token, or `None` if the resource was never granted.
+    /// Every resource that was granted gets a row, even if it was only ever shared.
     pub(super) fn token_after(
         &mut self,
         current: Option<Token>,

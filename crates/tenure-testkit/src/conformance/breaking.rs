@@ -59,7 +59,8 @@ fn lost(agent: &mut Agent, watching: Pending) -> String {
     }
 }
 
-/// Releases a lock that is lost. What it is told about that is its own matter; that it stopped counts.
+/// Releases a lock that is lost. What it is told about that is its own matter; that it stopped
+/// counts.
 fn confirm(agent: &mut Agent, name: &str) {
     let resource = resource(name);
     let answer = agent.ask(Command::Release { resource });

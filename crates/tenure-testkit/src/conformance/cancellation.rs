@@ -21,7 +21,8 @@ pub(super) const CASES: &[Case] = &[
     case!(an_aborted_task_releases_what_it_holds_and_awaits),
 ];
 
-/// More polls than a request makes progress by on one machine. After the last of them it goes on until it waits.
+/// More polls than a request makes progress by on one machine. After the last of them it goes on
+/// until it waits.
 const POLLS_MAX: usize = 8;
 /// The same where every step is a round trip or two.
 const POLLS_MAX_REMOTE: usize = 32;

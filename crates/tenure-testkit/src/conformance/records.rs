@@ -1,4 +1,5 @@
-//! Rows above the locks: what a change compares, what it writes, and what is left of one that is not finished.
+//! Rows above the locks: what a change compares, what it writes, and what is left of one that is
+//! not finished.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

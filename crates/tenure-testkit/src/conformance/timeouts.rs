@@ -145,7 +145,8 @@ fn a_timeout_in_the_instant_of_the_grant_leaves_no_phantom(stage: &Stage<'_>) {
     }
 }
 
-/// Returns at an instant, as exactly as the machine can, and leaves it to others until shortly before.
+/// Returns at an instant, as exactly as the machine can, and leaves it to others until shortly
+/// before.
 fn spin_until(instant: Instant) {
     const SHORTLY: Duration = Duration::from_millis(1);
     let left = instant.saturating_duration_since(Instant::now());

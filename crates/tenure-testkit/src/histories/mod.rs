@@ -5,7 +5,8 @@
 //! At most one request and one upgrade wait for a resource at a time, so the outcome is
 //! certain whatever order a store keeps.
 //!
-//! Several groups of players play at once, each on a store of its own: most of a history is waiting for an answer.
+//! Several groups of players play at once, each on a store of its own: most of a history is waiting
+//! for an answer.
 //!
 //! `TENURE_HISTORIES` raises their number, `TENURE_HISTORIES_SEED` repeats a run.
 

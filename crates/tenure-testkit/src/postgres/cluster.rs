@@ -116,7 +116,8 @@ impl Cluster {
         Self::on(settings, copy)
     }
 
-    /// A standby of this server, which replays what it is sent until it is [promoted](Self::promote).
+    /// A standby of this server, which replays what it is sent until it is
+    /// [promoted](Self::promote).
     pub fn standby(&self) -> Self {
         let program = binaries().join("pg_basebackup");
         let (program, host) = (
@@ -267,8 +268,8 @@ impl Cluster {
         serves
     }
 
-    /// Whether the server has written that it is ready, or that it is a standby that can be asked. The file may be a former server's: the
-    /// first line is the process it tells of.
+    /// Whether the server has written that it is ready, or that it is a standby that can be asked.
+    /// The file may be a former server's: the first line is the process it tells of.
     fn serves(&self) -> bool {
         let file = self.directory().join("data/postmaster.pid");
         let told = fs::read_to_string(file).unwrap_or_default();

@@ -56,7 +56,8 @@ pub(super) fn not_as_root() -> Vec<String> {
     .to_vec()
 }
 
-/// Where what need not outlast the machine is kept: in memory, where everyone may and there is room for many servers.
+/// Where what need not outlast the machine is kept: in memory, where everyone may and there is room
+/// for many servers.
 pub(super) fn passing() -> PathBuf {
     const MEMORY: &str = "/dev/shm";
     const EVERYONE: u32 = 0o1777;

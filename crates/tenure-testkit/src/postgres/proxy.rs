@@ -331,7 +331,8 @@ impl Conversation {
     }
 }
 
-/// The messages of one direction: a byte that says what each is, then its length, which counts itself.
+/// The messages of one direction: a byte that says what each is, then its length, which counts
+/// itself.
 struct Messages {
     typed: bool,
     /// The beginning of a message whose length is not known yet.

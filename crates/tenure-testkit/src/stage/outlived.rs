@@ -1,10 +1,12 @@
-//! What becomes of what the dead and the dropped held, in stores where every lease has a time of its own.
+//! What becomes of what the dead and the dropped held, in stores where every lease has a time of
+//! its own.
 //!
-//! Where a session's death is proved, what it held is free at once. Where it is not, because the store is on another
-//! machine, everything is lease-bound: what the dead held is free when its time is over, who waited is passed over when
-//! its process was not seen for a while, and what was offered to it passes on when an offer does. And what is dropped is
-//! given back by a round trip, so others see it a moment later. Nothing else differs: what a living process
-//! leaves behind is as wrong there as anywhere.
+//! Where a session's death is proved, what it held is free at once. Where it is not, because the
+//! store is on another machine, everything is lease-bound: what the dead held is free when its time
+//! is over, who waited is passed over when its process was not seen for a while, and what was
+//! offered to it passes on when an offer does. And what is dropped is given back by a round trip,
+//! so others see it a moment later. Nothing else differs: what a living process leaves behind is as
+//! wrong there as anywhere.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,7 +18,8 @@ use super::{Stage, until};
 use crate::agent::Agent;
 
 impl Stage<'_> {
-    /// Whether guards are lease-bound: the store is at a server, and cannot prove that a session is dead.
+    /// Whether guards are lease-bound: the store is at a server, and cannot prove that a session is
+    /// dead.
     pub fn is_lease_bound(&self) -> bool {
         self.capabilities().ttl.is_some()
     }
@@ -29,8 +32,8 @@ impl Stage<'_> {
         }
     }
 
-    /// How long it takes at most until a death has its effect: `at_once` where it is proved, and `later`, the time
-    /// of what ends instead, more where it is not.
+    /// How long it takes at most until a death has its effect: `at_once` where it is proved, and
+    /// `later`, the time of what ends instead, more where it is not.
     pub fn after_death(&self, at_once: Duration, later: Duration) -> Duration {
         match self.is_lease_bound() {
             true => at_once + later,
@@ -38,8 +41,8 @@ impl Stage<'_> {
         }
     }
 
-    /// A wait that is long enough for all that is to be done within it: `here` on this machine, `remote` where every
-    /// step is a round trip or two to a server that others keep busy.
+    /// A wait that is long enough for all that is to be done within it: `here` on this machine,
+    /// `remote` where every step is a round trip or two to a server that others keep busy.
     pub fn wait_of(&self, here: Duration, remote: Duration) -> Duration {
         match self.is_lease_bound() {
             true => remote,
@@ -91,8 +94,8 @@ impl Stage<'_> {
         self.pids.lock().unwrap().retain(|pid| is_alive(*pid));
     }
 
-    /// Returns when nothing is held and nobody waits. What the living let go is gone long before its time is over; what
-    /// is not was left behind.
+    /// Returns when nothing is held and nobody waits. What the living let go is gone long before
+    /// its time is over; what is not was left behind.
     pub(super) fn until_idle(&self) {
         if !self.is_lease_bound() {
             return;

@@ -1,6 +1,7 @@
 //! The process of the coding agent around this one, as `/proc` shows it.
 //!
-//! A process is named by its id, the moment it began and the boot of the machine, so that no two are one: ids are used again.
+//! A process is named by its id, the moment it began and the boot of the machine, so that no two
+//! are one: ids are used again.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -21,8 +22,9 @@ struct Process {
 
 /// Returns what tells the agent around this process from all others: `PID-START-BOOT`.
 ///
-/// The agent is the nearest ancestor that has one of `names`, or that does not have the variable `marker` itself, since an agent sets it for
-/// its children. A parent with the same name, such as a launcher, is taken for it.
+/// The agent is the nearest ancestor that has one of `names`, or that does not have the variable
+/// `marker` itself, since an agent sets it for its children. A parent with the same name, such as a
+/// launcher, is taken for it.
 pub(super) fn agent(names: &[&str], marker: &str) -> String {
     let line: Vec<Process> = ancestors();
     let is_agent = |it: &Process| it.has_name(names) || !it.has_variable(marker);
@@ -39,7 +41,8 @@ pub(super) fn agent(names: &[&str], marker: &str) -> String {
     }
 }
 
-/// Returns which of several programs is the nearest around this process, by the names of their processes.
+/// Returns which of several programs is the nearest around this process, by the names of their
+/// processes.
 pub(super) fn nearest<'a>(programs: impl Iterator<Item = &'a [&'a str]>) -> Option<usize> {
     let programs: Vec<&[&str]> = programs.collect();
     ancestors()

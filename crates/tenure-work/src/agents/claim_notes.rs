@@ -1,12 +1,16 @@
-//! Notes of the issues and nodes that an agent has claimed: a file for each owner, in the user's state directory.
+//! Notes of the issues and nodes that an agent has claimed: a file for each owner, in the user's
+//! state directory.
 //!
-//! Boards and ledgers are in files of their own, anywhere, and know nothing of agents. The command that claims for an agent leaves a note
-//! here, and every event of the agent's hooks gives the claims it finds more time, or ends them with the session.
+//! Boards and ledgers are in files of their own, anywhere, and know nothing of agents. The command
+//! that claims for an agent leaves a note here, and every event of the agent's hooks gives the
+//! claims it finds more time, or ends them with the session.
 //!
-//! A note is a hint. One that is lost lets its claim run out by its own time. One that is too many, since the claim is over or another's by
-//! now, is found by its token when it is to be renewed, and dropped.
+//! A note is a hint. One that is lost lets its claim run out by its own time. One that is too many,
+//! since the claim is over or another's by now, is found by its token when it is to be renewed, and
+//! dropped.
 //!
-//! A renewal is an event in a log that is never cut. So a claim is renewed when a tenth of its time is over, not before.
+//! A renewal is an event in a log that is never cut. So a claim is renewed when a tenth of its time
+//! is over, not before.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -158,9 +162,11 @@ impl ClaimNotes {
         documents.transaction_or_create(&self.path(owner), Notes::default(), forget)
     }
 
-    /// Gives the claims of an owner more time, or ends them, until `deadline`. Returns what could not be done, for people.
+    /// Gives the claims of an owner more time, or ends them, until `deadline`. Returns what could
+    /// not be done, for people.
     ///
-    /// Each claim gets its share of the time that is left, so that one whose lock is held does not keep the others from being renewed.
+    /// Each claim gets its share of the time that is left, so that one whose lock is held does not
+    /// keep the others from being renewed.
     pub fn renew_or_release(
         &self,
         owner: &Owner,

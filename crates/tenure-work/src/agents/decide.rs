@@ -14,9 +14,10 @@
 //! | other | as it was; gone: idle | done | | kept |
 //! | (stop due) | idle; gone: gone | done | complete | a turn of the agent, unless it comes from the transcript |
 //!
-//! A stop is put off, since the session may end in the same moment: the one that comes second finds the command complete, and skips
-//! it. Every event says that the agent is alive, so `gone` is lifted by all of them. A late event does not open a session that is
-//! over: only a start and a prompt do.
+//! A stop is put off, since the session may end in the same moment: the one that comes second finds
+//! the command complete, and skips it. Every event says that the agent is alive, so `gone` is
+//! lifted by all of them. A late event does not open a session that is over: only a start and a
+//! prompt do.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -42,7 +43,8 @@ const OTHER_EVENTS_MAX: usize = 50;
 const OTHER_EVENT_BYTES_MAX: usize = 8 * 1024;
 /// How long a field may be that is not known and kept, in bytes.
 const OTHER_FIELD_BYTES_MAX: usize = 1024;
-/// The fields that are read, and those that say what tools were given and answered: these may be long, or secret.
+/// The fields that are read, and those that say what tools were given and answered: these may be
+/// long, or secret.
 const KNOWN_FIELDS: [&str; 36] = [
     "attachments",
     "cmd",
@@ -157,7 +159,8 @@ impl Decision {
         self
     }
 
-    /// Returns true if the event was applied before: it is among the last, or a turn was made of it.
+    /// Returns true if the event was applied before: it is among the last, or a turn was made of
+    /// it.
     pub fn was_applied(&self) -> bool {
         let processed = &self.agent.processed;
         let is_remembered = |event: &String| processed.contains(event);
@@ -226,7 +229,8 @@ impl Decision {
         self.become_state(AgentState::Gone, Some(reason));
     }
 
-    /// Makes a turn of a line of the transcript, if none was made of it. What a hook told of it is used up by that.
+    /// Makes a turn of a line of the transcript, if none was made of it. What a hook told of it is
+    /// used up by that.
     pub fn add_said(&mut self, said: &Said, now: Timestamp) {
         if self.recorded.contains(&said.line) {
             return;
@@ -347,7 +351,8 @@ impl Decision {
         }
     }
 
-    /// Makes a turn of an event, if none was made of it. Where turns come from the transcript, it is only expected there.
+    /// Makes a turn of an event, if none was made of it. Where turns come from the transcript, it
+    /// is only expected there.
     fn add_turn(&mut self, by: Speaker, text: String, event: Option<String>, at: Timestamp) {
         if self.agent.has_transcript {
             let expected = PendingTurn {
@@ -420,7 +425,8 @@ impl Decision {
         all.drain(..all.len().saturating_sub(PENDING_MAX));
     }
 
-    /// Takes what a hook told of a line of the transcript. What hooks told before it is expected no more, unless it is a turn.
+    /// Takes what a hook told of a line of the transcript. What hooks told before it is expected no
+    /// more, unless it is a turn.
     fn take_pending(&mut self, said: &Said) -> Option<PendingTurn> {
         let digests: Vec<String> = said.digests().collect();
         let pending = &mut self.agent.pending_turns;
@@ -435,7 +441,8 @@ impl Decision {
     }
 }
 
-/// Returns what the texts of one turn have in common, wherever they come from: as far as it is kept, without the blanks around it.
+/// Returns what the texts of one turn have in common, wherever they come from: as far as it is
+/// kept, without the blanks around it.
 pub(super) fn digest(text: &str) -> String {
     Version::of(kept_turn(text).trim().as_bytes()).to_string()
 }

@@ -1,7 +1,8 @@
 //! The owner that a coding agent asks as.
 //!
-//! It is `agent:PROGRAM-TAIL`: the program, and the last twelve digits of the session id. They are random in the UUIDs that programs use, also
-//! in those that begin with the time. A session id of another form gets a hash of all of it besides. So two agents of one user are two owners.
+//! It is `agent:PROGRAM-TAIL`: the program, and the last twelve digits of the session id. They are
+//! random in the UUIDs that programs use, also in those that begin with the time. A session id of
+//! another form gets a hash of all of it besides. So two agents of one user are two owners.
 //!
 //! A command that an agent starts finds the session in its environment ([`running_under`]):
 //!
@@ -13,15 +14,18 @@
 //! | Cursor | `CURSOR_CONVERSATION_ID` | `CURSOR_AGENT` |
 //! | Gemini CLI | `GEMINI_SESSION_ID` (its hooks only) | `GEMINI_CLI` |
 //!
-//! Where no session is named, the agent is known by its process (`ancestors`): `agent:PROGRAM-PID-START-BOOT`. One
-//! agent inside another inherits the variables of the outer one, so with those of several programs set the nearest ancestor
-//! of one of the names decides; where none is seen, the owner names all of them, and is neither's.
+//! Where no session is named, the agent is known by its process (`ancestors`):
+//! `agent:PROGRAM-PID-START-BOOT`. One agent inside another inherits the variables of the outer
+//! one, so with those of several programs set the nearest ancestor of one of the names decides;
+//! where none is seen, the owner names all of them, and is neither's.
 //!
 //! # Limitations
 //!
-//! In Gemini CLI the owner of a hook (by session) is another than that of a shell command (by process), unless `TENURE_OWNER` is
-//! set. Claude Code 2.1.220 gives a session that was forked (`--fork-session`) the id of the one it came from in this variable, so
-//! those two are one owner in their commands. A sandbox with process ids of its own for every command makes every command an owner of its own if no session is named.
+//! In Gemini CLI the owner of a hook (by session) is another than that of a shell command (by
+//! process), unless `TENURE_OWNER` is set. Claude Code 2.1.220 gives a session that was forked
+//! (`--fork-session`) the id of the one it came from in this variable, so those two are one owner
+//! in their commands. A sandbox with process ids of its own for every command makes every command
+//! an owner of its own if no session is named.
 
 use tenure::Owner;
 use tenure_files::document::Version;
@@ -108,14 +112,16 @@ pub fn program_of(
     PROGRAMS.iter().find(is_its).map(|program| program.is)
 }
 
-/// Returns the owner of the coding agent that this process runs under, by its variables, or `None` if there is none.
+/// Returns the owner of the coding agent that this process runs under, by its variables, or `None`
+/// if there is none.
 pub fn running_under(variable: impl Fn(&str) -> Option<String>) -> Option<Owner> {
     let nearest =
         |found: &[&ProgramMarkers]| ancestors::nearest(found.iter().map(|it| it.processes));
     told_by(variable, nearest)
 }
 
-/// Returns the coding agent's program that this process runs under, by its variables: of several the nearest.
+/// Returns the coding agent's program that this process runs under, by its variables: of several
+/// the nearest.
 pub fn program_around(variable: impl Fn(&str) -> Option<String>) -> Option<event::Program> {
     let set = |name: &str| variable(name).is_some_and(|value| !value.is_empty() && value != "0");
     let known = |program: &&ProgramMarkers| set(program.session) || set(program.marker);
@@ -127,7 +133,8 @@ pub fn program_around(variable: impl Fn(&str) -> Option<String>) -> Option<event
     found.get(nearest).map(|program| program.is)
 }
 
-/// Returns the owner by variables; `nearest` says which of several programs is the nearest around this process.
+/// Returns the owner by variables; `nearest` says which of several programs is the nearest around
+/// this process.
 fn told_by(
     variable: impl Fn(&str) -> Option<String>,
     nearest: impl FnOnce(&[&ProgramMarkers]) -> Option<usize>,
@@ -154,7 +161,8 @@ fn told_by(
     Some(owner(&format!("agent:{}", names.join("+"))))
 }
 
-/// Returns the last letters and digits of a session id, and a hash of the whole unless the tail of such an id is random.
+/// Returns the last letters and digits of a session id, and a hash of the whole unless the tail of
+/// such an id is random.
 fn tail_of(session: &str) -> String {
     let plain = session.chars().filter(char::is_ascii_alphanumeric);
     let plain: Vec<char> = plain.collect();

@@ -2,20 +2,24 @@
 //!
 //! # Steps
 //!
-//! 1. The agent's number is looked up by its session. An agent that is new gets one from the counter, in one change: of two first events one
-//!    makes the record, and the other finds it.
-//! 2. The agent's lock is taken: on PostgreSQL the advisory lock (AGENT, number) on a connection of its own, which other programs meet, elsewhere
-//!    `agent:NUMBER` in the keeper. Events of one agent are processed one at a time, in the order of the grants.
-//! 3. Events that wait in the spool come first, each in a change of its own. If time runs out, the caller adds its event to those that are left.
-//! 4. The record is read anew, under the lock. What the event makes of it is decided by [`Decision::after`], and committed, inside the
-//!    lock. The version that was read is compared: a program that changed it without the lock makes this step again.
-//! 5. Claims and leases of the agent get more time, or end. This comes after the commit: if the process dies before it, the next event
-//!    does it, or they run out by their own rules.
+//! 1. The agent's number is looked up by its session. An agent that is new gets one from the
+//!    counter, in one change: of two first events one makes the record, and the other finds it.
+//! 2. The agent's lock is taken: on PostgreSQL the advisory lock (AGENT, number) on a connection of
+//!    its own, which other programs meet, elsewhere `agent:NUMBER` in the keeper. Events of one
+//!    agent are processed one at a time, in the order of the grants.
+//! 3. Events that wait in the spool come first, each in a change of its own. If time runs out, the
+//!    caller adds its event to those that are left.
+//! 4. The record is read anew, under the lock. What the event makes of it is decided by
+//!    [`Decision::after`], and committed, inside the lock. The version that was read is compared: a
+//!    program that changed it without the lock makes this step again.
+//! 5. Claims and leases of the agent get more time, or end. This comes after the commit: if the
+//!    process dies before it, the next event does it, or they run out by their own rules.
 //! 6. The lock is given back.
 //!
-//! A crash before the commit of 4 leaves the agent as it was, and the event unreported. If the lock was not to be had in time, or the store did not
-//! answer, the caller adds the event to the spool, with its id. The record remembers the ids of its last events: one that was committed
-//! although its hook never heard of it is not processed again.
+//! A crash before the commit of 4 leaves the agent as it was, and the event unreported. If the lock
+//! was not to be had in time, or the store did not answer, the caller adds the event to the spool,
+//! with its id. The record remembers the ids of its last events: one that was committed although
+//! its hook never heard of it is not processed again.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -66,7 +70,8 @@ pub struct Incoming<'a> {
     pub event: &'a HookEvent,
     /// Its id, by which it is known in the spool.
     pub id: &'a str,
-    /// How long it may take. The lock of the agent is waited for until a quarter of the time is left.
+    /// How long it may take. The lock of the agent is waited for until a quarter of the time is
+    /// left.
     pub deadline: Instant,
 }
 
@@ -204,7 +209,8 @@ impl<L: EntityLocks> Processor<'_, L> {
     ///
     /// # Errors
     ///
-    /// `Timeout` if the agent's lock was not free in time; nothing was changed then. Those of the store.
+    /// `Timeout` if the agent's lock was not free in time; nothing was changed then. Those of the
+    /// store.
     pub async fn process(
         &self,
         incoming: &Incoming<'_>,
@@ -274,7 +280,8 @@ impl<L: EntityLocks> Processor<'_, L> {
         decision
     }
 
-    /// Processes the events of an agent that wait in the spool, oldest first, until most of the time is over. The caller holds the agent's lock.
+    /// Processes the events of an agent that wait in the spool, oldest first, until most of the
+    /// time is over. The caller holds the agent's lock.
     pub(super) async fn process_spooled(
         &self,
         session: &str,
@@ -366,7 +373,8 @@ impl<L: EntityLocks> Processor<'_, L> {
         Err(gone(&event.session))
     }
 
-    /// Changes an agent, read anew, and what else is `named`. The caller holds its lock. `apply` is pure; `None` leaves everything as it is.
+    /// Changes an agent, read anew, and what else is `named`. The caller holds its lock. `apply` is
+    /// pure; `None` leaves everything as it is.
     pub(super) async fn change(
         &self,
         session: &str,
@@ -415,7 +423,8 @@ impl<L: EntityLocks> Processor<'_, L> {
         Ok(None)
     }
 
-    /// Gives the claims and leases of an agent more time, or ends them. Returns what could not be done.
+    /// Gives the claims and leases of an agent more time, or ends them. Returns what could not be
+    /// done.
     async fn follow(&self, decision: &Decision, deadline: Instant) -> Vec<String> {
         let owner = &decision.agent.owner;
         let notes = &self.claim_notes;

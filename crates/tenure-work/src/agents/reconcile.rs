@@ -1,21 +1,26 @@
 //! Turns from the transcript.
 //!
-//! A hook and the transcript tell of the same text, and either may be first. So a turn has one source: the line of the transcript, by its
-//! uuid, or the event of a hook, by its id. A record (`agent_turn_source`) names the source, and is written in the same change as the turn.
-//! No second turn is made of a source that has its record.
+//! A hook and the transcript tell of the same text, and either may be first. So a turn has one
+//! source: the line of the transcript, by its uuid, or the event of a hook, by its id. A record
+//! (`agent_turn_source`) names the source, and is written in the same change as the turn. No second
+//! turn is made of a source that has its record.
 //!
 //! # Steps
 //!
-//! 1. While no transcript was read, a hook makes a turn of a prompt, and of the last words of an answer. Its number is drawn in the change.
-//! 2. The watcher reads a transcript that says something, for the first time. Every turn that is there is given to the first line with the same
-//!    text: that line gets its record. In the last of these changes the agent is marked: its turns come from the transcript from now on.
-//!    What the transcript does not show yet is pending.
+//! 1. While no transcript was read, a hook makes a turn of a prompt, and of the last words of an
+//!    answer. Its number is drawn in the change.
+//! 2. The watcher reads a transcript that says something, for the first time. Every turn that is
+//!    there is given to the first line with the same text: that line gets its record. In the last
+//!    of these changes the agent is marked: its turns come from the transcript from now on. What
+//!    the transcript does not show yet is pending.
 //! 3. From now on a hook makes no turn: what it tells of is pending, with its command and time.
-//! 4. The watcher makes a turn of every line that has no record, and the first line with the text of what is pending uses that up. If a hook
-//!    made a turn of it in 1, the line only gets its record.
+//! 4. The watcher makes a turn of every line that has no record, and the first line with the text
+//!    of what is pending uses that up. If a hook made a turn of it in 1, the line only gets its
+//!    record.
 //!
-//! All of this happens under the agent's lock, and besides every change compares the version of the agent's record, which all of
-//! them write. A watcher whose lock is lost, and one that read the same lines, finds the records of the lines in its change and makes nothing of them.
+//! All of this happens under the agent's lock, and besides every change compares the version of the
+//! agent's record, which all of them write. A watcher whose lock is lost, and one that read the
+//! same lines, finds the records of the lines in its change and makes nothing of them.
 //!
 //! | the race, or the crash | what comes of it |
 //! |---|---|
@@ -26,7 +31,8 @@
 //!
 //! # Limitations
 //!
-//! A turn that a hook made in 1 of a text that the transcript has in other words, such as a command with a slash, stays beside the line's.
+//! A turn that a hook made in 1 of a text that the transcript has in other words, such as a command
+//! with a slash, stays beside the line's.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::PathBuf;
@@ -48,7 +54,8 @@ const LINES_MAX: usize = 80;
 const CHANGES_MAX: usize = 20;
 
 impl<L: EntityLocks> Processor<'_, L> {
-    /// Adds the turns that the transcript has more. Returns how many. The caller holds the agent's lock.
+    /// Adds the turns that the transcript has more. Returns how many. The caller holds the agent's
+    /// lock.
     pub(super) async fn reconcile(&self, agent: &Agent) -> Result<usize> {
         let all = finished(agent, transcript_of(agent).said);
         let recorded = self.recorded(agent).await?;
@@ -75,8 +82,9 @@ impl<L: EntityLocks> Processor<'_, L> {
         Ok(added)
     }
 
-    /// Gives the turns that hooks made to the lines that say the same, takes those lines out of `said`, and marks the agent. `taken` has
-    /// the turns that have a line. Returns false if a hook made a turn meanwhile.
+    /// Gives the turns that hooks made to the lines that say the same, takes those lines out of
+    /// `said`, and marks the agent. `taken` has the turns that have a line. Returns false if a hook
+    /// made a turn meanwhile.
     async fn adopt(
         &self,
         agent: &Agent,
@@ -161,7 +169,8 @@ fn finished(agent: &Agent, mut said: Vec<Said>) -> Vec<Said> {
     said
 }
 
-/// Takes the line of each turn out of `said`. Returns the lines with their turns, and the turns without a line.
+/// Takes the line of each turn out of `said`. Returns the lines with their turns, and the turns
+/// without a line.
 fn matched(turns: Vec<Turn>, said: &mut Vec<Said>) -> (Vec<(String, u32)>, Vec<Turn>) {
     let mut by_text: HashMap<(Speaker, String), VecDeque<usize>> = HashMap::new();
     for (index, said) in said.iter().enumerate() {

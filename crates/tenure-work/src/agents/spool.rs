@@ -2,16 +2,18 @@
 //!
 //! # Steps
 //!
-//! 1. A hook that does not get the agent's lock in time, or does not reach the store, appends its event as one line, under the
-//!    kernel's lock of the file. It is synced before the hook ends.
-//! 2. The next hook of that agent, or the watcher, takes the agent's lock and processes the lines in their order, before its own event. The
-//!    agent's record remembers the id of the last line, in the same change. A hook that runs out of time appends its own event, so that it
-//!    comes after those that are left.
-//! 3. The file is cut to nothing under its lock, if all lines are processed and it has not grown meanwhile; else the next one goes on after
-//!    the line that the record remembers.
+//! 1. A hook that does not get the agent's lock in time, or does not reach the store, appends its
+//!    event as one line, under the kernel's lock of the file. It is synced before the hook ends.
+//! 2. The next hook of that agent, or the watcher, takes the agent's lock and processes the lines
+//!    in their order, before its own event. The agent's record remembers the id of the last line,
+//!    in the same change. A hook that runs out of time appends its own event, so that it comes
+//!    after those that are left.
+//! 3. The file is cut to nothing under its lock, if all lines are processed and it has not grown
+//!    meanwhile; else the next one goes on after the line that the record remembers.
 //!
-//! A crash between 2 and 3 leaves lines that the record names: they are passed over. A torn last line of a hook that was killed is
-//! passed over, too: its event was never acknowledged. The file is never removed, as others may be waiting for its lock.
+//! A crash between 2 and 3 leaves lines that the record names: they are passed over. A torn last
+//! line of a hook that was killed is passed over, too: its event was never acknowledged. The file
+//! is never removed, as others may be waiting for its lock.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -30,7 +32,8 @@ const SPOOL_BYTES_MAX: u64 = 32 << 20;
 /// One event that waits.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Spooled {
-    /// Its id, which begins with the time. The agent's record remembers it, so that no event is processed twice.
+    /// Its id, which begins with the time. The agent's record remembers it, so that no event is
+    /// processed twice.
     pub id: String,
     program: Program,
     event: String,
@@ -55,7 +58,8 @@ pub struct Spool {
 }
 
 impl Spool {
-    /// Returns the spools of a store, in the user's state directory. Nothing is made before it is needed.
+    /// Returns the spools of a store, in the user's state directory. Nothing is made before it is
+    /// needed.
     pub fn new(state_directory: &Path, store: &str) -> Self {
         let name = &Version::of(store.as_bytes()).to_string()[..16];
         Self {
@@ -123,7 +127,8 @@ impl Spool {
         Ok(sessions)
     }
 
-    /// Returns the events of a session that wait after `last`, or `None` if none does. The caller holds the agent's lock.
+    /// Returns the events of a session that wait after `last`, or `None` if none does. The caller
+    /// holds the agent's lock.
     ///
     /// # Errors
     ///
@@ -192,7 +197,8 @@ impl Waiting {
         }
     }
 
-    /// Cuts the spool to nothing, if no event came since it was read. The events are in the store, durably.
+    /// Cuts the spool to nothing, if no event came since it was read. The events are in the store,
+    /// durably.
     ///
     /// # Errors
     ///

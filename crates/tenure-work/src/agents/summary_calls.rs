@@ -1,12 +1,15 @@
-//! The calls of the command that summarises a turn: recorded before each is made, so that no two go on at once and none is forgotten.
+//! The calls of the command that summarises a turn: recorded before each is made, so that no two go
+//! on at once and none is forgotten.
 //!
-//! One record for each turn, beside it: a call is recorded and committed while the row of its turn stays locked.
+//! One record for each turn, beside it: a call is recorded and committed while the row of its turn
+//! stays locked.
 //!
 //! # Steps
 //!
-//! 1. [`begin`]: one durable change counts the call, with who makes it, and until when it has ended at the latest. A turn with a call that
-//!    goes on, or with [`CALLS_MAX`] calls, gets none.
-//! 2. The caller makes the call, which has ended by `until`: it is given less time than that, and dies with its watcher.
+//! 1. [`begin`]: one durable change counts the call, with who makes it, and until when it has ended
+//!    at the latest. A turn with a call that goes on, or with [`CALLS_MAX`] calls, gets none.
+//! 2. The caller makes the call, which has ended by `until`: it is given less time than that, and
+//!    dies with its watcher.
 //! 3. [`Call::end`]: the record says that it is over.
 //!
 //! | crash or race | what follows |
@@ -51,7 +54,8 @@ struct RunningCall {
 }
 
 impl Calls {
-    /// Counts a call, unless one goes on or there were enough. `is_alone` is true if no watcher of an earlier call can be alive.
+    /// Counts a call, unless one goes on or there were enough. `is_alone` is true if no watcher of
+    /// an earlier call can be alive.
     fn begun(
         mut self,
         by: &str,

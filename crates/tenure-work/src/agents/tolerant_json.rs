@@ -1,8 +1,9 @@
 //! JSON, read as far as it can be read.
 //!
-//! The body of a hook was written by another program, and may be wrong in a place that does not matter: half of a character that was
-//! cut, a number that no float holds, lists inside of lists without end. A strict reader refuses all of it, and a guard would
-//! decide without having seen anything. This reader takes what is there:
+//! The body of a hook was written by another program, and may be wrong in a place that does not
+//! matter: half of a character that was cut, a number that no float holds, lists inside of lists
+//! without end. A strict reader refuses all of it, and a guard would decide without having seen
+//! anything. This reader takes what is there:
 //!
 //! | what is wrong | what is read |
 //! |---|---|
@@ -14,7 +15,8 @@
 //! | values after the first [`VALUES_MAX`] | nothing, and that is told |
 //! | no proper end, or something after the end | what came before it, and that is told |
 //!
-//! Of equal names the last counts. The time is linear in the number of bytes, and what is too deep is passed over without recursion.
+//! Of equal names the last counts. The time is linear in the number of bytes, and what is too deep
+//! is passed over without recursion.
 
 use serde_json::{Map, Value};
 
@@ -59,7 +61,8 @@ pub fn object(bytes: &[u8]) -> Option<Object> {
     Some(Object { fields, problem })
 }
 
-/// Every method that reads something returns false, or no value, where it does not end properly. Nothing is read after that.
+/// Every method that reads something returns false, or no value, where it does not end properly.
+/// Nothing is read after that.
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,

@@ -1,7 +1,7 @@
 //! The turns of a session, from the file that the agent's program writes.
 //!
-//! The format belongs to the program, changes between its versions, and is written late. So it is read tolerantly: what is not understood is
-//! passed over, and nothing here fails.
+//! The format belongs to the program, changes between its versions, and is written late. So it is
+//! read tolerantly: what is not understood is passed over, and nothing here fails.
 
 use std::collections::HashMap;
 use std::fs::OpenOptions;
@@ -28,7 +28,8 @@ pub struct Said {
     pub line: String,
     /// The speaker.
     pub by: Speaker,
-    /// The texts of the message. A program may send context along with a prompt, as a text of its own.
+    /// The texts of the message. A program may send context along with a prompt, as a text of its
+    /// own.
     texts: Vec<String>,
 }
 

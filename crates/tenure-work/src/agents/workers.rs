@@ -1,8 +1,8 @@
 //! The background work on agents.
 //!
-//! Every worker has the same loop, [`for_each_unlocked`]: an agent whose lock is held is skipped, and tried again in the next cycle; else the lock is
-//! taken, the agent is read anew, worked on and committed inside the lock, and the lock and its connection are given back before the next
-//! agent.
+//! Every worker has the same loop, [`for_each_unlocked`]: an agent whose lock is held is skipped,
+//! and tried again in the next cycle; else the lock is taken, the agent is read anew, worked on and
+//! committed inside the lock, and the lock and its connection are given back before the next agent.
 //!
 //! | worker | what it does |
 //! |---|---|
@@ -32,7 +32,8 @@ use super::state::{AGENT, Agent, AgentState, UNSETTLED, agent_key, read};
 
 /// An agent that was not seen for so long is called gone, unless it is set.
 pub const GONE_AFTER: Duration = Duration::from_secs(60 * 60);
-/// An agent that is done or gone is left alone this long after it was seen last: its transcript may be written late.
+/// An agent that is done or gone is left alone this long after it was seen last: its transcript may
+/// be written late.
 const SETTLED_AFTER: Duration = Duration::from_secs(30);
 
 /// Returns the panes of the tmux at a socket, or `None` if tmux cannot be asked.
@@ -291,7 +292,8 @@ impl<L: EntityLocks> Workers<'_, L> {
         Ok(())
     }
 
-    /// Marks an agent that is done or gone, so that it is not looked at again before its next event.
+    /// Marks an agent that is done or gone, so that it is not looked at again before its next
+    /// event.
     async fn mark_over(&self, session: &str) -> Result<()> {
         let apply = |mut decision: Decision, now: Timestamp| {
             let agent = &mut decision.agent;

@@ -1,15 +1,16 @@
 //! The policy: a table from the names of operations to the locks they need.
 //!
-//! A policy is compiled in and chosen by name in `tenure.toml`, which may add operations of its own in the same form
-//! ([`tenure::config::Operation`]). An operation names its locks with keys, such as `map:{project}/{map}=write`; the caller
-//! brings the values.
+//! A policy is compiled in and chosen by name in `tenure.toml`, which may add operations of its own
+//! in the same form ([`tenure::config::Operation`]). An operation names its locks with keys, such
+//! as `map:{project}/{map}=write`; the caller brings the values.
 //!
 //! # Invariants
 //!
-//! - Nothing is guessed. A key without a value, a value for a key that is not known, an operation that is not known, and
-//!   a number that is needed and not given are errors that name what is missing, and no lock is taken.
-//! - What [`Policy::locks_of`] answers is what `tenure run --op` takes, in the global order of locks, and what
-//!   `tenure op show` shows.
+//! - Nothing is guessed. A key without a value, a value for a key that is not known, an operation
+//!   that is not known, and a number that is needed and not given are errors that name what is
+//!   missing, and no lock is taken.
+//! - What [`Policy::locks_of`] answers is what `tenure run --op` takes, in the global order of
+//!   locks, and what `tenure op show` shows.
 
 mod resolve;
 
@@ -45,7 +46,8 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// `Configuration` for a policy that is not known, and for an operation of one's own that has the name of another.
+    /// `Configuration` for a policy that is not known, and for an operation of one's own that has
+    /// the name of another.
     pub fn of(config: &Config) -> Result<Self> {
         let mut policy = Self::default();
         if let Some(name) = &config.policy {

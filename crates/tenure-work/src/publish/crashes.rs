@@ -1,7 +1,8 @@
 //! Every crash of a publish on the simulated disk, all ten steps, as the product makes them.
 //!
-//! The records are a file here that is replaced durably and atomically, as a database does it with its rows. Locks are real, in a
-//! directory of the same path: they end with the process, so there is nothing to simulate.
+//! The records are a file here that is replaced durably and atomically, as a database does it with
+//! its rows. Locks are real, in a directory of the same path: they end with the process, so there
+//! is nothing to simulate.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -31,7 +32,8 @@ fn now() -> Timestamp {
     Timestamp::from_millis(1_800_000_000_000)
 }
 
-/// The contents of a directory: the first version, and those that are published one after the other.
+/// The contents of a directory: the first version, and those that are published one after the
+/// other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Content {
     Nothing,
@@ -42,7 +44,8 @@ enum Content {
 /// The directory in place, and the state in the manifest.
 type World = (Content, String);
 
-/// A real directory to publish. Its mode is one that a directory cannot be moved with by an ordinary user.
+/// A real directory to publish. Its mode is one that a directory cannot be moved with by an
+/// ordinary user.
 struct Source(tempfile::TempDir);
 
 const SOURCE_MODE: u32 = 0o555;
@@ -227,7 +230,8 @@ struct SimulatedRecords {
 }
 
 impl SimulatedRecords {
-    /// What is read is durable from here on, as it is once a database has committed anything after it.
+    /// What is read is durable from here on, as it is once a database has committed anything after
+    /// it.
     fn load(&self) -> Result<Vec<Record>> {
         let path = self.directory.join("records");
         let failed = |error| Error::io("read", &path, error);
@@ -387,8 +391,8 @@ impl crashes::Protocol for Publishing {
     }
 }
 
-/// A publish over what is there, or where nothing is. The target is old or new at every moment, and the manifest never says
-/// `committed` before it is new.
+/// A publish over what is there, or where nothing is. The target is old or new at every moment, and
+/// the manifest never says `committed` before it is new.
 fn scenario(name: &'static str, before: Content) -> Scenario<Publishing> {
     let publishing = Publishing::new();
     let mut start = State::default();

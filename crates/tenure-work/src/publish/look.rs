@@ -16,8 +16,8 @@ const TRIES: usize = 3;
 ///
 /// # Errors
 ///
-/// `NotFound` if nothing was ever published there from this machine; `Contradiction` if it differs and a publish is not finished, which may
-/// have put it there.
+/// `NotFound` if nothing was ever published there from this machine; `Contradiction` if it differs
+/// and a publish is not finished, which may have put it there.
 pub async fn verify(keeper: &Keeper, publish_target: &PublishTarget) -> Result<Verified> {
     let records = keeper.records("publish --verify")?;
     let target = publish_target.target().to_string_lossy().into_owned();
@@ -121,7 +121,8 @@ pub async fn history(keeper: &Keeper, publish_target: &PublishTarget) -> Result<
     }
 }
 
-/// Fails for a target in which others lie that were published to: they would be gone, and their manifests would not know it.
+/// Fails for a target in which others lie that were published to: they would be gone, and their
+/// manifests would not know it.
 pub(super) async fn check_inner_targets(
     records: &Records<'_>,
     publish_target: &PublishTarget,

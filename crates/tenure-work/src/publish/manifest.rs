@@ -103,7 +103,8 @@ pub(super) fn mode_bits(manifest: &Manifest) -> Option<u32> {
     u32::from_str_radix(manifest.mode.as_deref()?, 8).ok()
 }
 
-/// Returns true if there was something in tmp that is to be removed: what was there before, or what was made and never put in place.
+/// Returns true if there was something in tmp that is to be removed: what was there before, or what
+/// was made and never put in place.
 pub(super) fn leaves_a_directory(manifest: &Manifest) -> bool {
     match manifest.state {
         ManifestState::Committed => manifest.old.is_some(),

@@ -1,7 +1,8 @@
 //! Publish: a directory put in place whole, with a manifest that says what is in it.
 //!
-//! The ten steps, what a crash after each leaves and which races there are, is told in [`tenure_files::publish`], which has the half about files. Here is
-//! the half about the store: the manifest, and the lease and token that are compared whenever it is written.
+//! The ten steps, what a crash after each leaves and which races there are, is told in
+//! [`tenure_files::publish`], which has the half about files. Here is the half about the store: the
+//! manifest, and the lease and token that are compared whenever it is written.
 //!
 //! | file | step |
 //! |---|---|
@@ -21,8 +22,9 @@
 //!
 //! # Who may write
 //!
-//! Every change of a manifest compares the lease of the publisher and its token. A publisher that was overtaken is refused (77), in the store, before a
-//! name is touched. A manifest of another machine is never judged here: the target may be another directory with the same name.
+//! Every change of a manifest compares the lease of the publisher and its token. A publisher that
+//! was overtaken is refused (77), in the store, before a name is touched. A manifest of another
+//! machine is never judged here: the target may be another directory with the same name.
 
 #[cfg(test)]
 mod crashes;
@@ -64,13 +66,15 @@ pub struct Request<'a> {
     pub wait: Duration,
 }
 
-/// Publishes: steps 1 to 9. Releasing the lease, and [`remove_leftover`] after that, is left to the caller.
+/// Publishes: steps 1 to 9. Releasing the lease, and [`remove_leftover`] after that, is left to the
+/// caller.
 ///
 /// # Errors
 ///
-/// `BadInput` for a source that changed, that cannot be published, or that is on another device than the target; `NotAllowed` and
-/// `LeaseOver` if the lease was lost; `Timeout` if another publisher is stopped in the middle of its work. The target is then what
-/// it was. `HalfWay` if the target is new and the manifest could not be written: recovery writes it.
+/// `BadInput` for a source that changed, that cannot be published, or that is on another device
+/// than the target; `NotAllowed` and `LeaseOver` if the lease was lost; `Timeout` if another
+/// publisher is stopped in the middle of its work. The target is then what it was. `HalfWay` if the
+/// target is new and the manifest could not be written: recovery writes it.
 pub async fn publish(
     keeper: &Keeper,
     request: &Request<'_>,
@@ -159,8 +163,8 @@ impl Publisher<'_> {
         Ok(copied.files)
     }
 
-    /// The end of step 5: hashes and inodes are in the manifest, durably, if lease and token are good, and the lock beside the target is held from that
-    /// comparison to the end of step 7.
+    /// The end of step 5: hashes and inodes are in the manifest, durably, if lease and token are
+    /// good, and the lock beside the target is held from that comparison to the end of step 7.
     async fn prepare(
         &self,
         manifest: &mut Manifest,
@@ -224,8 +228,8 @@ impl Publisher<'_> {
         }
     }
 
-    /// Gives a publish up that failed before its target was new: says so in the manifest, and removes what it made. What cannot be done
-    /// now is done by recovery.
+    /// Gives a publish up that failed before its target was new: says so in the manifest, and
+    /// removes what it made. What cannot be done now is done by recovery.
     async fn give_up(&self, manifest: Manifest, error: Error) -> Error {
         let publish_target = self.request.publish_target;
         let is_new = |new: &Inode| {
@@ -249,7 +253,8 @@ impl Publisher<'_> {
         error
     }
 
-    /// Writes the end of a manifest, with an entry in the audit, and returns the manifest as it was written.
+    /// Writes the end of a manifest, with an entry in the audit, and returns the manifest as it was
+    /// written.
     async fn end(
         &self,
         manifest: &Manifest,

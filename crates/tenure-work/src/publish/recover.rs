@@ -2,17 +2,19 @@
 //!
 //! # Protocol
 //!
-//! 1. The lease on the resource of the manifest is held, which may be another than that of the publish that recovers it: the publisher is
-//!    dead, or was overtaken.
-//! 2. The lock beside the target is taken: no publisher that was overtaken is between steps 5 and 7.
-//! 3. The manifest is read again. Before 1 its publisher may have gone on, and ended it: then nothing is touched, as the directory in tmp is
-//!    being removed by now.
-//! 4. The inodes tell what is in place ([`PublishTarget::judge`](tenure_files::publish::PublishTarget::judge)). An exchange with something that was never published over is
-//!    undone.
+//! 1. The lease on the resource of the manifest is held, which may be another than that of the
+//!    publish that recovers it: the publisher is dead, or was overtaken.
+//! 2. The lock beside the target is taken: no publisher that was overtaken is between steps 5 and
+//!    7.
+//! 3. The manifest is read again. Before 1 its publisher may have gone on, and ended it: then
+//!    nothing is touched, as the directory in tmp is being removed by now.
+//! 4. The inodes tell what is in place
+//!    ([`PublishTarget::judge`](tenure_files::publish::PublishTarget::judge)). An exchange with
+//!    something that was never published over is undone.
 //! 5. The manifest is committed or aborted, under the lease of 1, with an entry in the audit.
 //!
-//! A crash after any of these leaves a pending manifest, which is judged again. After 5 nothing is left to do but to remove tmp, which has
-//! a record of its own.
+//! A crash after any of these leaves a pending manifest, which is judged again. After 5 nothing is
+//! left to do but to remove tmp, which has a record of its own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,8 +48,8 @@ struct LockWait {
 ///
 /// # Errors
 ///
-/// `Busy` if somebody holds the resource of one of them, which is another than that of this publish;
-/// `Interrupted` if the wait for the lock of the target is cancelled.
+/// `Busy` if somebody holds the resource of one of them, which is another than that of this
+/// publish; `Interrupted` if the wait for the lock of the target is cancelled.
 pub(super) async fn pending_of(
     keeper: &Keeper,
     publisher: &Publisher<'_>,
@@ -71,7 +73,8 @@ pub(super) async fn pending_of(
             end_pending(records, &manifest, fence, asker, &waiting, disk).await?;
             continue;
         }
-        // It is under the lease of another resource, so the lease of this publish says nothing about whether it is still under way.
+        // It is under the lease of another resource, so the lease of this publish says nothing
+        // about whether it is still under way.
         let ended =
             end_pending_if_free(keeper, records, &manifest, &asker.owner, &waiting, disk).await?;
         if ended.is_none() {
@@ -140,7 +143,8 @@ async fn end_pending(
     manifest::among(&records.change(&change).await?, &manifest.id)
 }
 
-/// All steps: ends a pending manifest under a lease of its own. Returns `None` if somebody else holds its resource.
+/// All steps: ends a pending manifest under a lease of its own. Returns `None` if somebody else
+/// holds its resource.
 async fn end_pending_if_free(
     keeper: &Keeper,
     records: &Records<'_>,
@@ -300,14 +304,15 @@ fn real_disk() -> Arc<dyn Disk> {
     Arc::new(RealDisk)
 }
 
-/// Removes what a publish of this process left in tmp: the directory that was there before. Called after the lease was released.
+/// Removes what a publish of this process left in tmp: the directory that was there before. Called
+/// after the lease was released.
 pub async fn remove_leftover(keeper: &Keeper, manifest: &Manifest, actor: &Owner) -> Result<bool> {
     let records = keeper.records("publish")?;
     remove(&records, manifest, actor, &real_disk()).await
 }
 
-/// Removes what a manifest left in tmp, and forgets that it was there. The audit tells of it also if the directory is gone
-/// already: a process that died between the two has removed it.
+/// Removes what a manifest left in tmp, and forgets that it was there. The audit tells of it also
+/// if the directory is gone already: a process that died between the two has removed it.
 pub(super) async fn remove(
     records: &Records<'_>,
     manifest: &Manifest,
@@ -366,7 +371,8 @@ mod tests {
         let progress = Progress::default();
         let published = publish(&keeper, &request, &progress).await.unwrap();
         assert!(target.join("new.txt").exists());
-        // The directory that was there before is in tmp still. As it was read at step 2, the manifest does not know that one.
+        // The directory that was there before is in tmp still. As it was read at step 2, the
+        // manifest does not know that one.
         let read = Manifest {
             state: ManifestState::Pending,
             old: None,

@@ -2,8 +2,8 @@
 //! block inside one.
 //!
 //! A [`Keeper`] owns a small runtime, which a thread of its own drives. A call runs on the thread
-//! of its caller, and parks it while there is nothing to do, so nothing here minds whether that thread
-//! belongs to another runtime. A caller inside a runtime blocks that thread of it, as any
+//! of its caller, and parks it while there is nothing to do, so nothing here minds whether that
+//! thread belongs to another runtime. A caller inside a runtime blocks that thread of it, as any
 //! blocking call does.
 //!
 //! ```

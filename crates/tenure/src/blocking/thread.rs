@@ -36,8 +36,8 @@ impl Thread {
         })
     }
 
-    /// Carries out a call and waits for it. `Handle::block_on` would panic on a thread that belongs to
-    /// another runtime.
+    /// Carries out a call and waits for it. `Handle::block_on` would panic on a thread that belongs
+    /// to another runtime.
     pub(super) fn run<T>(&self, call: impl Future<Output = T>) -> T {
         let _entered = self.runtime.enter();
         let mut call = pin!(call);

@@ -33,7 +33,8 @@ pub struct GuardConfig {
     /// Heavy commands, and the slot that each goes through, with its places: `NAME:N`.
     #[serde(default, deserialize_with = "commands")]
     pub commands: BTreeMap<String, String>,
-    /// Tools that are not known, and what they do: `edits FIELD`, with the field that names the file, or `reads`.
+    /// Tools that are not known, and what they do: `edits FIELD`, with the field that names the
+    /// file, or `reads`.
     #[serde(default, deserialize_with = "tools")]
     pub tools: BTreeMap<String, String>,
 }
@@ -49,7 +50,8 @@ pub enum EditsUntil {
     Turn,
 }
 
-/// What becomes of a tool where a guard cannot decide: the store is away, its time is over, the event cannot be read.
+/// What becomes of a tool where a guard cannot decide: the store is away, its time is over, the
+/// event cannot be read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WhenUnsure {
@@ -71,7 +73,8 @@ pub struct AgentsConfig {
     /// The time that a hook waits for its store and for the lock of its agent.
     #[serde(default, deserialize_with = "hook_wait")]
     pub hook_wait: Option<Duration>,
-    /// The command that summarises a turn: the text on its standard input, the summary on its standard output.
+    /// The command that summarises a turn: the text on its standard input, the summary on its
+    /// standard output.
     #[serde(default)]
     pub summary: Option<Vec<String>>,
     /// The time limit of that command.
@@ -149,7 +152,8 @@ where
 }
 
 impl Config {
-    /// Completes the slots of heavy commands by their places: those under `[slot]`, else those that the rule says.
+    /// Completes the slots of heavy commands by their places: those under `[slot]`, else those that
+    /// the rule says.
     pub(super) fn with_places(mut self, path: &Path) -> tenure_core::Result<Self> {
         for (command, slot) in &mut self.guard.commands {
             let (name, said) = match slot.split_once(':') {

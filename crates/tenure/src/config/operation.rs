@@ -1,4 +1,5 @@
-//! Operations as `tenure.toml` and the policies define them: named kinds of work, and the locks each needs.
+//! Operations as `tenure.toml` and the policies define them: named kinds of work, and the locks
+//! each needs.
 //!
 //! ```toml
 //! [operation."shop.price"]
@@ -120,7 +121,8 @@ impl LockPattern {
     ///
     /// # Errors
     ///
-    /// Why a value cannot stand in its place: a `/` could turn one resource into another, but for a path alone.
+    /// Why a value cannot stand in its place: a `/` could turn one resource into another, but for a
+    /// path alone.
     pub fn filled<'v>(&self, value: impl Fn(&str) -> &'v str) -> Result<Resource, String> {
         let is_path = self.kind == "file" && self.keys().count() == 1;
         let mut id = String::new();

@@ -124,8 +124,8 @@ impl Hold {
     }
 
     /// Renews a lease whose time was used up by the wait for its grant: the store may have granted
-    /// it at any moment of the wait. A good answer is a proof, however late it comes. Gives up after
-    /// the time of one lease.
+    /// it at any moment of the wait. A good answer is a proof, however late it comes. Gives up
+    /// after the time of one lease.
     pub(crate) async fn prove(&self) -> Result<()> {
         let trust = self.trust.as_ref();
         let Some(old) = trust.filter(|trust| trust.is_old(clock::boot_now())) else {

@@ -81,7 +81,8 @@ impl Keeper {
     }
 }
 
-/// Acquires and binds within the deadline of the whole request, so that the wait for the key counts.
+/// Acquires and binds within the deadline of the whole request, so that the wait for the key
+/// counts.
 async fn acquire_and_bind(
     keeper: &Keeper,
     session: &Session,

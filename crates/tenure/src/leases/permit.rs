@@ -1,8 +1,9 @@
 //! The check that a lease exists, and that the caller may act on it.
 //!
-//! Three things are asked: whether the caller names the owner of the lease, if it names one; whether the coding agent that
-//! the caller runs under took the lease itself, if one was detected, since no owner that an agent names makes it that
-//! owner; and whether the lease is in nobody's hands. The first two never change while a lease is there.
+//! Three things are asked: whether the caller names the owner of the lease, if it names one;
+//! whether the coding agent that the caller runs under took the lease itself, if one was detected,
+//! since no owner that an agent names makes it that owner; and whether the lease is in nobody's
+//! hands. The first two never change while a lease is there.
 
 use tenure_core::{Binding, Error, Lease, LeaseId, LeaseStore, Owner, Result};
 

@@ -1,13 +1,15 @@
 //! Takes a lease out of the hands of a guard of the same owner.
 //!
-//! A guard that is dead, stopped or slow keeps its lease in hand for as long as its time or its session lasts, and nobody
-//! renews it by its id. A later request of the same owner must neither wait for that nor go without a lease.
+//! A guard that is dead, stopped or slow keeps its lease in hand for as long as its time or its
+//! session lasts, and nobody renews it by its id. A later request of the same owner must neither
+//! wait for that nor go without a lease.
 //!
 //! # Steps
 //!
-//! 1. The lease is looked up: it is the session's owner's, and the coding agent's around it, if there is one.
-//! 2. In one step the store gives it another id, the session of the caller, and time of its own. Nobody else
-//!    gets the resource in between.
+//! 1. The lease is looked up: it is the session's owner's, and the coding agent's around it, if
+//!    there is one.
+//! 2. In one step the store gives it another id, the session of the caller, and time of its own.
+//!    Nobody else gets the resource in between.
 //!
 //! | before 2 | what follows |
 //! |---|---|
@@ -15,8 +17,8 @@
 //! | the guard releases it, or its time is over | 2 finds nothing |
 //! | a person breaks it | 2 finds it revoking, and leaves it |
 //!
-//! After 2 the guard finds that the old id is over: it can neither bind nor release what was taken over. A crash after
-//! 2 leaves a lease that runs out by its own time.
+//! After 2 the guard finds that the old id is over: it can neither bind nor release what was taken
+//! over. A crash after 2 leaves a lease that runs out by its own time.
 
 use std::time::Duration;
 
@@ -32,7 +34,8 @@ impl Keeper {
     ///
     /// # Errors
     ///
-    /// As [`find`](Keeper::find); `NotAllowed` if it belongs to another owner, or a coding agent asks that did not take it.
+    /// As [`find`](Keeper::find); `NotAllowed` if it belongs to another owner, or a coding agent
+    /// asks that did not take it.
     pub async fn take_over(
         &self,
         session: &Session,

@@ -17,8 +17,8 @@ impl Keeper {
     ///
     /// # Errors
     ///
-    /// As [`renew`](Keeper::renew); `Conflict` if it is not upgradeable; `Order` if
-    /// anything is held that is ordered later, by the session that took the lease or the one that waits.
+    /// As [`renew`](Keeper::renew); `Conflict` if it is not upgradeable; `Order` if anything is
+    /// held that is ordered later, by the session that took the lease or the one that waits.
     pub async fn upgrade(
         &self,
         session: &Session,

@@ -84,7 +84,8 @@ pub(super) struct QueuedRequest<'a> {
 }
 
 impl QueuedRequest<'_> {
-    /// Returns the lease, or `None` if it was released meanwhile: that ends the wait for its upgrade.
+    /// Returns the lease, or `None` if it was released meanwhile: that ends the wait for its
+    /// upgrade.
     pub(super) async fn wait_for_grant(mut self, granted: Granted) -> Option<Lease> {
         let lease = granted.await.ok()?;
         self.undo = None;

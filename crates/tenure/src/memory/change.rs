@@ -13,7 +13,8 @@ use tokio::sync::oneshot;
 use super::MemoryStore;
 use super::tables::{Entry, Tables, Waiter};
 
-/// The deadline of every request here. A caller that gives up drops its wait, which leaves the line.
+/// The deadline of every request here. A caller that gives up drops its wait, which leaves the
+/// line.
 pub(super) const NEVER: Millis = Millis::MAX;
 const NOW: Millis = 0;
 

@@ -13,8 +13,9 @@ use tenure_os::cancel::Cancel;
 /// The longest wait for other saves.
 const WAIT_MAX: Duration = Duration::from_secs(15);
 
-/// Reads a JSON file, lets `merge` change it, and writes it back, all under one kernel lock (flock) beside it: another save
-/// meanwhile waits, for 15 s at most, and then merges into what was saved before. A file that is not there begins as `default`.
+/// Reads a JSON file, lets `merge` change it, and writes it back, all under one kernel lock (flock)
+/// beside it: another save meanwhile waits, for 15 s at most, and then merges into what was saved
+/// before. A file that is not there begins as `default`.
 ///
 /// Between processes and between threads. It does not block the runtime. Dropping the future
 /// cancels the wait; an edit that has the lock by then is finished.

@@ -54,7 +54,8 @@ impl Shared {
         }
     }
 
-    /// Asks the store for a reserved resource. To be called while the request is first in the queue.
+    /// Asks the store for a reserved resource. To be called while the request is first in the
+    /// queue.
     pub(super) async fn acquire_reserved(
         self: &Arc<Self>,
         reservation: Reservation,

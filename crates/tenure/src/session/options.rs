@@ -89,8 +89,8 @@ pub struct Options {
     pub purpose: Option<String>,
     /// Any JSON that is kept with the lease.
     pub metadata: Option<Value>,
-    /// The number of holders of the resource at once, for this request; `None` leaves it to the modes. It
-    /// applies to every lock of a set. Not all stores support it.
+    /// The number of holders of the resource at once, for this request; `None` leaves it to the
+    /// modes. It applies to every lock of a set. Not all stores support it.
     pub capacity: Option<u32>,
     /// True if what is taken will outlast the session.
     pub(crate) lasting: bool,

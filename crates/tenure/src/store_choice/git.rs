@@ -22,7 +22,8 @@ pub(super) struct Repository {
     pub found_in: PathBuf,
     /// The directory that all its worktrees share.
     pub common: PathBuf,
-    /// The main worktree, or `None` in a bare repository and where the way to it is not written down.
+    /// The main worktree, or `None` in a bare repository and where the way to it is not written
+    /// down.
     pub main_worktree: Option<PathBuf>,
 }
 

@@ -1,9 +1,10 @@
 //! The store `user:`: a database in the user's state directory that belongs to one repository.
 //!
-//! Sandboxes of coding agents often make `.git` read-only, so a store in there is out of their reach. This one is
-//! in `<state>/repositories/NAME-HASH/`, where the hash is that of the canonical path of the git common directory:
-//! all worktrees have the same one. A repository inside of another that has no `tenure.toml` of its own, such as a submodule, shares the store of
-//! the outer one. Outside of a repository it is the ordinary store of the user.
+//! Sandboxes of coding agents often make `.git` read-only, so a store in there is out of their
+//! reach. This one is in `<state>/repositories/NAME-HASH/`, where the hash is that of the canonical
+//! path of the git common directory: all worktrees have the same one. A repository inside of
+//! another that has no `tenure.toml` of its own, such as a submodule, shares the store of the outer
+//! one. Outside of a repository it is the ordinary store of the user.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,7 +28,8 @@ pub(super) fn is(url: &str) -> bool {
     url.starts_with(SCHEME)
 }
 
-/// Returns the directory of the store, which may not be there yet. `named_in` is the `tenure.toml` that names it.
+/// Returns the directory of the store, which may not be there yet. `named_in` is the `tenure.toml`
+/// that names it.
 pub(super) fn directory(
     url: &str,
     named_in: Option<&Path>,
@@ -54,7 +56,8 @@ pub(super) fn directory(
     })
 }
 
-/// Returns the name by which a repository is kept: its own name, for people, and the hash of its path.
+/// Returns the name by which a repository is kept: its own name, for people, and the hash of its
+/// path.
 fn name_of(common: &Path) -> String {
     use std::os::unix::ffi::OsStrExt;
     let common = fs::canonicalize(common).unwrap_or_else(|_| common.to_owned());

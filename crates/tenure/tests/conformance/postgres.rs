@@ -11,8 +11,9 @@ impl Fixture for Postgres {
         "postgres"
     }
 
-    /// A database of its own on the server of this process. Leases are short, so that what the dead held is soon free, and
-    /// long enough that a stopped holder keeps its lock for as long as the cases look at it.
+    /// A database of its own on the server of this process. Leases are short, so that what the dead
+    /// held is soon free, and long enough that a stopped holder keeps its lock for as long as the
+    /// cases look at it.
     fn fresh(&self) -> Fresh {
         let database = QueriedDatabase::new();
         Fresh {
@@ -29,7 +30,8 @@ impl Fixture for Postgres {
         300
     }
 
-    /// A transaction that idles has the row of a resource. Those under way for a moment are looked at again.
+    /// A transaction that idles has the row of a resource. Those under way for a moment are looked
+    /// at again.
     fn is_held_up(&self, fresh: &Fresh) -> bool {
         let open = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
                     AND state LIKE 'idle in transaction%'";

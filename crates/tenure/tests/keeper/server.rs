@@ -1,4 +1,5 @@
-//! Guards of a store on a server: answers that are lost on the way, and others who know the id of a lease.
+//! Guards of a store on a server: answers that are lost on the way, and others who know the id of a
+//! lease.
 
 use std::time::{Duration, Instant};
 

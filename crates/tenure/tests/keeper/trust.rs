@@ -110,7 +110,8 @@ async fn a_good_answer_after_the_loss_is_too_late() {
         let guard = take(&ana, "a", Mode::Write).await;
         store.renewals_become(RenewBehaviour::Failing);
         guard.in_doubt().await;
-        // The check of that moment has failed; the next is asked in time, and answered after it was given up.
+        // The check of that moment has failed; the next is asked in time, and answered after it was
+        // given up.
         tokio::time::sleep(TTL / 30).await;
         let late = TTL / 6 - Duration::from_millis(10);
         store.renewals_become(RenewBehaviour::Slow(late));

@@ -60,7 +60,8 @@ pub struct Victim {
 }
 
 impl Victim {
-    /// Starts a machine; it is at work when this returns. What is missing in the orders is filled in.
+    /// Starts a machine; it is at work when this returns. What is missing in the orders is filled
+    /// in.
     pub fn start(proxy: Proxy, orders: Orders, directory: &Path) -> Self {
         let mut orders = orders;
         let child = begin(&mut orders, directory);

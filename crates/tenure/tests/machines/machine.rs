@@ -1,13 +1,15 @@
-//! What a machine does in a history: it takes locks, works under them, and writes down what it sees.
+//! What a machine does in a history: it takes locks, works under them, and writes down what it
+//! sees.
 //!
 //! One task a resource, each with a session of its own:
 //!
-//! 1. It asks for the lock, mostly for writing, for a random time; now and then it drops the question.
-//! 2. Under the lock it announces its token to the register and works in rounds: it asks its
-//!    guard, thinks, asks its guard again, and writes one more than the value it knows. Now and then it
+//! 1. It asks for the lock, mostly for writing, for a random time; now and then it drops the
+//!    question.
+//! 2. Under the lock it announces its token to the register and works in rounds: it asks its guard,
+//!    thinks, asks its guard again, and writes one more than the value it knows. Now and then it
 //!    works for longer than a lease lasts, so that renewals matter.
-//! 3. While the guard is unknown it stands still. Told that the lock is lost, it does all it must not
-//!    be able to do any more: it goes on to write for a while, renews and releases.
+//! 3. While the guard is unknown it stands still. Told that the lock is lost, it does all it must
+//!    not be able to do any more: it goes on to write for a while, renews and releases.
 //! 4. Otherwise it releases, or now and then just drops the guard.
 
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! Several machines and one PostgreSQL, with everything that can happen to a machine.
 //!
-//! A machine is a process of its own: this binary again, in a role of `roles`. It reaches the database
-//! through a proxy of its own, which stops, resets and refuses as bad networks do.
+//! A machine is a process of its own: this binary again, in a role of `roles`. It reaches the
+//! database through a proxy of its own, which stops, resets and refuses as bad networks do.
 //!
 //! | module | what it holds |
 //! |---|---|

@@ -1,17 +1,18 @@
 //! Nobody reaches the database for longer than leases last, and then everybody does.
 //!
-//! Hundreds of leases have run out by then. Some of their holders are dead, some live and were told that
-//! they lost their locks, some live and renew leases of their own. Others wait for what the first two had.
+//! Hundreds of leases have run out by then. Some of their holders are dead, some live and were told
+//! that they lost their locks, some live and renew leases of their own. Others wait for what the
+//! first two had.
 //!
 //! # What a storm would be
 //!
-//! Everybody who finds the database again has something to ask, and none of it may be asked more than a
-//! few times. The bound on transactions is counted from what each has to do:
+//! Everybody who finds the database again has something to ask, and none of it may be asked more
+//! than a few times. The bound on transactions is counted from what each has to do:
 //!
 //! - A wait that is granted: a look when it is found again, a look when the lease before it runs
-//!   out or when it becomes the first of its process, the step that takes over or hands over, the one
-//!   that takes it up, the release, which tries the short way first. That is 6, and as many looks
-//!   again for timers of a second while it waits for its turn.
+//!   out or when it becomes the first of its process, the step that takes over or hands over, the
+//!   one that takes it up, the release, which tries the short way first. That is 6, and as many
+//!   looks again for timers of a second while it waits for its turn.
 //! - A renewal of a lease of its own: a look and a step, every third of its time.
 //! - A process: its connections, at most 8, three statements each, and its presence.
 

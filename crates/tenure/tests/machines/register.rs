@@ -1,8 +1,8 @@
 //! What the locks protect: registers that refuse old tokens.
 //!
-//! They are tables in another database, which machines reach without a proxy: who has lost the way to
-//! the locks can still write. Each write is one statement that takes the value or refuses it, and
-//! records which, so that the record survives the writer.
+//! They are tables in another database, which machines reach without a proxy: who has lost the way
+//! to the locks can still write. Each write is one statement that takes the value or refuses it,
+//! and records which, so that the record survives the writer.
 //!
 //! A holder first announces its token, and reads. From then on lower tokens are refused, so what
 //! it has read stays true until it writes; without that, a late writer could come in between.

@@ -25,7 +25,8 @@ const AT_ONCE: usize = 8;
 pub enum Order {
     /// Take these, and keep the guards. Answered with `Taken`.
     Guards { names: Vec<String> },
-    /// Take these as leases of their own, and renew each three times in its time. Answered with `Taken`.
+    /// Take these as leases of their own, and renew each three times in its time. Answered with
+    /// `Taken`.
     Leases { names: Vec<String>, ttl: Duration },
     /// Wait for these; each is answered with `Granted`, held for a while and released, or `Failed`.
     Wait {
@@ -72,7 +73,8 @@ pub struct States {
     pub held: usize,
     pub unknown: usize,
     pub lost: usize,
-    /// When a lease of its own was last renewed, by the moment it was asked for; None if it is over.
+    /// When a lease of its own was last renewed, by the moment it was asked for; None if it is
+    /// over.
     pub renewed: BTreeMap<String, Option<Moment>>,
 }
 

@@ -1,4 +1,5 @@
-//! Sixteen processes at one document, all of them without a pause: they read while one writes, or all write.
+//! Sixteen processes at one document, all of them without a pause: they read while one writes, or
+//! all write.
 //!
 //! What is timed is the whole call, of which getting the lock is the part that waits.
 //! A writer changes the document durably again and again, so the lock is held nearly always.

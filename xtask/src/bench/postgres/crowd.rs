@@ -33,7 +33,8 @@ impl<C: Send + Sync + 'static> Crowd<C> {
         Ok(Self { threads })
     }
 
-    /// Microseconds for each of what they do, all clients together. It is given how often a client did it before.
+    /// Microseconds for each of what they do, all clients together. It is given how often a client
+    /// did it before.
     pub fn run<W>(&self, work: impl Fn(Arc<C>, u32) -> W + Clone + Send + 'static) -> Result<f64>
     where
         W: Future<Output = Result<()>> + Send,

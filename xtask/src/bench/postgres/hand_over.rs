@@ -1,5 +1,6 @@
-//! A hand-over of a lease between processes, against a bare one that is on disk as well: an update and a notification in one
-//! commit, after which the other process wakes and reads the row. That of a blocking `pg_advisory_lock`, which is never on disk, is told besides.
+//! A hand-over of a lease between processes, against a bare one that is on disk as well: an update
+//! and a notification in one commit, after which the other process wakes and reads the row. That of
+//! a blocking `pg_advisory_lock`, which is never on disk, is told besides.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! The failures of commands on documents: the errors of the library, with remedies for the command line.
+//! The failures of commands on documents: the errors of the library, with remedies for the command
+//! line.
 
 use std::io;
 use std::path::{Path, PathBuf};

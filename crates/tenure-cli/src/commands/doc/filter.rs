@@ -33,8 +33,8 @@ pub struct Filter {
 impl Filter {
     /// Runs the command to its end, and returns what it printed. It need not read its input.
     ///
-    /// The command is started by this thread, and is killed if this thread ends: its output could not
-    /// be written any more.
+    /// The command is started by this thread, and is killed if this thread ends: its output could
+    /// not be written any more.
     pub fn run(&self, input: &str) -> Result<String, Failure> {
         let mut child = self.spawn()?;
         self.interruption.pass_on_to(Pid::from_child(&child));
@@ -76,8 +76,8 @@ impl Filter {
         })
     }
 
-    /// Waits for the end of the command, and reaps it when no more signals are passed on: until then its
-    /// process id stays its own.
+    /// Waits for the end of the command, and reaps it when no more signals are passed on: until
+    /// then its process id stays its own.
     fn reap(&self, child: &mut Child) -> io::Result<ExitStatus> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         let pid = WaitId::Pid(Pid::from_child(child));
@@ -115,11 +115,11 @@ impl Filter {
     }
 }
 
-/// Feeds the command and returns what it printed, or `None` if that is more than a document may have.
-/// Ends with the output, which whatever the command started may keep open.
+/// Feeds the command and returns what it printed, or `None` if that is more than a document may
+/// have. Ends with the output, which whatever the command started may keep open.
 ///
-/// A thread of its own feeds it, as a command may print before it has read all, or never read at all.
-/// The thread is not waited for, and ends with the process at the latest.
+/// A thread of its own feeds it, as a command may print before it has read all, or never read at
+/// all. The thread is not waited for, and ends with the process at the latest.
 fn exchange(child: &mut Child, input: &str) -> io::Result<Option<Vec<u8>>> {
     if let Some(mut stdin) = child.stdin.take() {
         let input = input.to_owned();

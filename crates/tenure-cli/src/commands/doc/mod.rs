@@ -63,7 +63,8 @@ pub struct Access {
 /// The options for the wait for a document.
 #[derive(Debug, Args)]
 pub struct WaitArguments {
-    /// How long to wait, such as 500ms, 30s, 5m or 1h, at most 8760h (default: 5s; 15s with --compat)
+    /// How long to wait, such as 500ms, 30s, 5m or 1h, at most 8760h (default: 5s; 15s with
+    /// --compat)
     #[arg(long, value_name = "DURATION", value_parser = parse_wait, conflicts_with = "no_wait")]
     pub wait: Option<Duration>,
     /// Do not wait: exit 75 at once if it is held

@@ -20,7 +20,8 @@ pub struct Verify {
     /// Repair what can be repaired; what is taken out is kept
     #[arg(long)]
     pub repair: bool,
-    /// Also mark missing events as such, and remove a lock of another program that is older than 30s
+    /// Also mark missing events as such, and remove a lock of another program that is older than
+    /// 30s
     #[arg(long, requires = "repair")]
     pub yes: bool,
     #[command(flatten)]

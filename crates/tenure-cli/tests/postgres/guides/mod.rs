@@ -1,13 +1,14 @@
 //! The guides do what they say: every command of their console blocks is run, and prints what the
 //! page shows.
 //!
-//! A page is one session of bash in a fresh git repository, with `tenure` on its path, in the name of
-//! `ana@desk`. Lines that begin with `$ ` are run in order; the lines after one are what it prints,
-//! on stdout or stderr. A command that ends in `&` goes on beside the others, and may print later.
+//! A page is one session of bash in a fresh git repository, with `tenure` on its path, in the name
+//! of `ana@desk`. Lines that begin with `$ ` are run in order; the lines after one are what it
+//! prints, on stdout or stderr. A command that ends in `&` goes on beside the others, and may print
+//! later.
 //!
-//! What a reader need not see stands in a comment before the block, as `<!-- run: COMMAND -->`. There
-//! `until_so COMMAND` tries until the command succeeds, and `stop_background` ends what goes on.
-//! A block after `<!-- not run -->` is not run.
+//! What a reader need not see stands in a comment before the block, as `<!-- run: COMMAND -->`.
+//! There `until_so COMMAND` tries until the command succeeds, and `stop_background` ends what goes
+//! on. A block after `<!-- not run -->` is not run.
 //!
 //! Output is compared after `normalise`. An id that the page shows stands for the one that was
 //! really printed in its place, in the commands that follow, too.

@@ -8,7 +8,8 @@ use crate::decide::*;
 use crate::{LeaseId, Mode, SessionId};
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
-/// Offers, breaks, deadlines and times to live that begin at the first moment are over at the second.
+/// Offers, breaks, deadlines and times to live that begin at the first moment are over at the
+/// second.
 pub(super) const MOMENTS: [Millis; 2] = [0, 12_000];
 const SOON: Millis = 6_000;
 const LATE: Millis = 30_000;
@@ -192,7 +193,8 @@ impl World {
         states
     }
 
-    /// Events that happen without a request: a session dies, a job claims a lease or ends its claim.
+    /// Events that happen without a request: a session dies, a job claims a lease or ends its
+    /// claim.
     fn events(&self, state: &State) -> Vec<State> {
         let mut events = Vec::new();
         for (i, holder) in state.holders.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! Recovery of a transaction that was interrupted, and cleaning after it.
 //!
-//! Recovery is crashed at every operation by every other scenario, too. Here it is the protocol itself,
-//! with its failures and its syncs, from the states in which it has the most to do.
+//! Recovery is crashed at every operation by every other scenario, too. Here it is the protocol
+//! itself, with its failures and its syncs, from the states in which it has the most to do.
 
 use tenure_os::crashes::{Allowed, Power, check, check_alike};
 use tenure_os::disk::simulated::{Call, Operation};

@@ -1,7 +1,7 @@
 //! Documents over a simulated disk.
 //!
-//! Everything that must survive is on the simulated disk. Locks are real, in a directory of their own
-//! that has the same path: they end with the process, so there is nothing to simulate.
+//! Everything that must survive is on the simulated disk. Locks are real, in a directory of their
+//! own that has the same path: they end with the process, so there is nothing to simulate.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};

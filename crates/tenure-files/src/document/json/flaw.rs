@@ -33,7 +33,8 @@ impl Flaw {
         }
     }
 
-    /// Returns the flaw that `serde_json` found while reading a value; `text` is `bytes` without the mark.
+    /// Returns the flaw that `serde_json` found while reading a value; `text` is `bytes` without
+    /// the mark.
     pub(crate) fn of_value(bytes: &[u8], text: &str, error: &serde_json::Error) -> Self {
         let offset = bytes.len() - text.len() + offset_of(text, error);
         Self::at(bytes, offset, message_of(error))
@@ -69,8 +70,8 @@ pub(super) fn explain(text: &str, error: &serde_json::Error) -> (usize, String) 
     (offset_of(text, error), message)
 }
 
-/// Returns the offset of an error. `serde_json` counts columns in bytes, up to and including the one it
-/// stumbled over.
+/// Returns the offset of an error. `serde_json` counts columns in bytes, up to and including the
+/// one it stumbled over.
 fn offset_of(text: &str, error: &serde_json::Error) -> usize {
     if error.is_eof() {
         return text.len();

@@ -34,7 +34,8 @@ pub(crate) fn check(bytes: &[u8]) -> Result<&str, Flaw> {
     Ok(text)
 }
 
-/// Checks what `serde_json` has read into a value or written, so that its grammar is known to be right.
+/// Checks what `serde_json` has read into a value or written, so that its grammar is known to be
+/// right.
 pub(crate) fn check_parsed(bytes: &[u8]) -> Result<(), Flaw> {
     let text = utf8(bytes)?;
     let flaw = |(offset, problem)| Flaw::at(bytes, bytes.len() - text.len() + offset, problem);

@@ -1,14 +1,14 @@
 //! All states that a power loss may leave.
 //!
-//! Every name is what it durably was, or what any change since made of it: changes to different names
-//! reach the disk in any order, those to one name in their own. Every file that a name leads to has its
-//! durable content, all that was written, or a torn form between. Names and contents do not wait for
-//! each other, nor do directories. The mode of a directory is the durable one or the newest. What happened
-//! to directories themselves happened in its order.
+//! Every name is what it durably was, or what any change since made of it: changes to different
+//! names reach the disk in any order, those to one name in their own. Every file that a name leads
+//! to has its durable content, all that was written, or a torn form between. Names and contents do
+//! not wait for each other, nor do directories. The mode of a directory is the durable one or the
+//! newest. What happened to directories themselves happened in its order.
 //!
-//! Temporary files are the exception: they come and go together, and their content is not torn. Their
-//! process is dead, nobody else reads them, and each on its own would double the number of states. Nor is
-//! the content of a lock file torn, which is for people.
+//! Temporary files are the exception: they come and go together, and their content is not torn.
+//! Their process is dead, nobody else reads them, and each on its own would double the number of
+//! states. Nor is the content of a lock file torn, which is for people.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -43,8 +43,8 @@ struct Name {
 }
 
 impl State {
-    /// Tells every state that a power loss may leave, some of them twice; the last one is that where
-    /// everything reached the disk. Everything in them is durable.
+    /// Tells every state that a power loss may leave, some of them twice; the last one is that
+    /// where everything reached the disk. Everything in them is durable.
     pub fn after_power_loss(&self, tell: &mut dyn FnMut(State)) {
         self.after_power_loss_up_to(ALL_MAX, tell);
     }
@@ -194,8 +194,9 @@ impl Directory {
 }
 
 impl Inode {
-    /// Returns the contents that it may have after a power loss: nothing new, a part, parts of zeros, everything; of what was
-    /// overwritten also nothing at all, and the beginning of it before the end of the old.
+    /// Returns the contents that it may have after a power loss: nothing new, a part, parts of
+    /// zeros, everything; of what was overwritten also nothing at all, and the beginning of it
+    /// before the end of the old.
     fn contents(&self) -> Vec<File> {
         if self.durable.bytes.starts_with(&self.cached.bytes) {
             // A file that was cut has its old length or its new one.
@@ -267,8 +268,8 @@ fn all(sizes: &[usize], visit: &mut dyn FnMut(&[usize])) {
     }
 }
 
-/// Both corners, everything that differs from one of them in one place, or in two if many are wanted, and a
-/// sample that is the same in every run.
+/// Both corners, everything that differs from one of them in one place, or in two if many are
+/// wanted, and a sample that is the same in every run.
 fn some(sizes: &[usize], samples: usize, visit: &mut dyn FnMut(&[usize])) {
     let newest: Vec<usize> = sizes.iter().map(|size| size - 1).collect();
     let oldest = vec![0; sizes.len()];

@@ -1,8 +1,8 @@
 //! The fingerprint of a state, without random parts and parts that nothing depends on.
 //!
-//! Names of journals have random parts, so they differ between two runs that are otherwise the same:
-//! here journals are numbered in the order in which they are met. Temporary files of the dead are left
-//! out, as nobody reads them; otherwise each of them would double the number of states.
+//! Names of journals have random parts, so they differ between two runs that are otherwise the
+//! same: here journals are numbered in the order in which they are met. Temporary files of the dead
+//! are left out, as nobody reads them; otherwise each of them would double the number of states.
 
 use std::ffi::OsStr;
 use std::hash::{DefaultHasher, Hash, Hasher};

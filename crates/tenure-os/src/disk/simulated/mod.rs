@@ -11,11 +11,11 @@
 //! # How a crash is tried
 //!
 //! A protocol runs once, and the disk remembers its state after every operation that changed it. A
-//! crash before operation *k* is the state it had then: a dead process does nothing more, so running
-//! the protocol again up to *k* would only give the same state. From each of them
+//! crash before operation *k* is the state it had then: a dead process does nothing more, so
+//! running the protocol again up to *k* would only give the same state. From each of them
 //! [`State::after_power_loss`] gives what a power loss may leave; the state itself, with what is
-//! cached still cached, is what a killed process leaves. The next process works on, and may lose the
-//! power later: both are tried.
+//! cached still cached, is what a killed process leaves. The next process works on, and may lose
+//! the power later: both are tried.
 
 mod crash;
 mod fingerprint;
@@ -46,7 +46,8 @@ pub enum Fault {
     Fail(usize, Errno),
     /// The sync of this number (of files and directories, from 0) says it is done, and is not.
     IgnoreSync(usize),
-    /// Right before the first exchange another program renames a file with [`STRANGERS`] over the second name.
+    /// Right before the first exchange another program renames a file with [`STRANGERS`] over the
+    /// second name.
     Stranger,
 }
 

@@ -89,7 +89,8 @@ impl State {
         directory.or_else(|| Some(self.inode_at(path).ok()?.0 as u64))
     }
 
-    /// Returns the stamp of a file. Nobody here writes to a file that has its name, so no time is needed.
+    /// Returns the stamp of a file. Nobody here writes to a file that has its name, so no time is
+    /// needed.
     pub(super) fn stamp(&self, inode: InodeId) -> Stamp {
         Stamp {
             identity: Identity::simulated(inode.0 as u64),

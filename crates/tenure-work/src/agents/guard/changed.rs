@@ -1,10 +1,12 @@
 //! Files of others that a command of the shell has changed.
 //!
-//! A guard does not see what a command of the shell writes. So the files that other agents edit are looked at before it and after it. One that is
-//! different by then is told to the agent: not a refusal, which would come too late, but a reason to look.
+//! A guard does not see what a command of the shell writes. So the files that other agents edit are
+//! looked at before it and after it. One that is different by then is told to the agent: not a
+//! refusal, which would come too late, but a reason to look.
 //!
-//! What was seen before a command is kept in a file for that one call of the tool, as a session may run several at once. It is removed after the command, or
-//! a day later where a hook never heard of its end. Nothing else depends on it: one that is lost or torn means that nothing is told.
+//! What was seen before a command is kept in a file for that one call of the tool, as a session may
+//! run several at once. It is removed after the command, or a day later where a hook never heard of
+//! its end. Nothing else depends on it: one that is lost or torn means that nothing is told.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -69,7 +71,8 @@ pub async fn look(keeper: &Keeper) -> Result<Vec<Watched>> {
     Ok(watched)
 }
 
-/// Returns what to tell an agent whose command has changed files of others, or `None` if it has not.
+/// Returns what to tell an agent whose command has changed files of others, or `None` if it has
+/// not.
 pub fn told(before: &[Watched], owner: &Owner) -> Option<String> {
     let others = before.iter().filter(|watched| watched.owner != *owner);
     let changed: Vec<String> = others
@@ -100,7 +103,8 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Returns that of the call which an event is about, in the user's state directory. Calls without an id of their own are told apart by their command.
+    /// Returns that of the call which an event is about, in the user's state directory. Calls
+    /// without an id of their own are told apart by their command.
     pub fn new(state_directory: &Path, event: &HookEvent) -> Self {
         let id = event.text(&["tool_use_id", "toolUseId", "tool_call_id", "call_id"]);
         let command = || event.shell_command().unwrap_or_default();

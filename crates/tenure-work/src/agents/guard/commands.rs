@@ -1,17 +1,24 @@
 //! Heavy commands, which go through a slot.
 //!
-//! A line of the shell is read by its grammar (`shell`). A simple command that begins with the words of a rule is heavy, unless it runs
-//! under the slot of that rule already. Programs such as `timeout` and `env` before it are looked through, and so are the scripts of `sh -c`, here-documents that a
-//! shell reads, and `find -exec`: the table is in [`runners`](super::runners).
+//! A line of the shell is read by its grammar (`shell`). A simple command that begins with the
+//! words of a rule is heavy, unless it runs under the slot of that rule already. Programs such as
+//! `timeout` and `env` before it are looked through, and so are the scripts of `sh -c`,
+//! here-documents that a shell reads, and `find -exec`: the table is in
+//! [`runners`](super::runners).
 //!
-//! What is to be run instead is the same line, with `tenure run --slot NAME:N --` before the whole simple command: after the variables that are set for it, which then
-//! count for both, and before `timeout`, so that the wait for the slot is not counted. Slots are put around each other in their order.
+//! What is to be run instead is the same line, with `tenure run --slot NAME:N --` before the whole
+//! simple command: after the variables that are set for it, which then count for both, and before
+//! `timeout`, so that the wait for the slot is not counted. Slots are put around each other in
+//! their order.
 //!
 //! # Limitations
 //!
-//! Not recognised is what `eval`, `trap`, an alias, a function, a variable or a script in a file hides, nor what a pipe gives to a shell. A command after a name of a
-//! function that the same line makes is that function's. A `tenure run` with another slot and locks gets the slot around it; where that is against the order of the slots
-//! it says so, and the line has to be written with one slot. After `exec`, `command`, `nohup` and `setsid` tenure is looked up in a `PATH` that is set for them.
+//! Not recognised is what `eval`, `trap`, an alias, a function, a variable or a script in a file
+//! hides, nor what a pipe gives to a shell. A command after a name of a function that the same line
+//! makes is that function's. A `tenure run` with another slot and locks gets the slot around it;
+//! where that is against the order of the slots it says so, and the line has to be written with one
+//! slot. After `exec`, `command`, `nohup` and `setsid` tenure is looked up in a `PATH` that is set
+//! for them.
 
 use super::runners::{Place, Run, program, run_by};
 use super::shell::{self, Command, Script, UNKNOWN, Unreadable, Word};
@@ -58,7 +65,8 @@ struct Heavy<'a> {
     rules: Vec<&'a CommandRule>,
 }
 
-/// Returns the line to run instead, with the rule that asks for it, or `None` if nothing in the line is heavy.
+/// Returns the line to run instead, with the rule that asks for it, or `None` if nothing in the
+/// line is heavy.
 ///
 /// # Errors
 ///
@@ -322,7 +330,8 @@ const VALUED: [(&str, &[&str]); 10] = [
     ),
 ];
 
-/// Returns true if a command begins with these words. Options between them do not count: `cargo +nightly -q test`.
+/// Returns true if a command begins with these words. Options between them do not count: `cargo
+/// +nightly -q test`.
 fn begins_with(command: &[Word], words: &[String]) -> bool {
     let (Some((program, mut rest)), Some((wanted, mut more))) = (
         command

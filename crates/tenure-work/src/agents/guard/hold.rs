@@ -1,18 +1,21 @@
 //! Files that an agent holds while it edits them.
 //!
-//! A lease on a file lasts for ten minutes after the last edit, and for an hour after a person was asked to allow one.
+//! A lease on a file lasts for ten minutes after the last edit, and for an hour after a person was
+//! asked to allow one.
 //!
 //! # Steps, before an edit and when a person is asked to allow it
 //!
 //! 1. Who holds `file:PATH` is looked up for each file.
-//! 2. Another owner holds one of them: the edit is denied, and nothing is taken. A lease of another whose time is over counts for nothing.
-//! 3. What the agent holds already gets its full time again. One that a person is breaking: the edit is denied, with who breaks it and
-//!    why. One that another hook of the agent has in hand is taken over ([`Keeper::take_over`]).
+//! 2. Another owner holds one of them: the edit is denied, and nothing is taken. A lease of another
+//!    whose time is over counts for nothing.
+//! 3. What the agent holds already gets its full time again. One that a person is breaking: the
+//!    edit is denied, with who breaks it and why. One that another hook of the agent has in hand is
+//!    taken over ([`Keeper::take_over`]).
 //! 4. What nobody holds is taken as a set, all or none, without waiting.
 //! 5. If somebody came in between, everything begins anew at 1, some times.
 //!
-//! An edit is granted only after a pass in which every file was renewed, taken over or taken. Nothing but its time, the agent
-//! itself and a person ends such a lease.
+//! An edit is granted only after a pass in which every file was renewed, taken over or taken.
+//! Nothing but its time, the agent itself and a person ends such a lease.
 //!
 //! | a hook is killed, stopped or too late | it leaves | the next hook of its agent |
 //! |---|---|---|
@@ -20,14 +23,15 @@
 //! | in 4, before the set is bound | leases in its hand: until its session is proved dead, on PostgreSQL for 30 s | takes them over |
 //! | after 4 | leases that run out by themselves | renews them |
 //!
-//! Two hooks of one agent at once: the later takes over what the earlier has in hand. The earlier then finds its leases over, and
-//! begins anew. So no hook relies on a lease that another one may still give back; a hook that is late ends without giving back
-//! anything, since its leases may be bound by then, and renewed by another.
+//! Two hooks of one agent at once: the later takes over what the earlier has in hand. The earlier
+//! then finds its leases over, and begins anew. So no hook relies on a lease that another one may
+//! still give back; a hook that is late ends without giving back anything, since its leases may be
+//! bound by then, and renewed by another.
 //!
 //! # Limitations
 //!
-//! A file is known by its path: two hard links are two files, and so is a file whose directory is renamed while it is held. A patch
-//! over more than 200 files is not guarded.
+//! A file is known by its path: two hard links are two files, and so is a file whose directory is
+//! renamed while it is held. A patch over more than 200 files is not guarded.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -44,7 +48,8 @@ use crate::agents::processor::is_edit;
 
 /// The time that a file is held after its last edit.
 pub const EDIT_TTL: Duration = Duration::from_secs(10 * 60);
-/// The time that a file is held after a person was asked to allow an edit. Its tool is used without another hook.
+/// The time that a file is held after a person was asked to allow an edit. Its tool is used without
+/// another hook.
 pub const ASKED_TTL: Duration = Duration::from_secs(60 * 60);
 /// An edit of more files is not guarded.
 const FILES_MAX: usize = 200;
@@ -83,7 +88,8 @@ enum Kept {
     Gone,
 }
 
-/// Holds the files for the owner of the session, for this time from now on: all of them, or none more than before.
+/// Holds the files for the owner of the session, for this time from now on: all of them, or none
+/// more than before.
 ///
 /// # Errors
 ///
@@ -203,7 +209,8 @@ fn at_most(keeper: &Keeper, ttl: Duration) -> Duration {
     ttl.min(keeper.settings().automated.ttl_max)
 }
 
-/// Returns the files that were edited and that the agent does not hold. The others are held for some time from now on.
+/// Returns the files that were edited and that the agent does not hold. The others are held for
+/// some time from now on.
 ///
 /// # Errors
 ///
@@ -238,7 +245,8 @@ fn resource_of(path: &Path) -> Result<Resource> {
         .map_err(|error| Error::BadInput(error.to_string()))
 }
 
-/// Returns what an agent is asked to do as the purpose of a lease, whatever was typed: on one line, and cut to the limit.
+/// Returns what an agent is asked to do as the purpose of a lease, whatever was typed: on one line,
+/// and cut to the limit.
 fn kept_purpose(task: &str) -> String {
     let purpose = task.replace(char::is_control, " ");
     purpose[..purpose.floor_char_boundary(PURPOSE_BYTES_MAX)].to_owned()

@@ -119,7 +119,8 @@ pub enum Run<'a> {
     Split(&'a str, &'a [Word]),
 }
 
-/// Returns what a command runs, if it runs something by its words. `input` is the text that it reads.
+/// Returns what a command runs, if it runs something by its words. `input` is the text that it
+/// reads.
 pub fn run_by<'a>(words: &'a [Word], input: Option<&'a str>) -> Option<Run<'a>> {
     let (first, rest) = words.split_first()?;
     match program(first) {

@@ -1,7 +1,9 @@
 //! Tools that edit files, and how they name them.
 //!
-//! A tool is known by its name without case and punctuation, whatever program has it. That of an MCP server is known by what follows the
-//! server: `mcp__filesystem__edit_file`. `[guard.tools]` says of other tools, and instead of the table, whether they edit, and which field names the file.
+//! A tool is known by its name without case and punctuation, whatever program has it. That of an
+//! MCP server is known by what follows the server: `mcp__filesystem__edit_file`. `[guard.tools]`
+//! says of other tools, and instead of the table, whether they edit, and which field names the
+//! file.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -77,12 +79,13 @@ const TOOLS: [Tool; 22] = [
 pub struct Edits {
     /// The files, as they are found on this machine.
     pub files: Vec<PathBuf>,
-    /// The field that names a file which the tool may edit: it has a text besides, and nothing says what it does.
+    /// The field that names a file which the tool may edit: it has a text besides, and nothing says
+    /// what it does.
     pub unknown: Option<&'static str>,
 }
 
-/// Returns the files that a tool is about to edit. A path is relative to the directory of the event, or else to `here`. `settings` are
-/// those of tools: `edits FIELD` or `reads`.
+/// Returns the files that a tool is about to edit. A path is relative to the directory of the
+/// event, or else to `here`. `settings` are those of tools: `edits FIELD` or `reads`.
 pub fn edits(event: &HookEvent, here: Option<&Path>, settings: &BTreeMap<String, String>) -> Edits {
     let directory = event.cwd().or_else(|| here.map(Path::to_owned));
     let input = event.tool_input();
@@ -124,7 +127,8 @@ pub fn edits(event: &HookEvent, here: Option<&Path>, settings: &BTreeMap<String,
     found
 }
 
-/// Returns the name of a tool without that of its server: `mcp__SERVER__TOOL`, `MCP:TOOL`, `SERVER.TOOL`.
+/// Returns the name of a tool without that of its server: `mcp__SERVER__TOOL`, `MCP:TOOL`,
+/// `SERVER.TOOL`.
 fn after_server(tool: &str) -> &str {
     let name = tool.rsplit("__").next().unwrap_or(tool);
     name.rsplit([':', '.']).next().unwrap_or(name)
@@ -153,7 +157,8 @@ fn patched(patch: &str) -> impl Iterator<Item = &str> {
 /// A script inside of more scripts is not looked at.
 const SCRIPTS_MAX: usize = 10;
 
-/// Returns the patches that a line of the shell gives to `apply_patch`, each with the directory it is in by then. `depth` is the number of scripts around it.
+/// Returns the patches that a line of the shell gives to `apply_patch`, each with the directory it
+/// is in by then. `depth` is the number of scripts around it.
 fn patches(line: &str, directory: Option<&Path>, depth: usize) -> Vec<(Option<PathBuf>, String)> {
     let mut directory = directory.map(Path::to_owned);
     if !line.contains("apply") || depth > SCRIPTS_MAX {

@@ -6,8 +6,8 @@ use crate::event_log::{Account, Hold};
 use crate::moment::Moment;
 use crate::register::Written;
 
-/// The accepted writes, in the order of their values: each one more than the one before, and no token
-/// lower than the one before. Each token was granted for writing.
+/// The accepted writes, in the order of their values: each one more than the one before, and no
+/// token lower than the one before. Each token was granted for writing.
 pub fn problems(holds: &[&Hold], written: &[&Written], value: i64) -> Vec<String> {
     let mut problems = Vec::new();
     let mut accepted: Vec<&&Written> = written.iter().filter(|write| write.accepted).collect();
@@ -39,8 +39,8 @@ pub fn problems(holds: &[&Hold], written: &[&Written], value: i64) -> Vec<String
     problems
 }
 
-/// Linearizability of the register, whose values are the order of its writes: who was answered with a value
-/// comes before whoever asked later and got less.
+/// Linearizability of the register, whose values are the order of its writes: who was answered with
+/// a value comes before whoever asked later and got less.
 pub fn order(account: &Account, written: &[&Written], resource: u32) -> Vec<String> {
     let mut problems = Vec::new();
     // A value is there from some moment after its write was asked for, and gone from some moment

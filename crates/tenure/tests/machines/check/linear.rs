@@ -1,10 +1,10 @@
 //! Linearizability of the lock: is there one order of all grants and ends, each at a moment between
 //! its question and its answer, in which the lock is never held by two?
 //!
-//! The tokens give the order, so it need not be searched for: writers by their tokens, and the readers
-//! of a token between its writer and the next. Each grant and each end is put at the earliest
-//! moment that is left; if one is too late then, no order fits. A hold whose release was not
-//! acknowledged ended at any moment after it was last vouched for.
+//! The tokens give the order, so it need not be searched for: writers by their tokens, and the
+//! readers of a token between its writer and the next. Each grant and each end is put at the
+//! earliest moment that is left; if one is too late then, no order fits. A hold whose release was
+//! not acknowledged ended at any moment after it was last vouched for.
 
 use std::collections::BTreeMap;
 

@@ -72,8 +72,9 @@ pub fn problems(holds: &[&Hold], gaps: &[(Who, Moment, Moment)], told: &mut Told
     problems
 }
 
-/// Whether a machine that did nothing in this time could not tell before then. One that slept
-/// for long asks the store once more before it tells, for a second at most: its guards are unknown then.
+/// Whether a machine that did nothing in this time could not tell before then. One that slept for
+/// long asks the store once more before it tells, for a second at most: its guards are unknown
+/// then.
 fn stood_still(from: Moment, to: Moment, taken: Moment) -> bool {
     let slept = to - from >= SLEPT;
     let after = if slept { LAST_TRY } else { 0 };

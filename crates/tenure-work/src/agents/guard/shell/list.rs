@@ -6,7 +6,8 @@ use super::{Read, Reader};
 const CLOSING: [&str; 8] = ["then", "elif", "else", "fi", "do", "done", "esac", "}"];
 
 impl<'a> Reader<'a> {
-    /// Reads commands up to one of these words, or up to what no command begins with: `)`, `;;`, the end.
+    /// Reads commands up to one of these words, or up to what no command begins with: `)`, `;;`,
+    /// the end.
     pub(super) fn list(&mut self, ends: &[&str]) -> Read<()> {
         self.deeper(|reader| {
             loop {

@@ -1,8 +1,9 @@
 //! The grammar of the shell: the simple commands of a line, wherever they are in it.
 //!
-//! A line is read by the grammar of POSIX and the words of bash, and never run. What is found are simple commands: in lists, pipelines, loops,
-//! conditions, functions, subshells, and in the substitutions of any word, also inside of quotes, backquotes, arithmetic and here-documents. Each
-//! says where its words begin, so that something can be put before them.
+//! A line is read by the grammar of POSIX and the words of bash, and never run. What is found are
+//! simple commands: in lists, pipelines, loops, conditions, functions, subshells, and in the
+//! substitutions of any word, also inside of quotes, backquotes, arithmetic and here-documents.
+//! Each says where its words begin, so that something can be put before them.
 //!
 //! | file | what it reads |
 //! |---|---|
@@ -10,12 +11,13 @@
 //! | `simple` | simple commands: words, assignments, redirections, here-documents |
 //! | `word` | words: quotes, expansions, substitutions |
 //!
-//! What the grammar does not allow is an error with its place. Nothing is guessed from it: a line that cannot be read has no commands.
+//! What the grammar does not allow is an error with its place. Nothing is guessed from it: a line
+//! that cannot be read has no commands.
 //!
 //! # Limitations
 //!
-//! Patterns such as `@(a|b)`, which are off in scripts unless turned on, are read in `[[ … ]]` alone. `${ command; }` of bash 5.3 is refused. A list
-//! in braces, `a{b,c}`, is one word.
+//! Patterns such as `@(a|b)`, which are off in scripts unless turned on, are read in `[[ … ]]`
+//! alone. `${ command; }` of bash 5.3 is refused. A list in braces, `a{b,c}`, is one word.
 
 mod list;
 mod simple;
@@ -196,7 +198,8 @@ impl<'a> Reader<'a> {
         Some(next)
     }
 
-    /// Passes over everything up to a byte, and over the byte. Returns what was before it, or `None` if it is not there.
+    /// Passes over everything up to a byte, and over the byte. Returns what was before it, or
+    /// `None` if it is not there.
     fn take_until(&mut self, byte: u8) -> Option<&'a str> {
         let rest = &self.line[self.at..self.end];
         let length = rest.bytes().position(|it| it == byte);

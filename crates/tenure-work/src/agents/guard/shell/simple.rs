@@ -134,7 +134,8 @@ impl Reader<'_> {
         Ok(true)
     }
 
-    /// Returns the operator of the redirection that is next, and its length with the number or name before it.
+    /// Returns the operator of the redirection that is next, and its length with the number or name
+    /// before it.
     fn redirection_operator(&self) -> Option<(usize, &'static str)> {
         let rest = &self.line[self.at..self.end];
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();

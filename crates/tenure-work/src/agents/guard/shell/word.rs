@@ -195,7 +195,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads a quote, an expansion or a character where blanks and operators are characters like all others.
+    /// Reads a quote, an expansion or a character where blanks and operators are characters like
+    /// all others.
     fn inner_piece(&mut self, are_quotes_plain: bool) -> Read<()> {
         let is_piece = match self.peek() {
             Some(b'\'') if are_quotes_plain => false,
@@ -208,7 +209,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Reads the commands between backquotes, after the first. They are read without the backslashes that the quotes need.
+    /// Reads the commands between backquotes, after the first. They are read without the
+    /// backslashes that the quotes need.
     fn backquoted(&mut self, is_quoted: bool) -> Read<()> {
         let (mut inner, mut places) = (String::new(), Vec::new());
         loop {
