@@ -21,7 +21,7 @@ use tenure_api::text::Span;
 use tenure_run::Signals;
 use tenure_service::around::Outers;
 use tenure_service::observer::{CopyObserver, Observer, WaitObserver};
-use tenure_service::{Caller, Handle, Service, Surroundings};
+use tenure_service::{Caller, Handle, Service, Surroundings, doctor};
 use tenure_work::agents::identity;
 use tokio::runtime::Runtime;
 
@@ -306,6 +306,7 @@ pub fn environment() -> Result<Environment> {
     let uid = rustix::process::geteuid().as_raw();
     // The others are not copied: an environment can be long.
     let known = VARIABLES.into_iter().chain(identity::VARIABLES);
+    let known = known.chain(doctor::VARIABLES);
     let set = known.filter_map(|name| Some((name.into(), env::var_os(name)?)));
     Ok(Environment::new(directory, uid).with_variables(set))
 }

@@ -19,6 +19,8 @@ mod sandbox;
 mod storage;
 mod trust;
 
+pub use hooks::VARIABLES;
+
 use tenure::store_choice::Environment;
 use tenure::{Error, Examined, Result};
 use tenure_api::doctor::{Diagnosis, Doctor};

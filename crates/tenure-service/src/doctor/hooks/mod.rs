@@ -47,6 +47,8 @@ use tenure_work::publish::new_id;
 use super::counted;
 use crate::Service;
 
+/// The variables that count here, beside that of the home.
+pub const VARIABLES: [&str; 3] = ["PATH", "CLAUDE_CONFIG_DIR", "CODEX_HOME"];
 const NAME: &str = "hooks";
 /// How long the hook of a program may take here.
 const HOOK_MAX: Duration = Duration::from_secs(20);
@@ -258,6 +260,7 @@ impl Settings<'_> {
     }
 
     fn variable(&self, name: &str) -> Option<&str> {
+        debug_assert!(VARIABLES.contains(&name) || name == "HOME", "{name}");
         self.service.environment().variable(name)
     }
 
