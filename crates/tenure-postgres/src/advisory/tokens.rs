@@ -11,7 +11,7 @@
 //! or a restore; and then it is put ahead before anybody draws:
 //!
 //! > to the clock in microseconds, or to the last number that is left and a million, whichever is
-//! higher.
+//! > higher.
 //!
 //! The counter stays behind the clock by itself, as nobody draws a million numbers a second.
 //!
