@@ -84,9 +84,12 @@ impl Board {
     pub(super) fn require_file(&self, id: &IssueId, deadline: Instant) -> Result<()> {
         self.recover(deadline)?;
         self.settle(&BoardLocks::default())?;
-        match self.disk.exists(&self.names.issue(id)).unwrap_or(true) {
+        // Without a lock, a file that is not there may be made or removed by now. Where the index
+        // lists it, that is told apart under the lock.
+        let is_there = self.disk.exists(&self.names.issue(id)).unwrap_or(true);
+        match is_there || self.load_index()?.value.contains(id) {
             true => Ok(()),
-            false => self.load_issue(id).map(drop),
+            false => Err(no_issue(id)),
         }
     }
 
@@ -185,7 +188,7 @@ impl Board {
         }
         Err(match self.load_index()?.value.contains(id) {
             true => self.missing(id),
-            false => Error::NotFound(format!("there is no issue {id}")),
+            false => no_issue(id),
         })
     }
 
@@ -240,6 +243,10 @@ impl Board {
             Err(problem) => Err(Error::corrupt(path, problem)),
         }
     }
+}
+
+fn no_issue(id: &IssueId) -> Error {
+    Error::NotFound(format!("there is no issue {id}"))
 }
 
 /// Returns true for a file that is no issue, or that this user may not read, among those that are.

@@ -28,10 +28,11 @@ pub fn message(error: &Error) -> String {
         }
     };
     let resource = &first.resource;
-    let name = match error {
-        Error::Busy { context, .. } | Error::Timeout { context, .. } => context.name(),
-        _ => resource.to_string(),
+    let document = match error {
+        Error::Busy { context, .. } | Error::Timeout { context, .. } => context.document(),
+        _ => None,
     };
+    let name = document.unwrap_or_else(|| resource.to_string());
     let mut message = match (error, resource.kind()) {
         (Error::Timeout { context, limit, .. }, kind) => {
             let words = context.words_of_timeout();

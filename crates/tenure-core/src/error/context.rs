@@ -42,7 +42,8 @@ impl LockContext {
         document.unwrap_or_else(|| self.resource.to_string())
     }
 
-    fn document(&self) -> Option<String> {
+    /// Returns what the lock of a document is called in messages.
+    pub fn document(&self) -> Option<String> {
         if self.resource.kind() != "file" {
             return None;
         }
