@@ -48,7 +48,7 @@ impl Program {
     }
 }
 
-/// What an agent does.
+/// The state of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AgentState {
@@ -163,7 +163,7 @@ pub struct Agent {
     /// True if turns come from the transcript, and no more from hooks.
     #[serde(default)]
     pub has_transcript: bool,
-    /// What hooks told of and the transcript has not shown yet, oldest first.
+    /// Turns that hooks told of and the transcript has not shown yet, oldest first.
     #[serde(default)]
     pub pending_turns: Vec<PendingTurn>,
     /// The tokens that it has used.
@@ -206,14 +206,14 @@ pub struct Hook {
 }
 operation!("agent.hook", Hook, Hooked);
 
-/// What became of an event.
+/// The outcome of an event.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Hooked {
     /// The answer, in the form of the program; `null` if it needs none.
     pub answer: Option<Value>,
     /// The owner that the commands of the agent ask as, when its session begins.
     pub owner: Option<Owner>,
-    /// What people should know.
+    /// Sentences that people should know.
     pub words: Vec<String>,
 }
 
@@ -221,7 +221,7 @@ pub struct Hooked {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Ls {
-    /// Those that are done or gone, too.
+    /// True to list agents that are done or gone, too.
     pub all: bool,
 }
 operation!("agent.ls", Ls, Agents);
@@ -273,7 +273,7 @@ pub struct Apply {
 }
 operation!("agent.apply", Apply, HookChanges);
 
-/// What is done to the hooks in the settings of programs.
+/// The changes to the hooks in the settings of programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum HookAction {

@@ -107,7 +107,7 @@ pub enum Command {
     #[command(after_long_help = ledger::HELP)]
     Ledger {
         #[command(subcommand)]
-        command: OnDemand<ledger::Ledger>,
+        command: OnDemand<ledger::LedgerCommand>,
     },
     /// Issues that many agents create, change and claim at once
     #[command(after_long_help = board::HELP)]

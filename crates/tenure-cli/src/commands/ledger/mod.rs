@@ -25,7 +25,7 @@ use crate::report::Failure;
 use crate::surface::asked_wait;
 
 #[derive(Debug, Subcommand)]
-pub enum Ledger {
+pub enum LedgerCommand {
     /// Make a ledger
     #[command(after_long_help = init::HELP)]
     Init(init::Init),
@@ -98,16 +98,16 @@ printed, and never changed. Other programs may append to the same directory,
 with ledger.lock as the protocol in docs/ledger.md says.";
 
 /// Carries out one of them.
-pub fn ledger(global: &Global, command: Ledger) -> Result<ExitCode, Failure> {
+pub fn ledger(global: &Global, command: LedgerCommand) -> Result<ExitCode, Failure> {
     match command {
-        Ledger::Init(options) => init::init(global, options),
-        Ledger::Append(options) => append::append(global, options),
-        Ledger::Log(options) => log::log(global, options),
-        Ledger::Show(options) => show::show(global, options),
-        Ledger::Verify(options) => verify::verify(global, options),
-        Ledger::Claim(options) => claim::claim(global, options),
-        Ledger::Release(options) => release::release(global, options),
-        Ledger::Claims(options) => claims::claims(global, options),
-        Ledger::Reap(options) => reap::reap(global, options),
+        LedgerCommand::Init(options) => init::init(global, options),
+        LedgerCommand::Append(options) => append::append(global, options),
+        LedgerCommand::Log(options) => log::log(global, options),
+        LedgerCommand::Show(options) => show::show(global, options),
+        LedgerCommand::Verify(options) => verify::verify(global, options),
+        LedgerCommand::Claim(options) => claim::claim(global, options),
+        LedgerCommand::Release(options) => release::release(global, options),
+        LedgerCommand::Claims(options) => claims::claims(global, options),
+        LedgerCommand::Reap(options) => reap::reap(global, options),
     }
 }
