@@ -32,6 +32,7 @@ pub mod board;
 pub mod doc;
 pub mod doctor;
 pub mod failure;
+pub mod jobs;
 pub mod leases;
 pub mod ledger;
 pub mod op;

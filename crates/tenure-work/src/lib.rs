@@ -3,6 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`agents`] | coding agents, as their hooks show them |
+//! | [`jobs`] | commands that are queued, with caps, each run by one worker at a time |
 //! | [`policy`] | named kinds of work, and the locks each needs |
 //! | [`mod@publish`] | directories put in place whole, with manifests |
 //!
@@ -12,5 +13,6 @@
 //! nothing keeps a program that takes none from doing that work.
 
 pub mod agents;
+pub mod jobs;
 pub mod policy;
 pub mod publish;
