@@ -76,6 +76,11 @@ pub struct IllegalMove {
 }
 
 impl Event {
+    /// Returns true if an attempt starts or ends with it.
+    pub fn starts_or_ends(&self) -> bool {
+        matches!(self, Event::Start { .. } | Event::End { .. } | Event::Lose)
+    }
+
     fn act(&self) -> &'static str {
         match self {
             Event::Submit => "submitted",

@@ -5,6 +5,7 @@
 //! | [`job`] | a job, as its record keeps it |
 //! | [`mod@decide`] | the effect of an event on a job: one pure function, a table |
 //! | [`caps`] | the caps, who runs now, and what a cap refuses |
+//! | [`moves`] | moves of jobs as one change of records |
 //! | [`turns`] | whose turn it is: fair between projects, ordered within one |
 //!
 //! # Records
@@ -52,6 +53,7 @@
 pub mod caps;
 pub mod decide;
 pub mod job;
+pub mod moves;
 pub mod turns;
 
 pub use caps::{Caps, Running};
