@@ -6,32 +6,10 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use tenure_api::jobs::Reason;
+use tenure_api::jobs::{Caps, Reason};
 
 /// The largest cap. A larger one is no cap at all, and is left out instead.
 pub const CAP_MAX: u32 = 10_000;
-
-/// How many jobs may run at once. What is not set is not bounded.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Caps {
-    /// At most so many at all.
-    #[serde(default, alias = "maxGlobalJobs", alias = "max_global_jobs")]
-    pub global: Option<u32>,
-    /// At most so many of one project.
-    #[serde(default, alias = "maxJobsPerProject", alias = "max_jobs_per_project")]
-    pub per_project: Option<u32>,
-    /// At most so many of one project that work on a map.
-    #[serde(
-        default,
-        alias = "maxConcurrentMapJobsPerProject",
-        alias = "max_concurrent_map_jobs_per_project"
-    )]
-    pub map_per_project: Option<u32>,
-    /// At most so many of a class.
-    #[serde(default)]
-    pub classes: BTreeMap<String, u32>,
-}
 
 /// The part of a job that caps look at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -177,18 +155,5 @@ mod tests {
             assert!(!running.remove(id));
         }
         assert_eq!(running.refusals(&caps, &place("c", None, "io")), []);
-    }
-
-    #[test]
-    fn the_names_of_other_systems_are_read_and_unknown_ones_refused() {
-        let caps: Caps = serde_json::from_str(
-            r#"{"maxGlobalJobs": 4, "maxJobsPerProject": 2, "maxConcurrentMapJobsPerProject": 1}"#,
-        )
-        .unwrap();
-        assert_eq!(
-            (caps.global, caps.per_project, caps.map_per_project),
-            (Some(4), Some(2), Some(1))
-        );
-        assert!(serde_json::from_str::<Caps>(r#"{"maxJobs": 4}"#).is_err());
     }
 }

@@ -18,9 +18,9 @@
 use std::time::Duration;
 
 use tenure::{Owner, Timestamp};
-use tenure_api::jobs::JobState;
+use tenure_api::jobs::{Approval, JobState};
 
-use super::job::{Approval, Job, LOST_MAX};
+use super::job::{Job, LOST_MAX};
 
 /// The first pause before a job that failed is tried again. Each further one is twice as long.
 const RETRY_PAUSE: Duration = Duration::from_secs(10);

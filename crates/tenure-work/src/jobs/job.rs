@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tenure::{Owner, Timestamp};
-use tenure_api::jobs::JobState;
+use tenure_api::jobs::{Approval, JobState};
 
 use super::caps::Place;
 
@@ -78,19 +78,6 @@ pub struct Limits {
     /// The CPU time of a process, in seconds.
     #[serde(default)]
     pub cpu_seconds: Option<u64>,
-}
-
-/// One person's approval of a job.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Approval {
-    /// The owner that approves.
-    pub owner: Owner,
-    /// The user id of its process.
-    pub uid: u32,
-    /// The terminal it was given at, if there was one.
-    pub terminal: Option<String>,
-    /// When it was given.
-    pub at: Timestamp,
 }
 
 /// A job.

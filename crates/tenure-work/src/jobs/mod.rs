@@ -56,6 +56,6 @@ pub mod job;
 pub mod moves;
 pub mod turns;
 
-pub use caps::{Caps, Running};
+pub use caps::Running;
 pub use decide::{Event, IllegalMove, decide};
 pub use job::{Job, Limits, Spec};

@@ -14,9 +14,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tenure::records::{Changes, Columns, RecordKey, Seen};
 use tenure::{Error, Result, Timestamp};
-use tenure_api::jobs::JobState;
+use tenure_api::jobs::{Caps, JobState};
 
-use super::caps::{Caps, Refusal, Running};
+use super::caps::{Refusal, Running};
 use super::decide::{Event, IllegalMove, decide};
 use super::job::Job;
 use super::turns::Turn;
