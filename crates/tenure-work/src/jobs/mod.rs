@@ -6,6 +6,7 @@
 //! | [`mod@decide`] | the effect of an event on a job: one pure function, a table |
 //! | [`caps`] | the caps, who runs now, and what a cap refuses |
 //! | [`moves`] | moves of jobs as one change of records |
+//! | [`reasons`] | why a job does not run yet |
 //! | [`turns`] | whose turn it is: fair between projects, ordered within one |
 //!
 //! # Records
@@ -54,6 +55,7 @@ pub mod caps;
 pub mod decide;
 pub mod job;
 pub mod moves;
+pub mod reasons;
 pub mod turns;
 
 pub use caps::Running;
