@@ -96,12 +96,8 @@ impl Inner {
             Some(Column::Subject(value)) => (SUBJECT, Some(value.as_str())),
         };
         let limit = query.limit() as i64 + 1;
-        let look = || async {
-            let values = values![query.kind(), value, query.after(), limit];
-            let sql = self.lend().await?;
-            sql.rows(&Statement::new(text, values)).await
-        };
-        let rows = self.retrying(look).await?;
+        let values = values![query.kind(), value, query.after(), limit];
+        let rows = self.rows(&Statement::new(text, values)).await?;
         let records = rows.iter().map(read).collect::<Result<Vec<_>>>()?;
         Ok(query.page(records))
     }
