@@ -26,7 +26,6 @@
 
 use std::sync::Mutex;
 
-use tenure_core::audit::NewEntry;
 use tenure_core::poison::lock;
 use tenure_core::records::{
     Column, Columns, Record, RecordChange, RecordKey, RecordPage, RecordQuery, WakeAddress,
@@ -367,7 +366,7 @@ fn decide(
         }
     }
     let notes = decided.notes.iter();
-    writes.extend(notes.map(|note| audit::append(&NewEntry::of_note(note), &moment)));
+    writes.extend(notes.map(|note| audit::append(note, false, &moment)));
     // An address of another store reaches nobody here.
     let wake = decided
         .wake
