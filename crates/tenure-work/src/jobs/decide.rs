@@ -4,7 +4,8 @@
 //! |---|---|---|---|---|---|
 //! | submit | pending approval where one is needed, else scheduled | – | – | – | – |
 //! | approve | – | scheduled with the last one that is needed | – | – | – |
-//! | start | – | – | running, once its retry is due | – | – |
+//! | expire | – | – | pending approval, if its approvals are too old | – | – |
+//! | start | – | – | running, once its retry is due, while its approvals are good | – | – |
 //! | end, status 0 | – | – | – | completed | – |
 //! | end, failed | – | – | – | scheduled while retries are left, else error | – |
 //! | end, over a limit | – | – | – | error | – |
@@ -24,6 +25,8 @@ use super::job::{Job, LOST_MAX};
 
 /// The first pause before a job that failed is tried again. Each further one is twice as long.
 const RETRY_PAUSE: Duration = Duration::from_secs(10);
+/// An approval is good for so long, unless its job has started by then.
+pub const APPROVAL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// The longest pause.
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(60 * 60);
 
@@ -34,6 +37,8 @@ pub enum Event {
     Submit,
     /// A person approves it.
     Approve(Approval),
+    /// Its approvals are too old.
+    Expire,
     /// A worker that holds its lease and its locks starts an attempt.
     Start {
         /// The worker.
@@ -85,6 +90,7 @@ impl Event {
         match self {
             Event::Submit => "submitted",
             Event::Approve(_) => "approved",
+            Event::Expire => "sent back to be approved again",
             Event::Start { .. } => "started",
             Event::End { .. } | Event::Lose => "ended",
             Event::GiveUp(_) => "given up",
@@ -114,7 +120,13 @@ pub fn decide(job: &Job, event: Event, now: Timestamp) -> Result<Job, IllegalMov
             job.approvals.push(approval);
             job.state = approved(&job);
         }
-        (JobState::Scheduled, Event::Start { worker }) if is_due(&job, now) => {
+        (JobState::Scheduled, Event::Expire) if !is_approved(&job, now) => {
+            job.approvals.clear();
+            job.state = JobState::PendingApproval;
+        }
+        (JobState::Scheduled, Event::Start { worker })
+            if is_due(&job, now) && is_approved(&job, now) =>
+        {
             job.attempt += 1;
             job.state = JobState::Running;
             job.started_at = Some(now);
@@ -140,6 +152,16 @@ pub fn decide(job: &Job, event: Event, now: Timestamp) -> Result<Job, IllegalMov
 /// Returns true if a job may start, as far as its retries are concerned.
 pub fn is_due(job: &Job, now: Timestamp) -> bool {
     job.retry_at.is_none_or(|at| at <= now)
+}
+
+/// Returns true if a job has the approvals that it needs, and none is too old. They are used up by
+/// its first start, and so hold for all of its attempts.
+pub fn is_approved(job: &Job, now: Timestamp) -> bool {
+    let fresh = job
+        .approvals
+        .iter()
+        .filter(|approval| now.since(approval.at) < APPROVAL_MAX);
+    job.attempt > 0 || fresh.count() >= job.spec.approvals_needed
 }
 
 fn approved(job: &Job) -> JobState {
@@ -259,8 +281,9 @@ mod tests {
         }
     }
 
-    fn every_event() -> [Event; 9] {
+    fn every_event() -> [Event; 10] {
         [
+            Event::Expire,
             Event::Submit,
             approval("bea@desk"),
             Event::Start { worker: "w".into() },
@@ -276,57 +299,27 @@ mod tests {
         ]
     }
 
-    /// The table at the top: the state after each of `every_event`, or none for an illegal move.
-    fn table(state: JobState) -> [Option<JobState>; 9] {
-        use JobState::{Cancelled, Completed, Draft, Error, PendingApproval, Running, Scheduled};
-        const NONE: Option<JobState> = None;
-        match state {
-            Draft => [
-                Some(Scheduled),
-                NONE,
-                NONE,
-                NONE,
-                NONE,
-                NONE,
-                NONE,
-                NONE,
-                Some(Cancelled),
-            ],
-            PendingApproval => [
-                NONE,
-                Some(Scheduled),
-                NONE,
-                NONE,
-                NONE,
-                NONE,
-                NONE,
-                NONE,
-                Some(Cancelled),
-            ],
-            Scheduled => [
-                NONE,
-                NONE,
-                Some(Running),
-                NONE,
-                NONE,
-                NONE,
-                NONE,
-                Some(Error),
-                Some(Cancelled),
-            ],
-            Running => [
-                NONE,
-                NONE,
-                NONE,
-                Some(Completed),
-                Some(Error),
-                Some(Error),
-                Some(Scheduled),
-                NONE,
-                Some(Running),
-            ],
-            Completed | Error | Cancelled => [NONE; 9],
-        }
+    /// The table at the top, a letter for the state after each of `every_event`.
+    fn table(state: JobState) -> [Option<JobState>; 10] {
+        let row = match state {
+            JobState::Draft => ". S . . . . . . . X",
+            JobState::PendingApproval => ". . S . . . . . . X",
+            JobState::Scheduled => ". . . R . . . . E X",
+            JobState::Running => ". . . . C E E S . R",
+            JobState::Completed | JobState::Error | JobState::Cancelled => ". . . . . . . . . .",
+        };
+        let letters: Vec<Option<JobState>> = row
+            .split(' ')
+            .map(|letter| match letter {
+                "S" => Some(JobState::Scheduled),
+                "R" => Some(JobState::Running),
+                "C" => Some(JobState::Completed),
+                "E" => Some(JobState::Error),
+                "X" => Some(JobState::Cancelled),
+                _ => None,
+            })
+            .collect();
+        letters.try_into().expect("a row has ten letters")
     }
 
     #[test]
@@ -431,5 +424,25 @@ mod tests {
             decide(&waiting, start(), due).unwrap().state,
             JobState::Running
         );
+    }
+
+    #[test]
+    fn an_approval_is_good_for_a_day_and_then_for_all_attempts_of_a_job_that_started() {
+        let mut pending = job(JobState::PendingApproval);
+        pending.spec.approvals_needed = 1;
+        pending.spec.retries = 1;
+        let scheduled = decide(&pending, approval("bea@desk"), now()).unwrap();
+        let start = || Event::Start { worker: "w".into() };
+        let late = now().after(APPROVAL_MAX);
+        assert!(decide(&scheduled, Event::Expire, now()).is_err());
+        assert!(decide(&scheduled, start(), late).is_err());
+        let again = decide(&scheduled, Event::Expire, late).unwrap();
+        assert_eq!(
+            (again.state, again.approvals.len()),
+            (JobState::PendingApproval, 0)
+        );
+        let started = decide(&scheduled, start(), now()).unwrap();
+        let failed = decide(&started, exited(1), now()).unwrap();
+        assert!(decide(&failed, start(), late).is_ok());
     }
 }
