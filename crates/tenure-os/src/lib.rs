@@ -1,5 +1,5 @@
-//! The operating system, as the rest of Tenure sees it. It reads no environment variable, but for
-//! the harness of tests.
+//! The operating system, as the rest of Tenure sees it. Only the harness of tests reads an
+//! environment variable.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -9,7 +9,7 @@
 //! | [`replace`] | the one atomic replace |
 //! | `crashes` | a harness that tries every crash of a protocol (feature `simulation`) |
 //! | [`filesystem`] | where locks can be trusted |
-//! | [`platform`] | the calls to the kernel that make locks, threads and signals |
+//!  [`platform`] | the calls to the kernel that make locks, threads and signals |
 //! | [`cancel`] | waits that are ended early |
 //! | [`random`], [`retry`], [`look`] | random numbers; trying again; looking again |
 //! | [`real_path`] | one path for each file |
