@@ -9,7 +9,7 @@
 //! | [`replace`] | the one atomic replace |
 //! | `crashes` | a harness that tries every crash of a protocol (feature `simulation`) |
 //! | [`filesystem`] | where locks can be trusted |
-//!  [`platform`] | the calls to the kernel that make locks, threads and signals |
+//! | [`platform`] | the calls to the kernel that make locks, threads and signals |
 //! | [`cancel`] | waits that are ended early |
 //! | [`random`], [`retry`], [`look`] | random numbers; trying again; looking again |
 //! | [`real_path`] | one path for each file |

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `state` | the files and directories, each with what is durable and what is only cached |
 //! | `crash` | all states that a power loss may leave of a state |
-//!  `fingerprint` | a number that tells one state from another |
+//! | `fingerprint` | a number that tells one state from another |
 //! | `tests` | claims about the simulated disk itself |
 //! | here | the [`Disk`] over a state: the log of operations, the states between them, the faults |
 //!
