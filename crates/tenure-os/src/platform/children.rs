@@ -170,7 +170,7 @@ impl SharedNumber {
 impl Drop for SharedNumber {
     fn drop(&mut self) {
         let size = mem::size_of::<AtomicU64>();
-        // It was mapped with this size, and no reference to it is left.
+        // SAFETY: it was mapped with this size, and no reference to it is left.
         unsafe { libc::munmap(self.at.as_ptr().cast(), size) };
     }
 }

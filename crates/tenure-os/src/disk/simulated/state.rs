@@ -55,7 +55,7 @@ pub(super) struct Directory {
 #[derive(Debug, Clone)]
 pub(super) struct Inode {
     pub(super) durable: File,
-    /// The content that everyone reads.
+    /// The content that every process reads.
     pub(super) cached: File,
     /// True after a failed sync: the cache forgot what it still has to save.
     pub(super) doomed: bool,
