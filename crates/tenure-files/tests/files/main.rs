@@ -1,4 +1,4 @@
-//! Documents as programs use them, with real threads and processes. Processes are this binary in a
+//! Documents as programs use them, with real threads and processes. A process is this binary in a
 //! role.
 
 #![allow(
