@@ -1,4 +1,4 @@
-//! From the start of a command to the release of what it ran under.
+//! The way from the start of a command to the release of what it ran under.
 
 use std::fs::File;
 use std::future::pending;
@@ -14,14 +14,14 @@ use tenure_os::clock;
 use tenure_run::{Distrusted, Ended, Held, Outcome, RunsOut, Signals, SpawnError, Watchdog, run};
 use tokio::time::sleep;
 
-/// What a test holds: it is distrusted after some time, with a grace, and remembers its release.
+/// A lock for tests: it is distrusted after some time, with a grace, and remembers its release.
 #[derive(Default)]
 struct Fake {
     distrusted: Option<(Duration, Duration)>,
-    /// Inherited, twice.
+    /// The command inherits this file twice.
     file: Option<File>,
     is_dead: bool,
-    /// Watched, and over at this time since boot.
+    /// The watchdog kills the command at this time since boot.
     kill_at_ms: Option<u64>,
     released: Arc<Mutex<Vec<Outcome>>>,
 }
@@ -77,7 +77,7 @@ fn shell(script: &str) -> Command {
     command
 }
 
-/// Runs a command, and returns what was said of losses meanwhile.
+/// Runs a command, and returns the messages about losses meanwhile.
 fn run_under(command: Command, held: Fake) -> (Result<Ended, SpawnError>, Vec<String>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -204,7 +204,7 @@ fn what_is_over_by_time_ends_the_command_and_all_of_its_group() {
         "{losses:?}"
     );
     assert!(matches!(released.lock().unwrap()[..], [Outcome::Lost]));
-    // The one in the background has it no more.
+    // The background process is dead, so it no longer has the lock.
     file.as_file().lock().unwrap();
 }
 
