@@ -35,8 +35,7 @@ const FILES: u64 = 3;
 /// The holders of the files, and counts of what happened.
 #[derive(Default)]
 struct Model {
-    /// The agent that has each file: its edit was allowed, and it has not begun to give the file
-    /// back.
+    /// The agent that has each file: its edit was allowed, and it has not begun to give it back.
     has: HashMap<u64, u64>,
     granted: usize,
     denied: usize,

@@ -305,8 +305,7 @@ fn a_start_that_waited_in_the_spool_does_not_use_up_what_the_agent_is_told() {
 
 #[test]
 fn an_event_that_was_committed_without_its_hook_knowing_is_not_processed_twice() {
-    // In the second round more events come in between than the agent remembers; then the event is
-    // known by its turn.
+    // If more events follow than the agent remembers, the event is known by the turn it made.
     for between in [0, 20] {
         let place = Place::new();
         place.hook(ONE, "UserPromptSubmit", json!({"prompt": "once"}));

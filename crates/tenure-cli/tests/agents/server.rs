@@ -55,8 +55,7 @@ fn agents_are_read_without_a_lock_while_a_hook_has_theirs() {
     let database = cluster.database();
     let place = Place::of(World::at(&database.url()));
     place.hook(ONE, "SessionStart", json!({}));
-    // Counts the advisory locks that our commands asked for, including requests that gave up at
-    // once.
+    // Counts the advisory locks that our commands asked for, even if they gave up at once.
     let asked = || {
         let log = cluster.log();
         let ours = log.split("\ntenure").skip(1);

@@ -30,8 +30,7 @@ const FORMS: [(&str, &str, &str); 5] = [
     ("cursor", "/permission", "/agent_message"),
 ];
 
-/// Makes a repository where guards refuse what they cannot decide, and hooks wait as long as by
-/// default.
+/// Makes a repository where guards refuse what they cannot decide, with the default wait of hooks.
 fn strict() -> Place {
     let place = Place::new();
     let guards = GUARDS.replace("[guard]\n", "[guard]\nwhen_unsure = \"deny\"\n");

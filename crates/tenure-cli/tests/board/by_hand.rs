@@ -295,8 +295,7 @@ fn a_pending_change_that_is_broken_is_named_with_what_is_lost_without_it() {
     }
 }
 
-/// The change is refused before its commit, so that no other process has to finish what this user
-/// cannot.
+/// The refusal comes before the commit: no other process has to finish what this user cannot.
 #[test]
 fn a_change_of_an_issue_that_belongs_to_another_user_is_refused_and_keeps_nobody_from_the_rest() {
     let place = Place::new();

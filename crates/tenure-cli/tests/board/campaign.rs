@@ -77,8 +77,7 @@ enum Work {
 enum Line {
     /// An operation begins, at a time since boot.
     Begin(u64, Work),
-    /// The operation is acknowledged, at a time since boot, with the issue and the token of its
-    /// claim.
+    /// The operation is acknowledged at a time since boot, with the issue and its claim's token.
     Done(u64, Option<(String, u64)>),
     /// The operation was refused, and nothing has happened.
     Refused,

@@ -205,8 +205,7 @@ impl Victim {
             board.create(titled("after")).unwrap();
             board.note(&id("a"), "after").unwrap();
             judge(&root);
-            // The leftovers under the locks that these two took are gone, and a repair finds the
-            // rest.
+            // The leftovers under the locks of these two are gone, and a repair finds the rest.
             let left = temporaries(&root);
             let of_others = |name: &&String| {
                 [".index.", "-a.", ".a."]

@@ -8,8 +8,7 @@ use crate::world::{World, until};
 fn the_command_reads_from_the_terminal_and_ctrl_c_reaches_it() {
     let world = World::new();
     let mut terminal = Terminal::open(&world);
-    // The shell reads in its own process: dash loses an interrupt that comes while it starts
-    // another.
+    // The shell itself reads: dash loses an interrupt that comes while it starts a process.
     terminal
         .press("\"$TENURE\" run x -- sh -c 'read line; echo \"got <$line>\"; exec sleep 300'\n");
     until("it is held", || !world.is_free("x"));

@@ -13,8 +13,7 @@ const NETWORK: [(&str, &str); 3] = [
     ("fuse", "4655736500000000"),
 ];
 
-/// Commands that lock below `@`: with a store of each kind, a document, a board, a ledger and a
-/// target.
+/// Commands that lock below `@`: a store of each kind, a document, a board, a ledger, a target.
 const COMMANDS: [&[&str]; 8] = [
     &["run", "--store", "file:@/store", "x", "--", "touch", "ran"],
     &["run", "--store", "sqlite:@/t.db", "x", "--", "touch", "ran"],

@@ -78,8 +78,8 @@ impl World {
         }
     }
 
-    /// Returns the command, in this directory, without any variable of the outer environment that
-    /// counts.
+    /// Returns the command in this directory, without variables of the outer environment that
+    /// count.
     pub fn tenure(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));
         self.prepare(&mut command);
@@ -222,8 +222,7 @@ pub fn until_exists(path: &Path) {
     until(&path.display().to_string(), || path.exists());
 }
 
-/// Returns the state of a process as the kernel shows it (`R`, `S`, `T`, `Z`…), or `None` if it is
-/// gone.
+/// Returns the state of a process as the kernel shows it (`R`, `S`, `T`, `Z`…), if it exists.
 pub fn state(pid: u32) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit(')').next()?.trim().chars().next()

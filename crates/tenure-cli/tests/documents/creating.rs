@@ -5,8 +5,7 @@ use serde_json::json;
 use crate::site::{Process, assert_tidy, bytes, done, read};
 use crate::world::{World, code, text};
 
-/// Lets so many processes create a document and raise it. Asserts that it is created once, with all
-/// updates.
+/// Lets so many processes create a document and raise it; it is created once, with all updates.
 #[track_caller]
 fn assert_one_creation(world: &World, name: &str, many: usize) {
     // The command notes its input: only one of them gets the initial content.

@@ -145,8 +145,7 @@ fn crashed(world: &World, before: fn(&World, &str)) -> [String; 2] {
     documents
 }
 
-/// Asserts that the user whose transaction it was finishes it by reading, and that every user sees
-/// that.
+/// Asserts that the user of the transaction finishes it by reading, which every user then sees.
 #[track_caller]
 fn assert_finished_by_its_user(world: &World, documents: &[String; 2]) {
     done(world, ["read", &documents[1]]);

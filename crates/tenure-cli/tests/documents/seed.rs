@@ -110,8 +110,7 @@ fn example_4_after_a_crash_the_next_proceeds_at_once_and_after_10_s_where_node_s
         ["update", "--no-wait", "own.json"].into_iter().chain(RAISE),
     );
     assert_eq!(bytes(&world, "own.json"), "{\"n\":1}\n");
-    // Node's lock shows the death only by its age. The default wait of the command bounds the
-    // take-over.
+    // Node's lock shows a death only by its age. The default wait bounds the take-over.
     let lock = world.path("shared.json.lock");
     let modified = fs::metadata(lock).unwrap().modified().unwrap();
     let update = ["update", "--compat", "proper-lockfile", "shared.json"];

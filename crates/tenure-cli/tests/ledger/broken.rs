@@ -39,8 +39,7 @@ fn a_ledger_in_order_has_no_findings() {
     assert_eq!(place.json(&["verify", "p"])["events"], 3);
 }
 
-/// Asserts that append, claim, reap and the readers all answer 65, name this event, and change
-/// nothing.
+/// Asserts that append, claim, reap and the readers answer 65, name this event, change nothing.
 #[track_caller]
 fn assert_refused_naming(place: &Place, event: &str) {
     let before = place.names();

@@ -1,5 +1,4 @@
-//! A step that fails after the event is in place: the result is unknown, and told with the event's
-//! number.
+//! A step fails after the event is in place: the result is unknown, and told with its number.
 
 use std::fs::File;
 

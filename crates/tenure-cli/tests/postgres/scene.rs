@@ -7,8 +7,7 @@ use tenure_testkit::postgres::{Cluster, Database, Proxy};
 
 use crate::world::{World, holds_within};
 
-/// The time of a lease that is not renewed: short enough to wait for, long enough for a busy
-/// machine.
+/// The time of a lease without renewal: short enough to wait for, long enough for a busy machine.
 pub const TTL: Duration = Duration::from_secs(3);
 
 /// Part of every address. The server trusts every client; none of our output may show it.

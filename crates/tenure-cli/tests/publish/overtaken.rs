@@ -1,5 +1,4 @@
-//! Publishers that are stopped before and after each of the ten steps, while another takes over or
-//! waits.
+//! Publishers that are stopped before and after each of the ten steps; another takes over or waits.
 //!
 //! On PostgreSQL a lease runs out while its holder stands still. On SQLite it does not, so others
 //! wait there.
@@ -121,8 +120,7 @@ fn one_that_is_stopped_between_its_check_and_the_sync_makes_others_wait() {
         assert_eq!(site.content(&target), before, "{step:?}");
         let output = stopped.go_on();
         assert_eq!(code(&output), 77, "{step:?}: {output:?}");
-        // A publisher that has passed the check puts its directory in place: no other could do so
-        // meanwhile.
+        // After the check a publisher puts its directory in place: no other could meanwhile.
         let is_checked = step.call != "flock";
         let (content, outcome) = match is_checked {
             true => ("slow", "committed"),

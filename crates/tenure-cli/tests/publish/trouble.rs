@@ -85,8 +85,7 @@ fn strangers_directories_in_tmp_are_never_touched() {
     fs::create_dir_all(site.path("srv/tmp").join(stranger).join("inner")).unwrap();
     site.published("one", &target);
     site.published("two", &target);
-    // A crash left both directories; the one is old by now, and a stranger took the place of the
-    // other.
+    // A crash left both; the one is old by now, and a stranger took the place of the other.
     let source = site.source("killed");
     let points = points(&site, &["publish", &source, &target]);
     let is_it = |point: &&Point| point.call == "renameat2" && point.line.contains("/srv/tmp/");

@@ -119,8 +119,7 @@ fn a_waiter_interrupted_in_the_instant_of_its_grant_leaves_nothing() {
                 assert_eq!(code(&world.call(["release", &field(&held[0], "lease")])), 0);
                 delay = delay.saturating_sub(step);
             }
-            // The waiter has printed nothing and holds nothing. It may die of the signal as it
-            // ends.
+            // Nothing is printed and nothing held. The waiter may die of the signal as it ends.
             _ => {
                 interrupted += 1;
                 assert_eq!(code(&output), 130, "{output:?}");

@@ -8,8 +8,7 @@ use serde_json::{Value, json};
 
 use crate::world::{World, code};
 
-/// Validates answers against the schemas of their operations, with Debian's package
-/// python3-jsonschema.
+/// Validates answers against their operations' schemas. Debian's package is python3-jsonschema.
 const VALIDATE: &str = "
 import json, sys
 from jsonschema import Draft202012Validator

@@ -134,8 +134,8 @@ fn a_lock_that_node_removes_after_a_take_over_of_ours_does_not_count_as_held() {
     until("a Node that takes what it removed", node_removes_ours);
 }
 
-/// Makes Node remove a lock of ours. Returns false if our process tried again before Node made its
-/// lock.
+/// Makes Node remove a lock of ours. Returns false if ours tried again before Node had made its
+/// own.
 fn node_removes_ours() -> bool {
     let scene = Scene::new();
     scene.leave_stale();
@@ -162,8 +162,7 @@ fn node_removes_ours() -> bool {
     }
     let theirs = scene.lock().unwrap().0;
     if ours.answer() == "held" {
-        // On a busy machine Node may come after our process has settled; only a look tells of the
-        // loss.
+        // On a busy machine Node may come after ours has settled; only a look tells of that.
         assert!(
             lasted > Duration::from_millis(100),
             "it lasted only {lasted:?}"

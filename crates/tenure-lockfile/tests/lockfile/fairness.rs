@@ -18,8 +18,7 @@ use crate::stage::{RandomNumbers, Stage, StopWhenDropped, patient, spin, until, 
 const STREAM: usize = 4;
 const WAITS: usize = 25;
 
-/// Plays a role: takes the lock in one mode again and again until its input ends, and counts the
-/// grants.
+/// Plays a role: takes the lock in one mode until its input ends, and counts the grants.
 pub fn play(arguments: &[&str]) {
     let [mode, path] = arguments else {
         panic!("{arguments:?}")
@@ -178,8 +177,8 @@ fn many_who_try_at_once_do_not_overtake_a_waiting_writer() {
     let overtaken = AtomicU64::new(0);
     thread::scope(|scope| {
         for _ in 0..4 {
-            // Each thread has a locker of its own, so that they meet in the kernel only, like
-            // processes.
+            // Each thread has its own locker, so that they meet only in the kernel, as processes
+            // do.
             scope.spawn(|| {
                 let locker = patient();
                 for _ in 0..3000 {

@@ -208,8 +208,7 @@ fn a_writer_that_let_go_is_not_listed_in_the_place_of_the_next() {
     only_the_next_is_listed(Mode::Write);
 }
 
-/// Asserts that a holder which looks as soon as it has the lock no longer sees the holder before
-/// it.
+/// Asserts that a holder that looks as soon as it has the lock no longer sees the one before.
 fn only_the_next_is_listed(mode: Mode) {
     let stage = Stage::new();
     let path = stage.lock();

@@ -243,8 +243,8 @@ fn a_dropped_upgrade_leaves_the_lease_as_before() {
     });
 }
 
-/// Keeps the threads of a store from drawing their first token, as a slow disk would, until it is
-/// dropped.
+/// Until it is dropped, keeps a store's threads from drawing their first token, as a slow disk
+/// would.
 struct SlowDisk {
     lock: std::fs::File,
     path: PathBuf,

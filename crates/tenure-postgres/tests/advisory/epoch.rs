@@ -203,8 +203,7 @@ async fn a_counter_set_back_under_a_running_service_is_put_ahead() {
     assert_eq!(foreign.get(), next.get() + 1, "the counter itself is ahead");
 }
 
-/// Many services find the counter in doubt at once: it is put ahead once, and all of them draw from
-/// it.
+/// Many services find the counter in doubt at once: it is put ahead once, and all draw from it.
 #[tokio::test(flavor = "multi_thread")]
 async fn many_that_open_at_once_put_tokens_ahead_once() {
     let database = Cluster::shared().database();

@@ -80,8 +80,7 @@ async fn a_silent_server_makes_it_unknown_at_1_s_and_lost_at_3_s() {
     assert!(gone < Duration::from_millis(3500), "{gone:?}");
     drop(stopped);
     assert_eq!(guard.state(), GuardState::Lost, "lost is final");
-    // The guard has closed its socket, so the server frees the lock although the guard is still
-    // there.
+    // The guard has closed its socket, so the server frees the lock while the guard still exists.
     scene.until_free(AGENT, 1).await;
     drop(guard);
     scene.until_whole(25).await;

@@ -105,8 +105,7 @@ async fn tls_is_as_the_url_asks_for() {
     }
 }
 
-/// The address is reached over the network, not a socket, so the connection must not be in the
-/// clear.
+/// The address leads over the network, not to a socket, so nothing may be sent in the clear.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_socket_with_a_hostaddr_is_not_taken_for_a_local_one() {
     let database = Cluster::shared().database();

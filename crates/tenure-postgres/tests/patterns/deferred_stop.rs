@@ -37,8 +37,7 @@ async fn deferred_stop(scene: &Scene, wait: impl Future<Output = ()>) -> bool {
     stopped.await.unwrap().is_some()
 }
 
-/// Completes the command as the end of the session does, unless it is complete. Returns whether it
-/// did.
+/// Completes an incomplete command as the end of the session does. Returns whether it did.
 async fn session_end(scene: &Scene) -> bool {
     let application = scene.application().await;
     let locks = scene.locks.of(AGENT);

@@ -11,8 +11,7 @@ use tenure_testkit::postgres::Database;
 
 use crate::scene::{Asks, Scene, WAIT_MAX, asker, open, request, take, until};
 
-/// Counts resources whose column says something false. Only a transaction that has the row can
-/// look.
+/// Counts resources whose column says something false. The looking transaction must have the row.
 const FALSE: &str = "SELECT count(*) FROM tenure.resources r WHERE \
     (r.alone = '' AND (EXISTS (SELECT 1 FROM tenure.dal_locks l WHERE l.resource = r.resource) \
                        OR EXISTS (SELECT 1 FROM tenure.waiters w WHERE w.resource = r.resource))) \

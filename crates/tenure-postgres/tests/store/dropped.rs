@@ -43,8 +43,7 @@ async fn drop_in_wait<T>(n: usize, moment: Moment, future: impl Future<Output = 
 }
 
 impl Scene {
-    /// Waits until the lock has neither holder nor waiter, and the empty case grants it to a
-    /// newcomer.
+    /// Waits until the lock has neither holder nor waiter, and an empty case grants it anew.
     async fn until_free(&self) {
         until("nobody holds and nobody waits", || {
             self.count("tenure.dal_locks") == "0" && self.count("tenure.waiters") == "0"

@@ -97,8 +97,7 @@ async fn tokens_do_not_go_back_when_a_standby_that_missed_the_last_grants_is_pro
         .psql("SELECT token FROM tenure.resources");
     assert_eq!(forgotten, known.token.to_string());
     assert!(take(&after, "a").await.token > last);
-    // A lease that only the lost server knew is free here, and its late holder is told that it has
-    // nothing.
+    // A lease that only the lost server knew is free here; its late holder is told so.
     let refused = after.renew(&lost.lease).await.unwrap_err();
     assert_eq!(refused.class(), Class::NotAllowed, "{refused:?}");
     assert!(take(&after, "b").await.token > lost.token);

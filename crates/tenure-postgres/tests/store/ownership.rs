@@ -1,5 +1,4 @@
-//! Owners of the schema: no code runs with the rights of our user that another role may have put
-//! there.
+//! Owners of the schema: no code of another role runs with the rights of our user.
 
 use tenure_core::{Class, Error, Mode, Store};
 use tenure_postgres::advisory::{AdvisoryLocks, Settings};

@@ -16,8 +16,7 @@ use tenure_core::{LeaseId, Mode, SessionId};
 
 use crate::scene::Scene;
 
-/// The moment of a decision. Times that are over ended an hour ago, and all others last for another
-/// hour.
+/// The moment of a decision. A time that is over ended an hour ago; any other lasts another hour.
 const NOW: Millis = 100 * HOUR;
 const HOUR: Millis = 3_600_000;
 
@@ -95,8 +94,8 @@ fn first_waiters() -> Vec<Option<Waiter>> {
     all
 }
 
-/// Returns second waiters that could be granted something beside the first or instead of it, and
-/// `None`.
+/// Returns `None`, and second waiters that could be granted something beside or instead of the
+/// first.
 fn second_waiters() -> Vec<Option<Waiter>> {
     let lease = |mode| Want::Lease {
         mode,

@@ -1,5 +1,4 @@
-//! Yesterday's backup is restored: the grants since then are forgotten, but no token is given
-//! twice.
+//! Yesterday's backup is restored: later grants are forgotten, but no token is given twice.
 
 use std::time::Duration;
 

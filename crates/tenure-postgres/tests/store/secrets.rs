@@ -57,8 +57,7 @@ async fn a_wrong_password_is_a_mistake_in_the_configuration_and_is_not_shown() {
     fs::write(&rules, format!("{guarded}{before}")).unwrap();
     database.psql("SELECT pg_reload_conf()");
     let url = with_password(&database.tcp_url(), "guarded");
-    // The server reads its new rules late: until then it admits every user, but this one has no
-    // rights.
+    // Until the server reads its new rules it admits every user, but this one has no rights.
     let error = loop {
         let error = open(&url).await.err().expect("it has no rights at all");
         hides(&error);

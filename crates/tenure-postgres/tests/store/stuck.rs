@@ -178,8 +178,7 @@ impl Hole {
     }
 }
 
-/// Passes on the bytes of one side until it ends. Once `swallows` returns true, it passes nothing
-/// on.
+/// Passes on the bytes of one side until it ends, and none once `swallows` has returned true.
 fn pass_on(mut from: TcpStream, mut to: TcpStream, mut swallows: impl FnMut(&[u8]) -> bool) {
     let mut buffer = [0; 65536];
     while let Ok(length @ 1..) = from.read(&mut buffer) {

@@ -11,8 +11,7 @@ use crate::scene::{Scene, session, take, try_take};
 
 const DEAD: u32 = 500;
 
-/// Puts sessions in line as if they had been killed: each has a row, and a file that no process has
-/// locked.
+/// Puts sessions in line that look killed: each has a row, and a file that no process has locked.
 fn line_up_the_dead(scene: &Scene) {
     let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     let boot_id = boot_id.trim();
@@ -43,8 +42,7 @@ fn line_up_the_dead(scene: &Scene) {
     lining_up.commit().unwrap();
 }
 
-/// Returns the time that a release past the dead takes, after which none of them is left in the
-/// line.
+/// Returns the time of a release past the dead, after which none of them is left in the line.
 async fn release_past_the_dead() -> Duration {
     let scene = Scene::new();
     let keeper = scene.keeper().await;

@@ -28,8 +28,7 @@ async fn until(database: &Database, so: &str) {
     }
 }
 
-/// Lets the server do the request without the caller hearing of it. The server is away from then
-/// on.
+/// Lets the server do the request unheard by the caller. The server is away from then on.
 async fn lose(database: &Database, proxy: &Proxy, done: &str) {
     until(database, done).await;
     proxy.refuse();

@@ -53,8 +53,7 @@ fn a_thousand_waiters_of_four_processes_wait_at_one_connection_each_and_are_serv
     until(QUIET, "one connection a process", || {
         connections(&workers) == [1; PROCESSES]
     });
-    // The waiters stay on that one connection, even while the one that looks most often looks three
-    // times.
+    // The waiters stay on that connection for as long as three looks at the line take.
     let quiet = Instant::now();
     while quiet.elapsed() < Duration::from_secs(3) {
         assert_eq!(connections(&workers), [1; PROCESSES]);

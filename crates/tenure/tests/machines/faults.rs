@@ -60,8 +60,7 @@ pub struct Victim {
 }
 
 impl Victim {
-    /// Starts a machine, and returns when it is at work. The missing parts of the orders are filled
-    /// in.
+    /// Starts a machine, completes its orders, and returns when it is at work.
     pub fn start(proxy: Proxy, orders: Orders, directory: &Path) -> Self {
         let mut orders = orders;
         let child = begin(&mut orders, directory);

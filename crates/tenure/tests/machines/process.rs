@@ -123,8 +123,7 @@ impl Child {
         heard.unwrap_or_else(|| panic!("process {id} does not answer"))
     }
 
-    /// Returns the next thing the process says, if that comes in time. Panics if the process has
-    /// ended.
+    /// Returns the next thing the process says, if that comes in time. Panics if it has ended.
     pub fn answer_by<T: DeserializeOwned>(&mut self, end: Instant) -> Option<T> {
         let left = end.saturating_duration_since(Instant::now());
         match self.lines.recv_timeout(left) {

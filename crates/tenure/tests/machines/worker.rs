@@ -25,7 +25,7 @@ const AT_ONCE: usize = 8;
 pub enum Order {
     /// Take these locks, and keep the guards. Answered with `Taken`.
     Guards { names: Vec<String> },
-    /// Take these as leases of their own, and renew each three times in its time. Answered with
+    /// Take these as leases of their own; renew each three times in its time. Answered with
     /// `Taken`.
     Leases { names: Vec<String>, ttl: Duration },
     /// Wait for these locks. Each is answered with `Granted`, held for a while and released, or
@@ -74,8 +74,7 @@ pub struct States {
     pub held: usize,
     pub unknown: usize,
     pub lost: usize,
-    /// The moment at which the last renewal of each lease was asked for, or `None` if the lease is
-    /// over.
+    /// The moment at which each lease's last renewal was asked for, or `None` if the lease is over.
     pub renewed: BTreeMap<String, Option<Moment>>,
 }
 

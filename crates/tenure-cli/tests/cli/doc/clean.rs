@@ -89,8 +89,7 @@ fn a_temporary_file_of_a_node_program_goes_once_that_has_let_go_of_its_lock() {
     let (left, copy) = ("a.json.tmp.1f2e3d4c", "a.json.tmp.1");
     put(&world, left, "[2");
     put(&world, copy, "[0]");
-    // A lock of proper-lockfile is fresh for ten seconds; this one is fresh for as long as the test
-    // takes.
+    // A lock of proper-lockfile is fresh for ten seconds; this one is for the whole test.
     let lock = std::fs::File::open({
         std::fs::create_dir(world.path("a.json.lock")).unwrap();
         world.path("a.json.lock")

@@ -33,8 +33,7 @@ fn remembered(world: &World, directory: &str) -> u64 {
 
 #[test]
 fn a_fenced_update_killed_at_any_system_call_never_leaves_a_document_newer_than_its_fence() {
-    // The question to a file store takes only a few system calls, which are no concern of this
-    // test.
+    // A file store is asked with a few system calls only, which are no concern of this test.
     let world = World::file();
     let run = world.run(["build", "--", "sh", "-c", "echo $TENURE_TOKEN"]);
     let new: u64 = text(&run.stdout).trim().parse().unwrap();

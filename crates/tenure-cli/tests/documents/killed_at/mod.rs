@@ -64,8 +64,7 @@ pub fn strace(world: &World, directory: &str, options: &[&str], arguments: &[&st
     command
 }
 
-/// A command that is killed at each of its calls, from the first that names one of the documents'
-/// files.
+/// A command that is killed at its calls, from the first that names one of the documents' files.
 pub struct Victim<'a> {
     pub world: &'a World,
     /// Makes the documents as they are before the command, in a directory.

@@ -1,5 +1,4 @@
-//! The guides are right: every command of their console blocks is run, and prints what the page
-//! shows.
+//! The guides are right: every command of their console blocks is run, and prints what they show.
 //!
 //! A page is one session of bash in a fresh git repository, with `tenure` on its path, in the name
 //! of `ana@desk`. Lines that begin with `$ ` are run in order; the lines after each are its output,

@@ -101,8 +101,7 @@ impl Shell {
             if !command.ends_with('&') {
                 break printed;
             }
-            // A command in the background prints when it has something to say, and may say more
-            // later.
+            // A command in the background prints at some time, and may print more later.
             let whole = printed
                 .split_inclusive('\n')
                 .filter(|line| line.ends_with('\n'));

@@ -59,8 +59,7 @@ fn strace(world: &World, options: &[&str], arguments: &[&str]) -> Command {
     command
 }
 
-/// Returns the calls of the command that was traced last, from the first on the store; at most so
-/// many.
+/// Returns the calls of the command traced last, from the first on the store; at most so many.
 pub fn points(world: &World, most: usize) -> Vec<Point> {
     let trace = std::fs::read(world.path("trace")).unwrap();
     let trace = text(&trace);

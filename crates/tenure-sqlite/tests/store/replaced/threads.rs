@@ -1,5 +1,4 @@
-//! Two tasks of one process, and another store beside them, while the database is deleted again and
-//! again.
+//! Two tasks of one process and another store, while the database is deleted again and again.
 //!
 //! The race: one task commits a grant in the old file; before it looks whether the file is still
 //! there, the other opens the new one. The first must not take the new file for its own.

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::event_log::Hold;
 
-/// Finds writers that overlap. Writers are ordered by their tokens, and each has stopped to vouch
-/// before the next begins. A reader carries the token of the writer before it, and lies between
-/// that writer and the next.
+/// Finds holds whose tokens contradict each other, their questions or what their guards vouched
+/// for. Writers are ordered by their tokens, and each has stopped to vouch before the next begins.
+/// A reader carries the token of the writer before it, and lies between that writer and the next.
 pub fn problems(holds: &[&Hold]) -> Vec<String> {
     let mut problems = Vec::new();
     let mut tokens: BTreeMap<u64, &Hold> = BTreeMap::new();
