@@ -49,7 +49,7 @@ fn seconds_left(place: &Place) -> i64 {
 fn what_a_killed_hook_left_in_its_hand_is_taken_over_by_the_next_hook_of_its_agent() {
     let (place, database) = on_server();
     assert_eq!(place.edit(ONE, "a.rs"), "");
-    // The row looks as a hook leaves it that was killed before it bound its lease.
+    // The row looks as after a hook that was killed before it bound its lease.
     let in_hand = "UPDATE tenure.dal_locks SET process = 'killed', ttl_ms = 30000, \
                    lease_expires = clock_timestamp() + interval '30 s'";
     database.psql(in_hand);

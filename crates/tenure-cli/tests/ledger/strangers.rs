@@ -149,7 +149,7 @@ fn two_processes_that_both_find_the_lock_of_a_dead_one_go_on_one_after_the_other
     let place = Place::new();
     place.done(&["append", "p", X]);
     for round in 0..10 {
-        // The lock looks as a process of ours leaves it that is killed while it has the lock.
+        // The lock looks as after a process of ours that was killed while it had the lock.
         fs::hard_link(place.path(".ledger.lock.tmp"), place.path("ledger.lock")).unwrap();
         let both = [(); 2].map(|()| Process::start(&mut place.command(&["append", "p", X])));
         let mut numbers: Vec<_> = both
