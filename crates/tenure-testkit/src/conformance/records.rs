@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tenure::{Action, AuditQuery, Class, Mode, Owner, Result};
 use tenure_core::records::{
-    BODY_BYTES_MAX, Changes, Column, Columns, Expected, Fence, Note, Record, RecordChange,
+    BODY_BYTES_MAX, Changes, Column, Columns, Expected, Fence, NewEntry, Record, RecordChange,
     RecordKey, RecordQuery, Seen,
 };
 use tokio::time::timeout;
@@ -495,8 +495,8 @@ fn a_process_killed_while_it_changes_loses_nothing_it_was_told(stage: &Stage<'_>
     }
 }
 
-fn note() -> Note {
-    Note {
+fn note() -> NewEntry {
+    NewEntry {
         action: Action::Publish,
         resource: resource("file:/x"),
         lease: None,
