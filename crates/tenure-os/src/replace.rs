@@ -251,11 +251,10 @@ impl<'a> Replacement<'a> {
     pub fn require_unchanged(&self) -> Result<()> {
         let found = self.disk.stamp(self.target);
         let found = found.map_err(|source| Error::io("look at", self.target, source))?;
-        if found == self.read.map(|(stamp, _)| stamp) {
-            Ok(())
-        } else {
-            Err(self.changed())
+        if found != self.read.map(|(stamp, _)| stamp) {
+            return Err(self.changed());
         }
+        Ok(())
     }
 
     fn exchange(&mut self) -> Result<TakenOut> {

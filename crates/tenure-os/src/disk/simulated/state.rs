@@ -197,10 +197,9 @@ impl State {
     /// Fails if a name is taken.
     pub(super) fn require_free(&self, path: &Path) -> io::Result<()> {
         if self.file(path)?.is_some() || self.directories.contains_key(path) {
-            Err(io::ErrorKind::AlreadyExists.into())
-        } else {
-            Ok(())
+            return Err(io::ErrorKind::AlreadyExists.into());
         }
+        Ok(())
     }
 
     pub(super) fn create(&mut self, path: &Path) -> io::Result<InodeId> {
