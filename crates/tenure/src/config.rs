@@ -53,6 +53,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, de};
+use tenure_core::internal::OrCannot;
 use tenure_core::leases::{check_heartbeat, check_stale_grace};
 use tenure_core::{Error, Ranking, Resource, Result, RetryPolicy, duration};
 
@@ -291,9 +292,7 @@ pub(crate) fn look(directory: &Path, uid: u32) -> Result<ConfigFile> {
         Err(error) if is_absent(&error) => return Ok(ConfigFile::Nothing),
         Err(error) => return Err(Error::io("open", path, error)),
     };
-    let metadata = file
-        .metadata()
-        .map_err(|error| Error::io("look at", &path, error))?;
+    let metadata = file.metadata().or_cannot("look at", &path)?;
     let distrust = match metadata.uid() {
         owner if owner != uid => Some(Distrust::OwnedBy(owner)),
         _ if metadata.mode() & WRITABLE_BY_ALL != 0 => Some(Distrust::WritableByAll),
@@ -312,8 +311,9 @@ pub(crate) fn look(directory: &Path, uid: u32) -> Result<ConfigFile> {
         ));
     }
     let mut text = String::new();
-    let read = file.take(FILE_BYTES_MAX).read_to_string(&mut text);
-    read.map_err(|error| Error::io("read", &path, error))?;
+    file.take(FILE_BYTES_MAX)
+        .read_to_string(&mut text)
+        .or_cannot("read", &path)?;
     let config = Config::parse(&text, &path)?;
     Ok(ConfigFile::Ours(path, Box::new(config)))
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf, absolute};
 use std::sync::Arc;
 
+use tenure_core::internal::OrCannot;
 use tenure_core::{Error, Result, Store};
 use tenure_lockfile::FileStore;
 #[cfg(feature = "postgres")]
@@ -117,7 +118,7 @@ fn not_compiled_in(feature: &str) -> Error {
 }
 
 fn from_here(path: &str) -> Result<PathBuf> {
-    absolute(path).map_err(|error| Error::io("find", Path::new(path), error))
+    absolute(path).or_cannot("find", Path::new(path))
 }
 
 fn bad(url: &str, problem: &str) -> Error {

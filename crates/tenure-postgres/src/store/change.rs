@@ -115,18 +115,8 @@ impl Step<'_> {
         let token = self.token_for(holder.mode)?;
         let values = values![waiter.place, self.moment.at(), signed(token), until];
         self.add(Statement::new(MOVE, values));
-        let line = audit::NewEntry {
-            action: Action::Acquire,
-            resource: self.resource()?,
-            lease: Some(&holder.lease),
-            token: Some(token),
-            owner: &waiter.owner,
-            actor: waiter.actor(),
-            reason: Some("next in line"),
-            ends: false,
-        };
-        let entry = audit::append(&line, &self.moment);
-        self.add(entry);
+        let entry = audit::NewEntry::of_offer(&waiter, self.resource()?, token);
+        self.add(audit::append(&entry, false, &self.moment));
         self.wake(&waiter.process, &holder.lease);
         Ok(())
     }

@@ -201,6 +201,12 @@ impl Inner {
         self.lend().await?.row(&Statement::new(text, values)).await
     }
 
+    /// Runs a statement, again while it fails in passing, and returns its rows.
+    pub(super) async fn rows(&self, statement: &Statement<'_>) -> Result<Vec<Row>> {
+        let run = || async { self.lend().await?.rows(statement).await };
+        self.retrying(run).await
+    }
+
     /// Tries again after a passing error, as often as the policy says.
     pub(super) async fn retrying<T, F>(&self, mut ask: impl FnMut() -> F) -> Result<T>
     where

@@ -227,20 +227,13 @@ impl Inner {
         const DELETE: &str = "DELETE FROM tenure.keys \
             WHERE owner = $1 AND key = $2 AND session = $3 AND leases IS NOT DISTINCT FROM $4";
         let named = leases.map(spell_leases).transpose()?;
-        let drop_once = || async {
-            let row = values![
-                keyed.owner.as_str(),
-                keyed.key.as_str(),
-                keyed.asker.session.as_str(),
-                named.as_deref(),
-            ];
-            self.lend()
-                .await?
-                .rows(&Statement::new(DELETE, row))
-                .await
-                .map(drop)
-        };
-        self.retrying(drop_once).await
+        let row = values![
+            keyed.owner.as_str(),
+            keyed.key.as_str(),
+            keyed.asker.session.as_str(),
+            named.as_deref(),
+        ];
+        self.rows(&Statement::new(DELETE, row)).await.map(drop)
     }
 }
 

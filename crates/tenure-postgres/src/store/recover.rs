@@ -109,14 +109,10 @@ impl Inner {
             WHERE o.resource > $1 ORDER BY o.resource LIMIT $2";
         let mut after = String::new();
         loop {
-            let select = || async {
-                let statement = Statement::new(SELECT, values![after.as_str(), PAGE as i64]);
-                let rows = self.lend().await?.rows(&statement).await?;
-                rows.iter()
-                    .map(|row| parsed(row, 0))
-                    .collect::<Result<Vec<Resource>>>()
-            };
-            let lines = self.retrying(select).await?;
+            let statement = Statement::new(SELECT, values![after.clone(), PAGE as i64]);
+            let rows = self.rows(&statement).await?;
+            let lines = rows.iter().map(|row| parsed(row, 0));
+            let lines: Vec<Resource> = lines.collect::<Result<_>>()?;
             let Some(last) = lines.last() else {
                 return Ok(());
             };

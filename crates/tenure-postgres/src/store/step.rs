@@ -264,18 +264,9 @@ impl<'a> Step<'a> {
         reason: Option<&str>,
         ends: bool,
     ) {
-        let line = audit::NewEntry {
-            action,
-            resource: &lease.resource,
-            lease: Some(&lease.lease),
-            token: Some(lease.token),
-            owner: &lease.owner,
-            actor: self.actor.as_ref().unwrap_or(lease.actor()),
-            reason,
-            ends,
-        };
-        let entry = audit::append(&line, &self.moment);
-        self.add(entry);
+        let mut entry = audit::NewEntry::of_lease(action, lease, self.actor.as_ref());
+        entry.reason = reason.map(str::to_owned);
+        self.add(audit::append(&entry, ends, &self.moment));
     }
 
     /// Writes all changes and ends the step.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tenure_postgres::advisory::DEFAULT_WAIT;
-use tenure_postgres::patterns::{deferred, serialise};
+use tenure_postgres::patterns::serialise;
 use tokio::sync::Notify;
 
 use crate::scene::{AGENT, Scene, Trouble, until};
@@ -17,24 +17,20 @@ const COMPLETE: &str = "UPDATE commands SET state = 'COMPLETE', by = $1 WHERE ag
 async fn deferred_stop(scene: &Scene, wait: impl Future<Output = ()>) -> bool {
     let application = &scene.application().await;
     let locks = scene.locks.of(AGENT);
-    let stopped = deferred(
-        wait,
-        &locks,
-        1,
-        || async move {
-            let row = application
-                .query_one("SELECT state FROM commands WHERE agent = 1", &[])
-                .await?;
-            let state: String = row.get(0);
-            Ok::<_, Trouble>((state != "COMPLETE").then_some(state))
-        },
-        |state| async move {
-            assert_eq!(state, "PROCESSING");
-            application.execute(COMPLETE, &[&"deferred stop"]).await?;
-            Ok(())
-        },
-    );
-    stopped.await.unwrap().is_some()
+    wait.await;
+    let stopped = serialise(&locks, 1, |_| async move {
+        let row = application
+            .query_one("SELECT state FROM commands WHERE agent = 1", &[])
+            .await?;
+        let state: String = row.get(0);
+        if state == "COMPLETE" {
+            return Ok::<_, Trouble>(false);
+        }
+        assert_eq!(state, "PROCESSING");
+        application.execute(COMPLETE, &[&"deferred stop"]).await?;
+        Ok(true)
+    });
+    stopped.await.unwrap()
 }
 
 /// Completes an incomplete command as the end of the session does. Returns whether it did.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use tenure_postgres::patterns::{refreshed, serialise};
+use tenure_postgres::patterns::serialise;
 
 use crate::scene::{AGENT, Scene, Trouble};
 
@@ -15,20 +15,16 @@ async fn an_injector_with_a_stale_record_refreshes_it_and_skips() {
     let application = &scene.application().await;
     let injected = &AtomicU32::new(0);
     let inject = async || {
-        let work = |_| {
-            refreshed(
-                || async {
-                    let read = "SELECT prompt_injected_at IS NULL FROM agents WHERE id = 1";
-                    let row = application.query_one(read, &[]).await?;
-                    Ok::<_, Trouble>(row.get::<_, bool>(0).then_some(()))
-                },
-                |()| async {
-                    injected.fetch_add(1, Ordering::SeqCst);
-                    let write = "UPDATE agents SET prompt_injected_at = now() WHERE id = 1";
-                    application.execute(write, &[]).await?;
-                    Ok(())
-                },
-            )
+        let work = async |_| {
+            let read = "SELECT prompt_injected_at IS NULL FROM agents WHERE id = 1";
+            let row = application.query_one(read, &[]).await?;
+            if !row.get::<_, bool>(0) {
+                return Ok::<_, Trouble>(None);
+            }
+            injected.fetch_add(1, Ordering::SeqCst);
+            let write = "UPDATE agents SET prompt_injected_at = now() WHERE id = 1";
+            application.execute(write, &[]).await?;
+            Ok(Some(()))
         };
         serialise(&scene.locks.of(AGENT), 1, work).await.unwrap()
     };

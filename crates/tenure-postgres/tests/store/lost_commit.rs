@@ -6,7 +6,7 @@
 
 use serde_json::{Value, json};
 use tenure_core::audit::Action;
-use tenure_core::records::{Changes, Columns, Note, RecordChange, RecordKey, Seen};
+use tenure_core::records::{Changes, Columns, NewEntry, RecordChange, RecordKey, Seen};
 use tenure_core::{Class, Error, Owner, RecordStore, Result, Store};
 use tenure_testkit::postgres::Psql;
 
@@ -30,7 +30,7 @@ fn add_one(seen: &Seen) -> Result<Changes> {
 fn only_tell(_: &Seen) -> Result<Changes> {
     let mut changes = Changes::default();
     let owner = Owner::parse("ana").unwrap();
-    changes.note(Note {
+    changes.note(NewEntry {
         action: Action::Publish,
         resource: resource("counter"),
         lease: None,

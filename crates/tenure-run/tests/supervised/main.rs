@@ -1,9 +1,9 @@
-//! Commands that run while something is held, with real processes.
+//! Commands that run under something held, with real processes.
 //!
 //! | module | what it tries to break |
 //! |---|---|
 //! | `run` | starts that fail, losses, releases that never end |
-//! | `renewal` | leases that are renewed in time, too late, or not at all |
+//! | `renewal` | renewals in time, too late, or not at all |
 //! | `call` | commands that read nothing, print much, take too long, leave others behind |
 
 #![allow(clippy::unwrap_used)]

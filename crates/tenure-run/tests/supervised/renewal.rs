@@ -1,4 +1,4 @@
-//! A lease that is renewed while its command runs.
+//! A hold that is renewed while its command runs.
 
 use std::time::{Duration, Instant};
 
@@ -10,8 +10,8 @@ use crate::run::context;
 
 const TTL: Duration = Duration::from_secs(3);
 
-/// Returns the reason and the grace when the lease is distrusted, or `None` if it is trusted for
-/// this long.
+/// Returns the reason and the grace when the hold cannot be relied on; `None` if it can for so
+/// long.
 fn distrusted(renewed: Renewed, time_max: Duration) -> Option<(String, Duration)> {
     let renewal = Renewal::start(context(), TTL, clock::boot_now(), move || renewed.clone());
     let runtime = tokio::runtime::Builder::new_current_thread()

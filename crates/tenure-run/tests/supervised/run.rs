@@ -1,4 +1,4 @@
-//! The way from the start of a command to the release of what it ran under.
+//! Commands from their start to the release of their hold.
 
 use std::fs::File;
 use std::future::pending;
@@ -14,14 +14,14 @@ use tenure_os::clock;
 use tenure_run::{Distrusted, Ended, Held, Outcome, RunsOut, Signals, SpawnError, Watchdog, run};
 use tokio::time::sleep;
 
-/// A lock for tests: it is distrusted after some time, with a grace, and remembers its release.
+/// A hold of a test: it is distrusted after some time, with a grace, and remembers its release.
 #[derive(Default)]
 struct Fake {
     distrusted: Option<(Duration, Duration)>,
-    /// The command inherits this file twice.
+    /// The file that the command inherits, by two descriptors.
     file: Option<File>,
     is_dead: bool,
-    /// The watchdog kills the command at this time since boot.
+    /// The time since boot at which the hold is over, which needs a watchdog.
     kill_at_ms: Option<u64>,
     released: Arc<Mutex<Vec<Outcome>>>,
 }
@@ -64,9 +64,10 @@ impl Held for Fake {
 
     async fn release(self, outcome: Outcome) -> Result<()> {
         self.released.lock().unwrap().push(outcome);
-        match self.is_dead {
-            true => pending().await,
-            false => Ok(()),
+        if self.is_dead {
+            pending().await
+        } else {
+            Ok(())
         }
     }
 }
@@ -77,7 +78,7 @@ fn shell(script: &str) -> Command {
     command
 }
 
-/// Runs a command, and returns the messages about losses meanwhile.
+/// Runs a command, and returns the losses that were told meanwhile.
 fn run_under(command: Command, held: Fake) -> (Result<Ended, SpawnError>, Vec<String>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -204,7 +205,7 @@ fn what_is_over_by_time_ends_the_command_and_all_of_its_group() {
         "{losses:?}"
     );
     assert!(matches!(released.lock().unwrap()[..], [Outcome::Lost]));
-    // The background process is dead, so it no longer has the lock.
+    // The process in the background does not have it any more.
     file.as_file().lock().unwrap();
 }
 

@@ -108,17 +108,8 @@ impl Step<'_> {
         ];
         self.sql.execute(INSERT, row)?;
         self.dequeue(loaded, &holder.lease)?;
-        let line = audit::NewEntry {
-            action: Action::Acquire,
-            resource,
-            lease: Some(&holder.lease),
-            token: Some(token),
-            owner: &waiter.owner,
-            actor: waiter.actor(),
-            reason: Some("next in line"),
-            ends: false,
-        };
-        audit::append(self.sql, &line, &self.moment)?;
+        let entry = audit::NewEntry::of_offer(waiter, resource, token);
+        audit::append(self.sql, &entry, false, &self.moment)?;
         self.after.wake.push(waiter.session.clone());
         Ok(())
     }

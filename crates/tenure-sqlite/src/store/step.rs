@@ -195,17 +195,9 @@ impl<'a> Step<'a> {
         reason: Option<&str>,
         ends: bool,
     ) -> Result<()> {
-        let line = audit::NewEntry {
-            action,
-            resource: &lease.resource,
-            lease: Some(&lease.lease),
-            token: Some(lease.token),
-            owner: &lease.owner,
-            actor: self.actor.as_ref().unwrap_or(lease.actor()),
-            reason,
-            ends,
-        };
-        audit::append(self.sql, &line, &self.moment)
+        let mut entry = audit::NewEntry::of_lease(action, lease, self.actor.as_ref());
+        entry.reason = reason.map(str::to_owned);
+        audit::append(self.sql, &entry, ends, &self.moment)
     }
 }
 

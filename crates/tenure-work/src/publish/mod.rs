@@ -35,7 +35,7 @@ mod recover;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tenure::records::{Changes, Fence, Note, Record, RecordChange, Records, Seen};
+use tenure::records::{Changes, Fence, NewEntry, Record, RecordChange, Records, Seen};
 use tenure::{Action, Asker, Error, Keeper, Owner, Result};
 use tenure_files::publish::{Copied, Inode, PublishTarget};
 use tenure_os::blocking::blocking;
@@ -296,8 +296,8 @@ fn note(
     actor: &Owner,
     fence: Option<&Fence>,
     reason: String,
-) -> Note {
-    Note {
+) -> NewEntry {
+    NewEntry {
         action,
         resource: manifest.resource.clone(),
         lease: fence.and_then(|fence| fence.lease.clone()),
