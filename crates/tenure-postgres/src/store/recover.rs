@@ -15,7 +15,6 @@ use std::collections::HashMap;
 use tenure_core::decide::{Ask, Bound, Change, Life};
 use tenure_core::leases::{Finding, Findings, Recovery};
 use tenure_core::loaded::{LineExtent, removes};
-use tenure_core::request::NewRequest;
 use tenure_core::{Owner, Resource, Result};
 
 use super::claims::claimants;
@@ -91,7 +90,7 @@ impl Inner {
         };
         step.actor = actor.cloned();
         let decision = step.decide(&Ask::Look).await?;
-        step.write(&decision.changes, NewRequest::None)?;
+        step.write(&decision.changes, None)?;
         step.commit().await?;
         Ok(decision.changes)
     }

@@ -21,7 +21,7 @@ use std::time::Duration;
 use tenure_core::audit::Action;
 use tenure_core::decide::{Ask, OFFER_MS, Outcome, Wait};
 use tenure_core::loaded::LineExtent;
-use tenure_core::request::{Awaited, NewRequest};
+use tenure_core::request::Awaited;
 use tenure_core::{Error, LeaseId, Owner, Result, SessionId};
 use tenure_os::clock::boot_now;
 
@@ -87,7 +87,7 @@ impl Inner {
         step.actor = actor.cloned();
         let release = Ask::Release(lease.clone());
         let decision = step.decide(&release).await?;
-        step.write(&decision.changes, NewRequest::None)?;
+        step.write(&decision.changes, None)?;
         if step.hands_over() {
             step.flush = Flush::Later;
         }
@@ -172,7 +172,7 @@ async fn clean_up_once(store: &Inner, awaited: &Awaited, ticket: &CleanupTicket)
         return Ok(true);
     };
     let decision = step.decide(&ask).await?;
-    step.write(&decision.changes, NewRequest::None)?;
+    step.write(&decision.changes, None)?;
     step.commit().await?;
     Ok(decision.outcome == Outcome::Done)
 }

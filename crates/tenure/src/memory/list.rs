@@ -47,7 +47,8 @@ fn waiters(resource: &Resource, entry: &Entry) -> Vec<Waiting> {
     let line = explain(&entry.state, owner_of).into_iter();
     let listed = line.filter_map(|waits| {
         let known = entry.waiters.get(&waits.waiter.lease)?;
-        Some(waits.listed(resource, &known.asker.owner, known.since, known.deadline))
+        let (awaited, since) = (&known.awaited, known.since);
+        Some(waits.listed(resource, &awaited.asker().owner, since, awaited.deadline()))
     });
     listed.collect()
 }
