@@ -65,6 +65,7 @@ pub mod advisory;
 mod connect;
 mod fault;
 pub mod patterns;
+mod pool;
 mod prove;
 mod record_row;
 mod schema;
