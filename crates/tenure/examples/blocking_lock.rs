@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         guard.release()?;
     }
 
-    // Held by somebody else: no error, and nothing to release.
+    // Another session holds it: no error, and nothing to release.
     let other = keeper.session(SessionOptions::new(Owner::parse("another")?))?;
     let index = Resource::parse("index:main")?;
     let _held = other.acquire(&index, Mode::Write, &Options::default())?;

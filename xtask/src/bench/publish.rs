@@ -95,7 +95,7 @@ impl Site {
         Ok(took)
     }
 
-    /// All ten steps, with the lock and the manifest.
+    /// Does all ten steps, with the lock and the manifest.
     fn publish(&self, source: &Path, target: &Path) -> Result<()> {
         self.runtime.block_on(async {
             let owner = Owner::parse("bench@desk").map_err(|error| anyhow!("{error}"))?;
@@ -129,7 +129,7 @@ impl Site {
     }
 }
 
-/// The same files with the same syncs, and nothing else.
+/// Copies the files with the syncs of a publish, and does nothing else.
 fn bare_copy(source: &Path, target: &Path) -> Result<()> {
     let tmp = target.with_extension("tmp");
     fs::create_dir(&tmp)?;

@@ -8,8 +8,8 @@
 //! | `enumerate` | every crash of a scenario, every state it may leave, every crash of the recovery |
 //! | `check` | a scenario with all its crashes, failures and removed syncs, and the line that tells of it |
 //!
-//! Each scenario runs with every single sync ignored, too, and each time a violation must be found:
-//! that shows both that the enumeration sees what it should and that no sync is for nothing.
+//! Each scenario also runs with every single sync ignored, and each time a violation must be found.
+//! That shows both that the enumeration sees what it should and that every sync is needed.
 //!
 //! The protocols: `document::crashes`, `ledger::crashes`, `board::crashes`.
 

@@ -1,4 +1,4 @@
-//! How many write transactions each use makes, and which of them wait for the disk.
+//! The write transactions that each use makes, and which of them wait for the disk.
 
 mod trace;
 
@@ -19,7 +19,7 @@ use crate::scene::{Scene, resource, session, take};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A keeper whose transactions are followed.
+/// Opens a keeper, and follows its transactions.
 async fn followed(scene: &Scene) -> Keeper {
     trace::follow();
     let keeper = scene.keeper().await;
@@ -44,7 +44,7 @@ async fn lock_one(session: &Session, name: &str, mode: Mode) -> LeaseId {
     leases.remove(0).lease
 }
 
-/// Makes the time of all leases over, and their heartbeats old.
+/// Lets all leases run out, with old heartbeats.
 fn make_stale(scene: &Scene) {
     let stale = "UPDATE dal_locks SET expires_boot = 1, heartbeat_boot = 1 WHERE binding = 'lease'";
     scene.raw().execute(stale, []).unwrap();

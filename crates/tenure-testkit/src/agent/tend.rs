@@ -14,7 +14,7 @@ use super::lease_words::LeaseCommand;
 use super::obey::options;
 use super::words::{Answer, Notes};
 
-/// Does what is asked about leases.
+/// Carries out a command about leases.
 pub(super) async fn tend(session: &Session, command: LeaseCommand) -> tenure::Result<Answer> {
     let keeper = session.keeper();
     match command {
@@ -90,7 +90,7 @@ pub(super) async fn tend(session: &Session, command: LeaseCommand) -> tenure::Re
     }
 }
 
-/// Adds one to a record, and makes it if it is not there. Returns what it says now.
+/// Adds one to a record, and makes it if it is missing. Returns its new number.
 pub(crate) async fn increment(keeper: &Keeper, id: &str) -> tenure::Result<u64> {
     let key = RecordKey::new("counter", id)?;
     let add = |seen: &Seen| {
@@ -126,7 +126,7 @@ fn leases(keeper: &Keeper) -> tenure::Result<&dyn LeaseStore> {
     keeper.store().leases().ok_or_else(none)
 }
 
-/// Who claims: the session of the agent, as the keeper would put it.
+/// Returns the claimant: the session of the agent, as the keeper would put it.
 fn asker(session: &Session) -> Arc<Asker> {
     Arc::new(Asker {
         session: session.id().clone(),

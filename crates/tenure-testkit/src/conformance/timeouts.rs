@@ -92,7 +92,7 @@ fn a_wait_that_ran_out_leaves_neither_lock_nor_waiter(stage: &Stage<'_>) {
             assert_eq!(stage.waiting("a"), 0);
             assert_eq!(stage.shown(), ["ana name:a write"]);
             ana.release("a");
-            // Nobody is before cy in any line, nor does bo come to hold it later.
+            // No request is before cy in any line, and bo does not come to hold the lock later.
             cy.take("a", Mode::Write);
             assert_eq!(stage.shown(), ["cy name:a write"]);
             cy.release("a");
@@ -102,8 +102,8 @@ fn a_wait_that_ran_out_leaves_neither_lock_nor_waiter(stage: &Stage<'_>) {
     }
 }
 
-/// The release comes before, at and after the deadline of who waits: at the ends of the
-/// sweep the outcome is certain, in the middle both happen in one instant.
+/// The release comes before, at and after the deadline of the waiter: at the ends of the sweep the
+/// outcome is certain, in the middle both happen in one instant.
 fn a_timeout_in_the_instant_of_the_grant_leaves_no_phantom(stage: &Stage<'_>) {
     const ROUNDS: u32 = 120;
     let wait = stage.wait_of(Duration::from_millis(2), Duration::from_millis(60));
@@ -118,7 +118,8 @@ fn a_timeout_in_the_instant_of_the_grant_leaves_no_phantom(stage: &Stage<'_>) {
             let release_after = wait * 2 * round / ROUNDS;
             spin_until(began + release_after);
             if round == ROUNDS - 1 {
-                // The one round whose end is waited for, so that it is a timeout on any machine.
+                // The end of this round is waited for, so that one round is a timeout on any
+                // machine.
                 assert_eq!(bo.failed(wanted).kind, Kind::Timeout);
                 ana.release("a");
                 timed_out += 1;
@@ -145,8 +146,7 @@ fn a_timeout_in_the_instant_of_the_grant_leaves_no_phantom(stage: &Stage<'_>) {
     }
 }
 
-/// Returns at an instant, as exactly as the machine can, and leaves it to others until shortly
-/// before.
+/// Returns at an instant, as exactly as the machine can. It sleeps until shortly before.
 fn spin_until(instant: Instant) {
     const SHORTLY: Duration = Duration::from_millis(1);
     let left = instant.saturating_duration_since(Instant::now());
@@ -157,7 +157,7 @@ fn spin_until(instant: Instant) {
 }
 
 fn a_set_has_one_deadline(stage: &Stage<'_>) {
-    // Half of it is what a busy machine may be late.
+    // A busy machine may be late by half of this.
     let allowed = Duration::from_secs(2);
     let [mut ana, mut cy] = stage.agents(stage.apart(), ["ana", "cy"]);
     let bo = stage.session("bo");

@@ -17,7 +17,7 @@ fn session(keeper: &Keeper, owner: &str) -> Session {
     keeper.session(SessionOptions::new(owner)).unwrap()
 }
 
-/// Everything once: take, contend, upgrade, sets, drop.
+/// Uses everything once: take, contend, upgrade, sets, drop.
 fn tour() {
     let keeper = Keeper::open("memory:").unwrap();
     let (ana, bo) = (session(&keeper, "ana"), session(&keeper, "bo"));

@@ -59,7 +59,7 @@ pub fn measure(server: &Server) -> Result<Vec<Measured>> {
     Ok(vec![alone, crowd])
 }
 
-/// Sixteen programs, each with a store of its own.
+/// Opens sixteen programs, each with a store of its own.
 fn crowd(url: &str) -> Result<Crowd<(usize, Session)>> {
     Crowd::open(async |clients| {
         let mut opened = Vec::new();

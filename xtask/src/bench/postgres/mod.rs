@@ -1,4 +1,4 @@
-//! PostgreSQL: what locks and leases cost beside the bare statements.
+//! PostgreSQL: the cost of locks and leases beside the bare statements.
 //!
 //! | file | what is compared |
 //! |---|---|
@@ -8,7 +8,7 @@
 //! | `size` | a million leases against none |
 //! | `server`, `bare`, `crowd` | a server of our own that syncs to the disk; the other sides; sixteen clients |
 //!
-//! Where a rate must be at least a part of the other side's, the ratio is theirs divided by ours.
+//! A rate that must be at least a part of the other side's is told as theirs divided by ours.
 
 mod advisory;
 pub mod bare;

@@ -1,4 +1,4 @@
-//! The same for programs that block.
+//! Leases that outlive their session, for programs that block.
 
 use std::time::Duration;
 

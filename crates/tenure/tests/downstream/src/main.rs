@@ -1,4 +1,4 @@
-//! Takes a lock in each store that it is given the address of, and prints what came of it.
+//! Takes a lock in each store whose address it is given, and prints each result.
 
 use tenure::{Mode, Options, Owner, SessionOptions, blocking};
 

@@ -1,11 +1,11 @@
-//! What can be done with a lease by its id, and by whom.
+//! Changes to a lease by its id, and who may make them.
 
 use tenure::{Class, Error, LeaseId, Mode};
 
 use super::*;
 use crate::faulty_store::{FaultyStore, passing};
 
-/// Everything that changes a lease by its id.
+/// Tries everything that changes a lease by its id, and returns the errors.
 async fn change(keeper: &Keeper, lease: &LeaseId, by: Option<&Owner>) -> Vec<Error> {
     let helper = session(keeper, "helper").await;
     vec![

@@ -64,7 +64,7 @@ async fn a_broken_lock_is_lost_to_its_guard_with_who_and_why() {
         "{message}"
     );
     assert_eq!(guard.state(), GuardState::Lost);
-    // Dropping the guard confirms the stop: nobody waits for the ten seconds.
+    // Dropping the guard confirms the stop, so the next holder need not wait for ten seconds.
     drop(guard);
     let cy = session(&other, "cy").await;
     drop(

@@ -68,7 +68,8 @@ async fn an_upgrade_is_out_of_order_while_its_taker_holds_something_later() {
     let (ana, bo) = (session(keeper, "ana").await, session(keeper, "bo").await);
     let wanted = set(&[("a", Mode::Upgradeable), ("b", Mode::Read)]);
     let leases = lock_set(&ana, &wanted, &terms(60_000)).await.unwrap();
-    // The one that waits for it is another session, and what it holds counts as well.
+    // The upgrade waits in a session of its own, but everything that the lease's session holds
+    // still counts for the order.
     let error = keeper.upgrade(&bo, &leases[0].lease, None, None).await;
     match error.unwrap_err() {
         Error::Order { asked, held } => {

@@ -194,6 +194,6 @@ async fn upgrading_while_holding_or_awaiting_something_later_is_an_order_error()
     asking.abort();
     assert!(asking.await.unwrap_err().is_cancelled());
 
-    // What is held and ordered earlier does not matter.
+    // A lock that is held and ordered earlier does not matter.
     a.upgrade(None).await.unwrap();
 }
