@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Millis;
-use crate::loaded::millis;
+use crate::internal::loaded::millis;
 use crate::request::Awaited;
 use crate::{Error, LeaseId, LockContext, Mode, SessionId};
 

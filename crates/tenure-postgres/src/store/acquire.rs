@@ -24,9 +24,9 @@
 use std::time::Duration;
 
 use tenure_core::decide::{Ask, Outcome, Wait};
-use tenure_core::loaded::LineExtent;
+use tenure_core::internal::loaded::LineExtent;
+use tenure_core::internal::written_order::StoreOrder;
 use tenure_core::request::Awaited;
-use tenure_core::written_order::StoreOrder;
 use tenure_core::{Error, Lease, Request, Result};
 use tokio::time::sleep;
 

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use tenure_core::audit::Action;
 use tenure_core::decide::{Bound, Change, End, Holder, HolderState, Life, Millis, Waiter};
+use tenure_core::internal::loaded::{grants, mode_action, not_there};
 use tenure_core::leases::grace;
-use tenure_core::loaded::{grants, mode_action, not_there};
 use tenure_core::request::Awaited;
 use tenure_core::{Binding, Error, Lease, LeaseId, LeaseState, Mode, Request, Result, Token};
 

@@ -13,8 +13,8 @@
 use std::collections::HashMap;
 
 use tenure_core::decide::{Ask, Bound, Change, Life};
+use tenure_core::internal::loaded::{LineExtent, removes};
 use tenure_core::leases::{Finding, Findings, Recovery};
-use tenure_core::loaded::{LineExtent, removes};
 use tenure_core::{Owner, Resource, Result};
 
 use super::claims::claimants;

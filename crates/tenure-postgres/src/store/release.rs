@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use tenure_core::audit::Action;
 use tenure_core::decide::{Ask, OFFER_MS, Outcome, Wait};
-use tenure_core::loaded::LineExtent;
+use tenure_core::internal::loaded::LineExtent;
 use tenure_core::request::Awaited;
 use tenure_core::{Error, LeaseId, Owner, Result, SessionId};
 use tenure_os::clock::boot_now;

@@ -27,7 +27,7 @@
 
 use tenure_core::audit::Action;
 use tenure_core::decide::{Ask, Decision, Holder, HolderState, Millis, State, decide};
-use tenure_core::loaded::LineExtent;
+use tenure_core::internal::loaded::LineExtent;
 use tenure_core::{Error, Lease, LeaseId, Mode, Owner, Resource, Result, Token};
 use tokio_postgres::Row;
 

@@ -37,8 +37,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tenure_core::decide::{Ask, Outcome, Refusal, Wait};
+use tenure_core::internal::loaded::LineExtent;
 use tenure_core::leases::grace;
-use tenure_core::loaded::LineExtent;
 use tenure_core::request::Awaited;
 use tenure_core::{Error, Lease, LeaseId, Mode, Result};
 use tenure_os::random;

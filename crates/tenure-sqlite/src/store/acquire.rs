@@ -14,7 +14,7 @@
 
 use rusqlite::params;
 use tenure_core::decide::{Ask, Outcome};
-use tenure_core::loaded::LineExtent;
+use tenure_core::internal::loaded::LineExtent;
 use tenure_core::request::Awaited;
 use tenure_core::{Error, Lease, Request, Result, SessionId, Token};
 

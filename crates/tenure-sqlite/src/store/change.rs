@@ -3,7 +3,7 @@
 use rusqlite::params;
 use tenure_core::audit::Action;
 use tenure_core::decide::{Bound, Change, End, Holder, HolderState, Waiter};
-use tenure_core::loaded::{grants, mode_action, not_there};
+use tenure_core::internal::loaded::{grants, mode_action, not_there};
 use tenure_core::request::Awaited;
 use tenure_core::{Error, Lease, LeaseId, Mode, Owner, Request, Resource, Result, Token};
 

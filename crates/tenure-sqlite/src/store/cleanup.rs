@@ -14,7 +14,7 @@ use std::sync::{Mutex, Weak};
 use std::thread;
 use std::time::Duration;
 
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_core::request::Awaited;
 use tenure_core::{LeaseId, Result};
 

@@ -33,9 +33,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
 use std::time::Duration;
 
+use tenure_core::internal::lock;
+use tenure_core::internal::written_order::StoreOrder;
 use tenure_core::leases::{check_heartbeat, check_stale_grace, grace};
-use tenure_core::poison::lock;
-use tenure_core::written_order::StoreOrder;
 use tenure_core::{Error, LeaseId, LockContext, Mode, Resource, Result, SessionId};
 
 use super::OpenOptions;

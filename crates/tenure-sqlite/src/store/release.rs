@@ -2,7 +2,7 @@
 
 use rusqlite::params;
 use tenure_core::decide::{Ask, End, Outcome};
-use tenure_core::loaded::LineExtent;
+use tenure_core::internal::loaded::LineExtent;
 use tenure_core::request::Awaited;
 use tenure_core::{LeaseId, Owner, Resource, Result};
 

@@ -16,7 +16,7 @@ use std::collections::HashSet;
 use rusqlite::params;
 use tenure_core::audit::Action;
 use tenure_core::decide::{Ask, Change, Decision, Holder, decide};
-use tenure_core::loaded::LineExtent;
+use tenure_core::internal::loaded::LineExtent;
 use tenure_core::{Asker, Lease, LeaseId, Mode, Owner, Resource, Result, SessionId, Token};
 
 use super::inner::Inner;

@@ -1,7 +1,7 @@
 //! Upgradeable to write, and back.
 
 use tenure_core::decide::{Ask, Outcome};
-use tenure_core::loaded::LineExtent;
+use tenure_core::internal::loaded::LineExtent;
 use tenure_core::request::Awaited;
 use tenure_core::{LeaseId, Mode, Owner, Result, Token, UpgradeRequest};
 

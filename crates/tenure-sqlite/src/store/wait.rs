@@ -32,7 +32,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use tenure_core::decide::{Ask, Change, Decision, Millis, Outcome, Wait, decide, next_look};
-use tenure_core::loaded::LineExtent;
+use tenure_core::internal::loaded::LineExtent;
 use tenure_core::request::Awaited;
 use tenure_core::{Error, Lease, LeaseId, Mode, Resource, Result};
 

@@ -1,9 +1,10 @@
 //! The listing of holders and waiters.
 
 use tenure_core::decide::explain;
-use tenure_core::page::WaitingPage;
+use tenure_core::internal::Cursor;
+use tenure_core::internal::page::WaitingPage;
 use tenure_core::store::Waiting;
-use tenure_core::{Cursor, Lease, LeaseId, Listing, Query, Resource};
+use tenure_core::{Lease, LeaseId, Listing, Query, Resource};
 
 use super::tables::{Entry, Tables};
 

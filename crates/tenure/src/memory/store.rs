@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_core::request::Awaited;
 use tenure_core::{
     Capabilities, Lease, LeaseId, Listing, Mode, Query, Reply, Request, Resource, Result, Store,
