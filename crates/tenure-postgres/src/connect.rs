@@ -35,7 +35,7 @@ use tenure_core::{Error, Result, RetryPolicy};
 use tenure_os::random;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_postgres::types::{ToSql, Type};
@@ -420,6 +420,22 @@ async fn drive<S, T>(
         }
     };
     over.send_replace(Some(reason));
+}
+
+/// Waits for the right to one of `limit` connections.
+pub(crate) async fn permit(
+    permits: &Arc<Semaphore>,
+    (address, limit): (&Address, usize),
+    deadline: Instant,
+) -> Result<OwnedSemaphorePermit> {
+    let asked = Instant::now();
+    let permit = timeout(left(deadline), Arc::clone(permits).acquire_owned()).await;
+    let permit = permit.map_err(|_| Error::Exhausted {
+        store: address.to_string(),
+        limit,
+        waited: asked.elapsed(),
+    })?;
+    permit.map_err(|_| Error::Internal("the pool was closed".into()))
 }
 
 /// Returns how long it is until a deadline.

@@ -65,7 +65,6 @@ pub mod advisory;
 mod connect;
 mod fault;
 pub mod patterns;
-mod pool;
 mod prove;
 mod record_row;
 mod schema;

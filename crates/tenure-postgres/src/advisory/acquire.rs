@@ -27,13 +27,12 @@ use tokio_postgres::error::SqlState;
 
 use super::guard::Guard;
 use super::liveness::PROBE_EVERY;
-use super::pool::Pool;
+use super::pool::{Origin, Pool};
 use super::reentry::Reservation;
 use super::sql::{LimitMs, LockAnswer, Prepared, Step, UNLOCK_ALL};
 use super::{Key, monitor, tokens};
 use crate::connect::left;
 use crate::fault::unreachable;
-use crate::pool::Origin;
 use crate::prove::shared;
 
 /// The time beyond the caller's after which a server without an answer counts as gone.

@@ -5,12 +5,14 @@
 //! - A connection here is clean: it holds no lock, and nothing is under way on it. Only
 //!   [`give_back`](Pool::give_back) puts one here, and only a release that was proved calls it. Any
 //!   other way out drops the connection, which ends it.
+//! - Never more than all are open: each counts until it is back here, or ended at the server.
 //! - Kept ones are used before a new one is opened, the last one given back first.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use tenure_core::Result;
+use tenure_core::internal::lock;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
@@ -19,26 +21,26 @@ use super::since::Name;
 use super::sql::Prepared;
 use super::tokens::Highest;
 use crate::Address;
-use crate::connect::{Connection, left};
+use crate::connect::{ConnectPauses, Connection, left, permit};
 use crate::fault::unreachable;
-use crate::pool::{Connections, Origin, Pooled};
 
 pub(super) struct Pool {
     pub(super) address: Arc<Address>,
-    connections: Connections<Prepared>,
+    kept: Mutex<Vec<Prepared>>,
     keep: usize,
+    permits: Arc<Semaphore>,
+    limit: usize,
     pub(super) name: Name,
     pub(super) highest: Highest,
 }
 
-impl Pooled for Prepared {
-    fn connection(&mut self) -> &mut Connection {
-        &mut self.connection
-    }
-
-    fn is_usable(&self) -> bool {
-        !self.connection.is_over()
-    }
+/// The origin of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// It was kept, and may have ended unnoticed.
+    Kept,
+    /// It was opened for this.
+    Fresh,
 }
 
 impl Pool {
@@ -53,11 +55,12 @@ impl Pool {
         let limit = limit.min(Semaphore::MAX_PERMITS);
         let name = address.config.get_application_name();
         let name = Name::new(name.unwrap_or("tenure"));
-        let connections = Connections::new(Arc::clone(&address), String::new(), limit, limit);
         let pool = Self {
             address,
-            connections,
+            kept: Mutex::default(),
             keep: settings.pool,
+            permits: Arc::new(Semaphore::new(limit)),
+            limit,
             name,
             highest: Highest::default(),
         };
@@ -68,26 +71,54 @@ impl Pool {
 
     /// Returns a clean connection, within the deadline.
     pub(super) async fn take(&self, deadline: Instant) -> Result<(Prepared, Origin)> {
-        let permits = self.connections.permits();
-        let permit = self.connections.permit(permits, deadline).await?;
-        let prepare = async |connection| self.prepare(connection, deadline).await;
-        self.connections.take(permit, deadline, prepare).await
+        let permit = permit(&self.permits, (&self.address, self.limit), deadline).await?;
+        let mut pauses = ConnectPauses::default();
+        loop {
+            if let Some(mut prepared) = self.pop() {
+                if prepared.connection.is_over() {
+                    continue;
+                }
+                prepared.connection.permit = Some(permit);
+                return Ok((prepared, Origin::Kept));
+            }
+            match Connection::try_open(&self.address, "", deadline).await {
+                Ok(mut connection) => {
+                    connection.permit = Some(permit);
+                    let prepared = self.prepare(connection, deadline).await?;
+                    return Ok((prepared, Origin::Fresh));
+                }
+                // The server may be full because of those that have been given back here since.
+                Err(refusal) => pauses.pause(refusal, deadline).await?,
+            }
+        }
     }
 
     /// Takes back a connection that is proved to be clean.
-    pub(super) fn give_back(&self, prepared: Prepared) {
-        self.connections.give_back(prepared, self.keep);
+    pub(super) fn give_back(&self, mut prepared: Prepared) {
+        let permit = prepared.connection.permit.take();
+        let mut kept = lock(&self.kept);
+        if kept.len() < self.keep {
+            kept.push(prepared);
+        } else {
+            drop(kept);
+            // It counts until it is ended.
+            prepared.connection.permit = permit;
+        }
     }
 
     /// Returns the number of connections kept, and of those that could still be taken at once.
     pub(super) fn kept_and_free(&self) -> (usize, usize) {
-        let kept = self.connections.kept();
-        (kept.len(), self.connections.permits().available_permits())
+        let kept = lock(&self.kept);
+        (kept.len(), self.permits.available_permits())
     }
 
     async fn prepare(&self, connection: Connection, deadline: Instant) -> Result<Prepared> {
         let preparing = Prepared::new(connection, &self.name);
         let prepared = timeout(left(deadline), preparing).await;
         prepared.map_err(|_| unreachable(&self.address, "no answer in time"))?
+    }
+
+    fn pop(&self) -> Option<Prepared> {
+        lock(&self.kept).pop()
     }
 }

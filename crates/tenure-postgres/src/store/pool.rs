@@ -18,18 +18,18 @@
 //!   ended by then, too.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tenure_core::Result;
+use tenure_core::internal::lock;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep;
 
 use super::sql::{Flush, Frame, Sql, Statement};
 use crate::Address;
-use crate::connect::Connection;
-use crate::pool::{Connections, Kept};
+use crate::connect::{ConnectPauses, Connection, permit};
 
 /// The largest number of connections of a process.
 pub(super) const CONNECTIONS_MAX: usize = 8;
@@ -47,17 +47,27 @@ const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(5);
 const IDLE_IN_TRANSACTION_MIN: Duration = Duration::from_millis(500);
 
 pub(super) struct Pool {
-    connections: Connections<Sql>,
+    address: Arc<Address>,
+    /// The statements that set a session up.
+    settings: String,
+    idle: Mutex<Vec<Idle>>,
+    permits: Arc<Semaphore>,
     /// For urgent work.
     urgent: Arc<Semaphore>,
     /// True while a task closes idle connections.
     closing_idle: AtomicBool,
 }
 
+struct Idle {
+    sql: Sql,
+    since: Instant,
+}
+
 /// A connection in use, outside a transaction. A drop returns it to the pool if it is clean.
 pub(super) struct PooledConnection {
     /// `None` only while it is being returned.
     sql: Option<Sql>,
+    permit: Option<OwnedSemaphorePermit>,
     pool: Arc<Pool>,
 }
 
@@ -71,36 +81,44 @@ impl Pool {
     /// Leases last for `ttl`. A process that is stopped in the middle of a step keeps the row of
     /// its resource, and so keeps a holder from renewing: for a small part of that time at most.
     pub(super) fn new(address: Arc<Address>, ttl: Duration) -> Arc<Self> {
-        let idle = (ttl / 6).clamp(IDLE_IN_TRANSACTION_MIN, IDLE_IN_TRANSACTION);
-        let permits = CONNECTIONS_MAX - URGENT;
         Arc::new(Self {
-            connections: Connections::new(address, settings(idle), permits, CONNECTIONS_MAX),
+            address,
+            settings: settings((ttl / 6).clamp(IDLE_IN_TRANSACTION_MIN, IDLE_IN_TRANSACTION)),
+            idle: Mutex::default(),
+            permits: Arc::new(Semaphore::new(CONNECTIONS_MAX - URGENT)),
             urgent: Arc::new(Semaphore::new(URGENT)),
             closing_idle: AtomicBool::new(false),
         })
     }
 
     pub(super) fn address(&self) -> &Arc<Address> {
-        &self.connections.address
+        &self.address
     }
 
     /// Returns a connection, within the caller's time. While the server is full it is
     /// asked again.
     pub(super) async fn lend(self: &Arc<Self>, wait: Duration) -> Result<PooledConnection> {
         let deadline = Instant::now() + wait.clamp(LEND_WAIT_MIN, LEND_WAIT_MAX);
-        let permits = self.connections.permits();
-        let permit = self.connections.permit(permits, deadline).await?;
+        let permit = self.permit(&self.permits, deadline).await?;
         self.lend_with(permit, deadline).await
     }
 
     /// Does the same for work that cannot wait until others are done.
     pub(super) async fn lend_urgently(self: &Arc<Self>) -> Result<PooledConnection> {
         let deadline = Instant::now() + LEND_WAIT_MAX;
-        let permit = match Arc::clone(self.connections.permits()).try_acquire_owned() {
+        let permit = match Arc::clone(&self.permits).try_acquire_owned() {
             Ok(permit) => permit,
-            Err(_) => self.connections.permit(&self.urgent, deadline).await?,
+            Err(_) => self.permit(&self.urgent, deadline).await?,
         };
         self.lend_with(permit, deadline).await
+    }
+
+    async fn permit(
+        &self,
+        permits: &Arc<Semaphore>,
+        deadline: Instant,
+    ) -> Result<OwnedSemaphorePermit> {
+        permit(permits, (&self.address, CONNECTIONS_MAX), deadline).await
     }
 
     async fn lend_with(
@@ -108,30 +126,58 @@ impl Pool {
         permit: OwnedSemaphorePermit,
         deadline: Instant,
     ) -> Result<PooledConnection> {
-        let prepare = async |connection| Ok(self.sql(connection));
-        let (sql, _) = self.connections.take(permit, deadline, prepare).await?;
-        Ok(PooledConnection {
-            sql: Some(sql),
-            pool: Arc::clone(self),
-        })
-    }
-
-    fn sql(&self, connection: Connection) -> Sql {
-        Sql::new(connection, Arc::clone(self.address()))
+        let mut pauses = ConnectPauses::default();
+        loop {
+            while let Some(sql) = self.pop() {
+                if sql.is_clean() {
+                    return Ok(self.pooled(sql, permit));
+                }
+            }
+            match Connection::try_open(&self.address, &self.settings, deadline).await {
+                Ok(connection) => {
+                    let sql = Sql::new(connection, Arc::clone(&self.address));
+                    return Ok(self.pooled(sql, permit));
+                }
+                Err(refusal) => pauses.pause(refusal, deadline).await?,
+            }
+        }
     }
 
     /// Adds a connection that nobody else uses.
     pub(super) fn adopt(self: &Arc<Self>, connection: Connection) {
-        self.give_back(self.sql(connection));
+        self.give_back(Sql::new(connection, Arc::clone(&self.address)));
     }
 
     /// Returns the statements that set a session of the pool up.
     pub(super) fn settings(&self) -> &str {
-        &self.connections.settings
+        &self.settings
+    }
+
+    fn pooled(self: &Arc<Self>, sql: Sql, permit: OwnedSemaphorePermit) -> PooledConnection {
+        PooledConnection {
+            sql: Some(sql),
+            permit: Some(permit),
+            pool: Arc::clone(self),
+        }
+    }
+
+    /// Takes the connection that listens before all others, so that those become idle and end; else
+    /// the last that was used.
+    fn pop(&self) -> Option<Sql> {
+        let mut idle = lock(&self.idle);
+        let last = idle.len().checked_sub(1)?;
+        let listening = idle.iter().position(|one| one.sql.listens());
+        Some(idle.remove(listening.unwrap_or(last)).sql)
     }
 
     fn give_back(self: &Arc<Self>, sql: Sql) {
-        let several = self.connections.give_back(sql, CONNECTIONS_MAX) > 1;
+        let mut idle = lock(&self.idle);
+        idle.push(Idle {
+            sql,
+            since: Instant::now(),
+        });
+        let several = idle.len() > 1;
+        drop(idle);
         if several && !self.closing_idle.swap(true, Ordering::Relaxed) {
             match tokio::runtime::Handle::try_current() {
                 Ok(runtime) => drop(runtime.spawn(close_idle_regularly(Arc::downgrade(self)))),
@@ -143,18 +189,20 @@ impl Pool {
     /// Ends connections that were idle for a while, except the one that listens, or else one.
     /// Returns true if some are left to close later.
     fn close_idle(&self) -> bool {
-        let mut idle = self.connections.kept();
-        let listening = idle.iter().any(|idle| idle.pooled.listens());
+        let mut idle = lock(&self.idle);
+        let listening = idle.iter().any(|idle| idle.sql.listens());
         let mut kept_one = false;
-        let is_over = |one: &mut Kept<Sql>| {
-            let keep = if listening {
-                one.pooled.listens()
-            } else {
-                !std::mem::replace(&mut kept_one, true)
+        let mut over = Vec::new();
+        for one in std::mem::take(&mut *idle) {
+            let keep = match listening {
+                true => one.sql.listens(),
+                false => !std::mem::replace(&mut kept_one, true),
             };
-            !keep && one.idle() >= IDLE
-        };
-        let over: Vec<_> = idle.extract_if(.., is_over).collect();
+            match keep || one.since.elapsed() < IDLE {
+                true => idle.push(one),
+                false => over.push(one),
+            }
+        }
         let more = idle.len() > 1;
         if !more {
             self.closing_idle.store(false, Ordering::Relaxed);
@@ -212,9 +260,12 @@ impl DerefMut for PooledConnection {
 
 impl Drop for PooledConnection {
     fn drop(&mut self) {
-        // One that is not clean is ended, and counts until then.
-        if let Some(sql) = self.sql.take().filter(Sql::is_clean) {
-            self.pool.give_back(sql);
+        let (Some(sql), Some(permit)) = (self.sql.take(), self.permit.take()) else {
+            return;
+        };
+        match sql.is_clean() {
+            true => self.pool.give_back(sql),
+            false => sql.end(permit),
         }
     }
 }

@@ -18,7 +18,12 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tenure_core::Result;
+<<<<<<< HEAD
 use tenure_core::internal::lock;
+=======
+use tenure_core::poison::lock;
+use tokio::sync::OwnedSemaphorePermit;
+>>>>>>> parent of 241fcaa (Keep the connections of the store and of advisory locks in one kind of pool)
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::timeout;
 use tokio_postgres::types::ToSql;
@@ -27,7 +32,6 @@ use tokio_postgres::{Error, Notification, Row, Statement as PreparedStatement};
 use crate::Address;
 use crate::connect::{Connection, ServerVersion};
 use crate::fault::unreachable;
-use crate::pool::Pooled;
 
 /// The longest time that an answer may take. The row of a resource is locked for two round trips,
 /// or, if its process was stopped half-way, for as long as the server lets a transaction idle.
@@ -234,6 +238,11 @@ impl Sql {
         self.under_way.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Ends the connection. It keeps its permit until it has ended at the server.
+    pub(super) fn end(mut self, permit: OwnedSemaphorePermit) {
+        self.connection.permit = Some(permit);
+    }
+
     /// Returns true if no statement is under way on it, and it has not ended as far as is known.
     pub(super) fn is_clean(&self) -> bool {
         self.under_way.load(Ordering::Relaxed) == 0 && !self.connection.is_over()
@@ -263,19 +272,4 @@ async fn all<T>(mut queries: Vec<Asked<'_, T>>) -> Result<Vec<T>, Error> {
     })
     .await;
     answers.into_iter().flatten().collect()
-}
-
-impl Pooled for Sql {
-    fn connection(&mut self) -> &mut Connection {
-        &mut self.connection
-    }
-
-    fn is_usable(&self) -> bool {
-        self.is_clean()
-    }
-
-    /// The one that listens is used before all others, so that those become idle and end.
-    fn is_preferred(&self) -> bool {
-        self.listens()
-    }
 }
