@@ -180,7 +180,7 @@ impl Inner {
         let id = &request.lease;
         let extent = LineExtent::FrontAnd(id);
         let until = end_of(request.wait);
-        let step = Step::on_with_order(until, self, &request.resource, extent).await?;
+        let step = Step::on_with_order(self, until, &request.resource, extent).await?;
         let Some((mut step, written)) = step else {
             return self.acquire_without_row(request).await;
         };

@@ -12,7 +12,7 @@
 
 use std::collections::HashMap;
 
-use tenure_core::decide::{Ask, Bound, Change, Life};
+use tenure_core::decide::{Ask, Bound, Change, Life, Millis};
 use tenure_core::internal::loaded::{LineExtent, removes};
 use tenure_core::leases::{Finding, Findings, Recovery};
 use tenure_core::{Owner, Resource, Result};
@@ -85,7 +85,7 @@ impl Inner {
         extent: LineExtent<'_>,
         actor: Option<&Owner>,
     ) -> Result<Vec<Change>> {
-        let Some(mut step) = Step::on(self, resource, extent).await? else {
+        let Some(mut step) = Step::on(self, Millis::MAX, resource, extent).await? else {
             return Ok(Vec::new());
         };
         step.actor = actor.cloned();

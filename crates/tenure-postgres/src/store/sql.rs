@@ -18,12 +18,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tenure_core::Result;
-<<<<<<< HEAD
 use tenure_core::internal::lock;
-=======
-use tenure_core::poison::lock;
 use tokio::sync::OwnedSemaphorePermit;
->>>>>>> parent of 241fcaa (Keep the connections of the store and of advisory locks in one kind of pool)
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::timeout;
 use tokio_postgres::types::ToSql;

@@ -28,15 +28,7 @@ impl Inner {
         Ok(lease.map(|lease| lease.token))
     }
 
-    pub(super) async fn downgrade(&self, lease: &LeaseId) -> Result<Mode> {
-        self.downgrade_as(lease, None).await
-    }
-
-    pub(super) async fn downgrade_by(&self, lease: &LeaseId, actor: &Owner) -> Result<Mode> {
-        self.downgrade_as(lease, Some(actor)).await
-    }
-
-    async fn downgrade_as(&self, lease: &LeaseId, actor: Option<&Owner>) -> Result<Mode> {
+    pub(super) async fn downgrade(&self, lease: &LeaseId, actor: Option<&Owner>) -> Result<Mode> {
         let asked_before = std::sync::atomic::AtomicBool::new(false);
         self.retrying(|| async {
             let again = asked_before.swap(true, std::sync::atomic::Ordering::Relaxed);

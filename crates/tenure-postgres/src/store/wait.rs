@@ -364,7 +364,7 @@ async fn take_up(store: Arc<Inner>, awaited: Arc<Awaited>) -> Result<Option<Leas
 async fn look(store: Arc<Inner>, awaited: Arc<Awaited>) -> Result<Look> {
     let id = awaited.lease();
     let extent = LineExtent::FrontAnd(id);
-    let step = Step::on_until(end_of(awaited.wait()), &store, awaited.resource(), extent).await?;
+    let step = Step::on(&store, end_of(awaited.wait()), awaited.resource(), extent).await?;
     let Some(mut step) = step else {
         return Ok(Look::Gone);
     };

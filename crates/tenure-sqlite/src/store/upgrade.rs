@@ -20,15 +20,7 @@ impl Inner {
         Ok(upgraded.map(|lease| lease.token))
     }
 
-    pub(super) async fn downgrade(&self, lease: &LeaseId) -> Result<Mode> {
-        self.downgrade_as(lease, None).await
-    }
-
-    pub(super) async fn downgrade_by(&self, lease: &LeaseId, actor: &Owner) -> Result<Mode> {
-        self.downgrade_as(lease, Some(actor)).await
-    }
-
-    async fn downgrade_as(&self, lease: &LeaseId, actor: Option<&Owner>) -> Result<Mode> {
+    pub(super) async fn downgrade(&self, lease: &LeaseId, actor: Option<&Owner>) -> Result<Mode> {
         let row = self.row_of(lease).await?;
         let resource = &row.lease.resource;
         self.write(durability_of(&row), |step| {
