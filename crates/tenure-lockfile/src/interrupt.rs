@@ -29,7 +29,7 @@ use std::task::Wake;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_os::cancel::{Cancel, Ended, Registration};
 use tenure_os::platform::{self, ThreadToInterrupt};
 

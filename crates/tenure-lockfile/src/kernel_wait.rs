@@ -25,7 +25,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_core::{Error, Result};
 use tenure_os::cancel::Cancel;
 use tenure_os::platform;

@@ -16,7 +16,7 @@ use std::task::{Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Instant;
 
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_os::cancel::{Cancel, Ended};
 use tenure_os::platform;
 

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tenure_core::decide::Wait;
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_core::request::{command_line, kept_command};
 use tenure_core::{
     Asker, Error, Lease, LeaseId, LockContext, Mode, Owner, Request, Resource, Result,

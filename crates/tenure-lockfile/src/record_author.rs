@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_core::{
     Asker, Error, Lease, LeaseId, LockContext, Mode, Request, Result, Timestamp, Token,
 };

@@ -29,7 +29,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 
 use crate::clock;
 

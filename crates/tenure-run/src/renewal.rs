@@ -15,7 +15,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use tenure_core::LockContext;
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_os::clock;
 use tokio::time::sleep;
 

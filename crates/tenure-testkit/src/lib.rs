@@ -30,8 +30,8 @@
 //!   time, and of every try that it is not done before its time.
 //! - No test sleeps and hopes. The store's own list of waiters, or the kernel's, proves that an
 //!   agent waits.
-//! - A case that a store cannot do is skipped by [`Capabilities`](tenure::Capabilities), or by what
-//!   [`Store::leases`](tenure::Store::leases) returns, and the skip is printed. Exclusion,
+//! - A case that a store cannot do is skipped by [`Capabilities`](tenure::store::Capabilities), or by what
+//!   [`Store::leases`](tenure::store::Store::leases) returns, and the skip is printed. Exclusion,
 //!   timeouts, cancellation, re-entry, crash and listing are never skipped: a skip there panics.
 
 #![allow(

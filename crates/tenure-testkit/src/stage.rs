@@ -9,9 +9,9 @@ use std::pin::pin;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use tenure::store::Capabilities;
 use tenure::{
-    Capabilities, Keeper, Lease, LockSet, Mode, Options, Owner, Query, Ranking, Session,
-    SessionOptions,
+    Keeper, Lease, LockSet, Mode, Options, Owner, Query, Ranking, Session, SessionOptions,
 };
 use tokio::runtime::Runtime;
 
@@ -63,7 +63,7 @@ impl<'a> Stage<'a> {
 
     /// Returns the capabilities of the store.
     pub fn capabilities(&self) -> Capabilities {
-        self.keeper.store().capabilities()
+        self.keeper.capabilities()
     }
 
     /// Returns the keeper of this process.
@@ -98,7 +98,7 @@ impl<'a> Stage<'a> {
     /// Begins a session of this process.
     pub fn session(&self, owner: &str) -> Session {
         let options = SessionOptions::new(Owner::parse(owner).unwrap());
-        self.block_on(self.keeper.session(options)).unwrap()
+        self.keeper.session(options)
     }
 
     /// Returns the placements that this store allows.

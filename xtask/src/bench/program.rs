@@ -21,7 +21,7 @@ impl Program {
         let (keeper, session) = runtime.block_on(async {
             let keeper = Keeper::open_with(url, Settings::default()).await?;
             let owner = Owner::parse("bench@desk").map_err(|error| anyhow!("{error}"))?;
-            let session = keeper.session(SessionOptions::new(owner)).await?;
+            let session = keeper.session(SessionOptions::new(owner));
             anyhow::Ok((keeper, session))
         })?;
         Ok(Self {

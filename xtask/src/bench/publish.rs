@@ -101,7 +101,7 @@ impl Site {
             let owner = Owner::parse("bench@desk").map_err(|error| anyhow!("{error}"))?;
             let session = SessionOptions::new(owner);
             let asker = session.asker();
-            let session = self.keeper.session(session).await?;
+            let session = self.keeper.session(session);
             let id = new_id();
             let publish_target = PublishTarget::new(target, &id)?;
             let name = publish_target.target().to_string_lossy().into_owned();

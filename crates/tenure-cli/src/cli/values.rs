@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};
 use serde_json::Value;
-use tenure::{Error, Mode, Resource, TTL_MAX, TTL_MIN, Timestamp, clock, duration};
+use tenure::leases::{TTL_MAX, TTL_MIN};
+use tenure::{Error, Mode, Resource, Timestamp, clock, duration};
 use tenure_api::doc::Expect;
 pub use tenure_api::text::Slot;
 use tenure_api::text::{TokenOf, Wanted};

@@ -144,7 +144,7 @@ pub fn open(root: &Path) -> Board {
 }
 
 /// Opens the board by the library for another asker.
-pub fn open_for(root: &Path, wait: Duration, asker: tenure::Asker) -> Board {
+pub fn open_for(root: &Path, wait: Duration, asker: tenure::store::Asker) -> Board {
     let board = Board::open(root, wait).unwrap();
     board.for_caller(&FileCaller::new(asker, wait))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use tenure_core::decide::Wait;
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_core::{Error, Lease, Request, Resource, Result, Token, UpgradeRequest};
 
 use super::{FileStore, HeldLease, Upgrade, over, upgrading};

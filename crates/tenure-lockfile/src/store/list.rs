@@ -3,7 +3,8 @@
 use std::fs;
 use std::io;
 
-use tenure_core::{Cursor, Error, Lease, Listing, Query, Result};
+use tenure_core::internal::Cursor;
+use tenure_core::{Error, Lease, Listing, Query, Result};
 use tenure_os::platform;
 
 use super::FileStore;

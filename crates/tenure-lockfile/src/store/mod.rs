@@ -41,7 +41,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_core::{
     Capabilities, Error, Lease, LeaseId, Listing, Mode, Query, Reply, Request, Resource, Result,
     Store, Token, UpgradeRequest,

@@ -25,7 +25,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tenure_core::decide::{Ask, Outcome};
 use tenure_core::leases::{KeyState, Keyed, spell_leases};
-use tenure_core::request::NewRequest;
 use tenure_core::{Error, Lease, LeaseId, Result, SessionId, Timestamp};
 use tokio_postgres::Row;
 
@@ -259,7 +258,7 @@ fn renew_each(step: &mut Step<'_>, leases: &[LeaseId]) -> Result<Option<Vec<Leas
         if let Outcome::Refused(_) = decision.outcome {
             return Ok(None);
         }
-        step.write(&decision.changes, NewRequest::None)?;
+        step.write(&decision.changes, None)?;
         renewed.extend(step.loaded.lease(lease).map(|row| row.lease.clone()));
     }
     Ok(Some(renewed))

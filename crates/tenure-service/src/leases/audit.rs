@@ -1,6 +1,7 @@
 //! Reads the record of what was done to locks.
 
-use tenure::{AuditPage, AuditQuery, Result};
+use tenure::Result;
+use tenure::audit::{AuditPage, AuditQuery};
 use tenure_api::leases::Audit;
 
 use crate::{Caller, Handle, SLOT_KIND, Service};

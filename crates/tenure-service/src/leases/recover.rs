@@ -1,7 +1,8 @@
 //! Ends stale leases, finishes or gives up publishes whose publishers are gone, and removes what
 //! they left behind.
 
-use tenure::{Recovery, Result};
+use tenure::Result;
+use tenure::leases::Recovery;
 use tenure_api::leases::{Recover, Stale};
 use tenure_work::publish;
 

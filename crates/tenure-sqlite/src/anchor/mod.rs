@@ -54,7 +54,7 @@ use std::thread;
 use std::time::Duration;
 
 use tenure_core::internal::OrCannot;
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_core::{Error, Result, Token};
 use tenure_os::clock;
 

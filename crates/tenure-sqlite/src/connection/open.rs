@@ -49,7 +49,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, FileControl, OpenFlags};
 use rustix::fs::FileType;
 use tenure_core::internal::OrCannot;
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_core::{Error, Result};
 use tenure_os::{clock, filesystem};
 

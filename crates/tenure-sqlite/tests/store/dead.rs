@@ -1,6 +1,7 @@
 //! The rows and files of sessions that were killed.
 
-use tenure::{Keeper, Mode, Owner, Recovery};
+use tenure::leases::Recovery;
+use tenure::{Keeper, Mode, Owner};
 
 use crate::scene::{Scene, held, session, take, until_in_line};
 

@@ -126,7 +126,7 @@ pub fn resource(text: &str) -> Resource {
 pub async fn session(keeper: &Keeper, owner: &str) -> Session {
     let owner = Owner::parse(owner).unwrap();
     let options = SessionOptions::new(owner);
-    keeper.session(options).await.unwrap()
+    keeper.session(options)
 }
 
 fn wait(limit: Duration) -> Options {

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tenure::leases::{LeaseTerms, Recovery};
 use tenure::{
-    IdempotenceKey, Keeper, Lease, LeaseId, LeaseTerms, LockSet, Mode, Options, Owner, Ranking,
-    Recovery, Session,
+    IdempotenceKey, Keeper, Lease, LeaseId, LockSet, Mode, Options, Owner, Ranking, Session,
 };
 use tenure_core::Asker;
 use tenure_work::agents::guard::{EDIT_TTL, EditDecision, hold};
@@ -145,7 +145,10 @@ async fn who_changes_a_lease_by_its_id_waits_for_the_disk_once() {
     let taken = keeper.take_over(&again, &guard.lease().lease, MINUTE).await;
     let lease = taken.unwrap().unwrap().lease;
     assert_eq!(ends(), [Durable], "take over");
-    let (leases, asker) = (keeper.store().leases().unwrap(), asker(&again));
+    let (leases, asker) = (
+        tenure::internal::store(&keeper).leases().unwrap(),
+        asker(&again),
+    );
     leases.claim(&lease, "job", &asker).await.unwrap();
     assert_eq!(ends(), [Durable], "claim");
     let broken = keeper.break_lease(&lease, &owner("di"), "why").await;

@@ -90,11 +90,7 @@ impl Role {
         self.end().await;
         settle(&self.keeper).await;
         let owner = Owner::parse(owner).unwrap();
-        let session = self
-            .keeper
-            .session(SessionOptions::new(owner))
-            .await
-            .unwrap();
+        let session = self.keeper.session(SessionOptions::new(owner));
         let id = session.id().clone();
         self.open_session = Some(OpenSession {
             session,
@@ -125,7 +121,7 @@ impl Role {
 /// Returns when the locks that this process dropped are released, so that the next look does not
 /// see them.
 async fn settle(keeper: &Keeper) {
-    if keeper.store().capabilities().ttl.is_none() {
+    if keeper.capabilities().ttl.is_none() {
         return;
     }
     let little = Query::default().with_limit(1);

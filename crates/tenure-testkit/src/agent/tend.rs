@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
-use tenure::{Asker, Error, IdempotenceKey, Keeper, Lease, LeaseTerms, LockSet, Owner, Session};
+use tenure::leases::LeaseTerms;
+use tenure::store::Asker;
+use tenure::{Error, IdempotenceKey, Keeper, Lease, LockSet, Owner, Session};
 use tenure_core::LeaseStore;
 use tenure_core::audit::AuditQuery;
 use tenure_core::leases::Recovery;
@@ -123,7 +125,7 @@ fn owner(text: Option<String>) -> Option<Owner> {
 
 fn leases(keeper: &Keeper) -> tenure::Result<&dyn LeaseStore> {
     let none = || Error::Internal("this store has no leases of their own".into());
-    keeper.store().leases().ok_or_else(none)
+    tenure::internal::store(keeper).leases().ok_or_else(none)
 }
 
 /// Returns the claimant: the session of the agent, as the keeper would put it.

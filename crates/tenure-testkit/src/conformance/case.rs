@@ -42,9 +42,9 @@ impl Need {
         match self {
             Need::StrictOrder => stage.capabilities().strict_order,
             Need::CrossProcess => stage.capabilities().cross_process,
-            Need::Leases => stage.keeper().store().leases().is_some(),
+            Need::Leases => stage.keeper().keeps_leases(),
             Need::Slots => stage.capabilities().slots,
-            Need::Records => stage.keeper().store().records().is_some(),
+            Need::Records => tenure::internal::store(stage.keeper()).records().is_some(),
         }
     }
 

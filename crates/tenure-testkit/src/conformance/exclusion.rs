@@ -155,10 +155,10 @@ fn different_spellings_of_a_name_are_one_lock(stage: &Stage<'_>) {
 
 fn the_blocking_front_excludes_and_is_excluded(stage: &Stage<'_>) {
     let settings = stage.keeper().settings().clone();
-    let store = stage.keeper().store().clone();
+    let store = tenure::internal::store(stage.keeper()).clone();
     let keeper = blocking::Keeper::from_store(store, settings).unwrap();
     let ana = SessionOptions::new(tenure::Owner::parse("ana").unwrap());
-    let ana = keeper.session(ana).unwrap();
+    let ana = keeper.session(ana);
     let [mut bo] = stage.agents(stage.apart(), ["bo"]);
     let (a, options) = (resource("a"), crate::stage::patient());
     let mut contend = || {

@@ -258,7 +258,7 @@ async fn session_with_order(stage: &Stage<'_>, kinds: &[&str]) -> Session {
     let settings = Settings::default().with_ranking(ranking);
     let keeper = Keeper::open_with(stage.url(), settings).await.unwrap();
     let options = SessionOptions::new(Owner::parse("ana").unwrap());
-    keeper.session(options).await.unwrap()
+    keeper.session(options)
 }
 
 fn another_order_is_refused_while_something_is_held_and_else_adopted(stage: &Stage<'_>) {

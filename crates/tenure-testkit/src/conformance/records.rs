@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tenure::{Action, AuditQuery, Class, Mode, Owner, Result};
+use tenure::audit::{Action, AuditQuery};
+use tenure::{Class, Mode, Owner, Result};
 use tenure_core::records::{
     BODY_BYTES_MAX, Changes, Column, Columns, Expected, Fence, NewEntry, Record, RecordChange,
     RecordKey, RecordQuery, Seen,

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use tenure::{Binding, Keeper, LeaseState, LeaseTerms, Mode, Owner, SessionOptions, Settings};
+use tenure::leases::LeaseTerms;
+use tenure::{Binding, Keeper, LeaseState, Mode, Owner, SessionOptions, Settings};
 use tenure_core::audit::Action;
 use tenure_core::leases::Recovery;
 
@@ -136,7 +137,7 @@ fn lock_with_grace(stage: &Stage<'_>, grace: Duration) -> tenure::Lease {
         let settings = Settings::default().with_stale_grace(grace);
         let keeper = Keeper::open_with(stage.url(), settings).await.unwrap();
         let options = SessionOptions::new(Owner::parse("ana").unwrap());
-        let session = keeper.session(options).await.unwrap();
+        let session = keeper.session(options);
         let (set, terms) = (
             set(&[("a", Mode::Write)]),
             LeaseTerms::default().with_ttl(TTL_SHORT),

@@ -41,8 +41,9 @@ fn a_timeout_says_what_was_waited_for_how_long_and_who_holds_it(stage: &Stage<'_
             panic!("{error:?}");
         };
         assert_eq!((&context.resource, context.mode), (&a, asked));
-        assert_eq!(context.store, stage.keeper().store().url());
-        assert_eq!(context.location, stage.keeper().store().location_of(&a));
+        assert_eq!(context.store, stage.keeper().url());
+        let store = tenure::internal::store(stage.keeper());
+        assert_eq!(context.location, store.location_of(&a));
         assert_eq!(*limit, SHORT);
         assert!(
             SHORT <= *waited && *waited <= took,
@@ -186,9 +187,9 @@ fn a_set_has_one_deadline(stage: &Stage<'_>) {
 fn a_request_that_does_not_say_how_long_waits_as_the_settings_say(stage: &Stage<'_>) {
     let [mut ana] = stage.agents(stage.apart(), ["ana"]);
     let settings = Settings::default().with_wait(SHORT);
-    let keeper = Keeper::from_store(stage.keeper().store().clone(), settings);
+    let keeper = Keeper::from_store(tenure::internal::store(stage.keeper()).clone(), settings);
     let options = tenure::SessionOptions::new(tenure::Owner::parse("bo").unwrap());
-    let bo = stage.block_on(keeper.session(options)).unwrap();
+    let bo = keeper.session(options);
     let a = resource("a");
     ana.take("a", Mode::Write);
     let error = stage.block_on(bo.acquire(&a, Mode::Write, &Options::default()));

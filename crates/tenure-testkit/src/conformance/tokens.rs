@@ -111,7 +111,7 @@ fn tokens_go_on_when_the_store_is_opened_again(stage: &Stage<'_>) {
         let token = stage.block_on(async {
             let keeper = Keeper::open(stage.url()).await.unwrap();
             let owner = Owner::parse("ana").unwrap();
-            let session = keeper.session(SessionOptions::new(owner)).await.unwrap();
+            let session = keeper.session(SessionOptions::new(owner));
             let options = Options::default();
             session
                 .acquire(&a, Mode::Write, &options)

@@ -22,7 +22,7 @@ impl Fixture for File {
 
     /// Counts in the kernel, where the first waiter of each process waits.
     fn waiters(&self, keeper: &Keeper, resource: &Resource) -> usize {
-        let path = keeper.store().location_of(resource);
+        let path = tenure::internal::store(keeper).location_of(resource);
         kernel_locks::waiters(Path::new(&path))
     }
 }

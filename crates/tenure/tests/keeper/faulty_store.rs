@@ -8,10 +8,12 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tenure::internal::LeaseStore;
 use tenure::memory::MemoryStore;
+use tenure::store::{Capabilities, Reply, Request, Store, UpgradeRequest};
 use tenure::{
-    Capabilities, Error, Keeper, Lease, LeaseId, LeaseStore, Listing, Mode, Query, Reply, Request,
-    Resource, Result, SessionId, Settings, Store, Token, UpgradeRequest,
+    Error, Keeper, Lease, LeaseId, Listing, Mode, Query, Resource, Result, SessionId, Settings,
+    Token,
 };
 
 pub struct FaultyStore {

@@ -21,7 +21,7 @@ pub async fn keeper() -> Keeper {
 pub async fn session(keeper: &Keeper, owner: &str) -> Session {
     let owner = Owner::parse(owner).unwrap();
     let options = SessionOptions::new(owner);
-    keeper.session(options).await.unwrap()
+    keeper.session(options)
 }
 
 pub fn resource(text: &str) -> Resource {

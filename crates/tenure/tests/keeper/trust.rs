@@ -299,7 +299,7 @@ fn a_guard_of_the_blocking_front_is_renewed_without_any_call() {
     let store = Arc::new(FaultyStore::leased(TTL));
     let keeper = blocking::Keeper::from_store(store.clone(), Default::default()).unwrap();
     let owner = tenure::Owner::parse("ana").unwrap();
-    let session = keeper.session(tenure::SessionOptions::new(owner)).unwrap();
+    let session = keeper.session(tenure::SessionOptions::new(owner));
     let guard = session
         .acquire(&resource("a"), Mode::Write, &wait(0))
         .unwrap();

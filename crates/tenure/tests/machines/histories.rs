@@ -152,7 +152,7 @@ fn take_all(locks: &Database, histories: u32) {
         let options = Options::default().with_wait(AT_LAST);
         for number in 0..histories {
             let owner = SessionOptions::new(Owner::parse("the-last").unwrap());
-            let session = keeper.session(owner).await.unwrap();
+            let session = keeper.session(owner);
             let name = resource(number);
             let taken = session.acquire(&name, Mode::Write, &options);
             taken.await.unwrap().release().await.unwrap();

@@ -129,8 +129,7 @@ async fn pulse(machine: Arc<Machine>) {
 impl Machine {
     async fn work(self: Arc<Self>, number: u32, machine: u32, mut dice: Dice) {
         let owner = Owner::parse(&format!("machine-{machine}")).unwrap();
-        let session = self.keeper.session(SessionOptions::new(owner)).await;
-        let session = session.unwrap();
+        let session = self.keeper.session(SessionOptions::new(owner));
         let mut stop = self.stop.clone();
         while !*stop.borrow() {
             let dropped = dice.once_in(12).then(|| dice.millis(1..300));
@@ -305,7 +304,7 @@ impl Machine {
             sleep(dice.millis(10..150)).await;
         }
         let at = now();
-        let store = Arc::clone(self.keeper.store());
+        let store = Arc::clone(tenure::internal::store(&self.keeper));
         let renewal = timeout(LATE_MAX, store.renew(&lease.lease)).await;
         let checked = timeout(LATE_MAX, self.keeper.check(&lease.resource, token)).await;
         let release = async { guard.release().await.map_err(|failed| failed.source) };

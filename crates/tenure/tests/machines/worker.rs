@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use tenure::leases::LeaseTerms;
 use tenure::{
-    Error, Guard, GuardState, Keeper, Lease, LeaseTerms, LockSet, Mode, Options, Owner, Ranking,
-    Resource, Session, SessionOptions,
+    Error, Guard, GuardState, Keeper, Lease, LockSet, Mode, Options, Owner, Ranking, Resource,
+    Session, SessionOptions,
 };
 use tenure_testkit::postgres::{Database, Proxy};
 use tokio::task::JoinSet;
@@ -263,8 +264,7 @@ impl Hands {
 
     async fn session(&self) -> Session {
         let owner = Owner::parse(&format!("worker-{}", std::process::id())).unwrap();
-        let session = self.keeper.session(SessionOptions::new(owner)).await;
-        session.unwrap()
+        self.keeper.session(SessionOptions::new(owner))
     }
 
     async fn acquire(&self, name: &str, wait: Duration) -> Result<Guard, Error> {

@@ -66,7 +66,7 @@ fn crowd(url: &str) -> Result<Crowd<(usize, Session)>> {
         for client in clients {
             let keeper = Keeper::open_with(url, Settings::default()).await?;
             let owner = Owner::parse("bench@desk").map_err(|error| anyhow!("{error}"))?;
-            let session = keeper.session(SessionOptions::new(owner)).await?;
+            let session = keeper.session(SessionOptions::new(owner));
             opened.push((client, session));
         }
         Ok(opened)

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tenure::{Error, Keeper, Lease, LeaseTerms, LockSet, Mode, Options, Ranking};
+use tenure::leases::LeaseTerms;
+use tenure::{Error, Keeper, Lease, LockSet, Mode, Options, Ranking};
 
 use crate::scene::{Scene, resource, session};
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tenure::{Error, Guard, GuardState, Keeper, LeaseState, Mode, Owner, Recovery, Session};
+use tenure::leases::Recovery;
+use tenure::{Error, Guard, GuardState, Keeper, LeaseState, Mode, Owner, Session};
 
 use crate::scene::{DEADLINE, Scene, acquire, resource, session, take};
 

@@ -1,6 +1,7 @@
 //! Requests for a set that are given up before all of it is there.
 
-use tenure::{IdempotenceKey, LeaseTerms, LockSet, Mode};
+use tenure::leases::LeaseTerms;
+use tenure::{IdempotenceKey, LockSet, Mode};
 
 use crate::conformance::cancellation::{poll_times, poll_until_waiting, polls_max};
 use crate::stage::{Stage, TTL_LONG, patient, set, until};

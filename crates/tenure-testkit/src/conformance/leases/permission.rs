@@ -80,7 +80,7 @@ pub(super) fn what_a_guard_has_in_hand_its_owner_takes_over_and_nobody_gets_it_i
 ) {
     let session = |owner: &str| {
         let options = SessionOptions::new(Owner::parse(owner).unwrap());
-        stage.block_on(stage.keeper().session(options)).unwrap()
+        stage.keeper().session(options)
     };
     let [mut bo] = stage.agents(stage.apart(), ["bo"]);
     let (first, later, other) = (session("ana"), session("ana"), session("cy"));

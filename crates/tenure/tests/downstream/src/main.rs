@@ -14,7 +14,7 @@ fn main() {
 fn take_a_lock(url: &str) -> tenure::Result<()> {
     let keeper = blocking::Keeper::open(url)?;
     let owner = Owner::parse("downstream").expect("a name");
-    let session = keeper.session(SessionOptions::new(owner))?;
+    let session = keeper.session(SessionOptions::new(owner));
     let build = "build".parse().expect("a name");
     let guard = session.acquire(&build, Mode::Write, &Options::default())?;
     guard.release().map_err(|failed| failed.source)

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure::{
-    Asker, AuditPage, AuditQuery, Findings, KeyState, Keyed, Lease, LeaseId, LeaseStore, Mode,
-    Owner, Recovery, Reply, SessionId,
-};
+use tenure::audit::{AuditPage, AuditQuery};
+use tenure::internal::{KeyState, Keyed, LeaseStore};
+use tenure::leases::{Findings, Recovery};
+use tenure::store::{Asker, Reply};
+use tenure::{Lease, LeaseId, Mode, Owner, SessionId};
 
 use super::FaultyStore;
 

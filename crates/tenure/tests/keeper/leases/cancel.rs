@@ -11,7 +11,7 @@ const POLLS_MAX: usize = 60;
 #[tokio::test]
 async fn a_lock_dropped_at_any_await_point_leaves_nothing_and_frees_its_key() {
     let database = Database::new().await;
-    let (store, keeper) = FaultyStore::over(database.keeper.store().clone())
+    let (store, keeper) = FaultyStore::over(tenure::internal::store(&database.keeper).clone())
         .dawdle()
         .keep();
     let wanted = set(&[("a", Mode::Write), ("b", Mode::Read)]);

@@ -11,9 +11,8 @@ mod upgrade;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tenure::{
-    IdempotenceKey, Keeper, Lease, LeaseTerms, LockSet, Mode, Options, Owner, Result, Session,
-};
+use tenure::leases::LeaseTerms;
+use tenure::{IdempotenceKey, Keeper, Lease, LockSet, Mode, Options, Owner, Result, Session};
 
 use crate::scene::*;
 

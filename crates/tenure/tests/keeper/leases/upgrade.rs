@@ -101,7 +101,7 @@ async fn an_upgrade_is_out_of_order_inside_a_run_that_holds_something_later() {
         lease.lease.clone(),
     );
     let options = SessionOptions::new(owner("ana")).with_ancestors(vec![outer]);
-    let inner = keeper.session(options).await.unwrap();
+    let inner = keeper.session(options);
     let error = keeper.upgrade(&inner, &lease.lease, None, None).await;
     assert!(matches!(error.unwrap_err(), Error::Order { .. }));
 }

@@ -155,7 +155,7 @@ async fn ancestors_count_for_order_in_any_store_and_for_re_entry_in_their_own() 
         let owner = Owner::parse("ana").unwrap();
         let mut options = SessionOptions::new(owner);
         options.ancestors = ancestors;
-        keeper.session(options).await.unwrap()
+        keeper.session(options)
     };
 
     let ana = inside(vec![ancestor("file:/elsewhere", "b")]).await;
