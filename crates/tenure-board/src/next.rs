@@ -132,8 +132,8 @@ impl Board {
             };
             match error {
                 // Another one was faster, or changed it.
-                Error::Claimed { .. } | Error::NotFound(_) => {}
-                error if error.class() == Class::Conflict => {}
+                Error::Of(fault) if fault.claimed().is_some() => {}
+                error if matches!(error.class(), Class::Conflict | Class::NotFound) => {}
                 Error::Timeout { .. } | Error::Busy { .. } | Error::Corrupt { .. } => {
                     refused.get_or_insert(error);
                 }

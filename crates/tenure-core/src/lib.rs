@@ -63,7 +63,7 @@ pub mod time;
 pub mod token;
 pub mod written_order;
 
-pub use error::{Class, Error, LockContext, Result};
+pub use error::{Class, Error, LockContext, Remedy, Result};
 pub use id::{IdempotenceKey, LeaseId, SessionId};
 pub use lease::{Binding, Lease, LeaseState};
 pub use leases::LeaseStore;

@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use tenure_core::{Error, Result};
+use tenure_core::{Error, Remedy, Result};
 
 use crate::platform;
 
@@ -85,8 +85,10 @@ pub fn require_trusted(path: &Path) -> Result<()> {
             path.display(),
             file_system.name
         ),
-        "use a local directory (for a store: --store), or, if you know that all its users \
-                 are on this machine, set TENURE_TRUST_FLOCK=1",
+        Remedy::from("use a local directory (for a store: ")
+            .field("store")
+            .text("), or, if you know that all its users are on this machine, set ")
+            .setting("trust_flock=1"),
     ))
 }
 

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 use std::time::Duration;
+use tenure_core::error::{Part, Words};
 
-use tenure::{Asker, Automated, Owner, SessionOptions};
+use tenure::{Asker, Automated, Owner, Remedy, SessionOptions};
 use tenure_lockfile::FileCaller;
 use tenure_os::cancel::Cancel;
 
@@ -24,6 +25,7 @@ pub struct Caller {
     around: Outers,
     cancel: Cancel,
     observer: Arc<dyn Observer>,
+    words: Words,
 }
 
 impl Caller {
@@ -40,6 +42,7 @@ impl Caller {
             around: Outers::default(),
             cancel: Cancel::default(),
             observer: Arc::new(Silent),
+            words: Part::to_string,
         }
     }
 
@@ -86,6 +89,12 @@ impl Caller {
         self
     }
 
+    /// Sets the words of its surface, for sentences that name operations.
+    pub fn told_in(mut self, words: Words) -> Self {
+        self.words = words;
+        self
+    }
+
     /// Returns the owner.
     pub fn owner(&self) -> &Owner {
         &self.owner
@@ -129,6 +138,16 @@ impl Caller {
     /// Returns who is told what it waits for.
     pub fn observer(&self) -> &Arc<dyn Observer> {
         &self.observer
+    }
+
+    /// Returns a sentence in the words of its surface.
+    pub fn in_words(&self, remedy: &Remedy) -> String {
+        remedy.in_words(self.words)
+    }
+
+    /// Tells its observer something that people should know.
+    pub fn tell(&self, word: &Remedy) {
+        self.observer.word(&self.in_words(word));
     }
 
     /// Returns the options of a session of its own.

@@ -120,8 +120,9 @@ pub use tenure_core::leases::{
 pub use tenure_core::store::Waiting;
 pub use tenure_core::{
     Asker, Binding, Capabilities, Class, Error, Examined, IdempotenceKey, Lease, LeaseId,
-    LeaseState, LeaseStore, Listing, LockContext, LockSet, Mode, Owner, Query, Ranking, Reply,
-    Request, Resource, Result, RetryPolicy, SessionId, Store, Timestamp, Token, UpgradeRequest,
+    LeaseState, LeaseStore, Listing, LockContext, LockSet, Mode, Owner, Query, Ranking, Remedy,
+    Reply, Request, Resource, Result, RetryPolicy, SessionId, Store, Timestamp, Token,
+    UpgradeRequest,
 };
 pub use tenure_core::{duration, request, shown_address, without_passwords};
 pub use tenure_os::clock;

@@ -2,6 +2,7 @@
 
 use tenure::records::{Column, RecordQuery, Records};
 use tenure::{Error, Keeper, Result};
+use tenure_core::Remedy;
 use tenure_files::publish::{Difference, PublishTarget, PublishedFile};
 use tenure_os::blocking::blocking;
 use tenure_os::machine;
@@ -16,10 +17,10 @@ const TRIES: usize = 3;
 ///
 /// # Errors
 ///
-/// `NotFound` if nothing was ever published there from this machine; `Contradiction` if it differs
+/// `NotFound` if nothing was ever published there from this machine; `Conflict` if it differs
 /// and a publish is not finished, which may have put it there.
 pub async fn verify(keeper: &Keeper, publish_target: &PublishTarget) -> Result<Verified> {
-    let records = keeper.records("publish --verify")?;
+    let records = keeper.records("publish")?;
     let target = publish_target.target().to_string_lossy().into_owned();
     for _ in 0..TRIES {
         let (manifest, pending) = committed(&records, &target).await?;
@@ -34,12 +35,14 @@ pub async fn verify(keeper: &Keeper, publish_target: &PublishTarget) -> Result<V
             && committed(&records, &target).await?.0.id == manifest.id
         {
             if let (Some(pending), false) = (pending, differences.is_empty()) {
-                return Err(Error::contradiction(
+                return Err(Error::conflict(
                     format!(
                         "{target} differs from manifest {}, and publish {pending} is not finished",
                         manifest.id
                     ),
-                    "run tenure recover, then verify it again",
+                    Remedy::from("run ")
+                        .operation("recover", [])
+                        .text(", then verify it again"),
                 ));
             }
             return Ok(Verified {
@@ -103,7 +106,7 @@ pub(super) async fn files_of(
 
 /// Returns the manifests of a target, oldest first, with their files.
 pub async fn history(keeper: &Keeper, publish_target: &PublishTarget) -> Result<Vec<Manifest>> {
-    let records = keeper.records("publish --history")?;
+    let records = keeper.records("publish")?;
     let target = publish_target.target().to_string_lossy().into_owned();
     let mut query = RecordQuery::new("manifest").with_column(Column::Subject(target));
     let mut manifests = Vec::new();

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tenure_core::Remedy;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -174,7 +175,8 @@ pub(super) fn require_pending(manifest: &Manifest, seen: &Seen) -> Result<()> {
                 manifest.id,
                 state.map_or("gone", ManifestState::as_str)
             ),
-            "look at what is there with: tenure publish --history TARGET",
+            Remedy::from("look at what is there with: ")
+                .operation("publish.history", [("target", "TARGET")]),
         )),
     }
 }

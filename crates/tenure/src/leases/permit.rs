@@ -5,7 +5,7 @@
 //! since no owner that an agent names makes it that owner; and whether the lease is in nobody's
 //! hands. The first two never change while a lease is there.
 
-use tenure_core::{Binding, Error, Lease, LeaseId, LeaseStore, Owner, Result};
+use tenure_core::{Binding, Error, Lease, LeaseId, LeaseStore, Owner, Remedy, Result};
 
 use crate::Keeper;
 use crate::retry::retry;
@@ -20,8 +20,10 @@ pub(super) fn leases<'a>(keeper: &'a Keeper, act: &str) -> Result<&'a dyn LeaseS
                  its session",
                 store.url()
             ),
-            "use a store that has them, such as --store sqlite:PATH, or hold the lock with: \
-             tenure run",
+            Remedy::from("use a store that has them, such as ")
+                .field("store=sqlite:PATH")
+                .text(", or hold the lock with: ")
+                .operation("run", []),
         )
     })
 }
@@ -52,17 +54,15 @@ pub(super) async fn permit(
 ) -> Result<Lease> {
     let found = find(keeper, lease, act).await?;
     let refuse = |why: String, remedy: String| {
+        let end = [("lease", lease.as_str()), ("reason", "TEXT")];
         Error::not_allowed(
             format!("cannot {act} lease {lease} on {}: {why}", found.resource),
-            remedy,
+            Remedy::from(remedy).operation("break", end),
         )
     };
     if let Some(by) = by.filter(|by| **by != found.owner) {
         let why = format!("it belongs to {}, not to {by}", found.owner);
-        let remedy = format!(
-            "ask {}; a person may end it with: tenure break {lease} --reason TEXT",
-            found.owner
-        );
+        let remedy = format!("ask {}; a person may end it with: ", found.owner);
         return Err(refuse(why, remedy));
     }
     check_agent(keeper, &found, act)?;
@@ -74,7 +74,7 @@ pub(super) async fn permit(
             let why = format!("a guard of session {} has it in hand", found.session);
             let remedy = format!(
                 "it ends with its guard (pid {} on {}), or when its time is over, or a person ends \
-                 it with: tenure break {lease} --reason TEXT",
+                 it with: ",
                 found.pid, found.host
             );
             Err(refuse(why, remedy))
@@ -83,8 +83,7 @@ pub(super) async fn permit(
         Binding::Session => {
             let why = format!("it is bound to session {}", found.session);
             let remedy = format!(
-                "it ends with its session (pid {} on {}), or a person ends it with: \
-                 tenure break {lease} --reason TEXT",
+                "it ends with its session (pid {} on {}), or a person ends it with: ",
                 found.pid, found.host
             );
             Err(refuse(why, remedy))

@@ -18,7 +18,7 @@ struct Answer<'a> {
     #[serde(flatten)]
     verified: &'a Verified,
     #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<Body<'a>>,
+    error: Option<Body>,
 }
 
 /// Shows the differences. Any of them is a failure.

@@ -35,7 +35,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tenure::records::{Changes, RecordChange, Seen};
 use tenure::store_choice::{self, Why};
-use tenure::{Error, Examined, Keeper, Result, clock};
+use tenure::{Error, Examined, Keeper, Remedy, Result, clock};
 use tenure_api::agents::Program;
 use tenure_core::store::Found;
 use tenure_run::{CallLimits, call};
@@ -45,7 +45,7 @@ use tenure_work::agents::state::agent_key;
 use tenure_work::publish::new_id;
 
 use super::counted;
-use crate::Service;
+use crate::{Caller, Service};
 
 /// The variables that count here, beside that of the home.
 pub const VARIABLES: [&str; 3] = ["PATH", "CLAUDE_CONFIG_DIR", "CODEX_HOME"];
@@ -54,7 +54,7 @@ const NAME: &str = "hooks";
 const HOOK_MAX: Duration = Duration::from_secs(20);
 
 /// Checks every program that has hooks here, and names those that are used without.
-pub async fn all(service: &Service, keeper: &Keeper, url: &str) -> Vec<Examined> {
+pub async fn all(service: &Service, caller: &Caller, keeper: &Keeper, url: &str) -> Vec<Examined> {
     let environment = service.environment();
     let here = worktree(&environment.directory);
     let main = store_choice::main_worktree(environment).ok().flatten();
@@ -62,6 +62,7 @@ pub async fn all(service: &Service, keeper: &Keeper, url: &str) -> Vec<Examined>
     for program in Program::ALL {
         let settings = Settings {
             service,
+            caller,
             program,
             path: here.join(program.file()),
             here: &here,
@@ -74,6 +75,11 @@ pub async fn all(service: &Service, keeper: &Keeper, url: &str) -> Vec<Examined>
     checks
 }
 
+/// Returns the advice to install the hooks of a program.
+fn install(program: &str) -> Remedy {
+    Remedy::from("").operation("agent.apply", [("program", program)])
+}
+
 /// Returns the worktree that a directory is in, or the directory itself.
 fn worktree(directory: &Path) -> PathBuf {
     let mut above = directory.ancestors();
@@ -84,6 +90,7 @@ fn worktree(directory: &Path) -> PathBuf {
 /// The settings of a program in a worktree.
 struct Settings<'a> {
     service: &'a Service,
+    caller: &'a Caller,
     program: Program,
     path: PathBuf,
     here: &'a Path,
@@ -152,7 +159,8 @@ impl Settings<'_> {
         }
         self.program.is_used_in(self.here).then(|| {
             Found::good(format!(
-                "{name} is used here without hooks, so no guard counts for it; for those: tenure agent install --write {name}"
+                "{name} is used here without hooks, so no guard counts for it; for those: {}",
+                self.caller.in_words(&install(name))
             ))
         })
     }
@@ -169,7 +177,7 @@ impl Settings<'_> {
                     "{name}: {shown} lacks what install adds for {}",
                     missing.join(", ")
                 ),
-                format!("tenure agent install --write {name}"),
+                install(name),
             )
         }))
     }
@@ -316,7 +324,7 @@ impl Settings<'_> {
             _ if has_arrived => None,
             Err(error) => Some(Found::bad(
                 format!("{name}: its hook {:?} {error}", hook.command),
-                format!("tenure agent install --write {name}"),
+                install(name),
             )),
             Ok(_) => Some(Found::bad(
                 format!(
