@@ -54,7 +54,7 @@ impl<K> Failure<K> {
             Error::Of(fault) => Some(fault),
             _ => None,
         };
-        let claim = fault.and_then(|fault| fault.claimed()).cloned();
+        let claim = error.fault::<Claimed>().cloned();
         let leases = error.holders().iter().cloned();
         let leases = leases.map(|lease| Holder::Lease(Box::new(lease)));
         Self {

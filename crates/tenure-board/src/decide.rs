@@ -11,7 +11,6 @@
 //! that is given must be the newest of its issue, even after it passed to another owner. A claim
 //! that is over and that nobody took since is still its owner's to renew, release or complete.
 
-use crate::BoardError;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 use tenure_core::error::Claimed;
@@ -220,13 +219,17 @@ pub(super) fn refused(id: &IssueId, owner: &Owner, refusal: IssueRefusal) -> Err
     match refusal {
         IssueRefusal::Done => Error::conflict(
             format!("{id} is done already"),
-            Remedy::from("if it is to be done again: ")
-                .operation("board.set", [("issue", id.as_str()), ("state", "open")]),
+            Remedy::of(
+                "if it is to be done again: {board.set issue state=open}",
+                &[id.as_str()],
+            ),
         ),
         IssueRefusal::Blocked(waits) => {
             let remedy = match waits.issues.first() {
-                Some(first) => Remedy::from("see what is left to do there: ")
-                    .operation("board.show", [("issue", first.as_str())]),
+                Some(first) => Remedy::of(
+                    "see what is left to do there: {board.show issue}",
+                    &[first.as_str()],
+                ),
                 None => Remedy::from("have it passed: ").then(judged(
                     id,
                     &waits.gates[0].0,
@@ -235,32 +238,33 @@ pub(super) fn refused(id: &IssueId, owner: &Owner, refusal: IssueRefusal) -> Err
             };
             Error::conflict(format!("{id} is blocked: {waits}"), remedy)
         }
-        IssueRefusal::Claimed(claim) => BoardError::Claimed(Claimed {
+        IssueRefusal::Claimed(claim) => Claimed {
+            preface: "",
             resource: id.resource(),
             owner: claim.owner,
             expires_at: claim.expires_at,
-        })
+        }
         .into(),
         IssueRefusal::OwnClaim(claim) => Error::conflict(
             format!(
                 "{id} is claimed by {owner} itself, with token {}, until {}",
                 claim.token, claim.expires_at
             ),
-            Remedy::from("give it more time with: ")
-                .operation("board.renew", [("issue", id.as_str())])
-                .text("; agents that share an owner need one each: ")
-                .field("owner"),
+            Remedy::of(
+                "give it more time with: {board.renew issue}; agents that share an owner need one each: {.owner}",
+                &[id.as_str()],
+            ),
         ),
         IssueRefusal::NotOwner(claim) => Error::not_allowed(
             format!(
                 "{id} is claimed by {} until {}, not by {owner}",
                 claim.owner, claim.expires_at
             ),
-            Remedy::from("only its owner may do this: ").setting("owner"),
+            "only its owner may do this: {$owner}",
         ),
         IssueRefusal::NotClaimed => Error::not_allowed(
             format!("{id} is not claimed: it was released, or never claimed"),
-            Remedy::from("claim it: ").operation("board.claim", [("issue", id.as_str())]),
+            Remedy::of("claim it: {board.claim issue}", &[id.as_str()]),
         ),
         IssueRefusal::OtherToken(token, last) if token > last => Error::not_allowed(
             format!("token {token} of {id} was never granted; the newest is {last}"),
@@ -279,8 +283,10 @@ pub(super) fn judged(id: &IssueId, gate: &str, verdict: GateState) -> Remedy {
         GateState::Passed => "pass",
         _ => "fail",
     };
-    let judged = [("verdict", verdict), ("issue", id.as_str()), ("gate", gate)];
-    Remedy::from("").operation("board.gate.judge", judged)
+    Remedy::of(
+        "{board.gate.judge verdict issue gate}",
+        &[verdict, id.as_str(), gate],
+    )
 }
 
 impl std::fmt::Display for Waits {

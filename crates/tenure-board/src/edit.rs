@@ -137,10 +137,7 @@ impl Board {
                 "{id} cannot depend on {on}, as that closes a circle: {}",
                 circle.join(" → ")
             ),
-            Remedy::from("take one of these dependencies away first: ").operation(
-                "board.depend",
-                [("issue", "ID"), ("on", "ID"), ("remove", "")],
-            ),
+            "take one of these dependencies away first: {board.depend issue=ID on=ID remove=true}",
         ))
     }
 
@@ -280,13 +277,9 @@ impl Board {
             };
             return Err(Error::conflict(
                 format!("{id} cannot be deleted: {depend} on it"),
-                Remedy::from("").operation(
-                    "board.depend",
-                    [
-                        ("issue", dependents[0]),
-                        ("on", id.as_str()),
-                        ("remove", ""),
-                    ],
+                Remedy::of(
+                    "{board.depend issue on remove=true}",
+                    &[dependents[0], id.as_str()],
                 ),
             ));
         }

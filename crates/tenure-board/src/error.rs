@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use tenure_core::error::{Claimed, Class, Fault, Remedy};
+use tenure_core::error::{Class, Fault, Remedy};
 
 /// An error of a board.
 #[derive(Debug, thiserror::Error)]
@@ -32,9 +32,6 @@ pub enum BoardError {
         /// Its name.
         gate: String,
     },
-    /// Another owner has claimed the issue.
-    #[error("{0}")]
-    Claimed(Claimed),
 }
 
 impl Fault for BoardError {
@@ -43,34 +40,22 @@ impl Fault for BoardError {
             Self::Missing { .. } | Self::NothingLeft { .. } | Self::NoGate { .. } => {
                 Class::NotFound
             }
-            Self::Unready { .. } | Self::Claimed(_) => Class::Busy,
+            Self::Unready { .. } => Class::Busy,
         }
     }
 
     fn remedy(&self) -> Remedy {
         match self {
-            Self::Missing { .. } => Remedy::from("make one with: ")
-                .operation("board.init", [])
-                .text(", or name another with ")
-                .field("dir"),
-            Self::NothingLeft { .. } => {
-                Remedy::from("add something with: ").operation("board.add", [("title", "TITLE")])
+            Self::Missing { .. } => {
+                Remedy::from("make one with: {board.init}, or name another with {.board}")
             }
-            Self::Unready { .. } => Remedy::from("wait for it with ")
-                .field("wait")
-                .text(", or look with: ")
-                .operation("board.ls", []),
+            Self::NothingLeft { .. } => Remedy::from("add something with: {board.add title=TITLE}"),
+            Self::Unready { .. } => {
+                Remedy::from("wait for it with {.wait}, or look with: {board.ls}")
+            }
             Self::NoGate { gate } => {
-                Remedy::from("define it with: ").operation("board.gate.define", [("gate", gate)])
+                Remedy::of("define it with: {board.gate.define gate}", &[gate])
             }
-            Self::Claimed(claimed) => claimed.remedy(),
-        }
-    }
-
-    fn claimed(&self) -> Option<&Claimed> {
-        match self {
-            Self::Claimed(claimed) => Some(claimed),
-            _ => None,
         }
     }
 }

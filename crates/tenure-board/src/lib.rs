@@ -218,9 +218,8 @@ pub use claim::{BOARD_CLAIM_TTL, BOARD_CLAIM_TTL_MAX, BOARD_CLAIM_TTL_MIN};
 pub use error::BoardError;
 pub use next::{Next, Take, Unready};
 pub use read::IssueList;
-pub use tenure_api::board::{
-    Blocked, BoardFault, BoardRepair, GateBy, NewIssue, Unreadable, VerifiedBoard,
-};
+pub use tenure_api::Finding;
+pub use tenure_api::board::{Blocked, GateBy, NewIssue, Unreadable, VerifiedBoard};
 pub use tenure_lockfile::FileCaller;
 pub use tenure_os::cancel::Cancel;
 

@@ -2,6 +2,7 @@
 //! has.
 
 use std::time::{Duration, Instant};
+use tenure_core::error::Claimed;
 
 use tenure_api::board::{Blocked, Unreadable};
 use tenure_core::{Class, Error, Result};
@@ -132,7 +133,7 @@ impl Board {
             };
             match error {
                 // Another one was faster, or changed it.
-                Error::Of(fault) if fault.claimed().is_some() => {}
+                error if error.fault::<Claimed>().is_some() => {}
                 error if matches!(error.class(), Class::Conflict | Class::NotFound) => {}
                 Error::Timeout { .. } | Error::Busy { .. } | Error::Corrupt { .. } => {
                     refused.get_or_insert(error);

@@ -14,7 +14,6 @@
 //! releases it, or a repair ends it. Where an event about a node is not whole, nobody knows who has
 //! that node, and all but a release is refused.
 
-use crate::LedgerError;
 use std::time::Duration;
 use tenure_core::error::Claimed;
 
@@ -175,11 +174,12 @@ impl Ledger {
             NodeRefusal::Claimed(claim) => {
                 let node: Result<Node, _> = claim.node.parse();
                 return match node {
-                    Ok(node) => LedgerError::Claimed(Claimed {
+                    Ok(node) => Claimed {
+                        preface: "node already locked: ",
                         resource: node.resource(),
                         owner: claim.owner,
                         expires_at: claim.expires_at,
-                    })
+                    }
                     .into(),
                     Err(error) => error,
                 };
@@ -213,10 +213,10 @@ impl Ledger {
                     format!(
                         "node already locked: {node} is claimed by {owner} itself, until {until}"
                     ),
-                    Remedy::from(format!(
-                        "renew it as {node}#{token}; agents that share an owner need one each: "
-                    ))
-                    .field("owner"),
+                    Remedy::of(
+                        "renew it as {}; agents that share an owner need one each: {.owner}",
+                        &[&format!("{node}#{token}")],
+                    ),
                 );
             }
             NodeRefusal::NotClaimed(node) => (
@@ -231,7 +231,7 @@ impl Ledger {
                     until(&claim),
                     owner
                 ),
-                Remedy::from("only its owner may do this: ").setting("owner"),
+                "only its owner may do this: {$owner}".into(),
             ),
             NodeRefusal::Over(claim) => (
                 format!(
@@ -255,8 +255,7 @@ impl Ledger {
 }
 
 fn claim_again(node: &str) -> Remedy {
-    let claim = [("directory", "DIR"), ("node", node)];
-    Remedy::from("claim it again: ").operation("ledger.claim", claim)
+    Remedy::of("claim it again: {ledger.claim directory=DIR node}", &[node])
 }
 
 #[cfg(test)]

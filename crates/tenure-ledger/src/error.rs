@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tenure_core::duration;
-use tenure_core::error::{Claimed, Class, Error, Fault, Remedy, Sequence};
+use tenure_core::error::{Class, Error, Fault, Remedy, Sequence};
 
 /// An error of a ledger.
 #[derive(Debug, thiserror::Error)]
@@ -37,9 +37,6 @@ pub enum LedgerError {
         /// The cause.
         source: Box<Error>,
     },
-    /// Another owner has claimed the node.
-    #[error("node already locked: {0}")]
-    Claimed(Claimed),
     /// A lock that another program made in its own way was there for as long as the caller waited.
     #[error(
         "timeout waiting for lock: {} was not free within {}: {holder}",
@@ -61,7 +58,7 @@ impl Fault for LedgerError {
             Self::Missing { .. } => Class::NotFound,
             Self::SequenceMismatch { .. } => Class::Conflict,
             Self::OutcomeUnknown { .. } => Class::Unknown,
-            Self::Claimed(_) | Self::ForeignLock { .. } => Class::Busy,
+            Self::ForeignLock { .. } => Class::Busy,
         }
     }
 
@@ -69,32 +66,24 @@ impl Fault for LedgerError {
         match self {
             Self::Missing { path } => {
                 let path = path.to_string_lossy();
-                Remedy::from("correct the directory, or make one with: ")
-                    .operation("ledger.init", [("directory", &path)])
+                Remedy::of(
+                    "correct the directory, or make one with: {ledger.init directory}",
+                    &[&path],
+                )
             }
             Self::SequenceMismatch { .. } => {
                 "read what was added, decide anew, and append with its sequence".into()
             }
             Self::OutcomeUnknown { path, sequence, .. } => {
                 let (path, sequence) = (path.to_string_lossy(), sequence.to_string());
-                let event = [("directory", &*path), ("sequence", &sequence)];
-                Remedy::from("look before you repeat it: ").operation("ledger.show", event)
+                Remedy::of(
+                    "look before you repeat it: {ledger.show directory sequence}",
+                    &[&path, &sequence],
+                )
             }
-            Self::Claimed(claimed) => claimed.remedy(),
-            Self::ForeignLock { .. } => Remedy::from("wait longer with ")
-                .field("wait")
-                .text("; if its maker is gone, it is removed by: ")
-                .operation(
-                    "ledger.verify",
-                    [("directory", "DIR"), ("repair", ""), ("yes", "")],
-                ),
-        }
-    }
-
-    fn claimed(&self) -> Option<&Claimed> {
-        match self {
-            Self::Claimed(claimed) => Some(claimed),
-            _ => None,
+            Self::ForeignLock { .. } => Remedy::from(
+                "wait longer with {.wait}; if its maker is gone, it is removed by: {ledger.verify directory=DIR repair=true yes=true}",
+            ),
         }
     }
 

@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use tenure_core::{Error, Remedy, Result};
+use tenure_core::{Error, Result};
 
 use crate::platform;
 
@@ -85,10 +85,7 @@ pub fn require_trusted(path: &Path) -> Result<()> {
             path.display(),
             file_system.name
         ),
-        Remedy::from("use a local directory (for a store: ")
-            .field("store")
-            .text("), or, if you know that all its users are on this machine, set ")
-            .setting("trust_flock=1"),
+        "use a local directory (for a store: {.store}), or, if you know that all its users are on this machine, set {$trust_flock}=1",
     ))
 }
 

@@ -141,12 +141,12 @@ impl Caller {
     }
 
     /// Returns a sentence in the words of its surface.
-    pub fn in_words(&self, remedy: &Remedy) -> String {
-        remedy.in_words(self.words)
+    pub fn in_words(&self, remedy: impl Into<Remedy>) -> String {
+        remedy.into().in_words(self.words)
     }
 
     /// Tells its observer something that people should know.
-    pub fn tell(&self, word: &Remedy) {
+    pub fn tell(&self, word: impl Into<Remedy>) {
         self.observer.word(&self.in_words(word));
     }
 

@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use tenure::store_choice::{self, Environment, Located, Why, locate};
 use tenure::{
-    Automated, Error, Keeper, LeaseId, Ranking, Remedy, Reply, Resource, Result, Settings,
-    shown_address,
+    Automated, Error, Keeper, LeaseId, Ranking, Reply, Resource, Result, Settings, shown_address,
 };
 use tenure_board::Board;
 use tenure_files::document::Documents;
@@ -120,9 +119,7 @@ impl Service {
                     "{owner} may not trust a file system: {}",
                     automated.reason(owner)
                 ),
-                Remedy::from("unset ")
-                    .setting("trust_flock")
-                    .text("; a person may set trust_flock = true in tenure.toml"),
+                "unset {$trust_flock}; a person may set trust_flock = true in tenure.toml",
             ));
         }
         Ok(())

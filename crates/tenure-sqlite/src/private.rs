@@ -49,8 +49,7 @@ fn check(path: &Path, user: u32) -> Result<()> {
     if owner != user && owner != 0 {
         return Err(Error::configuration(
             format!("{shown} belongs to another user (uid {owner}), who could take any lock in it"),
-            Remedy::from("use it as that user, or choose a directory of your own with ")
-                .field("store"),
+            "use it as that user, or choose a directory of your own with {.store}",
         ));
     }
     if mode & WRITABLE == 0 {
@@ -64,8 +63,6 @@ fn check(path: &Path, user: u32) -> Result<()> {
         format!(
             "{shown} may be written by others (mode {mode:04o}), who could take any lock in it"
         ),
-        Remedy::from(closed)
-            .text("choose a directory of your own with ")
-            .field("store"),
+        Remedy::of("{}choose a directory of your own with {.store}", &[&closed]),
     ))
 }

@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use rusqlite::Connection;
-use tenure_core::{Error, Remedy, Result};
+use tenure_core::{Error, Result};
 
 /// The steps, oldest first. A step that was released is never changed.
 const STEPS: [&str; 9] = [
@@ -130,7 +130,7 @@ pub(crate) fn newer(path: &Path, version: i64) -> Error {
             "{} was made by a newer tenure: it has schema {version}, this one knows {VERSION}",
             path.display()
         ),
-        Remedy::from("upgrade tenure, or choose another place with ").field("store"),
+        "upgrade tenure, or choose another place with {.store}",
     )
 }
 
@@ -138,7 +138,7 @@ pub(crate) fn newer(path: &Path, version: i64) -> Error {
 fn foreign(path: &Path) -> Error {
     Error::configuration(
         format!("{} is a database of another program", path.display()),
-        Remedy::from("choose another place with ").field("store"),
+        "choose another place with {.store}",
     )
 }
 

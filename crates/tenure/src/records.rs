@@ -6,7 +6,7 @@ pub use tenure_core::records::{
     BODY_BYTES_MAX, Changes, Column, Columns, Expected, Fence, KEYS_MAX, Note, Record,
     RecordChange, RecordKey, RecordPage, RecordQuery, RecordStore, Seen, WakeAddress, WakeUps,
 };
-use tenure_core::{Error, Remedy, Result, SessionId};
+use tenure_core::{Error, Result, SessionId};
 
 use crate::Keeper;
 use crate::retry::retry;
@@ -28,7 +28,7 @@ impl Keeper {
         let missing = || {
             Error::configuration(
                 format!("{} keeps no records, which {act} needs", self.store().url()),
-                Remedy::from("use a store that has them, such as ").field("store=sqlite:PATH"),
+                "use a store that has them, such as {.store} sqlite:PATH",
             )
         };
         let store = self.store().records().ok_or_else(missing)?;

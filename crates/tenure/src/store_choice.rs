@@ -29,7 +29,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use tenure_core::{Error, Remedy, Result};
+use tenure_core::{Error, Result};
 use tenure_os::filesystem;
 
 use crate::config::{self, Config, ConfigFile};
@@ -362,7 +362,7 @@ pub fn state_directory(environment: &Environment) -> Result<PathBuf> {
         Some(home) => Ok(home.join(".local/state/tenure")),
         None => Err(Error::configuration(
             "no place for a store: HOME is not set",
-            Remedy::from("set HOME, or name a store with ").setting("store"),
+            "set HOME, or name a store with {$store}",
         )),
     }
 }
@@ -450,7 +450,7 @@ fn utf8(path: &Path) -> Result<String> {
     text.ok_or_else(|| {
         Error::configuration(
             format!("the path of the store is not UTF-8: {}", path.display()),
-            Remedy::from("name a store in another place with ").setting("store"),
+            "name a store in another place with {$store}",
         )
     })
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf, absolute};
 use std::sync::Arc;
 
-use tenure_core::{Error, Remedy, Result, Store};
+use tenure_core::{Error, Result, Store};
 use tenure_lockfile::FileStore;
 #[cfg(feature = "postgres")]
 use tenure_postgres::advisory::{self, AdvisoryLocks};
@@ -124,9 +124,7 @@ fn bad(url: &str, problem: &str) -> Error {
     let shown: String = shown_address(url).chars().take(200).collect();
     Error::configuration(
         format!("bad store {shown:?}: {problem}; {KNOWN}"),
-        Remedy::from("name a store with ")
-            .setting("store")
-            .text(", such as sqlite:/var/lib/locks.db"),
+        "name a store with {$store}, such as sqlite:/var/lib/locks.db",
     )
 }
 

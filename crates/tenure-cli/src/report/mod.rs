@@ -30,7 +30,7 @@ pub enum Failure {
         /// The exit code that the user wants for it.
         code: Option<u8>,
         /// The remedy here.
-        remedy: Option<String>,
+        remedy: Option<Remedy>,
     },
     /// The command line makes sense, but not here.
     Usage {
@@ -82,7 +82,7 @@ impl Failure {
     }
 
     /// Makes a failure with another remedy than the usual one of its error.
-    pub fn with_remedy(error: Error, remedy: impl Into<String>) -> Self {
+    pub fn with_remedy(error: Error, remedy: impl Into<Remedy>) -> Self {
         let (code, remedy) = (None, Some(remedy.into()));
         Failure::Adjusted {
             error,
@@ -113,11 +113,10 @@ impl Failure {
         let mut body = match self {
             Failure::Error(error) => Body::of(error, error.class().as_str(), remedy_of(error)),
             Failure::Adjusted { error, remedy, .. } => {
-                let remedy = remedy.clone().map(Remedy::from);
-                let remedy = remedy.unwrap_or_else(|| remedy_of(error));
+                let remedy = remedy.clone().unwrap_or_else(|| remedy_of(error));
                 Body::of(error, error.class().as_str(), remedy)
             }
-            Failure::Usage { message, remedy } => Body::new("usage", message, &**remedy),
+            Failure::Usage { message, remedy } => Body::new("usage", message, remedy.clone()),
             Failure::Declined(message) => Body::new("declined", message, "nothing else was done"),
             Failure::Spawn { program, source } => {
                 let kind = match self.code() {

@@ -15,8 +15,8 @@ const COMMANDS: [(&str, &str); 8] = [
     ("trust", "doctor --trust"),
 ];
 /// The fields of operations that are options. The others are given by their place.
-const OPTIONS: [&str; 3] = ["on", "reason", "store"];
-const FIELDS: [(&str, &str); 1] = [("reuse", "tenure run --reuse")];
+const OPTIONS: [&str; 4] = ["board", "on", "reason", "store"];
+const FIELDS: [(&str, &str); 2] = [("board", "--dir"), ("reuse", "tenure run --reuse")];
 const SETTINGS: [(&str, &str); 3] = [
     ("owner", "--owner, or TENURE_OWNER"),
     ("store", "--store or TENURE_STORE"),
@@ -37,32 +37,28 @@ pub fn word(part: &Part) -> String {
             operation,
             arguments,
         } => {
-            let command = in_table(&COMMANDS, operation);
-            let mut line = format!("tenure {}", command.unwrap_or(&operation.replace('.', " ")));
+            let command = in_table(&COMMANDS, operation, |name| name.replace('.', " "));
+            let mut line = format!("tenure {command}");
             for (name, value) in arguments {
+                let option = || in_table(&FIELDS, name, option);
+                let shown = command_line([value]);
                 line += &match &**name {
                     "state" => format!(" {name}={value}"),
-                    _ if value.is_empty() => format!(" {}", option(name)),
-                    name if OPTIONS.contains(&name) => format!(" --{name} {}", command_line([value])),
-                    _ => format!(" {}", command_line([value])),
+                    _ if value == "true" => format!(" {}", option()),
+                    name if OPTIONS.contains(&name) => format!(" {} {shown}", option()),
+                    _ => format!(" {shown}"),
                 };
             }
             line
         }
-        Part::Field { field, value } => {
-            let name = in_table(&FIELDS, field).map_or_else(|| option(field), str::to_owned);
-            value.iter().fold(name, |name, value| name + " " + value)
-        }
-        Part::Setting { setting, value } => {
-            let name = in_table(&SETTINGS, setting).map_or_else(|| option(setting), str::to_owned);
-            value.iter().fold(name, |name, value| name + "=" + value)
-        }
+        Part::Field { field } => in_table(&FIELDS, field, option),
+        Part::Setting { setting } => in_table(&SETTINGS, setting, option),
     }
 }
 
-fn in_table(table: &'static [(&str, &str)], name: &str) -> Option<&'static str> {
+fn in_table(table: &[(&str, &str)], name: &str, usual: impl Fn(&str) -> String) -> String {
     let found = table.iter().find(|(known, _)| *known == name);
-    found.map(|(_, words)| *words)
+    found.map_or_else(|| usual(name), |(_, words)| (*words).to_owned())
 }
 
 #[cfg(test)]
@@ -71,30 +67,41 @@ mod tests {
 
     #[test]
     fn what_a_remedy_names_is_told_as_it_is_typed() {
-        let said = |remedy: Remedy| in_words(&remedy);
-        let to = || Remedy::from("");
-        let renew = to().operation("board.renew", [("issue", "x1")]);
-        assert_eq!(said(renew), "tenure board renew x1");
-        let end = to().operation("break", [("lease", "a"), ("reason", "TEXT")]);
-        assert_eq!(said(end), "tenure break a --reason TEXT");
-        let repair = [("directory", "a b"), ("repair", ""), ("yes", "")];
-        let repair = to().operation("ledger.verify", repair);
-        assert_eq!(said(repair), "tenure ledger verify 'a b' --repair --yes");
-        let open = to().operation("board.set", [("issue", "x"), ("state", "open")]);
-        assert_eq!(said(open), "tenure board set x state=open");
-        let pass = [("verdict", "pass"), ("issue", "x"), ("gate", "review")];
-        let pass = to().operation("board.gate.judge", pass);
-        assert_eq!(said(pass), "tenure board gate pass x review");
-        let compat = to()
-            .field("compat=proper-lockfile")
-            .text(" ")
-            .field("owner");
-        assert_eq!(said(compat), "--compat proper-lockfile --owner");
-        let settings = to()
-            .setting("owner")
-            .text("; ")
-            .setting("store=sqlite:PATH");
-        let words = "--owner, or TENURE_OWNER; --store or TENURE_STORE=sqlite:PATH";
-        assert_eq!(said(settings.text("")), words);
+        for (sentence, words) in [
+            ("{board.show issue=x1}", "tenure board show x1"),
+            (
+                "{break lease=a reason=TEXT}",
+                "tenure break a --reason TEXT",
+            ),
+            (
+                "{ledger.verify directory=DIR repair=true yes=true}",
+                "tenure ledger verify DIR --repair --yes",
+            ),
+            (
+                "{board.set issue=x state=open}",
+                "tenure board set x state=open",
+            ),
+            (
+                "{board.gate.judge verdict=pass issue=x gate=review}",
+                "tenure board gate pass x review",
+            ),
+            (
+                "{agent.apply program=codex}",
+                "tenure agent install --write codex",
+            ),
+            (
+                "{.compat} proper-lockfile {.owner}",
+                "--compat proper-lockfile --owner",
+            ),
+            ("{$owner}; {$help}", "--owner, or TENURE_OWNER; --help"),
+            (
+                "{$store}=sqlite:PATH",
+                "--store or TENURE_STORE=sqlite:PATH",
+            ),
+        ] {
+            assert_eq!(in_words(&sentence.into()), words);
+        }
+        let path = Remedy::of("{ls store}", &["sqlite:/a b"]);
+        assert_eq!(in_words(&path), "tenure ls --store 'sqlite:/a b'");
     }
 }

@@ -1,8 +1,17 @@
 //! What to do about an error, without the words of any surface.
 //!
 //! A command calls an operation by a command line, a server by a route, a library by a method. So a
-//! remedy is a sentence in parts, and each surface names the operations, fields and settings in it
-//! by [`Words`] of its own. Shown without any, it names them as `tenure-api` does.
+//! remedy names it in braces, and each surface puts [`Words`] of its own there:
+//!
+//! | in braces | is |
+//! |---|---|
+//! | `{board.renew issue}` | an operation, with a field of its request and the next of the values |
+//! | `{ledger.verify directory=DIR repair=true}` | the same, with values of the sentence itself |
+//! | `{.wait}` | a field of the request that failed |
+//! | `{$store}` | a setting of the surface or of its user |
+//! | `{}` | the next of the values, as text |
+//!
+//! Only text of the program itself is read like this: values are never.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -36,64 +45,47 @@ pub enum Part {
     Operation {
         /// Its name.
         operation: Name,
-        /// Fields of its request, each with a value. The value of a switch is empty.
+        /// Fields of its request, each with a value.
         arguments: Vec<(Name, String)>,
     },
     /// A field of the request that failed.
     Field {
         /// Its name.
         field: Name,
-        /// The value to give it, if there is one to suggest.
-        value: Option<Name>,
     },
     /// A setting of the surface or of its user.
     Setting {
         /// Its name.
         setting: Name,
-        /// The value to give it, if there is one to suggest.
-        value: Option<Name>,
     },
 }
 
 impl Remedy {
-    /// Adds text.
-    #[must_use]
-    pub fn text(self, text: impl Into<String>) -> Self {
-        self.with(Part::Text(text.into()))
-    }
-
-    /// Adds the name of an operation, with fields of its request.
-    #[must_use]
-    pub fn operation<const N: usize>(
-        self,
-        name: &'static str,
-        arguments: [(&'static str, &str); N],
-    ) -> Self {
-        let arguments = arguments.map(|(name, value)| (name.into(), value.to_owned()));
-        self.with(Part::Operation {
-            operation: name.into(),
-            arguments: arguments.into(),
-        })
-    }
-
-    /// Adds the name of a field of the request; `name=value` gives it a value.
-    #[must_use]
-    pub fn field(self, field: &'static str) -> Self {
-        let (field, value) = named(field);
-        self.with(Part::Field { field, value })
-    }
-
-    /// Adds the name of a setting; `name=value` gives it a value.
-    #[must_use]
-    pub fn setting(self, setting: &'static str) -> Self {
-        let (setting, value) = named(setting);
-        self.with(Part::Setting { setting, value })
+    /// Makes a sentence with values in it: one for each `{}`, and for each field of an operation
+    /// that has none in the sentence itself.
+    pub fn of(sentence: &'static str, values: &[&str]) -> Self {
+        let mut values = values.iter().map(|value| (*value).to_owned());
+        let (mut parts, mut rest) = (Vec::new(), sentence);
+        while let Some((text, (name, after))) = rest
+            .split_once('{')
+            .and_then(|(text, after)| Some((text, after.split_once('}')?)))
+        {
+            parts.extend([Part::Text(text.into()), Part::of(name, &mut values)]);
+            rest = after;
+        }
+        parts.push(Part::Text(rest.into()));
+        parts.retain(|part| !matches!(part, Part::Text(text) if text.is_empty()));
+        match &mut parts[..] {
+            [Part::Text(text)] => Remedy::Plain(std::mem::take(text)),
+            _ => Remedy::Parts(parts),
+        }
     }
 
     /// Adds another sentence, or the rest of this one.
     #[must_use]
     pub fn then(self, rest: impl Into<Self>) -> Self {
-        rest.into().into_parts().into_iter().fold(self, Self::with)
+        let parts = self.into_parts().into_iter();
+        Remedy::Parts(parts.chain(rest.into().into_parts()).collect())
     }
 
     /// Returns true if an operation of this name is in the sentence.
@@ -115,29 +107,41 @@ impl Remedy {
         }
     }
 
-    fn with(self, part: Part) -> Self {
-        let mut parts = self.into_parts();
-        parts.push(part);
-        Remedy::Parts(parts)
-    }
-
     fn into_parts(self) -> Vec<Part> {
         match self {
-            Remedy::Plain(text) if text.is_empty() => Vec::new(),
             Remedy::Plain(text) => vec![Part::Text(text)],
             Remedy::Parts(parts) => parts,
         }
     }
 }
 
-fn named(text: &'static str) -> (Name, Option<Name>) {
-    let (name, value) = text.split_once('=').unzip();
-    (name.unwrap_or(text).into(), value.map(Name::from))
+impl Part {
+    fn of(name: &'static str, values: &mut impl Iterator<Item = String>) -> Self {
+        if let Some(field) = name.strip_prefix('.').map(Name::from) {
+            return Part::Field { field };
+        }
+        if let Some(setting) = name.strip_prefix('$').map(Name::from) {
+            return Part::Setting { setting };
+        }
+        let mut words = name.split(' ');
+        let operation = words.next().map(Name::from).unwrap_or_default();
+        if operation.is_empty() {
+            return Part::Text(values.next().unwrap_or_default());
+        }
+        let argument = |word: &'static str| match word.split_once('=') {
+            Some((name, value)) => (name.into(), value.into()),
+            None => (word.into(), values.next().unwrap_or_default()),
+        };
+        Part::Operation {
+            operation,
+            arguments: words.map(argument).collect(),
+        }
+    }
 }
 
-impl From<&str> for Remedy {
-    fn from(text: &str) -> Self {
-        Remedy::Plain(text.into())
+impl From<&'static str> for Remedy {
+    fn from(sentence: &'static str) -> Self {
+        Self::of(sentence, &[])
     }
 }
 
@@ -154,7 +158,7 @@ impl fmt::Display for Remedy {
 }
 
 impl fmt::Display for Part {
-    /// `board.renew issue=x1`, `wait`, `store=sqlite:PATH`.
+    /// `board.renew issue=x1`, `wait`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Part::Text(text) => f.write_str(text),
@@ -166,14 +170,7 @@ impl fmt::Display for Part {
                 let mut fields = arguments.iter();
                 fields.try_for_each(|(name, value)| write!(f, " {name}={value}"))
             }
-            Part::Field { field: name, value }
-            | Part::Setting {
-                setting: name,
-                value,
-            } => {
-                f.write_str(name)?;
-                value.iter().try_for_each(|value| write!(f, "={value}"))
-            }
+            Part::Field { field: name } | Part::Setting { setting: name } => f.write_str(name),
         }
     }
 }
@@ -184,23 +181,23 @@ mod tests {
 
     #[test]
     fn a_sentence_is_in_the_words_of_its_surface_and_goes_over_a_wire() {
-        let remedy = Remedy::from("look with ")
-            .operation("board.show", [("issue", "a b")])
-            .text(", or add ")
-            .field("store=sqlite:PATH");
+        let remedy = Remedy::of(
+            "look at {} with {board.show issue}, or add {.store} sqlite:PATH",
+            &["{x}", "a b"],
+        );
         assert_eq!(
             remedy.to_string(),
-            "look with board.show issue=a b, or add store=sqlite:PATH"
+            "look at {x} with board.show issue=a b, or add store sqlite:PATH"
         );
         let loud = |part: &Part| part.to_string().to_uppercase();
         assert_eq!(
             remedy.in_words(loud),
-            "look with BOARD.SHOW ISSUE=A B, or add STORE=SQLITE:PATH"
+            "look at {x} with BOARD.SHOW ISSUE=A B, or add STORE sqlite:PATH"
         );
         let json = serde_json::to_string(&remedy).unwrap();
         assert!(
             json.starts_with(
-                r#"["look with ",{"operation":"board.show","arguments":[["issue","a b"]]}"#
+                r#"["look at ","{x}"," with ",{"operation":"board.show","arguments":[["issue","a b"]]}"#
             ),
             "{json}"
         );

@@ -19,11 +19,6 @@ pub trait Fault: error::Error + Any + Send + Sync {
 
     /// Returns the resource it is about, if there is one.
     fn resource(&self) -> Option<&Resource> {
-        self.claimed().map(|claimed| &claimed.resource)
-    }
-
-    /// Returns the claim that is in the way.
-    fn claimed(&self) -> Option<&Claimed> {
         None
     }
 
@@ -42,8 +37,11 @@ impl<F: Fault> From<F> for Error {
 /// Another owner has claimed a node of a ledger, or an issue of a board.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[error("{resource} is claimed by {owner} until {expires_at}")]
+#[error("{preface}{resource} is claimed by {owner} until {expires_at}")]
 pub struct Claimed {
+    /// Words that other programs look for at the beginning of the message.
+    #[serde(skip)]
+    pub preface: &'static str,
     /// The node or the issue.
     pub resource: Resource,
     /// The owner of the claim.
@@ -52,11 +50,18 @@ pub struct Claimed {
     pub expires_at: Timestamp,
 }
 
-impl Claimed {
-    /// Returns what to do about it.
-    pub fn remedy(&self) -> Remedy {
+impl Fault for Claimed {
+    fn class(&self) -> Class {
+        Class::Busy
+    }
+
+    fn remedy(&self) -> Remedy {
         let kind = self.resource.kind();
         format!("wait until it is released or over, or work on another {kind}").into()
+    }
+
+    fn resource(&self) -> Option<&Resource> {
+        Some(&self.resource)
     }
 }
 

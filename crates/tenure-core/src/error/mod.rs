@@ -365,7 +365,7 @@ impl Error {
         Error::Conflict {
             problem: format!("{context}: expected {expected}, but it is {actual}"),
             context: Some(context),
-            remedy: Remedy::from("look at its state with: ").operation("ls", []),
+            remedy: Remedy::from("look at its state with: {ls}"),
         }
     }
 

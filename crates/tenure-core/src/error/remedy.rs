@@ -11,23 +11,17 @@ impl Error {
     /// Returns what to do next, in one sentence.
     pub fn remedy(&self) -> Remedy {
         match self {
-            Error::Busy { context, holders } => Remedy::from("wait for it with ")
-                .field("wait")
-                .text(", or ")
-                .then(look(context, holders)),
+            Error::Busy { context, holders } => {
+                Remedy::from("wait for it with {.wait}, or ").then(look(context, holders))
+            }
             Error::Timeout {
                 context, holders, ..
-            } => Remedy::from("wait longer with ")
-                .field("wait")
-                .text(", or ")
-                .then(look(context, holders)),
+            } => Remedy::from("wait longer with {.wait}, or ").then(look(context, holders)),
             Error::TooWeak { context, .. } => {
                 let LockContext { resource, mode, .. } = &**context;
                 format!("start the outer run with {resource}={mode}").into()
             }
-            Error::Reentry { .. } => Remedy::from("use the lease already held (")
-                .field("reuse")
-                .text(")"),
+            Error::Reentry { .. } => Remedy::from("use the lease already held ({.reuse})"),
             Error::Order { asked, held } => {
                 format!("take both in one set, or {asked} first and {held} after it").into()
             }
@@ -38,27 +32,20 @@ impl Error {
             Error::HalfWay { .. } => "do not repeat it: look first at what is there now".into(),
             Error::LeaseOver { .. } => "take the lock again, then repeat the work".into(),
             Error::Lost { .. } => "check the work done since, then take the lock again".into(),
-            Error::BadInput(_) => Remedy::from("correct it and try again; ")
-                .setting("help")
-                .text(" shows examples"),
+            Error::BadInput(_) => Remedy::from("correct it and try again; {$help} shows examples"),
             Error::Corrupt { .. } => Remedy::doctor(),
-            Error::NotFound(_) => Remedy::from("look at what there is with: ").operation("ls", []),
-            Error::UnknownResource { .. } => {
-                Remedy::from("name the lock as it was taken, and the store it was taken in (")
-                    .field("store")
-                    .text(")")
-            }
+            Error::NotFound(_) => Remedy::from("look at what there is with: {ls}"),
+            Error::UnknownResource { .. } => Remedy::from(
+                "name the lock as it was taken, and the store it was taken in ({.store})",
+            ),
             Error::Configuration { remedy, .. }
             | Error::NotAllowed { remedy, .. }
             | Error::Conflict { remedy, .. } => remedy.clone(),
-            Error::TooMany { .. } => Remedy::from("wait until some of them end; ")
-                .operation("ls", [])
-                .text(" shows them"),
+            Error::TooMany { .. } => Remedy::from("wait until some of them end; {ls} shows them"),
             Error::Io { path, source, .. } => remedy_for_io(path, source),
-            Error::Unreachable { .. } => {
-                Remedy::from("see that the server runs and can be reached from here, then: ")
-                    .operation("doctor", [])
-            }
+            Error::Unreachable { .. } => Remedy::from(
+                "see that the server runs and can be reached from here, then: {doctor}",
+            ),
             Error::Exhausted { .. } => {
                 "hold fewer locks at once, or allow more connections in the settings".into()
             }
@@ -73,7 +60,7 @@ impl Error {
 impl Remedy {
     /// Returns the advice to examine everything.
     fn doctor() -> Self {
-        Remedy::from("run: ").operation("doctor", [])
+        Remedy::from("run: {doctor}")
     }
 }
 
@@ -97,13 +84,11 @@ fn remedy_for_io(path: &Path, source: &io::Error) -> Remedy {
     let usual = match source.kind() {
         _ if refused => Remedy::from(
             "give this user write access to it, or choose another place, the same one for all who \
-             share these locks, with ",
-        )
-        .setting("store=sqlite:PATH"),
+             share these locks, with {$store}=sqlite:PATH",
+        ),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some disk space".into(),
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
-            Remedy::from("create the directory above it, or choose another place with ")
-                .field("store")
+            Remedy::from("create the directory above it, or choose another place with {.store}")
         }
         _ => Remedy::doctor(),
     };
@@ -111,11 +96,8 @@ fn remedy_for_io(path: &Path, source: &io::Error) -> Remedy {
         return usual;
     }
     let sandboxed = "if this is the sandbox of a coding agent, set store = \"user:\" in \
-                     tenure.toml for all who share these locks (";
-    Remedy::from(sandboxed)
-        .operation("agent.apply", [])
-        .text(" does); else ")
-        .then(usual)
+                     tenure.toml for all who share these locks ({agent.apply} does); else ";
+    Remedy::from(sandboxed).then(usual)
 }
 
 /// Returns how to see the holder. A lock on a path of its own is in no store that `ls` could show.
@@ -124,16 +106,15 @@ fn look(context: &LockContext, holders: &[Lease]) -> Remedy {
         return "end the program that holds it; 10s after a program died its lock is taken over"
             .into();
     }
-    let look = Remedy::from("look with: ");
     if context.location.starts_with("advisory lock") {
-        return look.operation("advisory.ls", []);
+        return "look with: {advisory.ls}".into();
     }
     match (context.without_record(), holders) {
-        (Some(see), []) => look.text(see),
+        (Some(see), []) => format!("look with: {see}").into(),
         (_, [holder, ..]) if context.store == "file:" => {
             format!("look what it does with: ps -fp {}", holder.pid).into()
         }
-        _ => look.operation("ls", []),
+        _ => "look with: {ls}".into(),
     }
 }
 

@@ -70,14 +70,13 @@ impl Fault for DocumentError {
                 "read it again, and repeat the change on what is there now".into()
             }
             Self::OtherFence { .. } => {
-                Remedy::from("if it is to be guarded by this lock from now on, add ")
-                    .field("rebind")
+                Remedy::from("if it is to be guarded by this lock from now on, add {.rebind}")
             }
-            Self::Fenced { last, .. } => Remedy::from(format!(
-                "take the lock again, then repeat the work; if the store never granted token \
-                 {last}, add "
-            ))
-            .field("rebind"),
+            Self::Fenced { last, .. } => Remedy::of(
+                "take the lock again, then repeat the work; if the store never granted token {}, \
+                 add {.rebind}",
+                &[&last.to_string()],
+            ),
             Self::Stuck { remedy, .. } => {
                 format!("{remedy}; or remove the journal, to keep all documents as they are").into()
             }

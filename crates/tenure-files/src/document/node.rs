@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use tenure_core::{Error, Remedy, Result};
+use tenure_core::{Error, Result};
 
 use super::Documents;
 use super::path::Location;
@@ -71,7 +71,7 @@ fn cannot_join(location: &Location) -> Error {
              documents, so it cannot be part of one",
             location.path().display()
         ),
-        Remedy::from("change it alone, with ").field("compat=proper-lockfile"),
+        "change it alone, with {.compat} proper-lockfile",
     )
 }
 
@@ -84,6 +84,6 @@ fn refuse_node_lock(document: &Path) -> Result<()> {
         format!(
             "{document} is locked by a program that speaks proper-lockfile: {document}.lock is there"
         ),
-        Remedy::from("share it with that program: add ").field("compat=proper-lockfile"),
+        "share it with that program: add {.compat} proper-lockfile",
     ))
 }

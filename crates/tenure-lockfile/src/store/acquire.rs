@@ -6,7 +6,7 @@ use std::task::Waker;
 
 use tenure_core::decide::Wait;
 use tenure_core::poison::lock;
-use tenure_core::{Error, Lease, Remedy, Request, Resource, Result, Token, UpgradeRequest};
+use tenure_core::{Error, Lease, Request, Resource, Result, Token, UpgradeRequest};
 
 use super::{FileStore, HeldLease, Upgrade, over, upgrading};
 use crate::hold::{self, Hold};
@@ -46,7 +46,7 @@ impl FileStore {
                 "{} cannot hold {resource} for several at once: the kernel counts no holders",
                 self.record_context.url()
             ),
-            Remedy::from("use a store that can count, such as ").field("store=sqlite:PATH"),
+            "use a store that can count, such as {.store} sqlite:PATH",
         )
     }
 

@@ -47,11 +47,11 @@ pub(super) fn how_to_allow(program: Option<Program>, directory: &Path) -> Remedy
             program.allowing(&shown.to_string())
         )
         .into(),
-        None => Remedy::from(format!(
-            "give this user write access to {shown}; in the sandbox of a coding agent, allow it as "
-        ))
-        .operation("agent.plan", [])
-        .text(" shows"),
+        None => Remedy::of(
+            "give this user write access to {}; in the sandbox of a coding agent, allow it as \
+             {agent.plan} shows",
+            &[&shown.to_string()],
+        ),
     }
 }
 

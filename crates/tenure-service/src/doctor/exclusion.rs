@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
-use tenure::{Error, Examined, Keeper, Mode, Options, Remedy, Resource, Result, SessionOptions};
+use tenure::{Error, Examined, Keeper, Mode, Options, Resource, Result, SessionOptions};
 use tenure_core::store::Found;
 use tenure_os::blocking::blocking;
 
@@ -46,7 +46,7 @@ async fn try_prove(caller: &Caller, keeper: &Keeper, url: &str) -> Result<&'stat
     if taken.is_some() {
         return Err(Error::configuration(
             "two processes held the same lock at the same time",
-            Remedy::from("do not use this store; choose a local directory with ").field("store"),
+            "do not use this store; choose a local directory with {.store}",
         ));
     }
     let end = match keeper.store().capabilities().ttl {

@@ -1,6 +1,6 @@
 //! The check for what is left of earlier work, in stores of every kind.
 
-use tenure::{Examined, Keeper, LeaseState, Query, Recovery, Remedy, Result};
+use tenure::{Examined, Keeper, LeaseState, Query, Recovery, Result};
 use tenure_core::store::Found;
 
 use super::counted;
@@ -30,10 +30,7 @@ async fn found(caller: &Caller, keeper: &Keeper) -> Result<Examined> {
             counted(stale, "stale lease")
         );
         if stale > 0 {
-            let ends = Remedy::from(" (")
-                .operation("recover", [])
-                .text(" ends what is stale)");
-            detail.push_str(&caller.in_words(&ends));
+            detail += &caller.in_words(" ({recover} ends what is stale)");
         }
     }
     if counts.unknown > 0 {
@@ -41,11 +38,8 @@ async fn found(caller: &Caller, keeper: &Keeper) -> Result<Examined> {
             "{detail}; {} of a session that is neither proved alive nor dead",
             counted(counts.unknown, "lease")
         );
-        let end = [("lease", "LEASE"), ("reason", "TEXT")];
-        let remedy = Remedy::from("see STATE in ")
-            .operation("ls", [])
-            .text("; if its holder is gone, end it with: ")
-            .operation("break", end);
+        let remedy = "see STATE in {ls}; if its holder is gone, end it with: \
+                      {break lease=LEASE reason=TEXT}";
         return Ok(Found::bad(detail, remedy).of(NAME));
     }
     Ok(Found::good(detail).of(NAME))

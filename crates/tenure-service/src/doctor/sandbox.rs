@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use tenure::store_choice::{self, locate};
-use tenure::{Error, Examined, Remedy, Result};
+use tenure::{Error, Examined, Result};
 use tenure_core::store::Found;
 
 use crate::{Caller, Service};
@@ -51,13 +51,10 @@ fn tried(
             format!("move the state directory out of {git} (XDG_STATE_HOME)"),
         ),
         // It is as good as ever for all who have no such sandbox.
-        Some(false) => {
-            let install = Remedy::from("").operation("agent.apply", []);
-            Found::good(format!(
-                "out of reach for agents whose sandbox makes {git} read-only; for those: {}",
-                caller.in_words(&install)
-            ))
-        }
+        Some(false) => Found::good(format!(
+            "out of reach for agents whose sandbox makes {git} read-only; for those: {}",
+            caller.in_words("{agent.apply}")
+        )),
     })
 }
 

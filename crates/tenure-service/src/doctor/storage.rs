@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::fs::{Access, AtFlags, CWD};
-use tenure::{Error, Examined, Remedy};
+use tenure::{Error, Examined};
 use tenure_core::store::Found;
 use tenure_os::filesystem;
 
@@ -59,11 +59,7 @@ pub fn file_system(service: &Service, directory: &Path, trust: bool) -> Examined
         }
         Ok(found) => Found::bad(
             format!("{}, where flock is not known to hold", found.name),
-            Remedy::from("choose a local directory with ")
-                .field("store")
-                .text(", or set ")
-                .setting("trust_flock=1")
-                .text(" if you know better"),
+            "choose a local directory with {.store}, or set {$trust_flock}=1 if you know better",
         )
         .of(name),
     }

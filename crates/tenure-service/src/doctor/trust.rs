@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use tenure::config::Config;
-use tenure::{Error, Remedy, Result};
+use tenure::{Error, Result};
 use tenure_api::doctor::{Trust, Trusted};
 use tenure_files::document::{Documents, Version};
 use tenure_os::blocking::blocking;
@@ -33,7 +33,7 @@ impl Handle<Trust> for Service {
                     "{owner} may not trust commands: {}",
                     automated.reason(owner)
                 ),
-                Remedy::from("ask a person to run: ").operation("trust", []),
+                "ask a person to run: {trust}",
             ));
         }
         blocking(|| self.trust())

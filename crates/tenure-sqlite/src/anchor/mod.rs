@@ -54,7 +54,7 @@ use std::thread;
 use std::time::Duration;
 
 use tenure_core::poison::lock;
-use tenure_core::{Error, Remedy, Result, Token};
+use tenure_core::{Error, Result, Token};
 use tenure_os::clock;
 
 use crate::connection::busy;
@@ -202,7 +202,7 @@ impl Anchor {
                     "{} was made by a newer tenure: it has version {version}",
                     self.path.display()
                 ),
-                Remedy::from("upgrade tenure, or choose another place with ").field("store"),
+                "upgrade tenure, or choose another place with {.store}",
             )
         })
     }

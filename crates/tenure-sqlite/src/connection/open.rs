@@ -49,7 +49,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, FileControl, OpenFlags};
 use rustix::fs::FileType;
 use tenure_core::poison::lock;
-use tenure_core::{Error, Remedy, Result};
+use tenure_core::{Error, Result};
 use tenure_os::{clock, filesystem};
 
 use super::busy::{busy, is_busy, retry_busy_blocking};
@@ -261,7 +261,7 @@ fn database_at(path: &Path) -> Result<Option<FileStatus>> {
 fn not_a_database(path: &Path, problem: &str) -> Error {
     Error::configuration(
         format!("{} cannot be the database: {problem}", path.display()),
-        Remedy::from("choose another place with ").field("store"),
+        "choose another place with {.store}",
     )
 }
 

@@ -1,8 +1,8 @@
 //! Looking at what was published: `--verify` and `--history`. Takes no lock.
 
+use super::error::PublishError;
 use tenure::records::{Column, RecordQuery, Records};
 use tenure::{Error, Keeper, Result};
-use tenure_core::Remedy;
 use tenure_files::publish::{Difference, PublishTarget, PublishedFile};
 use tenure_os::blocking::blocking;
 use tenure_os::machine;
@@ -40,9 +40,7 @@ pub async fn verify(keeper: &Keeper, publish_target: &PublishTarget) -> Result<V
                         "{target} differs from manifest {}, and publish {pending} is not finished",
                         manifest.id
                     ),
-                    Remedy::from("run ")
-                        .operation("recover", [])
-                        .text(", then verify it again"),
+                    "run {recover}, then verify it again",
                 ));
             }
             return Ok(Verified {
@@ -75,9 +73,8 @@ fn everything_is_missing(files: &[PublishedFile]) -> Vec<Difference> {
 async fn committed(records: &Records<'_>, target: &str) -> Result<(Manifest, Option<String>)> {
     let record = records.read(&target_key(machine::id(), target)?).await?;
     let missing = || {
-        Error::NotFound(format!(
-            "nothing was published to {target} from this machine"
-        ))
+        let target = target.to_owned();
+        Error::from(PublishError::NeverPublished { target })
     };
     let seen = Target::seen(record.as_ref())?;
     let id = seen.committed.ok_or_else(missing)?;

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tenure_core::Remedy;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -175,8 +174,7 @@ pub(super) fn require_pending(manifest: &Manifest, seen: &Seen) -> Result<()> {
                 manifest.id,
                 state.map_or("gone", ManifestState::as_str)
             ),
-            Remedy::from("look at what is there with: ")
-                .operation("publish.history", [("target", "TARGET")]),
+            "look at what is there with: {publish.history target=TARGET}",
         )),
     }
 }

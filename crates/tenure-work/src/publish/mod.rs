@@ -28,6 +28,7 @@
 
 #[cfg(test)]
 mod crashes;
+mod error;
 mod look;
 mod manifest;
 mod recover;

@@ -16,6 +16,7 @@
 //! A crash after any of these leaves a pending manifest, which is judged again. After 5 nothing is
 //! left to do but to remove tmp, which has a record of its own.
 
+use super::error::PublishError;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -81,10 +82,8 @@ pub(super) async fn pending_of(
             let location = format!("manifest {} of {}", manifest.id, manifest.target);
             let store = keeper.store().url();
             let context = LockContext::new(manifest.resource, Mode::Write, store, location);
-            return Err(Error::Busy {
-                context: Box::new(context),
-                holders: Vec::new(),
-            });
+            let context = Box::new(context);
+            return Err(PublishError::UnderWay { context }.into());
         }
     }
     Ok(())

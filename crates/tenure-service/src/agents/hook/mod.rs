@@ -208,7 +208,7 @@ fn unread(answer: Option<Value>, error: &Error, caller: &Caller) -> Box<Hooked> 
 fn in_words(error: &Error, caller: &Caller) -> String {
     match error {
         Error::BadInput(problem) => format!("{problem}; nothing was changed"),
-        error => format!("{error}; {}", caller.in_words(&error.remedy())),
+        error => format!("{error}; {}", caller.in_words(error.remedy())),
     }
 }
 

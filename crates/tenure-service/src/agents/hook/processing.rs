@@ -198,7 +198,7 @@ impl<'a> Processing<'a> {
         // A store that can never do this would fill the spool for nothing.
         let problem = match error.class() {
             Class::Configuration | Class::BadInput => {
-                format!("{error}; {}", self.in_caller_words(&error.remedy()))
+                format!("{error}; {}", self.in_caller_words(error.remedy()))
             }
             _ => match self.spool.add(&self.id, self.event) {
                 Ok(()) => format!(
@@ -207,7 +207,7 @@ impl<'a> Processing<'a> {
                 ),
                 Err(unkept) => format!(
                     "{error}; the event is lost: {unkept}; {}",
-                    self.in_caller_words(&sandbox::how_to_allow(
+                    self.in_caller_words(sandbox::how_to_allow(
                         Some(self.event.program),
                         &self.state
                     ))
@@ -217,7 +217,7 @@ impl<'a> Processing<'a> {
         self.call.words.add(problem);
     }
 
-    fn in_caller_words(&self, remedy: &Remedy) -> String {
+    fn in_caller_words(&self, remedy: Remedy) -> String {
         self.call.caller.in_words(remedy)
     }
 

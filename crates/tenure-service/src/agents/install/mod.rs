@@ -20,7 +20,7 @@ use tenure_work::agents::install::{ProgramSettings, hooks, tenure_toml};
 use crate::{Caller, Handle, Service};
 
 /// Tells what people should know.
-type Tell<'a> = &'a dyn Fn(&Remedy);
+type Tell<'a> = &'a dyn Fn(Remedy);
 
 impl Handle<Plan> for Service {
     async fn handle(&self, request: Plan, caller: &Caller) -> Result<HookChanges> {
@@ -137,17 +137,19 @@ impl<'a> Target<'a> {
 
     /// Tells of what `tenure.toml` has of its own, and of what the old store has.
     fn tell(&self, planned: &tenure_toml::Addition, path: &Path, tell: Tell<'_>) -> Result<()> {
-        let path = path.display();
+        let path = path.display().to_string();
         if let Some(store) = &planned.other_store {
             let store = tenure::shown_address(store);
-            let kept = format!("{path} names the store {store}, which is kept: see with ");
-            let kept = Remedy::from(kept).operation("doctor", []);
-            tell(&kept.text(" that agents reach it"));
+            tell(Remedy::of(
+                "{} names the store {}, which is kept: see with {doctor} that agents reach it",
+                &[&path, &store],
+            ));
         }
         if planned.is_guard_kept {
-            tell(&format!(
-                "{path} has a guard of its own, which is kept: set its edits = true, and agents do not overwrite each other's edits"
-            ).into());
+            tell(Remedy::of(
+                "{} has a guard of its own, which is kept: set its edits = true, and agents do not overwrite each other's edits",
+                &[&path],
+            ));
         }
         let mut added = planned.added.iter();
         match added.any(|added| added == tenure_toml::STORE_KEY) {
@@ -162,18 +164,18 @@ impl<'a> Target<'a> {
             return Ok(());
         };
         let old = common.join("tenure");
-        let shown = old.display();
+        let shown = old.display().to_string();
         if old.join("tenure.db").exists() {
-            let lost =
-                format!("locks held in {shown}/tenure.db do not count in the new store: see ");
-            let old = [("store", &*format!("sqlite:{shown}/tenure.db"))];
-            tell(&Remedy::from(lost).operation("ls", old));
+            tell(Remedy::of(
+                "locks held in {}/tenure.db do not count in the new store: see {ls store}",
+                &[&shown, &format!("sqlite:{shown}/tenure.db")],
+            ));
         }
         if old.join("board").exists() {
-            let left = format!(
-                "the board in {shown}/board is not moved: when nobody uses it, move it beside the new store, which "
-            );
-            tell(&Remedy::from(left).operation("doctor", []).text(" names"));
+            tell(Remedy::of(
+                "the board in {}/board is not moved: when nobody uses it, move it beside the new store, which {doctor} names",
+                &[&shown],
+            ));
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use tenure::{Class, Error, Keeper, Remedy, Result, Session, SessionOptions, duration};
+use tenure::{Class, Error, Keeper, Result, Session, SessionOptions, duration};
 use tenure_core::poison::lock;
 pub use tenure_work::agents::workers::Cycle;
 use tenure_work::agents::workers::{GONE_AFTER, Workers};
@@ -94,10 +94,9 @@ impl Service {
         }
         let trusted = self.trusted_settings()?;
         if trusted.is_none() {
-            let word = Remedy::from(
-                "turns are not summarised: a person has to trust the command in tenure.toml with: ",
+            caller.tell(
+                "turns are not summarised: a person has to trust the command in tenure.toml with: {trust}",
             );
-            caller.tell(&word.operation("trust", []));
         }
         Ok(trusted.and_then(|config| config.agents.summary))
     }

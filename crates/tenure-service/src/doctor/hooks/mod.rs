@@ -77,7 +77,7 @@ pub async fn all(service: &Service, caller: &Caller, keeper: &Keeper, url: &str)
 
 /// Returns the advice to install the hooks of a program.
 fn install(program: &str) -> Remedy {
-    Remedy::from("").operation("agent.apply", [("program", program)])
+    Remedy::of("{agent.apply program}", &[program])
 }
 
 /// Returns the worktree that a directory is in, or the directory itself.
@@ -160,7 +160,7 @@ impl Settings<'_> {
         self.program.is_used_in(self.here).then(|| {
             Found::good(format!(
                 "{name} is used here without hooks, so no guard counts for it; for those: {}",
-                self.caller.in_words(&install(name))
+                self.caller.in_words(install(name))
             ))
         })
     }
