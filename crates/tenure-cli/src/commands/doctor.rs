@@ -55,8 +55,7 @@ pub fn doctor(global: &Global, options: &Doctor) -> Result<ExitCode, Failure> {
         diagnosis => diagnosis?,
     };
     for check in &mut diagnosis.checks {
-        let remedy = check.remedy.as_ref();
-        check.remedy = remedy.map(|remedy| report::in_words(remedy).into());
+        check.remedy.iter_mut().for_each(report::render);
     }
     match global.json {
         true => output::json(&diagnosis)?,

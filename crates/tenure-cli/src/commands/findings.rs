@@ -8,7 +8,7 @@ use tenure_api::Finding;
 
 use crate::exit;
 use crate::output::{self, word};
-use crate::report::{Failure, in_words};
+use crate::report::{Failure, render};
 use crate::table::{self, Table};
 
 /// Prints findings, in words as well: `seen` says what was looked at.
@@ -19,7 +19,7 @@ pub fn answer<T: Serialize>(
     seen: &str,
 ) -> Result<ExitCode, Failure> {
     for finding in findings(&mut verified) {
-        finding.repair = in_words(&finding.repair).into();
+        render(&mut finding.repair);
     }
     let all = findings(&mut verified).clone();
     let repaired = all.iter().filter(|found| found.repaired).count();

@@ -16,7 +16,7 @@ use crate::exit;
 use crate::output;
 use crate::people::without_long_words;
 
-pub use words::{in_words, word};
+pub use words::{in_words, render, word};
 
 /// The reason why a command failed.
 #[derive(Debug)]
@@ -137,7 +137,7 @@ impl Failure {
             }
         };
         body.message = without_long_words(&body.message).into_owned();
-        body.remedy = in_words(&body.remedy).into();
+        render(&mut body.remedy);
         body
     }
 

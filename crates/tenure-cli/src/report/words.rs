@@ -28,6 +28,11 @@ pub fn in_words(remedy: &Remedy) -> String {
     remedy.in_words(word)
 }
 
+/// Puts the words of the command into a remedy.
+pub fn render(remedy: &mut Remedy) {
+    *remedy = in_words(remedy).into();
+}
+
 /// Returns what the command calls a part of a remedy.
 pub fn word(part: &Part) -> String {
     let option = |name: &str| format!("--{}", name.replace('_', "-"));

@@ -303,7 +303,10 @@ mod tests {
         }
         let error = refuse_old(&server("12.22", 12), &address).unwrap_err();
         assert!(error.to_string().contains("12.22"), "{error}");
-        assert!(error.remedy().contains("PostgreSQL 13"), "{error:?}");
+        assert!(
+            error.remedy().to_string().contains("PostgreSQL 13"),
+            "{error:?}"
+        );
     }
 
     #[test]

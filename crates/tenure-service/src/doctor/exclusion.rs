@@ -141,7 +141,7 @@ mod tests {
         let said = r#"{"error":{"message":"the disk is full","remedy":"free some disk space"}}"#;
         let error = not_taken(said);
         assert!(error.to_string().ends_with("lock: the disk is full"));
-        assert_eq!(error.remedy(), "free some disk space");
+        assert_eq!(error.remedy(), "free some disk space".into());
         assert_eq!(not_taken("").class(), tenure::Class::Internal);
     }
 }

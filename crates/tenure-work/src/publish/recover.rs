@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use tenure::records::{Changes, Column, Fence, RecordChange, RecordQuery, Records, Seen};
 use tenure::{
-    Action, Asker, Error, Keeper, LockContext, Mode, Options, Owner, Recovery, Result,
+    Action, Asker, Error, Keeper, LockContext, Mode, Options, Owner, Recovery, Remedy, Result,
     SessionOptions, clock,
 };
 use tenure_files::publish::{CrashOutcome, Inode};
@@ -209,16 +209,13 @@ async fn recover_one(
     actor: &Owner,
     recovery: Recovery,
 ) -> Result<Recovered> {
-    let kept = |manifest: Manifest, reason: String| Recovered {
+    let kept = |manifest: Manifest, reason: Remedy| Recovered {
         manifest,
         outcome: Outcome::Kept,
         reason,
     };
     if !manifest::is_of_this_machine(&manifest) {
-        let reason = format!(
-            "it was begun on {}: run tenure recover there",
-            manifest.host
-        );
+        let reason = Remedy::of("it was begun on {}: run {recover} there", &[&manifest.host]);
         return Ok(kept(manifest, reason));
     }
     if recovery == Recovery::DryRun {
@@ -248,9 +245,9 @@ async fn recover_one(
         }),
         Ok(None) => {
             let reason = format!("{} is held: it may be under way", manifest.resource);
-            Ok(kept(manifest, reason))
+            Ok(kept(manifest, reason.into()))
         }
-        Err(error) => Ok(kept(manifest, error.to_string())),
+        Err(error) => Ok(kept(manifest, error.to_string().into())),
     }
 }
 
