@@ -135,7 +135,7 @@ impl Gates {
                     GateBy::Anyone => "anyone",
                     GateBy::People => "people",
                 });
-                return Err(Error::contradiction(
+                return Err(Error::conflict(
                     format!(
                         "the gate {name} is defined already: it is for {known}, and you asked for \
                          {asked}"
