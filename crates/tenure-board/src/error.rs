@@ -54,7 +54,7 @@ impl Fault for BoardError {
                 Remedy::from("wait for it with {.wait}, or look with: {board.ls}")
             }
             Self::NoGate { gate } => {
-                Remedy::of("define it with: {board.gate.define gate}", &[gate])
+                Remedy::of("define it with: {board.gate.define name}", &[gate])
             }
         }
     }

@@ -82,7 +82,7 @@ impl Fault for LedgerError {
                 )
             }
             Self::ForeignLock { .. } => Remedy::from(
-                "wait longer with {.wait}; if its maker is gone, it is removed by: {ledger.verify directory=DIR repair=true yes=true}",
+                "wait longer with {.wait}; if its maker is gone, it is removed by: {ledger.verify directory=DIR repair=true confirmed=true}",
             ),
         }
     }

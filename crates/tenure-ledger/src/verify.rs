@@ -60,13 +60,13 @@ impl Cure {
             Cure::MoveAside => "{.repair} moves it aside and keeps it",
             Cure::Remove => "{.repair} removes it",
             Cure::TakeOut => {
-                "{.repair} {.yes} moves it aside, if you are sure that its maker is gone"
+                "{.repair} {.confirmed} moves it aside, if you are sure that its maker is gone"
             }
             Cure::Fill => {
-                "restore it from a copy; or {.repair} {.yes} puts event_missing in its place, and ends the \
+                "restore it from a copy; or {.repair} {.confirmed} puts event_missing in its place, and ends the \
                  claims from before it"
             }
-            Cure::End => "its owner releases it; or {.repair} {.yes} ends it",
+            Cure::End => "its owner releases it; or {.repair} {.confirmed} ends it",
         }
     }
 }

@@ -16,7 +16,11 @@ const COMMANDS: [(&str, &str); 8] = [
 ];
 /// The fields of operations that are options. The others are given by their place.
 const OPTIONS: [&str; 4] = ["board", "on", "reason", "store"];
-const FIELDS: [(&str, &str); 2] = [("board", "--dir"), ("reuse", "tenure run --reuse")];
+const FIELDS: [(&str, &str); 3] = [
+    ("board", "--dir"),
+    ("confirmed", "--yes"),
+    ("reuse", "tenure run --reuse"),
+];
 const SETTINGS: [(&str, &str); 3] = [
     ("owner", "--owner, or TENURE_OWNER"),
     ("store", "--store or TENURE_STORE"),
@@ -79,7 +83,7 @@ mod tests {
                 "tenure break a --reason TEXT",
             ),
             (
-                "{ledger.verify directory=DIR repair=true yes=true}",
+                "{ledger.verify directory=DIR repair=true confirmed=true}",
                 "tenure ledger verify DIR --repair --yes",
             ),
             (
