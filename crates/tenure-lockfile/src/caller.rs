@@ -19,7 +19,7 @@ pub struct FileCaller {
     pub wait: Duration,
     /// True if a program asks: it may not do what only people may.
     pub is_automated: bool,
-    /// Ends waits.
+    /// The handle that ends waits.
     pub cancel: Cancel,
     /// Called when the waiting for locks is over and the work begins.
     pub on_locked: Arc<dyn Fn() + Send + Sync>,

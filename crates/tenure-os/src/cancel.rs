@@ -20,8 +20,8 @@
 //! # Forks
 //!
 //! A forked child has a copy of its own, in which the parent's waiters are still registered. A
-//! waker that takes a mutex must look whose process it is in: the mutex may be held by a thread
-//! that the child does not have.
+//! waker that takes a mutex must look which process it is in: a thread that the child does not have
+//! may hold the mutex.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};

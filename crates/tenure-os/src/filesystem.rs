@@ -1,4 +1,4 @@
-//! Where `flock` can be trusted.
+//! The file systems on which `flock` can be trusted.
 //!
 //! On a network file system a lock may be local to one machine, or granted twice by two caches.
 //! Such places are refused, and so are file systems that this list does not know, unless the caller

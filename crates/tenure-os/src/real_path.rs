@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// The number of links that are followed in a chain at most.
+/// The largest number of links that are followed in a chain.
 const LINKS_MAX: usize = 40;
 
 /// Returns the path of a file as programs in `directory` find it: absolute, and without links as

@@ -22,10 +22,10 @@
 //!    name. *Crash:* as after the rename; the temporary file is the old content, or what a program
 //!    put in its place since 1.
 //! 3. Compare what came out in the same way, but for the time that the exchange itself changes. If
-//!    it is what was read, remove it. Else
-//! 4. exchange it back, *crash:* as after 2 or as before it, and remove what comes out if that is
-//!    the new content. If it is not, another file was put in place after 2: it gets a name of its
-//!    own, which is told.
+//!    it is what was read, remove it and go on with 5.
+//! 4. Else exchange the two names back. *Crash:* as after 2 or as before it. If the new content
+//!    comes out, remove it. If it does not, another file was put in place after 2: that file gets a
+//!    name of its own, which is told.
 //! 5. Sync the directory, in either case: while a power loss may leave the new content, no caller
 //!    is told that nothing was written.
 //!
@@ -149,8 +149,8 @@ impl<'a> Replacement<'a> {
     /// commit of a journal holds content and name. Before that a power loss may tear the file under
     /// its name, so its readers check it.
     ///
-    /// The temporary name is made of `name`. If this process is killed, it tells the next one which
-    /// lock shows that the file has no writer any more.
+    /// The temporary name is made of `name`. If this process is killed, that name tells the next one
+    /// which lock shows that the file has no writer any more.
     pub fn begin_named(
         disk: &'a dyn Disk,
         target: &'a Path,
@@ -173,8 +173,8 @@ impl<'a> Replacement<'a> {
         let (directory, _) = parts(target)?;
         let temporary = directory.join(unguessable_name(name, ".tmp"));
         let failed = |action| move |source| Error::io(action, target, source);
-        // The file has its mode from the start: whoever can read it could read the target. An
-        // owner, a group and mode bits that the process may not set at once are set below.
+        // The file has its mode from the start: a process that can read it could read the target.
+        // An owner, a group and mode bits that cannot be set at once are set below.
         let mode = like.map_or(MODE_OF_NEW, |like| like.mode & 0o777);
         let file = disk.create(&temporary, mode);
         let mut file = file.map_err(failed("write beside"))?;
@@ -251,11 +251,10 @@ impl<'a> Replacement<'a> {
     pub fn require_unchanged(&self) -> Result<()> {
         let found = self.disk.stamp(self.target);
         let found = found.map_err(|source| Error::io("look at", self.target, source))?;
-        if found == self.read.map(|(stamp, _)| stamp) {
-            Ok(())
-        } else {
-            Err(self.changed())
+        if found != self.read.map(|(stamp, _)| stamp) {
+            return Err(self.changed());
         }
+        Ok(())
     }
 
     fn exchange(&mut self) -> Result<TakenOut> {

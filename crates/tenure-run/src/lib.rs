@@ -7,7 +7,7 @@
 //! | `spawn` | starts the command in a process group of its own |
 //! | `ending` | when the command gets SIGTERM and SIGKILL, because something is lost |
 //! | `renewal` | [`Renewal`], something held that a thread renews, and how long it is trusted |
-//! | `watchdog` | [`Watchdog`], a second process that ends the command while this one stands still |
+//! | `watchdog` | [`Watchdog`], a process that ends the command while this one stands still |
 //! | [`signals`] | the signals to this process |
 //! | `terminal` | the terminal, which this process has or lends to the command |
 //! | `call` | [`call()`], a command that is given text and answers with text, within limits |

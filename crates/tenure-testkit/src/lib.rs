@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `conformance` | the suite: areas, each a file of cases whose names are claims |
 //! | [`histories`] | random histories, compared step by step with a model that knows no store |
-//! | [`mod@agent`] | a client that takes locks in a test: a child process, or a thread of this one |
+//! | [`mod@agent`] | a client that takes locks in a test: a child process, or a thread |
 //! | [`stage`] | a fresh store, its agents, and proof that an agent waits |
 //! | `budget` | the time that a test waits before it fails |
 //! | `campaign` | the time that random operations beside kills go on |
@@ -14,8 +14,8 @@
 //! # How a store is tested
 //!
 //! A store's crate has an integration test `conformance` with, at the root, [`agent!`] once and
-//! [`conformance!`] in a module for each store. It makes one test for each area and one for the
-//! histories, so that a failure names the area.
+//! [`conformance!`] in a module for each store. This gives one test for each area and one for
+//! the histories, so that a failure names the area.
 //!
 //! # How the suite grows
 //!

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tenure_testkit::postgres::Database;
 
@@ -314,9 +314,6 @@ impl Place {
 }
 
 fn finished(is_good: bool, what: &str) -> Result<()> {
-    if is_good {
-        Ok(())
-    } else {
-        bail!("the {what} failed")
-    }
+    ensure!(is_good, "the {what} failed");
+    Ok(())
 }

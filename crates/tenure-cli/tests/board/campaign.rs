@@ -203,7 +203,7 @@ fn carry_out(board: &Board, work: &Work) -> tenure::Result<Option<(String, u64)>
     }
 }
 
-/// One call of one process, with its begin and its result.
+/// One call of one process, with its start and its result.
 #[derive(Debug, Clone)]
 struct Call {
     begun: u64,

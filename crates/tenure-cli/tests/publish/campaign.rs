@@ -41,7 +41,7 @@ const FILES: [(&str, usize); 4] = [
     ("in/deep/d.txt", 100),
 ];
 
-/// A publish: its begin, the end of its process, and whether it was acknowledged.
+/// A publish: when it began, when its process was gone, and whether it was acknowledged.
 #[derive(Debug, Clone)]
 struct Publish {
     target: usize,

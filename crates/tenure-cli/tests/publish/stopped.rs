@@ -62,7 +62,7 @@ fn points_of(calls: &str, site: &Site, arguments: &[&str]) -> Vec<Point> {
 }
 
 /// The calls of a publish over another directory, including its looks at names. The number of calls
-/// of each kind is equal for all targets, except of `write`, which also wakes threads.
+/// of each kind is equal for all targets, except for `write`, which also wakes threads.
 pub struct Trace(Vec<Point>);
 
 impl Trace {

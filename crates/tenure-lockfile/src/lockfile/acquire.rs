@@ -115,10 +115,9 @@ impl LockFile {
             }
             file.line_expected = file.read_head()?.marked;
             if file.line_expected && file.someone_is_in_line()? {
-                Ok(Attempted::Busy)
-            } else {
-                Ok(Attempted::Granted(()))
+                return Ok(Attempted::Busy);
             }
+            Ok(Attempted::Granted(()))
         })
     }
 

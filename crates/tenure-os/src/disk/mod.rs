@@ -12,8 +12,8 @@
 //! - A name (created, renamed, removed) is durable once [`Disk::sync_directory`] returned.
 //! - After a crash a name that was being replaced means the old file or the new one. So do both
 //!   names of files that were being exchanged, each on its own.
-//! - Making, renaming and exchanging directories happens in that order, each wholly or not at all.
-//!   A sync of the directory above keeps the last such change and all before it. This relies on the
+//! - Directories are made, renamed and exchanged in the order of the calls, each wholly or not at
+//!   all. A sync of the directory above keeps such a change and all before it. This relies on the
 //!   journal of the file system.
 //! - Nothing else is promised: not the order of two calls, not that content gets there before its
 //!   name.
@@ -41,8 +41,8 @@ pub trait Disk: Send + Sync {
         Ok(self.read(path, limit)?.map(|found| found.bytes))
     }
 
-    /// Returns true if anything has this name. It costs half of a read, where mostly nothing has
-    /// it.
+    /// Returns true if anything has this name. It costs half as much as a read, where mostly
+    /// nothing has the name.
     fn exists(&self, path: &Path) -> io::Result<bool> {
         Ok(self.read(path, u64::MAX - 1)?.is_some())
     }
@@ -192,7 +192,7 @@ pub struct Attributes {
     pub owner: u32,
     /// The group it belongs to.
     pub group: u32,
-    /// The device it is on. No call changes it: a file on another device cannot be replaced.
+    /// The device it is on, which cannot be changed: a file on another one cannot be replaced.
     pub device: u64,
     /// True if something is mounted on it, so that it cannot be replaced either.
     pub mounted_on: bool,

@@ -109,11 +109,10 @@ impl Disk for RealDisk {
         let mut file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
         file.write_all(bytes)?;
         // Cutting a file to the length it has would be one more change to be saved.
-        if file.metadata()?.len() == bytes.len() as u64 {
-            Ok(())
-        } else {
-            file.set_len(bytes.len() as u64)
+        if file.metadata()?.len() != bytes.len() as u64 {
+            file.set_len(bytes.len() as u64)?;
         }
+        Ok(())
     }
 
     fn length(&self, path: &Path) -> io::Result<Option<u64>> {

@@ -22,11 +22,10 @@ pub fn die_with_parent(command: &mut Command) {
     let step = move || {
         process::set_parent_process_death_signal(Some(Signal::KILL))?;
         // If we died before the call, the child has another parent by now.
-        if process::getppid() == Some(parent) {
-            Ok(())
-        } else {
-            Err(io::ErrorKind::Interrupted.into())
+        if process::getppid() != Some(parent) {
+            return Err(io::ErrorKind::Interrupted.into());
         }
+        Ok(())
     };
     // SAFETY: only async-signal-safe calls are made between fork and exec.
     unsafe { command.pre_exec(step) };
@@ -170,7 +169,7 @@ impl SharedNumber {
 impl Drop for SharedNumber {
     fn drop(&mut self) {
         let size = mem::size_of::<AtomicU64>();
-        // It was mapped with this size, and no reference to it is left.
+        // SAFETY: it was mapped with this size, and no reference to it is left.
         unsafe { libc::munmap(self.at.as_ptr().cast(), size) };
     }
 }

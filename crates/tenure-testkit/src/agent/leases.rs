@@ -29,7 +29,7 @@ impl Agent {
         self.want_keyed(items, ttl, None, LONG_WAIT)
     }
 
-    /// Asks for a set under a key, and goes on without the answer.
+    /// Asks for a set under a key with this wait, and goes on without the answer.
     pub fn want_keyed(
         &mut self,
         items: &[(&str, Mode)],

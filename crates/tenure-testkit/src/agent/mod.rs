@@ -235,7 +235,7 @@ impl Agent {
         self.want_for(name, mode, LONG_WAIT)
     }
 
-    /// Asks for a lock, and goes on without the answer.
+    /// Asks for a lock with this wait, and goes on without the answer.
     pub fn want_for(&mut self, name: &str, mode: Mode, wait: Duration) -> Pending {
         self.send(Command::Acquire {
             resource: resource(name),

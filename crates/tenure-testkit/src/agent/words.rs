@@ -169,9 +169,9 @@ pub enum Answer {
         /// The lease as it is now.
         lease: Box<Lease>,
     },
-    /// A list was read; it is shown as by `--json`.
+    /// The command has a result, shown as by `--json`.
     Told {
-        /// The list as JSON.
+        /// The result: a list, or a number.
         list: Value,
     },
     /// The lock that was watched is lost.

@@ -195,7 +195,7 @@ fn a_broken_lease_is_freed_by_its_release_and_not_renewed(stage: &Stage<'_>) {
     });
 }
 
-/// Where the death of the holder is not proved, it keeps its time to stop.
+/// Where the death of the holder is not proved, its time to stop must pass first.
 fn a_broken_holder_that_dies_gives_way_at_once(stage: &Stage<'_>) {
     let [mut bo, mut boss] = stage.agents(stage.apart(), ["bo", "boss"]);
     let limit = stage.after_death(AT_ONCE, BREAK);

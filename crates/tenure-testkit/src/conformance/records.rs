@@ -563,14 +563,13 @@ fn a_change_wakes_the_session_that_it_names(stage: &Stage<'_>) {
                     .await
                     .is_ok()
             };
-            match wakes {
-                false => assert!(!tokio::join!(changes, woken).1),
-                true => {
-                    let (_, woken) = tokio::join!(changes, ana.woken());
-                    woken.unwrap();
-                    let record = records.read(&key("a")).await.unwrap().unwrap();
-                    assert_eq!(record.body, json!(true), "it is woken after the commit");
-                }
+            if wakes {
+                let (_, woken) = tokio::join!(changes, ana.woken());
+                woken.unwrap();
+                let record = records.read(&key("a")).await.unwrap().unwrap();
+                assert_eq!(record.body, json!(true), "it is woken after the commit");
+            } else {
+                assert!(!tokio::join!(changes, woken).1);
             }
             assert!(committed.load(Ordering::SeqCst));
             assert!(

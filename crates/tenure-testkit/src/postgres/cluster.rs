@@ -413,7 +413,7 @@ mod tests {
     /// Returns the processor time of a process and of those that it has waited for.
     fn processor_time(pid: u32) -> Duration {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-        // The name may hold blanks; it ends at the last parenthesis. Fields 14 to 17 follow.
+        // The name may hold blanks; it ends at the last parenthesis. Fields 14 to 17 are read.
         let (_, fields) = stat.rsplit_once(") ").unwrap();
         let ticks: u64 = fields
             .split(' ')

@@ -7,7 +7,7 @@
 //! | [`psql`] | `psql`, the foreign client: one statement, or a session that stays open |
 //! | [`bouncer`] | a real pgbouncer before a database |
 //! | [`proxy`] | a TCP proxy that stops, holds back answers, resets and refuses |
-//! | `supervisor` | the process that ends a server, and removes its directory, when the test process is gone |
+//! | `supervisor` | a process that ends a server and removes its directory when the tests end |
 //! | `programs` | the places of the programs, and what to install if they are missing |
 //!
 //! # Rules

@@ -28,14 +28,14 @@ impl Stage<'_> {
         });
     }
 
-    /// Recovers as `admin`, and returns the findings.
+    /// Asks for a recovery as `admin`, and returns its findings.
     pub fn recover(&self, recovery: Recovery) -> Vec<Finding> {
         let actor = Owner::parse("admin").unwrap();
         let found = self.keeper().recover(&actor, recovery);
         self.block_on(found).unwrap()
     }
 
-    /// Recovers as `admin`, and returns the finding about one lease.
+    /// Asks for a recovery as `admin`, and returns its finding about one lease.
     pub fn recover_one(&self, recovery: Recovery, lease: &LeaseId) -> Option<Finding> {
         let mut found = self.recover(recovery).into_iter();
         found.find(|finding| finding.lease.lease == *lease)

@@ -59,8 +59,8 @@ impl Stage<'_> {
         agent.granted(wanted)
     }
 
-    /// Returns when the leases that this process dropped are given back: a process sees its own
-    /// ends.
+    /// Returns when the leases that this process dropped are given back: a list by this process
+    /// shows them as ended.
     pub fn settle(&self) {
         if self.is_lease_bound() {
             self.held();

@@ -4,9 +4,10 @@
 //! of `ana@desk`. Lines that begin with `$ ` are run in order; the lines after each are its output,
 //! on stdout or stderr. A command that ends in `&` goes on beside the others, and may print later.
 //!
-//! A command that a reader need not see stands in a comment before the block, as `<!-- run: COMMAND
-//! -->`. There `until_so COMMAND` tries until the command succeeds, and `stop_background` ends the
-//! commands in the background. A block after `<!-- not run -->` is not run.
+//! A command that a reader need not see stands in a comment before the block, as
+//! `<!-- run: COMMAND -->`. There `until_so COMMAND` tries until the command succeeds, and
+//! `stop_background` ends the commands in the background. A block after `<!-- not run -->` is not
+//! run.
 //!
 //! Output is compared after `normalise`. An id that the page shows stands for the id that was
 //! really printed in its place, also in the commands that follow.

@@ -55,7 +55,7 @@ pub(super) struct Directory {
 #[derive(Debug, Clone)]
 pub(super) struct Inode {
     pub(super) durable: File,
-    /// The content that everyone reads.
+    /// The content that every process reads.
     pub(super) cached: File,
     /// True after a failed sync: the cache forgot what it still has to save.
     pub(super) doomed: bool,
@@ -197,10 +197,9 @@ impl State {
     /// Fails if a name is taken.
     pub(super) fn require_free(&self, path: &Path) -> io::Result<()> {
         if self.file(path)?.is_some() || self.directories.contains_key(path) {
-            Err(io::ErrorKind::AlreadyExists.into())
-        } else {
-            Ok(())
+            return Err(io::ErrorKind::AlreadyExists.into());
         }
+        Ok(())
     }
 
     pub(super) fn create(&mut self, path: &Path) -> io::Result<InodeId> {
