@@ -6,7 +6,6 @@
 mod issue;
 
 use std::collections::HashMap;
-use std::fmt;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
@@ -427,12 +426,6 @@ impl BoardRepair {
     pub const fn is_done(self) -> bool {
         use BoardRepair::{Listed, Merged, Removed};
         matches!(self, Merged | Listed | Removed)
-    }
-}
-
-impl fmt::Display for BoardRepair {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(f)
     }
 }
 

@@ -100,12 +100,10 @@ impl Named {
     /// Names what an event may write.
     fn of(id: &str, event: &HookEvent) -> Self {
         let is_prompt = event.kind == EventKind::Prompt;
-        let sources = is_prompt.then_some(id);
         Self {
+            sources: is_prompt.then(|| id.to_owned()).into_iter().collect(),
+            turns: usize::from(is_prompt),
             command: is_prompt,
-            ..Self::default()
-                .with_sources(sources)
-                .with_turns(usize::from(is_prompt))
         }
     }
 

@@ -134,7 +134,7 @@ pub(super) fn keys(manifest: &Manifest) -> Result<[RecordKey; 3]> {
 
 pub(super) fn put(manifest: &Manifest, changes: &mut Changes) -> Result<()> {
     let columns = Columns {
-        state: Some(manifest.state.as_str().to_owned()),
+        state: Some(manifest.state.to_string()),
         owner: Some(manifest.author.to_string()),
         subject: Some(manifest.target.clone()),
     };
@@ -173,7 +173,7 @@ pub(super) fn require_pending(manifest: &Manifest, seen: &Seen) -> Result<()> {
             format!(
                 "another publisher took over, and ended manifest {}: it is {}",
                 manifest.id,
-                state.map_or("gone", ManifestState::as_str)
+                state.map_or_else(|| "gone".into(), |state| state.to_string())
             ),
             "look at what is there with: tenure publish --history TARGET",
         )),

@@ -33,6 +33,7 @@ use tenure_os::machine;
 use super::look::files_of;
 use super::manifest::{self, Target, key, target_key};
 use super::{Manifest, ManifestState, Outcome, Publisher, Recovered, Removed, note};
+use crate::all_records::all_records;
 
 /// Leftovers are removed after this time.
 const LEFT_FOR: Duration = Duration::from_secs(60 * 60);
@@ -186,17 +187,10 @@ pub async fn recover(
 ) -> Result<(Vec<Recovered>, Vec<Removed>)> {
     let records = keeper.records("recover")?;
     let mut recovered = Vec::new();
-    let mut query = RecordQuery::new("manifest").with_column(Column::State("pending".into()));
-    loop {
-        let page = records.list(&query).await?;
-        for record in &page.records {
-            let manifest = manifest::of(record)?;
-            recovered.push(recover_one(keeper, &records, manifest, actor, recovery).await?);
-        }
-        query.after = page.next;
-        if query.after.is_none() {
-            break;
-        }
+    let query = RecordQuery::new("manifest").with_column(Column::State("pending".into()));
+    for record in all_records(&records, query).await? {
+        let manifest = manifest::of(&record)?;
+        recovered.push(recover_one(keeper, &records, manifest, actor, recovery).await?);
     }
     let removed = remove_leftovers(&records, actor, recovery).await?;
     Ok((recovered, removed))
@@ -261,43 +255,37 @@ async fn remove_leftovers(
     recovery: Recovery,
 ) -> Result<Vec<Removed>> {
     let mut removed = Vec::new();
-    let mut query =
-        RecordQuery::new("leftover").with_column(Column::Subject(machine::id().to_owned()));
-    loop {
-        let page = records.list(&query).await?;
-        for record in &page.records {
-            let id = record.key.id();
-            let Some(manifest) = records.read(&key("manifest", id)?).await? else {
-                continue;
-            };
-            let (ended, manifest) = (manifest.changed_at, manifest::of(&manifest)?);
-            let young = clock::now().since(ended) < LEFT_FOR;
-            if young || manifest.state == ManifestState::Pending {
-                continue;
-            }
-            let (removed_now, reason) = match recovery {
-                Recovery::DryRun => (false, "it can be removed".into()),
-                Recovery::Real => match remove(records, &manifest, actor, &real_disk()).await {
-                    Ok(true) => (true, "its publish is over".into()),
-                    Ok(false) => (
-                        false,
-                        "it is not the directory that the manifest names".into(),
-                    ),
-                    Err(error) => (false, error.to_string()),
-                },
-            };
-            removed.push(Removed {
-                manifest: id.to_owned(),
-                tmp: manifest.tmp,
-                removed: removed_now,
-                reason,
-            });
+    let query = RecordQuery::new("leftover");
+    let query = query.with_column(Column::Subject(machine::id().to_owned()));
+    for record in all_records(records, query).await? {
+        let id = record.key.id();
+        let Some(manifest) = records.read(&key("manifest", id)?).await? else {
+            continue;
+        };
+        let (ended, manifest) = (manifest.changed_at, manifest::of(&manifest)?);
+        let young = clock::now().since(ended) < LEFT_FOR;
+        if young || manifest.state == ManifestState::Pending {
+            continue;
         }
-        query.after = page.next;
-        if query.after.is_none() {
-            return Ok(removed);
-        }
+        let (removed_now, reason) = match recovery {
+            Recovery::DryRun => (false, "it can be removed".into()),
+            Recovery::Real => match remove(records, &manifest, actor, &real_disk()).await {
+                Ok(true) => (true, "its publish is over".into()),
+                Ok(false) => (
+                    false,
+                    "it is not the directory that the manifest names".into(),
+                ),
+                Err(error) => (false, error.to_string()),
+            },
+        };
+        removed.push(Removed {
+            manifest: id.to_owned(),
+            tmp: manifest.tmp,
+            removed: removed_now,
+            reason,
+        });
     }
+    Ok(removed)
 }
 
 fn real_disk() -> Arc<dyn Disk> {

@@ -4,15 +4,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueHint};
-use tenure::Class;
 use tenure_api::board::VerifyBoard;
 
 use super::BoardSurface;
 use crate::cli::Global;
-use crate::exit;
-use crate::output::{self, word};
+use crate::commands::faults;
 use crate::report::Failure;
-use crate::table::{self, Table};
 
 #[derive(Debug, Args)]
 pub struct Verify {
@@ -50,26 +47,13 @@ pub fn verify(global: &Global, options: Verify) -> Result<ExitCode, Failure> {
     let repaired = verified.findings.iter();
     let repaired = repaired.filter(|fault| fault.repair.is_done()).count();
     let left = verified.findings.len() - repaired;
+    let faults = verified.findings.iter().map(|fault| {
+        let (file, problem) = (fault.file.clone(), fault.problem.clone());
+        [file, problem, fault.repair.to_string()]
+    });
+    let whole = format!("{} issues", verified.issues);
     on.surface.answer(&verified, || {
-        let mut table = Table::new(vec!["FILE", "PROBLEM", "REPAIR"]);
-        for fault in &verified.findings {
-            table.push([
-                fault.file.clone(),
-                fault.problem.clone(),
-                fault.repair.to_string(),
-            ]);
-        }
-        output::text(&table.text(table::width(), &["FILE", "PROBLEM", "REPAIR"]))?;
-        let found = match (left, repaired) {
-            (0, 0) => "all in order".to_owned(),
-            (found, 0) => format!("found wrong: {found}"),
-            (found, repaired) => format!("repaired: {repaired}, still wrong: {found}"),
-        };
-        word(&format!("{} issues, {found}", verified.issues));
-        Ok(())
+        faults::print(&whole, faults, (left, repaired))
     })?;
-    match left {
-        0 => Ok(ExitCode::SUCCESS),
-        _ => Ok(ExitCode::from(exit::code(Class::BadInput))),
-    }
+    Ok(faults::exit_code(left))
 }

@@ -349,8 +349,8 @@ impl crashes::Protocol for Publishing {
     ) -> Result<World, Violation> {
         let state = process
             .manifest(1)
-            .map_or("none", |manifest| manifest.state.as_str());
-        let seen = (process.content()?, state.to_owned());
+            .map_or_else(|| "none".to_owned(), |manifest| manifest.state.to_string());
+        let seen = (process.content()?, state);
         let mode = process.records.disk.state().mode(&self.target());
         if seen.1 == "committed" && mode != Some(SOURCE_MODE) {
             return Err(format!("the mode of what is committed is {mode:?}"));
