@@ -1,6 +1,6 @@
 //! Reading: one file, one issue, all of them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::Path;
 use std::time::Instant;
@@ -48,6 +48,11 @@ pub struct IssueList {
 }
 
 impl IssueList {
+    /// Returns the issues in a state.
+    pub(super) fn in_state(&self, state: IssueState) -> impl Iterator<Item = &Issue> {
+        self.issues.iter().filter(move |issue| issue.state == state)
+    }
+
     /// Returns the issue of an id.
     pub fn get(&self, id: &IssueId) -> Option<&Issue> {
         self.issues.iter().find(|issue| issue.id == *id)
@@ -96,16 +101,9 @@ impl Board {
     /// Returns why each open issue that is not ready is not.
     pub fn blocked(&self, list: &IssueList) -> HashMap<IssueId, Blocked> {
         let moment = self.moment();
-        let done = list
-            .issues
-            .iter()
-            .filter(|issue| issue.state == IssueState::Done);
-        let done: std::collections::HashSet<_> = done.map(|issue| &issue.id).collect();
-        let open = list
-            .issues
-            .iter()
-            .filter(|issue| issue.state == IssueState::Open);
-        let blocked = open.filter_map(|issue| {
+        let done = list.in_state(IssueState::Done).map(|issue| &issue.id);
+        let done: HashSet<_> = done.collect();
+        let blocked = list.in_state(IssueState::Open).filter_map(|issue| {
             let waits = Waits::of(issue, |id| done.contains(id));
             let blocked = match claim_status(issue, "", moment) {
                 ClaimStatus::Own | ClaimStatus::Others => Blocked::Claimed,

@@ -73,11 +73,8 @@ impl Ledger {
     /// Appends an event if the newest one has the number `expected`. If not, the error is
     /// [`SequenceMismatch`](Error::SequenceMismatch): look at what was added, and decide anew.
     pub fn append_if_sequence(&self, event: &str, expected: u64) -> Result<u64> {
-        let terms = Terms {
-            expect: Some(expected),
-            claim: None,
-        };
-        self.append_on(event, terms)
+        let (expect, claim) = (Some(expected), None);
+        self.append_on(event, Terms { expect, claim })
     }
 
     /// Appends an event if the terms are met.
@@ -165,7 +162,7 @@ impl Ledger {
                 placed: Vec::new(),
                 failed: None,
             },
-            Err(error) => return SharedError(error).repeat(requests.len()),
+            Err(error) => return requests.iter().map(|_| Err(again(&error))).collect(),
         };
         let answers: Vec<_> = requests
             .into_iter()
@@ -175,9 +172,8 @@ impl Ledger {
             return answers;
         };
         // A request that was refused keeps its own reason.
-        let again = SharedError(error);
         let failed = |answer: Result<Appended>| {
-            answer.and_then(|appended| Err(self.outcome(&appended, again.error())))
+            answer.and_then(|appended| Err(self.outcome(&appended, again(&error))))
         };
         answers.into_iter().map(failed).collect()
     }
@@ -249,13 +245,13 @@ struct Batch<'a> {
     state: Option<State>,
     placed: Vec<(u64, Identity)>,
     /// The error after which nothing more is placed.
-    failed: Option<SharedError>,
+    failed: Option<Error>,
 }
 
 impl Batch<'_> {
     fn write(&mut self, request: Request) -> Result<Appended> {
         if let Some(failed) = &self.failed {
-            return Err(failed.error());
+            return Err(again(failed));
         }
         let Request { owner, wanted } = request;
         match wanted {
@@ -326,7 +322,7 @@ impl Batch<'_> {
     /// Step 7. If it fails, the others are not tried.
     fn place(&mut self, prepared: Prepared) -> Result<()> {
         let placed = self.place_next(prepared);
-        placed.inspect_err(|error| self.failed = Some(SharedError(again(error))))
+        placed.inspect_err(|error| self.failed = Some(again(error)))
     }
 
     fn place_next(&mut self, mut prepared: Prepared) -> Result<()> {
@@ -348,7 +344,7 @@ impl Batch<'_> {
         if let Some(state) = &mut self.state {
             state
                 .apply(next, &prepared.bytes)
-                .map_err(|problem| event::corrupt(&path, problem))?;
+                .map_err(|problem| Error::corrupt(&path, problem))?;
         }
         Ok(())
     }
@@ -386,19 +382,6 @@ impl Batch<'_> {
     }
 }
 
-/// An error that is reported to several callers.
-struct SharedError(Error);
-
-impl SharedError {
-    fn repeat(&self, number: usize) -> Vec<Result<Appended>> {
-        (0..number).map(|_| Err(self.error())).collect()
-    }
-
-    fn error(&self) -> Error {
-        again(&self.0)
-    }
-}
-
 /// Returns the same error once more.
 fn again(error: &Error) -> Error {
     match error {
@@ -414,7 +397,7 @@ fn again(error: &Error) -> Error {
             context: context.clone(),
             reason: reason.clone(),
         },
-        Error::Corrupt { path, problem } => event::corrupt(path, problem.clone()),
+        Error::Corrupt { path, problem } => Error::corrupt(path, problem.clone()),
         Error::SequenceMismatch {
             path,
             expected,
